@@ -1,0 +1,84 @@
+//! The direction of a number is part of its type.
+//!
+//! An [`Upper`] never becomes a [`Lower`], neither compares with the other, and an
+//! [`Estimate`] becomes neither. The one place where an upper and a lower bound meet is
+//! the verdict of the reports crate.
+
+use serde::{Deserialize, Serialize};
+
+/// A certified upper bound: the truth is at most this.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Upper<T>(T);
+
+/// A lower bound: the truth is at least this (with the confidence its maker states, if it is statistical).
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Lower<T>(T);
+
+/// A number that bounds nothing: planning aid, central-limit value, simulation.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Estimate<T>(T);
+
+macro_rules! direction {
+    ($name:ident, $doc:literal) => {
+        impl<T> $name<T> {
+            #[doc = $doc]
+            #[must_use]
+            pub const fn new(value: T) -> Self {
+                Self(value)
+            }
+            /// The bare number; its direction is lost, so keep it close.
+            pub fn get(&self) -> &T {
+                &self.0
+            }
+            /// The bare number by value.
+            #[must_use]
+            pub fn into_inner(self) -> T {
+                self.0
+            }
+        }
+    };
+}
+direction!(Upper, "Claims that the truth is at most `value`.");
+direction!(Lower, "Claims that the truth is at least `value`.");
+direction!(Estimate, "Marks `value` as no bound.");
+
+/// Both ends of a quantity. An unknown end is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bounds<T> {
+    /// The truth is at least this.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lower: Option<Lower<T>>,
+    /// The truth is at most this.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub upper: Option<Upper<T>>,
+}
+
+impl<T> Bounds<T> {
+    /// Both ends.
+    #[must_use]
+    pub const fn between(lower: T, upper: T) -> Self {
+        Self {
+            lower: Some(Lower::new(lower)),
+            upper: Some(Upper::new(upper)),
+        }
+    }
+    /// Only an upper end.
+    #[must_use]
+    pub const fn at_most(upper: T) -> Self {
+        Self {
+            lower: None,
+            upper: Some(Upper::new(upper)),
+        }
+    }
+    /// Only a lower end.
+    #[must_use]
+    pub const fn at_least(lower: T) -> Self {
+        Self {
+            lower: Some(Lower::new(lower)),
+            upper: None,
+        }
+    }
+}

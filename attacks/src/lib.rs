@@ -1,0 +1,1 @@
+//! Canary plan and scorer in, finding (a lower bound) out.

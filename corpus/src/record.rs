@@ -1,0 +1,57 @@
+//! What training sees: tokenised records on two sides.
+
+use crate::unit::Unit;
+use serde::{Deserialize, Serialize};
+
+/// Index of a token in the vocabulary.
+pub type TokenId = u32;
+
+/// Which optimiser may see a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// Neither masked nor flagged: ordinary optimisation.
+    Public,
+    /// Contains `<MASK>` or was flagged by the conservative policy: private optimisation only.
+    Private,
+}
+
+/// One record: beginning-of-text, content, end-of-text. Loss falls on every token but the first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Which optimiser may see it.
+    pub side: Side,
+    /// The tokens, specials included.
+    pub tokens: Vec<TokenId>,
+}
+
+/// The training set: records in corpus order, and how many further private points are only `<MASK>`.
+///
+/// A point that is only `<MASK>` carries no loss and is not stored, but it counts in the size
+/// of the private side, and so in the sampling rate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainingSet {
+    /// What one record is.
+    pub unit: Unit,
+    /// The records that carry loss.
+    pub records: Vec<Record>,
+    /// Private points that are only `<MASK>`.
+    pub mask_only: u64,
+}
+
+impl TrainingSet {
+    /// The records of one side, in corpus order.
+    pub fn side(&self, side: Side) -> impl Iterator<Item = &Record> {
+        self.records.iter().filter(move |r| r.side == side)
+    }
+    /// |D_pri|: private records plus the points that are only `<MASK>`.
+    #[must_use]
+    pub fn private_size(&self) -> u64 {
+        self.side(Side::Private).count() as u64 + self.mask_only
+    }
+    /// |D_pub|.
+    #[must_use]
+    pub fn public_size(&self) -> u64 {
+        self.side(Side::Public).count() as u64
+    }
+}

@@ -1,0 +1,1 @@
+//! Propositions as property tests, golden vectors, conformance suites, end-to-end tests.

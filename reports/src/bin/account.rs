@@ -1,0 +1,3 @@
+//! The `account` command.
+
+fn main() {}

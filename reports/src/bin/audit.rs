@@ -1,0 +1,3 @@
+//! The `audit` command.
+
+fn main() {}
