@@ -1,0 +1,197 @@
+//! The JSON envelope: `{"schema":1,"type":…,"inputs":{…,"assumed":[…]},…}`.
+
+use super::spelled::{Spelled, to_json};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The version of every JSON document we write. Within a version keys are only ever added.
+pub const SCHEMA: u32 = 1;
+
+/// A JSON document: schema number, type, inputs, then the fields of the body.
+///
+/// ```
+/// use reticent_reports::contract::{Envelope, Inputs};
+/// #[derive(serde::Serialize)]
+/// struct Body { epsilon: f64 }
+/// let inputs = Inputs::new().given("sigma", 1.1)?.assumed("steps", 1000)?;
+/// let text = Envelope::new("guarantees", inputs, Body { epsilon: f64::INFINITY }).to_text()?;
+/// let json: serde_json::Value = serde_json::from_str(&text)?;
+/// assert_eq!(json["schema"], 1);
+/// assert_eq!(json["inputs"]["assumed"][0], "steps");
+/// assert_eq!(json["epsilon"], "inf");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Envelope<B> {
+    /// The schema number.
+    pub schema: u32,
+    /// What the document is.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What was asked, and what was assumed.
+    pub inputs: Inputs,
+    /// The result.
+    #[serde(flatten)]
+    pub body: B,
+}
+
+impl<B: Serialize> Envelope<B> {
+    /// Wraps a body.
+    pub fn new(kind: impl Into<String>, inputs: Inputs, body: B) -> Self {
+        Self {
+            schema: SCHEMA,
+            kind: kind.into(),
+            inputs,
+            body,
+        }
+    }
+
+    /// The document as indented text, infinity spelled `"inf"`.
+    ///
+    /// # Errors
+    /// A number that is not a number, or a type JSON cannot hold.
+    pub fn to_text(&self) -> serde_json::Result<String> {
+        let mut out = Vec::new();
+        let mut json = serde_json::Serializer::pretty(&mut out);
+        self.serialize(Spelled(&mut json))?;
+        out.push(b'\n');
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    }
+}
+
+/// The inputs of a command in the order they were recorded, and which of them were assumed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Inputs {
+    values: Vec<(String, Value)>,
+    assumed: Vec<String>,
+}
+
+impl Inputs {
+    /// No inputs yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Records what the user gave.
+    ///
+    /// # Errors
+    /// A value JSON cannot hold.
+    pub fn given(mut self, name: &str, value: impl Serialize) -> serde_json::Result<Self> {
+        self.values.push((name.to_owned(), to_json(&value)?));
+        Ok(self)
+    }
+    /// Records what the tool assumed in the user's place.
+    ///
+    /// # Errors
+    /// A value JSON cannot hold.
+    pub fn assumed(self, name: &str, value: impl Serialize) -> serde_json::Result<Self> {
+        let mut inputs = self.given(name, value)?;
+        inputs.assumed.push(name.to_owned());
+        Ok(inputs)
+    }
+    /// Records a value that was given, or else assumed.
+    ///
+    /// # Errors
+    /// A value JSON cannot hold.
+    pub fn or_assumed<T: Serialize>(
+        self,
+        name: &str,
+        given: Option<T>,
+        default: T,
+    ) -> serde_json::Result<Self> {
+        match given {
+            Some(value) => self.given(name, value),
+            None => self.assumed(name, default),
+        }
+    }
+    /// Every input by name, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.values
+            .iter()
+            .map(|(name, value)| (name.as_str(), value))
+    }
+    /// The line that says the assumptions aloud, or nothing: `assumed: sampling rate 0.01, steps 1000`.
+    #[must_use]
+    pub fn assumed_line(&self) -> Option<String> {
+        let said: Vec<String> = self
+            .iter()
+            .filter(|(name, _)| self.assumed.iter().any(|a| a == name))
+            .map(|(name, value)| format!("{} {}", name.replace('_', " "), plain(value)))
+            .collect();
+        (!said.is_empty()).then(|| format!("assumed: {}", said.join(", ")))
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => {
+            crate::number::shortest(number.as_f64().unwrap_or(f64::NAN))
+        }
+        other => other.to_string(),
+    }
+}
+
+impl Serialize for Inputs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.values.len() + 1))?;
+        for (name, value) in &self.values {
+            map.serialize_entry(name, value)?;
+        }
+        map.serialize_entry("assumed", &self.assumed)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Inputs {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut map = serde_json::Map::<String, Value>::deserialize(deserializer)?;
+        let assumed = match map.remove("assumed") {
+            Some(list) => serde_json::from_value(list).map_err(serde::de::Error::custom)?,
+            None => Vec::new(),
+        };
+        Ok(Self {
+            values: map.into_iter().collect(),
+            assumed,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Body {
+        steps: u64,
+    }
+
+    #[test]
+    fn the_keys_stand_in_the_order_of_the_contract() {
+        let inputs = Inputs::new().given("sigma", 2.0).unwrap();
+        let text = Envelope::new("x", inputs, Body { steps: 3 })
+            .to_text()
+            .unwrap();
+        let compact: String = text.split_whitespace().collect();
+        assert_eq!(
+            compact,
+            r#"{"schema":1,"type":"x","inputs":{"sigma":2.0,"assumed":[]},"steps":3}"#
+        );
+    }
+
+    #[test]
+    fn a_document_reads_back_as_it_was_written() {
+        let inputs = Inputs::new()
+            .or_assumed("delta", None, 1e-5)
+            .and_then(|i| i.or_assumed("steps", Some(10), 1000))
+            .unwrap();
+        let document = Envelope::new("x", inputs, Body { steps: 3 });
+        let back: Envelope<Body> = serde_json::from_str(&document.to_text().unwrap()).unwrap();
+        assert_eq!(back, document);
+        assert_eq!(
+            back.inputs.assumed_line().as_deref(),
+            Some("assumed: delta 1e-5")
+        );
+    }
+}

@@ -1,0 +1,13 @@
+//! Output formats.
+
+use clap::ValueEnum;
+
+/// How a result is written to stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Format {
+    /// Tables and sentences for people.
+    #[default]
+    Text,
+    /// One JSON document for programs.
+    Json,
+}

@@ -1,0 +1,34 @@
+//! The contract of the two commands, in one place.
+//!
+//! Data goes to stdout, everything else to stderr. A command ends with [`Exit`] (0 or 1) or
+//! with an error (2, or 130 after an interruption). A file it writes is whole or absent.
+
+mod envelope;
+mod exit;
+mod failure;
+mod files;
+mod folder;
+mod format;
+#[cfg(feature = "audit")]
+mod interrupt;
+mod parse;
+#[cfg(feature = "audit")]
+mod progress;
+mod spelled;
+mod stdout;
+mod table;
+
+pub use envelope::{Envelope, Inputs, SCHEMA};
+pub use exit::Exit;
+pub use failure::{Interrupted, describe, fail};
+pub use files::{AtomicFile, write_file};
+pub use folder::OutputFolder;
+pub use format::Format;
+#[cfg(feature = "audit")]
+pub use interrupt::Interrupt;
+pub use parse::{main, parse_from};
+#[cfg(feature = "audit")]
+pub use progress::Progress;
+pub use spelled::{Number, to_json};
+pub use stdout::print;
+pub use table::{Align, Table};

@@ -1,0 +1,84 @@
+//! Progress on stderr, for a person watching a terminal and for nobody else.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// A progress line with the time left; silent when stderr is no terminal. It leaves with its value.
+#[derive(Debug)]
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// Work of known length: `training CRT  [=====>   ] 120/400 steps, 34s left`.
+    #[must_use]
+    pub fn of(length: u64, what: &str, unit: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(length), target());
+        let template = format!("{{msg}}  [{{bar:30}}] {{pos}}/{{len}} {unit}, {{eta}} left");
+        bar.set_style(style(&template).progress_chars("=> "));
+        bar.set_message(what.to_owned());
+        Self(bar)
+    }
+    /// Work of unknown length.
+    #[must_use]
+    pub fn spinner(what: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(None, target());
+        bar.set_style(style("{spinner} {msg}, {elapsed}"));
+        bar.set_message(what.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+    /// So much is done in total.
+    pub fn at(&self, position: u64) {
+        self.0.set_position(position);
+    }
+    /// So much more is done.
+    pub fn advance(&self, by: u64) {
+        self.0.inc(by);
+    }
+    /// Says something else in the same line.
+    pub fn say(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+fn target() -> ProgressDrawTarget {
+    if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    }
+}
+
+// The lines carry no colour, so NO_COLOR has nothing to take away.
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_templates_are_well_formed() {
+        for template in [
+            "{msg}  [{bar:30}] {pos}/{len} steps, {eta} left",
+            "{spinner} {msg}, {elapsed}",
+        ] {
+            assert!(ProgressStyle::with_template(template).is_ok());
+        }
+    }
+
+    #[test]
+    fn without_a_terminal_it_is_silent_and_still_counts() {
+        let bar = Progress::of(10, "training", "steps");
+        bar.advance(3);
+        bar.at(7);
+        assert_eq!(bar.0.position(), 7);
+    }
+}

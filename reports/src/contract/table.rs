@@ -1,0 +1,107 @@
+//! Aligned text tables; the same data fills the tables of a page.
+
+use comfy_table::{CellAlignment, LineStyle, TableStyle, presets};
+
+/// Where the text of a column stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// A table: named columns, rows of text.
+///
+/// ```
+/// use reticent_reports::contract::{Align, Table};
+/// let mut table = Table::new([("arm", Align::Left), ("bits", Align::Right)]);
+/// table.row(["SGD", "19.93"]);
+/// table.row(["CRT", "4.2"]);
+/// assert_eq!(table.to_text(), "arm   bits\n----------\nSGD  19.93\nCRT    4.2\n");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table with these columns.
+    pub fn new<S: Into<String>>(columns: impl IntoIterator<Item = (S, Align)>) -> Self {
+        Self {
+            columns: columns.into_iter().map(|(s, a)| (s.into(), a)).collect(),
+            rows: Vec::new(),
+        }
+    }
+    /// Adds a row; missing cells are empty, cells beyond the last column are dropped.
+    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) -> &mut Self {
+        let mut row: Vec<String> = cells.into_iter().map(Into::into).collect();
+        row.resize(self.columns.len(), String::new());
+        self.rows.push(row);
+        self
+    }
+    /// The columns.
+    #[must_use]
+    pub fn columns(&self) -> &[(String, Align)] {
+        &self.columns
+    }
+    /// The rows.
+    #[must_use]
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+    /// The table as lines of text, two spaces between columns, no space at the ends.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(plain_style());
+        table.set_header(self.columns.iter().map(|(name, _)| name));
+        for row in &self.rows {
+            table.add_row(row);
+        }
+        for (index, (_, align)) in self.columns.iter().enumerate() {
+            if let Some(column) = table.column_mut(index) {
+                column.set_padding((if index == 0 { 0 } else { 2 }, 0));
+                column.set_cell_alignment(match align {
+                    Align::Left => CellAlignment::Left,
+                    Align::Right => CellAlignment::Right,
+                });
+            }
+        }
+        let mut text = table.trim_fmt();
+        text.push('\n');
+        text
+    }
+}
+
+/// No lines but one under the header.
+fn plain_style() -> TableStyle {
+    presets::NOTHING.header_separator(LineStyle::none().fill('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn greek_letters_and_signs_keep_the_columns_straight() {
+        let mut table = Table::new([("ε ≤", Align::Right), ("arm", Align::Left)]);
+        table.row(["1.5", "CRT"]).row(["∞", "SGD"]);
+        let text = table.to_text();
+        let starts: Vec<_> = text
+            .lines()
+            .skip(2)
+            .map(|l| l.chars().position(|c| c.is_ascii_uppercase()))
+            .collect();
+        assert_eq!(starts, [Some(5), Some(5)]);
+        assert!(text.lines().all(|l| l == l.trim_end()), "{text}");
+    }
+
+    #[test]
+    fn short_rows_are_filled_and_long_ones_cut() {
+        let mut table = Table::new([("a", Align::Left), ("b", Align::Left)]);
+        table.row(["1"]).row(["1", "2", "3"]);
+        assert_eq!(table.rows(), [vec!["1", ""], vec!["1", "2"]]);
+    }
+}

@@ -1,0 +1,147 @@
+//! Numbers for people: few digits, never rounded to the flattering side.
+
+/// A number with `digits` significant digits, rounded to nearest. For measured values and estimates.
+///
+/// ```
+/// use reticent_reports::number::nearest;
+/// assert_eq!(nearest(19.931_568, 4), "19.93");
+/// assert_eq!(nearest(1e-5, 2), "1.0e-5");
+/// assert_eq!(nearest(f64::INFINITY, 3), "∞");
+/// ```
+#[must_use]
+pub fn nearest(value: f64, digits: usize) -> String {
+    print(value, digits, |_| false)
+}
+
+/// An upper bound with `digits` significant digits: what is printed is at least `value`.
+///
+/// ```
+/// use reticent_reports::number::rounded_up;
+/// assert_eq!(rounded_up(1.234_01, 4), "1.235");
+/// assert_eq!(rounded_up(0.999_99, 3), "1.00");
+/// ```
+#[must_use]
+pub fn rounded_up(value: f64, digits: usize) -> String {
+    print(value, digits, |printed| printed < value)
+}
+
+/// A lower bound with `digits` significant digits: what is printed is at most `value`.
+///
+/// ```
+/// use reticent_reports::number::rounded_down;
+/// assert_eq!(rounded_down(14.867_9, 4), "14.86");
+/// ```
+#[must_use]
+pub fn rounded_down(value: f64, digits: usize) -> String {
+    print(value, digits, |printed| printed > value)
+}
+
+/// A number as its owner wrote it: the shortest text that reads back the same. For inputs.
+///
+/// ```
+/// use reticent_reports::number::shortest;
+/// assert_eq!((shortest(1e-5), shortest(1.0), shortest(0.1)), ("1e-5".into(), "1".into(), "0.1".into()));
+/// ```
+#[must_use]
+pub fn shortest(value: f64) -> String {
+    let text = format!("{value:?}");
+    match text.strip_suffix(".0") {
+        Some(whole) => whole.to_owned(),
+        None => text.replace("inf", "∞"),
+    }
+}
+
+/// A whole number with thin groups of three: `1 000 000`.
+///
+/// ```
+/// assert_eq!(reticent_reports::number::grouped(1_000_000), "1\u{202f}000\u{202f}000");
+/// ```
+#[must_use]
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Prints to nearest; while `wrong_side` holds for what was printed, moves one unit in the last place.
+fn print(value: f64, digits: usize, wrong_side: impl Fn(f64) -> bool) -> String {
+    if value.is_nan() {
+        return "not a number".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "∞" } else { "-∞" }.to_owned();
+    }
+    let digits = digits.max(1);
+    let mut scientific = format!("{value:.*e}", digits - 1);
+    // One unit in the last place always suffices, as printing rounded to nearest.
+    if wrong_side(parse(&scientific)) {
+        let (mantissa, exponent) = split(&scientific);
+        let unit = 10f64.powi(exponent - i32::try_from(digits).unwrap_or(i32::MAX) + 1);
+        let nearest = parse(&format!("{mantissa}e{exponent}"));
+        let toward = if value > nearest { unit } else { -unit };
+        scientific = format!("{:.*e}", digits - 1, nearest + toward);
+    }
+    let (mantissa, exponent) = split(&scientific);
+    let places = i32::try_from(digits).unwrap_or(i32::MAX) - 1 - exponent;
+    if parse(&scientific).classify() == std::num::FpCategory::Zero {
+        return "0".to_owned();
+    }
+    match exponent {
+        -3..=5 => format!(
+            "{:.*}",
+            usize::try_from(places).unwrap_or(0),
+            parse(&scientific)
+        ),
+        _ => format!("{mantissa}e{exponent}"),
+    }
+}
+
+fn parse(text: &str) -> f64 {
+    text.parse().unwrap_or(f64::NAN)
+}
+
+fn split(scientific: &str) -> (&str, i32) {
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
+    (mantissa, exponent.parse().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn plain_in_the_middle_scientific_at_the_ends() {
+        assert_eq!(nearest(0.0, 3), "0");
+        assert_eq!(nearest(0.001_234, 3), "0.00123");
+        assert_eq!(nearest(0.000_123_4, 3), "1.23e-4");
+        assert_eq!(nearest(123_456.0, 3), "123456".replace("456", "000"));
+        assert_eq!(nearest(1.5e7, 2), "1.5e7");
+        assert_eq!(rounded_up(-2.5, 1), "-2");
+    }
+
+    #[test]
+    fn an_exact_number_is_not_moved() {
+        assert_eq!(rounded_up(1.25, 3), "1.25");
+        assert_eq!(rounded_down(1.25, 3), "1.25");
+    }
+
+    proptest! {
+        #[test]
+        fn a_bound_stays_on_its_side(value in -1e12f64..1e12, scale in -12i32..3, digits in 1usize..8) {
+            let value = value * 10f64.powi(scale);
+            let up = parse(&rounded_up(value, digits));
+            let down = parse(&rounded_down(value, digits));
+            prop_assert!(down <= value && value <= up, "{down} {value} {up}");
+            // and it is tight: at most one unit in the last place away on either side
+            let unit = 10f64.powi(value.abs().log10().floor() as i32 + 2 - digits as i32);
+            prop_assert!(up - down <= unit * 1.000_001 + f64::MIN_POSITIVE, "{down} {value} {up}");
+        }
+    }
+}
