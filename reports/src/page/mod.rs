@@ -1,1 +1,167 @@
-//! Pages.
+//! One self-contained page: no script, no font, no image, no address outside itself.
+//!
+//! A [`Page`] is a title, a sentence that says the result, and [`Section`]s. It reads in
+//! light and dark, on paper, and aloud.
+
+use crate::contract::{Align, Table};
+use askama::Template;
+
+/// A part of a page.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Section {
+    /// Sentences.
+    Text {
+        /// Its heading.
+        heading: String,
+        /// One string per paragraph.
+        paragraphs: Vec<String>,
+    },
+    /// Names and values.
+    Facts {
+        /// Its heading.
+        heading: String,
+        /// In order.
+        facts: Vec<(String, String)>,
+    },
+    /// A table.
+    Table {
+        /// Its heading.
+        heading: String,
+        /// What the columns mean and which way each bound points.
+        caption: String,
+        /// Its rows; the first column names them.
+        table: Table,
+    },
+    /// A plot.
+    Plot {
+        /// Its heading.
+        heading: String,
+        /// What to see in it.
+        caption: String,
+        /// From [`crate::plot::Plot::to_inline_svg`]; goes into the page as it is.
+        svg: String,
+    },
+    /// What the numbers do not say.
+    Caveats {
+        /// Its heading.
+        heading: String,
+        /// One string each.
+        items: Vec<String>,
+    },
+}
+
+/// How a summary is set off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mood {
+    /// Nothing to worry about beyond what it says.
+    #[default]
+    Plain,
+    /// A contradiction, or a limit passed.
+    Alarm,
+}
+
+/// A page.
+///
+/// ```
+/// use reticent_reports::page::{Page, Section};
+/// let page = Page::new("Exposure", "No canary is ranked above chance.")
+///     .section(Section::Caveats { heading: "Not covered".into(), items: vec!["a < b".into()] });
+/// let html = page.to_html()?;
+/// assert!(html.contains("<h1>Exposure</h1>") && html.contains("a &#60; b"));
+/// # Ok::<(), askama::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Template)]
+#[template(path = "page.html")]
+pub struct Page {
+    title: String,
+    summary: String,
+    mood: Mood,
+    sections: Vec<Section>,
+    footer: String,
+}
+
+impl Page {
+    /// A page without sections.
+    pub fn new(title: impl Into<String>, summary: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            summary: summary.into(),
+            mood: Mood::Plain,
+            sections: Vec::new(),
+            footer: format!("Written by Reticent {}.", env!("CARGO_PKG_VERSION")),
+        }
+    }
+    /// Sets the summary off.
+    #[must_use]
+    pub fn mood(mut self, mood: Mood) -> Self {
+        self.mood = mood;
+        self
+    }
+    /// Adds a section at the end.
+    #[must_use]
+    pub fn section(mut self, section: Section) -> Self {
+        self.sections.push(section);
+        self
+    }
+    /// The page as text.
+    ///
+    /// # Errors
+    /// The template engine's, which writes to memory only.
+    pub fn to_html(&self) -> askama::Result<String> {
+        self.render()
+    }
+    fn alarmed(&self) -> bool {
+        self.mood == Mood::Alarm
+    }
+}
+
+/// The class of a column's cells.
+fn class(align: &Align) -> &'static str {
+    match align {
+        Align::Left => "left",
+        Align::Right => "right",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> Page {
+        let mut table = Table::new([("arm", Align::Left), ("ε ≤", Align::Right)]);
+        table.row(["<script>", "∞"]);
+        Page::new("T", "S")
+            .section(Section::Table {
+                heading: "H".into(),
+                caption: "C".into(),
+                table,
+            })
+            .section(Section::Plot {
+                heading: "P".into(),
+                caption: "C".into(),
+                svg: "<svg></svg>".into(),
+            })
+    }
+
+    #[test]
+    fn text_is_escaped_and_plots_are_not() {
+        let html = page().to_html().unwrap();
+        assert!(html.contains("&#60;script&#62;") && !html.contains("<script"));
+        assert!(html.contains("<svg></svg>"));
+        assert!(html.contains("<th scope=\"col\" class=\"right\">ε ≤</th>"));
+    }
+
+    #[test]
+    fn nothing_is_fetched() {
+        let html = page().to_html().unwrap();
+        for outside in ["src=", "href=", "url(", "@import", "http://", "https://"] {
+            assert!(!html.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn an_alarm_is_said_in_words_too() {
+        let html = page().mood(Mood::Alarm).to_html().unwrap();
+        assert!(html.contains("role=\"alert\""));
+    }
+}

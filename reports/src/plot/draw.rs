@@ -1,0 +1,259 @@
+//! From a [`Plot`] to SVG text.
+
+use super::axis::Axis;
+use super::canvas::{
+    Canvas, Error, FINE, FONT, LEGEND_LINE, Pixel, Result, solid, stroke, veil, writer,
+};
+use super::frame::{legend_rows, text_width};
+use super::path::{dashed, stairs, visible_runs};
+use super::{Interval, Layer, Plot, Point, Tone};
+use plotters::prelude::{IntoDrawingArea, SVGBackend};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, RGBAColor};
+
+/// Where the SVG will live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    File,
+    Page,
+}
+
+/// Draws a plot.
+pub(super) fn svg(plot: &Plot, place: Place) -> Result<String> {
+    let ends = |axis: &Axis, data: Vec<f64>| {
+        axis.ends(data.into_iter()).ok_or_else(|| Error::EmptyAxis {
+            axis: axis.label.clone(),
+        })
+    };
+    let x = ends(&plot.x, extent(plot, |p| p.0, false))?;
+    let y = ends(&plot.y, extent(plot, |p| p.1, true))?;
+    let (width, height) = (plot.size.0 as i32 * FINE, plot.size.1 as i32 * FINE);
+    let x_ticks = plot.x.ticks(x, (plot.size.0 / 90) as usize);
+    let y_ticks = plot.y.ticks(y, (plot.size.1 / 60) as usize);
+    let legend = legend_rows(plot, plot.size.0 as i32 - 32);
+
+    let widest = y_ticks
+        .iter()
+        .filter_map(|t| t.text.as_ref())
+        .map(|t| text_width(t))
+        .max()
+        .unwrap_or(0);
+    let label_room = if plot.y.label.is_empty() { 0 } else { 22 };
+    let mut text = String::new();
+    {
+        let area =
+            SVGBackend::with_string(&mut text, (width as u32, height as u32)).into_drawing_area();
+        let canvas = Canvas {
+            area,
+            x: (&plot.x, x.0, x.1),
+            y: (&plot.y, y.0, y.1),
+            left: (16 + label_room + widest) * FINE,
+            top: (38 + LEGEND_LINE * legend.len() as i32) * FINE,
+            right: width - 20 * FINE,
+            bottom: height - 52 * FINE,
+        };
+        if place == Place::File {
+            canvas.rectangle((0, 0), (width, height), solid(Tone::Paper))?;
+        }
+        canvas.heading(plot, &legend)?;
+        canvas.axes(plot, &x_ticks, &y_ticks)?;
+        for layer in &plot.layers {
+            canvas.layer(layer)?;
+        }
+        canvas.area.present().map_err(writer)?;
+    }
+    Ok(finish(&text, plot, place))
+}
+
+/// Every value a layer places on one axis.
+fn extent(plot: &Plot, of: impl Fn(&Point) -> f64, vertical: bool) -> Vec<f64> {
+    let mut values = Vec::new();
+    for layer in &plot.layers {
+        match layer {
+            Layer::Line { points, .. }
+            | Layer::Steps { points, .. }
+            | Layer::Points { points, .. } => values.extend(points.iter().map(&of)),
+            Layer::Band { from, to, .. } if vertical => values.extend([*from, *to]),
+            Layer::Rule { at, .. } if vertical => values.push(*at),
+            Layer::Intervals { rows, .. } if vertical => values.extend(rows.iter().map(|r| r.y)),
+            Layer::Intervals { rows, .. } => {
+                values.extend(rows.iter().flat_map(|r| [r.lower, r.upper]).flatten());
+            }
+            Layer::Band { .. } | Layer::Rule { .. } => {}
+        }
+    }
+    values
+}
+
+impl Canvas<'_> {
+    fn layer(&self, layer: &Layer) -> Result<()> {
+        match layer {
+            Layer::Line {
+                points,
+                tone,
+                dashed,
+                ..
+            } => self.line(points, *tone, *dashed),
+            Layer::Steps { points, tone, .. } => self.line(&stairs(points), *tone, false),
+            Layer::Points {
+                points,
+                tone,
+                shape,
+                ..
+            } => points
+                .iter()
+                .filter_map(|p| self.pixel(*p))
+                .try_for_each(|at| self.mark(at, *shape, *tone)),
+            Layer::Band { from, to, tone, .. } => match (self.down(*from), self.down(*to)) {
+                (Some(low), Some(high)) => {
+                    self.rectangle((self.left, high), (self.right, low), veil(*tone))
+                }
+                _ => Ok(()),
+            },
+            Layer::Rule { at, tone, .. } => match self.down(*at) {
+                Some(y) => self.dashes((self.left, y), (self.right, y), stroke(*tone, 2)),
+                None => Ok(()),
+            },
+            Layer::Intervals {
+                rows, lower, upper, ..
+            } => rows
+                .iter()
+                .try_for_each(|row| self.interval(row, *lower, *upper)),
+        }
+    }
+    fn line(&self, points: &[Point], tone: Tone, dashes: bool) -> Result<()> {
+        for run in visible_runs(points, |p| self.open_share(p)) {
+            let run: Vec<Pixel> = run.into_iter().map(|s| self.pixel_at(s)).collect();
+            let pieces = if dashes { dashed(&run) } else { vec![run] };
+            for piece in pieces {
+                self.path(piece, stroke(tone, 2))?;
+            }
+        }
+        Ok(())
+    }
+    fn interval(&self, row: &Interval, lower: Tone, upper: Tone) -> Result<()> {
+        let Some(y) = self.down(row.y) else {
+            return Ok(());
+        };
+        let low = row.lower.and_then(|v| self.across(v));
+        let open = row.upper.is_some_and(|v| v.is_infinite());
+        let high = match row.upper {
+            Some(v) if v.is_infinite() => Some(self.right),
+            Some(v) => self.across(v),
+            None => None,
+        };
+        let from = low.unwrap_or(self.left);
+        if let Some(to) = high {
+            let style = RGBAColor::from(Tone::Muted.rgb())
+                .mix(0.55)
+                .stroke_width(3 * FINE as u32);
+            self.path(vec![(from, y), (to, y)], style)?;
+        }
+        if let Some(x) = low {
+            self.pointer((x, y), 1, lower)?;
+        }
+        match high {
+            Some(x) if open => {
+                self.pointer((x, y), 1, upper)?;
+                let at = (x - 6 * FINE, y - 8 * FINE);
+                self.write(
+                    "∞",
+                    at,
+                    upper,
+                    FONT + 2,
+                    Pos::new(HPos::Right, VPos::Bottom),
+                )
+            }
+            Some(x) => self.pointer((x, y), -1, upper),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Scales back to real pixels, adds words for readers who cannot see it, and hands the colours to the page.
+fn finish(raw: &str, plot: &Plot, place: Place) -> String {
+    let (width, height) = plot.size;
+    let body = raw.split_once('>').map_or("", |(_, rest)| rest);
+    let (fine_width, fine_height) = (width * FINE as u32, height * FINE as u32);
+    let size = match place {
+        Place::File => format!("width=\"{width}\" height=\"{height}\""),
+        Place::Page => format!("class=\"plot\" style=\"max-width:{width}px\""),
+    };
+    let description = if plot.description.is_empty() {
+        &plot.title
+    } else {
+        &plot.description
+    };
+    let mut body = body.to_owned();
+    if place == Place::Page {
+        for tone in Tone::ALL {
+            let colour = format!("\"{}\"", tone.hex());
+            body = body.replace(&colour, &format!("\"var(--{})\"", tone.variable()));
+        }
+        body = body.replace(" font-family=\"sans-serif\"", "");
+    }
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" {size} viewBox=\"0 0 {fine_width} {fine_height}\" role=\"img\">\n\
+         <title>{}</title>\n<desc>{}</desc>{body}",
+        escape(&plot.title),
+        escape(description),
+    )
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Plot {
+        Plot::new("A < B", Axis::linear("x"), Axis::log("y"))
+            .layer(Layer::Line {
+                name: "curve".into(),
+                points: vec![(0.0, 1.0), (1.0, 0.0), (2.0, 1e-3), (3.0, 1e-4)],
+                tone: Tone::First,
+                dashed: false,
+            })
+            .layer(Layer::Rule {
+                name: "limit".into(),
+                at: 1e-2,
+                tone: Tone::Second,
+            })
+    }
+
+    #[test]
+    fn a_page_gets_its_own_colours_and_a_file_gets_literal_ones() {
+        let (page, file) = (
+            sample().to_inline_svg().unwrap(),
+            sample().to_svg().unwrap(),
+        );
+        assert!(page.contains("var(--tone-1)") && !page.contains("#0072B2"));
+        assert!(file.contains("#0072B2") && !file.contains("var("));
+        for svg in [page, file] {
+            assert!(svg.contains("<title>A &lt; B</title>"));
+            assert!(!svg.contains("http") || svg.matches("http").count() == 1);
+        }
+    }
+
+    #[test]
+    fn a_point_without_a_place_interrupts_the_line() {
+        // The second point cannot stand on a log axis: one segment is left of the two.
+        let svg = sample().to_svg().unwrap();
+        let curve = svg
+            .lines()
+            .filter(|l| l.starts_with("<polyline") && l.contains("#0072B2"))
+            .count();
+        assert_eq!(curve, 2, "the legend's swatch and one segment");
+    }
+
+    #[test]
+    fn nothing_to_show_is_an_error_that_names_the_axis() {
+        let plot = Plot::new("empty", Axis::linear("bits"), Axis::linear("n"));
+        let error = plot.to_svg().unwrap_err();
+        assert_eq!(error.to_string(), "nothing to plot on the axis \"bits\"");
+    }
+}

@@ -1,0 +1,99 @@
+//! Colours by role: a page recolours them for light and dark.
+
+use plotters::style::RGBColor;
+
+/// The role of a colour. The series colours are Okabe and Ito's, told apart by most eyes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// Text and axes.
+    Ink,
+    /// Secondary text, tick marks.
+    Muted,
+    /// Grid lines.
+    Grid,
+    /// The paper behind a plot.
+    Paper,
+    /// First series: blue.
+    First,
+    /// Second series: vermilion.
+    Second,
+    /// Third series: green.
+    Third,
+    /// Fourth series: purple.
+    Fourth,
+    /// Fifth series: amber.
+    Fifth,
+}
+
+impl Tone {
+    /// Every role.
+    pub const ALL: [Self; 9] = [
+        Self::Ink,
+        Self::Muted,
+        Self::Grid,
+        Self::Paper,
+        Self::First,
+        Self::Second,
+        Self::Third,
+        Self::Fourth,
+        Self::Fifth,
+    ];
+
+    /// The series colours in turn.
+    #[must_use]
+    pub const fn series(index: usize) -> Self {
+        match index % 5 {
+            0 => Self::First,
+            1 => Self::Second,
+            2 => Self::Third,
+            3 => Self::Fourth,
+            _ => Self::Fifth,
+        }
+    }
+    /// The name of the page's variable, without its dashes.
+    pub(super) const fn variable(self) -> &'static str {
+        match self {
+            Self::Ink => "ink",
+            Self::Muted => "muted",
+            Self::Grid => "grid",
+            Self::Paper => "paper",
+            Self::First => "tone-1",
+            Self::Second => "tone-2",
+            Self::Third => "tone-3",
+            Self::Fourth => "tone-4",
+            Self::Fifth => "tone-5",
+        }
+    }
+    /// Red, green, blue on white paper.
+    pub(super) const fn rgb(self) -> RGBColor {
+        match self {
+            Self::Ink => RGBColor(0x1b, 0x1f, 0x24),
+            Self::Muted => RGBColor(0x57, 0x60, 0x6a),
+            Self::Grid => RGBColor(0xe1, 0xe4, 0xe8),
+            Self::Paper => RGBColor(0xff, 0xff, 0xff),
+            Self::First => RGBColor(0x00, 0x72, 0xb2),
+            Self::Second => RGBColor(0xd5, 0x5e, 0x00),
+            Self::Third => RGBColor(0x00, 0x9e, 0x73),
+            Self::Fourth => RGBColor(0xb0, 0x52, 0x8a),
+            Self::Fifth => RGBColor(0xc2, 0x8a, 0x00),
+        }
+    }
+    /// As the SVG writer spells it.
+    pub(super) fn hex(self) -> String {
+        let RGBColor(red, green, blue) = self.rgb();
+        format!("#{red:02X}{green:02X}{blue:02X}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_roles_share_a_colour() {
+        // The page swaps colours by their spelling.
+        let spelled: BTreeSet<_> = Tone::ALL.iter().map(|t| t.hex()).collect();
+        assert_eq!(spelled.len(), Tone::ALL.len());
+    }
+}
