@@ -1,1 +1,3 @@
 //! Propositions as property tests, golden vectors, conformance suites, end-to-end tests.
+
+pub mod compile_fail;

@@ -1,10 +1,11 @@
 //! The two commands, tables, JSON, plots and pages; the only place where an upper and a lower bound meet.
 //!
 //! [`contract`] is what both commands promise: exit codes, formats, files that are whole or
-//! absent. [`plot`] and [`page`] draw. Without the default feature `audit` this crate builds
+//! absent. [`plot`] and [`page`] draw. [`verdict`] compares promise and measurement. Without the default feature `audit` this crate builds
 //! `account` alone and needs no tensor library.
 
 pub mod contract;
 pub mod number;
 pub mod page;
 pub mod plot;
+pub mod verdict;

@@ -1,0 +1,91 @@
+//! Privacy mistakes that do not compile.
+//!
+//! Each section has a pair: the first example compiles, the second differs from it in the
+//! mistake alone and must not. So a pair fails when the mistake starts to compile and also
+//! when the surroundings stop compiling.
+
+/// # An upper and a lower bound do not compare
+///
+/// Two upper bounds do:
+/// ```
+/// use reticent_accounting::{Epsilon, Upper};
+/// let (a, b) = (Upper::new(Epsilon::new(1.0)?), Upper::new(Epsilon::new(2.0)?));
+/// assert!(a < b);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+/// An upper and a lower bound meet in the verdict only:
+/// ```compile_fail,E0308
+/// use reticent_accounting::{Epsilon, Lower, Upper};
+/// let (a, b) = (Upper::new(Epsilon::new(1.0)?), Lower::new(Epsilon::new(2.0)?));
+/// assert!(a < b);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # A bound does not change its direction
+///
+/// ```
+/// use reticent_accounting::{Bounds, Epsilon, Upper};
+/// let known = Bounds { lower: None, upper: Some(Upper::new(Epsilon::new(1.0)?)) };
+/// # let _ = known;
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+/// ```compile_fail,E0308
+/// use reticent_accounting::{Bounds, Epsilon, Upper};
+/// let known = Bounds { lower: Some(Upper::new(Epsilon::new(1.0)?)), upper: None };
+/// # let _ = known;
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # An estimate is no promise
+///
+/// ```
+/// use reticent_accounting::{Delta, Epsilon, Neighbours, Upper};
+/// use reticent_reports::verdict::{Promise, Terms};
+/// # fn terms() -> Terms { unimplemented!() }
+/// fn promise(value: Epsilon) -> Promise<Epsilon> {
+///     Promise { terms: terms(), at_most: Upper::new(value), mistakes: vec![] }
+/// }
+/// ```
+/// ```compile_fail,E0308
+/// use reticent_accounting::{Delta, Epsilon, Estimate, Neighbours};
+/// use reticent_reports::verdict::{Promise, Terms};
+/// # fn terms() -> Terms { unimplemented!() }
+/// fn promise(value: Epsilon) -> Promise<Epsilon> {
+///     Promise { terms: terms(), at_most: Estimate::new(value), mistakes: vec![] }
+/// }
+/// ```
+///
+/// # An estimate is no measurement
+///
+/// ```
+/// use reticent_accounting::{Epsilon, Lower, Probability};
+/// use reticent_reports::verdict::{Measurement, Terms};
+/// fn measured(terms: Terms, value: Epsilon, false_alarm: Probability) -> Measurement<Epsilon> {
+///     Measurement { terms, at_least: Lower::new(value), false_alarm }
+/// }
+/// ```
+/// ```compile_fail,E0308
+/// use reticent_accounting::{Epsilon, Estimate, Probability};
+/// use reticent_reports::verdict::{Measurement, Terms};
+/// fn measured(terms: Terms, value: Epsilon, false_alarm: Probability) -> Measurement<Epsilon> {
+///     Measurement { terms, at_least: Estimate::new(value), false_alarm }
+/// }
+/// ```
+///
+/// # Promise and measurement do not change places
+///
+/// ```
+/// use reticent_accounting::Epsilon;
+/// use reticent_reports::verdict::{Measurement, Mismatch, Promise, Verdict, judge};
+/// fn verdict(p: &Promise<Epsilon>, m: &Measurement<Epsilon>) -> Result<Verdict, Mismatch> {
+///     judge(p, m)
+/// }
+/// ```
+/// ```compile_fail,E0308
+/// use reticent_accounting::Epsilon;
+/// use reticent_reports::verdict::{Measurement, Mismatch, Promise, Verdict, judge};
+/// fn verdict(p: &Promise<Epsilon>, m: &Measurement<Epsilon>) -> Result<Verdict, Mismatch> {
+///     judge(m, p)
+/// }
+/// ```
+pub mod accounting {}

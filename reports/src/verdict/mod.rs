@@ -1,0 +1,239 @@
+//! The only place where an upper and a lower bound meet.
+//!
+//! A [`Promise`] holds an [`Upper`], a [`Measurement`] a [`Lower`]; both carry their
+//! [`Terms`]. [`judge`] compares them only when the terms agree word for word, and says "not
+//! contradicted" or "contradicted", never "safe": an audit that finds nothing proves nothing.
+
+mod terms;
+
+pub use terms::{Field, Mismatch, Terms};
+
+use crate::contract::{Exit, Number};
+use crate::number::{nearest, rounded_down, rounded_up};
+use reticent_accounting::{Lower, Probability, Upper};
+use serde::Serialize;
+
+/// The chance that at least one verdict of a whole report says "contradicted" although every promise holds.
+pub const FALSE_ALARM: f64 = 1e-3;
+
+/// The false-alarm rate each of `tests` tests may use so that together they stay within `total` (Bonferroni).
+///
+/// ```
+/// use reticent_accounting::Probability;
+/// let each = reticent_reports::verdict::split(Probability::new(1e-3)?, 4);
+/// assert!(each.get() * 4.0 <= 1e-3);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+#[must_use]
+pub fn split(total: Probability, tests: usize) -> Probability {
+    let each = total.get() / tests.max(1) as f64;
+    // A share of a probability is one.
+    Probability::new(each).unwrap_or(total)
+}
+
+/// What the accountant promises: the quantity is at most this, under these terms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Promise<T> {
+    /// What is promised about what.
+    pub terms: Terms,
+    /// The bound.
+    pub at_most: Upper<T>,
+    /// What the promise would have been, had a known kind of mistake been made.
+    pub mistakes: Vec<(Mistake, Upper<T>)>,
+}
+
+/// What the attack measured: the quantity is at least this, unless a false alarm struck.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measurement<T> {
+    /// What was measured about what.
+    pub terms: Terms,
+    /// The bound.
+    pub at_least: Lower<T>,
+    /// The probability that the bound is wrong although the promise holds.
+    pub false_alarm: Probability,
+}
+
+/// A known kind of mistake that makes a model leak more than was promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mistake {
+    /// The policy let the secret through to ordinary optimisation.
+    MissedSecret,
+    /// More copies or records carry the secret than were counted.
+    UncountedCopies,
+    /// Batches were larger or more frequent than the sampling rate says.
+    SamplingRate,
+    /// Noise was missing, too small, or drawn once for several steps; or gradients were not clipped.
+    NoiseOrClipping,
+}
+
+impl Mistake {
+    /// The mistake in words.
+    #[must_use]
+    pub const fn says(self) -> &'static str {
+        match self {
+            Self::MissedSecret => "the policy missed the secret, so it was trained on in the clear",
+            Self::UncountedCopies => "more records carry the secret than were counted",
+            Self::SamplingRate => "records were sampled more often than the stated rate",
+            Self::NoiseOrClipping => "noise is missing or too small, or gradients were not clipped",
+        }
+    }
+}
+
+/// Promise and measurement side by side.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub struct Verdict {
+    terms: Terms,
+    at_most: f64,
+    at_least: f64,
+    false_alarm: Probability,
+    suspects: Vec<Mistake>,
+}
+
+/// Compares a promise with a measurement.
+///
+/// The measurement contradicts the promise when its lower bound exceeds the upper bound. That
+/// is a bug report: the suspects are the mistakes under which the promise would have covered
+/// what was measured, the smallest such promise first; with none listed that would,
+/// [`Mistake::NoiseOrClipping`] remains.
+///
+/// ```
+/// use reticent_accounting::{Delta, Epsilon, Lower, Neighbours, Probability, Upper};
+/// use reticent_reports::verdict::{Measurement, Promise, Terms, judge};
+/// let terms = Terms {
+///     released: "model.safetensors".into(),
+///     notion: "dp".into(),
+///     neighbours: Neighbours::Replace,
+///     unit: "turn".into(),
+///     delta: Delta::new(1e-5)?,
+///     group: 20,
+/// };
+/// let promise = Promise { terms: terms.clone(), at_most: Upper::new(Epsilon::new(2.0)?), mistakes: vec![] };
+/// let measured = Measurement {
+///     terms,
+///     at_least: Lower::new(Epsilon::new(14.8)?),
+///     false_alarm: Probability::new(1e-3)?,
+/// };
+/// assert!(judge(&promise, &measured)?.is_contradicted());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`Mismatch`] when the two speak of different things; nothing can be concluded then.
+pub fn judge<T: Copy + Into<f64>>(
+    promise: &Promise<T>,
+    measured: &Measurement<T>,
+) -> Result<Verdict, Mismatch> {
+    promise.terms.agree(&measured.terms)?;
+    let at_most: f64 = (*promise.at_most.get()).into();
+    let at_least: f64 = (*measured.at_least.get()).into();
+    let suspects = if at_least > at_most {
+        suspects(&promise.mistakes, at_least)
+    } else {
+        Vec::new()
+    };
+    Ok(Verdict {
+        terms: promise.terms.clone(),
+        at_most,
+        at_least,
+        false_alarm: measured.false_alarm,
+        suspects,
+    })
+}
+
+fn suspects<T: Copy + Into<f64>>(mistakes: &[(Mistake, Upper<T>)], at_least: f64) -> Vec<Mistake> {
+    let mut covering: Vec<(Mistake, f64)> = mistakes
+        .iter()
+        .map(|(mistake, upper)| (*mistake, (*upper.get()).into()))
+        .filter(|(_, upper)| *upper >= at_least)
+        .collect();
+    covering.sort_by(|a, b| a.1.total_cmp(&b.1));
+    if covering.is_empty() {
+        return vec![Mistake::NoiseOrClipping];
+    }
+    covering.into_iter().map(|(mistake, _)| mistake).collect()
+}
+
+impl Verdict {
+    /// Whether the lower bound exceeds the upper bound.
+    #[must_use]
+    pub fn is_contradicted(&self) -> bool {
+        self.at_least > self.at_most
+    }
+    /// What both speak of.
+    #[must_use]
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+    /// The mistakes that would explain a contradiction, the likeliest first.
+    #[must_use]
+    pub fn suspects(&self) -> &[Mistake] {
+        &self.suspects
+    }
+    /// The exit code of a command that ends on this verdict.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        if self.is_contradicted() {
+            Exit::Exceeded
+        } else {
+            Exit::Finished
+        }
+    }
+    /// The outcome in two words.
+    #[must_use]
+    pub fn outcome(&self) -> &'static str {
+        if self.is_contradicted() {
+            "contradicted"
+        } else {
+            "not contradicted"
+        }
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.outcome())?;
+        if let [first, rest @ ..] = self.suspects.as_slice() {
+            write!(f, ": {}", first.says())?;
+            for other in rest {
+                write!(f, ", or {}", other.says())?;
+            }
+        }
+        write!(
+            f,
+            " (measured at least {}, promised at most {}; false-alarm rate {})",
+            rounded_down(self.at_least, 4),
+            rounded_up(self.at_most, 4),
+            nearest(self.false_alarm.get(), 2),
+        )
+    }
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            outcome: &'static str,
+            says: String,
+            at_least: Number,
+            at_most: Number,
+            false_alarm: f64,
+            suspects: &'a [Mistake],
+            terms: &'a Terms,
+        }
+        Shown {
+            outcome: self.outcome(),
+            says: self.to_string(),
+            at_least: Number(self.at_least),
+            at_most: Number(self.at_most),
+            false_alarm: self.false_alarm.get(),
+            suspects: &self.suspects,
+            terms: &self.terms,
+        }
+        .serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! What a bound speaks of.
+
+use reticent_accounting::{Delta, Neighbours};
+use serde::Serialize;
+
+/// What a bound speaks of. Two bounds meet only when all of it agrees.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Terms {
+    /// What was released: the same checkpoint on both sides.
+    pub released: String,
+    /// The notion, as in the JSON of `account`: `dp`, `group-dp`, `confidentiality`, …
+    pub notion: String,
+    /// Who is compared with whom.
+    pub neighbours: Neighbours,
+    /// What one record is.
+    pub unit: String,
+    /// The slack. Pure ε (δ = 0) of a Gaussian is infinite, so a δ of zero meets only itself.
+    pub delta: Delta,
+    /// How many records change at once: all copies of one secret.
+    pub group: u64,
+}
+
+/// A part of [`Terms`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Field {
+    /// What was released.
+    Released,
+    /// The notion.
+    Notion,
+    /// The neighbours.
+    Neighbours,
+    /// The unit.
+    Unit,
+    /// δ.
+    Delta,
+    /// The group size.
+    Group,
+}
+
+impl Field {
+    const fn says(self) -> &'static str {
+        match self {
+            Self::Released => "what was released",
+            Self::Notion => "the notion",
+            Self::Neighbours => "the neighbours",
+            Self::Unit => "the unit",
+            Self::Delta => "δ",
+            Self::Group => "the number of records",
+        }
+    }
+}
+
+/// Why a promise and a measurement cannot be compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mismatch {
+    /// The first part that differs.
+    pub field: Field,
+    /// What the promise says.
+    pub promised: String,
+    /// What the measurement says.
+    pub measured: String,
+}
+
+impl std::fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "promise and measurement are not comparable: {} is {} in the promise and {} in the measurement",
+            self.field.says(),
+            self.promised,
+            self.measured
+        )
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+impl Terms {
+    /// Every part as text, so that two terms can be compared and the difference quoted.
+    fn parts(&self) -> [(Field, String); 6] {
+        [
+            (Field::Released, self.released.clone()),
+            (Field::Notion, self.notion.clone()),
+            (Field::Neighbours, self.neighbours.to_string()),
+            (Field::Unit, self.unit.clone()),
+            // The shortest text that reads back the same: equal texts, equal numbers.
+            (Field::Delta, crate::number::shortest(self.delta.get())),
+            (Field::Group, self.group.to_string()),
+        ]
+    }
+    /// Whether these terms (the promise's) are the measurement's.
+    ///
+    /// # Errors
+    /// The first part that differs.
+    pub fn agree(&self, measured: &Self) -> Result<(), Mismatch> {
+        for ((field, promised), (_, measured)) in self.parts().into_iter().zip(measured.parts()) {
+            if promised != measured {
+                return Err(Mismatch {
+                    field,
+                    promised,
+                    measured,
+                });
+            }
+        }
+        Ok(())
+    }
+}
