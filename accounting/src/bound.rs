@@ -47,6 +47,7 @@ direction!(Estimate, "Marks `value` as no bound.");
 
 /// Both ends of a quantity. An unknown end is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub struct Bounds<T> {
     /// The truth is at least this.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -7,14 +7,19 @@
 
 mod bound;
 mod error;
+mod guarantee;
 mod mechanism;
 mod neighbours;
 mod quantity;
+mod special;
+pub mod statistics;
 
 pub use bound::{Bounds, Estimate, Lower, Upper};
 pub use error::{Error, Result};
+pub use guarantee::{Base, ByDirection, Convention, Engine, Guarantee, Method, Notion};
 pub use mechanism::{Mechanism, Sampling};
 pub use neighbours::Neighbours;
 pub use quantity::{
-    Delta, Epsilon, MissRate, NoiseMultiplier, Order, Probability, SamplingRate, Steps,
+    Confidence, Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, Order, Probability,
+    SamplingRate, Steps, Tolerance, UnitName,
 };

@@ -3,11 +3,41 @@
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+/// A number on paper: JSON has no infinity, so it is spelled `"inf"`.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Finite(f64),
+    Spelled(Infinity),
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum Infinity {
+    #[serde(rename = "inf")]
+    Inf,
+}
+
+impl Number {
+    const fn of(value: f64) -> Self {
+        if value == f64::INFINITY {
+            Self::Spelled(Infinity::Inf)
+        } else {
+            Self::Finite(value)
+        }
+    }
+    const fn value(self) -> f64 {
+        match self {
+            Self::Finite(value) => value,
+            Self::Spelled(Infinity::Inf) => f64::INFINITY,
+        }
+    }
+}
+
 macro_rules! quantity {
     ($(#[$meta:meta])* $name:ident, $what:literal, $range:literal, |$v:ident| $ok:expr) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
-        #[serde(try_from = "f64", into = "f64")]
+        #[serde(try_from = "Number", into = "Number")]
         pub struct $name(f64);
 
         impl $name {
@@ -28,6 +58,18 @@ macro_rules! quantity {
             type Error = Error;
             fn try_from(value: f64) -> Result<Self> { Self::new(value) }
         }
+        impl TryFrom<Number> for $name {
+            type Error = Error;
+            fn try_from(value: Number) -> Result<Self> { Self::new(value.value()) }
+        }
+        impl From<$name> for Number {
+            fn from(value: $name) -> Self { Self::of(value.0) }
+        }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(&self.0, f)
+            }
+        }
         impl From<$name> for f64 {
             fn from(value: $name) -> f64 { value.0 }
         }
@@ -35,7 +77,7 @@ macro_rules! quantity {
 }
 
 quantity!(
-    /// Privacy loss ε in nats; infinity is a valid (empty) promise.
+    /// Privacy loss ε in nats; infinity is a valid (empty) promise and is written `"inf"`.
     Epsilon, "epsilon", "[0, inf]", |v| v >= 0.0);
 quantity!(
     /// The additive slack δ of a guarantee.
@@ -52,6 +94,12 @@ quantity!(
 quantity!(
     /// The share γ of secrets that a policy misses.
     MissRate, "miss rate", "[0, 1]", |v| (0.0..=1.0).contains(&v));
+quantity!(
+    /// The probability with which a statistical bound holds.
+    Confidence, "confidence", "(0, 1)", |v| v > 0.0 && v < 1.0);
+quantity!(
+    /// How wide the two certified ends of an answer may be, relative to the answer.
+    Tolerance, "tolerance", "[1e-12, 0.5]", |v| (1e-12..=0.5).contains(&v));
 quantity!(
     /// The order α of a Rényi divergence.
     Order, "order", "(1, inf)", |v| v > 1.0 && v.is_finite());
@@ -71,5 +119,95 @@ impl Steps {
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
+    }
+}
+
+/// How many records one person, secret or author accounts for in the question, at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct GroupSize(u32);
+
+impl GroupSize {
+    /// A single record.
+    pub const ONE: Self = Self(1);
+
+    /// Checks that the group has at least one record and at most a million.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] otherwise.
+    pub fn new(records: u32) -> Result<Self> {
+        if (1..=1_000_000).contains(&records) {
+            Ok(Self(records))
+        } else {
+            Err(Error::OutOfRange {
+                what: "group size",
+                range: "[1, 1000000]",
+                value: f64::from(records),
+            })
+        }
+    }
+    /// The bare count.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl TryFrom<u32> for GroupSize {
+    type Error = Error;
+    fn try_from(records: u32) -> Result<Self> {
+        Self::new(records)
+    }
+}
+impl From<GroupSize> for u32 {
+    fn from(size: GroupSize) -> Self {
+        size.0
+    }
+}
+
+/// What one record is (sentence, turn, dialogue, document, …), as a label: two guarantees
+/// are compared only when their units agree.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct UnitName(String);
+
+impl UnitName {
+    /// Checks that the label has 1 to 64 characters, none of them a control character.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] otherwise.
+    pub fn new(label: impl Into<String>) -> Result<Self> {
+        let label = label.into();
+        if (1..=64).contains(&label.chars().count()) && !label.chars().any(char::is_control) {
+            Ok(Self(label))
+        } else {
+            Err(Error::Unsupported {
+                what: format!("unit {label:?}"),
+                why: "a unit is named by 1 to 64 printable characters".into(),
+            })
+        }
+    }
+    /// The label.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for UnitName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for UnitName {
+    type Error = Error;
+    fn try_from(label: String) -> Result<Self> {
+        Self::new(label)
+    }
+}
+impl From<UnitName> for String {
+    fn from(unit: UnitName) -> Self {
+        unit.0
     }
 }

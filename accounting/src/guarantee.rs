@@ -1,0 +1,146 @@
+//! A finished guarantee: what is promised, to whom, in which notion and unit, and how the
+//! number was obtained. This is the row of every table and the object of every JSON file.
+
+use crate::bound::Bounds;
+use crate::neighbours::Neighbours;
+use crate::quantity::{
+    Confidence, Delta, Epsilon, GroupSize, MissRate, Order, Probability, UnitName,
+};
+use serde::{Deserialize, Serialize};
+
+/// What kind of promise it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Notion {
+    /// (ε, δ)-differential privacy for one record.
+    Dp,
+    /// (ε, δ)-differential privacy for a group of records.
+    GroupDp,
+    /// One secret against `<MASK>`; the adversary may know the secret (CRT Def. 2).
+    Confidentiality,
+    /// Several records of one secret against `<MASK>` (CRT Def. 3).
+    GroupConfidentiality,
+    /// A secret drawn at random against `<MASK>` (CRT Def. 4). For planning: it concerns an
+    /// adversary who ignores the secret, bounds no posterior and never enters a verdict.
+    BayesianConfidentiality,
+    /// The reconstruction promise: prior at most p, posterior at most r (Hush! Def. 3.1).
+    SecretProtection,
+}
+
+/// How the number was obtained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// From the privacy-loss law itself.
+    Pld,
+    /// From the Rényi curve, by Canonne–Kamath–Steinke Prop. 12.
+    Rdp,
+    /// A formula in elementary functions.
+    ClosedForm,
+    /// From single records, by the group lemma.
+    GroupLemma,
+    /// CRT Prop. 6 (Theorem 8.3 with a joint miss) applied to a finished base curve.
+    #[serde(rename = "proposition-6")]
+    Proposition6,
+    /// The blow-up function of the dominating pair.
+    BlowUp,
+    /// Fano's inequality for the Kullback–Leibler divergence.
+    KlFano,
+    /// Fano's inequality for Rényi divergences, at the best order.
+    RenyiFano,
+}
+
+/// The curve that a transformation started from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Base {
+    /// The privacy-loss law.
+    Pld,
+    /// The Rényi curve.
+    Rdp,
+}
+
+/// The numerical engine behind a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Engine {
+    /// Contour inversion of the moment generating function, certified at both ends.
+    Contour,
+    /// A closed form.
+    Closed,
+    /// Chernoff's bound from above and a tilted window from below: certified but coarse,
+    /// used where the contour can't be certified.
+    Chernoff,
+}
+
+/// Whose neighbours were used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Convention {
+    /// The notion's own neighbours: the promise as it is defined.
+    Definition,
+    /// What the papers computed (add-remove where the notion needs replace): for comparison
+    /// with print, never for a verdict.
+    Paper,
+}
+
+/// The two directions of an add-remove question.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ByDirection<T> {
+    /// The record was there and is taken away: mixture first.
+    pub remove: Bounds<T>,
+    /// The record is added: mixture second.
+    pub add: Bounds<T>,
+}
+
+/// One promise with everything that is needed to read it. Absent fields do not apply.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guarantee {
+    /// What kind of promise it is.
+    pub notion: Notion,
+    /// Who is compared with whom.
+    pub neighbours: Neighbours,
+    /// Whether these are the notion's own neighbours.
+    pub convention: Convention,
+    /// What one record is.
+    pub unit: UnitName,
+    /// How the number was obtained.
+    pub method: Method,
+    /// The curve that the method transformed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub base: Option<Base>,
+    /// The numerical engine.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub engine: Option<Engine>,
+    /// ε at `delta`, both certified ends.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub epsilon: Option<Bounds<Epsilon>>,
+    /// The δ at which ε holds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub delta: Option<Delta>,
+    /// ε of each direction of an add-remove question.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub by_direction: Option<ByDirection<Epsilon>>,
+    /// The Rényi order that gave the number.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub order: Option<Order>,
+    /// How many records are changed together.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub group: Option<GroupSize>,
+    /// The miss rate γ of the redaction policy.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gamma: Option<MissRate>,
+    /// The share η that the conservative policy misses as well.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub missed_by_both: Option<MissRate>,
+    /// The confidence with which `gamma` bounds the true miss rate, when it was measured.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub confidence: Option<Confidence>,
+    /// The adversary's chance of guessing the secret beforehand.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub prior: Option<Probability>,
+    /// The adversary's chance of guessing the secret afterwards.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub posterior: Option<Bounds<Probability>>,
+}
