@@ -1,0 +1,45 @@
+//! How the secrets of a plan were drawn: what the null and the ε bound rest on.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// How the m secrets of a plan were drawn from N candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Draw {
+    /// Each uniform on all N, independent of the others.
+    Independent,
+    /// Uniform without replacement: no two canaries share a secret.
+    Distinct,
+}
+
+impl Draw {
+    /// The number N' of candidates that a secret is uniform on when all others are known:
+    /// N for independent draws, N − m + 1 for distinct ones.
+    ///
+    /// Given all other secrets and a model that ignores this one, the secret lies in a set of t
+    /// candidates with probability at most t / N'. (It is uniform on N' values; at most t of
+    /// them are in the set.) So every count of canaries in sets of t is dominated by a binomial
+    /// of rate t / N', whether the canaries share a context or not. Every p-value and bound of
+    /// this crate uses N' in the place of N.
+    ///
+    /// # Errors
+    /// No canary, or more distinct canaries than candidates.
+    pub fn effective_candidates(self, candidates: u64, canaries: u64) -> Result<u64> {
+        if canaries == 0 {
+            return Err(Error::Empty("no canary was given"));
+        }
+        if candidates == 0 {
+            return Err(Error::out_of_range("candidates", "[1, 2^63]", candidates));
+        }
+        match self {
+            Self::Independent => Ok(candidates),
+            Self::Distinct if canaries <= candidates => Ok(candidates - canaries + 1),
+            Self::Distinct => Err(Error::OutOfRange {
+                what: "number of distinct canaries",
+                range: "[1, number of candidates]",
+                value: format!("{canaries} for {candidates} candidates"),
+            }),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Perplexity of a model on records.
+
+use crate::error::{Error, Result};
+use crate::search::cost;
+use reticent_backends::Scorer;
+use reticent_corpus::TokenId;
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+
+/// Summed NLL of one record and the tokens it was summed over.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RecordCost {
+    /// −Σ ln p over the record's tokens but the first, nats.
+    #[serde(with = "crate::spelled")]
+    pub nll: f64,
+    /// How many tokens that are.
+    pub tokens: u64,
+}
+
+/// exp(mean NLL per token), with what it was computed from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Perplexity {
+    /// exp(Σ NLL / Σ tokens), over all records together; +∞ if the model rules a token out.
+    #[serde(with = "crate::spelled")]
+    pub perplexity: f64,
+    /// Σ NLL / Σ tokens, nats per token.
+    #[serde(with = "crate::spelled")]
+    pub mean_nll: f64,
+    /// Tokens scored: every token but the first of each record.
+    pub tokens: u64,
+    /// One per record, in their order.
+    pub records: Vec<RecordCost>,
+}
+
+/// Perplexity over records, each scored on its own from its first token on.
+///
+/// A record's first token (beginning-of-text) is context and not scored; a record without a
+/// second token counts zero tokens. Records are scored in batches of similar length whose
+/// padded size stays within `batch_tokens` (one record at least). The result does not depend
+/// on the batches. `progress` is called with records done and may stop the run.
+///
+/// # Errors
+/// No record with two tokens, NaN or a positive log-probability from the model, a failing
+/// engine, [`Error::Interrupted`].
+pub fn perplexity<S: Scorer + ?Sized>(
+    scorer: &mut S,
+    records: &[Vec<TokenId>],
+    batch_tokens: usize,
+    progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
+) -> Result<Perplexity> {
+    let mut costs = vec![
+        RecordCost {
+            nll: 0.0,
+            tokens: 0
+        };
+        records.len()
+    ];
+    let mut order: Vec<usize> = (0..records.len())
+        .filter(|&i| records[i].len() > 1)
+        .collect();
+    order.sort_by_key(|&i| records[i].len());
+    let mut done = records.len() - order.len();
+    for batch in batches(&order, records, batch_tokens) {
+        let sequences: Vec<Vec<TokenId>> = batch.iter().map(|&i| records[i].clone()).collect();
+        let scores = scorer.score(&sequences)?;
+        if scores.len() != batch.len() {
+            return Err(Error::WrongCount {
+                what: "score rows",
+                got: scores.len(),
+                wanted: batch.len(),
+            });
+        }
+        for ((&index, sequence), row) in batch.iter().zip(&sequences).zip(&scores) {
+            if row.len() + 1 != sequence.len() {
+                return Err(Error::WrongCount {
+                    what: "token scores",
+                    got: row.len(),
+                    wanted: sequence.len() - 1,
+                });
+            }
+            let mut nll = 0.0;
+            for (token, score) in sequence[1..].iter().zip(row) {
+                nll += cost(score.log_probability, *token)?;
+            }
+            costs[index] = RecordCost {
+                nll,
+                tokens: row.len() as u64,
+            };
+        }
+        done += batch.len();
+        if progress(done).is_break() {
+            return Err(Error::Interrupted);
+        }
+    }
+    let tokens: u64 = costs.iter().map(|c| c.tokens).sum();
+    if tokens == 0 {
+        return Err(Error::Empty("no record has a second token"));
+    }
+    let total: f64 = costs.iter().map(|c| c.nll).sum();
+    let mean_nll = total / tokens as f64;
+    Ok(Perplexity {
+        perplexity: mean_nll.exp(),
+        mean_nll,
+        tokens,
+        records: costs,
+    })
+}
+
+/// Cuts records, sorted by length, into batches of bounded padded size.
+fn batches<'o>(
+    order: &'o [usize],
+    records: &[Vec<TokenId>],
+    batch_tokens: usize,
+) -> Vec<&'o [usize]> {
+    let mut batches = Vec::new();
+    let mut start = 0;
+    for end in 1..=order.len() {
+        let full = order
+            .get(end)
+            .is_none_or(|&next| (end - start + 1) * records[next].len() > batch_tokens);
+        if full {
+            batches.push(&order[start..end]);
+            start = end;
+        }
+    }
+    batches
+}

@@ -1,0 +1,378 @@
+//! The pruned search itself: what is still open, batch by batch, and the books about the rest.
+
+use super::meter::Meter;
+use super::tree::{CandidateTree, Edge};
+use super::{Progress, RankCount, SearchOptions, Target, by_context, cost};
+use crate::error::{Error, Result};
+use reticent_backends::{PrefixScorer, StateId};
+use reticent_corpus::TokenId;
+use std::ops::ControlFlow;
+
+/// A prefix that may still hold candidates at or above a canary.
+struct Open {
+    node: u32,
+    /// NLL of the prefix.
+    nll: f64,
+    /// Candidates strictly below it.
+    leaves: u64,
+    /// The state before its last token, and that token; the context itself has none.
+    from: (StateId, Option<TokenId>),
+    /// Number of secret tokens in it.
+    depth: usize,
+    /// The canaries whose secrets begin with it.
+    owners: Vec<usize>,
+}
+
+/// All canaries of one context.
+struct Group {
+    members: Vec<usize>,
+    /// Prefixes above this can be pruned for every member.
+    limit: f64,
+    open: Vec<Open>,
+    /// Candidates scored or ruled out.
+    resolved: u64,
+}
+
+/// A canary's own score and what stands beside it.
+struct Tally {
+    nll: f64,
+    below: u64,
+    ties: u64,
+    tolerance: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Below,
+    Tie,
+    Above,
+}
+
+impl Tally {
+    fn class(&self, nll: f64) -> Class {
+        if nll < self.nll - self.tolerance {
+            Class::Below
+        } else if nll <= self.nll + self.tolerance {
+            Class::Tie
+        } else {
+            Class::Above
+        }
+    }
+    fn count(&mut self, nll: f64, candidates: u64) {
+        match self.class(nll) {
+            Class::Below => self.below += candidates,
+            Class::Tie => self.ties += candidates,
+            Class::Above => {}
+        }
+    }
+    /// The canary itself was counted among the candidates: takes it out again.
+    fn forget_own(&mut self, nll: f64) {
+        match self.class(nll) {
+            Class::Below => self.below -= 1,
+            Class::Tie => self.ties -= 1,
+            Class::Above => {}
+        }
+    }
+}
+
+pub(crate) struct Frontier<'a> {
+    tree: &'a CandidateTree,
+    targets: &'a [Target],
+    options: &'a SearchOptions,
+    groups: Vec<Group>,
+    tallies: Vec<Tally>,
+}
+
+impl<'a> Frontier<'a> {
+    /// Scores the canaries' own paths and opens one root per context.
+    pub(crate) fn new<S: PrefixScorer + ?Sized>(
+        meter: &mut Meter<'_, S>,
+        tree: &'a CandidateTree,
+        targets: &'a [Target],
+        options: &'a SearchOptions,
+    ) -> Result<Self> {
+        let mut groups = Vec::new();
+        let mut roots = vec![None; targets.len()];
+        for chunk in by_context(targets).chunks(options.batch) {
+            let contexts: Vec<_> = chunk.iter().map(|(context, _)| context.to_vec()).collect();
+            let states = meter.start(&contexts)?;
+            for ((_, members), state) in chunk.iter().zip(states) {
+                for &member in members {
+                    roots[member] = Some(state);
+                }
+                groups.push(Group {
+                    members: members.clone(),
+                    limit: f64::NEG_INFINITY,
+                    open: vec![Open {
+                        node: CandidateTree::ROOT,
+                        nll: 0.0,
+                        leaves: tree.candidates(),
+                        from: (state, None),
+                        depth: 0,
+                        owners: members.clone(),
+                    }],
+                    resolved: 0,
+                });
+            }
+        }
+        let roots: Vec<StateId> = roots.into_iter().flatten().collect();
+        let mut tallies = Vec::with_capacity(targets.len());
+        for (chunk, roots) in targets
+            .chunks(options.batch)
+            .zip(roots.chunks(options.batch))
+        {
+            for nll in own_costs(meter, chunk, roots)? {
+                tallies.push(Tally {
+                    nll,
+                    below: 0,
+                    ties: 0,
+                    tolerance: options.tie_tolerance,
+                });
+            }
+        }
+        for group in &mut groups {
+            let members = group.members.iter();
+            let highest = members
+                .map(|&m| tallies[m].nll)
+                .fold(f64::NEG_INFINITY, f64::max);
+            group.limit = highest + options.tie_tolerance;
+        }
+        Ok(Self {
+            tree,
+            targets,
+            options,
+            groups,
+            tallies,
+        })
+    }
+
+    /// Searches until nothing is open or the budget is spent.
+    pub(crate) fn run<S: PrefixScorer + ?Sized>(
+        &mut self,
+        meter: &mut Meter<'_, S>,
+        progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Vec<RankCount>> {
+        loop {
+            let left = self.options.budget.unwrap_or(u64::MAX);
+            let left = left.saturating_sub(meter.positions());
+            let batch = self.take(
+                usize::try_from(left).map_or(self.options.batch, |n| n.min(self.options.batch)),
+            );
+            if batch.is_empty() {
+                break;
+            }
+            self.expand(meter, batch)?;
+            let report = self.progress(meter.positions(), meter.states());
+            if progress(&report).is_break() {
+                return Err(Error::Interrupted);
+            }
+        }
+        self.close()
+    }
+
+    /// Up to `most` open prefixes; the contexts take turns, the cheapest prefix of each first.
+    fn take(&mut self, most: usize) -> Vec<(usize, Open)> {
+        let mut batch = Vec::new();
+        let mut found = true;
+        while found {
+            found = false;
+            for (number, group) in self.groups.iter_mut().enumerate() {
+                if batch.len() == most {
+                    return batch;
+                }
+                if let Some(open) = group.open.pop() {
+                    batch.push((number, open));
+                    found = true;
+                }
+            }
+        }
+        batch
+    }
+
+    /// Scores one more token below every prefix of the batch.
+    fn expand<S: PrefixScorer + ?Sized>(
+        &mut self,
+        meter: &mut Meter<'_, S>,
+        batch: Vec<(usize, Open)>,
+    ) -> Result<()> {
+        let states = states_of(meter, &batch)?;
+        let mut wanted: Vec<TokenId> = Vec::new();
+        let mut nodes: Vec<u32> = batch.iter().map(|(_, open)| open.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        for node in nodes {
+            wanted.extend(self.tree.edges(node).iter().map(|edge| edge.token));
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        let rows = meter.rows(&states, &wanted)?;
+        let mut fresh: Vec<Vec<Open>> = self.groups.iter().map(|_| Vec::new()).collect();
+        for (row, ((number, open), &state)) in batch.into_iter().zip(&states).enumerate() {
+            let row = &rows[row * wanted.len()..][..wanted.len()];
+            let before = fresh[number].len();
+            for edge in self.tree.edges(open.node) {
+                let column = wanted.partition_point(|&token| token < edge.token);
+                let nll = open.nll + cost(row[column], edge.token)?;
+                let owners = self.owners_after(&open, edge.token);
+                self.settle(number, open.depth + 1, edge, nll, &owners);
+                if let Some(child) = self.stays_open(number, edge, nll) {
+                    fresh[number].push(Open {
+                        node: child,
+                        nll,
+                        leaves: edge.below,
+                        from: (state, Some(edge.token)),
+                        depth: open.depth + 1,
+                        owners,
+                    });
+                }
+            }
+            meter.hold(state, (fresh[number].len() - before) as u32);
+        }
+        meter.let_go(&states);
+        for (group, mut fresh) in self.groups.iter_mut().zip(fresh) {
+            fresh.sort_by(|a, b| b.nll.total_cmp(&a.nll));
+            group.open.append(&mut fresh);
+        }
+        Ok(())
+    }
+
+    fn owners_after(&self, open: &Open, token: TokenId) -> Vec<usize> {
+        let owners = open.owners.iter().copied();
+        owners
+            .filter(|&o| self.targets[o].secret.get(open.depth) == Some(&token))
+            .collect()
+    }
+
+    /// Enters everything about this edge that needs no further scoring into the books.
+    fn settle(&mut self, number: usize, depth: usize, edge: &Edge, nll: f64, owners: &[usize]) {
+        let group = &mut self.groups[number];
+        // Whatever follows a token that the model rules out is ruled out as well.
+        let ruled_out = nll.is_infinite();
+        let scored = edge.ends + if ruled_out { edge.below } else { 0 };
+        if scored > 0 {
+            for &member in &group.members {
+                self.tallies[member].count(nll, scored);
+            }
+            for &owner in owners {
+                if ruled_out || self.targets[owner].secret.len() == depth {
+                    self.tallies[owner].forget_own(nll);
+                }
+            }
+        }
+        group.resolved += edge.ends;
+        if ruled_out || nll > group.limit {
+            group.resolved += edge.below;
+        }
+    }
+
+    fn stays_open(&self, number: usize, edge: &Edge, nll: f64) -> Option<u32> {
+        edge.child
+            .filter(|_| nll <= self.groups[number].limit && nll.is_finite())
+    }
+
+    fn progress(&self, positions: u64, states: usize) -> Progress {
+        let resolved: f64 = self.groups.iter().map(|g| g.resolved as f64).sum();
+        Progress {
+            positions,
+            resolved: resolved / (self.tree.candidates() as f64 * self.groups.len() as f64),
+            states,
+        }
+    }
+
+    /// Balances the books: scored + ruled out + open = all.
+    fn close(&self) -> Result<Vec<RankCount>> {
+        let candidates = self.tree.candidates();
+        let mut unresolved = vec![0_u64; self.targets.len()];
+        for group in &self.groups {
+            let open: u64 = group.open.iter().map(|open| open.leaves).sum();
+            if group.resolved + open != candidates {
+                return Err(Error::LostCandidates {
+                    counted: group.resolved + open,
+                    candidates,
+                });
+            }
+            for open in &group.open {
+                for &member in &group.members {
+                    if self.tallies[member].class(open.nll) != Class::Above {
+                        let own = u64::from(open.owners.contains(&member));
+                        unresolved[member] += open.leaves - own;
+                    }
+                }
+            }
+        }
+        let counts = self.tallies.iter().zip(unresolved);
+        Ok(counts
+            .map(|(tally, unresolved)| RankCount {
+                candidates,
+                nll: tally.nll,
+                below: tally.below,
+                ties: tally.ties,
+                unresolved,
+            })
+            .collect())
+    }
+}
+
+/// The states of the prefixes themselves; their parents lose one user each.
+fn states_of<S: PrefixScorer + ?Sized>(
+    meter: &mut Meter<'_, S>,
+    batch: &[(usize, Open)],
+) -> Result<Vec<StateId>> {
+    let steps: Vec<(StateId, TokenId)> = batch
+        .iter()
+        .filter_map(|(_, open)| open.from.1.map(|token| (open.from.0, token)))
+        .collect();
+    let mut extended = meter.extend(&steps)?.into_iter();
+    let parents: Vec<StateId> = steps.iter().map(|step| step.0).collect();
+    meter.let_go(&parents);
+    let states = batch.iter().map(|(_, open)| match open.from {
+        (state, None) => Some(state),
+        (_, Some(_)) => extended.next(),
+    });
+    Ok(states.flatten().collect())
+}
+
+/// The NLL of each target's own secret, starting from its context's state.
+fn own_costs<S: PrefixScorer + ?Sized>(
+    meter: &mut Meter<'_, S>,
+    targets: &[Target],
+    roots: &[StateId],
+) -> Result<Vec<f64>> {
+    let mut sums = vec![0.0_f64; targets.len()];
+    let mut states = roots.to_vec();
+    for &root in roots {
+        meter.hold(root, 1);
+    }
+    let longest = targets.iter().map(|t| t.secret.len()).max().unwrap_or(0);
+    for depth in 0..longest {
+        let walking: Vec<usize> = (0..targets.len())
+            .filter(|&i| targets[i].secret.len() > depth && sums[i].is_finite())
+            .collect();
+        if walking.is_empty() {
+            break;
+        }
+        let here: Vec<StateId> = walking.iter().map(|&i| states[i]).collect();
+        let mut wanted: Vec<TokenId> = walking.iter().map(|&i| targets[i].secret[depth]).collect();
+        let tokens = wanted.clone();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let rows = meter.rows(&here, &wanted)?;
+        let mut steps = Vec::new();
+        let mut going = Vec::new();
+        for (row, (&i, &token)) in walking.iter().zip(&tokens).enumerate() {
+            let column = wanted.partition_point(|&t| t < token);
+            sums[i] += cost(rows[row * wanted.len() + column], token)?;
+            if targets[i].secret.len() > depth + 1 {
+                steps.push((states[i], token));
+                going.push(i);
+            }
+        }
+        let next = meter.extend(&steps)?;
+        for (&i, state) in going.iter().zip(next) {
+            meter.let_go(&[states[i]]);
+            states[i] = state;
+        }
+    }
+    meter.let_go(&states);
+    Ok(sums)
+}

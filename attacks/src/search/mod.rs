@@ -1,0 +1,247 @@
+//! Exact ranks of secrets among all candidates, without scoring all candidates.
+//!
+//! The score of a candidate is the summed negative log-likelihood (NLL, nats) of the secret
+//! span given its context: −Σ ln p(token | what stands before). A prefix's sum never falls as
+//! the prefix grows, so a prefix that already costs more than the canary cannot hold a
+//! candidate that outranks it. The search expands a prefix only while its sum is at most the
+//! canary's (plus the tie tolerance); everything below a pruned prefix is counted, not scored.
+//! The result equals full enumeration; [`flat_ranks`] is that enumeration, kept as its oracle.
+//!
+//! Canaries that share a context share one tree; trees of different contexts share batches.
+
+mod flat;
+mod frontier;
+mod meter;
+mod tree;
+
+pub use flat::{FlatSample, flat_ranks, sample_flat};
+pub use tree::CandidateTree;
+
+use crate::error::{Error, Result};
+use frontier::Frontier;
+use meter::Meter;
+use reticent_backends::PrefixScorer;
+use reticent_corpus::TokenId;
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+/// A secret to be ranked, and what stands before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The tokens before the secret, beginning-of-text included; at least one.
+    pub context: Vec<TokenId>,
+    /// The secret's own tokens; one of the candidates.
+    pub secret: Vec<TokenId>,
+}
+
+/// How to search.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SearchOptions {
+    /// States that the engine extends at once.
+    pub batch: usize,
+    /// Candidates whose NLL differs from the canary's by at most this count as ties, nats. Zero
+    /// for an engine whose f64 sums are exact; otherwise the engine's noise, say 1e-5.
+    pub tie_tolerance: f64,
+    /// Most positions to score; `None` searches to the end. The canaries' own paths are always
+    /// scored, so that a result exists.
+    pub budget: Option<u64>,
+}
+
+impl Default for SearchOptions {
+    fn default() -> Self {
+        Self {
+            batch: 256,
+            tie_tolerance: 0.0,
+            budget: None,
+        }
+    }
+}
+
+impl SearchOptions {
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.batch == 0 {
+            return Err(Error::out_of_range("batch", "[1, inf)", self.batch));
+        }
+        if !(self.tie_tolerance >= 0.0 && self.tie_tolerance.is_finite()) {
+            let range = "[0, inf) nats";
+            return Err(Error::out_of_range(
+                "tie tolerance",
+                range,
+                self.tie_tolerance,
+            ));
+        }
+        if self.budget == Some(0) {
+            return Err(Error::out_of_range("budget", "[1, inf) positions", 0));
+        }
+        Ok(())
+    }
+}
+
+/// How far a search is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Positions scored so far.
+    pub positions: u64,
+    /// Share of the candidates that are scored or ruled out, over all contexts, in [0, 1].
+    pub resolved: f64,
+    /// States that the engine holds at this moment.
+    pub states: usize,
+}
+
+/// Where one canary stands among all candidates of its context.
+///
+/// `below + ties + unresolved + 1 ≤ candidates`; the rest costs more than the canary.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RankCount {
+    /// N, the number of candidates, the canary included.
+    pub candidates: u64,
+    /// The canary's NLL in nats, +∞ when the model rules it out.
+    pub nll: f64,
+    /// Candidates with a smaller NLL.
+    pub below: u64,
+    /// Other candidates within the tie tolerance.
+    pub ties: u64,
+    /// Candidates that the budget left open; each may stand anywhere.
+    pub unresolved: u64,
+}
+
+impl RankCount {
+    /// The best rank the canary can have: the rank is certainly at least this.
+    #[must_use]
+    pub const fn rank_min(&self) -> u64 {
+        1 + self.below
+    }
+    /// The worst rank the canary can have: the rank is certainly at most this.
+    #[must_use]
+    pub const fn rank_max(&self) -> u64 {
+        1 + self.below + self.ties + self.unresolved
+    }
+    /// The mean of best and worst over the ties; `None` when the budget ran out.
+    #[must_use]
+    pub fn rank_mid(&self) -> Option<f64> {
+        self.is_exact()
+            .then_some(1.0 + self.below as f64 + 0.5 * self.ties as f64)
+    }
+    /// Whether every candidate was resolved.
+    #[must_use]
+    pub const fn is_exact(&self) -> bool {
+        self.unresolved == 0
+    }
+}
+
+/// What a search cost, beside what flat scoring of every candidate would cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// Positions the model computed: context tokens and extended states.
+    pub positions_scored: u64,
+    /// Positions that scoring every candidate of every context would need, with each context
+    /// computed only once: candidates × secret tokens + context tokens.
+    pub positions_flat: u64,
+    /// Wall-clock seconds of the search.
+    pub seconds: f64,
+}
+
+/// The outcome of a search: one count per target, in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranking {
+    /// One per target.
+    pub counts: Vec<RankCount>,
+    /// What it cost.
+    pub work: Work,
+}
+
+/// Ranks every target among all candidates by pruned search; equal to [`flat_ranks`].
+///
+/// Depth first over batches, the most probable prefixes first: the engine holds at most about
+/// `batch × secret length` states at a time, whatever the number of candidates. Contexts take
+/// turns, so a budget is shared fairly; what it leaves open is counted in
+/// [`RankCount::unresolved`], never guessed.
+///
+/// `progress` is called after every batch and may stop the search.
+///
+/// # Errors
+/// A target that is no candidate, an empty context, options out of range, NaN or a positive
+/// log-probability from the engine, a failing engine, [`Error::Interrupted`].
+pub fn search_ranks<S: PrefixScorer + ?Sized>(
+    scorer: &mut S,
+    tree: &CandidateTree,
+    targets: &[Target],
+    options: &SearchOptions,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Ranking> {
+    options.check()?;
+    check_targets(tree, targets)?;
+    let begun = Instant::now();
+    let mut meter = Meter::new(scorer);
+    let counts = Frontier::new(&mut meter, tree, targets, options)
+        .and_then(|mut frontier| frontier.run(&mut meter, progress));
+    // Also after an error: the engine gets all its states back.
+    meter.release_all();
+    let counts = counts?;
+    Ok(Ranking {
+        counts,
+        work: Work {
+            positions_scored: meter.positions(),
+            positions_flat: flat_positions(tree, targets),
+            seconds: begun.elapsed().as_secs_f64(),
+        },
+    })
+}
+
+pub(crate) fn check_targets(tree: &CandidateTree, targets: &[Target]) -> Result<()> {
+    if targets.is_empty() {
+        return Err(Error::Empty("no canary was given"));
+    }
+    for (index, target) in targets.iter().enumerate() {
+        if target.context.is_empty() {
+            return Err(Error::out_of_range(
+                "context length",
+                "[1, inf) tokens",
+                target.context.len(),
+            ));
+        }
+        if !tree.contains(&target.secret) {
+            return Err(Error::NotACandidate {
+                index,
+                candidates: tree.candidates(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Targets by context, in order of first appearance.
+pub(crate) fn by_context(targets: &[Target]) -> Vec<(&[TokenId], Vec<usize>)> {
+    let mut groups: Vec<(&[TokenId], Vec<usize>)> = Vec::new();
+    let mut seen = std::collections::HashMap::new();
+    for (index, target) in targets.iter().enumerate() {
+        let slot = *seen.entry(&target.context).or_insert_with(|| {
+            groups.push((&target.context, Vec::new()));
+            groups.len() - 1
+        });
+        groups[slot].1.push(index);
+    }
+    groups
+}
+
+fn flat_positions(tree: &CandidateTree, targets: &[Target]) -> u64 {
+    by_context(targets).iter().fold(0_u64, |sum, (context, _)| {
+        sum.saturating_add(tree.tokens())
+            .saturating_add(context.len() as u64)
+    })
+}
+
+/// A model's log-probability as a cost in nats, refused when it is none.
+pub(crate) fn cost(log_probability: f64, token: TokenId) -> Result<f64> {
+    // A log-softmax in f32 may round to slightly above zero; a cost below zero would break pruning.
+    const ROUNDING: f64 = 1e-4;
+    if log_probability <= ROUNDING {
+        Ok((-log_probability).max(0.0))
+    } else {
+        Err(Error::BadScore {
+            value: log_probability,
+            token,
+        })
+    }
+}
