@@ -173,7 +173,7 @@ mod tests {
         close(
             clopper_pearson_lower(10, 10, 0.05),
             0.05_f64.powf(0.1),
-            1e-12,
+            1e-11,
         );
         close(clopper_pearson_lower(0, 10, 0.05), 0.0, 0.0);
     }
