@@ -9,10 +9,10 @@ mod failure;
 mod files;
 mod folder;
 mod format;
-#[cfg(feature = "audit")]
+#[cfg(feature = "findings")]
 mod interrupt;
 mod parse;
-#[cfg(feature = "audit")]
+#[cfg(feature = "findings")]
 mod progress;
 mod spelled;
 mod stdout;
@@ -24,10 +24,10 @@ pub use failure::{Interrupted, describe, fail};
 pub use files::{AtomicFile, write_file};
 pub use folder::OutputFolder;
 pub use format::Format;
-#[cfg(feature = "audit")]
+#[cfg(feature = "findings")]
 pub use interrupt::Interrupt;
 pub use parse::{main, parse_from};
-#[cfg(feature = "audit")]
+#[cfg(feature = "findings")]
 pub use progress::Progress;
 pub use spelled::{Number, to_json};
 pub use stdout::print;
