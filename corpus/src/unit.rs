@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 ///
 /// The choice decides what deduplication does, how many private records there are, the
 /// sampling rate, and whether canary copies survive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// One line of a document (the papers' "sentence" in dialogue data).
+    #[default]
     Turn,
     /// One sentence, split by punctuation inside each line.
     Sentence,

@@ -1,0 +1,169 @@
+//! Putting a plan's lines into documents.
+
+use super::plan::CanaryPlan;
+use crate::document::{Document, Offsets};
+use crate::error::{Error, Result};
+use std::collections::HashMap;
+
+/// Kind of a planted secret's span.
+pub(crate) const CANARY_KIND: &str = "canary";
+
+/// Where one copy of a canary went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CanaryPlace {
+    /// Number of the canary in its plan.
+    pub canary: usize,
+    /// Number of the copy.
+    pub copy: usize,
+    /// Number of the document in the list given.
+    pub document: usize,
+    /// First character of the secret in the new text.
+    pub start: usize,
+    /// One past its last character.
+    pub end: usize,
+}
+
+/// Inserts every line of a plan; each secret becomes a marked span of kind `canary`.
+///
+/// Lines that go to one place stand in the plan's order. Documents keep their order.
+///
+/// # Errors
+/// A document the plan names and the list lacks, a line number beyond its end, or one inside
+/// a marked span.
+pub fn insert(
+    plan: &CanaryPlan,
+    documents: &[Document],
+) -> Result<(Vec<Document>, Vec<CanaryPlace>)> {
+    let by_id: HashMap<&str, usize> = documents
+        .iter()
+        .enumerate()
+        .map(|(number, d)| (d.id.as_str(), number))
+        .collect();
+    let mut added: HashMap<usize, Vec<Added<'_>>> = HashMap::new();
+    for (number, canary) in plan.canaries.iter().enumerate() {
+        let before = canary.context.chars().count();
+        for (copy, insertion) in canary.insertions.iter().enumerate() {
+            let document = *by_id.get(insertion.document.as_str()).ok_or_else(|| {
+                Error::Plan(format!(
+                    "{}: there is no document {:?} in this corpus",
+                    canary.id, insertion.document
+                ))
+            })?;
+            added.entry(document).or_default().push(Added {
+                canary: number,
+                copy,
+                line: insertion.line,
+                text: &insertion.text,
+                secret: before..before + canary.secret.chars().count(),
+            });
+        }
+    }
+    let mut places = Vec::new();
+    let mut out = documents.to_vec();
+    for (number, mut lines) in added {
+        // A stable sort keeps the plan's order at one place.
+        lines.sort_by_key(|a| a.line);
+        out[number] = extend(&documents[number], number, &lines, &mut places)?;
+    }
+    places.sort_by_key(|p| (p.canary, p.copy));
+    Ok((out, places))
+}
+
+/// One line to be added to a document.
+struct Added<'a> {
+    canary: usize,
+    copy: usize,
+    line: u64,
+    text: &'a str,
+    secret: std::ops::Range<usize>,
+}
+
+/// Line numbers before which a line may be put: not inside a marked span.
+pub(super) fn gaps(document: &Document) -> Vec<u64> {
+    let inside = |at: usize| {
+        let secret = document.secrets.iter().any(|s| s.start < at && at < s.end);
+        secret || document.masked.iter().any(|m| m.start < at && at < m.end)
+    };
+    line_starts(document)
+        .into_iter()
+        .enumerate()
+        .filter(|&(_, at)| !inside(at))
+        .map(|(line, _)| line as u64)
+        .collect()
+}
+
+/// The character each line begins at, and at last the end of the text.
+fn line_starts(document: &Document) -> Vec<usize> {
+    let offsets = Offsets::new(&document.text);
+    std::iter::once(0)
+        .chain(document.text.match_indices('\n').map(|(at, _)| at + 1))
+        .map(|byte| offsets.character(byte))
+        .chain(std::iter::once(offsets.character(document.text.len())))
+        .collect()
+}
+
+fn extend(
+    document: &Document,
+    number: usize,
+    lines: &[Added<'_>],
+    places: &mut Vec<CanaryPlace>,
+) -> Result<Document> {
+    let allowed = gaps(document);
+    if let Some(bad) = lines.iter().find(|a| !allowed.contains(&a.line)) {
+        return Err(Error::Plan(format!(
+            "document {:?} takes no line before line {}",
+            document.id, bad.line
+        )));
+    }
+    let starts = line_starts(document);
+    let own: Vec<&str> = document.text.split('\n').collect();
+    let mut text: Vec<&str> = Vec::with_capacity(own.len() + lines.len());
+    let mut out = document.clone();
+    let mut next = lines.iter().peekable();
+    // Characters added before the current line.
+    let mut shift = 0;
+    let mut planted = Vec::new();
+    let mut shifts = Vec::with_capacity(own.len());
+    for (line, start) in starts.iter().enumerate() {
+        while let Some(add) = next.next_if(|a| a.line == line as u64) {
+            // After the last line the new one stands behind a line feed of its own.
+            let at = start + shift + usize::from(line == own.len());
+            planted.push((add, at));
+            shift += add.text.chars().count() + 1;
+            text.push(add.text);
+        }
+        shifts.push((*start, shift));
+        if let Some(line) = own.get(line) {
+            text.push(line);
+        }
+    }
+    out.text = text.join("\n");
+    // A span moves by what was added before the line it begins in.
+    let moved = |at: usize| {
+        let line = shifts[..own.len()].partition_point(|&(start, _)| start <= at);
+        at + shifts.get(line.saturating_sub(1)).map_or(0, |&(_, s)| s)
+    };
+    for secret in &mut out.secrets {
+        let by = moved(secret.start) - secret.start;
+        secret.start += by;
+        secret.end += by;
+    }
+    for masked in &mut out.masked {
+        let by = moved(masked.start) - masked.start;
+        masked.start += by;
+        masked.end += by;
+    }
+    for (add, at) in planted {
+        let (start, end) = (at + add.secret.start, at + add.secret.end);
+        out = out.with_secret(start, end, CANARY_KIND);
+        places.push(CanaryPlace {
+            canary: add.canary,
+            copy: add.copy,
+            document: number,
+            start,
+            end,
+        });
+    }
+    out.secrets.sort_by_key(|s| s.start);
+    Ok(out)
+}

@@ -1,0 +1,17 @@
+//! Canaries: made-up secrets, planted to measure what training memorises.
+
+mod carrier;
+mod insert;
+mod plan;
+mod preflight;
+mod space;
+mod spec;
+mod template;
+
+pub(crate) use insert::CANARY_KIND;
+pub use insert::{CanaryPlace, insert};
+pub use plan::{Canary, CanaryOptions, CanaryPlan, Carriers, Insertion};
+pub use preflight::{CopyFate, CopyReport, Preflight};
+pub use space::CandidateSpace;
+pub use spec::Spec;
+pub use template::{CanaryTemplate, Field};

@@ -1,0 +1,416 @@
+//! The plan: which canaries, how many copies, where, and what stands around them.
+
+use super::carrier::{CLOSERS, closings};
+use super::spec::Spec;
+use super::template::CanaryTemplate;
+use crate::document::Document;
+use crate::error::{Error, Result, range};
+use crate::random::{Choices, Purpose};
+use crate::unit::Unit;
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+
+/// How copies of one canary differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carriers {
+    /// The text after the secret differs in every copy: copies survive exact deduplication.
+    #[default]
+    Vary,
+    /// All copies are alike: exact deduplication leaves one.
+    Same,
+}
+
+/// What to plant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CanaryOptions {
+    /// How many canaries and copies.
+    pub spec: Spec,
+    /// Their shape.
+    #[serde(default)]
+    pub template: CanaryTemplate,
+    /// How copies differ.
+    #[serde(default)]
+    pub carriers: Carriers,
+    /// Whether all secrets differ (drawn uniformly without replacement), or are drawn
+    /// uniformly and independently, so that two canaries may share one.
+    #[serde(default = "yes")]
+    pub distinct: bool,
+    /// Seed of secrets, places and carriers.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl CanaryOptions {
+    /// The default template, varying carriers, distinct secrets, seed 0.
+    #[must_use]
+    pub fn new(spec: Spec) -> Self {
+        Self {
+            spec,
+            template: CanaryTemplate::default(),
+            carriers: Carriers::default(),
+            distinct: true,
+            seed: 0,
+        }
+    }
+}
+
+/// One inserted line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Insertion {
+    /// Id of the document.
+    pub document: String,
+    /// Number of the document's own lines that stand before it.
+    pub line: u64,
+    /// The whole line.
+    pub text: String,
+}
+
+/// One canary with all its copies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Canary {
+    /// `canary-0`, `canary-1`, …
+    pub id: String,
+    /// The secret: the text of the fields.
+    pub secret: String,
+    /// The line up to the secret, the same in every copy: the context it is scored in.
+    pub context: String,
+    /// What follows the secret in copy 0.
+    pub after: String,
+    /// The copies.
+    pub insertions: Vec<Insertion>,
+}
+
+/// A canary plan, the content of `canaries.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CanaryPlan {
+    /// Version of the format: 1.
+    pub schema: u32,
+    /// `canary-plan`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Seed of secrets, places and carriers.
+    pub seed: u64,
+    /// The shape.
+    pub template: CanaryTemplate,
+    /// What one record of the corpus is.
+    pub unit: Unit,
+    /// Copies of each canary.
+    pub copies: u32,
+    /// Size of the space each secret is uniform on; a string above 2^53.
+    #[serde(with = "count")]
+    pub candidates: u128,
+    /// How copies differ.
+    pub carriers: Carriers,
+    /// Whether secrets were drawn without replacement.
+    pub distinct: bool,
+    /// The canaries.
+    pub canaries: Vec<Canary>,
+}
+
+/// Beginning of an inserted line in a corpus of dialogues.
+const USER: &str = "USR: ";
+
+impl CanaryPlan {
+    /// Draws secrets, carriers and places.
+    ///
+    /// Each secret is uniform over the template's candidates (without replacement when
+    /// `distinct`), each place uniform over all (document, line) gaps of the corpus. Where
+    /// most documents have a line beginning `USR: `, canaries are such lines.
+    ///
+    /// # Errors
+    /// Fewer candidates than canaries, more copies than closing phrases (12 288), or a corpus
+    /// without a document.
+    pub fn new(options: &CanaryOptions, unit: Unit, documents: &[Document]) -> Result<Self> {
+        let gaps = Gaps::of(documents);
+        if gaps.total == 0 {
+            return Err(Error::Empty("no document to plant canaries in".to_owned()));
+        }
+        let spec = options.spec;
+        let template = &options.template;
+        if options.distinct && template.candidates() < u128::from(spec.canaries()) {
+            return Err(range(
+                "the number of distinct canaries",
+                spec.canaries(),
+                format!(
+                    "at most {}, the number of candidates of template {template}",
+                    template.candidates()
+                ),
+            ));
+        }
+        let prefix = speaker(documents);
+        let context = format!("{prefix}{}", template.prefix());
+        let mut places = Choices::new(options.seed, Purpose::CanaryPlaces);
+        let mut carriers = Choices::new(options.seed, Purpose::CanaryCarriers);
+        let canaries = secrets(options)
+            .into_iter()
+            .enumerate()
+            .map(|(number, secret)| {
+                let after = endings(options, &mut carriers)?;
+                let insertions = after
+                    .iter()
+                    .map(|ending| {
+                        let (document, line) = gaps.at(places.below(gaps.total));
+                        Insertion {
+                            document: documents[document].id.clone(),
+                            line,
+                            text: format!("{context}{secret}{ending}"),
+                        }
+                    })
+                    .collect();
+                Ok(Canary {
+                    id: format!("canary-{number}"),
+                    secret,
+                    context: context.clone(),
+                    after: after.into_iter().next().unwrap_or_default(),
+                    insertions,
+                })
+            })
+            .collect::<Result<Vec<Canary>>>()?;
+        Ok(Self {
+            schema: 1,
+            kind: "canary-plan".to_owned(),
+            seed: options.seed,
+            template: template.clone(),
+            unit,
+            copies: spec.copies(),
+            candidates: template.candidates(),
+            carriers: options.carriers,
+            distinct: options.distinct,
+            canaries,
+        })
+    }
+
+    /// How many canaries and copies, as `10x20`.
+    ///
+    /// # Errors
+    /// A plan with counts outside the allowed range.
+    pub fn spec(&self) -> Result<Spec> {
+        let canaries = u32::try_from(self.canaries.len()).unwrap_or(u32::MAX);
+        Spec::new(canaries, self.copies)
+    }
+
+    /// Reads `canaries.json` and checks that it says one thing only.
+    ///
+    /// # Errors
+    /// Text that is not such a plan, or a plan that contradicts itself: another schema, a
+    /// secret outside the template, a wrong number of copies or candidates, a line that does
+    /// not hold its secret, two canaries of one id, a repeated secret in a distinct plan.
+    pub fn from_json(json: &str) -> Result<Self> {
+        let plan: Self =
+            serde_json::from_str(json).map_err(|error| Error::Plan(error.to_string()))?;
+        plan.validate()?;
+        Ok(plan)
+    }
+
+    /// The text of `canaries.json`.
+    ///
+    /// # Errors
+    /// None in practice; the serialiser's, if any.
+    pub fn to_json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self).map_err(|error| Error::Plan(error.to_string()))
+    }
+
+    /// The checks of [`Self::from_json`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn validate(&self) -> Result<()> {
+        let wrong = |problem: String| Err(Error::Plan(problem));
+        if self.schema != 1 || self.kind != "canary-plan" {
+            return wrong(format!(
+                "schema {} of type {:?}; schema 1 of type \"canary-plan\" is read",
+                self.schema, self.kind
+            ));
+        }
+        self.spec()?;
+        if self.candidates != self.template.candidates() {
+            return wrong(format!(
+                "{} candidates; template {} has {}",
+                self.candidates,
+                self.template,
+                self.template.candidates()
+            ));
+        }
+        let mut ids = HashSet::new();
+        let mut secrets = HashSet::new();
+        for canary in &self.canaries {
+            canary.validate(self)?;
+            if !ids.insert(&canary.id) {
+                return wrong(format!("two canaries are called {}", canary.id));
+            }
+            if !secrets.insert(&canary.secret) && self.distinct {
+                return wrong(format!(
+                    "{} has the secret of another canary in a plan of distinct secrets",
+                    canary.id
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every secret in its context: what a policy told to miss the canaries must not see.
+    #[must_use]
+    pub fn marks(&self) -> Vec<String> {
+        self.canaries
+            .iter()
+            .map(|c| format!("{}{}", self.template.prefix(), c.secret))
+            .collect()
+    }
+}
+
+impl Canary {
+    fn validate(&self, plan: &CanaryPlan) -> Result<()> {
+        let wrong = |problem: String| Err(Error::Plan(format!("{}: {problem}", self.id)));
+        if !plan.template.matches(&self.secret) {
+            return wrong(format!(
+                "its secret does not fit template {}",
+                plan.template
+            ));
+        }
+        if !self.context.ends_with(plan.template.prefix()) {
+            return wrong("its context does not end with the template's text".to_owned());
+        }
+        if self.insertions.len() != plan.copies as usize {
+            return wrong(format!(
+                "{} insertions; the plan has {} copies of each",
+                self.insertions.len(),
+                plan.copies
+            ));
+        }
+        let start = format!("{}{}", self.context, self.secret);
+        for (copy, insertion) in self.insertions.iter().enumerate() {
+            let after = insertion.text.strip_prefix(start.as_str());
+            let fits = after.is_some_and(|after| {
+                after.starts_with(plan.template.suffix())
+                    && !after.contains('\n')
+                    && (copy > 0 || after == self.after)
+            });
+            if !fits {
+                return wrong(format!(
+                    "the text of insertion {copy} is not its context, secret and ending"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn secrets(options: &CanaryOptions) -> Vec<String> {
+    let mut choices = Choices::new(options.seed, Purpose::CanarySecrets);
+    let mut seen = HashSet::new();
+    let mut out = Vec::new();
+    while out.len() < options.spec.canaries() as usize {
+        let secret = options.template.draw(&mut choices);
+        // A repeated draw is thrown away: what remains is uniform without replacement.
+        if seen.insert(secret.clone()) || !options.distinct {
+            out.push(secret);
+        }
+    }
+    out
+}
+
+/// What follows the secret, in each copy.
+fn endings(options: &CanaryOptions, choices: &mut Choices) -> Result<Vec<String>> {
+    let suffix = options.template.suffix();
+    let copies = options.spec.copies() as usize;
+    let closings = match options.carriers {
+        Carriers::Same => vec![".".to_owned(); copies],
+        Carriers::Vary if copies > CLOSERS => {
+            return Err(range(
+                "the number of copies with varying carriers",
+                copies,
+                format!("at most {CLOSERS}"),
+            ));
+        }
+        Carriers::Vary => closings(suffix, copies, choices),
+    };
+    Ok(closings
+        .into_iter()
+        .map(|closing| match options.carriers {
+            Carriers::Same if suffix.ends_with(['.', '!', '?']) => suffix.to_owned(),
+            _ => format!("{suffix}{closing}"),
+        })
+        .collect())
+}
+
+/// The speaker mark of a corpus of dialogues.
+fn speaker(documents: &[Document]) -> &'static str {
+    let speaking = |d: &&Document| d.text.lines().any(|line| line.starts_with(USER));
+    if documents.iter().filter(speaking).count() * 2 > documents.len() {
+        USER
+    } else {
+        ""
+    }
+}
+
+/// Where a line may go: before each line of each document, or after its last, but not inside
+/// a marked span.
+struct Gaps {
+    /// Allowed line numbers, by document.
+    lines: Vec<Vec<u64>>,
+    /// Number of gaps in the documents up to and including each.
+    sums: Vec<u64>,
+    total: u64,
+}
+
+impl Gaps {
+    fn of(documents: &[Document]) -> Self {
+        let lines: Vec<Vec<u64>> = documents.iter().map(super::insert::gaps).collect();
+        let mut total = 0;
+        let sums = lines
+            .iter()
+            .map(|gaps| {
+                total += gaps.len() as u64;
+                total
+            })
+            .collect();
+        Self { lines, sums, total }
+    }
+
+    fn at(&self, number: u64) -> (usize, u64) {
+        let document = self.sums.partition_point(|&sum| sum <= number);
+        let before = if document == 0 {
+            0
+        } else {
+            self.sums[document - 1]
+        };
+        (document, self.lines[document][(number - before) as usize])
+    }
+}
+
+/// A count that may pass 2^53: a number below, a string above.
+mod count {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    const EXACT: u128 = 1 << 53;
+
+    pub(super) fn serialize<S: Serializer>(value: &u128, s: S) -> Result<S::Ok, S::Error> {
+        match u64::try_from(*value) {
+            Ok(small) if *value <= EXACT => s.serialize_u64(small),
+            _ => s.serialize_str(&value.to_string()),
+        }
+    }
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Number(u64),
+        Text(String),
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u128, D::Error> {
+        match Either::deserialize(d)? {
+            Either::Number(value) => Ok(u128::from(value)),
+            Either::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The pre-flight: proof that every copy of every canary reaches training.
+
+use super::plan::CanaryPlan;
+use crate::record::Side;
+use serde::{Deserialize, Serialize};
+
+/// What became of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CopyFate {
+    /// Every token of the secret is in a record and carries loss.
+    Kept,
+    /// Its unit was there before, and became a single `<MASK>`.
+    Deduplicated,
+    /// The redaction policy masked at least a part of the secret.
+    Masked,
+    /// The record was cut off before the end of the secret.
+    Truncated,
+    /// No unit holds it whole.
+    Lost,
+}
+
+/// One copy after the pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CopyReport {
+    /// Number of the canary.
+    pub canary: u64,
+    /// Number of the copy.
+    pub copy: u64,
+    /// What became of it.
+    pub fate: CopyFate,
+    /// Its record in the training set, if kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<u64>,
+    /// The side that record is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side: Option<Side>,
+}
+
+/// What became of every copy of every canary.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preflight {
+    /// By canary, then by copy.
+    pub copies: Vec<CopyReport>,
+}
+
+impl Preflight {
+    /// Completes the reports of a run: a copy nobody saw is lost.
+    pub(crate) fn new(plan: &CanaryPlan, mut reports: Vec<CopyReport>) -> Self {
+        reports.sort_by_key(|r| (r.canary, r.copy));
+        let seen = |r: &CopyReport| (r.canary, r.copy);
+        for (canary, planned) in (0..).zip(&plan.canaries) {
+            for copy in 0..planned.insertions.len() as u64 {
+                if let Err(at) = reports.binary_search_by_key(&(canary, copy), seen) {
+                    let lost = CopyReport {
+                        canary,
+                        copy,
+                        fate: CopyFate::Lost,
+                        record: None,
+                        side: None,
+                    };
+                    reports.insert(at, lost);
+                }
+            }
+        }
+        Self { copies: reports }
+    }
+
+    /// Whether every copy is kept.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        self.copies.iter().all(|c| c.fate == CopyFate::Kept)
+    }
+
+    /// Records that hold a given canary's secret: the group size of its guarantee, before the
+    /// stability of the stages. Copies in one record count once.
+    #[must_use]
+    pub fn survivors(&self, canary: u64) -> u64 {
+        let mut records: Vec<u64> = self
+            .copies
+            .iter()
+            .filter(|c| c.canary == canary)
+            .filter_map(|c| c.record)
+            .collect();
+        records.sort_unstable();
+        records.dedup();
+        records.len() as u64
+    }
+
+    /// How many copies met a fate.
+    #[must_use]
+    pub fn count(&self, fate: CopyFate) -> u64 {
+        self.copies.iter().filter(|c| c.fate == fate).count() as u64
+    }
+}
+
+impl std::fmt::Display for Preflight {
+    /// One line: `200 of 200 copies survive`, or with what removed the others.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kept = self.count(CopyFate::Kept);
+        write!(f, "{kept} of {} copies survive", self.copies.len())?;
+        let reasons = [
+            (CopyFate::Deduplicated, "removed by deduplication"),
+            (CopyFate::Masked, "masked by the redaction policy"),
+            (CopyFate::Truncated, "cut off with their record's end"),
+            (CopyFate::Lost, "cut apart by a unit's boundary"),
+        ];
+        for (fate, words) in reasons {
+            let count = self.count(fate);
+            if count > 0 {
+                write!(f, "; {count} {words}")?;
+            }
+        }
+        Ok(())
+    }
+}

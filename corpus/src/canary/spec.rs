@@ -1,0 +1,96 @@
+//! `10x20`: how many canaries, and how often each is inserted.
+
+use crate::error::{Result, range};
+use serde::{Deserialize, Serialize};
+
+/// Number of canaries and copies of each, written `10x20`.
+///
+/// ```
+/// use reticent_corpus::Spec;
+/// let spec: Spec = "10x20".parse()?;
+/// assert_eq!((spec.canaries(), spec.copies()), (10, 20));
+/// assert!("10x0".parse::<Spec>().is_err());
+/// # Ok::<(), reticent_corpus::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Spec {
+    canaries: u32,
+    copies: u32,
+}
+
+/// Most canaries, and most copies of one, that a plan may ask for.
+const MOST: u32 = 10_000;
+
+impl Spec {
+    /// `canaries` canaries, each inserted `copies` times; both from 1 to 10 000.
+    ///
+    /// # Errors
+    /// A number outside its range.
+    pub fn new(canaries: u32, copies: u32) -> Result<Self> {
+        let allowed = format!("from 1 to {MOST}");
+        if !(1..=MOST).contains(&canaries) {
+            return Err(range("the number of canaries", canaries, allowed));
+        }
+        if !(1..=MOST).contains(&copies) {
+            return Err(range("the number of copies of a canary", copies, allowed));
+        }
+        Ok(Self { canaries, copies })
+    }
+
+    /// How many canaries.
+    #[must_use]
+    pub fn canaries(self) -> u32 {
+        self.canaries
+    }
+
+    /// How often each is inserted.
+    #[must_use]
+    pub fn copies(self) -> u32 {
+        self.copies
+    }
+}
+
+impl std::str::FromStr for Spec {
+    type Err = crate::error::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            range(
+                "the canary specification",
+                format!("{text:?}"),
+                format!("CANARIESxCOPIES such as 10x20, each from 1 to {MOST}"),
+            )
+        };
+        let number = |part: &str| {
+            let plain = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+            if plain {
+                part.parse::<u32>().ok()
+            } else {
+                None
+            }
+            .ok_or_else(wrong)
+        };
+        let (canaries, copies) = text.split_once('x').ok_or_else(wrong)?;
+        Self::new(number(canaries)?, number(copies)?)
+    }
+}
+
+impl std::fmt::Display for Spec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}x{}", self.canaries, self.copies)
+    }
+}
+
+impl TryFrom<String> for Spec {
+    type Error = crate::error::Error;
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<Spec> for String {
+    fn from(spec: Spec) -> Self {
+        spec.to_string()
+    }
+}

@@ -1,0 +1,168 @@
+//! A document with marked spans, as it comes in.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// A marked secret: characters `start..end` of the document's text.
+///
+/// Offsets count Unicode scalar values, as Python's do, from 0; `end` is exclusive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret {
+    /// First character.
+    pub start: usize,
+    /// One past the last character.
+    pub end: usize,
+    /// What it is: `name`, `address`, `phone`, `order`, `tracking`, or anything else.
+    pub kind: String,
+}
+
+/// A span that was masked before it came to us: characters `start..end`.
+///
+/// The text under it is used to find token boundaries and for nothing else: no policy, no
+/// deduplication and no record sees it. This is also how a neighbouring corpus is written
+/// down, with one secret replaced by `<MASK>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Masked {
+    /// First character.
+    pub start: usize,
+    /// One past the last character.
+    pub end: usize,
+}
+
+/// A document: text, and what is known about the secrets in it.
+///
+/// ```
+/// use reticent_corpus::Document;
+/// let document = Document::new("d", "USR: I am Ada Byron.").with_secret(10, 19, "name");
+/// assert_eq!(document.secret_text(&document.secrets[0]), "Ada Byron");
+/// document.validate()?;
+/// # Ok::<(), reticent_corpus::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
+    /// Unique in its corpus.
+    pub id: String,
+    /// The text; lines are separated by `\n`.
+    pub text: String,
+    /// Known secrets, in order and without overlap.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<Secret>,
+    /// Spans masked beforehand, in order and without overlap.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked: Vec<Masked>,
+}
+
+impl Document {
+    /// A document without marked spans.
+    #[must_use]
+    pub fn new(id: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            text: text.into(),
+            secrets: Vec::new(),
+            masked: Vec::new(),
+        }
+    }
+
+    /// The same with one more secret (characters `start..end`).
+    #[must_use]
+    pub fn with_secret(mut self, start: usize, end: usize, kind: impl Into<String>) -> Self {
+        self.secrets.push(Secret {
+            start,
+            end,
+            kind: kind.into(),
+        });
+        self
+    }
+
+    /// The text of a secret; empty if its span does not fit.
+    #[must_use]
+    pub fn secret_text(&self, secret: &Secret) -> &str {
+        Offsets::new(&self.text)
+            .bytes(secret.start, secret.end)
+            .map_or("", |range| &self.text[range])
+    }
+
+    /// Checks that every span is non-empty, inside the text, in order and without overlap.
+    ///
+    /// # Errors
+    /// [`Error::Span`] with the offending numbers and the allowed range.
+    pub fn validate(&self) -> Result<()> {
+        let length = self.text.chars().count();
+        let secrets = self.secrets.iter().map(|s| (s.start, s.end));
+        let masked = self.masked.iter().map(|s| (s.start, s.end));
+        check("secret", length, secrets)
+            .and_then(|()| check("masked", length, masked))
+            .map_err(|problem| Error::Span {
+                document: self.id.clone(),
+                problem,
+            })
+    }
+}
+
+fn check(
+    what: &str,
+    length: usize,
+    spans: impl Iterator<Item = (usize, usize)>,
+) -> std::result::Result<(), String> {
+    let mut last = 0;
+    for (index, (start, end)) in spans.enumerate() {
+        if start >= end {
+            return Err(format!(
+                "{what} span {index} is {start}..{end}; its start must be below its end"
+            ));
+        }
+        if end > length {
+            return Err(format!(
+                "{what} span {index} is {start}..{end}; the text has {length} characters, so its end must be at most {length}"
+            ));
+        }
+        if start < last {
+            return Err(format!(
+                "{what} span {index} is {start}..{end}; it must not begin before {last}, where the one before it ends"
+            ));
+        }
+        last = end;
+    }
+    Ok(())
+}
+
+/// Characters to bytes, once per document.
+pub(crate) struct Offsets {
+    /// Byte offset of every character and of the end; none for ASCII, where they agree.
+    table: Option<Vec<usize>>,
+    length: usize,
+}
+
+impl Offsets {
+    pub(crate) fn new(text: &str) -> Self {
+        let table = (!text.is_ascii()).then(|| {
+            text.char_indices()
+                .map(|(at, _)| at)
+                .chain(std::iter::once(text.len()))
+                .collect()
+        });
+        Self {
+            table,
+            length: text.len(),
+        }
+    }
+
+    /// The byte range of characters `start..end`, if they are in the text.
+    pub(crate) fn bytes(&self, start: usize, end: usize) -> Option<Range<usize>> {
+        let range = match &self.table {
+            None => start..end,
+            Some(table) => *table.get(start)?..*table.get(end)?,
+        };
+        (range.start <= range.end && range.end <= self.length).then_some(range)
+    }
+
+    /// The character at a byte offset that lies on a boundary.
+    pub(crate) fn character(&self, byte: usize) -> usize {
+        match &self.table {
+            None => byte,
+            Some(table) => table.partition_point(|&at| at < byte),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What can go wrong between a text file and a prepared folder.
+
+use std::path::PathBuf;
+
+/// An error of the corpus crate: it names the place, the value and the allowed range.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file that cannot be opened or read.
+    #[error("{}: cannot read: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A file or folder that cannot be written.
+    #[error("{}: cannot write: {source}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Nothing to read: no document, or only blank ones.
+    #[error("{}: empty corpus: no document with text in it", path.display())]
+    EmptyCorpus {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Nothing to prepare.
+    #[error("empty corpus: {0}")]
+    Empty(String),
+    /// A line that is not what the format asks for.
+    #[error("{}, line {line}: {problem}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: u64,
+        /// What is wrong, with the value and the allowed range.
+        problem: String,
+    },
+    /// A document whose spans do not fit its text.
+    #[error("document {document:?}: {problem}")]
+    Span {
+        /// The document's id.
+        document: String,
+        /// What is wrong, with the value and the allowed range.
+        problem: String,
+    },
+    /// An argument outside its range.
+    #[error("{name} must be {allowed}, got {value}")]
+    Range {
+        /// The argument.
+        name: &'static str,
+        /// The value given.
+        value: String,
+        /// The allowed range, in words.
+        allowed: String,
+    },
+    /// A canary template that cannot be parsed.
+    #[error("canary template {template:?}: {problem}")]
+    Template {
+        /// The template.
+        template: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A canary plan that contradicts itself or the corpus.
+    #[error("canary plan: {0}")]
+    Plan(String),
+    /// A pattern that does not compile.
+    #[error("pattern {pattern:?}: {problem}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A tokenizer that cannot be loaded, saved or used.
+    #[error("tokenizer: {0}")]
+    Tokenizer(String),
+    /// The tokenizer does not cut candidates at the template's positions.
+    #[error("tokenizer is not compositional on this template: {0}")]
+    NotCompositional(String),
+    /// A prepared folder that is damaged, tampered with, or of another version.
+    #[error("{}: {problem}", path.display())]
+    Prepared {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A folder that holds something already.
+    #[error("{}: the folder exists and is not empty; choose another, or allow overwriting", path.display())]
+    Occupied {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+/// The result type of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A range error, spelled once.
+pub(crate) fn range(
+    name: &'static str,
+    value: impl std::fmt::Display,
+    allowed: impl Into<String>,
+) -> Error {
+    Error::Range {
+        name,
+        value: value.to_string(),
+        allowed: allowed.into(),
+    }
+}

@@ -1,0 +1,147 @@
+//! The conservative policy: it flags records, and would rather flag too many.
+
+use super::patterns::{PatternRule, Patterns};
+use super::{MASKED, Policy, Spare, View, resolved};
+use crate::error::Result;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What the conservative policy takes for a possible secret. No conservative policy at all
+/// means that every record is private.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConservativeOptions {
+    /// Any digit.
+    pub digits: bool,
+    /// Any capitalised word that does not begin a line or a sentence, and is not `I`.
+    pub capitals: bool,
+    /// Whatever the redaction policy finds, before simulated misses.
+    pub policy: bool,
+    /// Further patterns.
+    pub patterns: Vec<PatternRule>,
+}
+
+impl Default for ConservativeOptions {
+    /// Digits, capitals, and what the redaction policy finds.
+    fn default() -> Self {
+        Self {
+            digits: true,
+            capitals: true,
+            policy: true,
+            patterns: Vec::new(),
+        }
+    }
+}
+
+/// The conservative policy, ready to run.
+#[derive(Debug, Clone)]
+pub struct Conservative {
+    /// None: everything is private.
+    rules: Option<Rules>,
+    spare: Option<Spare>,
+}
+
+#[derive(Debug, Clone)]
+struct Rules {
+    digits: bool,
+    capitals: bool,
+    policies: Vec<Arc<dyn Policy>>,
+}
+
+impl Conservative {
+    /// The policy of these options; without any, it flags every record.
+    ///
+    /// # Errors
+    /// A pattern that does not compile.
+    pub fn new(options: Option<&ConservativeOptions>, base: &Arc<dyn Policy>) -> Result<Self> {
+        let rules = match options {
+            None => None,
+            Some(options) => {
+                let mut policies: Vec<Arc<dyn Policy>> = Vec::new();
+                if options.policy {
+                    policies.push(base.clone());
+                }
+                if !options.patterns.is_empty() {
+                    policies.push(Arc::new(Patterns::new("conservative", &options.patterns)?));
+                }
+                Some(Rules {
+                    digits: options.digits,
+                    capitals: options.capitals,
+                    policies,
+                })
+            }
+        };
+        Ok(Self { rules, spare: None })
+    }
+
+    pub(crate) fn sparing(mut self, spare: Option<Spare>) -> Self {
+        self.spare = spare;
+        self
+    }
+
+    /// The same, blind to every line that holds one of these strings; where it would flag
+    /// every record, it does not flag the records with such a line.
+    ///
+    /// # Errors
+    /// More strings than can be searched for at once.
+    pub fn never(self, strings: &[String]) -> Result<Self> {
+        let spare = Spare::new(strings)?;
+        Ok(self.sparing(spare))
+    }
+
+    /// Whether a record may hold a secret.
+    #[must_use]
+    pub fn flags(&self, view: &View<'_>) -> bool {
+        let blind = self
+            .spare
+            .as_ref()
+            .map_or_else(Vec::new, |s| s.lines(view.text));
+        let Some(rules) = &self.rules else {
+            return blind.is_empty();
+        };
+        let seen = |r: &Range<usize>| !blind.iter().any(|b| r.start < b.end && b.start < r.end);
+        let digit = |(at, c): (usize, char)| c.is_numeric() && seen(&(at..at + c.len_utf8()));
+        (rules.digits && view.text.char_indices().any(digit))
+            || (rules.capitals && capitals(view.text).iter().any(seen))
+            || rules.policies.iter().any(|policy| {
+                resolved(policy.as_ref(), view)
+                    .iter()
+                    .any(|span| seen(&(span.start..span.end)))
+            })
+    }
+}
+
+/// Capitalised words inside sentences. A speaker mark such as `USR:` begins no sentence.
+fn capitals(text: &str) -> Vec<Range<usize>> {
+    let mut out = Vec::new();
+    let mut line_start = 0;
+    for line in text.split_inclusive('\n') {
+        let mut begins = true;
+        let mut at = 0;
+        for piece in line.split_inclusive(char::is_whitespace) {
+            let start = line_start + at;
+            at += piece.len();
+            let word = piece.trim_end();
+            if word.is_empty() {
+                continue;
+            }
+            let speaker = start == line_start
+                && word.len() > 1
+                && word.ends_with(':')
+                && word[..word.len() - 1].chars().all(char::is_uppercase);
+            let bare = word.trim_start_matches(|c: char| !c.is_alphanumeric() && c != MASKED);
+            if !begins && bare.starts_with(char::is_uppercase) && !pronoun(bare) {
+                out.push(start..start + word.len());
+            }
+            begins = speaker || word.ends_with(['.', '!', '?']);
+        }
+        line_start += line.len();
+    }
+    out
+}
+
+fn pronoun(word: &str) -> bool {
+    let stem = word.split(|c: char| !c.is_alphanumeric()).next();
+    stem == Some("I")
+}

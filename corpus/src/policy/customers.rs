@@ -1,0 +1,48 @@
+//! Patterns for customer-service dialogues: names in the phrases that carry them, postal
+//! addresses, telephone, order and tracking numbers, in the formats of the CustomerSim data
+//! and of our simulator.
+
+use super::patterns::{Patterns, Rule};
+use crate::error::Result;
+
+/// A capitalised word of two letters or more, `McCoy`, `O'Hara` and `Lee-Hale` included.
+const WORD: &str = r"[A-Z][A-Za-z'’-]*[a-z]";
+
+/// Phrases a full name follows.
+const CARRIERS: &str = r"(?:\b(?:I am|I'm|[Nn]ame's|[Nn]ame is|[Tt]his is|[Uu]nder|[Ii]t's|[Ss]peaking with|[Ff]ound you|[Ff]ound it)|\b(?:Yes|Sure|Certainly|Of course|Thanks|Thank you|Perfect|Welcome back|Hello|Hi|All right|Okay|Ok),|\bYep -)";
+
+impl Patterns {
+    /// The pattern set for customer-service dialogues: kinds `name`, `address`, `phone`,
+    /// `order`, `tracking`.
+    ///
+    /// # Errors
+    /// None: the patterns are constant, and compiled by a test.
+    pub fn customers() -> Result<Self> {
+        let name = format!(r"{WORD}(?: [A-Z]\.)?(?: {WORD}){{1,2}}");
+        let mut tracking = Rule::new("tracking", r"\b[A-Z0-9]{10}\b")?;
+        tracking.check = |found| found.bytes().any(|b| b.is_ascii_uppercase());
+        let rules = vec![
+            Rule::new("name", &format!(r"{CARRIERS} (?<secret>{name})\b"))?,
+            // A turn that is a name and nothing else.
+            Rule::new(
+                "name",
+                &format!(r"(?m)^(?:USR: )?(?<secret>{name})[.!]?(?: here[.!]?)?$"),
+            )?,
+            Rule::new(
+                "address",
+                r"\b(?:\d{1,6}|PO Box \d{1,6},) [A-Z][A-Za-z0-9 .,'#-]{3,90}?,? [A-Z]{2} \d{5}(?:-\d{4})?\b",
+            )?,
+            Rule::new(
+                "address",
+                r"\b(?:PSC \d{1,5}, Box \d{1,5}|Unit \d{1,5} Box \d{1,5}|US(?:NS|NV|CGC|S) [A-Z][a-z]+) [ADF]PO A[AEP] \d{5}\b",
+            )?,
+            Rule::new(
+                "phone",
+                r"(?:\+1 )?\(\d{3}\) \d{3}-\d{4}\b|\b\d{3}[.-]\d{3}[.-]\d{4}\b|\b\d{10}\b",
+            )?,
+            Rule::new("order", r"\b\d{3}-\d{5}-\d{4}\b")?,
+            tracking,
+        ];
+        Ok(Self::of("customers", rules))
+    }
+}

@@ -1,0 +1,111 @@
+//! Regular expressions, each with the kind of what it finds.
+
+use super::{Policy, Span, View};
+use crate::error::{Error, Result};
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A pattern and the kind of what it finds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PatternRule {
+    /// Kind of the secret.
+    pub kind: String,
+    /// Regular expression; if it has a group called `secret`, the span is that group.
+    pub pattern: String,
+}
+
+/// A set of patterns.
+#[derive(Debug, Clone)]
+pub struct Patterns {
+    rules: Vec<Rule>,
+    source: Arc<str>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Rule {
+    pub(super) kind: Arc<str>,
+    pub(super) regex: Regex,
+    pub(super) grouped: bool,
+    /// What a regular expression cannot say.
+    pub(super) check: fn(&str) -> bool,
+}
+
+impl Rule {
+    pub(super) fn new(kind: &str, pattern: &str) -> Result<Self> {
+        let regex = Regex::new(pattern).map_err(|error| Error::Pattern {
+            pattern: pattern.to_owned(),
+            problem: error.to_string(),
+        })?;
+        if regex.is_match("") {
+            return Err(Error::Pattern {
+                pattern: pattern.to_owned(),
+                problem: "it matches the empty text".to_owned(),
+            });
+        }
+        Ok(Self {
+            kind: kind.into(),
+            grouped: regex.capture_names().flatten().any(|name| name == "secret"),
+            regex,
+            check: |_| true,
+        })
+    }
+
+    fn find(&self, text: &str, source: &Arc<str>, spans: &mut Vec<Span>) {
+        let mut add = |start, end| {
+            if (self.check)(&text[start..end]) {
+                spans.push(Span {
+                    start,
+                    end,
+                    kind: self.kind.clone(),
+                    source: source.clone(),
+                    score: 1.0,
+                });
+            }
+        };
+        if self.grouped {
+            for found in self.regex.captures_iter(text) {
+                if let Some(secret) = found.name("secret") {
+                    add(secret.start(), secret.end());
+                }
+            }
+        } else {
+            for found in self.regex.find_iter(text) {
+                add(found.start(), found.end());
+            }
+        }
+    }
+}
+
+impl Patterns {
+    /// Compiles rules; `source` is what the spans name as their source.
+    ///
+    /// # Errors
+    /// A pattern that does not compile, or that matches the empty text.
+    pub fn new(source: &str, rules: &[PatternRule]) -> Result<Self> {
+        let rules = rules
+            .iter()
+            .map(|rule| Rule::new(&rule.kind, &rule.pattern))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            rules,
+            source: source.into(),
+        })
+    }
+
+    pub(super) fn of(source: &str, rules: Vec<Rule>) -> Self {
+        Self {
+            rules,
+            source: source.into(),
+        }
+    }
+}
+
+impl Policy for Patterns {
+    fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
+        for rule in &self.rules {
+            rule.find(view.text, &self.source, spans);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The pipeline, in the order of CRT: split, tokenise, deduplicate, redact, take sides.
+
+mod diff;
+mod facts;
+mod options;
+mod record_work;
+mod run;
+mod secrets;
+mod stability;
+
+pub use diff::{NeighbourDiff, mask_secret, neighbour_diff};
+pub use facts::{Facts, KindFacts, SecretFacts, SecretSource};
+pub use options::{CanarySight, PrepareOptions, TokenizerChoice};
+pub use run::{Prepared, Preparer, prepare};
+pub use stability::{Copies, Stability, Stage, StageStability};

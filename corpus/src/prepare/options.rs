@@ -1,0 +1,133 @@
+//! What a preparation is asked to do.
+
+use crate::canary::CanaryOptions;
+use crate::error::{Result, range};
+use crate::policy::{ConservativeOptions, PolicyOptions};
+use crate::tokenize::{Origin, Tokenizer};
+use crate::unit::Unit;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Which tokenizer.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum TokenizerChoice {
+    /// [`Tokenizer::bytes`].
+    Bytes,
+    /// [`Tokenizer::characters`].
+    #[default]
+    Characters,
+    /// A `tokenizer.json`.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Where its vocabulary comes from.
+        origin: Origin,
+    },
+}
+
+impl TokenizerChoice {
+    /// The tokenizer.
+    ///
+    /// # Errors
+    /// A file that cannot be loaded.
+    pub fn build(&self) -> Result<Tokenizer> {
+        match self {
+            Self::Bytes => Ok(Tokenizer::bytes()),
+            Self::Characters => Ok(Tokenizer::characters()),
+            Self::File { path, origin } => Tokenizer::load(path, *origin),
+        }
+    }
+}
+
+/// What the policies see of planted canaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CanarySight {
+    /// As much as of any other text.
+    Ordinary,
+    /// The redaction policy does not see the lines with a canary; the conservative one does.
+    #[default]
+    MissedByPolicy,
+    /// Neither policy sees them: where every record would be flagged, theirs are not.
+    MissedByBoth,
+}
+
+/// What a preparation is asked to do. The default: turns, characters, deduplication, the
+/// customer-service patterns, everything private, nothing held out, no canaries.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PrepareOptions {
+    /// What one record is.
+    pub unit: Unit,
+    /// The tokenizer.
+    pub tokenizer: TokenizerChoice,
+    /// Whether later copies of a unit become a single `<MASK>`.
+    pub deduplicate: bool,
+    /// Whether the policy's spans become `<MASK>`.
+    pub redact: bool,
+    /// The redaction policy π.
+    pub policy: PolicyOptions,
+    /// The conservative policy π_c; none means that every record is private.
+    pub conservative: Option<ConservativeOptions>,
+    /// Canaries to plant in the training documents.
+    pub canaries: Option<CanaryOptions>,
+    /// What the policies see of them.
+    pub canary_sight: CanarySight,
+    /// Longest record in tokens, specials included; what is longer is cut off, and then has
+    /// no end of text. At least 3.
+    pub max_tokens: Option<usize>,
+    /// Share of the documents held out, in [0, 1): drawn by number, whatever is in them.
+    pub held_out: f64,
+    /// Seed of the share held out.
+    pub seed: u64,
+}
+
+impl Default for PrepareOptions {
+    fn default() -> Self {
+        Self {
+            unit: Unit::Turn,
+            tokenizer: TokenizerChoice::default(),
+            deduplicate: true,
+            redact: true,
+            policy: PolicyOptions::default(),
+            conservative: None,
+            canaries: None,
+            canary_sight: CanarySight::default(),
+            max_tokens: None,
+            held_out: 0.0,
+            seed: 0,
+        }
+    }
+}
+
+impl PrepareOptions {
+    /// Checks every number against its range.
+    ///
+    /// # Errors
+    /// A share held out outside [0, 1), a rate outside [0, 1], a record length below 3.
+    pub fn validate(&self) -> Result<()> {
+        if !(0.0..1.0).contains(&self.held_out) {
+            return Err(range(
+                "the share of documents held out",
+                self.held_out,
+                "at least 0 and below 1",
+            ));
+        }
+        let rates = [
+            ("the miss rate", self.policy.miss_rate),
+            ("the false-positive rate", self.policy.false_positive_rate),
+        ];
+        for (name, rate) in rates {
+            if !(0.0..=1.0).contains(&rate) {
+                return Err(range(name, rate, "from 0 to 1"));
+            }
+        }
+        match self.max_tokens {
+            Some(length) if length < 3 => {
+                Err(range("the longest record in tokens", length, "at least 3"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

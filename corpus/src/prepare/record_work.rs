@@ -1,0 +1,210 @@
+//! One unit on its way to a record: nothing here looks at another unit.
+
+use crate::error::{Error, Result};
+use crate::policy::{MASKED, Policy, Span, View, resolved};
+use crate::record::TokenId;
+use crate::split::UnitText;
+use crate::tokenize::{Encoded, MASK_TEXT, Tokenizer};
+use std::ops::Range;
+
+/// A unit cut into tokens, some of which are masked.
+#[derive(Debug, Clone)]
+pub(super) struct Work<'a> {
+    unit: &'a UnitText<'a>,
+    encoded: Encoded,
+    /// By token.
+    masked: Vec<bool>,
+    /// Masked bytes of the text: spans, widened to the tokens they touch.
+    ranges: Vec<Range<usize>>,
+}
+
+impl<'a> Work<'a> {
+    /// Tokenises a unit and applies the masks it came with.
+    pub(super) fn new(unit: &'a UnitText<'a>, tokenizer: &Tokenizer) -> Result<Self> {
+        let encoded = tokenizer.encode_with_offsets(&unit.text)?;
+        let specials = [tokenizer.bos(), tokenizer.eos(), tokenizer.mask()];
+        if let Some(token) = encoded.tokens.iter().find(|t| specials.contains(t)) {
+            return Err(Error::Tokenizer(format!(
+                "unit {} of document number {} encodes to the special token {token}; text must not",
+                unit.index, unit.document
+            )));
+        }
+        let mut work = Self {
+            unit,
+            masked: vec![false; encoded.tokens.len()],
+            encoded,
+            ranges: Vec::new(),
+        };
+        for range in &unit.masked {
+            work.mask(range);
+        }
+        Ok(work)
+    }
+
+    /// Masks a span of the text, widened to whole tokens.
+    pub(super) fn mask(&mut self, span: &Range<usize>) {
+        let mut wide = span.clone();
+        for token in self.touched(span) {
+            self.masked[token] = true;
+            wide.start = wide.start.min(self.encoded.offsets[token].start);
+            wide.end = wide.end.max(self.encoded.offsets[token].end);
+        }
+        self.ranges.push(wide);
+        self.ranges.sort_by_key(|r| r.start);
+        // Touching ranges are one mask, as runs of masked tokens are.
+        let mut joined: Vec<Range<usize>> = Vec::with_capacity(self.ranges.len());
+        for range in self.ranges.drain(..) {
+            match joined.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        self.ranges = joined;
+    }
+
+    /// Numbers of the tokens that overlap a span. A token without width counts inside one.
+    pub(super) fn touched(&self, span: &Range<usize>) -> Vec<usize> {
+        let offsets = &self.encoded.offsets;
+        // Tokens are in order, but those of one character may share its bytes.
+        let first = offsets.partition_point(|o| o.end <= span.start);
+        offsets[first..]
+            .iter()
+            .take_while(|o| o.start < span.end)
+            .enumerate()
+            .map(|(i, _)| first + i)
+            .collect()
+    }
+
+    /// The content tokens: each run of masked tokens is one `<MASK>`.
+    pub(super) fn tokens(&self, mask: TokenId) -> Vec<TokenId> {
+        self.tokens_before(self.masked.len(), mask)
+    }
+
+    /// The same for the first `count` tokens.
+    pub(super) fn tokens_before(&self, count: usize, mask: TokenId) -> Vec<TokenId> {
+        let mut out = Vec::with_capacity(count);
+        let mut inside = false;
+        for (&token, &masked) in self.encoded.tokens.iter().zip(&self.masked).take(count) {
+            if !masked {
+                out.push(token);
+            } else if !inside {
+                out.push(mask);
+            }
+            inside = masked;
+        }
+        out
+    }
+
+    /// Whether any token of a span is masked.
+    pub(super) fn hides(&self, span: &Range<usize>) -> bool {
+        self.touched(span).iter().any(|&t| self.masked[t])
+    }
+
+    /// Whether anything is masked.
+    pub(super) fn any_mask(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    /// The text with `<MASK>` for each masked range.
+    pub(super) fn text(&self) -> String {
+        self.replaced(MASK_TEXT)
+    }
+
+    fn replaced(&self, by: &str) -> String {
+        let mut out = String::with_capacity(self.unit.text.len());
+        let mut from = 0;
+        for range in &self.ranges {
+            out.push_str(&self.unit.text[from..range.start]);
+            out.push_str(by);
+            from = range.end;
+        }
+        out.push_str(&self.unit.text[from..]);
+        out
+    }
+
+    /// Runs `read` on what a policy may see: masked ranges are one [`MASKED`] each.
+    pub(super) fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> T {
+        let text = if self.ranges.is_empty() {
+            self.unit.text.clone()
+        } else {
+            self.replaced(MASKED.encode_utf8(&mut [0; 4])).into()
+        };
+        let secrets: Vec<(Range<usize>, &str)> = self
+            .unit
+            .secrets
+            .iter()
+            .flat_map(|secret| {
+                let parts = self.outside(&secret.range);
+                parts.into_iter().map(move |part| (part, secret.kind))
+            })
+            .map(|(part, kind)| (self.to_view(part.start)..self.to_view(part.end), kind))
+            .collect();
+        read(&View {
+            text: &text,
+            secrets: &secrets,
+        })
+    }
+
+    /// The parts of a span that are not masked.
+    fn outside(&self, span: &Range<usize>) -> Vec<Range<usize>> {
+        let mut out = Vec::new();
+        let mut from = span.start;
+        for range in &self.ranges {
+            if range.end <= from || range.start >= span.end {
+                continue;
+            }
+            if from < range.start {
+                out.push(from..range.start);
+            }
+            from = range.end;
+        }
+        if from < span.end {
+            out.push(from..span.end);
+        }
+        out
+    }
+
+    /// A place of the unit's text that is not inside a mask, in the view.
+    fn to_view(&self, at: usize) -> usize {
+        let before = self.ranges.iter().take_while(|r| r.end <= at);
+        before.fold(at, |place, r| place + MASKED.len_utf8() - r.len())
+    }
+
+    /// A span of the view, in the unit's text; a mask it touches is taken in whole.
+    fn in_unit(&self, span: &Span) -> Range<usize> {
+        let (mut start, mut end) = (span.start, span.end);
+        for range in &self.ranges {
+            // `range` in view coordinates, given the shifts of the masks before it, which are
+            // in `start` and `end` already where they lie behind them.
+            let width = MASKED.len_utf8();
+            let grow = |place: usize, is_end: bool| {
+                if place >= range.start + width {
+                    place + range.len() - width
+                } else if place > range.start {
+                    if is_end { range.end } else { range.start }
+                } else {
+                    place
+                }
+            };
+            start = grow(start, false);
+            end = grow(end, true);
+        }
+        start..end
+    }
+
+    /// Spans of a policy, in the unit's text.
+    pub(super) fn spans(&self, policy: &dyn Policy) -> Vec<(Range<usize>, std::sync::Arc<str>)> {
+        let found = self.view(|view| resolved(policy, view));
+        found
+            .iter()
+            .map(|span| (self.in_unit(span), span.kind.clone()))
+            .collect()
+    }
+
+    /// Redacts: every span of the policy becomes a mask.
+    pub(super) fn redact(&mut self, policy: &dyn Policy) {
+        for (span, _) in self.spans(policy) {
+            self.mask(&span);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! How far one changed record spreads.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// How many records of a stage's output may change when one record of its input does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stability {
+    /// At most so many.
+    Bounded(u64),
+    /// No bound that does not grow with the corpus: no guarantee passes through.
+    Unbounded,
+}
+
+impl Stability {
+    /// Two stages in a row.
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        match (self, next) {
+            (Self::Bounded(a), Self::Bounded(b)) => {
+                a.checked_mul(b).map_or(Self::Unbounded, Self::Bounded)
+            }
+            _ => Self::Unbounded,
+        }
+    }
+}
+
+impl Serialize for Stability {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Bounded(factor) => s.serialize_u64(*factor),
+            Self::Unbounded => s.serialize_str("unbounded"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Stability {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Number(u64),
+            Text(String),
+        }
+        match Either::deserialize(d)? {
+            Either::Number(factor) => Ok(Self::Bounded(factor)),
+            Either::Text(text) if text == "unbounded" => Ok(Self::Unbounded),
+            Either::Text(text) => Err(serde::de::Error::custom(format!(
+                "stability {text:?}; a number or \"unbounded\""
+            ))),
+        }
+    }
+}
+
+/// A stage of the pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// Documents to units.
+    Split,
+    /// Text to tokens.
+    Tokenise,
+    /// Later copies to `<MASK>`.
+    Deduplicate,
+    /// The policy's spans to `<MASK>`.
+    Redact,
+    /// Public or private.
+    Screen,
+    /// Cutting records to length.
+    Truncate,
+}
+
+/// Which neighbours are compared: every copy of a record changed at once, or one alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Copies {
+    /// All copies of a secret against their masked versions together.
+    All,
+    /// One copy, while others of the same text stay.
+    Single,
+}
+
+/// A stage's stability, per changed distinct record of its input.
+///
+/// Exact deduplication: with all copies of a unit s changed to s′ together, the first differs
+/// and the later ones are `<MASK>` either way, so 1. With a single copy changed,
+/// {s, s} → {s, `<MASK>`} but {s′, s} → {s′, s}: 2. Where the input holds masked spans
+/// already, s′ may be there before the change and lose its place: 2 as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageStability {
+    /// The stage.
+    pub stage: Stage,
+    /// Under [`Copies::All`].
+    pub all_copies: Stability,
+    /// Under [`Copies::Single`].
+    pub single_copy: Stability,
+}
+
+impl StageStability {
+    /// The stages of a pipeline in order.
+    pub(super) fn of(deduplicate: bool, truncate: bool, masked_input: bool) -> Vec<Self> {
+        let stage = |stage, all, single| Self {
+            stage,
+            all_copies: Stability::Bounded(all),
+            single_copy: Stability::Bounded(single),
+        };
+        let mut out = vec![stage(Stage::Split, 1, 1), stage(Stage::Tokenise, 1, 1)];
+        if deduplicate {
+            out.push(stage(Stage::Deduplicate, 1 + u64::from(masked_input), 2));
+        }
+        out.push(stage(Stage::Redact, 1, 1));
+        out.push(stage(Stage::Screen, 1, 1));
+        if truncate {
+            out.push(stage(Stage::Truncate, 1, 1));
+        }
+        out
+    }
+}

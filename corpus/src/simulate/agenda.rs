@@ -1,0 +1,161 @@
+//! The order of a dialogue, and the filling of its templates.
+
+use super::people::GOODS;
+use super::phrases as say;
+use super::values::{self, Kind};
+use crate::document::Document;
+use crate::random::Choices;
+
+/// Why a customer writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Late,
+    Damaged,
+    Cancel,
+    Moved,
+}
+
+/// A dialogue that grows line by line.
+struct Script<'a> {
+    choices: &'a mut Choices,
+    document: Document,
+    characters: usize,
+    name: String,
+    address: String,
+    phone: String,
+    order: String,
+    tracking: String,
+    goods: &'static str,
+}
+
+/// One dialogue.
+pub(super) fn dialogue(number: usize, choices: &mut Choices) -> Document {
+    let reason = *[Reason::Late, Reason::Damaged, Reason::Cancel, Reason::Moved]
+        .get(choices.index(4))
+        .unwrap_or(&Reason::Late);
+    let mut script = Script::new(number, choices);
+    script.system(&say::GREETING);
+    script.user(match reason {
+        Reason::Late => &say::LATE,
+        Reason::Damaged => &say::DAMAGED,
+        Reason::Cancel => &say::CANCEL,
+        Reason::Moved => &say::MOVED,
+    });
+    script.system(&say::ASK_NAME);
+    script.user(&say::GIVE_NAME);
+    script.identify();
+    script.system(&say::WAIT);
+    script.user(&say::PATIENCE);
+    script.answer(reason);
+    script.chat();
+    script.system(&say::MORE);
+    script.user(&say::ENOUGH);
+    script.system(&say::FAREWELL);
+    script.document
+}
+
+impl<'a> Script<'a> {
+    fn new(number: usize, choices: &'a mut Choices) -> Self {
+        Self {
+            document: Document::new(format!("dialogue-{number}"), ""),
+            characters: 0,
+            name: values::name(choices),
+            address: values::address(choices),
+            phone: values::phone(choices),
+            order: values::order(choices),
+            tracking: values::tracking(choices),
+            goods: GOODS[choices.index(GOODS.len())],
+            choices,
+        }
+    }
+
+    /// Phone, order or address.
+    fn identify(&mut self) {
+        let (ask, give): (&[&str], &[&str]) = match self.choices.below(3) {
+            0 => (&say::ASK_PHONE, &say::GIVE_PHONE),
+            1 => (&say::ASK_ORDER, &say::GIVE_ORDER),
+            _ => (&say::ASK_ADDRESS, &say::GIVE_ADDRESS),
+        };
+        self.system(ask);
+        self.user(give);
+    }
+
+    fn answer(&mut self, reason: Reason) {
+        match reason {
+            Reason::Late => self.system(&say::ANSWER_LATE),
+            Reason::Damaged => self.system(&say::ANSWER_DAMAGED),
+            Reason::Cancel => self.system(&say::ANSWER_CANCEL),
+            Reason::Moved => {
+                self.system(&say::ASK_NEW_ADDRESS);
+                self.address = values::address(self.choices);
+                self.user(&say::GIVE_ADDRESS);
+                self.system(&say::ANSWER_MOVED);
+            }
+        }
+    }
+
+    /// One or two questions without secrets, sometimes a request to be called.
+    fn chat(&mut self) {
+        let questions = 1 + usize::from(self.choices.chance(1, 2));
+        for number in self.choices.distinct(say::QUESTIONS.len(), questions) {
+            let (question, answers) = say::QUESTIONS[number];
+            self.line("USR: ", question);
+            self.system(&answers);
+        }
+        if self.choices.chance(1, 4) {
+            self.user(&say::CALL_BACK);
+            self.system(&say::CALL_NOTED);
+        }
+    }
+
+    fn system(&mut self, templates: &[&'static str]) {
+        let template = self.choices.pick(templates);
+        self.line("SYS: ", template);
+    }
+
+    fn user(&mut self, templates: &[&'static str]) {
+        let template = self.choices.pick(templates);
+        self.line("USR: ", template);
+    }
+
+    /// Appends a filled template, and marks its secrets.
+    fn line(&mut self, speaker: &str, template: &str) {
+        if !self.document.text.is_empty() {
+            self.push("\n");
+        }
+        self.push(speaker);
+        let mut rest = template;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (slot, tail) = after.split_once('}').unwrap_or((after, ""));
+            self.push(before);
+            let start = self.characters;
+            match self.secret(slot) {
+                Some((kind, value)) => {
+                    self.push(&value);
+                    let end = self.characters;
+                    let document = std::mem::replace(&mut self.document, Document::new("", ""));
+                    self.document = document.with_secret(start, end, kind.name());
+                }
+                None => self.push(self.goods),
+            }
+            rest = tail;
+        }
+        self.push(rest);
+    }
+
+    fn secret(&self, slot: &str) -> Option<(Kind, String)> {
+        match slot {
+            "name" => Some((Kind::Name, self.name.clone())),
+            "address" => Some((Kind::Address, self.address.clone())),
+            "phone" => Some((Kind::Phone, self.phone.clone())),
+            "order" => Some((Kind::Order, self.order.clone())),
+            "tracking" => Some((Kind::Tracking, self.tracking.clone())),
+            _ => None,
+        }
+    }
+
+    fn push(&mut self, text: &str) {
+        self.document.text.push_str(text);
+        self.characters += text.chars().count();
+    }
+}

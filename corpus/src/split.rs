@@ -1,0 +1,207 @@
+//! Documents to units. This comes before everything else, and units are never packed: a
+//! change of length inside one unit moves no other.
+
+use crate::document::{Document, Offsets};
+use crate::error::Result;
+use crate::unit::Unit;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// One unit of a document, ready for the pipeline.
+#[derive(Debug, Clone)]
+pub(crate) struct UnitText<'a> {
+    /// The document's number in its corpus.
+    pub(crate) document: usize,
+    /// The unit's number in its document, counting units with text in them.
+    pub(crate) index: usize,
+    /// The text, with literal specials escaped.
+    pub(crate) text: Cow<'a, str>,
+    /// Secrets that touch the unit, clipped to it, in bytes of `text`.
+    pub(crate) secrets: Vec<MarkedSecret<'a>>,
+    /// Masked spans that touch the unit, clipped to it, in bytes of `text`.
+    pub(crate) masked: Vec<Range<usize>>,
+}
+
+/// A secret inside a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MarkedSecret<'a> {
+    pub(crate) range: Range<usize>,
+    /// Byte of the document it begins at: which secret it is.
+    pub(crate) at: usize,
+    pub(crate) kind: &'a str,
+    /// True when the unit holds only part of it.
+    pub(crate) cut: bool,
+}
+
+/// Cuts one document into its units; blank ones are left out.
+pub(crate) fn units(document: &Document, number: usize, unit: Unit) -> Result<Vec<UnitText<'_>>> {
+    document.validate()?;
+    let text = document.text.as_str();
+    let offsets = Offsets::new(text);
+    let byte_span = |start, end| offsets.bytes(start, end).unwrap_or(0..0);
+    let secrets: Vec<(Range<usize>, &str)> = document
+        .secrets
+        .iter()
+        .map(|s| (byte_span(s.start, s.end), s.kind.as_str()))
+        .collect();
+    let masked: Vec<Range<usize>> = document
+        .masked
+        .iter()
+        .map(|m| byte_span(m.start, m.end))
+        .collect();
+    let mut out = Vec::new();
+    for source in ranges(text, unit) {
+        let piece = &text[source.clone()];
+        if piece.trim().is_empty() {
+            continue;
+        }
+        let local = |r: &Range<usize>| clip(r, &source);
+        let mut cut = UnitText {
+            document: number,
+            index: out.len(),
+            text: Cow::Borrowed(piece),
+            secrets: secrets
+                .iter()
+                .filter_map(|(range, kind)| {
+                    local(range).map(|inside| MarkedSecret {
+                        at: range.start,
+                        cut: inside.len() < range.len(),
+                        range: inside,
+                        kind,
+                    })
+                })
+                .collect(),
+            masked: masked.iter().filter_map(local).collect(),
+        };
+        escape(&mut cut);
+        out.push(cut);
+    }
+    Ok(out)
+}
+
+/// The part of `range` inside `frame`, counted from the frame's start.
+fn clip(range: &Range<usize>, frame: &Range<usize>) -> Option<Range<usize>> {
+    let start = range.start.max(frame.start);
+    let end = range.end.min(frame.end);
+    (start < end).then(|| start - frame.start..end - frame.start)
+}
+
+/// Byte ranges of the units of a text, in order.
+fn ranges(text: &str, unit: Unit) -> Vec<Range<usize>> {
+    match unit {
+        Unit::Dialogue | Unit::Document => std::iter::once(0..text.len()).collect(),
+        Unit::Turn => lines(text),
+        Unit::Sentence => lines(text)
+            .into_iter()
+            .flat_map(|line| sentences(text, line))
+            .collect(),
+    }
+}
+
+fn lines(text: &str) -> Vec<Range<usize>> {
+    let mut out = Vec::new();
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let body = line.strip_suffix('\n').unwrap_or(line);
+        let body = body.strip_suffix('\r').unwrap_or(body);
+        out.push(start..start + body.len());
+        start += line.len();
+    }
+    out
+}
+
+/// Words after which a full stop ends no sentence.
+const ABBREVIATIONS: [&str; 28] = [
+    "mr", "mrs", "ms", "dr", "prof", "st", "ave", "apt", "no", "nr", "rd", "blvd", "ste", "jr",
+    "sr", "vs", "etc", "inc", "ltd", "co", "dept", "fig", "e.g", "i.e", "u.s", "a.m", "p.m",
+    "approx",
+];
+
+/// Sentences of one line: a cut after `.`, `!` or `?` (and closing quotes) before white space,
+/// unless the word before the stop is an abbreviation or a single capital letter. White space
+/// between sentences belongs to neither.
+fn sentences(text: &str, line: Range<usize>) -> Vec<Range<usize>> {
+    let body = &text[line.clone()];
+    let mut out = Vec::new();
+    let mut start = 0;
+    let mut after_stop: Option<usize> = None;
+    for (at, c) in body.char_indices() {
+        match c {
+            '.' => after_stop = (!abbreviation(&body[start..at])).then_some(at + 1),
+            '!' | '?' | '…' => after_stop = Some(at + c.len_utf8()),
+            '"' | '\'' | ')' | '”' | '’' if after_stop == Some(at) => {
+                after_stop = Some(at + c.len_utf8());
+            }
+            _ if c.is_whitespace() && after_stop == Some(at) => {
+                out.push(start..at);
+                start = at;
+                after_stop = None;
+            }
+            _ => {}
+        }
+    }
+    out.push(start..body.len());
+    out.into_iter()
+        .filter_map(|r| {
+            let piece = &body[r.clone()];
+            let lead = piece.len() - piece.trim_start().len();
+            let kept = piece.trim();
+            (!kept.is_empty())
+                .then(|| line.start + r.start + lead..line.start + r.start + lead + kept.len())
+        })
+        .collect()
+}
+
+fn abbreviation(before: &str) -> bool {
+    let word = before
+        .rsplit(|c: char| c.is_whitespace() || c == '(')
+        .next()
+        .unwrap_or("");
+    let initial = word.len() == 1 && word.starts_with(|c: char| c.is_ascii_uppercase());
+    initial || ABBREVIATIONS.contains(&word.to_ascii_lowercase().as_str())
+}
+
+/// Names whose bracketed form is a special token of ours.
+const SPECIALS: [&str; 5] = ["MASK", "BOS", "EOS", "UNK", "PAD"];
+
+/// Puts one more backslash behind the bracket of every literal special: `<MASK>` becomes
+/// `<\MASK>`, `<\MASK>` becomes `<\\MASK>`. Taking one away again undoes it, so no two texts
+/// become one. Spans move along.
+fn escape(unit: &mut UnitText<'_>) {
+    let places = escapes(&unit.text);
+    if places.is_empty() {
+        return;
+    }
+    let mut text = String::with_capacity(unit.text.len() + places.len());
+    let mut from = 0;
+    for &at in &places {
+        text.push_str(&unit.text[from..at]);
+        text.push('\\');
+        from = at;
+    }
+    text.push_str(&unit.text[from..]);
+    // A span that begins right behind the bracket takes the backslash in; one that ends there
+    // leaves it out.
+    let moved = |at: usize| at + places.partition_point(|&p| p < at);
+    for secret in &mut unit.secrets {
+        secret.range = moved(secret.range.start)..moved(secret.range.end);
+    }
+    for range in &mut unit.masked {
+        *range = moved(range.start)..moved(range.end);
+    }
+    unit.text = Cow::Owned(text);
+}
+
+/// Where a backslash goes: right behind the `<` of each literal special.
+pub(crate) fn escapes(text: &str) -> Vec<usize> {
+    text.match_indices('<')
+        .filter(|&(at, _)| {
+            let rest = text[at + 1..].trim_start_matches('\\');
+            SPECIALS.iter().any(|name| {
+                rest.strip_prefix(name)
+                    .is_some_and(|tail| tail.starts_with('>'))
+            })
+        })
+        .map(|(at, _)| at + 1)
+        .collect()
+}

@@ -1,0 +1,259 @@
+//! Text to tokens and back: bytes, characters, or any Hugging Face `tokenizer.json`.
+
+mod own;
+mod pretrained;
+
+use crate::error::{Error, Result};
+use crate::record::TokenId;
+use own::Alphabet;
+use pretrained::Pretrained;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The text that stands for a mask: in decoded text, and in the files for outside trainers.
+pub const MASK_TEXT: &str = "<MASK>";
+
+/// Where a vocabulary comes from, hence whether publishing it says anything about the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// All 256 bytes.
+    Bytes,
+    /// A fixed public alphabet.
+    Characters,
+    /// Built by others before and without this text.
+    Pretrained,
+    /// Built from text that its owner declares public.
+    DeclaredPublic,
+    /// Built from the private text: it publishes its rare words, and ε is infinite.
+    Leaks,
+}
+
+/// A text cut into tokens, each with the bytes of the text it stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encoded {
+    /// The tokens, without specials at the ends.
+    pub tokens: Vec<TokenId>,
+    /// For every token, the bytes of the input it covers.
+    pub offsets: Vec<Range<usize>>,
+}
+
+/// A tokenizer with its special tokens; cheap to clone, usable from many threads.
+///
+/// Text never encodes to a special token: a literal `<MASK>` in it becomes ordinary tokens.
+/// In the two tokenizers of our own every digit is one token.
+///
+/// ```
+/// use reticent_corpus::Tokenizer;
+/// let tokenizer = Tokenizer::characters();
+/// let tokens = tokenizer.encode("ID 42")?;
+/// assert_eq!(tokens.len(), 5);
+/// assert_eq!(tokenizer.decode(&tokens), "ID 42");
+/// assert_eq!(tokenizer.vocabulary_size(), 100);
+/// # Ok::<(), reticent_corpus::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Tokenizer {
+    inner: Inner,
+    origin: Origin,
+}
+
+#[derive(Debug, Clone)]
+enum Inner {
+    Own(Alphabet),
+    Pretrained(Arc<Pretrained>),
+}
+
+impl Tokenizer {
+    /// One token per byte: 256 bytes, then `<BOS>`, `<EOS>`, `<MASK>`.
+    #[must_use]
+    pub fn bytes() -> Self {
+        Self {
+            inner: Inner::Own(Alphabet::Bytes),
+            origin: Origin::Bytes,
+        }
+    }
+
+    /// One token per character of a fixed public alphabet: printable ASCII and the line feed,
+    /// then `<UNK>` for everything else, `<BOS>`, `<EOS>`, `<MASK>`: 100 tokens.
+    #[must_use]
+    pub fn characters() -> Self {
+        Self {
+            inner: Inner::Own(Alphabet::Characters),
+            origin: Origin::Characters,
+        }
+    }
+
+    /// Loads a `tokenizer.json`. Ours are recognised and run fast, with their own origin;
+    /// `origin` is what the caller knows about any other.
+    ///
+    /// `<MASK>` (and beginning and end of text, where the file has none under a usual name)
+    /// are added after the last id.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that the `tokenizers` crate refuses.
+    pub fn load(path: &Path, origin: Origin) -> Result<Self> {
+        let json = std::fs::read_to_string(path).map_err(|source| Error::Read {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        Self::from_json(&json, origin).map_err(|error| match error {
+            Error::Tokenizer(problem) => Error::Tokenizer(format!("{}: {problem}", path.display())),
+            other => other,
+        })
+    }
+
+    /// The same from the text of a `tokenizer.json`.
+    ///
+    /// # Errors
+    /// Text that is not JSON, or that the `tokenizers` crate refuses.
+    pub fn from_json(json: &str, origin: Origin) -> Result<Self> {
+        let value: serde_json::Value = serde_json::from_str(json)
+            .map_err(|error| Error::Tokenizer(format!("not JSON: {error}")))?;
+        for own in [Self::bytes(), Self::characters()] {
+            if let Inner::Own(alphabet) = own.inner
+                && alphabet.to_value() == value
+            {
+                return Ok(own);
+            }
+        }
+        Ok(Self {
+            inner: Inner::Pretrained(Arc::new(Pretrained::from_json(json)?)),
+            origin,
+        })
+    }
+
+    /// The text of a Hugging Face `tokenizer.json` with the same ids.
+    ///
+    /// # Errors
+    /// A pretrained tokenizer that cannot be serialised.
+    pub fn to_json(&self) -> Result<String> {
+        match &self.inner {
+            Inner::Own(alphabet) => serde_json::to_string_pretty(&alphabet.to_value())
+                .map_err(|error| Error::Tokenizer(error.to_string())),
+            Inner::Pretrained(pretrained) => pretrained.to_json(),
+        }
+    }
+
+    /// Cuts a text into tokens, without specials at the ends.
+    ///
+    /// # Errors
+    /// Only from a pretrained tokenizer that refuses the text.
+    pub fn encode(&self, text: &str) -> Result<Vec<TokenId>> {
+        match &self.inner {
+            Inner::Own(alphabet) => Ok(alphabet.encode(text)),
+            Inner::Pretrained(pretrained) => Ok(pretrained.encode(text)?.tokens),
+        }
+    }
+
+    /// The same, with the bytes each token covers.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn encode_with_offsets(&self, text: &str) -> Result<Encoded> {
+        match &self.inner {
+            Inner::Own(alphabet) => Ok(alphabet.encode_with_offsets(text)),
+            Inner::Pretrained(pretrained) => pretrained.encode(text),
+        }
+    }
+
+    /// The text of tokens: beginning and end of text vanish, a mask reads `<MASK>`, an unknown
+    /// character is U+FFFD, an id outside the vocabulary is skipped.
+    #[must_use]
+    pub fn decode(&self, tokens: &[TokenId]) -> String {
+        let mut text = String::new();
+        let mut rest = tokens;
+        while !rest.is_empty() {
+            let cut = rest.iter().position(|&t| self.is_special(t));
+            let (plain, after) = rest.split_at(cut.unwrap_or(rest.len()));
+            if !plain.is_empty() {
+                text.push_str(&self.decode_plain(plain));
+            }
+            if after.first() == Some(&self.mask()) {
+                text.push_str(MASK_TEXT);
+            }
+            rest = after.get(1..).unwrap_or_default();
+        }
+        text
+    }
+
+    fn decode_plain(&self, tokens: &[TokenId]) -> String {
+        match &self.inner {
+            Inner::Own(alphabet) => alphabet.decode(tokens),
+            Inner::Pretrained(pretrained) => pretrained.decode(tokens),
+        }
+    }
+
+    fn is_special(&self, token: TokenId) -> bool {
+        token == self.mask() || token == self.bos() || token == self.eos()
+    }
+
+    /// Number of ids, specials included: every id is below it.
+    #[must_use]
+    pub fn vocabulary_size(&self) -> usize {
+        match &self.inner {
+            Inner::Own(alphabet) => alphabet.vocabulary_size(),
+            Inner::Pretrained(pretrained) => pretrained.vocabulary_size(),
+        }
+    }
+
+    /// Beginning of text.
+    #[must_use]
+    pub fn bos(&self) -> TokenId {
+        match &self.inner {
+            Inner::Own(alphabet) => alphabet.bos(),
+            Inner::Pretrained(pretrained) => pretrained.bos,
+        }
+    }
+
+    /// End of text. In some pretrained vocabularies the same token as [`Self::bos`].
+    #[must_use]
+    pub fn eos(&self) -> TokenId {
+        match &self.inner {
+            Inner::Own(alphabet) => alphabet.eos(),
+            Inner::Pretrained(pretrained) => pretrained.eos,
+        }
+    }
+
+    /// The mask.
+    #[must_use]
+    pub fn mask(&self) -> TokenId {
+        match &self.inner {
+            Inner::Own(alphabet) => alphabet.mask(),
+            Inner::Pretrained(pretrained) => pretrained.mask,
+        }
+    }
+
+    /// The token of a character outside the alphabet, where there is one.
+    #[must_use]
+    pub fn unknown(&self) -> Option<TokenId> {
+        match &self.inner {
+            Inner::Own(alphabet) => alphabet.unknown(),
+            Inner::Pretrained(pretrained) => pretrained.unknown,
+        }
+    }
+
+    /// Where the vocabulary comes from.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// A whole text as a record's tokens: beginning of text, content, end of text.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn frame(&self, text: &str) -> Result<Vec<TokenId>> {
+        Ok(self.frame_tokens(self.encode(text)?))
+    }
+
+    pub(crate) fn frame_tokens(&self, content: Vec<TokenId>) -> Vec<TokenId> {
+        let mut tokens = Vec::with_capacity(content.len() + 2);
+        tokens.push(self.bos());
+        tokens.extend(content);
+        tokens.push(self.eos());
+        tokens
+    }
+}

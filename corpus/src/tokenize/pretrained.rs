@@ -1,0 +1,107 @@
+//! Any Hugging Face `tokenizer.json`, through the `tokenizers` crate.
+
+use super::{Encoded, MASK_TEXT};
+use crate::error::{Error, Result};
+use crate::record::TokenId;
+use tokenizers::{AddedToken, PostProcessorWrapper, Tokenizer as Engine};
+
+/// A loaded tokenizer, with padding, truncation and post-processing taken out of the way.
+#[derive(Debug)]
+pub(super) struct Pretrained {
+    engine: Engine,
+    /// Put back when the file is written.
+    post_processor: Option<PostProcessorWrapper>,
+    pub(super) bos: TokenId,
+    pub(super) eos: TokenId,
+    pub(super) mask: TokenId,
+    pub(super) unknown: Option<TokenId>,
+    size: usize,
+}
+
+/// Usual names, best first; the last one is added when none is there.
+const BOS: [&str; 7] = [
+    "<BOS>",
+    "<bos>",
+    "<s>",
+    "<|begin_of_text|>",
+    "<|endoftext|>",
+    "[CLS]",
+    "<BOS>",
+];
+const EOS: [&str; 7] = [
+    "<EOS>",
+    "<eos>",
+    "</s>",
+    "<|end_of_text|>",
+    "<|endoftext|>",
+    "[SEP]",
+    "<EOS>",
+];
+const MASK: [&str; 4] = [MASK_TEXT, "<mask>", "[MASK]", MASK_TEXT];
+const UNKNOWN: [&str; 4] = ["<UNK>", "<unk>", "[UNK]", "<|unknown|>"];
+
+impl Pretrained {
+    pub(super) fn from_json(json: &str) -> Result<Self> {
+        let mut engine: Engine = json.parse().map_err(problem)?;
+        engine.with_truncation(None).map_err(problem)?;
+        engine.with_padding(None);
+        // Special tokens in raw text are text: nobody may forge a mask.
+        engine.set_encode_special_tokens(true);
+        let post_processor = engine.get_post_processor().cloned();
+        engine.with_post_processor(None::<PostProcessorWrapper>);
+        let bos = special(&mut engine, &BOS)?;
+        let eos = special(&mut engine, &EOS)?;
+        let mask = special(&mut engine, &MASK)?;
+        let unknown = UNKNOWN.iter().find_map(|name| engine.token_to_id(name));
+        // Ids may have holes: the size is one more than the largest.
+        let largest = engine.get_vocab(true).into_values().max().unwrap_or(0);
+        Ok(Self {
+            size: largest as usize + 1,
+            engine,
+            post_processor,
+            bos,
+            eos,
+            mask,
+            unknown,
+        })
+    }
+
+    pub(super) fn to_json(&self) -> Result<String> {
+        let mut engine = self.engine.clone();
+        engine.with_post_processor(self.post_processor.clone());
+        engine.to_string(true).map_err(problem)
+    }
+
+    pub(super) fn vocabulary_size(&self) -> usize {
+        self.size
+    }
+
+    pub(super) fn encode(&self, text: &str) -> Result<Encoded> {
+        let encoding = self.engine.encode(text, false).map_err(problem)?;
+        Ok(Encoded {
+            tokens: encoding.get_ids().to_vec(),
+            offsets: encoding.get_offsets().iter().map(|&(s, e)| s..e).collect(),
+        })
+    }
+
+    pub(super) fn decode(&self, tokens: &[TokenId]) -> String {
+        self.engine.decode(tokens, false).unwrap_or_default()
+    }
+}
+
+fn special(engine: &mut Engine, names: &[&str]) -> Result<TokenId> {
+    if let Some(id) = names.iter().find_map(|name| engine.token_to_id(name)) {
+        return Ok(id);
+    }
+    let name = names.last().copied().unwrap_or(MASK_TEXT);
+    engine
+        .add_special_tokens([AddedToken::from(name, true)])
+        .map_err(problem)?;
+    engine
+        .token_to_id(name)
+        .ok_or_else(|| Error::Tokenizer(format!("cannot add the special token {name}")))
+}
+
+fn problem(error: impl std::fmt::Display) -> Error {
+    Error::Tokenizer(error.to_string())
+}
