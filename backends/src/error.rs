@@ -1,5 +1,7 @@
 //! What can go wrong in training and scoring.
 
+use std::path::PathBuf;
+
 /// An error of the backends crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -25,10 +27,82 @@ pub enum Error {
     /// A state that was never made, or was released.
     #[error("state {0} is unknown or was released")]
     UnknownState(u64),
+    /// A number outside its range.
+    #[error("{what} must lie in {range}, got {value}")]
+    OutOfRange {
+        /// The quantity.
+        what: &'static str,
+        /// The allowed range.
+        range: &'static str,
+        /// The value that was offered.
+        value: f64,
+    },
+    /// A tensor of the wrong shape.
+    #[error("{name} has shape {actual:?}, expected {expected:?}")]
+    Shape {
+        /// Which tensor.
+        name: String,
+        /// The shape it should have.
+        expected: Vec<usize>,
+        /// The shape it has.
+        actual: Vec<usize>,
+    },
+    /// A training set that a recipe can't use.
+    #[error("{0}")]
+    Unsuitable(String),
+    /// A checkpoint that is truncated, tampered with, or not ours.
+    #[error("checkpoint {}: {why}", path.display())]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A state folder that does not belong to this run.
+    #[error("state folder {}: {why}", path.display())]
+    State {
+        /// The folder or file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A file that can't be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// A device that is not there.
+    #[error("device {device}: {why}")]
+    Device {
+        /// The device as it was asked for.
+        device: String,
+        /// Why it can't be used.
+        why: String,
+    },
+    /// The run was interrupted; its state folder can resume it.
+    #[error("interrupted after {steps} steps")]
+    Interrupted {
+        /// Steps finished and stored.
+        steps: u64,
+    },
     /// The tensor engine failed.
     #[error("engine: {0}")]
     Engine(String),
+    /// A quantity refused by the accountant.
+    #[error(transparent)]
+    Accounting(#[from] reticent_accounting::Error),
 }
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Attaches the path to an input or output error.
+pub(crate) fn at<T>(path: &std::path::Path, result: std::io::Result<T>) -> Result<T> {
+    result.map_err(|source| Error::Io {
+        path: path.to_path_buf(),
+        source,
+    })
+}

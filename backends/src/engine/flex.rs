@@ -1,0 +1,293 @@
+//! The processor: every kernel on plain slices of flex tensors.
+
+use super::host::contraction::{
+    add_row_sum, add_weight_sum, gather, scale_rows, scatter_add, squared_norm_linear,
+    sum_of_squares,
+};
+use super::host::product::{add_product, product_transposed};
+use super::host::{layers, recurrence};
+use super::kernels::{Kernels, Recurrence, Taps, Weights};
+use super::packed::{Group, Packed};
+use burn::tensor::{Tensor, TensorData, TensorPrimitive};
+use burn_flex::{Flex, FlexTensor};
+use rayon::prelude::*;
+use reticent_corpus::TokenId;
+
+type Matrix = Tensor<Flex, 2>;
+
+/// The values of a tensor, borrowed where they lie in order.
+pub(crate) struct Values(FlexTensor);
+
+impl Values {
+    pub(crate) fn of<const D: usize>(x: &Tensor<Flex, D>) -> Self {
+        Self(x.clone().into_primitive().tensor().to_contiguous())
+    }
+    pub(crate) fn slice(&self) -> &[f32] {
+        self.0.as_slice::<f32>().expect("contiguous f32")
+    }
+}
+
+fn owned(x: Matrix) -> Vec<f32> {
+    x.into_data().into_vec().expect("f32 tensor")
+}
+
+fn matrix(values: Vec<f32>, columns: usize) -> Matrix {
+    let rows = values.len() / columns;
+    let data = TensorData::new(values, [rows, columns]);
+    Tensor::from_primitive(TensorPrimitive::Float(FlexTensor::from_data(data)))
+}
+
+impl Kernels for Flex {
+    fn lookup(table: Matrix, index: &[u32]) -> Matrix {
+        let width = table.dims()[1];
+        matrix(
+            layers::lookup(Values::of(&table).slice(), index, width),
+            width,
+        )
+    }
+
+    fn affine(x: Matrix, w: Matrix, b: Tensor<Self, 1>) -> Matrix {
+        let [d, p] = w.dims();
+        matrix(
+            layers::linear(
+                Values::of(&x).slice(),
+                Values::of(&w).slice(),
+                Values::of(&b).slice(),
+                d,
+            ),
+            p,
+        )
+    }
+
+    fn affine_backward(dy: Matrix, w: Matrix) -> Matrix {
+        let [d, p] = w.dims();
+        matrix(
+            layers::linear_backward(Values::of(&dy).slice(), Values::of(&w).slice(), d, p),
+            d,
+        )
+    }
+
+    fn recurrence(z: Matrix, recurrent: Matrix, packed: &Packed) -> Recurrence<Self> {
+        let width = recurrent.dims()[0];
+        let run = recurrence::forward(owned(z), Values::of(&recurrent).slice(), width, packed);
+        Recurrence {
+            gates: matrix(run.gates, 4 * width),
+            cell: matrix(run.cell, width),
+            hidden: matrix(run.hidden, width),
+        }
+    }
+
+    fn recurrence_backward(
+        run: Recurrence<Self>,
+        d_hidden: Matrix,
+        recurrent: Matrix,
+        packed: &Packed,
+    ) -> Matrix {
+        let width = recurrent.dims()[0];
+        let run = recurrence::Forward {
+            gates: owned(run.gates),
+            cell: owned(run.cell),
+            hidden: Vec::new(), // not needed backwards
+        };
+        let d_gates = recurrence::backward(
+            &run,
+            owned(d_hidden),
+            Values::of(&recurrent).slice(),
+            width,
+            packed,
+        );
+        matrix(d_gates, 4 * width)
+    }
+
+    fn cross_entropy(logits: Matrix, targets: &[TokenId]) -> (Vec<f64>, Matrix) {
+        let vocabulary = logits.dims()[1];
+        let mut values = owned(logits);
+        let nll = layers::cross_entropy(&mut values, targets, vocabulary);
+        (nll, matrix(values, vocabulary))
+    }
+
+    fn squared_norms(taps: &Taps<Self>, weights: &Weights<Self>, packed: &Packed) -> Vec<f64> {
+        let work = NormWork::new(taps, weights);
+        let per_group: Vec<Vec<(usize, f64)>> = packed
+            .groups
+            .par_iter()
+            .map(|group| work.group(group, packed))
+            .collect();
+        let mut norms = vec![0.0; packed.examples];
+        for (example, norm) in per_group.into_iter().flatten() {
+            norms[example] = norm;
+        }
+        norms
+    }
+
+    fn add_weighted_sums(
+        taps: Taps<Self>,
+        weights: &Weights<Self>,
+        factors: &[f32],
+        packed: &Packed,
+        accumulators: &mut [Vec<f32>],
+    ) {
+        let [embed, gates] = weights.input.dims();
+        let [width, vocabulary] = weights.head.dims();
+        let rows = packed.rows();
+        let hidden = Values::of(&taps.hidden);
+        let (mut d_gates, mut d_logits) = (owned(taps.d_gates), owned(taps.d_logits));
+        scale_rows(&mut d_gates, factors, packed, gates);
+        scale_rows(&mut d_logits, factors, packed, vocabulary);
+        let [embedding, input, recurrent, bias, head, head_bias] = accumulators else {
+            unreachable!("an LSTM has six parameters")
+        };
+        // rows with the same input token share it: sum their gradients first, then multiply once
+        let (distinct, index) = packed.distinct_inputs();
+        let mut by_token = vec![0.0; distinct.len() * gates];
+        scatter_add(&d_gates, &index, &mut by_token, gates);
+        let table = layers::lookup(Values::of(&weights.embedding).slice(), &distinct, embed);
+        add_weight_sum(&table, &by_token, input, (distinct.len(), embed, gates));
+        let d_table =
+            layers::linear_backward(&by_token, Values::of(&weights.input).slice(), embed, gates);
+        scatter_add(&d_table, &distinct, embedding, embed);
+        let previous = previous_hidden(hidden.slice(), packed, width);
+        add_weight_sum(&previous, &d_gates, recurrent, (rows, width, gates));
+        add_row_sum(&d_gates, bias);
+        add_weight_sum(hidden.slice(), &d_logits, head, (rows, width, vocabulary));
+        add_row_sum(&d_logits, head_bias);
+    }
+
+    fn cell(z: Matrix, recurrent: Matrix, hidden: Matrix, cell: Matrix) -> (Matrix, Matrix) {
+        let [width, gates] = recurrent.dims();
+        let (recurrent, hidden, cell) = (
+            Values::of(&recurrent),
+            Values::of(&hidden),
+            Values::of(&cell),
+        );
+        let mut z = owned(z);
+        let mut new_hidden = vec![0.0; hidden.slice().len()];
+        let mut new_cell = vec![0.0; cell.slice().len()];
+        const BLOCK: usize = 128;
+        z.par_chunks_mut(BLOCK * gates)
+            .zip(hidden.slice().par_chunks(BLOCK * width))
+            .zip(cell.slice().par_chunks(BLOCK * width))
+            .zip(new_hidden.par_chunks_mut(BLOCK * width))
+            .zip(new_cell.par_chunks_mut(BLOCK * width))
+            .for_each(|((((z, h), c), new_h), new_c)| {
+                let n = h.len() / width;
+                add_product(h, recurrent.slice(), z, (n, width, gates));
+                for lane in 0..n {
+                    let own = lane * width..(lane + 1) * width;
+                    recurrence::cell(
+                        &mut z[lane * gates..(lane + 1) * gates],
+                        Some(&c[own.clone()]),
+                        &mut new_c[own.clone()],
+                        &mut new_h[own],
+                    );
+                }
+            });
+        (matrix(new_hidden, width), matrix(new_cell, width))
+    }
+}
+
+/// The hidden state before each row; zero at the start of an example.
+fn previous_hidden(hidden: &[f32], packed: &Packed, width: usize) -> Vec<f32> {
+    let mut out = vec![0.0; packed.rows() * width];
+    for group in &packed.groups {
+        let (mut before, mut row) = (group.first_row, group.first_row);
+        for (t, &n) in group.active.iter().enumerate() {
+            if t > 0 {
+                out[row * width..(row + n) * width]
+                    .copy_from_slice(&hidden[before * width..(before + n) * width]);
+                before = row;
+            }
+            row += n;
+        }
+    }
+    out
+}
+
+/// Borrowed inputs of the norm computation.
+struct NormWork {
+    hidden: Values,
+    d_gates: Values,
+    d_logits: Values,
+    embedding: Values,
+    input: Values,
+    embed: usize,
+    width: usize,
+    vocabulary: usize,
+}
+
+impl NormWork {
+    fn new(taps: &Taps<Flex>, weights: &Weights<Flex>) -> Self {
+        Self {
+            hidden: Values::of(&taps.hidden),
+            d_gates: Values::of(&taps.d_gates),
+            d_logits: Values::of(&taps.d_logits),
+            embedding: Values::of(&weights.embedding),
+            input: Values::of(&weights.input),
+            embed: weights.input.dims()[0],
+            width: weights.head.dims()[0],
+            vocabulary: weights.head.dims()[1],
+        }
+    }
+
+    fn group(&self, group: &Group, packed: &Packed) -> Vec<(usize, f64)> {
+        group
+            .examples
+            .iter()
+            .enumerate()
+            .map(|(lane, &example)| {
+                (
+                    example,
+                    self.example(&group.rows_of(lane).collect::<Vec<_>>(), packed),
+                )
+            })
+            .collect()
+    }
+
+    /// ‖gradient‖² of one example over all six parameters.
+    fn example(&self, rows: &[usize], packed: &Packed) -> f64 {
+        let (t, e, h) = (rows.len(), self.embed, self.width);
+        let gates = gather(self.d_gates.slice(), rows, 4 * h);
+        // input weight, recurrent weight and bias share dL/dz: one layer with inputs [x, h before, 1]
+        let mut inputs = vec![0.0; t * (e + h + 1)];
+        let mut outputs = vec![0.0; t * (h + 1)];
+        for (s, line) in inputs.chunks_exact_mut(e + h + 1).enumerate() {
+            let token = packed.inputs[rows[s]] as usize;
+            line[..e].copy_from_slice(&self.embedding.slice()[token * e..(token + 1) * e]);
+            if s > 0 {
+                line[e..e + h]
+                    .copy_from_slice(&self.hidden.slice()[rows[s - 1] * h..(rows[s - 1] + 1) * h]);
+            }
+            line[e + h] = 1.0;
+        }
+        for (s, line) in outputs.chunks_exact_mut(h + 1).enumerate() {
+            line[..h].copy_from_slice(&self.hidden.slice()[rows[s] * h..(rows[s] + 1) * h]);
+            line[h] = 1.0;
+        }
+        let logits = gather(self.d_logits.slice(), rows, self.vocabulary);
+        squared_norm_linear(&inputs, &gates, (t, e + h + 1, 4 * h))
+            + squared_norm_linear(&outputs, &logits, (t, h + 1, self.vocabulary))
+            + self.embedding_norm(rows, &gates, packed)
+    }
+
+    /// Σ over distinct tokens v of ‖(Σ_{t: x_t = v} dL/dz_t) Wᵀ‖².
+    fn embedding_norm(&self, rows: &[usize], gates: &[f32], packed: &Packed) -> f64 {
+        let columns = 4 * self.width;
+        let mut distinct: Vec<TokenId> = rows.iter().map(|r| packed.inputs[*r]).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let index: Vec<u32> = rows
+            .iter()
+            .map(|r| distinct.partition_point(|d| *d < packed.inputs[*r]) as u32)
+            .collect();
+        let mut by_token = vec![0.0; distinct.len() * columns];
+        scatter_add(gates, &index, &mut by_token, columns);
+        let mut projected = vec![0.0; distinct.len() * self.embed];
+        product_transposed(
+            &by_token,
+            self.input.slice(),
+            &mut projected,
+            (distinct.len(), columns, self.embed),
+        );
+        sum_of_squares(&projected)
+    }
+}

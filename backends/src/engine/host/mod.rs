@@ -1,0 +1,23 @@
+//! The processor's own kernels: plain slices, ndarray products, rayon over groups and blocks.
+//!
+//! Work is split at fixed sizes, never by the number of threads, so results are the same on
+//! any machine with the same instruction set.
+
+pub(crate) mod activation;
+pub(crate) mod contraction;
+pub(crate) mod layers;
+pub(crate) mod product;
+pub(crate) mod recurrence;
+
+use super::packed::Packed;
+
+/// The mutable rows of each group, `width` values a row.
+fn split_rows<'a>(mut data: &'a mut [f32], packed: &Packed, width: usize) -> Vec<&'a mut [f32]> {
+    let mut parts = Vec::with_capacity(packed.groups.len());
+    for group in &packed.groups {
+        let (part, rest) = data.split_at_mut(group.rows() * width);
+        parts.push(part);
+        data = rest;
+    }
+    parts
+}

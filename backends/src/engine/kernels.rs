@@ -1,0 +1,108 @@
+//! The seam inside the engine: what a device must be able to do for our layers.
+//!
+//! Every method has a portable body in tensor operations ([`super::portable`]), which is what
+//! CUDA runs; the processor replaces all of them ([`super::flex`]).
+
+use super::packed::Packed;
+use super::portable;
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+use reticent_corpus::TokenId;
+
+/// What the recurrence keeps for its backward pass, rows packed.
+#[derive(Debug, Clone)]
+pub(crate) struct Recurrence<B: Backend> {
+    /// Activated gates, N × 4H, in the order input, forget, candidate, output.
+    pub(crate) gates: Tensor<B, 2>,
+    /// Cell states, N × H.
+    pub(crate) cell: Tensor<B, 2>,
+    /// Hidden states, N × H.
+    pub(crate) hidden: Tensor<B, 2>,
+}
+
+/// What one forward and one backward pass leave behind: layer inputs and tapped gradients.
+pub(crate) struct Taps<B: Backend> {
+    /// Hidden states, N × H.
+    pub(crate) hidden: Tensor<B, 2>,
+    /// dL/dz of the gates before activation, N × 4H.
+    pub(crate) d_gates: Tensor<B, 2>,
+    /// dL/dlogits, N × V.
+    pub(crate) d_logits: Tensor<B, 2>,
+}
+
+/// The weights on the device.
+#[derive(Debug, Clone)]
+pub(crate) struct Weights<B: Backend> {
+    /// V × E.
+    pub(crate) embedding: Tensor<B, 2>,
+    /// E × 4H.
+    pub(crate) input: Tensor<B, 2>,
+    /// H × 4H.
+    pub(crate) recurrent: Tensor<B, 2>,
+    /// 4H.
+    pub(crate) bias: Tensor<B, 1>,
+    /// H × V.
+    pub(crate) head: Tensor<B, 2>,
+    /// V.
+    pub(crate) head_bias: Tensor<B, 1>,
+}
+
+/// What a device must be able to do; bodies default to the portable ones.
+pub(crate) trait Kernels: Backend<FloatElem = f32> {
+    /// Rows of a table by index.
+    fn lookup(table: Tensor<Self, 2>, index: &[u32]) -> Tensor<Self, 2> {
+        portable::lookup(table, index)
+    }
+    /// x w + b.
+    fn affine(x: Tensor<Self, 2>, w: Tensor<Self, 2>, b: Tensor<Self, 1>) -> Tensor<Self, 2> {
+        portable::linear(x, w, b)
+    }
+    /// dL/dx = dL/dy wᵀ.
+    fn affine_backward(dy: Tensor<Self, 2>, w: Tensor<Self, 2>) -> Tensor<Self, 2> {
+        portable::linear_backward(dy, w)
+    }
+    /// The LSTM recurrence; z holds the input's contribution with the bias.
+    fn recurrence(
+        z: Tensor<Self, 2>,
+        recurrent: Tensor<Self, 2>,
+        packed: &Packed,
+    ) -> Recurrence<Self> {
+        portable::recurrence(z, recurrent, packed)
+    }
+    /// dL/dz from dL/dh.
+    fn recurrence_backward(
+        run: Recurrence<Self>,
+        d_hidden: Tensor<Self, 2>,
+        recurrent: Tensor<Self, 2>,
+        packed: &Packed,
+    ) -> Tensor<Self, 2> {
+        portable::recurrence_backward(run, d_hidden, recurrent, packed)
+    }
+    /// Negative log-likelihood per row (nats) and dL/dlogits of their sum.
+    fn cross_entropy(logits: Tensor<Self, 2>, targets: &[TokenId]) -> (Vec<f64>, Tensor<Self, 2>) {
+        portable::cross_entropy(logits, targets)
+    }
+    /// Squared gradient norm of each example over all parameters, f64.
+    fn squared_norms(taps: &Taps<Self>, weights: &Weights<Self>, packed: &Packed) -> Vec<f64> {
+        portable::squared_norms(taps, weights, packed)
+    }
+    /// accumulators += Σ_i factor_i · gradient_i, parameter by parameter in the order of [`Weights`].
+    fn add_weighted_sums(
+        taps: Taps<Self>,
+        weights: &Weights<Self>,
+        factors: &[f32],
+        packed: &Packed,
+        accumulators: &mut [Vec<f32>],
+    ) {
+        portable::add_weighted_sums(taps, weights, factors, packed, accumulators);
+    }
+    /// One step of n independent states: gates from z (n × 4H, input part) and old (h, c), both n × H.
+    fn cell(
+        z: Tensor<Self, 2>,
+        recurrent: Tensor<Self, 2>,
+        hidden: Tensor<Self, 2>,
+        cell: Tensor<Self, 2>,
+    ) -> (Tensor<Self, 2>, Tensor<Self, 2>) {
+        portable::cell(z, recurrent, hidden, cell)
+    }
+}

@@ -1,0 +1,83 @@
+//! The burn engine: our own layers as differentiable operations, book-keeping contractions, scoring.
+
+#[cfg(feature = "cuda")]
+mod cuda;
+mod flex;
+mod host;
+mod kernels;
+mod lstm;
+mod ops;
+mod packed;
+mod portable;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Error, Result};
+use crate::model::LstmConfig;
+use crate::trainer::Trainer;
+
+/// Relative error of norms on the processor: f32 products, f64 sums; measured below 1e-6 in tests.
+const PROCESSOR_MARGIN: f64 = 1e-5;
+
+/// Where a model runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Device {
+    /// The processor, all cores.
+    Cpu,
+    /// A CUDA device by number.
+    Cuda(usize),
+}
+
+impl std::str::FromStr for Device {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        let unknown = || Error::Device {
+            device: text.to_owned(),
+            why: "must be `cpu` or `cuda:<number>`".into(),
+        };
+        match text {
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda(0)),
+            _ => text
+                .strip_prefix("cuda:")
+                .and_then(|n| n.parse().ok())
+                .map(Self::Cuda)
+                .ok_or_else(unknown),
+        }
+    }
+}
+
+/// An LSTM with these weights on a device.
+///
+/// # Errors
+/// [`Error::Device`] where the device is not there or this build does not cover it;
+/// [`Error::Shape`] where the weights do not fit.
+pub fn lstm(
+    config: &LstmConfig,
+    weights: Vec<Vec<f32>>,
+    device: Device,
+) -> Result<Box<dyn Trainer>> {
+    let config = config.clone().validated()?;
+    match device {
+        Device::Cpu => Ok(Box::new(lstm::Lstm::<burn_flex::Flex>::new(
+            config,
+            weights,
+            Default::default(),
+            PROCESSOR_MARGIN,
+        )?)),
+        Device::Cuda(number) => on_cuda(config, weights, number),
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn on_cuda(config: LstmConfig, weights: Vec<Vec<f32>>, number: usize) -> Result<Box<dyn Trainer>> {
+    cuda::lstm(config, weights, number)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn on_cuda(_: LstmConfig, _: Vec<Vec<f32>>, number: usize) -> Result<Box<dyn Trainer>> {
+    Err(Error::Device {
+        device: format!("cuda:{number}"),
+        why: "this build has no CUDA engine; build with `--features cuda`".into(),
+    })
+}

@@ -1,0 +1,186 @@
+//! Our layers as differentiable operations: identity tap, linear, recurrence, cross-entropy.
+//!
+//! Weights enter untracked, so a backward pass computes no weight gradient; the taps keep
+//! dL/dz where the contractions need it. One forward, one backward.
+
+use super::kernels::{Kernels, Recurrence};
+use super::packed::Packed;
+use burn::backend::Autodiff;
+use burn::backend::autodiff::checkpoint::base::Checkpointer;
+use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::tensor::{Tensor, TensorData, TensorPrimitive};
+use reticent_corpus::TokenId;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A differentiable tensor over the backend B.
+pub(crate) type Tracked<B> = Tensor<Autodiff<B>, 2>;
+
+fn wrap<B: Kernels>(x: burn::tensor::ops::FloatTensor<B>) -> Tensor<B, 2> {
+    Tensor::from_primitive(TensorPrimitive::Float(x))
+}
+
+fn bare<B: Kernels>(x: Tensor<B, 2>) -> burn::tensor::ops::FloatTensor<B> {
+    x.into_primitive().tensor()
+}
+
+/// A one-element leaf whose gradient a [`tap`] will fill.
+pub(crate) fn leaf<B: Kernels>(device: &B::Device) -> Tracked<B> {
+    Tensor::from_data(TensorData::new(vec![0.0f32], [1, 1]), device).require_grad()
+}
+
+#[derive(Debug)]
+struct Tap<B>(PhantomData<B>);
+
+impl<B: Kernels> Backward<B, 2> for Tap<B> {
+    type State = ();
+    fn backward(self, ops: Ops<(), 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let [z, leaf] = ops.parents;
+        let gradient = grads.consume::<B>(&ops.node);
+        if let Some(node) = leaf {
+            grads.register::<B>(node.id, gradient.clone());
+        }
+        if let Some(node) = z {
+            grads.register::<B>(node.id, gradient);
+        }
+    }
+}
+
+/// Identity on `z`; after the backward pass the gradient of `leaf` is dL/dz.
+pub(crate) fn tap<B: Kernels>(z: Tracked<B>, leaf: Tracked<B>) -> Tracked<B> {
+    let (z, leaf) = (z.into_primitive().tensor(), leaf.into_primitive().tensor());
+    let nodes = [z.node.clone(), leaf.node.clone()];
+    let out = match Tap(PhantomData::<B>)
+        .prepare::<NoCheckpointing>(nodes)
+        .compute_bound()
+        .stateful()
+    {
+        OpsKind::Tracked(prepared) => prepared.finish((), z.primitive),
+        OpsKind::UnTracked(prepared) => prepared.finish(z.primitive),
+    };
+    Tensor::from_primitive(TensorPrimitive::Float(out))
+}
+
+#[derive(Debug)]
+struct Linear<B>(PhantomData<B>);
+
+impl<B: Kernels> Backward<B, 1> for Linear<B> {
+    type State = Tensor<B, 2>;
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = wrap::<B>(grads.consume::<B>(&ops.node));
+        let [x] = ops.parents;
+        if let Some(node) = x {
+            grads.register::<B>(node.id, bare(B::affine_backward(gradient, ops.state)));
+        }
+    }
+}
+
+/// x w + b with the weights untracked.
+pub(crate) fn linear<B: Kernels>(x: Tracked<B>, w: Tensor<B, 2>, b: Tensor<B, 1>) -> Tracked<B> {
+    let x = x.into_primitive().tensor();
+    let out = bare(B::affine(wrap(x.primitive), w.clone(), b));
+    let out = match Linear(PhantomData::<B>)
+        .prepare::<NoCheckpointing>([x.node])
+        .compute_bound()
+        .stateful()
+    {
+        OpsKind::Tracked(prepared) => prepared.finish(w, out),
+        OpsKind::UnTracked(prepared) => prepared.finish(out),
+    };
+    Tensor::from_primitive(TensorPrimitive::Float(out))
+}
+
+#[derive(Debug, Clone)]
+struct RecurrenceState<B: Kernels> {
+    run: Recurrence<B>,
+    recurrent: Tensor<B, 2>,
+    packed: Arc<Packed>,
+}
+
+#[derive(Debug)]
+struct Recur<B>(PhantomData<B>);
+
+impl<B: Kernels> Backward<B, 1> for Recur<B> {
+    type State = RecurrenceState<B>;
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = wrap::<B>(grads.consume::<B>(&ops.node));
+        let RecurrenceState {
+            run,
+            recurrent,
+            packed,
+        } = ops.state;
+        let [z] = ops.parents;
+        if let Some(node) = z {
+            grads.register::<B>(
+                node.id,
+                bare(B::recurrence_backward(run, gradient, recurrent, &packed)),
+            );
+        }
+    }
+}
+
+/// The LSTM recurrence with the recurrent weight untracked; returns the hidden states.
+pub(crate) fn recurrence<B: Kernels>(
+    z: Tracked<B>,
+    recurrent: Tensor<B, 2>,
+    packed: &Arc<Packed>,
+) -> Tracked<B> {
+    let z = z.into_primitive().tensor();
+    let run = B::recurrence(wrap(z.primitive), recurrent.clone(), packed);
+    let hidden = bare(run.hidden.clone());
+    let state = RecurrenceState {
+        run,
+        recurrent,
+        packed: packed.clone(),
+    };
+    let out = match Recur(PhantomData::<B>)
+        .prepare::<NoCheckpointing>([z.node])
+        .compute_bound()
+        .stateful()
+    {
+        OpsKind::Tracked(prepared) => prepared.finish(state, hidden),
+        OpsKind::UnTracked(prepared) => prepared.finish(hidden),
+    };
+    Tensor::from_primitive(TensorPrimitive::Float(out))
+}
+
+#[derive(Debug)]
+struct CrossEntropy<B>(PhantomData<B>);
+
+impl<B: Kernels> Backward<B, 1> for CrossEntropy<B> {
+    type State = Tensor<B, 2>;
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        // the loss is the root: its own gradient is one
+        let _ = grads.consume::<B>(&ops.node);
+        let [logits] = ops.parents;
+        if let Some(node) = logits {
+            grads.register::<B>(node.id, bare(ops.state));
+        }
+    }
+}
+
+/// Σ negative log-likelihood as a 1 × 1 root of the graph, and the value of each row (nats).
+pub(crate) fn cross_entropy<B: Kernels>(
+    logits: Tracked<B>,
+    targets: &[TokenId],
+) -> (Tracked<B>, Vec<f64>) {
+    let logits = logits.into_primitive().tensor();
+    let (nll, d_logits) = B::cross_entropy(wrap(logits.primitive), targets);
+    let total = nll.iter().sum::<f64>() as f32;
+    let device = d_logits.device();
+    let out = bare(Tensor::<B, 2>::from_data(
+        TensorData::new(vec![total], [1, 1]),
+        &device,
+    ));
+    let out = match CrossEntropy(PhantomData::<B>)
+        .prepare::<NoCheckpointing>([logits.node])
+        .compute_bound()
+        .stateful()
+    {
+        OpsKind::Tracked(prepared) => prepared.finish(d_logits, out),
+        OpsKind::UnTracked(prepared) => prepared.finish(out),
+    };
+    (Tensor::from_primitive(TensorPrimitive::Float(out)), nll)
+}

@@ -1,0 +1,186 @@
+//! Batches without padding: rows in time-major order inside groups of examples.
+
+use crate::error::{Error, Result};
+use reticent_corpus::TokenId;
+
+/// Examples per group. Fixed, so that results do not depend on the number of threads.
+const GROUP: usize = 64;
+
+/// A group of examples, sorted by falling length, whose rows lie together: first all rows of
+/// step 0, then those of step 1, …; at step t only the first `active[t]` examples still run.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    /// First row of the group.
+    pub(crate) first_row: usize,
+    /// Number of running examples at each step; never grows.
+    pub(crate) active: Vec<usize>,
+    /// The group's examples, by their index in the batch.
+    pub(crate) examples: Vec<usize>,
+}
+
+impl Group {
+    pub(crate) fn rows(&self) -> usize {
+        self.active.iter().sum()
+    }
+
+    /// The rows of the `lane`-th example, in time order.
+    pub(crate) fn rows_of(&self, lane: usize) -> impl Iterator<Item = usize> + '_ {
+        let mut start = self.first_row;
+        self.active
+            .iter()
+            .take_while(move |n| lane < **n)
+            .map(move |n| {
+                let row = start + lane;
+                start += n;
+                row
+            })
+    }
+}
+
+/// A batch of token sequences: N rows, one per predicted token, no padding.
+#[derive(Debug, Clone)]
+pub(crate) struct Packed {
+    /// Number of examples.
+    pub(crate) examples: usize,
+    /// Groups, in row order.
+    pub(crate) groups: Vec<Group>,
+    /// Input token of each row (N).
+    pub(crate) inputs: Vec<TokenId>,
+    /// Token to predict of each row (N).
+    pub(crate) targets: Vec<TokenId>,
+    /// Example of each row (N).
+    pub(crate) example: Vec<u32>,
+}
+
+impl Packed {
+    /// Packs sequences of at least two tokens each.
+    ///
+    /// # Errors
+    /// [`Error::TooShort`] and [`Error::UnknownToken`].
+    pub(crate) fn new(sequences: &[&[TokenId]], vocabulary: usize) -> Result<Self> {
+        for (index, s) in sequences.iter().enumerate() {
+            if s.len() < 2 {
+                return Err(Error::TooShort {
+                    index,
+                    length: s.len(),
+                    least: 2,
+                });
+            }
+            if let Some(&token) = s.iter().find(|t| **t as usize >= vocabulary) {
+                return Err(Error::UnknownToken {
+                    token,
+                    size: vocabulary,
+                });
+            }
+        }
+        let mut order: Vec<usize> = (0..sequences.len()).collect();
+        order.sort_by_key(|&i| std::cmp::Reverse(sequences[i].len()));
+        let count = sequences.len().div_ceil(GROUP);
+        let mut packed = Self {
+            examples: sequences.len(),
+            groups: Vec::with_capacity(count),
+            inputs: Vec::new(),
+            targets: Vec::new(),
+            example: Vec::new(),
+        };
+        for g in 0..count {
+            // every count-th of the sorted order: groups of like work
+            let examples: Vec<usize> = order.iter().copied().skip(g).step_by(count).collect();
+            packed.push_group(examples, sequences);
+        }
+        Ok(packed)
+    }
+
+    fn push_group(&mut self, examples: Vec<usize>, sequences: &[&[TokenId]]) {
+        let longest = examples.first().map_or(0, |&i| sequences[i].len() - 1);
+        let mut active = Vec::with_capacity(longest);
+        let first_row = self.inputs.len();
+        for t in 0..longest {
+            let running = examples
+                .iter()
+                .take_while(|&&i| sequences[i].len() - 1 > t)
+                .count();
+            for &i in &examples[..running] {
+                self.inputs.push(sequences[i][t]);
+                self.targets.push(sequences[i][t + 1]);
+                self.example.push(i as u32);
+            }
+            active.push(running);
+        }
+        self.groups.push(Group {
+            first_row,
+            active,
+            examples,
+        });
+    }
+
+    /// N, the number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// The distinct input tokens, sorted, and each row's index among them.
+    pub(crate) fn distinct_inputs(&self) -> (Vec<TokenId>, Vec<u32>) {
+        let mut distinct = self.inputs.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let index = self
+            .inputs
+            .iter()
+            .map(|t| distinct.partition_point(|d| d < t) as u32)
+            .collect();
+        (distinct, index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_one_prediction_in_time_order() {
+        let sequences: Vec<Vec<u32>> = (0..150u32)
+            .map(|i| (0..2 + i % 7).map(|t| (i + t) % 11).collect())
+            .collect();
+        let views: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
+        let packed = Packed::new(&views, 11).unwrap();
+        assert_eq!(
+            packed.rows(),
+            sequences.iter().map(|s| s.len() - 1).sum::<usize>()
+        );
+        let mut seen = 0;
+        for group in &packed.groups {
+            for (lane, &example) in group.examples.iter().enumerate() {
+                let rows: Vec<usize> = group.rows_of(lane).collect();
+                assert_eq!(rows.len(), sequences[example].len() - 1);
+                for (t, &row) in rows.iter().enumerate() {
+                    assert_eq!(packed.inputs[row], sequences[example][t]);
+                    assert_eq!(packed.targets[row], sequences[example][t + 1]);
+                    assert_eq!(packed.example[row] as usize, example);
+                }
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, sequences.len());
+        let (distinct, index) = packed.distinct_inputs();
+        assert!(
+            packed
+                .inputs
+                .iter()
+                .zip(&index)
+                .all(|(t, i)| distinct[*i as usize] == *t)
+        );
+    }
+
+    #[test]
+    fn bad_sequences_are_named() {
+        assert!(matches!(
+            Packed::new(&[&[1]], 5),
+            Err(Error::TooShort { index: 0, .. })
+        ));
+        assert!(matches!(
+            Packed::new(&[&[1, 5]], 5),
+            Err(Error::UnknownToken { token: 5, .. })
+        ));
+    }
+}

@@ -1,0 +1,314 @@
+//! The kernels in tensor operations of any backend. The second opinion on the processor's own.
+
+use super::kernels::{Recurrence, Taps, Weights};
+use super::packed::Packed;
+use burn::tensor::activation::{log_softmax, sigmoid};
+use burn::tensor::backend::Backend;
+use burn::tensor::{Int, Tensor, TensorData};
+use reticent_corpus::TokenId;
+
+/// Longest row that a device may sum on its own; beyond it the host sums in f64.
+const DEVICE_SUM: usize = 1024;
+
+fn indices<B: Backend>(index: &[u32], device: &B::Device) -> Tensor<B, 1, Int> {
+    let wide: Vec<i64> = index.iter().map(|i| i64::from(*i)).collect();
+    let length = wide.len();
+    Tensor::from_data(TensorData::new(wide, [length]), device)
+}
+
+pub(super) fn host<B: Backend, const D: usize>(x: Tensor<B, D>) -> Vec<f32> {
+    x.into_data()
+        .convert::<f32>()
+        .into_vec()
+        .expect("converted to f32")
+}
+
+pub(super) fn lookup<B: Backend>(table: Tensor<B, 2>, index: &[u32]) -> Tensor<B, 2> {
+    let device = table.device();
+    table.select(0, indices(index, &device))
+}
+
+pub(super) fn linear<B: Backend>(
+    x: Tensor<B, 2>,
+    w: Tensor<B, 2>,
+    b: Tensor<B, 1>,
+) -> Tensor<B, 2> {
+    x.matmul(w) + b.unsqueeze()
+}
+
+pub(super) fn linear_backward<B: Backend>(dy: Tensor<B, 2>, w: Tensor<B, 2>) -> Tensor<B, 2> {
+    dy.matmul(w.transpose())
+}
+
+fn columns<B: Backend>(x: &Tensor<B, 2>, from: usize, width: usize) -> Tensor<B, 2> {
+    x.clone().narrow(1, from, width)
+}
+
+fn activate<B: Backend>(z: Tensor<B, 2>) -> Tensor<B, 2> {
+    let width = z.dims()[1] / 4;
+    let first = sigmoid(columns(&z, 0, 2 * width));
+    let candidate = columns(&z, 2 * width, width).tanh();
+    let output = sigmoid(columns(&z, 3 * width, width));
+    Tensor::cat(vec![first, candidate, output], 1)
+}
+
+fn advance<B: Backend>(
+    gates: &Tensor<B, 2>,
+    old: Option<Tensor<B, 2>>,
+) -> (Tensor<B, 2>, Tensor<B, 2>) {
+    let width = gates.dims()[1] / 4;
+    let gate = |k: usize| columns(gates, k * width, width);
+    let mut cell = gate(0) * gate(2);
+    if let Some(old) = old {
+        cell = cell + gate(1) * old;
+    }
+    let hidden = gate(3) * cell.clone().tanh();
+    (hidden, cell)
+}
+
+pub(super) fn cell<B: Backend>(
+    z: Tensor<B, 2>,
+    recurrent: Tensor<B, 2>,
+    hidden: Tensor<B, 2>,
+    cell: Tensor<B, 2>,
+) -> (Tensor<B, 2>, Tensor<B, 2>) {
+    advance(&activate(z + hidden.matmul(recurrent)), Some(cell))
+}
+
+pub(super) fn recurrence<B: Backend>(
+    z: Tensor<B, 2>,
+    recurrent: Tensor<B, 2>,
+    packed: &Packed,
+) -> Recurrence<B> {
+    let (mut gates, mut cells, mut hiddens) = (Vec::new(), Vec::new(), Vec::new());
+    for group in &packed.groups {
+        let mut row = group.first_row;
+        let mut previous: Option<(Tensor<B, 2>, Tensor<B, 2>)> = None;
+        for &n in &group.active {
+            let mut here = z.clone().narrow(0, row, n);
+            let old = previous.map(|(h, c)| (h.narrow(0, 0, n), c.narrow(0, 0, n)));
+            if let Some((h, _)) = &old {
+                here = here + h.clone().matmul(recurrent.clone());
+            }
+            let here = activate(here);
+            let (h, c) = advance(&here, old.map(|(_, c)| c));
+            gates.push(here);
+            cells.push(c.clone());
+            hiddens.push(h.clone());
+            previous = Some((h, c));
+            row += n;
+        }
+    }
+    Recurrence {
+        gates: Tensor::cat(gates, 0),
+        cell: Tensor::cat(cells, 0),
+        hidden: Tensor::cat(hiddens, 0),
+    }
+}
+
+/// Zero rows below, so that states of examples that ended earlier stay aligned.
+fn grow<B: Backend>(x: Tensor<B, 2>, rows: usize) -> Tensor<B, 2> {
+    let [have, width] = x.dims();
+    if have == rows {
+        return x;
+    }
+    let device = x.device();
+    Tensor::cat(vec![x, Tensor::zeros([rows - have, width], &device)], 0)
+}
+
+pub(super) fn recurrence_backward<B: Backend>(
+    run: Recurrence<B>,
+    d_hidden: Tensor<B, 2>,
+    recurrent: Tensor<B, 2>,
+    packed: &Packed,
+) -> Tensor<B, 2> {
+    let width = run.cell.dims()[1];
+    let back = recurrent.transpose();
+    let mut parts = Vec::new();
+    for group in &packed.groups {
+        let mut steps = Vec::new();
+        let mut next: Option<(Tensor<B, 2>, Tensor<B, 2>)> = None; // (dL/dz, dL/dc) of the step after
+        let mut row = group.first_row + group.rows();
+        for (t, &n) in group.active.iter().enumerate().rev() {
+            row -= n;
+            let gates = run.gates.clone().narrow(0, row, n);
+            let gate = |k: usize| columns(&gates, k * width, width);
+            let squashed = run.cell.clone().narrow(0, row, n).tanh();
+            let mut d_h = d_hidden.clone().narrow(0, row, n);
+            let carried = next.take().map(|(d_z, d_c)| {
+                d_h = d_h.clone() + grow(d_z.matmul(back.clone()), n);
+                grow(d_c, n)
+            });
+            let d_o = d_h.clone() * squashed.clone() * gate(3) * (-gate(3) + 1.0);
+            let mut d = d_h * gate(3) * (-squashed.powi_scalar(2) + 1.0);
+            if let Some(carried) = carried {
+                d = d + carried;
+            }
+            let d_i = d.clone() * gate(2) * gate(0) * (-gate(0) + 1.0);
+            let d_g = d.clone() * gate(0) * (-gate(2).powi_scalar(2) + 1.0);
+            let d_f = if t == 0 {
+                d.zeros_like()
+            } else {
+                let before = run.cell.clone().narrow(0, row - group.active[t - 1], n);
+                d.clone() * before * gate(1) * (-gate(1) + 1.0)
+            };
+            let d_z = Tensor::cat(vec![d_i, d_f, d_g, d_o], 1);
+            steps.push(d_z.clone());
+            next = Some((d_z, d * gate(1)));
+        }
+        parts.extend(steps.into_iter().rev());
+    }
+    Tensor::cat(parts, 0)
+}
+
+pub(super) fn cross_entropy<B: Backend>(
+    logits: Tensor<B, 2>,
+    targets: &[TokenId],
+) -> (Vec<f64>, Tensor<B, 2>) {
+    let device = logits.device();
+    let [rows, vocabulary] = logits.dims();
+    let log_p = log_softmax(logits, 1);
+    let index = indices::<B>(targets, &device).reshape([rows, 1]);
+    let nll = host(log_p.clone().gather(1, index))
+        .iter()
+        .map(|x| -f64::from(*x))
+        .collect();
+    let chosen = indices::<B>(targets, &device)
+        .one_hot::<2>(vocabulary)
+        .float();
+    (nll, log_p.exp() - chosen)
+}
+
+/// Rows of each example, padded with a zero row, as examples × longest × width.
+fn padded<B: Backend>(x: Tensor<B, 2>, index: &Tensor<B, 1, Int>, examples: usize) -> Tensor<B, 3> {
+    let [rows, width] = x.dims();
+    let longest = index.dims()[0] / examples;
+    grow(x, rows + 1)
+        .select(0, index.clone())
+        .reshape([examples, longest, width])
+}
+
+/// Per example, Σ_{s,t} of the product of two Gram matrices: short sums on the device, the rest in f64.
+fn gram_norms<B: Backend>(inputs: Tensor<B, 3>, outputs: Tensor<B, 3>) -> Vec<f64> {
+    let gram = |x: Tensor<B, 3>| x.clone().matmul(x.swap_dims(1, 2));
+    let product = inputs * gram(outputs);
+    let [examples, longest, _] = product.dims();
+    let per_row = if longest <= DEVICE_SUM {
+        host(product.sum_dim(2))
+    } else {
+        host(product)
+            .chunks_exact(longest)
+            .map(|row| row.iter().map(|x| f64::from(*x)).sum::<f64>() as f32)
+            .collect()
+    };
+    per_row
+        .chunks_exact(per_row.len() / examples)
+        .map(|rows| rows.iter().map(|x| f64::from(*x)).sum::<f64>().max(0.0))
+        .collect()
+}
+
+fn previous_hidden<B: Backend>(hidden: Tensor<B, 2>, packed: &Packed) -> Tensor<B, 2> {
+    let rows = packed.rows();
+    let mut index = vec![rows as u32; rows];
+    for group in &packed.groups {
+        for lane in 0..group.examples.len() {
+            let own: Vec<usize> = group.rows_of(lane).collect();
+            own.windows(2)
+                .for_each(|pair| index[pair[1]] = pair[0] as u32);
+        }
+    }
+    lookup(grow(hidden, rows + 1), &index)
+}
+
+pub(super) fn squared_norms<B: Backend>(
+    taps: &Taps<B>,
+    weights: &Weights<B>,
+    packed: &Packed,
+) -> Vec<f64> {
+    let device = taps.hidden.device();
+    let examples = packed.examples;
+    let longest = packed
+        .groups
+        .iter()
+        .map(|g| g.active.len())
+        .max()
+        .unwrap_or(0);
+    let mut rows = vec![packed.rows() as u32; examples * longest];
+    let mut tokens = vec![-1.0f32; examples * longest];
+    for group in &packed.groups {
+        for (lane, &example) in group.examples.iter().enumerate() {
+            for (t, row) in group.rows_of(lane).enumerate() {
+                rows[example * longest + t] = row as u32;
+                tokens[example * longest + t] = packed.inputs[row] as f32;
+            }
+        }
+    }
+    let index = indices::<B>(&rows, &device);
+    let gram = |x: Tensor<B, 3>| x.clone().matmul(x.swap_dims(1, 2));
+    let pad = |x: Tensor<B, 2>| padded(x, &index, examples);
+    let embedded = lookup(weights.embedding.clone(), &packed.inputs);
+    let d_gates = pad(taps.d_gates.clone());
+    let inputs =
+        gram(pad(embedded)) + gram(pad(previous_hidden(taps.hidden.clone(), packed))) + 1.0;
+    let recurrent = gram_norms(inputs, d_gates);
+    let head = gram_norms(
+        gram(pad(taps.hidden.clone())) + 1.0,
+        pad(taps.d_logits.clone()),
+    );
+    let tokens: Tensor<B, 3> =
+        Tensor::from_data(TensorData::new(tokens, [examples, longest, 1]), &device);
+    let same = tokens
+        .clone()
+        .repeat_dim(2, longest)
+        .equal(tokens.swap_dims(1, 2).repeat_dim(1, longest))
+        .float();
+    let embedding = gram_norms(
+        same,
+        pad(linear_backward(taps.d_gates.clone(), weights.input.clone())),
+    );
+    recurrent
+        .iter()
+        .zip(&head)
+        .zip(&embedding)
+        .map(|((a, b), c)| a + b + c)
+        .collect()
+}
+
+pub(super) fn add_weighted_sums<B: Backend>(
+    taps: Taps<B>,
+    weights: &Weights<B>,
+    factors: &[f32],
+    packed: &Packed,
+    accumulators: &mut [Vec<f32>],
+) {
+    let device = taps.hidden.device();
+    let per_row: Vec<f32> = packed
+        .example
+        .iter()
+        .map(|e| factors[*e as usize])
+        .collect();
+    let factor: Tensor<B, 2> =
+        Tensor::from_data(TensorData::new(per_row, [packed.rows(), 1]), &device);
+    let d_gates = taps.d_gates * factor.clone();
+    let d_logits = taps.d_logits * factor;
+    let embedded = lookup(weights.embedding.clone(), &packed.inputs);
+    let d_embedded = linear_backward(d_gates.clone(), weights.input.clone());
+    let d_embedding = weights.embedding.zeros_like().select_assign(
+        0,
+        indices(&packed.inputs, &device),
+        d_embedded,
+        burn::tensor::IndexingUpdateOp::Add,
+    );
+    let previous = previous_hidden(taps.hidden.clone(), packed);
+    let sums = [
+        host(d_embedding),
+        host(embedded.transpose().matmul(d_gates.clone())),
+        host(previous.transpose().matmul(d_gates.clone())),
+        host(d_gates.sum_dim(0)),
+        host(taps.hidden.transpose().matmul(d_logits.clone())),
+        host(d_logits.sum_dim(0)),
+    ];
+    for (into, sum) in accumulators.iter_mut().zip(sums) {
+        into.iter_mut().zip(sum).for_each(|(a, s)| *a += s);
+    }
+}

@@ -1,0 +1,396 @@
+//! The engine against independent routes to the same numbers.
+
+use super::kernels::{Kernels, Taps, Weights};
+use super::packed::Packed;
+use super::portable;
+use crate::model::LstmConfig;
+use crate::trainer::{Clip, PrivateBatch, PublicBatch};
+use burn::backend::Autodiff;
+use burn::tensor::activation::{log_softmax, sigmoid};
+use burn::tensor::{Tensor, TensorData};
+use burn_flex::Flex;
+use rand::RngExt;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use std::sync::Arc;
+
+type Auto = Autodiff<Flex>;
+
+const CONFIG: LstmConfig = LstmConfig {
+    vocabulary: 11,
+    embedding: 5,
+    hidden: 7,
+};
+
+fn sequences(count: usize, seed: u64) -> Vec<Vec<u32>> {
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    (0..count)
+        .map(|i| {
+            let length = 2 + (rng.random::<u32>() % 9) as usize;
+            let constant = i % 5 == 0; // repeated tokens in one example
+            (0..length)
+                .map(|_| {
+                    if constant {
+                        3
+                    } else {
+                        rng.random::<u32>() % 11
+                    }
+                })
+                .collect()
+        })
+        .collect()
+}
+
+fn views(sequences: &[Vec<u32>]) -> Vec<&[u32]> {
+    sequences.iter().map(Vec::as_slice).collect()
+}
+
+fn engine() -> super::lstm::Lstm<Flex> {
+    super::lstm::Lstm::new(CONFIG, CONFIG.starting_weights(7), Default::default(), 1e-5).unwrap()
+}
+
+/// Gradient and loss of one example by burn's own operations, tracked weights, one backward pass.
+fn plain_gradient(weights: &[Vec<f32>], sequence: &[u32]) -> (Vec<Vec<f32>>, f64) {
+    let device = Default::default();
+    let parameters = CONFIG.parameters();
+    let two = |i: usize| {
+        let p = &parameters[i];
+        let shape = if p.shape.len() == 1 {
+            vec![1, p.shape[0]]
+        } else {
+            p.shape.clone()
+        };
+        Tensor::<Auto, 2>::from_data(TensorData::new(weights[i].clone(), shape), &device)
+            .require_grad()
+    };
+    let w: Vec<Tensor<Auto, 2>> = (0..6).map(two).collect();
+    let h = CONFIG.hidden;
+    let mut hidden = Tensor::<Auto, 2>::zeros([1, h], &device);
+    let mut cell = hidden.clone();
+    let mut loss = Tensor::<Auto, 1>::zeros([1], &device);
+    for pair in sequence.windows(2) {
+        let one_hot = |t: u32| {
+            let mut row = vec![0.0f32; CONFIG.vocabulary];
+            row[t as usize] = 1.0;
+            Tensor::<Auto, 2>::from_data(TensorData::new(row, [1, CONFIG.vocabulary]), &device)
+        };
+        let x = one_hot(pair[0]).matmul(w[0].clone());
+        let z = x.matmul(w[1].clone()) + hidden.matmul(w[2].clone()) + w[3].clone();
+        let gate = |k: usize| z.clone().slice([0..1, k * h..(k + 1) * h]);
+        cell = sigmoid(gate(1)) * cell + sigmoid(gate(0)) * gate(2).tanh();
+        hidden = sigmoid(gate(3)) * cell.clone().tanh();
+        let log_p = log_softmax(hidden.clone().matmul(w[4].clone()) + w[5].clone(), 1);
+        loss = loss - (log_p * one_hot(pair[1])).sum();
+    }
+    let value = f64::from(loss.clone().into_scalar());
+    let gradients = loss.backward();
+    let read = |t: &Tensor<Auto, 2>| {
+        t.grad(&gradients)
+            .unwrap()
+            .into_data()
+            .into_vec::<f32>()
+            .unwrap()
+    };
+    (w.iter().map(read).collect(), value)
+}
+
+fn norm(gradient: &[Vec<f32>]) -> f64 {
+    gradient
+        .iter()
+        .flatten()
+        .map(|x| f64::from(*x).powi(2))
+        .sum::<f64>()
+        .sqrt()
+}
+
+fn distance(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
+    a.iter()
+        .flatten()
+        .zip(b.iter().flatten())
+        .map(|(x, y)| f64::from(x - y).powi(2))
+        .sum::<f64>()
+        .sqrt()
+}
+
+#[test]
+fn clipped_sum_equals_separate_backward_passes() {
+    use crate::trainer::Trainer;
+    let all = sequences(70, 1);
+    let mut model = engine();
+    let weights = model.weights().to_vec();
+    let plain: Vec<_> = all.iter().map(|s| plain_gradient(&weights, s)).collect();
+    let mut norms: Vec<f64> = plain.iter().map(|(g, _)| norm(g)).collect();
+    norms.sort_by(f64::total_cmp);
+    for clip in [norms[35], norms[0] * 0.5, norms[69] * 2.0] {
+        let clip = Clip::new(clip, 0.0).unwrap();
+        let mut expected: Vec<Vec<f32>> = weights.iter().map(|w| vec![0.0; w.len()]).collect();
+        for (g, _) in &plain {
+            let factor = (clip.norm() / norm(g)).min(1.0) as f32;
+            expected
+                .iter_mut()
+                .flatten()
+                .zip(g.iter().flatten())
+                .for_each(|(e, x)| *e += factor * x);
+        }
+        model.begin();
+        let added = model.add(&PrivateBatch(views(&all)), &clip).unwrap();
+        assert_eq!((added.examples, added.rejected), (70, 0));
+        let error = distance(model.accumulator(), &expected) / norm(&expected);
+        assert!(
+            error < 2e-6,
+            "relative error {error} at C = {}",
+            clip.norm()
+        );
+    }
+}
+
+#[test]
+fn public_gradient_is_the_mean_over_tokens() {
+    use crate::trainer::Trainer;
+    let all = sequences(9, 2);
+    let mut model = engine();
+    let weights = model.weights().to_vec();
+    let tokens: usize = all.iter().map(|s| s.len() - 1).sum();
+    let mut expected: Vec<Vec<f32>> = weights.iter().map(|w| vec![0.0; w.len()]).collect();
+    let mut loss = 0.0;
+    for s in &all {
+        let (g, l) = plain_gradient(&weights, s);
+        loss += l;
+        expected
+            .iter_mut()
+            .flatten()
+            .zip(g.iter().flatten())
+            .for_each(|(e, x)| *e += x / tokens as f32);
+    }
+    let (gradient, mean) = model.public_gradient(&PublicBatch(views(&all))).unwrap();
+    assert!((mean - loss / tokens as f64).abs() < 1e-6);
+    assert!(distance(&gradient, &expected) / norm(&expected) < 2e-6);
+}
+
+/// Taps and weights for a batch, on flex.
+fn taps(all: &[Vec<u32>]) -> (Taps<Flex>, Weights<Flex>, Arc<Packed>) {
+    let packed = Arc::new(Packed::new(&views(all), CONFIG.vocabulary).unwrap());
+    let mut rng = ChaCha20Rng::seed_from_u64(3);
+    let mut random = |rows: usize, columns: usize| {
+        let values: Vec<f32> = (0..rows * columns)
+            .map(|_| rng.random::<f32>() - 0.5)
+            .collect();
+        Tensor::<Flex, 2>::from_data(
+            TensorData::new(values, [rows, columns]),
+            &Default::default(),
+        )
+    };
+    let (v, e, h) = (CONFIG.vocabulary, CONFIG.embedding, CONFIG.hidden);
+    let weights = Weights {
+        embedding: random(v, e),
+        input: random(e, 4 * h),
+        recurrent: random(h, 4 * h),
+        bias: random(1, 4 * h).flatten(0, 1),
+        head: random(h, v),
+        head_bias: random(1, v).flatten(0, 1),
+    };
+    let rows = packed.rows();
+    (
+        Taps {
+            hidden: random(rows, h),
+            d_gates: random(rows, 4 * h),
+            d_logits: random(rows, v),
+        },
+        weights,
+        packed,
+    )
+}
+
+fn close(a: &[f32], b: &[f32], what: &str) {
+    assert_eq!(a.len(), b.len(), "{what}");
+    let scale = a.iter().fold(1.0f32, |m, x| m.max(x.abs()));
+    let worst = a
+        .iter()
+        .zip(b)
+        .map(|(x, y)| (x - y).abs())
+        .fold(0.0, f32::max);
+    assert!(
+        worst <= 4e-6 * scale,
+        "{what}: {worst} against scale {scale}"
+    );
+}
+
+#[test]
+fn the_processors_kernels_equal_the_portable_ones() {
+    let all = sequences(150, 4);
+    let (taps, weights, packed) = taps(&all);
+    let copy = || Taps {
+        hidden: taps.hidden.clone(),
+        d_gates: taps.d_gates.clone(),
+        d_logits: taps.d_logits.clone(),
+    };
+    let fast = Flex::squared_norms(&taps, &weights, &packed);
+    let portable_norms = portable::squared_norms(&taps, &weights, &packed);
+    for (i, (a, b)) in fast.iter().zip(&portable_norms).enumerate() {
+        assert!(
+            (a - b).abs() <= 2e-6 * b,
+            "norm of example {i}: {a} against {b}"
+        );
+    }
+    let factors: Vec<f32> = (0..packed.examples).map(|i| (i % 7) as f32 / 7.0).collect();
+    let lengths = [CONFIG
+        .parameters()
+        .iter()
+        .map(crate::trainer::Parameter::len)
+        .collect::<Vec<_>>()]
+    .concat();
+    let mut sums: [Vec<Vec<f32>>; 2] =
+        [(); 2].map(|()| lengths.iter().map(|n| vec![0.0; *n]).collect());
+    Flex::add_weighted_sums(copy(), &weights, &factors, &packed, &mut sums[0]);
+    portable::add_weighted_sums(copy(), &weights, &factors, &packed, &mut sums[1]);
+    for ((a, b), p) in sums[0].iter().zip(&sums[1]).zip(CONFIG.parameters()) {
+        close(a, b, p.name);
+    }
+    let z = taps.d_gates.clone();
+    let fast = Flex::recurrence(z.clone(), weights.recurrent.clone(), &packed);
+    let slow = portable::recurrence(z.clone(), weights.recurrent.clone(), &packed);
+    close(
+        &portable::host(fast.gates.clone()),
+        &portable::host(slow.gates.clone()),
+        "gates",
+    );
+    close(
+        &portable::host(fast.cell.clone()),
+        &portable::host(slow.cell.clone()),
+        "cell",
+    );
+    close(
+        &portable::host(fast.hidden.clone()),
+        &portable::host(slow.hidden.clone()),
+        "hidden",
+    );
+    let d = taps.hidden.clone();
+    let fast = Flex::recurrence_backward(fast, d.clone(), weights.recurrent.clone(), &packed);
+    let slow = portable::recurrence_backward(slow, d, weights.recurrent.clone(), &packed);
+    close(&portable::host(fast), &portable::host(slow), "dL/dz");
+    let (nll, d_logits) = Flex::cross_entropy(taps.d_logits.clone(), &packed.targets);
+    let (slow_nll, slow_d) = portable::cross_entropy(taps.d_logits.clone(), &packed.targets);
+    assert!(nll.iter().zip(&slow_nll).all(|(a, b)| (a - b).abs() < 2e-6));
+    close(
+        &portable::host(d_logits),
+        &portable::host(slow_d),
+        "dL/dlogits",
+    );
+    let rows = taps.hidden.dims()[0];
+    let fast = Flex::cell(
+        z.clone(),
+        weights.recurrent.clone(),
+        taps.hidden.clone(),
+        taps.hidden.clone(),
+    );
+    let slow = portable::cell(
+        z,
+        weights.recurrent.clone(),
+        taps.hidden.clone(),
+        taps.hidden.clone(),
+    );
+    assert_eq!(fast.0.dims()[0], rows);
+    close(
+        &portable::host(fast.0),
+        &portable::host(slow.0),
+        "one step, hidden",
+    );
+    close(
+        &portable::host(fast.1),
+        &portable::host(slow.1),
+        "one step, cell",
+    );
+}
+
+#[test]
+fn an_example_contributes_the_same_bits_alone_and_in_any_batch() {
+    use crate::trainer::Trainer;
+    let all = sequences(40, 5);
+    let mut model = engine();
+    // a clip that binds for all, so that the norm matters too
+    let clip = Clip::new(1e-3, 0.0).unwrap();
+    let factor_bits = |model: &mut super::lstm::Lstm<Flex>, batch: &[Vec<u32>]| {
+        let packed = Arc::new(Packed::new(&views(batch), CONFIG.vocabulary).unwrap());
+        model.squared_norms_of(&packed)
+    };
+    let together = factor_bits(&mut model, &all);
+    for (i, s) in all.iter().enumerate() {
+        let alone = factor_bits(&mut model, std::slice::from_ref(s));
+        assert_eq!(
+            alone[0].to_bits(),
+            together[i].to_bits(),
+            "norm of example {i}"
+        );
+        model.begin();
+        model
+            .add(&PrivateBatch(views(std::slice::from_ref(s))), &clip)
+            .unwrap();
+        assert!(
+            norm(model.accumulator()) <= clip.norm() * (1.0 + 1e-6),
+            "example {i} exceeds the clip"
+        );
+    }
+}
+
+#[test]
+fn scores_match_the_loss_and_do_not_depend_on_the_batch() {
+    use crate::scorer::{PrefixScorer, Scorer};
+    use crate::trainer::Trainer;
+    let all = sequences(33, 6);
+    let mut model = engine();
+    let weights = model.weights().to_vec();
+    let scores = model.score(&all).unwrap();
+    for (i, s) in all.iter().enumerate() {
+        let (_, loss) = plain_gradient(&weights, s);
+        let nll: f64 = scores[i].iter().map(|t| -t.log_probability).sum();
+        assert!((nll - loss).abs() < 1e-5 * loss.max(1.0));
+        assert_eq!(
+            model.score(std::slice::from_ref(s)).unwrap()[0],
+            scores[i],
+            "sequence {i} alone"
+        );
+        // the same through cached states
+        let mut state = model.start(&[s[..1].to_vec()]).unwrap();
+        let mut by_states = 0.0;
+        for t in &s[1..] {
+            by_states -= model.next_log_probabilities(&state, &[*t]).unwrap()[0];
+            let next = model.extend(&[(state[0], *t)]).unwrap();
+            model.release(&state);
+            state = next;
+        }
+        assert!(
+            (by_states - nll).abs() < 1e-5,
+            "sequence {i}: {by_states} against {nll}"
+        );
+        let total: f64 = {
+            let wanted: Vec<u32> = (0..11).collect();
+            model
+                .next_log_probabilities(&state, &wanted)
+                .unwrap()
+                .iter()
+                .map(|l| l.exp())
+                .sum()
+        };
+        assert!((total - 1.0).abs() < 1e-12);
+    }
+    let gone = model.start(&[vec![1]]).unwrap();
+    model.release(&gone);
+    assert!(model.extend(&[(gone[0], 1)]).is_err());
+    assert!(model.start(&[vec![]]).is_err() && model.start(&[vec![11]]).is_err());
+}
+
+#[test]
+fn an_example_without_a_finite_gradient_contributes_nothing() {
+    use crate::trainer::Trainer;
+    let mut model = engine();
+    let mut weights = model.weights().to_vec();
+    weights[0][3 * CONFIG.embedding] = f32::NAN; // token 3 poisons its examples
+    model.set_weights(weights).unwrap();
+    let batch = vec![vec![1, 3, 2], vec![1, 2, 4], vec![5, 3, 3]];
+    let clip = Clip::new(1.0, 1e-5).unwrap();
+    model.begin();
+    let added = model.add(&PrivateBatch(views(&batch)), &clip).unwrap();
+    assert_eq!((added.examples, added.rejected), (3, 2));
+    assert!(model.accumulator().iter().flatten().all(|x| x.is_finite()));
+    assert!(norm(model.accumulator()) > 0.0);
+}

@@ -1,0 +1,106 @@
+//! Model shapes and starting weights, apart from any tensor library.
+
+use crate::error::{Error, Result};
+use crate::trainer::Parameter;
+use rand::RngExt;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use serde::{Deserialize, Serialize};
+
+/// The one-layer LSTM language model of the papers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LstmConfig {
+    /// Number of tokens V.
+    pub vocabulary: usize,
+    /// Width of the embedding E; the papers use 200.
+    pub embedding: usize,
+    /// Width of the hidden state H; the papers use 200.
+    pub hidden: usize,
+}
+
+impl LstmConfig {
+    /// The papers' size over a vocabulary.
+    #[must_use]
+    pub const fn paper(vocabulary: usize) -> Self {
+        Self {
+            vocabulary,
+            embedding: 200,
+            hidden: 200,
+        }
+    }
+
+    /// Checks the sizes, so that a checkpoint from elsewhere can't ask for all memory.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn validated(self) -> Result<Self> {
+        let check = |what, value: usize, least: usize, most: usize, range| {
+            if (least..=most).contains(&value) {
+                Ok(())
+            } else {
+                Err(Error::OutOfRange {
+                    what,
+                    range,
+                    value: value as f64,
+                })
+            }
+        };
+        check(
+            "vocabulary size",
+            self.vocabulary,
+            2,
+            1 << 20,
+            "[2, 1048576]",
+        )?;
+        check("embedding width", self.embedding, 1, 1 << 14, "[1, 16384]")?;
+        check("hidden width", self.hidden, 1, 1 << 14, "[1, 16384]")?;
+        Ok(self)
+    }
+
+    /// Parameters in checkpoint order. Gates lie in the order input, forget, candidate, output.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let (v, e, h) = (self.vocabulary, self.embedding, self.hidden);
+        let make = |name, shape: &[usize]| Parameter {
+            name,
+            shape: shape.to_vec(),
+        };
+        vec![
+            make("embedding.weight", &[v, e]),
+            make("lstm.input_weight", &[e, 4 * h]),
+            make("lstm.recurrent_weight", &[h, 4 * h]),
+            make("lstm.bias", &[4 * h]),
+            make("head.weight", &[h, v]),
+            make("head.bias", &[v]),
+        ]
+    }
+
+    /// Random starting weights that depend on nothing but the seed: uniform in ±1/√fan-in,
+    /// forget gates open (bias 1).
+    #[must_use]
+    pub fn starting_weights(&self, seed: u64) -> Vec<Vec<f32>> {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let (e, h) = (self.embedding as f32, self.hidden as f32);
+        let bounds = [
+            1.0,
+            1.0 / e.sqrt(),
+            1.0 / h.sqrt(),
+            0.0,
+            1.0 / h.sqrt(),
+            0.0,
+        ];
+        let mut weights: Vec<Vec<f32>> = self
+            .parameters()
+            .iter()
+            .zip(bounds)
+            .map(|(p, b)| {
+                (0..p.len())
+                    .map(|_| (rng.random::<f32>() * 2.0 - 1.0) * b)
+                    .collect()
+            })
+            .collect();
+        weights[3][self.hidden..2 * self.hidden].fill(1.0);
+        weights
+    }
+}

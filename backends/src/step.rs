@@ -1,0 +1,112 @@
+//! One private step: clip and add, then reduce, noise, divide, apply and write down, once.
+
+use crate::collective::Collective;
+use crate::error::{Error, Result};
+use crate::ledger::Ledger;
+use crate::optimizer::Update;
+use crate::random::Noise;
+use crate::trainer::{Added, Clip, PrivateBatch, Privatized, Trainer};
+use reticent_accounting::NoiseMultiplier;
+
+/// Tokens per microbatch: bounds memory, changes nothing else.
+const MICROBATCH: usize = 16_384;
+
+/// The constants of a private phase.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PrivateStep {
+    /// σ: noise standard deviation over clipping norm.
+    pub noise_multiplier: NoiseMultiplier,
+    /// How each example is clipped.
+    pub clip: Clip,
+    /// The fixed expected batch size by which the noised sum is divided. Never the realised
+    /// size: that would make the update a function of the batch's secret size.
+    pub expected_batch: f64,
+}
+
+/// A private step under way. [`Step::finish`] consumes it: noise is added exactly once, also
+/// when no example was added.
+///
+/// ```compile_fail
+/// # fn f(step: reticent_backends::Step<'_>, n: &mut dyn reticent_backends::Noise,
+/// #      c: &mut dyn reticent_backends::Collective, u: &mut dyn reticent_backends::Update,
+/// #      l: &mut reticent_backends::Ledger) {
+/// step.finish(n, c, u, l);
+/// step.finish(n, c, u, l); // a step can't be noised twice
+/// # }
+/// ```
+#[must_use = "a step that is not finished releases nothing and spends nothing"]
+pub struct Step<'a> {
+    trainer: &'a mut dyn Trainer,
+    constants: PrivateStep,
+    index: u64,
+    added: Added,
+}
+
+impl<'a> Step<'a> {
+    /// Begins the private step of this index.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] unless the expected batch size is positive and finite.
+    pub fn begin(trainer: &'a mut dyn Trainer, constants: PrivateStep, index: u64) -> Result<Self> {
+        if !(constants.expected_batch > 0.0 && constants.expected_batch.is_finite()) {
+            return Err(Error::OutOfRange {
+                what: "expected batch size",
+                range: "(0, inf)",
+                value: constants.expected_batch,
+            });
+        }
+        trainer.begin();
+        Ok(Self {
+            trainer,
+            constants,
+            index,
+            added: Added::default(),
+        })
+    }
+
+    /// Adds the clipped gradients of a batch, in microbatches.
+    ///
+    /// # Errors
+    /// A failing engine.
+    pub fn add(&mut self, batch: &PrivateBatch<'_>) -> Result<()> {
+        for part in batch.microbatches(MICROBATCH) {
+            let added = self.trainer.add(&part, &self.constants.clip)?;
+            self.added.examples += added.examples;
+            self.added.clipped += added.clipped;
+            self.added.rejected += added.rejected;
+        }
+        Ok(())
+    }
+
+    /// Reduce, noise once, divide by the expected batch size, write the ledger, apply.
+    ///
+    /// The ledger is written before the weights move: a crash in between counts a step that
+    /// released nothing, never the reverse.
+    ///
+    /// # Errors
+    /// A worker that is gone, a ledger that can't be written, or a failing engine.
+    pub fn finish(
+        self,
+        noise: &mut dyn Noise,
+        collective: &mut dyn Collective,
+        update: &mut dyn Update,
+        ledger: &mut Ledger,
+    ) -> Result<Added> {
+        let std = self.constants.noise_multiplier.get() * self.constants.clip.norm();
+        let divisor = self.constants.expected_batch;
+        let mut gradients = Vec::new();
+        for (tensor, sum) in self.trainer.accumulator().iter_mut().enumerate() {
+            collective.sum_to_zero(sum)?;
+            if collective.rank() == 0 {
+                noise.add(self.index, tensor, std, sum);
+                sum.iter_mut()
+                    .for_each(|x| *x = (f64::from(*x) / divisor) as f32);
+            }
+            collective.broadcast(sum)?;
+            gradients.push(std::mem::take(sum));
+        }
+        ledger.record_private(self.index)?;
+        self.trainer.apply(Privatized { gradients }, update)?;
+        Ok(self.added)
+    }
+}

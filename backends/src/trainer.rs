@@ -1,0 +1,299 @@
+//! What an engine must offer to be trained, and the types by which a privacy mistake does not compile.
+
+use crate::error::{Error, Result};
+use crate::optimizer::Update;
+use crate::scorer::PrefixScorer;
+use reticent_corpus::{Record, Side, TokenId, TrainingSet};
+
+/// A trainable parameter by name and shape.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name in the checkpoint.
+    pub name: &'static str,
+    /// Its shape, row-major.
+    pub shape: Vec<usize>,
+}
+
+impl Parameter {
+    /// Number of values.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+    /// Whether it has no values.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Flat clipping: each example's gradient is scaled to norm at most `norm`.
+///
+/// Factor: min(1, C / (‖g‖ (1 + η))), where η covers the error of the norm's arithmetic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Clip {
+    norm: f64,
+    margin: f64,
+}
+
+impl Clip {
+    /// Clips to `norm`, with a relative `margin` η for the arithmetic of norms.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] unless norm is positive and finite and margin lies in [0, 1).
+    pub fn new(norm: f64, margin: f64) -> Result<Self> {
+        if !(norm > 0.0 && norm.is_finite()) {
+            return Err(Error::OutOfRange {
+                what: "clipping norm",
+                range: "(0, inf)",
+                value: norm,
+            });
+        }
+        if !(0.0..1.0).contains(&margin) {
+            return Err(Error::OutOfRange {
+                what: "clipping margin",
+                range: "[0, 1)",
+                value: margin,
+            });
+        }
+        Ok(Self { norm, margin })
+    }
+    /// C, the largest norm of one example's contribution.
+    #[must_use]
+    pub const fn norm(&self) -> f64 {
+        self.norm
+    }
+    /// η.
+    #[must_use]
+    pub const fn margin(&self) -> f64 {
+        self.margin
+    }
+    /// The factor for a gradient of this squared norm; zero where the norm is not finite, so
+    /// that such an example contributes nothing.
+    #[must_use]
+    pub fn factor(&self, squared_norm: f64) -> f32 {
+        let norm = squared_norm.sqrt() * (1.0 + self.margin);
+        if !norm.is_finite() {
+            return 0.0;
+        }
+        let factor = (self.norm / norm).min(1.0);
+        // rounding to f32 must not lift the factor
+        let rounded = factor as f32;
+        if f64::from(rounded) > factor {
+            rounded.next_down()
+        } else {
+            rounded
+        }
+    }
+}
+
+/// What adding a microbatch did. Not covered by any guarantee: for debugging only.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Added {
+    /// Examples added.
+    pub examples: usize,
+    /// Examples whose gradient was scaled down.
+    pub clipped: usize,
+    /// Examples with a gradient that was not finite; they contributed zero.
+    pub rejected: usize,
+}
+
+/// Records that private optimisation alone may see.
+#[derive(Debug, Clone)]
+pub struct PrivateRecords {
+    tokens: Vec<Vec<TokenId>>,
+    mask_only: u64,
+}
+
+/// Records that ordinary optimisation may see.
+#[derive(Debug, Clone)]
+pub struct PublicRecords {
+    tokens: Vec<Vec<TokenId>>,
+}
+
+/// Splits a training set by side. The only way, besides [`unprotected`] and [`all_private`], to records that train.
+#[must_use]
+pub fn split(set: &TrainingSet) -> (PublicRecords, PrivateRecords) {
+    let take = |side| set.side(side).map(|r| r.tokens.clone()).collect();
+    (
+        PublicRecords {
+            tokens: take(Side::Public),
+        },
+        PrivateRecords {
+            tokens: take(Side::Private),
+            mask_only: set.mask_only,
+        },
+    )
+}
+
+/// Every record on the private side: the conservative policy that flags everything.
+#[must_use]
+pub fn all_private(set: &TrainingSet) -> PrivateRecords {
+    PrivateRecords {
+        tokens: all(set),
+        mask_only: set.mask_only,
+    }
+}
+
+/// Every record without any protection. The ledger then holds a non-private phase, and ε is infinite.
+#[must_use]
+pub fn unprotected(set: &TrainingSet) -> PublicRecords {
+    PublicRecords { tokens: all(set) }
+}
+
+fn all(set: &TrainingSet) -> Vec<Vec<TokenId>> {
+    set.records
+        .iter()
+        .map(|r: &Record| r.tokens.clone())
+        .collect()
+}
+
+impl PrivateRecords {
+    /// Records with loss.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+    /// Whether no record has loss.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+    /// |D_pri|: records with loss plus points that are only `<MASK>`.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.tokens.len() as u64 + self.mask_only
+    }
+    /// The batch of these indices; an index out of range is ignored.
+    #[must_use]
+    pub fn batch(&self, indices: &[u32]) -> PrivateBatch<'_> {
+        PrivateBatch(
+            indices
+                .iter()
+                .filter_map(|i| self.tokens.get(*i as usize))
+                .map(Vec::as_slice)
+                .collect(),
+        )
+    }
+}
+
+impl PublicRecords {
+    /// Number of records.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+    /// The batch of these indices; an index out of range is ignored.
+    #[must_use]
+    pub fn batch(&self, indices: &[u32]) -> PublicBatch<'_> {
+        PublicBatch(
+            indices
+                .iter()
+                .filter_map(|i| self.tokens.get(*i as usize))
+                .map(Vec::as_slice)
+                .collect(),
+        )
+    }
+}
+
+/// A batch wholly from the private side.
+#[derive(Debug, Clone)]
+pub struct PrivateBatch<'a>(pub(crate) Vec<&'a [TokenId]>);
+
+/// A batch wholly from the public side.
+#[derive(Debug, Clone)]
+pub struct PublicBatch<'a>(pub(crate) Vec<&'a [TokenId]>);
+
+impl<'a> PrivateBatch<'a> {
+    /// Microbatches of at most `tokens` tokens each (at least one example each).
+    pub(crate) fn microbatches(&self, tokens: usize) -> Vec<PrivateBatch<'a>> {
+        let mut parts: Vec<PrivateBatch<'a>> = Vec::new();
+        let mut used = usize::MAX;
+        for &example in &self.0 {
+            if used.saturating_add(example.len()) > tokens {
+                parts.push(PrivateBatch(Vec::new()));
+                used = 0;
+            }
+            if let Some(part) = parts.last_mut() {
+                part.0.push(example);
+            }
+            used += example.len();
+        }
+        parts
+    }
+}
+
+/// A noised, averaged gradient. Only [`crate::Step::finish`] makes one.
+#[derive(Debug)]
+pub struct Privatized {
+    pub(crate) gradients: Vec<Vec<f32>>,
+}
+
+/// A model that can be trained, with and without protection.
+pub trait Trainer: PrefixScorer {
+    /// The trainable parameters, in a fixed order.
+    fn parameters(&self) -> &[Parameter];
+    /// Their values, in the same order.
+    fn weights(&self) -> &[Vec<f32>];
+    /// Replaces all values.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where a length does not fit.
+    fn set_weights(&mut self, weights: Vec<Vec<f32>>) -> Result<()>;
+    /// The margin η that this engine's norms need.
+    fn norm_margin(&self) -> f64;
+    /// The gradient of the mean negative log-likelihood per token over a public batch, and that mean (nats).
+    ///
+    /// # Errors
+    /// A token outside the vocabulary, or a failing engine.
+    fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)>;
+    /// Zeroes the accumulator.
+    fn begin(&mut self);
+    /// accumulator += Σ_i clip(g_i), where g_i is the gradient of example i's summed negative
+    /// log-likelihood. Does not depend on how a batch is cut into microbatches.
+    ///
+    /// # Errors
+    /// A token outside the vocabulary, or a failing engine.
+    fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added>;
+    /// The accumulator, for the collective and the noise.
+    fn accumulator(&mut self) -> &mut [Vec<f32>];
+    /// Moves the weights by a privatised gradient.
+    ///
+    /// # Errors
+    /// A failing engine.
+    fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()>;
+    /// Moves the weights by a public gradient.
+    ///
+    /// # Errors
+    /// A failing engine.
+    fn apply_public(&mut self, gradient: Vec<Vec<f32>>, update: &mut dyn Update) -> Result<()>;
+}
+
+/// Checks lengths against shapes.
+///
+/// # Errors
+/// [`Error::Shape`] for the first that does not fit.
+pub(crate) fn check_shapes(parameters: &[Parameter], weights: &[Vec<f32>]) -> Result<()> {
+    if parameters.len() != weights.len() {
+        return Err(Error::Shape {
+            name: "parameters".into(),
+            expected: vec![parameters.len()],
+            actual: vec![weights.len()],
+        });
+    }
+    for (p, w) in parameters.iter().zip(weights) {
+        if p.len() != w.len() {
+            return Err(Error::Shape {
+                name: p.name.into(),
+                expected: p.shape.clone(),
+                actual: vec![w.len()],
+            });
+        }
+    }
+    Ok(())
+}
