@@ -4,8 +4,10 @@
 //! [`Terms`]. [`judge`] compares them only when the terms agree word for word, and says "not
 //! contradicted" or "contradicted", never "safe": an audit that finds nothing proves nothing.
 
+mod promise;
 mod terms;
 
+pub use promise::NoPromise;
 pub use terms::{Field, Mismatch, Terms};
 
 use crate::contract::{Exit, Number};
@@ -99,13 +101,15 @@ pub struct Verdict {
 /// [`Mistake::NoiseOrClipping`] remains.
 ///
 /// ```
-/// use reticent_accounting::{Delta, Epsilon, Lower, Neighbours, Probability, Upper};
+/// use reticent_accounting::{
+///     Delta, Epsilon, Lower, Neighbours, Notion, Probability, UnitName, Upper,
+/// };
 /// use reticent_reports::verdict::{Measurement, Promise, Terms, judge};
 /// let terms = Terms {
 ///     released: "model.safetensors".into(),
-///     notion: "dp".into(),
+///     notion: Notion::GroupDp,
 ///     neighbours: Neighbours::Replace,
-///     unit: "turn".into(),
+///     unit: UnitName::new("turn")?,
 ///     delta: Delta::new(1e-5)?,
 ///     group: 20,
 /// };

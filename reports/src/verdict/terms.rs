@@ -1,6 +1,7 @@
 //! What a bound speaks of.
 
-use reticent_accounting::{Delta, Neighbours};
+use crate::contract::to_json;
+use reticent_accounting::{Delta, Neighbours, Notion, UnitName};
 use serde::Serialize;
 
 /// What a bound speaks of. Two bounds meet only when all of it agrees.
@@ -8,12 +9,12 @@ use serde::Serialize;
 pub struct Terms {
     /// What was released: the same checkpoint on both sides.
     pub released: String,
-    /// The notion, as in the JSON of `account`: `dp`, `group-dp`, `confidentiality`, …
-    pub notion: String,
+    /// The notion.
+    pub notion: Notion,
     /// Who is compared with whom.
     pub neighbours: Neighbours,
     /// What one record is.
-    pub unit: String,
+    pub unit: UnitName,
     /// The slack. Pure ε (δ = 0) of a Gaussian is infinite, so a δ of zero meets only itself.
     pub delta: Delta,
     /// How many records change at once: all copies of one secret.
@@ -81,9 +82,9 @@ impl Terms {
     fn parts(&self) -> [(Field, String); 6] {
         [
             (Field::Released, self.released.clone()),
-            (Field::Notion, self.notion.clone()),
+            (Field::Notion, named(self.notion)),
             (Field::Neighbours, self.neighbours.to_string()),
-            (Field::Unit, self.unit.clone()),
+            (Field::Unit, self.unit.to_string()),
             // The shortest text that reads back the same: equal texts, equal numbers.
             (Field::Delta, crate::number::shortest(self.delta.get())),
             (Field::Group, self.group.to_string()),
@@ -104,5 +105,13 @@ impl Terms {
             }
         }
         Ok(())
+    }
+}
+
+/// A notion as the JSON files name it.
+fn named(notion: Notion) -> String {
+    match to_json(&notion) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => format!("{notion:?}"),
     }
 }

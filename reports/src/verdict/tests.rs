@@ -1,14 +1,17 @@
 use super::*;
 use crate::contract::to_json;
 use proptest::prelude::*;
-use reticent_accounting::{Delta, Epsilon, Neighbours};
+use reticent_accounting::{
+    Bounds, Convention, Delta, Epsilon, GroupSize, Guarantee, Method, MissRate, Neighbours, Notion,
+    UnitName,
+};
 
 fn terms() -> Terms {
     Terms {
         released: "checkpoint".into(),
-        notion: "confidentiality".into(),
+        notion: Notion::GroupDp,
         neighbours: Neighbours::Replace,
-        unit: "turn".into(),
+        unit: UnitName::new("turn").unwrap(),
         delta: Delta::new(1e-5).unwrap(),
         group: 20,
     }
@@ -79,9 +82,9 @@ fn every_part_of_the_terms_must_agree() {
     type Change = fn(&mut Terms);
     let changes: [(Field, Change); 6] = [
         (Field::Released, |t| t.released.push('2')),
-        (Field::Notion, |t| t.notion = "dp".into()),
+        (Field::Notion, |t| t.notion = Notion::Dp),
         (Field::Neighbours, |t| t.neighbours = Neighbours::AddRemove),
-        (Field::Unit, |t| t.unit = "dialogue".into()),
+        (Field::Unit, |t| t.unit = UnitName::new("dialogue").unwrap()),
         (Field::Delta, |t| t.delta = Delta::new(0.0).unwrap()),
         (Field::Group, |t| t.group = 1),
     ];
@@ -107,5 +110,60 @@ proptest! {
         let verdict = judge(&promise(upper), &measurement(lower)).unwrap();
         prop_assert_eq!(verdict.is_contradicted(), lower > upper);
         prop_assert_eq!(verdict.suspects().is_empty(), lower <= upper);
+    }
+}
+
+fn guarantee() -> Guarantee {
+    Guarantee {
+        notion: Notion::GroupDp,
+        neighbours: Neighbours::Replace,
+        convention: Convention::Definition,
+        unit: UnitName::new("turn").unwrap(),
+        method: Method::Pld,
+        base: None,
+        engine: None,
+        epsilon: Some(Bounds::between(epsilon(1.9), epsilon(2.0))),
+        delta: Some(Delta::new(1e-5).unwrap()),
+        by_direction: None,
+        order: None,
+        group: Some(GroupSize::new(20).unwrap()),
+        gamma: None,
+        missed_by_both: None,
+        confidence: None,
+        prior: None,
+        posterior: None,
+    }
+}
+
+#[test]
+fn a_guarantee_is_a_promise_with_the_upper_end_of_its_epsilon() {
+    let promise = Promise::of("checkpoint", &guarantee()).unwrap();
+    assert_eq!(promise.terms, terms());
+    assert_eq!(*promise.at_most.get(), epsilon(2.0));
+}
+
+#[test]
+fn what_bounds_no_audit_is_no_promise() {
+    type Change = fn(&mut Guarantee);
+    let changes: [(NoPromise, Change); 6] = [
+        (NoPromise::PapersConvention, |g| {
+            g.convention = Convention::Paper
+        }),
+        (NoPromise::Bayesian, |g| {
+            g.notion = Notion::BayesianConfidentiality
+        }),
+        (NoPromise::NoUpperEnd, |g| g.epsilon = None),
+        (NoPromise::NoUpperEnd, |g| {
+            g.epsilon = Some(Bounds::at_least(epsilon(1.0)))
+        }),
+        (NoPromise::NoDelta, |g| g.delta = None),
+        (NoPromise::Amplified, |g| {
+            g.gamma = Some(MissRate::new(0.1).unwrap())
+        }),
+    ];
+    for (why, change) in changes {
+        let mut guarantee = guarantee();
+        change(&mut guarantee);
+        assert_eq!(Promise::of("checkpoint", &guarantee).unwrap_err(), why);
     }
 }

@@ -1,0 +1,66 @@
+//! Which guarantees promise something that an audit can contradict.
+
+use super::{Promise, Terms};
+use reticent_accounting::{Convention, Epsilon, Guarantee, Notion};
+
+/// Why a guarantee enters no verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoPromise {
+    /// Computed for the papers' neighbours, which are not the notion's own.
+    PapersConvention,
+    /// Bayesian confidentiality concerns an adversary who ignores the secret; an audit knows it.
+    Bayesian,
+    /// Amplified by a miss rate: an average over secrets, and the audited secret was missed or not.
+    Amplified,
+    /// No upper end of ε.
+    NoUpperEnd,
+    /// No δ.
+    NoDelta,
+}
+
+impl std::fmt::Display for NoPromise {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::PapersConvention => {
+                "it is computed for the papers' neighbours, not for the notion's own"
+            }
+            Self::Bayesian => "it concerns an adversary who ignores the secret",
+            Self::Amplified => "it averages over secrets that the policy misses and catches",
+            Self::NoUpperEnd => "it has no upper end",
+            Self::NoDelta => "it has no δ",
+        })
+    }
+}
+
+impl std::error::Error for NoPromise {}
+
+impl Promise<Epsilon> {
+    /// What a guarantee promises about `released`, if an audit can contradict it.
+    ///
+    /// # Errors
+    /// [`NoPromise`]: the guarantee bounds no audit.
+    pub fn of(released: impl Into<String>, guarantee: &Guarantee) -> Result<Self, NoPromise> {
+        if guarantee.convention != Convention::Definition {
+            return Err(NoPromise::PapersConvention);
+        }
+        if guarantee.notion == Notion::BayesianConfidentiality {
+            return Err(NoPromise::Bayesian);
+        }
+        if guarantee.gamma.is_some() {
+            return Err(NoPromise::Amplified);
+        }
+        let at_most = guarantee.epsilon.and_then(|bounds| bounds.upper);
+        Ok(Self {
+            at_most: at_most.ok_or(NoPromise::NoUpperEnd)?,
+            terms: Terms {
+                released: released.into(),
+                notion: guarantee.notion,
+                neighbours: guarantee.neighbours,
+                unit: guarantee.unit.clone(),
+                delta: guarantee.delta.ok_or(NoPromise::NoDelta)?,
+                group: guarantee.group.map_or(1, |size| u64::from(size.get())),
+            },
+            mistakes: Vec::new(),
+        })
+    }
+}
