@@ -4,6 +4,8 @@
 //! absent. [`plot`] and [`page`] draw. [`verdict`] compares promise and measurement. Without the default feature `audit` this crate builds
 //! `account` alone and needs no tensor library.
 
+#[cfg(feature = "findings")]
+pub mod audit;
 pub mod contract;
 pub mod number;
 pub mod page;

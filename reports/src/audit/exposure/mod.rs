@@ -1,0 +1,111 @@
+//! The exposure of canaries, as JSON, text and page.
+
+mod page;
+mod pieces;
+mod text;
+
+pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
+
+use crate::contract::{Envelope, Exit, Inputs};
+use crate::verdict::Verdict;
+use reticent_accounting::Upper;
+use reticent_attacks::{CeilingOutcome, CeilingTest, ExposureFinding};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What the accountant promises about ranks, and whether the measured ones are possible under it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ceiling {
+    /// The exposure, bits, that no canary exceeds with probability at least `level` under the promise.
+    pub exposure_at_most: Upper<f64>,
+    /// That probability.
+    pub level: f64,
+    /// The test of the measured ranks.
+    pub test: CeilingTest,
+}
+
+/// The result of `audit exposure`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ExposureReport {
+    /// Ranks, exposures, nulls, the lower bound on ε, and what it cost.
+    #[serde(flatten)]
+    pub finding: ExposureFinding,
+    /// What was promised about ranks; absent without a mechanism.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<Ceiling>,
+    /// Promise and measurement of ε side by side; absent without a promise in the same terms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// Why there is no verdict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_verdict: Option<String>,
+    /// The secrets by canary; only with `--show-secrets`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<BTreeMap<String, String>>,
+}
+
+impl ExposureReport {
+    /// A finding without a promise beside it.
+    #[must_use]
+    pub fn new(finding: ExposureFinding) -> Self {
+        Self {
+            finding,
+            ceiling: None,
+            verdict: None,
+            no_verdict: None,
+            secrets: None,
+        }
+    }
+    /// The exit code: 1 when a promise is contradicted, or when the largest exposure is above `limit` bits.
+    ///
+    /// The limit meets the exposure with ties counted against the canary, so that it is passed
+    /// only by what is certain.
+    #[must_use]
+    pub fn exit(&self, limit: Option<f64>) -> Exit {
+        let verdict = self.verdict.as_ref().map_or(Exit::Finished, Verdict::exit);
+        let ceiling = match &self.ceiling {
+            Some(c) if c.test.outcome == CeilingOutcome::Contradicted => Exit::Exceeded,
+            _ => Exit::Finished,
+        };
+        let limit = match limit {
+            Some(bits) if self.finding.summary.max().lower() > bits => Exit::Exceeded,
+            _ => Exit::Finished,
+        };
+        verdict.or(ceiling).or(limit)
+    }
+    /// The JSON document.
+    ///
+    /// # Errors
+    /// A number that is not a number.
+    pub fn to_json(&self, inputs: Inputs) -> serde_json::Result<String> {
+        Envelope::new("exposure", inputs, self).to_text()
+    }
+    /// Tables and sentences.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        text::text(self)
+    }
+    /// A page.
+    ///
+    /// # Errors
+    /// A plot without anything to show.
+    pub fn to_html(&self, released: &str) -> anyhow::Result<String> {
+        page::page(self, released)
+    }
+}
+
+/// What exposure does not say; printed under every table of it.
+#[must_use]
+pub fn caveats() -> Vec<String> {
+    [
+        "Exposure near its null means that these canaries did not leak in this training run. It does not mean that nothing leaks.",
+        "The maximum of several exposures is high by chance alone: read it against its own null, never alone.",
+        "A canary stands for secrets inserted the same way and as often. A secret repeated more often, or in easier surroundings, can leak more.",
+        "The lower bound on ε concerns all copies of one secret replaced at once; it is divided by the number of copies only under pure ε.",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Tables and plots shared by the exposure report and the demo.
+
+use crate::contract::{Align, Table};
+use crate::number::{grouped, nearest};
+use crate::plot::{Axis, Layer, Plot, Shape, Tone};
+use reticent_attacks::{CanaryFinding, Draw, ExposureFinding, ExposureNull, ExposureSummary};
+use std::collections::BTreeMap;
+
+/// What stands in the place of a secret unless `--show-secrets` is given.
+pub const MASKED_SECRET: &str = "••••••";
+
+/// `1`, or `1 to 7` when ties or a spent budget leave it open.
+fn range(low: u64, high: u64) -> String {
+    if low == high {
+        grouped(low)
+    } else {
+        format!("{} to {}", grouped(low), grouped(high))
+    }
+}
+
+fn bits(canary: &CanaryFinding) -> String {
+    let (low, high) = (canary.exposure.min, canary.exposure.max);
+    if high - low < 0.005 {
+        format!("{low:.2}")
+    } else {
+        format!("{low:.2} to {high:.2}")
+    }
+}
+
+/// One row per canary.
+pub(super) fn canary_table(
+    finding: &ExposureFinding,
+    secrets: Option<&BTreeMap<String, String>>,
+) -> Table {
+    let mut table = Table::new([
+        ("canary", Align::Left),
+        ("copies", Align::Right),
+        ("rank", Align::Right),
+        ("exposure (bits)", Align::Right),
+        ("p", Align::Right),
+        ("NLL (nats)", Align::Right),
+        ("secret", Align::Left),
+    ]);
+    for canary in &finding.canaries {
+        let secret = secrets.and_then(|s| s.get(&canary.id));
+        table.row([
+            canary.id.clone(),
+            canary.copies.to_string(),
+            range(canary.rank.min, canary.rank.max),
+            bits(canary),
+            nearest(canary.p_value, 2),
+            nearest(canary.nll, 4),
+            secret.map_or_else(|| MASKED_SECRET.to_owned(), Clone::clone),
+        ]);
+    }
+    table
+}
+
+/// Maximum, mean and median, each beside its null.
+#[must_use]
+pub fn summary_table(summary: &ExposureSummary) -> Table {
+    let mut table = Table::new([
+        ("of all canaries", Align::Left),
+        ("exposure (bits)", Align::Right),
+        ("without a leak: mean", Align::Right),
+        ("95 % below", Align::Right),
+        ("p", Align::Right),
+    ]);
+    for (name, statistic) in [
+        ("maximum", summary.max()),
+        ("mean", summary.mean()),
+        ("median", summary.median()),
+    ] {
+        let (low, high) = (statistic.lower(), statistic.upper());
+        let measured = if high - low < 0.005 {
+            format!("{low:.2}")
+        } else {
+            format!("{low:.2} to {high:.2}")
+        };
+        table.row([
+            name.to_owned(),
+            measured,
+            format!("{:.2}", statistic.null_mean()),
+            format!("{:.2}", statistic.null_95()),
+            nearest(statistic.p_value(), 2),
+        ]);
+    }
+    table
+}
+
+/// One column of an exposure plot: a name and a finding.
+#[derive(Debug, Clone, Copy)]
+pub struct Column<'a> {
+    /// Below the column.
+    pub name: &'a str,
+    /// What stands in it.
+    pub finding: &'a ExposureFinding,
+}
+
+/// Every canary's exposure (ties counted against it), one column each, over the null of one
+/// canary and of the maximum.
+///
+/// The nulls are those of the first column; columns of one plot have the same candidates and
+/// the same number of canaries.
+///
+/// # Errors
+/// No column, or a finding without a canary.
+pub fn exposure_plot(title: &str, columns: &[Column<'_>]) -> anyhow::Result<Plot> {
+    let first = columns
+        .first()
+        .ok_or_else(|| anyhow::anyhow!("an exposure plot needs at least one finding"))?
+        .finding;
+    let count = first.canaries.len() as u64;
+    let one = ExposureNull::new(first.candidates, 1, Draw::Independent)?;
+    let all = ExposureNull::new(first.candidates, count, first.draw)?;
+    let top = (first.candidates as f64).log2();
+    let names = columns.iter().map(|c| c.name);
+    let plot = Plot::new(
+        title,
+        Axis::categories("", names),
+        Axis::linear("exposure (bits)").between(0.0, top * 1.03),
+    )
+    .layer(Layer::Band {
+        name: "95 % of canaries never trained on lie here".into(),
+        from: 0.0,
+        to: one.order_percentile(1, 0.95),
+        tone: Tone::Third,
+    })
+    .layer(Layer::Rule {
+        name: format!("95 % of the maxima of {count} such canaries lie below"),
+        at: all.order_percentile(1, 0.95),
+        tone: Tone::Third,
+    })
+    .layer(Layer::Points {
+        name: "a canary".into(),
+        points: columns.iter().enumerate().flat_map(spread).collect(),
+        tone: Tone::First,
+        shape: Shape::Disc,
+    })
+    .described(in_words(columns));
+    Ok(plot)
+}
+
+/// The canaries of a column side by side, so that equal exposures do not hide each other.
+fn spread((index, column): (usize, &Column<'_>)) -> Vec<(f64, f64)> {
+    let canaries = &column.finding.canaries;
+    let step = 0.6 / canaries.len().max(1) as f64;
+    canaries
+        .iter()
+        .enumerate()
+        .map(|(i, canary)| {
+            let x = index as f64 - 0.3 + step * (i as f64 + 0.5);
+            (x, canary.exposure.min)
+        })
+        .collect()
+}
+
+fn in_words(columns: &[Column<'_>]) -> String {
+    let each = columns.iter().map(|column| {
+        let summary = &column.finding.summary;
+        format!(
+            "{}: largest {:.1} bits, mean {:.1} bits",
+            column.name,
+            summary.max().lower(),
+            summary.mean().lower()
+        )
+    });
+    format!(
+        "Exposure of each canary. {}.",
+        each.collect::<Vec<_>>().join("; ")
+    )
+}

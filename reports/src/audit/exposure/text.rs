@@ -1,0 +1,95 @@
+//! The exposure report as text.
+
+use super::pieces::{canary_table, summary_table};
+use super::{ExposureReport, caveats};
+use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
+use reticent_attacks::{Assumption, CeilingOutcome};
+
+pub(super) fn text(report: &ExposureReport) -> String {
+    let finding = &report.finding;
+    let mut out = format!(
+        "{} canaries among {} candidates each\n\n",
+        finding.canaries.len(),
+        grouped(finding.candidates)
+    );
+    out.push_str(&canary_table(finding, report.secrets.as_ref()).to_text());
+    out.push('\n');
+    out.push_str(&summary_table(&finding.summary).to_text());
+    out.push('\n');
+    for (name, value) in facts(report) {
+        out.push_str(&format!("{name}: {value}\n"));
+    }
+    out.push('\n');
+    for caveat in caveats() {
+        out.push_str(&format!("- {caveat}\n"));
+    }
+    out
+}
+
+/// What is said about the whole finding, name by name.
+pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
+    let mut facts = vec![
+        ("ε".to_owned(), epsilon(report)),
+        ("work".to_owned(), work(report)),
+    ];
+    if let Some(ceiling) = &report.ceiling {
+        let outcome = match ceiling.test.outcome {
+            CeilingOutcome::Contradicted => "contradicted by the ranks",
+            CeilingOutcome::NotContradicted => "not contradicted by the ranks",
+        };
+        let said = format!(
+            "promised: no canary above {} bits with probability {}; {outcome} (p = {}, false-alarm rate {})",
+            rounded_up(*ceiling.exposure_at_most.get(), 4),
+            shortest(ceiling.level),
+            nearest(ceiling.test.p_value, 2),
+            shortest(ceiling.test.alpha),
+        );
+        facts.push(("ceiling".to_owned(), said));
+    }
+    match (&report.verdict, &report.no_verdict) {
+        (Some(verdict), _) => facts.push(("verdict".to_owned(), verdict.to_string())),
+        (None, Some(why)) => facts.push(("verdict".to_owned(), format!("none: {why}"))),
+        (None, None) => {}
+    }
+    facts
+}
+
+fn epsilon(report: &ExposureReport) -> String {
+    let bound = &report.finding.epsilon;
+    let delta = match bound.assumes {
+        Assumption::PureDp => "δ = 0, and it meets no ε of a positive δ".to_owned(),
+        Assumption::ApproximateDp => format!("δ = {}", shortest(bound.delta.get())),
+    };
+    format!(
+        "at least {} with confidence {} ({delta}; {}, unit {}, {} copies at once; {} of {} canaries within rank {})",
+        rounded_down(bound.lower.get().get(), 4),
+        shortest(bound.confidence),
+        bound.neighbours,
+        bound.unit,
+        bound.copies,
+        bound.hits,
+        bound.canaries,
+        grouped(bound.threshold),
+    )
+}
+
+fn work(report: &ExposureReport) -> String {
+    let work = &report.finding.work;
+    let share = work.positions_scored as f64 / work.positions_flat as f64;
+    let mut said = format!(
+        "{} positions scored in {} s; flat scoring needs {} positions, {} times as many",
+        grouped(work.positions_scored),
+        nearest(work.seconds, 2),
+        grouped(work.positions_flat),
+        nearest(1.0 / share, 2),
+    );
+    if let Some(flat) = &report.finding.flat_sample {
+        let seconds = flat.seconds / flat.positions as f64 * work.positions_flat as f64;
+        said.push_str(&format!(
+            " (about {} s at the pace of a sample of {} candidates)",
+            nearest(seconds, 2),
+            grouped(flat.candidates)
+        ));
+    }
+    said
+}

@@ -1,0 +1,3 @@
+//! What `audit` parses and shows.
+
+pub mod exposure;
