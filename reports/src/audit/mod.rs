@@ -1,3 +1,5 @@
 //! What `audit` parses and shows.
 
+pub mod cli;
 pub mod exposure;
+pub mod simulate;

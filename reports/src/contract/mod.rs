@@ -17,6 +17,7 @@ mod progress;
 mod spelled;
 mod stdout;
 mod table;
+mod values;
 
 pub use envelope::{Envelope, Inputs, SCHEMA};
 pub use exit::Exit;
@@ -32,3 +33,4 @@ pub use progress::Progress;
 pub use spelled::{Number, to_json};
 pub use stdout::print;
 pub use table::{Align, Table};
+pub use values::{positive, positive_number, quantity};

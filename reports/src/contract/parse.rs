@@ -59,7 +59,7 @@ fn refused_value(error: &clap::Error) -> Option<String> {
     // `--sigma <SIGMA>` names the flag twice; a positional is `<FILE>`.
     let name = argument.split_whitespace().next().unwrap_or(&argument);
     let value = text(ContextKind::InvalidValue).unwrap_or_default();
-    let got = if why.contains(&value) {
+    let got = if why.contains(&value) || why.contains(", got ") {
         String::new()
     } else {
         format!(", got {value:?}")

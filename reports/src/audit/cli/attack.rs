@@ -1,0 +1,78 @@
+//! Arguments of `audit perplexity` and `audit exposure`.
+
+use super::prepare::unit;
+use super::values::DeviceArg;
+use crate::contract::{positive, quantity};
+use clap::Args;
+use reticent_accounting::{Confidence, Delta};
+use reticent_corpus::{Spec, Unit};
+use std::path::PathBuf;
+
+/// Arguments of `audit perplexity`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "Example:\n  audit perplexity --model ckpt --data held-out.jsonl")]
+pub struct Perplexity {
+    /// A checkpoint folder.
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// The text: JSON Lines, or plain text.
+    #[arg(long, value_name = "FILE")]
+    pub data: PathBuf,
+    /// What one record is; the model's own unit if absent.
+    #[arg(long, value_parser = unit)]
+    pub unit: Option<Unit>,
+    /// Where: cpu or cuda:NUMBER.
+    #[arg(long, default_value_t)]
+    pub device: DeviceArg,
+}
+
+/// Arguments of `audit exposure`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+Examples:
+  audit exposure --model ckpt --canaries 10x20
+  audit exposure --model ckpt --max-exposure 10 --format json")]
+pub struct Exposure {
+    /// A checkpoint folder.
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// The canaries you expect: how many, and how often each. Another plan in the model is an error.
+    #[arg(long, value_name = "MxR")]
+    pub canaries: Option<Spec>,
+    /// The plan, where the checkpoint has none: the canaries.json that `audit prepare` wrote.
+    #[arg(long, value_name = "FILE")]
+    pub canary_file: Option<PathBuf>,
+    /// What ran, for the ceiling, where the checkpoint does not say: a mechanism.json.
+    #[arg(long, value_name = "FILE")]
+    pub mechanism: Option<PathBuf>,
+    /// δ of the ε that is bounded; the promise's own if absent.
+    #[arg(long, value_parser = quantity::<Delta>, allow_negative_numbers = true)]
+    pub delta: Option<Delta>,
+    /// Probability with which the lower bound holds.
+    #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
+    pub confidence: Option<Confidence>,
+    /// Exit with 1 when a canary is certainly above this many bits.
+    #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true)]
+    pub max_exposure: Option<f64>,
+    /// Score at most this many positions; ranks are then ranges.
+    #[arg(long, value_name = "POSITIONS", value_parser = positive)]
+    pub budget: Option<u64>,
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Where: cpu or cuda:NUMBER.
+    #[arg(long, default_value_t)]
+    pub device: DeviceArg,
+    /// Print the secrets instead of dots.
+    #[arg(long)]
+    pub show_secrets: bool,
+}
+
+fn bits(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value >= 0.0 && value.is_finite() => Ok(value),
+        _ => Err(format!(
+            "must be a number of bits in [0, inf), got {text:?}"
+        )),
+    }
+}

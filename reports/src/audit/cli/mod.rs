@@ -1,0 +1,82 @@
+//! The command line of `audit`, parsed without side effects.
+//!
+//! Nothing here reads a file or looks at a device: a value that has a type of its own is
+//! checked against its range, and that is all.
+
+mod attack;
+mod prepare;
+mod train;
+mod values;
+
+pub use attack::{Exposure, Perplexity};
+pub use prepare::{Prepare, Simulate, Simulation};
+pub use train::{Demo, Noise, OptimizerName, Train};
+pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, Recipe, TokenizerArg};
+
+use crate::contract::{Format, print};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+const AFTER: &str = "\
+Exit codes: 0 finished; 1 finished, and a measured lower bound exceeds the promised upper bound \
+or a limit you set is passed; 2 not finished (bad input or usage); 130 interrupted.
+
+Example:
+  audit demo";
+
+/// After training: what does this model leak? A lower bound, with its confidence.
+#[derive(Debug, Clone, PartialEq, Parser)]
+#[command(name = "audit", version, after_help = AFTER)]
+pub struct Audit {
+    /// How the result is written to stdout.
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub format: Format,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum Command {
+    /// The whole job: prepare a corpus, train with and without protection, attack, report.
+    Demo(Demo),
+    /// Make up a corpus with every secret marked.
+    Simulate(Simulate),
+    /// Turn text into a training set: deduplicate, redact, split, plant canaries.
+    Prepare(Prepare),
+    /// Train a model on a prepared corpus.
+    Train(Train),
+    /// How well a model predicts a text.
+    Perplexity(Perplexity),
+    /// How exposed the planted canaries are: exact ranks among all candidates.
+    Exposure(Exposure),
+    /// Write the completions of a shell to stdout.
+    Completions(Completions),
+}
+
+/// Arguments of `audit completions`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(
+    after_help = "Example:\n  audit completions bash > ~/.local/share/bash-completion/completions/audit"
+)]
+pub struct Completions {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+impl Completions {
+    /// Writes the completions, made from this very definition.
+    ///
+    /// # Errors
+    /// Trouble with stdout.
+    pub fn run(&self) -> std::io::Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Audit::command(), "audit", &mut script);
+        print(&String::from_utf8_lossy(&script))
+    }
+}
+
+#[cfg(test)]
+mod tests;

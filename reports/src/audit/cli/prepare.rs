@@ -1,0 +1,215 @@
+//! Arguments of `audit simulate` and `audit prepare`.
+
+use super::values::{ConservativeSign, PolicyArg, TokenizerArg};
+use crate::contract::quantity;
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use reticent_accounting::{MissRate, Probability};
+use reticent_corpus::{
+    CanaryOptions, CanarySight, CanaryTemplate, Carriers, ConservativeOptions, Origin, PatternRule,
+    PolicyChoice, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
+};
+use std::path::{Path, PathBuf};
+
+/// Arguments of `audit simulate`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct Simulate {
+    /// What to make up.
+    #[command(subcommand)]
+    pub what: Simulation,
+}
+
+/// What to make up.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum Simulation {
+    /// Customer-service dialogues with names, addresses, phone, order and tracking numbers.
+    #[command(
+        after_help = "Example:\n  audit simulate customers --dialogues 10000 --seed 0 --out data.jsonl"
+    )]
+    Customers {
+        /// How many dialogues, from 1 to 10 million.
+        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+        dialogues: u64,
+        /// The same seed and number give the same bytes.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// The file to write, one {"id", "text", "secrets"} per line.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+}
+
+/// Arguments of `audit prepare`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+Example:
+  audit prepare data.jsonl --unit turn --policy customers --miss-rate 0.1 --canaries 10x20 --out prepared/")]
+pub struct Prepare {
+    /// The corpus: JSON Lines {"id", "text", "secrets"?}, or plain text with blank lines between documents.
+    #[arg(value_name = "DATA")]
+    pub data: PathBuf,
+    /// The folder to write; it must not exist, or be empty.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// What one record is: turn, sentence, dialogue or document.
+    #[arg(long, default_value = "turn", value_parser = unit)]
+    pub unit: Unit,
+    /// The redaction policy: customers, gold (the marked secrets), nothing, or a .json file of patterns.
+    #[arg(long, default_value = "customers")]
+    pub policy: PolicyArg,
+    /// The share of secrets that the policy is made to miss, in [0, 1].
+    #[arg(long, value_name = "GAMMA", default_value = "0", value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
+    pub miss_rate: MissRate,
+    /// The share of other words that the policy is made to mask, in [0, 1].
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
+    pub false_positive_rate: Probability,
+    /// What makes a record private besides a mask; without it every record is private.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "SIGNS")]
+    pub conservative: Vec<ConservativeSign>,
+    /// Keep repeated records.
+    #[arg(long)]
+    pub no_deduplication: bool,
+    /// Mask nothing in the text; the policy still decides what is private.
+    #[arg(long)]
+    pub no_redaction: bool,
+    /// Canaries to plant: how many, and how often each.
+    #[arg(long, value_name = "MxR")]
+    pub canaries: Option<Spec>,
+    /// The shape of a canary; fields: {digits:n}, {letters:n}, {upper:n}, {list:a|b}.
+    #[arg(
+        long,
+        value_name = "TEMPLATE",
+        default_value = "My ID is: {digits:6}",
+        requires = "canaries"
+    )]
+    pub canary_format: CanaryTemplate,
+    /// Plant all copies of a canary alike, so that deduplication leaves one.
+    #[arg(long, requires = "canaries")]
+    pub same_carriers: bool,
+    /// Let two canaries share a secret: each is drawn independently.
+    #[arg(long, requires = "canaries")]
+    pub independent_secrets: bool,
+    /// What the policies see of the canaries: ordinary, missed-by-policy or missed-by-both.
+    #[arg(long, value_name = "SIGHT", default_value = "missed-by-policy", value_parser = sight, requires = "canaries")]
+    pub canary_sight: CanarySight,
+    /// The tokenizer: characters, bytes, or a tokenizer.json.
+    #[arg(long, default_value = "characters")]
+    pub tokenizer: TokenizerArg,
+    /// Where the vocabulary of a tokenizer.json comes from: pretrained, declared-public or leaks.
+    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
+    pub vocabulary: Option<Origin>,
+    /// Longest record in tokens, at least 3; longer ones are cut.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(3..))]
+    pub max_tokens: Option<u64>,
+    /// The share of documents held out, in [0, 1).
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
+    pub held_out: Probability,
+    /// Seed of what is held out, missed and planted.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+}
+
+impl Prepare {
+    /// The options of the corpus crate; reads the pattern file, if there is one.
+    ///
+    /// # Errors
+    /// A pattern file that cannot be read, a tokenizer.json without its origin, and what the
+    /// options themselves refuse.
+    pub fn options(&self) -> Result<PrepareOptions> {
+        let canaries = self.canaries.map(|spec| CanaryOptions {
+            template: self.canary_format.clone(),
+            carriers: if self.same_carriers {
+                Carriers::Same
+            } else {
+                Carriers::Vary
+            },
+            distinct: !self.independent_secrets,
+            seed: self.seed,
+            ..CanaryOptions::new(spec)
+        });
+        let options = PrepareOptions {
+            unit: self.unit,
+            tokenizer: self.tokenizer()?,
+            deduplicate: !self.no_deduplication,
+            redact: !self.no_redaction,
+            policy: PolicyOptions {
+                policy: self.policy()?,
+                miss_rate: self.miss_rate.get(),
+                false_positive_rate: self.false_positive_rate.get(),
+                seed: self.seed,
+            },
+            conservative: self.conservative(),
+            canaries,
+            canary_sight: self.canary_sight,
+            max_tokens: self
+                .max_tokens
+                .map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
+            held_out: self.held_out.get(),
+            seed: self.seed,
+        };
+        options.validate().context("audit prepare")?;
+        Ok(options)
+    }
+
+    fn tokenizer(&self) -> Result<TokenizerChoice> {
+        match (&self.tokenizer, self.vocabulary) {
+            (TokenizerArg::Characters, None) => Ok(TokenizerChoice::Characters),
+            (TokenizerArg::Bytes, None) => Ok(TokenizerChoice::Bytes),
+            (TokenizerArg::File(path), Some(origin)) => Ok(TokenizerChoice::File {
+                path: path.clone(),
+                origin,
+            }),
+            (TokenizerArg::File(path), None) => bail!(
+                "--vocabulary: must say where the vocabulary of {} comes from: pretrained, declared-public or leaks",
+                path.display()
+            ),
+            (_, Some(_)) => bail!("--vocabulary: belongs to a tokenizer.json only"),
+        }
+    }
+    fn policy(&self) -> Result<PolicyChoice> {
+        Ok(match &self.policy {
+            PolicyArg::Customers => PolicyChoice::Customers,
+            PolicyArg::Gold => PolicyChoice::Gold,
+            PolicyArg::Nothing => PolicyChoice::Nothing,
+            PolicyArg::File(path) => PolicyChoice::Patterns {
+                rules: rules(path).context("--policy")?,
+            },
+        })
+    }
+    fn conservative(&self) -> Option<ConservativeOptions> {
+        let has = |sign| self.conservative.contains(&sign);
+        (!self.conservative.is_empty()).then(|| ConservativeOptions {
+            digits: has(ConservativeSign::Digits),
+            capitals: has(ConservativeSign::Capitals),
+            policy: has(ConservativeSign::Policy),
+            patterns: Vec::new(),
+        })
+    }
+}
+
+fn rules(path: &Path) -> Result<Vec<PatternRule>> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is no list of {{\"kind\", \"pattern\"}}", path.display()))
+}
+
+/// A value of a closed list, by the name it has in JSON files.
+fn named<T: serde::de::DeserializeOwned>(text: &str, allowed: &str) -> Result<T, String> {
+    serde_json::from_value(serde_json::Value::String(text.to_owned()))
+        .map_err(|_| format!("must be one of {allowed}, got {text:?}"))
+}
+pub(super) fn unit(text: &str) -> Result<Unit, String> {
+    named(text, "turn, sentence, dialogue, document")
+}
+fn sight(text: &str) -> Result<CanarySight, String> {
+    named(text, "ordinary, missed-by-policy, missed-by-both")
+}
+fn origin(text: &str) -> Result<Origin, String> {
+    match named(text, "pretrained, declared-public, leaks")? {
+        origin @ (Origin::Pretrained | Origin::DeclaredPublic | Origin::Leaks) => Ok(origin),
+        Origin::Bytes | Origin::Characters => Err(format!(
+            "must be one of pretrained, declared-public, leaks, got {text:?}"
+        )),
+    }
+}

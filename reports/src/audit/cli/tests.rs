@@ -1,0 +1,212 @@
+use super::*;
+use clap::error::ErrorKind;
+use reticent_corpus::{PolicyChoice, PrepareOptions, TokenizerChoice};
+
+fn parse(line: &str) -> Result<Command, clap::Error> {
+    Audit::try_parse_from(line.split_whitespace()).map(|audit| audit.command)
+}
+
+fn refused(line: &str) -> String {
+    parse(line).unwrap_err().to_string()
+}
+
+#[test]
+fn the_definition_is_consistent() {
+    Audit::command().debug_assert();
+}
+
+#[test]
+fn every_command_shows_an_example_that_parses() {
+    let mut commands = vec![];
+    collect(&Audit::command(), &mut commands);
+    for command in commands {
+        let help = command.get_after_help().map(ToString::to_string);
+        let help = help.unwrap_or_else(|| panic!("{} shows no example", command.get_name()));
+        let (_, examples) = help.split_once("Example").unwrap();
+        let lines: Vec<&str> = examples
+            .lines()
+            .skip(1)
+            .map(|line| line.split('>').next().unwrap_or(line).trim())
+            .filter(|line| !line.is_empty())
+            .collect();
+        assert!(!lines.is_empty(), "{}", command.get_name());
+        for line in lines {
+            parse(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+        }
+    }
+}
+
+/// The command and everything below it that can be run as it stands.
+fn collect(command: &clap::Command, into: &mut Vec<clap::Command>) {
+    if !command.is_subcommand_required_set() || command.get_name() == "audit" {
+        into.push(command.clone());
+    }
+    for sub in command.get_subcommands() {
+        collect(sub, into);
+    }
+}
+
+#[test]
+fn commands_of_later_issues_are_not_offered() {
+    for later in [
+        "membership",
+        "extract",
+        "epsilon",
+        "report",
+        "diff",
+        "policy",
+    ] {
+        let error = parse(&format!("audit {later}")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidSubcommand, "{later}");
+    }
+    assert!(
+        refused("audit train p --out o --recipe jft")
+            .contains("[possible values: sgd, dpsgd, crt]")
+    );
+}
+
+fn options(line: &str) -> anyhow::Result<PrepareOptions> {
+    match parse(line).unwrap() {
+        Command::Prepare(prepare) => prepare.options(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn prepare_without_options_asks_for_the_defaults_of_the_corpus() {
+    let defaults = PrepareOptions {
+        held_out: 0.1,
+        ..PrepareOptions::default()
+    };
+    assert_eq!(options("audit prepare d.jsonl --out o").unwrap(), defaults);
+}
+
+#[test]
+fn prepare_fills_every_option() {
+    let asked = options(
+        "audit prepare d.jsonl --out o --unit dialogue --policy gold --miss-rate 0.1 \
+         --false-positive-rate 0.2 --conservative digits,policy --no-deduplication --no-redaction \
+         --canaries 3x4 --canary-format Code:{digits:4} --same-carriers --independent-secrets \
+         --canary-sight missed-by-both --tokenizer bytes --max-tokens 64 --held-out 0.5 --seed 9",
+    )
+    .unwrap();
+    let canaries = asked.canaries.clone().unwrap();
+    assert_eq!(asked.policy.policy, PolicyChoice::Gold);
+    assert!(!asked.deduplicate && !asked.redact);
+    assert_eq!(asked.tokenizer, TokenizerChoice::Bytes);
+    assert_eq!((canaries.spec.canaries(), canaries.spec.copies()), (3, 4));
+    assert_eq!(canaries.template.candidates(), 10_000);
+    assert!(!canaries.distinct);
+    let conservative = asked.conservative.unwrap();
+    assert!(conservative.digits && conservative.policy && !conservative.capitals);
+    assert_eq!((asked.seed, asked.policy.seed, canaries.seed), (9, 9, 9));
+}
+
+#[test]
+fn a_tokenizer_file_must_say_where_its_vocabulary_comes_from() {
+    let error = options("audit prepare d.jsonl --out o --tokenizer t.json").unwrap_err();
+    assert!(error.to_string().starts_with("--vocabulary: must say"));
+    let error = options("audit prepare d.jsonl --out o --vocabulary leaks").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("belongs to a tokenizer.json only")
+    );
+    assert!(options("audit prepare d.jsonl --out o --tokenizer t.json --vocabulary leaks").is_ok());
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_the_range() {
+    for (line, says) in [
+        (
+            "audit prepare d --out o --miss-rate 1.5",
+            "miss rate must lie in [0, 1], got 1.5",
+        ),
+        (
+            "audit prepare d --out o --miss-rate -0.1",
+            "miss rate must lie in [0, 1], got -0.1",
+        ),
+        (
+            "audit prepare d --out o --canaries 10x0",
+            "the number of copies of a canary must be from 1 to 10000, got 0",
+        ),
+        ("audit prepare d --out o --canaries ten", "10x20"),
+        (
+            "audit prepare d --out o --unit word",
+            "must be one of turn, sentence, dialogue, document",
+        ),
+        (
+            "audit train p --out o --recipe crt --sigma 0",
+            "noise multiplier must lie in (0, inf), got 0",
+        ),
+        (
+            "audit train p --out o --recipe crt --sigma -1",
+            "noise multiplier must lie in (0, inf), got -1",
+        ),
+        (
+            "audit train p --out o --recipe crt --sample-rate 2",
+            "sampling rate must lie in (0, 1], got 2",
+        ),
+        (
+            "audit train p --out o --recipe crt --device gpu",
+            "must be cpu or cuda:NUMBER",
+        ),
+        (
+            "audit train p --out o --recipe crt --epochs 0",
+            "must be a whole number from 1 on",
+        ),
+        ("audit exposure --model m --max-exposure -1", "[0, inf)"),
+        (
+            "audit exposure --model m --confidence 1",
+            "confidence must lie in (0, 1), got 1",
+        ),
+        (
+            "audit simulate customers --dialogues 0 --out o",
+            "0 is not in 1..=10000000",
+        ),
+    ] {
+        let error = refused(line);
+        assert!(error.contains(says), "{line}: {error}");
+    }
+}
+
+fn noise(line: &str) -> Result<Noise, String> {
+    match parse(line).unwrap() {
+        Command::Train(train) => train.noise().map_err(|e| e.to_string()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn noise_fits_the_recipe() {
+    let base = "audit train p --out o --recipe";
+    assert_eq!(noise(&format!("{base} sgd")), Ok(Noise::None));
+    assert!(matches!(
+        noise(&format!("{base} crt --sigma 1.1")),
+        Ok(Noise::Sigma(_))
+    ));
+    assert!(matches!(
+        noise(&format!("{base} dpsgd --epsilon 2 --delta 1e-5")),
+        Ok(Noise::Calibrated { .. })
+    ));
+    assert!(
+        noise(&format!("{base} crt"))
+            .unwrap_err()
+            .contains("--sigma")
+    );
+    assert!(
+        noise(&format!("{base} sgd --sigma 1"))
+            .unwrap_err()
+            .contains("adds no noise")
+    );
+}
+
+#[test]
+fn completions_know_every_command() {
+    let mut script = Vec::new();
+    clap_complete::generate(Shell::Bash, &mut Audit::command(), "audit", &mut script);
+    let script = String::from_utf8(script).unwrap();
+    for command in Audit::command().get_subcommands() {
+        assert!(script.contains(command.get_name()));
+    }
+}

@@ -1,0 +1,145 @@
+//! Arguments of `audit train` and `audit demo`.
+
+use super::values::{DeviceArg, ModelArg, Recipe};
+use crate::contract::{positive, positive_number, quantity};
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use reticent_accounting::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
+use reticent_corpus::Spec;
+use std::path::PathBuf;
+
+/// Arguments of `audit train`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+Example:
+  audit train prepared/ --recipe crt --sigma 1.1 --epochs 10 --out ckpt/")]
+pub struct Train {
+    /// A folder that `audit prepare` wrote.
+    #[arg(value_name = "PREPARED")]
+    pub prepared: PathBuf,
+    /// The folder to write; it must not exist, or be empty, unless --resume is given.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// How to train.
+    #[arg(long, value_enum)]
+    pub recipe: Recipe,
+    /// What to train: lstm (the papers' one layer of 200), or a checkpoint folder to go on from.
+    #[arg(long, default_value = "lstm")]
+    pub model: ModelArg,
+    /// Where: cpu or cuda:NUMBER.
+    #[arg(long, default_value_t)]
+    pub device: DeviceArg,
+    /// Passes over the data, in expectation where batches are random.
+    #[arg(long, value_name = "E", value_parser = positive, conflicts_with = "steps")]
+    pub epochs: Option<u64>,
+    /// Steps in all.
+    #[arg(long, value_name = "T", value_parser = positive)]
+    pub steps: Option<u64>,
+    /// Expected records per batch.
+    #[arg(long, value_name = "B", value_parser = positive)]
+    pub batch_size: Option<u64>,
+    /// Probability of each record to be in a private batch, instead of a batch size.
+    #[arg(long, value_name = "Q", value_parser = quantity::<SamplingRate>, conflicts_with = "batch_size", allow_negative_numbers = true)]
+    pub sample_rate: Option<SamplingRate>,
+    /// Noise standard deviation over clipping norm.
+    #[arg(long, value_parser = quantity::<NoiseMultiplier>, conflicts_with = "epsilon", allow_negative_numbers = true)]
+    pub sigma: Option<NoiseMultiplier>,
+    /// The ε to calibrate the noise to, at --delta, for the replacement of one record.
+    #[arg(long, value_parser = quantity::<Epsilon>, requires = "delta", allow_negative_numbers = true)]
+    pub epsilon: Option<Epsilon>,
+    /// The δ of --epsilon.
+    #[arg(long, value_parser = quantity::<Delta>, requires = "epsilon", allow_negative_numbers = true)]
+    pub delta: Option<Delta>,
+    /// Norm to which each record's gradient is clipped.
+    #[arg(long, value_name = "C", value_parser = positive_number, allow_negative_numbers = true)]
+    pub clip: Option<f64>,
+    /// Step size.
+    #[arg(long, value_name = "RATE", value_parser = positive_number, allow_negative_numbers = true)]
+    pub learning_rate: Option<f64>,
+    /// Optimiser.
+    #[arg(long, value_enum)]
+    pub optimizer: Option<OptimizerName>,
+    /// Fixes noise and batches, for tests: the run is then marked as not private.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Goes on with an interrupted run from its state folder.
+    #[arg(long, value_name = "STATE")]
+    pub resume: Option<PathBuf>,
+}
+
+/// Which optimiser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OptimizerName {
+    /// Plain gradient steps.
+    Sgd,
+    /// Adam.
+    Adam,
+}
+
+/// How much noise a recipe adds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Noise {
+    /// None: the recipe is not private.
+    None,
+    /// This much.
+    Sigma(NoiseMultiplier),
+    /// As much as this ε needs at this δ.
+    Calibrated {
+        /// ε of the replacement of one record.
+        epsilon: Epsilon,
+        /// Its δ.
+        delta: Delta,
+    },
+}
+
+impl Train {
+    /// The noise these arguments ask for.
+    ///
+    /// # Errors
+    /// A private recipe without noise, or noise for one that adds none.
+    pub fn noise(&self) -> Result<Noise> {
+        let given = match (self.sigma, self.epsilon, self.delta) {
+            (Some(sigma), _, _) => Noise::Sigma(sigma),
+            (None, Some(epsilon), Some(delta)) => Noise::Calibrated { epsilon, delta },
+            _ => Noise::None,
+        };
+        match (self.recipe.is_private(), given) {
+            (true, Noise::None) => bail!(
+                "--sigma: this recipe adds noise; give --sigma in (0, inf), or --epsilon with --delta"
+            ),
+            (false, Noise::Sigma(_)) => bail!("--sigma: the recipe sgd adds no noise"),
+            (false, Noise::Calibrated { .. }) => bail!("--epsilon: the recipe sgd adds no noise"),
+            (_, noise) => Ok(noise),
+        }
+    }
+}
+
+/// Arguments of `audit demo`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+Examples:
+  audit demo
+  audit demo data.jsonl --out my-demo/")]
+pub struct Demo {
+    /// The corpus, as for `audit prepare`; made up if absent.
+    #[arg(value_name = "FILE.jsonl")]
+    pub file: Option<PathBuf>,
+    /// The folder to write; the first free of reticent-demo, reticent-demo-2, … if absent.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How many dialogues to make up, or to take from FILE at most.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub dialogues: Option<u64>,
+    /// Canaries to plant: how many, and how often each.
+    #[arg(long, value_name = "MxR", default_value = "10x20")]
+    pub canaries: Spec,
+    /// Seed of the made-up corpus and of the canaries. Noise and batches are never seeded.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Where: cpu or cuda:NUMBER.
+    #[arg(long, default_value_t)]
+    pub device: DeviceArg,
+    /// Print the canaries' secrets instead of dots.
+    #[arg(long)]
+    pub show_secrets: bool,
+}

@@ -1,0 +1,60 @@
+//! Parsers of argument values: our own types, refused in our own words.
+
+/// A named number of the accounting crate: `value_parser = quantity::<NoiseMultiplier>`.
+///
+/// ```
+/// use reticent_accounting::NoiseMultiplier;
+/// use reticent_reports::contract::quantity;
+/// assert!(quantity::<NoiseMultiplier>("1.1").is_ok());
+/// assert_eq!(
+///     quantity::<NoiseMultiplier>("0").unwrap_err(),
+///     "noise multiplier must lie in (0, inf), got 0",
+/// );
+/// ```
+///
+/// # Errors
+/// What is not a number, and what the type refuses.
+pub fn quantity<T: TryFrom<f64, Error: std::fmt::Display>>(text: &str) -> Result<T, String> {
+    let value: f64 = text
+        .parse()
+        .map_err(|_| format!("must be a number, got {text:?}"))?;
+    T::try_from(value).map_err(|error| error.to_string())
+}
+
+/// A whole number from 1 on.
+///
+/// # Errors
+/// Anything else.
+pub fn positive(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(value) if value > 0 => Ok(value),
+        _ => Err(format!("must be a whole number from 1 on, got {text:?}")),
+    }
+}
+
+/// A finite number above zero.
+///
+/// # Errors
+/// Anything else.
+pub fn positive_number(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        _ => Err(format!("must be a number in (0, inf), got {text:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_and_words_are_refused_with_the_range() {
+        assert_eq!(positive("3"), Ok(3));
+        for bad in ["0", "-1", "1.5", "", "ten"] {
+            assert!(positive(bad).unwrap_err().contains("from 1 on"));
+        }
+        for bad in ["0", "-1", "inf", "NaN", "ten"] {
+            assert!(positive_number(bad).unwrap_err().contains("(0, inf)"));
+        }
+    }
+}
