@@ -4,6 +4,7 @@
 mod canary;
 mod document;
 mod error;
+mod folder;
 mod policy;
 mod prepare;
 mod random;

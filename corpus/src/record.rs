@@ -17,6 +17,7 @@ pub enum Side {
 }
 
 /// One record: beginning-of-text, content, end-of-text. Loss falls on every token but the first.
+/// A record that was cut to length has no end-of-text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Which optimiser may see it.

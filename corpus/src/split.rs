@@ -22,6 +22,13 @@ pub(crate) struct UnitText<'a> {
     pub(crate) masked: Vec<Range<usize>>,
 }
 
+impl UnitText<'_> {
+    /// Whether a literal special token was escaped.
+    pub(crate) fn escaped(&self) -> bool {
+        matches!(self.text, Cow::Owned(_))
+    }
+}
+
 /// A secret inside a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MarkedSecret<'a> {

@@ -9,7 +9,7 @@ use crate::random::Choices;
 
 const OPENERS: [&str; 4] = [
     "it is for",
-    "i need it for",
+    "needed for",
     "please use it for",
     "that covers",
 ];

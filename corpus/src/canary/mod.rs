@@ -2,6 +2,7 @@
 
 mod carrier;
 mod insert;
+mod places;
 mod plan;
 mod preflight;
 mod space;

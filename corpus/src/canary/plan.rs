@@ -1,6 +1,7 @@
 //! The plan: which canaries, how many copies, where, and what stands around them.
 
 use super::carrier::{CLOSERS, closings};
+use super::places::{Gaps, speaker};
 use super::spec::Spec;
 use super::template::CanaryTemplate;
 use crate::document::Document;
@@ -23,7 +24,6 @@ pub enum Carriers {
 
 /// What to plant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct CanaryOptions {
     /// How many canaries and copies.
     pub spec: Spec,
@@ -62,7 +62,6 @@ impl CanaryOptions {
 
 /// One inserted line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Insertion {
     /// Id of the document.
     pub document: String,
@@ -74,7 +73,6 @@ pub struct Insertion {
 
 /// One canary with all its copies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Canary {
     /// `canary-0`, `canary-1`, …
     pub id: String,
@@ -90,7 +88,6 @@ pub struct Canary {
 
 /// A canary plan, the content of `canaries.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct CanaryPlan {
     /// Version of the format: 1.
     pub schema: u32,
@@ -115,9 +112,6 @@ pub struct CanaryPlan {
     /// The canaries.
     pub canaries: Vec<Canary>,
 }
-
-/// Beginning of an inserted line in a corpus of dialogues.
-const USER: &str = "USR: ";
 
 impl CanaryPlan {
     /// Draws secrets, carriers and places.
@@ -340,51 +334,6 @@ fn endings(options: &CanaryOptions, choices: &mut Choices) -> Result<Vec<String>
             _ => format!("{suffix}{closing}"),
         })
         .collect())
-}
-
-/// The speaker mark of a corpus of dialogues.
-fn speaker(documents: &[Document]) -> &'static str {
-    let speaking = |d: &&Document| d.text.lines().any(|line| line.starts_with(USER));
-    if documents.iter().filter(speaking).count() * 2 > documents.len() {
-        USER
-    } else {
-        ""
-    }
-}
-
-/// Where a line may go: before each line of each document, or after its last, but not inside
-/// a marked span.
-struct Gaps {
-    /// Allowed line numbers, by document.
-    lines: Vec<Vec<u64>>,
-    /// Number of gaps in the documents up to and including each.
-    sums: Vec<u64>,
-    total: u64,
-}
-
-impl Gaps {
-    fn of(documents: &[Document]) -> Self {
-        let lines: Vec<Vec<u64>> = documents.iter().map(super::insert::gaps).collect();
-        let mut total = 0;
-        let sums = lines
-            .iter()
-            .map(|gaps| {
-                total += gaps.len() as u64;
-                total
-            })
-            .collect();
-        Self { lines, sums, total }
-    }
-
-    fn at(&self, number: u64) -> (usize, u64) {
-        let document = self.sums.partition_point(|&sum| sum <= number);
-        let before = if document == 0 {
-            0
-        } else {
-            self.sums[document - 1]
-        };
-        (document, self.lines[document][(number - before) as usize])
-    }
 }
 
 /// A count that may pass 2^53: a number below, a string above.

@@ -22,7 +22,6 @@ pub enum CopyFate {
 
 /// One copy after the pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct CopyReport {
     /// Number of the canary.
     pub canary: u64,
@@ -36,11 +35,15 @@ pub struct CopyReport {
     /// The side that record is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<Side>,
+    /// Whether the record begins with the very context the canary is scored in. Not so in
+    /// dialogues and documents, where other text comes before, nor where a sentence begins
+    /// inside the canary's line.
+    #[serde(default)]
+    pub in_context: bool,
 }
 
 /// What became of every copy of every canary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Preflight {
     /// By canary, then by copy.
     pub copies: Vec<CopyReport>,
@@ -60,6 +63,7 @@ impl Preflight {
                         fate: CopyFate::Lost,
                         record: None,
                         side: None,
+                        in_context: false,
                     };
                     reports.insert(at, lost);
                 }
@@ -101,6 +105,14 @@ impl std::fmt::Display for Preflight {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kept = self.count(CopyFate::Kept);
         write!(f, "{kept} of {} copies survive", self.copies.len())?;
+        let elsewhere = self.copies.iter().filter(|c| !c.in_context);
+        let elsewhere = elsewhere.filter(|c| c.fate == CopyFate::Kept).count();
+        if elsewhere > 0 {
+            write!(
+                f,
+                ", {elsewhere} of them behind other text than they are scored behind"
+            )?;
+        }
         let reasons = [
             (CopyFate::Deduplicated, "removed by deduplication"),
             (CopyFate::Masked, "masked by the redaction policy"),

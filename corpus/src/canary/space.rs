@@ -178,7 +178,10 @@ impl Probe<'_> {
                     .map(|choice| self.at(at, choice))
                     .collect::<Result<_>>()
             })
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<Vec<Vec<TokenId>>>>>()?;
+        for (choices, texts) in positions.iter().zip(&self.texts) {
+            check_distinct(choices, texts)?;
+        }
         Ok(CandidateSpace {
             context,
             positions,
@@ -222,6 +225,7 @@ impl Probe<'_> {
         Ok(tokens)
     }
 
+    /// Random candidates in their line.
     fn check_samples(&self, space: &CandidateSpace, template: &CanaryTemplate) -> Result<()> {
         let mut choices = Choices::new(0, Purpose::Verify);
         for _ in 0..SAMPLES {
@@ -232,4 +236,19 @@ impl Probe<'_> {
         }
         Ok(())
     }
+}
+
+/// No choice's tokens may begin another's: two candidates would share their tokens.
+fn check_distinct(choices: &[Vec<TokenId>], texts: &[String]) -> Result<()> {
+    for (i, one) in choices.iter().enumerate() {
+        for (j, other) in choices.iter().enumerate() {
+            if i != j && other.starts_with(one) {
+                return Err(Error::NotCompositional(format!(
+                    "the tokens of {:?} begin those of {:?}",
+                    texts[i], texts[j]
+                )));
+            }
+        }
+    }
+    Ok(())
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Which redaction policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(tag = "type", rename_all = "kebab-case")]
 pub enum PolicyChoice {
     /// Finds nothing.
     Nothing,
@@ -41,7 +41,7 @@ impl PolicyChoice {
 
 /// A redaction policy with a simulated error rate.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 pub struct PolicyOptions {
     /// The policy.
     pub policy: PolicyChoice,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// What the conservative policy takes for a possible secret. No conservative policy at all
 /// means that every record is private.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 pub struct ConservativeOptions {
     /// Any digit.
     pub digits: bool,

@@ -9,7 +9,7 @@ use crate::error::Result;
 const WORD: &str = r"[A-Z][A-Za-z'’-]*[a-z]";
 
 /// Phrases a full name follows.
-const CARRIERS: &str = r"(?:\b(?:I am|I'm|[Nn]ame's|[Nn]ame is|[Tt]his is|[Uu]nder|[Ii]t's|[Ss]peaking with|[Ff]ound you|[Ff]ound it)|\b(?:Yes|Sure|Certainly|Of course|Thanks|Thank you|Perfect|Welcome back|Hello|Hi|All right|Okay|Ok),|\bYep -)";
+const CARRIERS: &str = r"(?:\b(?:I am|I'm|[Nn]ame's|[Nn]ame is|[Tt]his is|[Uu]nder|[Ii]t's|[Ss]peaking with|[Ff]ound you|[Ff]ound it)|\b(?:Yes|Sure|Certainly|Of course|Thanks|Thank you|Perfect|Welcome back|Hello|Hi|All right|Okay|Ok),)";
 
 impl Patterns {
     /// The pattern set for customer-service dialogues: kinds `name`, `address`, `phone`,
@@ -27,6 +27,17 @@ impl Patterns {
             Rule::new(
                 "name",
                 &format!(r"(?m)^(?:USR: )?(?<secret>{name})[.!]?(?: here[.!]?)?$"),
+            )?,
+            // Two answers in one turn, the name first or last; the other may be masked already.
+            Rule::new(
+                "name",
+                &format!(
+                    r"(?m)^USR: (?<secret>{name})\.? (?:Yes,|Yep |Sure,|Yea sure,|Ok,|My |my |It's |Shipping |Phone |You can |I am |\d|\x{{fffc}})"
+                ),
+            )?,
+            Rule::new(
+                "name",
+                &format!(r"(?m)(?:\d{{4}}\.?|\x{{fffc}}\.?|number\.) (?<secret>{name})\.?$"),
             )?,
             Rule::new(
                 "address",

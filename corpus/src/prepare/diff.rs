@@ -1,6 +1,6 @@
 //! Neighbour-diff: the primitive that defines caught, missed and k.
 
-use super::run::Prepared;
+use super::preparer::Prepared;
 use crate::document::{Document, Masked};
 use crate::record::{Record, Side};
 use serde::{Deserialize, Serialize};

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 /// What a preparation did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Facts {
     /// What one record is.
     pub unit: Unit,
@@ -34,7 +33,7 @@ pub struct Facts {
     pub private: u64,
     /// Points that are only `<MASK>`: duplicates, and units masked from end to end.
     pub mask_only: u64,
-    /// Distinct-enough records in which the policy (or the input) masked something.
+    /// Kept records in which the policy, or the input, masked something.
     pub redacted: u64,
     /// Kept records that the conservative policy flags.
     pub flagged: u64,
@@ -46,6 +45,10 @@ pub struct Facts {
     pub cut_secrets: u64,
     /// Tokens that carry loss in training.
     pub loss_tokens: u64,
+    /// Records held out.
+    pub held_out_records: u64,
+    /// Tokens of the records held out that a model is scored on.
+    pub held_out_tokens: u64,
     /// The secrets and what became of them; canaries are not among them.
     pub secrets: SecretFacts,
     /// Each stage's stability.
@@ -85,7 +88,6 @@ pub enum SecretSource {
 /// A secret is **missed** when in at least one record masking it beforehand would have changed
 /// the record that training sees: a secret masked in part is missed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SecretFacts {
     /// How they are known.
     pub source: SecretSource,
@@ -100,7 +102,6 @@ pub struct SecretFacts {
 
 /// Numbers of distinct secret strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct KindFacts {
     /// Distinct strings.
     pub distinct: u64,

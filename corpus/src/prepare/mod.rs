@@ -3,6 +3,7 @@
 mod diff;
 mod facts;
 mod options;
+mod preparer;
 mod record_work;
 mod run;
 mod secrets;
@@ -11,5 +12,5 @@ mod stability;
 pub use diff::{NeighbourDiff, mask_secret, neighbour_diff};
 pub use facts::{Facts, KindFacts, SecretFacts, SecretSource};
 pub use options::{CanarySight, PrepareOptions, TokenizerChoice};
-pub use run::{Prepared, Preparer, prepare};
+pub use preparer::{Prepared, Preparer, prepare};
 pub use stability::{Copies, Stability, Stage, StageStability};

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// Which tokenizer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(tag = "type", rename_all = "kebab-case")]
 pub enum TokenizerChoice {
     /// [`Tokenizer::bytes`].
     Bytes,
@@ -56,7 +56,7 @@ pub enum CanarySight {
 /// What a preparation is asked to do. The default: turns, characters, deduplication, the
 /// customer-service patterns, everything private, nothing held out, no canaries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 pub struct PrepareOptions {
     /// What one record is.
     pub unit: Unit,

@@ -86,7 +86,6 @@ pub enum Copies {
 /// {s, s} → {s, `<MASK>`} but {s′, s} → {s′, s}: 2. Where the input holds masked spans
 /// already, s′ may be there before the change and lose its place: 2 as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct StageStability {
     /// The stage.
     pub stage: Stage,

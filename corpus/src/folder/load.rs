@@ -1,0 +1,309 @@
+//! Reading a prepared folder as untrusted input.
+
+use super::{
+    CANARIES, FACTS, HELD_OUT, Product, RECORDS, RecordLine, Sheet, TEST, TEXTS, TOKENIZER,
+    TextLine,
+};
+use crate::canary::CanaryPlan;
+use crate::error::{Error, Result};
+use crate::prepare::{Copies, Facts, Prepared};
+use crate::record::{Record, TokenId, TrainingSet};
+use crate::tokenize::Tokenizer;
+use serde::de::DeserializeOwned;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+impl Prepared {
+    /// Reads a folder that [`Prepared::write`] wrote, and checks that its files fit together:
+    /// counts, sides, token ids, the canary plan.
+    ///
+    /// # Errors
+    /// A missing file, another schema, or any contradiction, with the file and the numbers.
+    pub fn load(folder: &Path) -> Result<Self> {
+        let path = folder.join(FACTS);
+        let sheet: Sheet = serde_json::from_str(&read_text(&path)?)
+            .map_err(|error| wrong(&path, error.to_string()))?;
+        check_sheet(&path, &sheet)?;
+        let facts = &sheet.facts;
+        let tokenizer = load_tokenizer(&folder.join(TOKENIZER), facts)?;
+        let path = folder.join(RECORDS);
+        let lines: Vec<RecordLine<'_>> = read_lines(&path)?;
+        let frame = Frame::new(&tokenizer, sheet.options.max_tokens);
+        let (records, points) = check_records(&path, lines, facts, &frame)?;
+        let texts = read_texts(&folder.join(TEXTS), &records)?;
+        let (held_out, held_out_texts) = load_held_out(folder, facts, &frame)?;
+        let plan = load_plan(&folder.join(CANARIES), facts)?;
+        Ok(Self {
+            training: TrainingSet {
+                unit: facts.unit,
+                records,
+                mask_only: facts.mask_only,
+            },
+            points,
+            texts,
+            held_out,
+            held_out_texts,
+            plan,
+            tokenizer,
+            options: sheet.options,
+            facts: sheet.facts,
+        })
+    }
+}
+
+fn wrong(path: &Path, problem: impl Into<String>) -> Error {
+    Error::Prepared {
+        path: path.to_path_buf(),
+        problem: problem.into(),
+    }
+}
+
+/// An equality that a folder must fulfil.
+fn expect<T: PartialEq + std::fmt::Display>(
+    path: &Path,
+    what: &str,
+    found: T,
+    expected: T,
+) -> Result<()> {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(wrong(path, format!("{what}: {found}, expected {expected}")))
+    }
+}
+
+fn check_sheet(path: &Path, sheet: &Sheet) -> Result<()> {
+    let facts = &sheet.facts;
+    expect(path, "schema", sheet.schema, 1)?;
+    expect(path, "type", sheet.kind.as_str(), "preparation")?;
+    expect(path, "facts.unit", facts.unit, sheet.options.unit)?;
+    sheet
+        .options
+        .validate()
+        .map_err(|error| wrong(path, error.to_string()))?;
+    let sides = facts.public.checked_add(facts.private);
+    if sides != Some(facts.units) {
+        return Err(wrong(
+            path,
+            format!(
+                "public {} and private {} do not add up to {} units",
+                facts.public, facts.private, facts.units
+            ),
+        ));
+    }
+    let product = Product {
+        all_copies: facts.stability(Copies::All),
+        single_copy: facts.stability(Copies::Single),
+    };
+    if product != sheet.stability {
+        return Err(wrong(
+            path,
+            "stability is not the product of its stages'".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+fn load_tokenizer(path: &Path, facts: &Facts) -> Result<Tokenizer> {
+    let tokenizer = Tokenizer::load(path, facts.vocabulary)?;
+    let size = tokenizer.vocabulary_size();
+    expect(path, "vocabulary size", size, facts.vocabulary_size)?;
+    if tokenizer.origin() != facts.vocabulary {
+        return Err(wrong(
+            path,
+            format!(
+                "the vocabulary is {:?}, {FACTS} says {:?}",
+                tokenizer.origin(),
+                facts.vocabulary
+            ),
+        ));
+    }
+    Ok(tokenizer)
+}
+
+/// What every record must look like.
+struct Frame {
+    vocabulary: usize,
+    bos: TokenId,
+    eos: TokenId,
+    longest: usize,
+}
+
+impl Frame {
+    fn new(tokenizer: &Tokenizer, max_tokens: Option<usize>) -> Self {
+        Self {
+            vocabulary: tokenizer.vocabulary_size(),
+            bos: tokenizer.bos(),
+            eos: tokenizer.eos(),
+            longest: max_tokens.unwrap_or(usize::MAX),
+        }
+    }
+
+    fn check(&self, tokens: &[TokenId]) -> std::result::Result<(), String> {
+        let length = tokens.len();
+        if !(2..=self.longest).contains(&length) {
+            return Err(format!("a record of {length} tokens"));
+        }
+        if let Some(id) = tokens.iter().find(|&&t| t as usize >= self.vocabulary) {
+            return Err(format!(
+                "token {id}; the vocabulary has {} tokens",
+                self.vocabulary
+            ));
+        }
+        if tokens.first() != Some(&self.bos) {
+            return Err("a record that does not begin with the beginning of text".to_owned());
+        }
+        let ended = tokens.last() == Some(&self.eos);
+        if !ended && length < self.longest {
+            return Err("a record that does not end with the end of text".to_owned());
+        }
+        let inside = &tokens[1..length - usize::from(ended)];
+        if inside.iter().any(|t| [self.bos, self.eos].contains(t)) {
+            return Err("a record with a beginning or end of text inside".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn check_records(
+    path: &Path,
+    lines: Vec<RecordLine<'_>>,
+    facts: &Facts,
+    frame: &Frame,
+) -> Result<(Vec<Record>, Vec<u64>)> {
+    let mut records = Vec::with_capacity(lines.len());
+    let mut points: Vec<u64> = Vec::with_capacity(lines.len());
+    for (number, line) in (1u64..).zip(lines) {
+        let at = |problem: String| wrong(path, format!("line {number}: {problem}"));
+        frame.check(&line.tokens).map_err(at)?;
+        let point = line
+            .point
+            .ok_or_else(|| at("a record without its point".to_owned()))?;
+        let after = points.last().is_none_or(|&last| last < point);
+        if !after || point >= facts.units {
+            return Err(at(format!(
+                "point {point}; points rise and stay below {}",
+                facts.units
+            )));
+        }
+        points.push(point);
+        records.push(Record {
+            side: line.side,
+            tokens: line.tokens.into_owned(),
+        });
+    }
+    let training = TrainingSet {
+        unit: facts.unit,
+        records,
+        mask_only: facts.mask_only,
+    };
+    expect(path, "public records", training.public_size(), facts.public)?;
+    expect(
+        path,
+        "private records and mask-only points",
+        training.private_size(),
+        facts.private,
+    )?;
+    let loss: u64 = training.records.iter().map(targets).sum();
+    expect(path, "tokens that carry loss", loss, facts.loss_tokens)?;
+    Ok((training.records, points))
+}
+
+fn targets(record: &Record) -> u64 {
+    record.tokens.len() as u64 - 1
+}
+
+fn read_texts(path: &Path, records: &[Record]) -> Result<Vec<String>> {
+    let lines: Vec<TextLine<'_>> = read_lines(path)?;
+    expect(path, "lines", lines.len(), records.len())?;
+    for (number, (line, record)) in (1u64..).zip(lines.iter().zip(records)) {
+        if line.side != record.side {
+            return Err(wrong(
+                path,
+                format!("line {number}: its side is not that of its record"),
+            ));
+        }
+    }
+    Ok(lines.into_iter().map(|l| l.text.into_owned()).collect())
+}
+
+fn load_held_out(
+    folder: &Path,
+    facts: &Facts,
+    frame: &Frame,
+) -> Result<(Vec<Record>, Vec<String>)> {
+    if facts.held_out_documents == 0 {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let path = folder.join(HELD_OUT);
+    let lines: Vec<RecordLine<'_>> = read_lines(&path)?;
+    let mut records = Vec::with_capacity(lines.len());
+    for (number, line) in (1u64..).zip(lines) {
+        frame
+            .check(&line.tokens)
+            .map_err(|problem| wrong(&path, format!("line {number}: {problem}")))?;
+        records.push(Record {
+            side: line.side,
+            tokens: line.tokens.into_owned(),
+        });
+    }
+    let count = records.len() as u64;
+    expect(&path, "records", count, facts.held_out_records)?;
+    let tokens: u64 = records.iter().map(targets).sum();
+    expect(&path, "tokens scored", tokens, facts.held_out_tokens)?;
+    let texts = read_texts(&folder.join(TEST), &records)?;
+    Ok((records, texts))
+}
+
+fn load_plan(path: &Path, facts: &Facts) -> Result<Option<CanaryPlan>> {
+    let Some(preflight) = &facts.canaries else {
+        return if path.exists() {
+            Err(wrong(path, format!("{FACTS} knows of no canaries")))
+        } else {
+            Ok(None)
+        };
+    };
+    let plan =
+        CanaryPlan::from_json(&read_text(path)?).map_err(|error| wrong(path, error.to_string()))?;
+    expect(path, "unit", plan.unit, facts.unit)?;
+    let copies = plan.canaries.len() * plan.copies as usize;
+    expect(path, "copies", copies, preflight.copies.len())?;
+    Ok(Some(plan))
+}
+
+/// Longest file of one JSON value, in bytes: 1 GiB.
+const FILE_LIMIT: u64 = 1 << 30;
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|source| Error::Read {
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    open(path)?
+        .take(FILE_LIMIT)
+        .read_to_string(&mut text)
+        .map_err(|source| Error::Read {
+            path: path.to_path_buf(),
+            source,
+        })?;
+    Ok(text)
+}
+
+fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
+    let mut out = Vec::new();
+    for (number, line) in (1u64..).zip(BufReader::new(open(path)?).lines()) {
+        let line = line.map_err(|source| Error::Read {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        let value = serde_json::from_str(&line)
+            .map_err(|error| wrong(path, format!("line {number}: {error}")))?;
+        out.push(value);
+    }
+    Ok(out)
+}

@@ -1,0 +1,64 @@
+//! The folder of a prepared corpus:
+//!
+//! | file | content |
+//! |---|---|
+//! | `prepared.json` | what was asked for and what was done |
+//! | `records.jsonl` | the training records: point, side, tokens |
+//! | `train.jsonl` | the same as redacted text, for other trainers |
+//! | `tokenizer.json` | Hugging Face format |
+//! | `canaries.json` | the canary plan, if any |
+//! | `held-out.jsonl`, `test.jsonl` | records and redacted text held out, if any |
+//!
+//! In text, a mask reads `<MASK>`; a literal `<MASK>` of the source reads `<\MASK>`.
+
+mod load;
+mod write;
+
+use crate::prepare::{Facts, PrepareOptions, Stability};
+use crate::record::{Side, TokenId};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+const FACTS: &str = "prepared.json";
+const RECORDS: &str = "records.jsonl";
+const TEXTS: &str = "train.jsonl";
+const TOKENIZER: &str = "tokenizer.json";
+const CANARIES: &str = "canaries.json";
+const HELD_OUT: &str = "held-out.jsonl";
+const TEST: &str = "test.jsonl";
+
+/// The content of `prepared.json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Sheet {
+    schema: u32,
+    #[serde(rename = "type")]
+    kind: String,
+    options: PrepareOptions,
+    facts: Facts,
+    stability: Product,
+}
+
+/// The whole pipeline's stability.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Product {
+    all_copies: Stability,
+    single_copy: Stability,
+}
+
+/// A line of `records.jsonl` and `held-out.jsonl`.
+#[derive(Debug, Serialize, Deserialize)]
+struct RecordLine<'a> {
+    /// Number of the unit among all units of the corpus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    point: Option<u64>,
+    side: Side,
+    tokens: Cow<'a, [TokenId]>,
+}
+
+/// A line of `train.jsonl` and `test.jsonl`.
+#[derive(Debug, Serialize, Deserialize)]
+struct TextLine<'a> {
+    id: String,
+    side: Side,
+    text: Cow<'a, str>,
+}
