@@ -1,0 +1,185 @@
+//! The comparison of the demo's arms, as JSON, text and page.
+
+mod page;
+mod tables;
+mod text;
+
+use super::exposure::ExposureReport;
+use crate::contract::{Envelope, Exit, Inputs};
+use reticent_accounting::{Bounds, Convention, Epsilon, Guarantee, Mechanism, Notion};
+use reticent_corpus::Facts;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Where the text comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Source {
+    /// Made up.
+    Simulated {
+        /// How many dialogues.
+        dialogues: u64,
+        /// The seed.
+        seed: u64,
+    },
+    /// A file of the user's.
+    File {
+        /// Its name.
+        path: String,
+    },
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Simulated { dialogues, seed } => {
+                write!(f, "{dialogues} made-up dialogues, seed {seed}")
+            }
+            Self::File { path } => f.write_str(path),
+        }
+    }
+}
+
+/// What was planted, the same in every arm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Planted {
+    /// How many canaries.
+    pub canaries: u64,
+    /// How often each was inserted.
+    pub copies: u64,
+    /// Their shape.
+    pub template: String,
+    /// The seed of their secrets and places.
+    pub seed: u64,
+}
+
+/// Noise and sampling of a private phase.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PrivatePhase {
+    /// σ.
+    pub noise_multiplier: f64,
+    /// q.
+    pub sampling_rate: f64,
+    /// T, the private steps really taken.
+    pub steps: u64,
+}
+
+/// One way of training.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Arm {
+    /// Short, for tables: `SGD`, `CRT`.
+    pub name: String,
+    /// What was done, in a sentence.
+    pub describes: String,
+    /// The recipe: `sgd`, `dpsgd`, `crt`.
+    pub recipe: String,
+    /// What ran, for the accountant.
+    pub mechanism: Mechanism,
+    /// Noise and sampling; absent without a private phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub private_phase: Option<PrivatePhase>,
+    /// What is promised: one record in the definition's and in the papers' convention, all
+    /// copies of a canary together; ε infinite where nothing is.
+    pub guarantees: Vec<Guarantee>,
+    /// Records that hold one canary's secret, at most: the group of its promise.
+    pub records_of_a_canary: u64,
+    /// Perplexity per token on the redacted test text.
+    pub perplexity: f64,
+    /// What leaked, and how it meets the promise.
+    pub exposure: ExposureReport,
+    /// Seconds of training.
+    pub seconds: f64,
+}
+
+impl Arm {
+    /// The guarantee of one record (`grouped` false) or of all copies of a canary, by convention.
+    #[must_use]
+    pub fn guarantee(&self, convention: Convention, grouped: bool) -> Option<&Guarantee> {
+        self.guarantees.iter().find(|g| {
+            let group = matches!(g.notion, Notion::GroupDp | Notion::GroupConfidentiality);
+            g.convention == convention && group == grouped
+        })
+    }
+    /// ε of [`Arm::guarantee`].
+    pub(super) fn epsilon(&self, convention: Convention, grouped: bool) -> Option<Bounds<Epsilon>> {
+        self.guarantee(convention, grouped)?.epsilon
+    }
+}
+
+/// The whole demo.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DemoReport {
+    /// Where the text comes from.
+    pub source: Source,
+    /// What was trained, in words.
+    pub model: String,
+    /// What the preparation with deduplication and redaction did.
+    pub preparation: Facts,
+    /// The canaries.
+    pub planted: Planted,
+    /// Perplexity of a trigram model on the same test text: a model above it has learnt little.
+    pub trigram_perplexity: f64,
+    /// The arms, the least protected first.
+    pub arms: Vec<Arm>,
+    /// Seconds of everything.
+    pub seconds: f64,
+    /// The canaries' secrets; only with `--show-secrets`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<BTreeMap<String, String>>,
+}
+
+impl DemoReport {
+    /// The exit code: 1 when a promise of any arm is contradicted.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        self.arms
+            .iter()
+            .map(|arm| arm.exposure.exit(None))
+            .fold(Exit::Finished, Exit::or)
+    }
+    /// `report.json`.
+    ///
+    /// # Errors
+    /// A number that is not a number.
+    pub fn to_json(&self, inputs: Inputs) -> serde_json::Result<String> {
+        Envelope::new("demo", inputs, self).to_text()
+    }
+    /// The tables for the terminal.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        text::text(self)
+    }
+    /// `report.html`.
+    ///
+    /// # Errors
+    /// A plot without anything to show: no arms.
+    pub fn to_html(&self) -> anyhow::Result<String> {
+        page::page(self)
+    }
+}
+
+/// The two things that are most often read into such tables.
+fn short_caveats() -> [&'static str; 2] {
+    [
+        "\"Not contradicted\" is not \"safe\": the attack found nothing that exceeds the promise.",
+        "An infinite ε means that nothing is promised. Whether something leaks is what the attack shows, for these canaries only.",
+    ]
+}
+
+/// What each number does not say.
+#[must_use]
+pub fn caveats() -> Vec<String> {
+    let own = [
+        "ε bounds what the released weights say about one record (or about all copies of one canary), whatever the adversary knows. It does not cover the choice of recipe, size and noise, nor the metrics on this page.",
+        "ε in the papers' convention is computed for a record added or removed, as the papers do. Two contents of one record are compared by the definition's, and only that one enters a verdict.",
+        "Perplexity is measured on redacted text; lower is better, and a trigram model marks what is easy.",
+        "The numbers of the preparation are functions of the private text: publish them only if you account for them.",
+    ];
+    let mut all: Vec<String> = short_caveats().map(str::to_owned).to_vec();
+    all.extend(own.map(str::to_owned));
+    all.extend(super::exposure::caveats());
+    all
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

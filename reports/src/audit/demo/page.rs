@@ -1,0 +1,198 @@
+//! The demo as a page.
+
+use super::tables::{facts, in_top_ten, leaks, promises, ranks};
+use super::text::null_line;
+use super::{Arm, DemoReport, caveats};
+use crate::audit::exposure::{Column, exposure_plot};
+use crate::contract::Exit;
+use crate::number::{grouped, nearest, rounded_up};
+use crate::page::{Mood, Page, Section};
+use crate::plot::{Axis, Interval, Layer, Plot, Tone};
+use anyhow::Result;
+use reticent_accounting::Convention;
+
+pub(super) fn page(report: &DemoReport) -> Result<String> {
+    let columns: Vec<Column<'_>> = report
+        .arms
+        .iter()
+        .map(|arm| Column {
+            name: &arm.name,
+            finding: &arm.exposure.finding,
+        })
+        .collect();
+    let exposures = exposure_plot("Exposure of each canary, arm by arm", &columns)?;
+    let mood = match report.exit() {
+        Exit::Finished => Mood::Plain,
+        Exit::Exceeded => Mood::Alarm,
+    };
+    let arms = report.arms.iter();
+    let page = Page::new("How much leaks, with and without protection", summary(report))
+        .mood(mood)
+        .section(Section::Plot {
+            heading: "What leaked".into(),
+            caption: format!(
+                "Each dot is one canary: a random secret planted {} times in the training text. {}",
+                report.planted.copies,
+                null_line(report).unwrap_or_default()
+            ),
+            svg: exposures.to_inline_svg()?,
+        })
+        .section(Section::Plot {
+            heading: "Promise beside measurement".into(),
+            caption: "ε for all copies of one canary replaced at once. The truth lies between what the attack proves (▸, with its confidence) and what the accountant promises (◂). A ▸ to the right of its ◂ would be a bug.".into(),
+            svg: epsilons(report).to_inline_svg()?,
+        })
+        .section(Section::Table {
+            heading: "Promises and quality".into(),
+            caption: format!(
+                "ε is an upper bound, rounded up; ∞ means that nothing is promised. σ noise multiplier, q sampling rate. Perplexity per token on redacted test text; a trigram model has {}.",
+                nearest(report.trigram_perplexity, 3)
+            ),
+            table: promises(report),
+        })
+        .section(Section::Table {
+            heading: "Leaks and verdicts".into(),
+            caption: "Exposure counts ties against the canary; p is the chance of this much or more without a leak. ε ≥ is a lower bound, rounded down. The ceiling is the exposure that the promise allows.".into(),
+            table: leaks(report),
+        })
+        .section(Section::Table {
+            heading: "Rank of each canary".into(),
+            caption: "Rank 1 is the model's favourite among all candidates.".into(),
+            table: ranks(report),
+        })
+        .section(Section::Facts {
+            heading: "The arms".into(),
+            facts: arms.map(|arm| (arm.name.clone(), sentence(arm))).collect(),
+        })
+        .section(Section::Facts {
+            heading: "What was prepared".into(),
+            facts: facts(report),
+        })
+        .section(Section::Caveats {
+            heading: "What these numbers do not say".into(),
+            items: caveats(),
+        });
+    Ok(page.to_html()?)
+}
+
+fn sentence(arm: &Arm) -> String {
+    match &arm.exposure.verdict {
+        Some(verdict) => format!("{} Verdict: {verdict}.", arm.describes),
+        None => arm.describes.clone(),
+    }
+}
+
+/// ε of all copies of a canary: measured from below, promised from above.
+fn epsilons(report: &DemoReport) -> Plot {
+    let count = report.arms.len();
+    let rows: Vec<Interval> = report
+        .arms
+        .iter()
+        .enumerate()
+        .map(|(index, arm)| {
+            let upper = arm.epsilon(Convention::Definition, true);
+            let upper = upper.and_then(|b| b.upper);
+            let lower = arm.exposure.finding.epsilon.lower.get().get();
+            Interval {
+                // The first arm stands on top.
+                y: (count - 1 - index) as f64,
+                lower: (lower > 0.0).then_some(lower),
+                upper: upper.map(|u| u.get().get()),
+            }
+        })
+        .collect();
+    let names = report.arms.iter().rev().map(|a| a.name.as_str());
+    let height = 120 + 44 * u32::try_from(count).unwrap_or(8);
+    Plot::new(
+        "ε of all copies of one canary",
+        ends(&rows),
+        Axis::categories("", names),
+    )
+    .sized(720, height)
+    .layer(Layer::Intervals {
+        rows,
+        lower: Tone::First,
+        upper: Tone::Second,
+        lower_name: "measured: at least".into(),
+        upper_name: "promised: at most".into(),
+    })
+    .described("For every arm the lower bound on epsilon that the attack proves and the upper bound that the accountant promises.")
+}
+
+/// Whole decades around what is finite, with room on the right for what is not.
+fn ends(rows: &[Interval]) -> Axis {
+    let finite: Vec<f64> = rows
+        .iter()
+        .flat_map(|r| [r.lower, r.upper])
+        .flatten()
+        .filter(|v| v.is_finite() && *v > 0.0)
+        .collect();
+    let low = finite.iter().copied().fold(1.0, f64::min);
+    let high = finite.iter().copied().fold(10.0, f64::max);
+    let decade = |value: f64| 10f64.powf(value);
+    Axis::log("ε (nats)").between(
+        decade(low.log10().floor()),
+        decade((high * 1.5).log10().ceil()),
+    )
+}
+
+/// What happened, in two sentences: the first arm, and the best model with a promise.
+fn summary(report: &DemoReport) -> String {
+    let mut said = Vec::new();
+    if report.exit() == Exit::Exceeded {
+        said.push(
+            "A promise is contradicted: this is a bug in the training or in the accounting."
+                .to_owned(),
+        );
+    }
+    let first = report.arms.first();
+    let protected = report
+        .arms
+        .iter()
+        .filter(|arm| promise(arm).is_some())
+        .min_by(|a, b| a.perplexity.total_cmp(&b.perplexity));
+    if let Some(arm) = first {
+        said.push(format!(
+            "{} {}, at perplexity {}.",
+            arm.name,
+            outcome(arm),
+            nearest(arm.perplexity, 3)
+        ));
+    }
+    if let Some((arm, epsilon)) = protected.and_then(|arm| Some((arm, promise(arm)?))) {
+        said.push(format!(
+            "{}, with ε ≤ {} for one record, {}, at perplexity {}.",
+            arm.name,
+            rounded_up(epsilon, 3),
+            outcome(arm),
+            nearest(arm.perplexity, 3)
+        ));
+    }
+    said.join(" ")
+}
+
+/// ε of one record, where something is promised for it and for all copies of a canary.
+fn promise(arm: &Arm) -> Option<f64> {
+    let upper = |grouped| Some(*arm.epsilon(Convention::Definition, grouped)?.upper?.get());
+    let (one, all) = (upper(false)?.get(), upper(true)?.get());
+    (one.is_finite() && all.is_finite()).then_some(one)
+}
+
+fn outcome(arm: &Arm) -> String {
+    let finding = &arm.exposure.finding;
+    let max = finding.summary.max();
+    if max.p_value() < 0.05 {
+        format!(
+            "puts {} of {} secrets among its ten best guesses of {}",
+            in_top_ten(arm),
+            finding.canaries.len(),
+            grouped(finding.candidates)
+        )
+    } else {
+        format!(
+            "shows no more than chance (largest exposure {:.1} bits, {:.1} is usual)",
+            max.lower(),
+            max.null_mean()
+        )
+    }
+}

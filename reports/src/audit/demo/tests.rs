@@ -1,0 +1,220 @@
+use super::*;
+use crate::verdict::{Measurement, Promise, judge};
+use reticent_accounting::{
+    Delta, GroupSize, Method, Neighbours, NoiseMultiplier, Probability, SamplingRate, Steps,
+    UnitName, Upper,
+};
+use reticent_attacks::{
+    CeilingAt, Draw, ExposureFinding, RankAudit, RankCount, Ranking, Work, ceiling_test,
+};
+use reticent_corpus::{CanaryOptions, PrepareOptions, Spec, Unit, prepare, simulate};
+
+/// Better candidates of ten canaries that a model memorised.
+pub(crate) const LEAKING: [u64; 10] = [0, 0, 2, 5, 0, 11, 0, 26, 0, 3];
+/// Of ten canaries that a model never saw.
+pub(crate) const QUIET: [u64; 10] = [
+    301_110, 51_999, 709_999, 498_999, 88_122, 929_999, 609_999, 243_999, 800_000, 376_999,
+];
+
+fn counts(below: [u64; 10]) -> Vec<RankCount> {
+    below
+        .map(|below| RankCount {
+            candidates: 1_000_000,
+            nll: 3.25,
+            below,
+            ties: 0,
+            unresolved: 0,
+        })
+        .to_vec()
+}
+
+fn finding(below: [u64; 10]) -> ExposureFinding {
+    let ranking = Ranking {
+        counts: counts(below),
+        work: Work {
+            positions_scored: 3_000,
+            positions_flat: 60_000_000,
+            seconds: 0.5,
+        },
+    };
+    let names: Vec<_> = (0..10).map(|i| (format!("canary-{i}"), 20)).collect();
+    let audit = RankAudit {
+        thresholds: vec![1, 10, 100],
+        confidence: 0.999,
+        delta: Delta::new(1e-5).unwrap(),
+        draw: Draw::Distinct,
+        unit: Unit::Turn,
+        copies: 20,
+    };
+    ExposureFinding::new(&ranking, &names, &audit, 0.0).unwrap()
+}
+
+fn guarantee(convention: Convention, group: Option<u32>, epsilon: f64) -> Guarantee {
+    Guarantee {
+        notion: group.map_or(Notion::Dp, |_| Notion::GroupDp),
+        neighbours: match convention {
+            Convention::Definition => Neighbours::Replace,
+            Convention::Paper => Neighbours::AddRemove,
+        },
+        convention,
+        unit: UnitName::new("turn").unwrap(),
+        method: Method::Pld,
+        base: None,
+        engine: None,
+        epsilon: Some(Bounds::at_most(Epsilon::new(epsilon).unwrap())),
+        delta: Some(Delta::new(1e-5).unwrap()),
+        by_direction: None,
+        order: None,
+        group: group.map(|k| GroupSize::new(k).unwrap()),
+        gamma: None,
+        missed_by_both: None,
+        confidence: None,
+        prior: None,
+        posterior: None,
+    }
+}
+
+/// An arm with ε of one record, in the papers' convention, and of all copies.
+fn arm(name: &str, below: [u64; 10], epsilon: Option<[f64; 3]>, perplexity: f64) -> Arm {
+    let [one, paper, all] = epsilon.unwrap_or([f64::INFINITY; 3]);
+    let guarantees = vec![
+        guarantee(Convention::Definition, None, one),
+        guarantee(Convention::Paper, None, paper),
+        guarantee(Convention::Definition, Some(20), all),
+    ];
+    let mut exposure = ExposureReport::new(finding(below));
+    if epsilon.is_some() {
+        let promise = Promise::of(name, &guarantees[2]).unwrap();
+        let measured = Measurement {
+            terms: promise.terms.clone(),
+            at_least: exposure.finding.epsilon.lower,
+            false_alarm: Probability::new(1e-3).unwrap(),
+        };
+        exposure.verdict = Some(judge(&promise, &measured).unwrap());
+        let at = CeilingAt {
+            threshold: 10,
+            bounds: vec![Upper::new(Probability::new(0.01).unwrap()); 10],
+        };
+        exposure.ceiling = Some(super::super::exposure::Ceiling {
+            exposure_at_most: Upper::new(14.5),
+            level: 0.95,
+            test: ceiling_test(&counts(below), &[at], 1e-3).unwrap(),
+        });
+    }
+    Arm {
+        name: name.into(),
+        describes: format!("A made-up arm called {name}."),
+        recipe: name.to_lowercase(),
+        mechanism: match epsilon {
+            Some(_) => Mechanism::dp_sgd(
+                NoiseMultiplier::new(0.9).unwrap(),
+                SamplingRate::new(0.004).unwrap(),
+                Steps::new(1200),
+            ),
+            None => Mechanism::NonPrivate {
+                why: "no noise".into(),
+            },
+        },
+        private_phase: epsilon.map(|_| PrivatePhase {
+            noise_multiplier: 0.9,
+            sampling_rate: 0.004,
+            steps: 1200,
+        }),
+        guarantees,
+        records_of_a_canary: 20,
+        perplexity,
+        exposure,
+        seconds: 41.3,
+    }
+}
+
+pub(crate) fn report() -> DemoReport {
+    let options = PrepareOptions {
+        canaries: Some(CanaryOptions::new(Spec::new(10, 20).unwrap())),
+        held_out: 0.1,
+        ..PrepareOptions::default()
+    };
+    let prepared = prepare(&simulate(60, 0).unwrap(), &options).unwrap();
+    DemoReport {
+        source: Source::Simulated {
+            dialogues: 60,
+            seed: 0,
+        },
+        model: "LSTM, one layer of 200".into(),
+        preparation: prepared.facts,
+        planted: Planted {
+            canaries: 10,
+            copies: 20,
+            template: "My ID is: {digits:6}".into(),
+            seed: 0,
+        },
+        trigram_perplexity: 3.41,
+        arms: vec![
+            arm("SGD", LEAKING, None, 1.71),
+            arm("SGD, deduplicated", LEAKING, None, 1.83),
+            arm("DP-SGD", QUIET, Some([3.2, 1.7, 21.4]), 3.9),
+            arm("CRT", QUIET, Some([3.1, 1.6, 20.9]), 2.2),
+        ],
+        seconds: 203.0,
+        secrets: None,
+    }
+}
+
+#[test]
+fn the_document_carries_infinity_and_no_secret() {
+    let text = report().to_json(Inputs::new()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["type"], "demo");
+    assert_eq!(json["arms"][0]["guarantees"][0]["epsilon"]["upper"], "inf");
+    assert!(!text.contains(": null"), "an unknown key is absent");
+    assert!(json.get("secrets").is_none());
+}
+
+#[test]
+fn every_arm_has_a_row_in_both_tables() {
+    let text = report().to_text();
+    for name in ["SGD", "SGD, deduplicated", "DP-SGD", "CRT"] {
+        let rows = text
+            .lines()
+            .filter(|l| l.starts_with(&format!("{name} ")))
+            .count();
+        assert!(rows >= 2, "{name} in\n{text}");
+    }
+    assert!(text.contains("not contradicted") && text.contains("nothing promised"));
+    assert!(text.contains("7.61"), "the null of the maximum");
+    assert!(text.contains("trigram"));
+}
+
+#[test]
+fn a_promise_is_rounded_up_and_a_measurement_down() {
+    let mut report = report();
+    report.arms[3].guarantees[0] = guarantee(Convention::Definition, None, 3.1001);
+    let text = report.to_text();
+    assert!(text.contains("3.11") && !text.contains("3.10 "), "{text}");
+}
+
+#[test]
+fn the_page_says_what_happened_and_masks_the_secrets() {
+    let mut report = report();
+    let html = report.to_html().unwrap();
+    assert!(html.contains("SGD puts 8 of 10 secrets among its ten best guesses"));
+    assert!(html.contains("CRT, with ε ≤ 3.10 for one record, shows no more than chance"));
+    assert!(html.contains("••••••"));
+    report.secrets = Some(BTreeMap::from([("canary-0".into(), "341752".into())]));
+    assert!(report.to_html().unwrap().contains("341752"));
+}
+
+#[test]
+fn a_contradicted_arm_ends_with_one_and_an_alarm() {
+    let mut report = report();
+    assert_eq!(report.exit(), Exit::Finished);
+    report.arms[3] = arm("CRT", [0; 10], Some([3.1, 1.6, 2.5]), 2.2);
+    assert_eq!(report.exit(), Exit::Exceeded);
+    assert!(
+        report
+            .to_html()
+            .unwrap()
+            .contains("A promise is contradicted")
+    );
+    assert!(report.to_text().contains("contradicted: noise is missing"));
+}
