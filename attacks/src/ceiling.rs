@@ -79,7 +79,7 @@ pub fn prior_mass(
 /// Tests measured ranks against promised ceilings. Only certified upper bounds get in: an
 /// estimate does not compile.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// use reticent_attacks::CeilingAt;
 /// use reticent_accounting::{Estimate, Probability};
 /// let guess = Estimate::new(Probability::new(1e-6).unwrap());

@@ -67,6 +67,9 @@ pub enum Error {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] reticent_backends::Error),
+    /// The corpus crate refused a plan or its candidates.
+    #[error(transparent)]
+    Corpus(#[from] reticent_corpus::Error),
     /// A quantity was refused by the accounting crate.
     #[error(transparent)]
     Accounting(#[from] reticent_accounting::Error),

@@ -12,6 +12,7 @@ mod exposure;
 mod finding;
 mod null;
 mod perplexity;
+mod plan;
 mod rank_audit;
 mod search;
 mod spelled;
@@ -27,7 +28,8 @@ pub use exposure::{Exposure, ExposureSummary, Rank, Statistic, rank_p_value};
 pub use finding::{CanaryFinding, ExposureFinding};
 pub use null::ExposureNull;
 pub use perplexity::{Perplexity, RecordCost, perplexity};
-pub use rank_audit::{Assumption, EpsilonBound, EpsilonMethod, RankAudit, hits};
+pub use plan::plan_targets;
+pub use rank_audit::{Assumption, EpsilonBound, EpsilonMethod, RankAudit, hit_probability, hits};
 pub use search::{
     CandidateTree, FlatSample, Progress, RankCount, Ranking, SearchOptions, Target, Work,
     flat_ranks, sample_flat, search_ranks,

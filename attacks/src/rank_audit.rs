@@ -43,8 +43,9 @@
 use crate::draw::Draw;
 use crate::error::{Error, Result};
 use crate::search::RankCount;
-use crate::statistics::{binomial_upper_tail, bisect_last, check_open_unit, clopper_pearson_lower};
-use reticent_accounting::{Delta, Epsilon, Lower, Neighbours};
+use crate::statistics::{binomial_upper_tail, bisect_last};
+use reticent_accounting::statistics::clopper_pearson_lower;
+use reticent_accounting::{Confidence, Delta, Epsilon, Lower, Neighbours, Probability, Upper};
 use reticent_corpus::Unit;
 use serde::{Deserialize, Serialize};
 
@@ -53,8 +54,8 @@ use serde::{Deserialize, Serialize};
 pub struct RankAudit {
     /// The thresholds t; the failure probability is divided equally among them.
     pub thresholds: Vec<u64>,
-    /// 1 − α, the probability that the bound holds, in (0, 1).
-    pub confidence: f64,
+    /// 1 − α, the probability that the bound holds.
+    pub confidence: Confidence,
     /// The δ of the ε that is bounded: 0 bounds the pure ε and meets no ε(δ).
     pub delta: Delta,
     /// How the secrets were drawn.
@@ -89,7 +90,7 @@ pub struct EpsilonBound {
     /// ε is at least this, with the stated confidence.
     pub lower: Lower<Epsilon>,
     /// The probability with which the bound holds, over secrets and training.
-    pub confidence: f64,
+    pub confidence: Confidence,
     /// δ of the ε that is bounded.
     pub delta: Delta,
     /// Always `Replace`: secret against secret.
@@ -120,11 +121,11 @@ impl RankAudit {
     ///
     /// ```
     /// use reticent_attacks::{Draw, RankAudit, RankCount};
-    /// use reticent_accounting::Delta;
+    /// use reticent_accounting::{Confidence, Delta};
     /// use reticent_corpus::Unit;
     /// let first = RankCount { candidates: 1_000_000, nll: 0.1, below: 0, ties: 0, unresolved: 0 };
     /// let audit = RankAudit {
-    ///     thresholds: vec![1], confidence: 0.95, delta: Delta::new(0.0)?,
+    ///     thresholds: vec![1], confidence: Confidence::new(0.95)?, delta: Delta::new(0.0)?,
     ///     draw: Draw::Independent, unit: Unit::Turn, copies: 20,
     /// };
     /// let bound = audit.bound(&[first; 10])?;
@@ -134,7 +135,7 @@ impl RankAudit {
     ///
     /// # Errors
     /// No canary, canaries with different numbers of candidates, no threshold or one outside
-    /// [1, N'), a confidence outside (0, 1), δ = 1, zero copies.
+    /// [1, N'), δ = 1, zero copies.
     pub fn bound(&self, counts: &[RankCount]) -> Result<EpsilonBound> {
         let first = counts.first().ok_or(Error::Empty("no canary was given"))?;
         let canaries = counts.len() as u64;
@@ -144,7 +145,7 @@ impl RankAudit {
         }
         let effective = self.draw.effective_candidates(first.candidates, canaries)?;
         self.check(effective)?;
-        let alpha = (1.0 - self.confidence) / self.thresholds.len() as f64;
+        let alpha = (1.0 - self.confidence.get()) / self.thresholds.len() as f64;
         let mut best: Option<(f64, u64, u64)> = None;
         for &threshold in &self.thresholds {
             let hits = hits(counts, threshold);
@@ -154,7 +155,7 @@ impl RankAudit {
                 threshold,
                 delta: self.delta.get(),
             };
-            let epsilon = test.epsilon(hits, alpha);
+            let epsilon = test.epsilon(hits, alpha)?;
             if best.is_none_or(|(so_far, ..)| epsilon > so_far) {
                 best = Some((epsilon, threshold, hits));
             }
@@ -194,21 +195,15 @@ impl RankAudit {
     }
 
     fn check(&self, effective: u64) -> Result<()> {
-        check_open_unit("confidence", self.confidence)?;
         if self.delta.get() >= 1.0 {
             return Err(Error::out_of_range("delta", "[0, 1)", self.delta.get()));
         }
         if self.copies == 0 {
             return Err(Error::out_of_range("copies", "[1, inf)", self.copies));
         }
-        if let Some(bad) = self.thresholds.iter().find(|&&t| t == 0 || t >= effective) {
-            return Err(Error::OutOfRange {
-                what: "threshold",
-                range: "[1, N') with N' the candidates open to one secret when the others are known",
-                value: format!("{bad} for N' = {effective}"),
-            });
-        }
-        Ok(())
+        self.thresholds
+            .iter()
+            .try_for_each(|&threshold| check_threshold(threshold, effective))
     }
 }
 
@@ -216,6 +211,55 @@ impl RankAudit {
 #[must_use]
 pub fn hits(counts: &[RankCount], threshold: u64) -> u64 {
     counts.iter().filter(|c| c.rank_max() <= threshold).count() as u64
+}
+
+/// P(at least `hits` of m secrets lie in model-named sets of t candidates) is at most this, under
+/// (ε, δ) for replacing one secret: P[Bin(m, q) ≥ hits] + m δ (N' − 1) / (N' − t + t e^ε), with
+/// q = t e^ε / (N' − t + t e^ε). Direction: upper. Tight for m = 1, and for every m at δ = 0
+/// (randomised response over the candidates).
+///
+/// `effective` is N' ([`Draw::effective_candidates`]).
+///
+/// # Errors
+/// No canary, a threshold outside [1, N').
+pub fn hit_probability(
+    hits: u64,
+    canaries: u64,
+    effective: u64,
+    threshold: u64,
+    epsilon: Epsilon,
+    delta: Delta,
+) -> Result<Upper<Probability>> {
+    if canaries == 0 {
+        return Err(Error::Empty("no canary was given"));
+    }
+    check_threshold(threshold, effective)?;
+    let test = HitTest {
+        canaries,
+        effective,
+        threshold,
+        delta: delta.get(),
+    };
+    // q from its log-odds, so that ε = ∞ and small sets keep their accuracy.
+    let odds = (epsilon.get() + (threshold as f64 / (effective - threshold) as f64).ln()).exp();
+    let q = if odds.is_finite() {
+        odds / (1.0 + odds)
+    } else {
+        1.0
+    };
+    let p = test.p_value(hits, q) * (1.0 + 1e-12);
+    Ok(Upper::new(Probability::new(p.min(1.0))?))
+}
+
+fn check_threshold(threshold: u64, effective: u64) -> Result<()> {
+    if (1..effective).contains(&threshold) {
+        return Ok(());
+    }
+    Err(Error::OutOfRange {
+        what: "threshold",
+        range: "[1, N') with N' the candidates open to one secret when the others are known",
+        value: format!("{threshold} for N' = {effective}"),
+    })
 }
 
 /// The test "at least v of m secrets in sets of t" of one threshold.
@@ -228,15 +272,15 @@ struct HitTest {
 
 impl HitTest {
     /// The largest ε that `hits` reject at level alpha; 0 if none is.
-    fn epsilon(&self, hits: u64, alpha: f64) -> f64 {
+    fn epsilon(&self, hits: u64, alpha: f64) -> Result<f64> {
         let (candidates, threshold) = (self.effective as f64, self.threshold as f64);
-        let q = self.largest_rate(hits, alpha);
+        let q = self.largest_rate(hits, alpha)?;
         if q <= 0.0 {
-            return 0.0;
+            return Ok(0.0);
         }
         let epsilon = q.ln() - (-q).ln_1p() + ((candidates - threshold) / threshold).ln();
         // A few units in the last place toward the safe side.
-        (epsilon - 1e-13 * (1.0 + epsilon.abs())).max(0.0)
+        Ok((epsilon - 1e-13 * (1.0 + epsilon.abs())).max(0.0))
     }
 
     /// P[Bin(m, q) ≥ hits] + m δ (N' − 1) / (N' − t + t e^ε), as a function of q: since
@@ -253,26 +297,28 @@ impl HitTest {
     /// In q the binomial tail is convex up to its steepest point (v−1)/(m−1), concave beyond;
     /// the slack is linear. So the p-value first falls to one minimum and then rises, and on
     /// the concave piece, which ends at 1 > alpha, it can only cross alpha upwards once.
-    fn largest_rate(&self, hits: u64, alpha: f64) -> f64 {
+    fn largest_rate(&self, hits: u64, alpha: f64) -> Result<f64> {
         if hits == 0 {
-            return 0.0;
+            return Ok(0.0);
         }
         if self.delta <= 0.0 {
-            return clopper_pearson_lower(hits, self.canaries, alpha);
+            let confidence = Confidence::new(1.0 - alpha)?;
+            let low = clopper_pearson_lower(hits, self.canaries, confidence)?;
+            return Ok(low.get().get());
         }
-        // The tail is a sum of positive terms with a relative error far below this.
+        // The tail's relative error is far below this.
         let alpha = alpha * (1.0 - 1e-9);
         let holds = |q: f64| self.p_value(hits, q) <= alpha;
         let steepest = (hits - 1) as f64 / (self.canaries.max(2) - 1) as f64;
         if steepest < 1.0 && holds(steepest) {
-            return bisect_last(steepest, 1.0, holds);
+            return Ok(bisect_last(steepest, 1.0, holds));
         }
         let lowest = self.lowest_point(hits, steepest);
-        if holds(lowest) {
+        Ok(if holds(lowest) {
             bisect_last(lowest, steepest, holds)
         } else {
             0.0
-        }
+        })
     }
 
     /// Where the p-value is smallest on [0, end], the piece on which it is convex.

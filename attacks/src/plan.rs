@@ -1,0 +1,69 @@
+//! From a canary plan to what the search and the audit need.
+
+use crate::draw::Draw;
+use crate::error::{Error, Result};
+use crate::rank_audit::RankAudit;
+use crate::search::{CandidateTree, Target};
+use reticent_accounting::{Confidence, Delta};
+use reticent_corpus::{CanaryPlan, CandidateSpace};
+
+impl Draw {
+    /// How the secrets of this plan were drawn.
+    #[must_use]
+    pub const fn of_plan(plan: &CanaryPlan) -> Self {
+        if plan.distinct {
+            Self::Distinct
+        } else {
+            Self::Independent
+        }
+    }
+}
+
+/// The tree of a plan's candidates and one target per canary, in the plan's order.
+///
+/// # Errors
+/// A space that is not the plan's, or one that [`CandidateTree::new`] refuses.
+pub fn plan_targets(
+    plan: &CanaryPlan,
+    space: &CandidateSpace,
+) -> Result<(CandidateTree, Vec<Target>)> {
+    let tree = CandidateTree::new(&space.positions)?;
+    if u128::from(tree.candidates()) != plan.candidates {
+        return Err(Error::OutOfRange {
+            what: "number of candidates of the space",
+            range: "that of the canary plan",
+            value: format!("{} against {}", tree.candidates(), plan.candidates),
+        });
+    }
+    let targets = plan
+        .canaries
+        .iter()
+        .map(|canary| {
+            Ok(Target {
+                context: space.context.clone(),
+                secret: space.tokens(&canary.secret)?,
+            })
+        })
+        .collect::<Result<_>>()?;
+    Ok((tree, targets))
+}
+
+impl RankAudit {
+    /// The audit of a plan whose canaries share one context, with thresholds that follow from the
+    /// plan ([`Self::planned_thresholds`]).
+    ///
+    /// `copies` is the largest number of training records that hold one canary's secret: the
+    /// plan's copies, unless several of them fell into one record or deduplication took some.
+    #[must_use]
+    pub fn of_plan(plan: &CanaryPlan, copies: u64, confidence: Confidence, delta: Delta) -> Self {
+        let candidates = u64::try_from(plan.candidates).unwrap_or(u64::MAX);
+        Self {
+            thresholds: Self::planned_thresholds(candidates, plan.canaries.len() as u64),
+            confidence,
+            delta,
+            draw: Draw::of_plan(plan),
+            unit: plan.unit,
+            copies,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The finding as JSON, against its published schema.
+
+use crate::models::{Memoriser, Toy};
+use crate::search::{digits, quiet};
+use reticent_accounting::{Confidence, Delta};
+use reticent_attacks::{
+    Draw, Error, ExposureFinding, RankAudit, Ranking, SearchOptions, Target, sample_flat,
+    search_ranks,
+};
+use reticent_corpus::Unit;
+use serde_json::{Value, json};
+
+fn audit() -> RankAudit {
+    RankAudit {
+        thresholds: vec![2, 20],
+        confidence: Confidence::new(0.95).unwrap(),
+        delta: Delta::new(0.0).unwrap(),
+        draw: Draw::Distinct,
+        unit: Unit::Turn,
+        copies: 20,
+    }
+}
+
+fn names(count: usize) -> Vec<(String, u64)> {
+    (0..count).map(|i| (format!("canary-{i}"), 20)).collect()
+}
+
+fn ranking(budget: Option<u64>) -> Ranking {
+    let tree = digits(4);
+    let targets = [[1, 2, 3, 4], [5, 6, 7, 8], [0, 0, 9, 9]].map(|secret| Target {
+        context: vec![10],
+        secret: secret.to_vec(),
+    });
+    let mut toy = Toy::new(Memoriser {
+        vocabulary: 11,
+        texts: targets[..2]
+            .iter()
+            .map(|t| [&t.context[..], &t.secret].concat())
+            .collect(),
+    });
+    let options = SearchOptions {
+        budget,
+        ..SearchOptions::default()
+    };
+    search_ranks(&mut toy, &tree, &targets, &options, &mut quiet()).unwrap()
+}
+
+/// The envelope that the reports crate puts around it.
+fn document(finding: &ExposureFinding) -> Value {
+    let mut value = serde_json::to_value(finding).unwrap();
+    value["schema"] = json!(1);
+    value["type"] = json!("exposure");
+    value
+}
+
+#[test]
+fn a_finding_follows_the_schema_and_reads_back() {
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../schemas/exposure.schema.json")).unwrap();
+    for budget in [None, Some(30)] {
+        let ranking = ranking(budget);
+        let mut finding = ExposureFinding::new(&ranking, &names(3), &audit(), 1e-5).unwrap();
+        if budget.is_none() {
+            let mut toy = Toy::new(Memoriser {
+                vocabulary: 11,
+                texts: vec![],
+            });
+            let sample = sample_flat(&mut toy, &digits(4), &[10], 50, 16).unwrap();
+            finding.flat_sample = Some(sample);
+        }
+        let value = document(&finding);
+        check(&schema, &schema, &value, "$");
+        let back: ExposureFinding = serde_json::from_value(value.clone()).unwrap();
+        assert_eq!(back, finding);
+        assert_eq!(
+            value["canaries"][0]["rank"].get("mid").is_some(),
+            budget.is_none()
+        );
+    }
+}
+
+#[test]
+fn the_numbers_are_those_of_the_ranking() {
+    let finding = ExposureFinding::new(&ranking(None), &names(3), &audit(), 0.0).unwrap();
+    let value = document(&finding);
+    assert_eq!(value["candidates"], 10_000);
+    assert_eq!(value["canaries"][1]["id"], "canary-1");
+    assert_eq!(
+        value["canaries"][0]["rank"],
+        json!({"min": 1, "mid": 1.5, "max": 2})
+    );
+    assert!((finding.canaries[0].p_value - 2e-4).abs() < 1e-15);
+    assert!((finding.canaries[0].exposure.min - 5_000_f64.log2()).abs() < 1e-12);
+    assert!((finding.summary.max().lower() - 5_000_f64.log2()).abs() < 1e-12);
+    assert_eq!((finding.epsilon.hits, finding.epsilon.threshold), (2, 2));
+}
+
+#[test]
+fn an_infinite_cost_is_spelled() {
+    let mut ranking = ranking(None);
+    ranking.counts[2].nll = f64::INFINITY;
+    let finding = ExposureFinding::new(&ranking, &names(3), &audit(), 0.0).unwrap();
+    let value = document(&finding);
+    assert_eq!(value["canaries"][2]["nll"], "inf");
+    let back: ExposureFinding = serde_json::from_value(value).unwrap();
+    assert_eq!(back, finding);
+}
+
+#[test]
+fn names_must_fit() {
+    let said = ExposureFinding::new(&ranking(None), &names(2), &audit(), 0.0);
+    assert!(matches!(
+        said,
+        Err(Error::WrongCount {
+            got: 2,
+            wanted: 3,
+            ..
+        })
+    ));
+}
+
+/// A validator for the part of JSON Schema that our schemas use; an unknown word is an error,
+/// so that nothing passes unread.
+fn check(root: &Value, schema: &Value, value: &Value, at: &str) {
+    for (word, rule) in schema.as_object().unwrap() {
+        match word.as_str() {
+            "$schema" | "$defs" | "title" | "description" => {}
+            "$ref" => {
+                let pointer = rule.as_str().unwrap().trim_start_matches('#');
+                check(root, root.pointer(pointer).unwrap(), value, at);
+            }
+            "type" => assert!(
+                has_type(rule.as_str().unwrap(), value),
+                "{at}: {value} is no {rule}"
+            ),
+            "const" => assert_eq!(value, rule, "{at}"),
+            "enum" => assert!(rule.as_array().unwrap().contains(value), "{at}: {value}"),
+            "minimum" => assert!(number(value) >= number(rule), "{at}: {value} < {rule}"),
+            "maximum" => assert!(number(value) <= number(rule), "{at}: {value} > {rule}"),
+            "anyOf" => assert!(
+                rule.as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|option| match option.get("const") {
+                        Some(constant) => constant == value,
+                        None => has_type(option["type"].as_str().unwrap(), value),
+                    }),
+                "{at}: {value}"
+            ),
+            "required" => {
+                for key in rule.as_array().unwrap() {
+                    assert!(value.get(key.as_str().unwrap()).is_some(), "{at}: no {key}");
+                }
+            }
+            "items" => {
+                for (index, item) in value.as_array().unwrap().iter().enumerate() {
+                    check(root, rule, item, &format!("{at}[{index}]"));
+                }
+            }
+            "properties" => {
+                for (key, item) in value.as_object().unwrap() {
+                    // Every key that we write is described.
+                    let described = rule
+                        .get(key)
+                        .unwrap_or_else(|| panic!("{at}.{key} is not in the schema"));
+                    check(root, described, item, &format!("{at}.{key}"));
+                }
+            }
+            other => panic!("{at}: schema word {other}"),
+        }
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap()
+}
+
+fn has_type(name: &str, value: &Value) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        other => panic!("type {other}"),
+    }
+}

@@ -1,0 +1,16 @@
+//! The attacks crate against its oracles: enumeration, exact probabilities, published numbers.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may panic as tests may"
+)]
+
+mod ceiling;
+mod finding;
+mod models;
+mod null;
+mod perplexity;
+mod plan;
+mod rank_audit;
+mod search;
+mod search_errors;
