@@ -19,7 +19,7 @@ struct Open {
     from: (StateId, Option<TokenId>),
     /// Number of secret tokens in it.
     depth: usize,
-    /// The canaries whose secrets begin with it.
+    /// The canaries whose secrets begin with it and go on.
     owners: Vec<usize>,
 }
 
@@ -213,9 +213,10 @@ impl<'a> Frontier<'a> {
             for edge in self.tree.edges(open.node) {
                 let column = wanted.partition_point(|&token| token < edge.token);
                 let nll = open.nll + cost(row[column], edge.token)?;
-                let owners = self.owners_after(&open, edge.token);
+                let mut owners = self.owners_after(&open, edge.token);
                 self.settle(number, open.depth + 1, edge, nll, &owners);
                 if let Some(child) = self.stays_open(number, edge, nll) {
+                    owners.retain(|&o| self.targets[o].secret.len() > open.depth + 1);
                     fresh[number].push(Open {
                         node: child,
                         nll,

@@ -192,6 +192,27 @@ fn a_sufficient_budget_changes_nothing() {
     assert_eq!(bounded.counts, free.counts);
 }
 
+/// A secret that is the beginning of other candidates is not among those below it: found by the
+/// property test above, when the budget ran out just there.
+#[test]
+fn a_secret_that_begins_another_is_not_below_itself() {
+    let tree = CandidateTree::new(&[vec![vec![0], vec![2, 2], vec![2, 2, 0], vec![3]]]).unwrap();
+    let targets = [Target {
+        context: vec![0],
+        secret: vec![2, 2],
+    }];
+    let mut toy = Toy::new(Uniform::new(6));
+    // The context, the canary's own path and one node: the third token stays open.
+    let options = SearchOptions {
+        batch: 1,
+        budget: Some(3),
+        tie_tolerance: 9.0,
+    };
+    let found = search_ranks(&mut toy, &tree, &targets, &options, &mut quiet()).unwrap();
+    let count = &found.counts[0];
+    assert_eq!((count.below, count.ties, count.unresolved), (0, 2, 1));
+}
+
 /// Trap T2: a constant model exposes nothing, whatever the canary. Golden: attack vectors
 /// expo-06 (three tie policies) and trie-02 (111 111 inner nodes for six digits).
 #[test]
