@@ -158,7 +158,20 @@ fn point(counts: &[RankCount], ceiling: &CeilingAt) -> Result<CeilingPoint> {
 ///
 /// `ceiling` is Σ_j B_j as a function of the prior mass, increasing. Direction: upper.
 ///
-/// For one secret under pure ε this is at most log2(1 + 19 e^ε) at 95 %.
+/// For one secret under pure ε this is at most log2(1 + 19 e^ε) at 95 %:
+///
+/// ```
+/// use reticent_accounting::{Probability, Upper};
+/// use reticent_attacks::{Draw, Error, exposure_ceiling};
+/// let e_to_epsilon = 2.0_f64.exp();
+/// let promise = |mass: Probability| {
+///     let x = mass.get();
+///     Ok::<_, Error>(Upper::new(x * e_to_epsilon / (x * e_to_epsilon + 1.0 - x)))
+/// };
+/// let bits = exposure_ceiling(1_000_000, 1, Draw::Independent, 0.95, promise)?;
+/// assert!((bits.get() - (1.0 + 19.0 * e_to_epsilon).log2()).abs() < 1e-3);
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// # Errors
 /// A level outside (0, 1), no canary, more distinct canaries than candidates, or an error of

@@ -39,6 +39,30 @@ pub struct Perplexity {
 /// padded size stays within `batch_tokens` (one record at least). The result does not depend
 /// on the batches. `progress` is called with records done and may stop the run.
 ///
+/// ```
+/// # use reticent_backends::{Result, Scorer, TokenScore};
+/// # struct Coin;
+/// # impl Scorer for Coin {
+/// #     fn vocabulary_size(&self) -> usize { 2 }
+/// #     fn score(&mut self, sequences: &[Vec<u32>]) -> Result<Vec<Vec<TokenScore>>> {
+/// #         let half = TokenScore {
+/// #             log_probability: 0.5_f64.ln(), mean: 0.5_f64.ln(), variance: 0.0, top_token: 0,
+/// #             top_log_probability: 0.5_f64.ln(),
+/// #         };
+/// #         Ok(sequences.iter().map(|s| vec![half; s.len() - 1]).collect())
+/// #     }
+/// # }
+/// use std::ops::ControlFlow;
+/// let records = [vec![0, 1, 1], vec![1, 0]];
+/// let mut model = Coin; // one half for either token
+/// let result = reticent_attacks::perplexity(&mut model, &records, 4096, &mut |_| {
+///     ControlFlow::Continue(())
+/// })?;
+/// assert!((result.perplexity - 2.0).abs() < 1e-12);
+/// assert_eq!(result.tokens, 3);
+/// # Ok::<(), reticent_attacks::Error>(())
+/// ```
+///
 /// # Errors
 /// No record with two tokens, NaN or a positive log-probability from the model, a failing
 /// engine, [`Error::Interrupted`].

@@ -220,6 +220,15 @@ pub fn hits(counts: &[RankCount], threshold: u64) -> u64 {
 ///
 /// `effective` is N' ([`Draw::effective_candidates`]).
 ///
+/// ```
+/// use reticent_accounting::{Delta, Epsilon};
+/// use reticent_attacks::hit_probability;
+/// // A model without any leak (ε = 0) has one of ten secrets in its top hundred of 10^6 once in a thousand runs.
+/// let p = hit_probability(1, 10, 1_000_000, 100, Epsilon::new(0.0)?, Delta::new(0.0)?)?;
+/// assert!((p.get().get() - 1e-3).abs() < 1e-6);
+/// # Ok::<(), reticent_attacks::Error>(())
+/// ```
+///
 /// # Errors
 /// No canary, a threshold outside [1, N').
 pub fn hit_probability(

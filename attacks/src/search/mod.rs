@@ -160,6 +160,48 @@ pub struct Ranking {
 ///
 /// `progress` is called after every batch and may stop the search.
 ///
+/// ```
+/// # use reticent_backends::{PrefixScorer, Result, Scorer, StateId, TokenScore};
+/// # /// Gives token 7 nine tenths, and every other digit a ninetieth.
+/// # struct LovesSeven;
+/// # fn log_p(token: u32) -> f64 { if token == 7 { 0.9_f64.ln() } else { (0.1_f64 / 9.0).ln() } }
+/// # impl Scorer for LovesSeven {
+/// #     fn vocabulary_size(&self) -> usize { 10 }
+/// #     fn score(&mut self, sequences: &[Vec<u32>]) -> Result<Vec<Vec<TokenScore>>> {
+/// #         let score = |token: &u32| TokenScore {
+/// #             log_probability: log_p(*token), mean: -0.5, variance: 1.4, top_token: 7,
+/// #             top_log_probability: log_p(7),
+/// #         };
+/// #         Ok(sequences.iter().map(|s| s.iter().skip(1).map(score).collect()).collect())
+/// #     }
+/// # }
+/// # impl PrefixScorer for LovesSeven {
+/// #     fn start(&mut self, prefixes: &[Vec<u32>]) -> Result<Vec<StateId>> {
+/// #         Ok(vec![StateId(0); prefixes.len()])
+/// #     }
+/// #     fn extend(&mut self, steps: &[(StateId, u32)]) -> Result<Vec<StateId>> {
+/// #         Ok(vec![StateId(0); steps.len()])
+/// #     }
+/// #     fn next_log_probabilities(&mut self, states: &[StateId], wanted: &[u32]) -> Result<Vec<f64>> {
+/// #         Ok(states.iter().flat_map(|_| wanted.iter().map(|t| log_p(*t))).collect())
+/// #     }
+/// #     fn release(&mut self, _: &[StateId]) {}
+/// # }
+/// use reticent_attacks::{CandidateTree, SearchOptions, Target, search_ranks};
+/// use std::ops::ControlFlow;
+/// let digit: Vec<Vec<u32>> = (0..10).map(|token| vec![token]).collect();
+/// let tree = CandidateTree::new(&vec![digit; 6])?;
+/// let target = Target { context: vec![0], secret: vec![7, 7, 7, 4, 7, 7] };
+/// let mut model = LovesSeven; // gives the digit 7 nine tenths
+/// let found = search_ranks(&mut model, &tree, &[target], &SearchOptions::default(), &mut |_| {
+///     ControlFlow::Continue(())
+/// })?;
+/// // One candidate is better, the 54 with a single other digit cost the same.
+/// assert!((2..=55).contains(&found.counts[0].rank_max()));
+/// assert!(found.work.positions_scored < 200 && found.work.positions_flat > 6_000_000);
+/// # Ok::<(), reticent_attacks::Error>(())
+/// ```
+///
 /// # Errors
 /// A target that is no candidate, an empty context, options out of range, NaN or a positive
 /// log-probability from the engine, a failing engine, [`Error::Interrupted`].
