@@ -4,3 +4,6 @@ pub mod cli;
 pub mod demo;
 pub mod exposure;
 pub mod simulate;
+
+#[cfg(test)]
+mod schema;

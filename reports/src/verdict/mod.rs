@@ -227,7 +227,11 @@ impl Serialize for Verdict {
             terms: &'a Terms,
         }
         Shown {
-            outcome: self.outcome(),
+            outcome: if self.is_contradicted() {
+                "contradicted"
+            } else {
+                "not-contradicted"
+            },
             says: self.to_string(),
             at_least: Number(self.at_least),
             at_most: Number(self.at_most),

@@ -74,7 +74,7 @@ fn an_empty_promise_is_never_contradicted() {
     assert!(!verdict.is_contradicted());
     let json = to_json(&verdict).unwrap();
     assert_eq!(json["at_most"], "inf");
-    assert_eq!(json["outcome"], "not contradicted");
+    assert_eq!(json["outcome"], "not-contradicted");
 }
 
 #[test]

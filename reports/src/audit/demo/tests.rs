@@ -1,8 +1,8 @@
 use super::*;
 use crate::verdict::{Measurement, Promise, judge};
 use reticent_accounting::{
-    Delta, GroupSize, Method, Neighbours, NoiseMultiplier, Probability, SamplingRate, Steps,
-    UnitName, Upper,
+    Confidence, Delta, GroupSize, Method, Neighbours, NoiseMultiplier, Probability, SamplingRate,
+    Steps, UnitName, Upper,
 };
 use reticent_attacks::{
     CeilingAt, Draw, ExposureFinding, RankAudit, RankCount, Ranking, Work, ceiling_test,
@@ -40,7 +40,7 @@ fn finding(below: [u64; 10]) -> ExposureFinding {
     let names: Vec<_> = (0..10).map(|i| (format!("canary-{i}"), 20)).collect();
     let audit = RankAudit {
         thresholds: vec![1, 10, 100],
-        confidence: 0.999,
+        confidence: Confidence::new(0.999).unwrap(),
         delta: Delta::new(1e-5).unwrap(),
         draw: Draw::Distinct,
         unit: Unit::Turn,
@@ -104,7 +104,12 @@ fn arm(name: &str, below: [u64; 10], epsilon: Option<[f64; 3]>, perplexity: f64)
     Arm {
         name: name.into(),
         describes: format!("A made-up arm called {name}."),
-        recipe: name.to_lowercase(),
+        recipe: match name {
+            "CRT" => "crt",
+            "DP-SGD" => "dpsgd",
+            _ => "sgd",
+        }
+        .into(),
         mechanism: match epsilon {
             Some(_) => Mechanism::dp_sgd(
                 NoiseMultiplier::new(0.9).unwrap(),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::verdict::{Measurement, Promise, Terms, judge};
-use reticent_accounting::{Delta, Epsilon, Neighbours, Notion, Probability, UnitName};
+use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, Notion, Probability, UnitName};
 use reticent_attacks::{Draw, RankAudit, RankCount, Ranking, Work};
 use reticent_corpus::Unit;
 
@@ -25,7 +25,7 @@ fn finding(below: [u64; 10]) -> ExposureFinding {
     let names: Vec<_> = (0..10).map(|i| (format!("canary-{i}"), 20)).collect();
     let audit = RankAudit {
         thresholds: vec![10],
-        confidence: 0.95,
+        confidence: Confidence::new(0.95).unwrap(),
         delta: Delta::new(1e-5).unwrap(),
         draw: Draw::Distinct,
         unit: Unit::Turn,

@@ -63,7 +63,7 @@ fn epsilon(report: &ExposureReport) -> String {
     format!(
         "at least {} with confidence {} ({delta}; {}, unit {}, {} copies at once; {} of {} canaries within rank {})",
         rounded_down(bound.lower.get().get(), 4),
-        shortest(bound.confidence),
+        shortest(bound.confidence.get()),
         bound.neighbours,
         bound.unit,
         bound.copies,

@@ -1,0 +1,144 @@
+//! The contract of the `audit` command, from outside.
+#![cfg(feature = "findings")]
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn audit(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_audit"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+#[test]
+fn help_is_data_and_a_usage_error_is_not() {
+    let help = audit(&["--help"]);
+    assert_eq!(code(&help), 0);
+    assert!(!help.stdout.is_empty() && help.stderr.is_empty());
+    for wrong in [vec![], vec!["membership"], vec!["train", "p"]] {
+        let output = audit(&wrong);
+        assert_eq!(code(&output), 2, "{wrong:?}");
+        assert!(
+            output.stdout.is_empty() && !output.stderr.is_empty(),
+            "{wrong:?}"
+        );
+    }
+}
+
+#[test]
+fn a_refused_value_is_one_line_with_argument_value_and_range() {
+    let output = audit(&[
+        "train", "p", "--out", "o", "--recipe", "crt", "--sigma", "0",
+    ]);
+    assert_eq!(code(&output), 2);
+    assert_eq!(
+        stderr(&output),
+        "error: --sigma: noise multiplier must lie in (0, inf), got 0\n"
+    );
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_audit"))
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 0);
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn a_made_up_corpus_is_a_private_file_and_its_facts_are_one_document() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("data.jsonl");
+    let arguments = [
+        "simulate",
+        "customers",
+        "--dialogues",
+        "20",
+        "--format",
+        "json",
+        "--out",
+    ];
+    let output = audit(&[&arguments[..], &[out.to_str().unwrap()]].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["type"], "simulation");
+    assert_eq!(json["inputs"]["dialogues"], 20);
+    assert_eq!(stderr(&output), "", "no progress without a terminal");
+    let text = std::fs::read_to_string(&out).unwrap();
+    assert_eq!(text.lines().count(), 20);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(out.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn an_unwritable_place_is_named_and_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("no/such/data.jsonl");
+    let occupied = folder.path().to_path_buf();
+    for (out, why) in [(missing, "there is no folder"), (occupied, "is a folder")] {
+        let output = audit(&["simulate", "customers", "--out", out.to_str().unwrap()]);
+        assert_eq!(code(&output), 2);
+        assert!(
+            stderr(&output).starts_with("error: --out: "),
+            "{}",
+            stderr(&output)
+        );
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    }
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+/// Waits until the temporary file shows that the work has begun, then interrupts it.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_with_130_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("data.jsonl");
+    let child = Command::new(env!("CARGO_BIN_EXE_audit"))
+        .args(["simulate", "customers", "--dialogues", "200000", "--out"])
+        .arg(&out)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while names(folder.path()).is_empty() {
+        std::thread::yield_now();
+    }
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    assert!(stderr(&output).contains("interrupted; nothing was written"));
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
