@@ -70,6 +70,11 @@ fn read_json_lines<R: BufRead>(mut lines: Lines<'_, R>) -> Result<Vec<Document>>
         if line.trim().is_empty() {
             continue;
         }
+        if line.trim_start().starts_with('[') {
+            return Err(
+                lines.problem("a list; each line must be an object {\"id\",\"text\"}".to_owned())
+            );
+        }
         let parsed: Line = serde_json::from_str(&line)
             .map_err(|error| lines.problem(format!("invalid JSON: {}", describe(&error))))?;
         let id = match parsed.id {

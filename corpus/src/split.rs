@@ -136,7 +136,7 @@ fn sentences(text: &str, line: Range<usize>) -> Vec<Range<usize>> {
         match c {
             '.' => after_stop = (!abbreviation(&body[start..at])).then_some(at + 1),
             '!' | '?' | '…' => after_stop = Some(at + c.len_utf8()),
-            '"' | '\'' | ')' | '”' | '’' if after_stop == Some(at) => {
+            '"' | '\'' | '”' | '’' if after_stop == Some(at) => {
                 after_stop = Some(at + c.len_utf8());
             }
             _ if c.is_whitespace() && after_stop == Some(at) => {
@@ -212,3 +212,6 @@ pub(crate) fn escapes(text: &str) -> Vec<usize> {
         .map(|(at, _)| at + 1)
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

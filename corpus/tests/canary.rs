@@ -1,0 +1,563 @@
+//! Canary plans: templates, specifications, draws, places, carriers, the candidate space.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests; the lint exempts test functions only"
+)]
+
+use proptest::prelude::*;
+use reticent_corpus::{
+    CanaryOptions, CanaryPlan, CanaryTemplate, CandidateSpace, Carriers, Document, Error, Origin,
+    Spec, Tokenizer, Unit, insert, simulate,
+};
+use statrs::distribution::{ChiSquared, ContinuousCDF};
+use std::collections::{HashMap, HashSet};
+
+fn template(text: &str) -> CanaryTemplate {
+    text.parse().unwrap()
+}
+
+fn options(spec: &str, text: &str) -> CanaryOptions {
+    CanaryOptions {
+        template: template(text),
+        ..CanaryOptions::new(spec.parse().unwrap())
+    }
+}
+
+fn plan(spec: &str) -> CanaryPlan {
+    let documents = simulate(50, 0).unwrap();
+    CanaryPlan::new(
+        &CanaryOptions::new(spec.parse().unwrap()),
+        Unit::Turn,
+        &documents,
+    )
+    .unwrap()
+}
+
+/// Pearson's statistic against equal cells, and its critical value at a false-alarm rate.
+fn chi_square(counts: &[u64], alarm: f64) -> (f64, f64) {
+    let expected = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
+    let statistic = counts
+        .iter()
+        .map(|&c| (c as f64 - expected).powi(2) / expected)
+        .sum();
+    let law = ChiSquared::new(counts.len() as f64 - 1.0).unwrap();
+    (statistic, law.inverse_cdf(1.0 - alarm))
+}
+
+#[test]
+fn templates_count_their_candidates() {
+    let cases: [(&str, u128); 6] = [
+        ("My ID is: {digits:6}", 1_000_000),
+        ("name {letters:4}", 456_976),
+        ("code {upper:1}{digits:2}-{list:red|blue|green}.", 7_800),
+        ("x {list:only}", 1),
+        ("x {letters:27}", 26u128.pow(27)),
+        ("x {digits:1} and {digits:1}", 100),
+    ];
+    for (text, candidates) in cases {
+        assert_eq!(template(text).candidates(), candidates, "{text}");
+    }
+    let two = template("Call {digits:2} or {list:a|b}!");
+    assert_eq!((two.prefix(), two.suffix()), ("Call ", "!"));
+    assert!(two.matches("07 or b"));
+    for wrong in ["07 or c", "7 or b", "07 or b!", "", "07 or"] {
+        assert!(!two.matches(wrong), "{wrong}");
+    }
+    assert_eq!(CanaryTemplate::default(), template("My ID is: {digits:6}"));
+}
+
+#[test]
+fn bad_templates_say_what_is_wrong() {
+    let cases = [
+        ("", "it has no field; give one such as {digits:6}"),
+        ("plain", "it has no field; give one such as {digits:6}"),
+        (
+            "{digits:6}",
+            "it needs literal text before its first field, to score the secret in",
+        ),
+        (
+            "x {digits}",
+            "field {digits} has no colon; write {digits:6}",
+        ),
+        (
+            "x {digits:0}",
+            "digits takes a number from 1 to 64, got \"0\"",
+        ),
+        (
+            "x {letters:65}",
+            "letters takes a number from 1 to 64, got \"65\"",
+        ),
+        (
+            "x {upper:-1}",
+            "upper takes a number from 1 to 64, got \"-1\"",
+        ),
+        (
+            "x {words:2}",
+            "unknown field \"words\"; there are digits, letters, upper and list",
+        ),
+        ("x {list:}", "item 1 of the list is empty"),
+        ("x {list:a||b}", "item 2 of the list is empty"),
+        (
+            "x {list:ab|a}",
+            "list item \"a\" begins list item \"ab\"; no item may begin another",
+        ),
+        (
+            "x {list:a|a}",
+            "list item \"a\" begins list item \"a\"; no item may begin another",
+        ),
+        ("x {digits:3", "a { without its }"),
+        ("x} {digits:3}", "a } without its {"),
+        ("x {digits:60}", "it has more than 2^128 candidates"),
+        (
+            "x\n{digits:3}",
+            "a canary is one line; it must not contain a line break",
+        ),
+        (
+            "<MASK> {digits:3}",
+            "it contains a special token such as <MASK>",
+        ),
+    ];
+    for (text, problem) in cases {
+        let error = text.parse::<CanaryTemplate>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("canary template {text:?}: {problem}")
+        );
+    }
+}
+
+#[test]
+fn specifications_have_a_range() {
+    let spec: Spec = "10x20".parse().unwrap();
+    assert_eq!(
+        (spec.canaries(), spec.copies(), spec.to_string().as_str()),
+        (10, 20, "10x20")
+    );
+    let cases = [
+        (
+            "10x0",
+            "the number of copies of a canary must be from 1 to 10000, got 0",
+        ),
+        (
+            "0x20",
+            "the number of canaries must be from 1 to 10000, got 0",
+        ),
+        (
+            "1x10001",
+            "the number of copies of a canary must be from 1 to 10000, got 10001",
+        ),
+        (
+            "20000x1",
+            "the number of canaries must be from 1 to 10000, got 20000",
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(text.parse::<Spec>().unwrap_err().to_string(), message);
+    }
+    for junk in [
+        "",
+        "x",
+        "10",
+        "10x",
+        "x20",
+        "10x20x30",
+        "-1x2",
+        "1.5x2",
+        "+1x2",
+        "10 x 20",
+        "99999999999x1",
+    ] {
+        let text = junk.parse::<Spec>().unwrap_err().to_string();
+        assert!(
+            text.contains("CANARIESxCOPIES") && text.contains(&format!("{junk:?}")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn too_few_candidates_are_an_error() {
+    let documents = simulate(2, 0).unwrap();
+    let text = CanaryPlan::new(&options("11x1", "PIN {digits:1}"), Unit::Turn, &documents)
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        text,
+        "the number of distinct canaries must be at most 10, the number of candidates of template PIN {digits:1}, got 11"
+    );
+    let all = CanaryPlan::new(&options("10x1", "PIN {digits:1}"), Unit::Turn, &documents).unwrap();
+    let secrets: HashSet<&str> = all.canaries.iter().map(|c| c.secret.as_str()).collect();
+    assert_eq!(secrets.len(), 10);
+    let repeated = CanaryOptions {
+        distinct: false,
+        ..options("11x1", "PIN {digits:1}")
+    };
+    assert!(CanaryPlan::new(&repeated, Unit::Turn, &documents).is_ok());
+    assert!(CanaryPlan::new(&options("1x1", "PIN {digits:1}"), Unit::Turn, &[]).is_err());
+}
+
+/// 10 000 draws with replacement over 100 candidates, seed 4; false-alarm rate 1e-6.
+#[test]
+fn secrets_with_replacement_are_uniform() {
+    let drawn = CanaryOptions {
+        distinct: false,
+        seed: 4,
+        ..options("10000x1", "PIN {digits:2}")
+    };
+    let plan = CanaryPlan::new(&drawn, Unit::Turn, &simulate(5, 0).unwrap()).unwrap();
+    let mut counts = [0u64; 100];
+    for canary in &plan.canaries {
+        counts[canary.secret.parse::<usize>().unwrap()] += 1;
+    }
+    let (statistic, critical) = chi_square(&counts, 1e-6);
+    assert!(statistic < critical, "{statistic} against {critical}");
+}
+
+/// Ordered pairs of two distinct secrets out of five, seeds 0 to 3999; false-alarm rate 1e-6.
+#[test]
+fn distinct_secrets_are_uniform_over_ordered_pairs() {
+    let documents = [Document::new("d", "a")];
+    let mut counts: HashMap<(String, String), u64> = HashMap::new();
+    for seed in 0..4000 {
+        let options = CanaryOptions {
+            seed,
+            ..options("2x1", "PIN {list:a|b|c|d|e}")
+        };
+        let plan = CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
+        let pair = (
+            plan.canaries[0].secret.clone(),
+            plan.canaries[1].secret.clone(),
+        );
+        *counts.entry(pair).or_default() += 1;
+    }
+    assert_eq!(counts.len(), 20);
+    let counts: Vec<u64> = counts.into_values().collect();
+    let (statistic, critical) = chi_square(&counts, 1e-6);
+    assert!(statistic < critical, "{statistic} against {critical}");
+}
+
+/// Documents of 1, 2 and 3 lines have 2 + 3 + 4 = 9 gaps. 9 000 copies, seed 1; false-alarm
+/// rate 1e-6.
+#[test]
+fn places_are_uniform_over_all_gaps_of_the_corpus() {
+    let documents: Vec<Document> = ["a", "a\nb", "a\nb\nc"]
+        .iter()
+        .enumerate()
+        .map(|(i, text)| Document::new(i.to_string(), *text))
+        .collect();
+    let options = CanaryOptions {
+        seed: 1,
+        ..CanaryOptions::new("1x9000".parse().unwrap())
+    };
+    let plan = CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
+    let mut counts: HashMap<(&str, u64), u64> = HashMap::new();
+    for insertion in &plan.canaries[0].insertions {
+        *counts
+            .entry((&insertion.document, insertion.line))
+            .or_default() += 1;
+    }
+    assert_eq!(counts.len(), 9);
+    let counts: Vec<u64> = counts.into_values().collect();
+    let (statistic, critical) = chi_square(&counts, 1e-6);
+    assert!(statistic < critical, "{statistic} against {critical}");
+}
+
+#[test]
+fn canaries_are_user_turns_in_dialogues_and_plain_lines_elsewhere() {
+    assert_eq!(plan("1x1").canaries[0].context, "USR: My ID is: ");
+    let text = [Document::new("d", "Some text.\nUSR is no speaker here.")];
+    let options = CanaryOptions::new("1x1".parse().unwrap());
+    let plain = CanaryPlan::new(&options, Unit::Sentence, &text).unwrap();
+    assert_eq!(plain.canaries[0].context, "My ID is: ");
+}
+
+#[test]
+fn varying_carriers_differ_after_the_secret_only() {
+    let plan = plan("3x1500");
+    for canary in &plan.canaries {
+        let start = format!("{}{}", canary.context, canary.secret);
+        let texts: HashSet<&str> = canary.insertions.iter().map(|i| i.text.as_str()).collect();
+        assert_eq!(texts.len(), 1500);
+        assert!(texts.iter().all(|t| t.starts_with(&start)));
+        assert_eq!(
+            canary.insertions[0].text,
+            format!("{start}{}", canary.after)
+        );
+        assert!(canary.after.starts_with(", ") && canary.after.ends_with('.'));
+    }
+    let documents = simulate(5, 0).unwrap();
+    let same = CanaryOptions {
+        carriers: Carriers::Same,
+        ..options("1x4", "PIN {digits:4} ok")
+    };
+    let plan = CanaryPlan::new(&same, Unit::Turn, &documents).unwrap();
+    let texts: HashSet<&str> = plan.canaries[0]
+        .insertions
+        .iter()
+        .map(|i| i.text.as_str())
+        .collect();
+    assert_eq!(texts.len(), 1);
+    assert_eq!(plan.canaries[0].after, " ok.");
+}
+
+#[test]
+fn plans_depend_on_their_seed_and_survive_their_file() {
+    let one = plan("10x20");
+    assert_eq!(one, plan("10x20"));
+    let json = one.to_json().unwrap();
+    assert_eq!(CanaryPlan::from_json(&json).unwrap(), one);
+    assert_eq!(one.spec().unwrap().to_string(), "10x20");
+    let documents = simulate(50, 0).unwrap();
+    let other = CanaryOptions {
+        seed: 1,
+        ..CanaryOptions::new("10x20".parse().unwrap())
+    };
+    let other = CanaryPlan::new(&other, Unit::Turn, &documents).unwrap();
+    assert_ne!(one.canaries[0].secret, other.canaries[0].secret);
+}
+
+#[test]
+fn large_candidate_counts_are_strings_in_the_file() {
+    let documents = simulate(2, 0).unwrap();
+    let plan =
+        CanaryPlan::new(&options("1x1", "key {letters:20}"), Unit::Turn, &documents).unwrap();
+    let json = plan.to_json().unwrap();
+    assert!(json.contains("\"candidates\": \"19928148895209409152340197376\""));
+    assert_eq!(CanaryPlan::from_json(&json).unwrap(), plan);
+}
+
+#[test]
+fn a_tampered_plan_is_refused() {
+    let json = plan("2x3").to_json().unwrap();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    type Change = fn(&mut serde_json::Value);
+    let cases: [(Change, &str); 12] = [
+        (
+            |v| v["schema"] = 2.into(),
+            "schema 1 of type \"canary-plan\" is read",
+        ),
+        (
+            |v| v["type"] = "x".into(),
+            "schema 1 of type \"canary-plan\" is read",
+        ),
+        (
+            |v| v["candidates"] = 7.into(),
+            "7 candidates; template My ID is: {digits:6} has 1000000",
+        ),
+        (
+            |v| v["copies"] = 2.into(),
+            "canary-0: 3 insertions; the plan has 2 copies of each",
+        ),
+        (
+            |v| v["copies"] = 0.into(),
+            "the number of copies of a canary must be from 1 to 10000, got 0",
+        ),
+        (
+            |v| v["canaries"] = serde_json::json!([]),
+            "the number of canaries must be from 1 to 10000, got 0",
+        ),
+        (
+            |v| v["canaries"][1] = v["canaries"][0].clone(),
+            "two canaries are called canary-0",
+        ),
+        (
+            |v| {
+                let copy = v["canaries"][0].clone();
+                v["canaries"][1] = copy;
+                v["canaries"][1]["id"] = "canary-1".into();
+            },
+            "canary-1 has the secret of another canary in a plan of distinct secrets",
+        ),
+        (
+            |v| v["canaries"][0]["secret"] = "12345x".into(),
+            "canary-0: its secret does not fit template",
+        ),
+        (
+            |v| v["canaries"][0]["context"] = "USR: ".into(),
+            "its context does not end with the template's text",
+        ),
+        (
+            |v| v["canaries"][0]["after"] = ".".into(),
+            "the text of insertion 0 is not its context, secret and ending",
+        ),
+        (
+            |v| v["canaries"][1]["insertions"][2]["text"] = "x".into(),
+            "canary-1: the text of insertion 2 is not",
+        ),
+    ];
+    for (change, message) in cases {
+        let mut changed = value.clone();
+        change(&mut changed);
+        let text = CanaryPlan::from_json(&changed.to_string())
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains(message), "{text} does not say {message}");
+    }
+    for junk in ["", "{}", "[]", &json[..json.len() / 2]] {
+        assert!(matches!(CanaryPlan::from_json(junk), Err(Error::Plan(_))));
+    }
+    // Within a schema keys may be added.
+    let mut more = value;
+    more["later"] = true.into();
+    assert!(CanaryPlan::from_json(&more.to_string()).is_ok());
+}
+
+#[test]
+fn a_plan_is_refused_by_another_corpus() {
+    let plan = plan("2x3");
+    let text = insert(&plan, &simulate(1, 5).unwrap())
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("there is no document"), "{text}");
+    let mut far = plan.clone();
+    far.canaries[0].insertions[0].line = 1000;
+    let text = insert(&far, &simulate(50, 0).unwrap())
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("takes no line before line 1000"), "{text}");
+}
+
+#[test]
+fn the_candidate_space_of_own_tokenizers_is_one_token_per_digit() {
+    let plan = plan("10x20");
+    for tokenizer in [Tokenizer::bytes(), Tokenizer::characters()] {
+        let space = CandidateSpace::new(&plan, &tokenizer).unwrap();
+        assert_eq!(space.candidates(), 1_000_000);
+        assert_eq!(space.context[0], tokenizer.bos());
+        assert_eq!(tokenizer.decode(&space.context), "USR: My ID is: ");
+        let shape: Vec<usize> = space.positions.iter().map(Vec::len).collect();
+        assert_eq!(shape, [10; 6]);
+        assert!(
+            space
+                .positions
+                .iter()
+                .flatten()
+                .all(|choice| choice.len() == 1)
+        );
+        for canary in &plan.canaries {
+            let number: u128 = canary.secret.parse().unwrap();
+            assert_eq!(space.secret(number), canary.secret);
+            assert_eq!(
+                space.candidate(number),
+                space.tokens(&canary.secret).unwrap()
+            );
+            assert_eq!(tokenizer.decode(&space.candidate(number)), canary.secret);
+        }
+        assert!(space.tokens("12345").is_err());
+        assert!(space.tokens("12345a").is_err());
+    }
+}
+
+#[test]
+fn a_space_with_lists_and_literals_enumerates_every_candidate_once() {
+    let documents = simulate(3, 0).unwrap();
+    let plan = CanaryPlan::new(
+        &options("4x2", "Ask {list:Ada|Bo} for {digits:1}{upper:1} now."),
+        Unit::Turn,
+        &documents,
+    )
+    .unwrap();
+    let space = CandidateSpace::new(&plan, &Tokenizer::characters()).unwrap();
+    assert_eq!(space.candidates(), 520);
+    assert_eq!(space.positions.len(), 4);
+    let texts: HashSet<String> = (0..520).map(|n| space.secret(n)).collect();
+    let tokens: HashSet<Vec<u32>> = (0..520).map(|n| space.candidate(n)).collect();
+    assert_eq!((texts.len(), tokens.len()), (520, 520));
+    assert!(texts.iter().all(|t| plan.template.matches(t)));
+    assert!(texts.contains("Ada for 7Q"));
+}
+
+/// A byte-level BPE that joins `12`, so that the tokens of a number depend on its neighbours.
+fn joining() -> Tokenizer {
+    let mut vocabulary: Vec<String> = (b'!'..=b'~').map(|b| char::from(b).to_string()).collect();
+    vocabulary.push("Ġ".to_owned());
+    vocabulary.push("12".to_owned());
+    let ids: serde_json::Map<String, serde_json::Value> = vocabulary
+        .into_iter()
+        .enumerate()
+        .map(|(i, s)| (s, i.into()))
+        .collect();
+    let level = serde_json::json!({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":false,"use_regex":true});
+    let json = serde_json::json!({"version":"1.0","truncation":null,"padding":null,"added_tokens":[],
+        "normalizer":null,"pre_tokenizer":level,"post_processor":null,"decoder":level,
+        "model":{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,
+        "end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,"ignore_merges":false,
+        "vocab":ids,"merges":[["1","2"]]}});
+    Tokenizer::from_json(&json.to_string(), Origin::Pretrained).unwrap()
+}
+
+#[test]
+fn a_tokenizer_that_joins_digits_is_refused() {
+    let documents = simulate(3, 0).unwrap();
+    let tokenizer = joining();
+    let error = CandidateSpace::new(&plan("10x20"), &tokenizer).unwrap_err();
+    assert!(matches!(error, Error::NotCompositional(_)), "{error}");
+    // Letters are not joined: the same tokenizer is compositional there.
+    let letters =
+        CanaryPlan::new(&options("2x2", "key {letters:3}"), Unit::Turn, &documents).unwrap();
+    let space = CandidateSpace::new(&letters, &tokenizer).unwrap();
+    assert_eq!(space.candidates(), 17_576);
+}
+
+#[test]
+fn choices_with_the_same_tokens_are_refused() {
+    let documents = simulate(3, 0).unwrap();
+    let plan = CanaryPlan::new(&options("1x1", "say {list:é|ü}"), Unit::Turn, &documents).unwrap();
+    assert!(CandidateSpace::new(&plan, &Tokenizer::bytes()).is_ok());
+    // Outside the alphabet both are <UNK>.
+    let error = CandidateSpace::new(&plan, &Tokenizer::characters()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("the tokens of \"é\" begin those of \"ü\""),
+        "{error}"
+    );
+}
+
+prop_compose! {
+    fn corpus()(texts in proptest::collection::vec(("[aé\n]{0,12}", 0usize..12, 1usize..4), 1..5)) -> Vec<Document> {
+        texts.into_iter().enumerate().map(|(i, (text, at, length))| {
+            let document = Document::new(format!("d{i}"), text.clone());
+            let count = text.chars().count();
+            if at + length <= count { document.with_secret(at, at + length, "k") } else { document }
+        }).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Inserting moves spans with their text, marks every copy, and taking the lines out again
+    /// gives back the documents.
+    #[test]
+    fn insertion_moves_spans_and_can_be_undone(documents in corpus(), seed in any::<u64>()) {
+        let options = CanaryOptions { seed, ..options("2x3", "ID {digits:4}") };
+        let plan = CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
+        let (planted, places) = insert(&plan, &documents).unwrap();
+        prop_assert_eq!(places.len(), 6);
+        for place in &places {
+            let text: String = planted[place.document].text.chars().skip(place.start).take(place.end - place.start).collect();
+            prop_assert_eq!(&text, &plan.canaries[place.canary].secret);
+        }
+        let lines: HashSet<&str> = plan.canaries.iter().flat_map(|c| &c.insertions).map(|i| i.text.as_str()).collect();
+        for (before, after) in documents.iter().zip(&planted) {
+            prop_assert!(after.validate().is_ok());
+            let left: Vec<&str> = after.text.split('\n').filter(|l| !lines.contains(l)).collect();
+            prop_assert_eq!(left.join("\n"), before.text.clone());
+            let texts = |d: &Document| -> Vec<String> {
+                d.secrets.iter().filter(|s| s.kind == "k").map(|s| d.secret_text(s).to_owned()).collect()
+            };
+            prop_assert_eq!(texts(before), texts(after));
+        }
+    }
+
+    #[test]
+    fn parsers_never_panic(text in "\\PC{0,40}", near in "[x{}:|digtsle0-9]{0,20}") {
+        for text in [text, near] {
+            let _ = text.parse::<CanaryTemplate>();
+            let _ = text.parse::<Spec>();
+            let _ = CanaryPlan::from_json(&text);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Neighbour-diff over random corpora: what is caught leaves no trace, what is missed spreads
+//! no further than the stages say, and the recorded facts agree with the definition.
+
+use proptest::prelude::*;
+use reticent_corpus::{
+    ConservativeOptions, Copies, Document, Masked, PatternRule, PolicyChoice, PolicyOptions,
+    PrepareOptions, Preparer, Side, Stability, TokenizerChoice, Unit, mask_secret, neighbour_diff,
+};
+use std::collections::BTreeSet;
+
+/// Secrets: the policy knows numbers of three digits, in whole or in part, and no other.
+const SECRETS: [&str; 5] = ["123", "777", "7-777", "xyz", "12 xyz"];
+const BEFORE: [&str; 4] = ["", "pin ", "my pin is ", "So Ada "];
+const AFTER: [&str; 3] = ["", ".", " and é <MASK>"];
+
+/// A line: what stands before a secret, which one, what stands behind; or no secret.
+type Line = (usize, Option<usize>, usize);
+
+fn lines() -> impl Strategy<Value = Vec<Vec<Line>>> {
+    let line = (
+        0..BEFORE.len(),
+        proptest::option::of(0..SECRETS.len()),
+        0..AFTER.len(),
+    );
+    proptest::collection::vec(proptest::collection::vec(line, 1..5), 1..5)
+}
+
+fn documents(lines: &[Vec<Line>]) -> Vec<Document> {
+    lines
+        .iter()
+        .enumerate()
+        .map(|(number, lines)| {
+            let mut document = Document::new(format!("d{number}"), "");
+            for (i, &(before, secret, after)) in lines.iter().enumerate() {
+                if i > 0 {
+                    document.text.push('\n');
+                }
+                document.text.push_str(BEFORE[before]);
+                if let Some(secret) = secret {
+                    let start = document.text.chars().count();
+                    document.text.push_str(SECRETS[secret]);
+                    let end = document.text.chars().count();
+                    document = document.with_secret(start, end, "k");
+                }
+                document.text.push_str(AFTER[after]);
+            }
+            document
+        })
+        .filter(|d| !d.text.trim().is_empty())
+        .collect()
+}
+
+fn options() -> impl Strategy<Value = PrepareOptions> {
+    (
+        any::<[bool; 6]>(),
+        prop_oneof![Just(Unit::Turn), Just(Unit::Sentence), Just(Unit::Document)],
+        prop_oneof![Just(0.0), Just(0.3), Just(1.0)],
+        prop_oneof![Just(0.0), Just(0.2)],
+        proptest::option::of(3usize..20),
+        any::<u64>(),
+    )
+        .prop_map(
+            |(switches, unit, miss_rate, false_positive_rate, max_tokens, seed)| {
+                let [deduplicate, redact, bytes, gold, screen, capitals] = switches;
+                let rule = PatternRule {
+                    kind: "code".to_owned(),
+                    pattern: r"\d{3}".to_owned(),
+                };
+                let policy = if gold {
+                    PolicyChoice::Gold
+                } else {
+                    PolicyChoice::Patterns { rules: vec![rule] }
+                };
+                PrepareOptions {
+                    unit,
+                    tokenizer: if bytes {
+                        TokenizerChoice::Bytes
+                    } else {
+                        TokenizerChoice::Characters
+                    },
+                    deduplicate,
+                    redact,
+                    policy: PolicyOptions {
+                        policy,
+                        miss_rate,
+                        false_positive_rate,
+                        seed,
+                    },
+                    conservative: screen.then(|| ConservativeOptions {
+                        capitals,
+                        ..ConservativeOptions::default()
+                    }),
+                    max_tokens,
+                    ..PrepareOptions::default()
+                }
+            },
+        )
+}
+
+fn bound(stability: Stability) -> u64 {
+    match stability {
+        Stability::Bounded(factor) => factor,
+        Stability::Unbounded => panic!("no stage here is unbounded"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Per secret: the diff is empty exactly when the facts count it as masked; it changes at
+    /// most stability × (distinct units that hold it); it changes no side when π_c flags it.
+    #[test]
+    fn a_secret_spreads_no_further_than_the_stages_say(lines in lines(), options in options()) {
+        let documents = documents(&lines);
+        prop_assume!(!documents.is_empty());
+        let preparer = Preparer::new(&documents, &options).unwrap();
+        let run = preparer.run().unwrap();
+        let factor = bound(run.facts.stability(Copies::All));
+        let everything_private = options.conservative.is_none();
+        let present: BTreeSet<&str> = documents
+            .iter()
+            .flat_map(|d| d.secrets.iter().map(|s| d.secret_text(s)))
+            .collect();
+        let (mut missed, mut most, mut public) = (0, 0, 0);
+        for secret in &present {
+            let diff = neighbour_diff(&run, &preparer.run_on(&mask_secret(&documents, secret)).unwrap());
+            prop_assert!(diff.aligned);
+            // A cut-off secret may differ in a record that no longer shows it.
+            if options.max_tokens.is_none() && options.unit == Unit::Turn {
+                missed += u64::from(!diff.identical());
+                most = most.max(diff.records);
+                public += u64::from(!diff.same_split);
+            }
+            let holds = units_with(&documents, secret, options.unit);
+            let distinct: BTreeSet<&String> = holds.iter().collect();
+            let most_units = if options.deduplicate { distinct.len() } else { holds.len() };
+            prop_assert!(diff.records <= factor * most_units as u64, "{} > {factor} x {most_units}", diff.records);
+            if everything_private {
+                prop_assert!(diff.same_split && diff.same_counts);
+            }
+        }
+        if options.max_tokens.is_none() && options.unit == Unit::Turn {
+            let all = &run.facts.secrets.all;
+            prop_assert_eq!(all.distinct, present.len() as u64);
+            prop_assert_eq!((all.missed, run.facts.secrets.most_records), (missed, most));
+            prop_assert_eq!(all.masked, all.distinct - all.missed);
+            prop_assert_eq!(all.public, public);
+        }
+    }
+
+    /// One occurrence alone: at most the single-copy stability.
+    #[test]
+    fn one_occurrence_changes_at_most_two_records(lines in lines(), options in options(), pick in any::<proptest::sample::Index>()) {
+        let documents = documents(&lines);
+        let places: Vec<(usize, Masked)> = documents.iter().enumerate()
+            .flat_map(|(i, d)| d.secrets.iter().map(move |s| (i, Masked { start: s.start, end: s.end })))
+            .collect();
+        prop_assume!(!places.is_empty());
+        let preparer = Preparer::new(&documents, &options).unwrap();
+        let run = preparer.run().unwrap();
+        let (document, masked) = places[pick.index(places.len())];
+        let mut neighbour = documents.clone();
+        neighbour[document].masked = vec![masked];
+        let diff = neighbour_diff(&run, &preparer.run_on(&neighbour).unwrap());
+        prop_assert!(diff.records <= bound(run.facts.stability(Copies::Single)));
+    }
+
+    /// With a policy that knows every secret, all neighbours are identical.
+    #[test]
+    fn what_gold_redacts_leaves_no_trace(lines in lines(), unit in prop_oneof![Just(Unit::Turn), Just(Unit::Document)], alarms in prop_oneof![Just(0.0), Just(0.3)], seed in any::<u64>()) {
+        let documents = documents(&lines);
+        prop_assume!(!documents.is_empty());
+        let policy = PolicyOptions { policy: PolicyChoice::Gold, false_positive_rate: alarms, seed, ..PolicyOptions::default() };
+        let options = PrepareOptions { unit, policy, conservative: Some(ConservativeOptions::default()), ..PrepareOptions::default() };
+        let preparer = Preparer::new(&documents, &options).unwrap();
+        let run = preparer.run().unwrap();
+        for secret in SECRETS {
+            let diff = neighbour_diff(&run, &preparer.run_on(&mask_secret(&documents, secret)).unwrap());
+            prop_assert!(diff.identical() && diff.same_split && diff.same_counts);
+        }
+        prop_assert_eq!(run.facts.secrets.all.missed, 0);
+    }
+
+    /// Counts fit together, sides follow their rule, and running again gives the same.
+    #[test]
+    fn counts_and_sides_fit_together(lines in lines(), options in options()) {
+        let documents = documents(&lines);
+        prop_assume!(!documents.is_empty());
+        let preparer = Preparer::new(&documents, &options).unwrap();
+        let run = preparer.run().unwrap();
+        let facts = &run.facts;
+        prop_assert_eq!(facts.units, facts.public + facts.private);
+        prop_assert_eq!(facts.units, run.training.records.len() as u64 + facts.mask_only);
+        prop_assert!(facts.duplicates <= facts.mask_only);
+        if options.deduplicate {
+            prop_assert_eq!(facts.units - facts.duplicates, facts.distinct_units);
+        }
+        prop_assert_eq!(run.points.len(), run.training.records.len());
+        prop_assert!(run.points.windows(2).all(|w| w[0] < w[1]));
+        let mask = run.tokenizer.mask();
+        for (record, text) in run.training.records.iter().zip(&run.texts) {
+            prop_assert!(!record.tokens.contains(&mask) || record.side == Side::Private);
+            prop_assert_eq!(text.contains("<MASK>") && record.side == Side::Public, false);
+            prop_assert!(options.max_tokens.is_none_or(|most| record.tokens.len() <= most));
+        }
+        let again = preparer.run().unwrap();
+        prop_assert!(neighbour_diff(&run, &again).identical());
+        prop_assert_eq!(&again.facts, facts);
+    }
+}
+
+/// The units that hold a marked secret, as text with the secret's place marked.
+fn units_with(documents: &[Document], secret: &str, unit: Unit) -> Vec<String> {
+    let mut out = Vec::new();
+    for document in documents {
+        if unit == Unit::Document {
+            if document
+                .secrets
+                .iter()
+                .any(|s| document.secret_text(s) == secret)
+            {
+                out.push(document.text.clone());
+            }
+            continue;
+        }
+        let mut start = 0;
+        for line in document.text.split('\n') {
+            let end = start + line.chars().count();
+            let inside = document
+                .secrets
+                .iter()
+                .any(|s| start <= s.start && s.end <= end && document.secret_text(s) == secret);
+            if inside {
+                out.push(line.to_owned());
+            }
+            start = end + 1;
+        }
+    }
+    out
+}

@@ -1,0 +1,174 @@
+//! Our tokenizers, and other people's.
+
+use proptest::prelude::*;
+use reticent_corpus::{Origin, Tokenizer};
+use std::sync::Arc;
+
+/// A byte-level BPE with two merges and no special token but one.
+const SMALL_BPE: &str = r#"{"version":"1.0","truncation":{"direction":"Right","max_length":3,"strategy":"LongestFirst","stride":0},
+"padding":null,"added_tokens":[{"id":9,"content":"<|endoftext|>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],
+"normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true},
+"post_processor":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true},"decoder":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true},
+"model":{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,"ignore_merges":false,
+"vocab":{"a":0,"b":1,"1":2,"2":3,"Ġ":4,"ab":5,"Ġab":6,"12":7,".":8,"<|endoftext|>":9},"merges":[["a","b"],["Ġ","ab"],["1","2"]]}}"#;
+
+fn ours() -> [Tokenizer; 2] {
+    [Tokenizer::bytes(), Tokenizer::characters()]
+}
+
+#[test]
+fn vocabularies_and_specials() {
+    let [bytes, characters] = ours();
+    assert_eq!(bytes.vocabulary_size(), 259);
+    assert_eq!((bytes.bos(), bytes.eos(), bytes.mask()), (256, 257, 258));
+    assert_eq!(bytes.unknown(), None);
+    assert_eq!(bytes.origin(), Origin::Bytes);
+    assert_eq!(characters.vocabulary_size(), 100);
+    assert_eq!(characters.unknown(), Some(96));
+    assert_eq!(characters.origin(), Origin::Characters);
+    assert_eq!(
+        characters.decode(&characters.encode("aé\n").unwrap()),
+        "a\u{fffd}\n"
+    );
+    let framed = characters.frame("x").unwrap();
+    assert_eq!(framed, [97, 88, 98]);
+    assert_eq!(characters.decode(&[97, 88, 99, 98, 4_000_000]), "x<MASK>");
+}
+
+#[test]
+fn a_tokenizer_is_shared_between_threads() {
+    fn shared<T: Send + Sync + Clone>(_: &T) {}
+    let tokenizer = Tokenizer::from_json(SMALL_BPE, Origin::Pretrained).unwrap();
+    shared(&tokenizer);
+    let tokenizer = Arc::new(tokenizer);
+    let other = tokenizer.clone();
+    let there = std::thread::spawn(move || other.encode("ab 12").unwrap());
+    assert_eq!(there.join().unwrap(), tokenizer.encode("ab 12").unwrap());
+}
+
+#[test]
+fn ours_are_recognised_in_a_file() {
+    for tokenizer in ours() {
+        let json = tokenizer.to_json().unwrap();
+        let again = Tokenizer::from_json(&json, Origin::Leaks).unwrap();
+        assert_eq!(again.origin(), tokenizer.origin());
+        assert_eq!(again.to_json().unwrap(), json);
+    }
+}
+
+#[test]
+fn a_pretrained_one_gets_a_mask_and_keeps_its_ids() {
+    let tokenizer = Tokenizer::from_json(SMALL_BPE, Origin::Pretrained).unwrap();
+    assert_eq!((tokenizer.bos(), tokenizer.eos()), (9, 9));
+    assert_eq!(tokenizer.mask(), 10);
+    assert_eq!(tokenizer.vocabulary_size(), 11);
+    // Longer than the file's truncation.
+    let encoded = tokenizer.encode_with_offsets("ab ab 12.").unwrap();
+    assert_eq!(encoded.tokens, [5, 6, 4, 7, 8]);
+    let spans: Vec<(usize, usize)> = encoded.offsets.iter().map(|o| (o.start, o.end)).collect();
+    assert_eq!(spans, [(0, 2), (2, 5), (5, 6), (6, 8), (8, 9)]);
+    assert_eq!(tokenizer.decode(&[9, 5, 10, 6, 9]), "ab<MASK> ab");
+    // Written and read again: the same ids, and the post-processor is still there.
+    let json = tokenizer.to_json().unwrap();
+    assert!(json.contains("\"post_processor\": {"));
+    let again = Tokenizer::from_json(&json, Origin::DeclaredPublic).unwrap();
+    assert_eq!(
+        again.encode("ab 12").unwrap(),
+        tokenizer.encode("ab 12").unwrap()
+    );
+    assert_eq!((again.mask(), again.vocabulary_size()), (10, 11));
+    assert_eq!(again.origin(), Origin::DeclaredPublic);
+}
+
+#[test]
+fn special_tokens_in_text_are_text() {
+    let tokenizer = Tokenizer::from_json(SMALL_BPE, Origin::Pretrained).unwrap();
+    for text in ["ab<|endoftext|>", "<MASK>ab"] {
+        let tokens = tokenizer.encode(text).unwrap();
+        assert!(tokens.iter().all(|&t| t < 9), "{text}: {tokens:?}");
+    }
+    for tokenizer in ours() {
+        let specials = [tokenizer.bos(), tokenizer.eos(), tokenizer.mask()];
+        let tokens = tokenizer.encode("<BOS><MASK><EOS>").unwrap();
+        assert_eq!(tokens.len(), 16);
+        assert!(tokens.iter().all(|t| !specials.contains(t)));
+    }
+}
+
+#[test]
+fn bad_files_are_errors() {
+    for text in ["", "{", "[]", "{}", r#"{"version":"1.0"}"#] {
+        assert!(
+            Tokenizer::from_json(text, Origin::Pretrained).is_err(),
+            "{text}"
+        );
+    }
+    let missing = std::path::Path::new("/nowhere/tokenizer.json");
+    let text = Tokenizer::load(missing, Origin::Bytes)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.starts_with("/nowhere/tokenizer.json: cannot read"),
+        "{text}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The files we write say the same ids to the reference implementation.
+    #[test]
+    fn ids_agree_with_the_reference_implementation(text in "[ -~\n\té€😀]{0,60}") {
+        prop_assume!(!text.contains('<'));
+        for tokenizer in ours() {
+            let reference: tokenizers::Tokenizer = tokenizer.to_json().unwrap().parse().unwrap();
+            prop_assert_eq!(reference.get_vocab_size(true), tokenizer.vocabulary_size());
+            let theirs = reference.encode(text.as_str(), false).unwrap();
+            let mine = tokenizer.encode_with_offsets(&text).unwrap();
+            prop_assert_eq!(theirs.get_ids(), &mine.tokens[..]);
+            // For bytes inside a character the reference gives the whole character's place.
+            for (a, b) in theirs.get_offsets().iter().zip(&mine.offsets) {
+                prop_assert!(a.0 <= b.start && b.end <= a.1);
+            }
+            for (name, id) in [("<BOS>", tokenizer.bos()), ("<EOS>", tokenizer.eos()), ("<MASK>", tokenizer.mask())] {
+                prop_assert_eq!(reference.token_to_id(name), Some(id));
+            }
+            if tokenizer.unknown().is_none_or(|unknown| !mine.tokens.contains(&unknown)) {
+                prop_assert_eq!(reference.decode(&mine.tokens, true).unwrap(), text.clone());
+            }
+        }
+    }
+
+    #[test]
+    fn decoding_undoes_encoding(text in "\\PC{0,60}", ascii in "[ -~\n]{0,60}") {
+        let [bytes, characters] = ours();
+        prop_assert_eq!(bytes.decode(&bytes.encode(&text).unwrap()), text);
+        prop_assert_eq!(characters.decode(&characters.encode(&ascii).unwrap()), ascii);
+    }
+
+    #[test]
+    fn every_digit_is_one_token_of_its_own(number in any::<u64>()) {
+        let text = number.to_string();
+        for tokenizer in ours() {
+            let tokens = tokenizer.encode(&text).unwrap();
+            prop_assert_eq!(tokens.len(), text.len());
+            let zero = tokenizer.encode("0").unwrap()[0];
+            let digits: String = tokens.iter().map(|t| char::from(b'0' + (t - zero) as u8)).collect();
+            prop_assert_eq!(&digits, &text);
+        }
+    }
+
+    #[test]
+    fn offsets_tile_the_text(text in "\\PC{0,60}") {
+        for tokenizer in ours() {
+            let encoded = tokenizer.encode_with_offsets(&text).unwrap();
+            let mut at = 0;
+            for offset in &encoded.offsets {
+                prop_assert_eq!(offset.start, at);
+                at = offset.end;
+            }
+            prop_assert_eq!(at, text.len());
+            prop_assert_eq!(&encoded.tokens, &tokenizer.encode(&text).unwrap());
+        }
+    }
+}
