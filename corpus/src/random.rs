@@ -21,7 +21,10 @@ pub(crate) struct Choices(ChaCha20Rng);
 
 impl Choices {
     pub(crate) fn new(seed: u64, purpose: Purpose) -> Self {
-        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        // The key is the seed itself, not a library's expansion of it.
+        let mut key = [0u8; 32];
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        let mut rng = ChaCha20Rng::from_seed(key);
         rng.set_stream(purpose as u64);
         Self(rng)
     }

@@ -155,6 +155,11 @@ fn specifications_have_a_range() {
     for (text, message) in cases {
         assert_eq!(text.parse::<Spec>().unwrap_err().to_string(), message);
     }
+    let text = "10000x101".parse::<Spec>().unwrap_err().to_string();
+    assert_eq!(
+        text,
+        "the number of inserted lines must be at most 1000000, got 1010000"
+    );
     for junk in [
         "",
         "x",

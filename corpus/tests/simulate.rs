@@ -33,7 +33,7 @@ fn the_text_of_seed_0_is_that_of_this_version() {
     }
     let digest: [u8; 20] = hash.finalize().into();
     let digest: String = digest.iter().map(|b| format!("{b:02x}")).collect();
-    assert_eq!(digest, "502a7df26903eb93b7bb183c179334a4e255069b");
+    assert_eq!(digest, "798b4f7dc6d79fdc7bdc76ffd45ea3f6f9939947");
 }
 
 #[test]

@@ -95,6 +95,18 @@ fn special_tokens_in_text_are_text() {
     }
 }
 
+/// A mask that is only a word of the vocabulary: text must not be able to write it.
+#[test]
+fn a_mask_of_the_plain_vocabulary_becomes_special() {
+    let json = SMALL_BPE.replace("\".\":8,", "\".\":8,\"<mask>\":11,");
+    let tokenizer = Tokenizer::from_json(&json, Origin::Pretrained).unwrap();
+    assert_eq!(tokenizer.mask(), 11);
+    assert_eq!(tokenizer.vocabulary_size(), 12);
+    let tokens = tokenizer.encode("ab<mask>ab").unwrap();
+    assert!(!tokens.contains(&11), "{tokens:?}");
+    assert_eq!(tokenizer.decode(&[5, 11, 5]), "ab<MASK>ab");
+}
+
 #[test]
 fn bad_files_are_errors() {
     for text in ["", "{", "[]", "{}", r#"{"version":"1.0"}"#] {

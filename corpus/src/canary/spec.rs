@@ -22,8 +22,12 @@ pub struct Spec {
 /// Most canaries, and most copies of one, that a plan may ask for.
 const MOST: u32 = 10_000;
 
+/// Most inserted lines of a plan.
+const MOST_LINES: u32 = 1_000_000;
+
 impl Spec {
-    /// `canaries` canaries, each inserted `copies` times; both from 1 to 10 000.
+    /// `canaries` canaries, each inserted `copies` times; both from 1 to 10 000, and at most a
+    /// million lines in all.
     ///
     /// # Errors
     /// A number outside its range.
@@ -34,6 +38,13 @@ impl Spec {
         }
         if !(1..=MOST).contains(&copies) {
             return Err(range("the number of copies of a canary", copies, allowed));
+        }
+        if canaries * copies > MOST_LINES {
+            return Err(range(
+                "the number of inserted lines",
+                canaries * copies,
+                format!("at most {MOST_LINES}"),
+            ));
         }
         Ok(Self { canaries, copies })
     }

@@ -89,11 +89,11 @@ impl Pretrained {
     }
 }
 
+/// The id of the first name that is there, or of the last one, added.
 fn special(engine: &mut Engine, names: &[&str]) -> Result<TokenId> {
-    if let Some(id) = names.iter().find_map(|name| engine.token_to_id(name)) {
-        return Ok(id);
-    }
-    let name = names.last().copied().unwrap_or(MASK_TEXT);
+    let there = names.iter().find(|name| engine.token_to_id(name).is_some());
+    let name = there.or(names.last()).copied().unwrap_or(MASK_TEXT);
+    // A name of the plain vocabulary becomes special as well, so that text cannot spell it.
     engine
         .add_special_tokens([AddedToken::from(name, true)])
         .map_err(problem)?;
