@@ -6,10 +6,13 @@
 //! [`Estimate`]) in their type.
 
 mod bound;
+mod contour;
 mod error;
 mod guarantee;
+mod interval;
 mod mechanism;
 mod neighbours;
+pub mod pld;
 mod quantity;
 mod special;
 pub mod statistics;

@@ -131,17 +131,17 @@ impl GroupSize {
     /// A single record.
     pub const ONE: Self = Self(1);
 
-    /// Checks that the group has at least one record and at most a million.
+    /// Checks that the group has between one and ten thousand records.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] otherwise.
     pub fn new(records: u32) -> Result<Self> {
-        if (1..=1_000_000).contains(&records) {
+        if (1..=10_000).contains(&records) {
             Ok(Self(records))
         } else {
             Err(Error::OutOfRange {
                 what: "group size",
-                range: "[1, 1000000]",
+                range: "[1, 10000]",
                 value: f64::from(records),
             })
         }

@@ -1,0 +1,416 @@
+//! The line cut into cells, with bounds that hold on each whole cell.
+//!
+//! One step integrates f_s(x) = N(x) M₊(x)^s M₋(x)^{1−s}, where P = N·M₊ and Q = N·M₋. A
+//! cell keeps ln M± in its middle, the slopes at its ends (monotone in between) and bounds on
+//! the second derivatives. Nothing here depends on s.
+
+use crate::error::{Error, Result};
+use crate::pld::{Mixture, Pair};
+use crate::special::{LN_SQRT_TAU, ln_mills_ratio};
+
+/// Cells no wider than this near the origin.
+const WIDTH: f64 = 0.125;
+/// More cells than this are an error, not a wait.
+const MOST_CELLS: usize = 60_000;
+
+/// ln M₊, ln M₋ and their slopes at one point.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Edge {
+    pub(crate) x: f64,
+    pub(crate) ln_plus: f64,
+    pub(crate) ln_minus: f64,
+    /// d ln M₊/dx, increasing in x.
+    pub(crate) plus_mean: f64,
+    /// −d ln M₋/dx, decreasing in x.
+    pub(crate) minus_mean: f64,
+}
+
+impl Edge {
+    fn at(pair: &Pair, x: f64) -> Self {
+        let (plus, minus) = (pair.first.ratio(x), pair.second.ratio(-x));
+        Self {
+            x,
+            ln_plus: plus.ln,
+            ln_minus: minus.ln,
+            plus_mean: plus.mean,
+            minus_mean: minus.mean,
+        }
+    }
+
+    /// ln f_c(x) for real c.
+    pub(crate) fn ln_density(&self, c: f64) -> f64 {
+        -0.5 * self.x * self.x - LN_SQRT_TAU + c * self.ln_plus + (1.0 - c) * self.ln_minus
+    }
+}
+
+/// Bounds on the first two derivatives of ln M₊ and ln M₋ over a stretch of the line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slopes {
+    /// Smallest and largest slope of ln M₊ on the cell.
+    pub(crate) plus_mean: (f64, f64),
+    /// Smallest and largest slope of −ln M₋ on the cell.
+    pub(crate) minus_mean: (f64, f64),
+    /// Largest second derivative of ln M₊ on the cell.
+    pub(crate) plus_variance: f64,
+    /// Largest second derivative of ln M₋ on the cell.
+    pub(crate) minus_variance: f64,
+}
+
+/// One cell [left, right] of the line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cell {
+    pub(crate) left: f64,
+    pub(crate) right: f64,
+    pub(crate) middle: Edge,
+    pub(crate) slopes: Slopes,
+}
+
+impl Cell {
+    fn between(pair: &Pair, left: &Edge, right: &Edge) -> Self {
+        let reach = 0.5 * (right.x - left.x);
+        let middle = Edge::at(pair, left.x + reach);
+        let variance = |side: &Mixture, x: f64, mean: f64, low: f64, high: f64| {
+            // Bhatia–Davis: Var ≤ (max − mean)(mean − min), the mean anywhere on the cell.
+            let by_mean = (side.farthest() - low) * (high - side.nearest());
+            by_mean.min(side.variance_near(x, mean, reach)).max(0.0)
+        };
+        let x = middle.x;
+        let slopes = Slopes {
+            plus_mean: (left.plus_mean, right.plus_mean),
+            minus_mean: (right.minus_mean, left.minus_mean),
+            plus_variance: variance(
+                &pair.first,
+                x,
+                middle.plus_mean,
+                left.plus_mean,
+                right.plus_mean,
+            ),
+            minus_variance: variance(
+                &pair.second,
+                -x,
+                middle.minus_mean,
+                right.minus_mean,
+                left.minus_mean,
+            ),
+        };
+        Self {
+            left: left.x,
+            right: right.x,
+            middle,
+            slopes,
+        }
+    }
+
+    pub(crate) fn width(&self) -> f64 {
+        self.right - self.left
+    }
+
+    /// Bounds on |d ln f_c/dx| times half the width: ln f_c differs from its middle value by
+    /// at most this on the cell.
+    pub(crate) fn swing(&self, c: f64) -> f64 {
+        let minus = (
+            (c - 1.0) * self.slopes.minus_mean.0,
+            (c - 1.0) * self.slopes.minus_mean.1,
+        );
+        let low = -self.right + c * self.slopes.plus_mean.0 + minus.0.min(minus.1);
+        let high = -self.left + c * self.slopes.plus_mean.1 + minus.0.max(minus.1);
+        low.abs().max(high.abs()) * 0.5 * self.width()
+    }
+}
+
+/// The cells of one pair with both tails.
+#[derive(Debug, Clone)]
+pub(crate) struct Chart {
+    pub(crate) pair: Pair,
+    pub(crate) cells: Vec<Cell>,
+    /// Cell boundaries, one more than cells.
+    pub(crate) edges: Vec<Edge>,
+}
+
+impl Chart {
+    /// Cells until both tails of f_c, c ∈ {0, 1, `order`}, weigh at most e^`ln_tail` each.
+    ///
+    /// # Errors
+    /// [`Error::NotCertified`] when that takes too many cells.
+    pub(crate) fn new(pair: &Pair, order: f64, ln_tail: f64) -> Result<Self> {
+        let start = (-2.0 * ln_tail).sqrt() - 2.0;
+        let orders = [0.0, 1.0, order];
+        let reach = |sign: f64| -> Result<f64> {
+            let mut x = start.max(4.0);
+            while x < 1e7 {
+                let edge = Edge::at(pair, sign * x);
+                if orders
+                    .iter()
+                    .all(|c| ln_tail_beyond(pair, &edge, *c, sign) <= ln_tail)
+                {
+                    return Ok(x);
+                }
+                x += f64::max(0.5, 0.03 * x);
+            }
+            Err(too_wide())
+        };
+        let (left, right) = (-reach(-1.0)?, reach(1.0)?);
+        let mut chart = Self {
+            pair: pair.clone(),
+            cells: Vec::new(),
+            edges: vec![Edge::at(pair, left)],
+        };
+        let width = ((right - left) / 600.0).clamp(WIDTH, 0.5);
+        let count = ((right - left) / width).ceil();
+        if count > MOST_CELLS as f64 {
+            return Err(too_wide());
+        }
+        for index in 1..=count as usize {
+            let x = left + (right - left) * index as f64 / count;
+            let to = Edge::at(pair, x);
+            chart.extend(to, 10)?;
+        }
+        Ok(chart)
+    }
+
+    /// Appends the stretch up to `to`, halved where the slopes change too much.
+    fn extend(&mut self, to: Edge, depth: u32) -> Result<()> {
+        let from = self.edges[self.edges.len() - 1];
+        if depth > 0 && self.needs_halving(&from, &to) {
+            let middle = Edge::at(&self.pair, 0.5 * (from.x + to.x));
+            self.extend(middle, depth - 1)?;
+            return self.extend(to, depth - 1);
+        }
+        if self.cells.len() >= MOST_CELLS {
+            return Err(too_wide());
+        }
+        self.cells.push(Cell::between(&self.pair, &from, &to));
+        self.edges.push(to);
+        Ok(())
+    }
+
+    fn needs_halving(&self, from: &Edge, to: &Edge) -> bool {
+        let rough = |side: &Mixture, low: f64, high: f64| {
+            let range = side.farthest() - side.nearest();
+            let settled =
+                high - side.nearest() < 1e-30 * range || side.farthest() - low < 1e-13 * range;
+            !settled && range * (to.x - from.x) > 0.7 && high - low > 0.05 * (1.0 + low)
+        };
+        rough(&self.pair.first, from.plus_mean, to.plus_mean)
+            || rough(&self.pair.second, to.minus_mean, from.minus_mean)
+    }
+
+    /// Bounds on the slopes beyond the last cell, to the left (`sign` −1) or right (+1).
+    pub(crate) fn slopes_beyond(&self, sign: f64) -> Slopes {
+        let (plus, minus) = (&self.pair.first, &self.pair.second);
+        let edge = &self.edges[if sign > 0.0 { self.edges.len() - 1 } else { 0 }];
+        // Beyond an end the mean lies between the edge's and the extreme position;
+        // Bhatia–Davis bounds the variance.
+        let (plus_mean, minus_mean) = if sign > 0.0 {
+            (
+                (edge.plus_mean, plus.farthest()),
+                (minus.nearest(), edge.minus_mean),
+            )
+        } else {
+            (
+                (plus.nearest(), edge.plus_mean),
+                (edge.minus_mean, minus.farthest()),
+            )
+        };
+        let variance = |side: &Mixture, mean: (f64, f64)| {
+            ((side.farthest() - mean.0) * (mean.1 - side.nearest())).max(0.0)
+        };
+        Slopes {
+            plus_mean,
+            minus_mean,
+            plus_variance: variance(plus, plus_mean),
+            minus_variance: variance(minus, minus_mean),
+        }
+    }
+
+    /// The innermost stretch, as two edges, outside which f_c weighs at most e^`ln_tail` on each
+    /// side for every one of `orders`.
+    pub(crate) fn span(&self, orders: &[f64], ln_tail: f64) -> (usize, usize) {
+        let light = |edge: usize, sign: f64| {
+            orders
+                .iter()
+                .all(|c| self.ln_tail(edge, *c, sign) <= ln_tail)
+        };
+        let last = self.edges.len() - 1;
+        // Tail bounds shrink outwards: bisect on each side of the middle.
+        let search = |mut light_at: usize, mut heavy_at: usize, sign: f64| {
+            while light_at.abs_diff(heavy_at) > 1 {
+                let between = usize::midpoint(light_at, heavy_at);
+                if light(between, sign) {
+                    light_at = between
+                } else {
+                    heavy_at = between
+                }
+            }
+            light_at
+        };
+        (search(0, last, -1.0), search(last, 0, 1.0))
+    }
+
+    /// ln of a rough value of ∫ f_c, by the midpoints of the cells.
+    pub(crate) fn rough_ln_moment(&self, c: f64) -> f64 {
+        let at = |cell: &Cell| cell.middle.ln_density(c) + cell.width().ln();
+        let top = self.cells.iter().map(at).fold(f64::NEG_INFINITY, f64::max);
+        top + self
+            .cells
+            .iter()
+            .map(|cell| (at(cell) - top).exp())
+            .sum::<f64>()
+            .ln()
+    }
+
+    /// ln of a bound on ∫ f_c beyond the edge with this index, to the left (`sign` −1) or right (+1).
+    pub(crate) fn ln_tail(&self, edge: usize, c: f64, sign: f64) -> f64 {
+        ln_tail_beyond(&self.pair, &self.edges[edge], c, sign)
+    }
+}
+
+/// ln of a bound on the integral of f_c, c ≥ 0, beyond `edge`.
+///
+/// ln M₊ and ln M₋ are convex, so beyond the edge each is bounded by a line: with the
+/// steepest possible slope where it enters with a positive exponent, with the slope at the
+/// edge where the exponent is negative. What is left is a Gaussian integral.
+fn ln_tail_beyond(pair: &Pair, edge: &Edge, c: f64, sign: f64) -> f64 {
+    let slope = |plus: f64| {
+        if sign > 0.0 {
+            let minus = if c <= 1.0 {
+                pair.second.nearest()
+            } else {
+                edge.minus_mean
+            };
+            c * plus + (c - 1.0) * minus
+        } else {
+            let minus = if c <= 1.0 {
+                pair.second.farthest()
+            } else {
+                edge.minus_mean
+            };
+            -c * pair.first.nearest() + (1.0 - c) * minus
+        }
+    };
+    let bounded = |at: &Edge, slope: f64| at.ln_density(c) + ln_mills_ratio(sign * at.x - slope);
+    let steepest = slope(pair.first.farthest());
+    let direct = bounded(edge, steepest);
+    if sign < 0.0 || steepest < edge.x {
+        return direct;
+    }
+    // The steepest slope is reached only far out: use the slope up to there, and the bound beyond.
+    let far = Edge::at(pair, steepest + 9.0);
+    let far_slope = c * pair.first.farthest()
+        + (c - 1.0)
+            * if c <= 1.0 {
+                pair.second.nearest()
+            } else {
+                far.minus_mean
+            };
+    let staged = crate::special::ln_add_exp(
+        bounded(edge, slope(far.plus_mean)),
+        bounded(&far, far_slope),
+    );
+    direct.min(staged)
+}
+
+pub(crate) fn too_wide() -> Error {
+    Error::NotCertified {
+        what: "the loss of one step",
+        why: "its moments at this order spread over too wide a range".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs() -> Vec<Pair> {
+        let with = Mixture::binomial(1, 0.1, 1.0).unwrap();
+        let group = Mixture::binomial(7, 0.05, 0.6).unwrap();
+        let none = Mixture::point(0.0).unwrap();
+        vec![
+            Pair {
+                first: with.clone(),
+                second: none.clone(),
+            },
+            Pair {
+                first: none,
+                second: with.clone(),
+            },
+            Pair {
+                first: with.clone(),
+                second: with,
+            },
+            Pair {
+                first: group.clone(),
+                second: group,
+            },
+        ]
+    }
+
+    /// ∫ f_c over [from, to] by a fine midpoint rule.
+    fn integral(pair: &Pair, c: f64, from: f64, to: f64) -> f64 {
+        let count = 20_000;
+        let step = (to - from) / f64::from(count);
+        (0..count)
+            .map(|i| {
+                Edge::at(pair, from + (f64::from(i) + 0.5) * step)
+                    .ln_density(c)
+                    .exp()
+                    * step
+            })
+            .sum()
+    }
+
+    #[test]
+    fn tails_are_bounded_on_both_sides_for_every_order() {
+        for pair in pairs() {
+            for c in [0.0, 0.3, 1.0, 1.7, 4.0] {
+                for x in [-3.0, -1.0, 2.0, 5.0] {
+                    let edge = Edge::at(&pair, x);
+                    let right = integral(&pair, c, x, x + 60.0);
+                    assert!(right <= ln_tail_beyond(&pair, &edge, c, 1.0).exp() * (1.0 + 1e-5));
+                    let left = integral(&pair, c, x - 60.0, x);
+                    assert!(left <= ln_tail_beyond(&pair, &edge, c, -1.0).exp() * (1.0 + 1e-5));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cells_bound_density_and_curvature_inside() {
+        for pair in pairs() {
+            let chart = Chart::new(&pair, 6.0, -60.0).unwrap();
+            for cell in chart.cells.iter().step_by(5) {
+                for part in 0..=4 {
+                    let x = cell.left + cell.width() * f64::from(part) / 4.0;
+                    let edge = Edge::at(&pair, x);
+                    for c in [0.2, 1.0, 6.0] {
+                        let off = (edge.ln_density(c) - cell.middle.ln_density(c)).abs();
+                        assert!(off <= cell.swing(c) + 1e-12);
+                    }
+                    let step = 1e-4;
+                    let up = Edge::at(&pair, x + step);
+                    let down = Edge::at(&pair, x - step);
+                    let plus = (up.plus_mean - down.plus_mean) / (2.0 * step);
+                    let minus = (down.minus_mean - up.minus_mean) / (2.0 * step);
+                    // The points just outside the cell's ends cost a little.
+                    assert!(plus <= cell.slopes.plus_variance * 1.01 + 1e-9);
+                    assert!(minus <= cell.slopes.minus_variance * 1.01 + 1e-9);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tiny_noise_does_not_blow_up_the_chart() {
+        let with = Mixture::binomial(1, 0.01, 100.0).unwrap();
+        let chart = Chart::new(
+            &Pair {
+                first: with,
+                second: Mixture::point(0.0).unwrap(),
+            },
+            1.2,
+            -60.0,
+        )
+        .unwrap();
+        assert!(chart.cells.len() < 5_000, "{}", chart.cells.len());
+    }
+}

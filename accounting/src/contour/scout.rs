@@ -1,0 +1,215 @@
+//! The composed K on the real axis, certified, and its saddle points.
+
+use super::chart::{Chart, too_wide};
+use super::kernel::Kernel;
+use super::nodes::Nodes;
+use crate::error::Result;
+use crate::pld::PrivacyLoss;
+use crate::special::{ROUND, ln_add_exp};
+
+/// Quadrature error aimed at, before division by the number of steps.
+const LN_ERROR: f64 = -34.0;
+/// Extra reach of the cells beyond the nodes, for bounds off the real axis.
+const LN_MARGIN: f64 = -50.0;
+
+/// One kind of step, charted.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) chart: Chart,
+    pub(crate) times: f64,
+    nodes: Nodes,
+    span: (usize, usize),
+    /// ln of the quadrature errors at orders 0 and 1.
+    ln_error: [f64; 2],
+}
+
+/// Everything that is computed once per privacy loss.
+#[derive(Debug, Clone)]
+pub(crate) struct Scout {
+    pub(crate) gaussian: f64,
+    pub(crate) parts: Vec<Part>,
+    /// Orders up to here are covered.
+    pub(crate) highest: f64,
+}
+
+/// The composed K at a real order, with a bound on its error.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Total {
+    pub(crate) ln: f64,
+    pub(crate) first: f64,
+    pub(crate) second: f64,
+    pub(crate) error: f64,
+}
+
+impl Part {
+    fn new(pair: &crate::pld::Pair, times: u64, highest: f64) -> Result<Self> {
+        let times = times as f64;
+        let ln_error = LN_ERROR - times.ln();
+        let chart = Chart::new(pair, highest, ln_error + LN_MARGIN)?;
+        let orders = [0.0, 1.0, highest];
+        let span = chart.span(&orders, ln_error - 2.0);
+        let spacing = orders
+            .iter()
+            .map(|c| chart.spacing(*c, 0.0, ln_error + chart.rough_ln_moment(*c).max(0.0)))
+            .fold(f64::INFINITY, f64::min);
+        let nodes = Nodes::new(pair, chart.edges[span.0].x, chart.edges[span.1].x, spacing)?;
+        let mut part = Self {
+            chart,
+            times,
+            nodes,
+            span,
+            ln_error: [0.0; 2],
+        };
+        part.ln_error = [part.ln_quadrature_error(0.0), part.ln_quadrature_error(1.0)];
+        Ok(part)
+    }
+
+    /// K(c) of one step.
+    pub(crate) fn ln_moment(&self, c: f64) -> f64 {
+        self.nodes.moment(c).ln
+    }
+
+    /// ln of a bound on |Σ − ∫| for f_c on these nodes.
+    fn ln_quadrature_error(&self, c: f64) -> f64 {
+        let spacing = self.nodes.spacing;
+        let inner = self.chart.ln_trapezoid_error(c, 0.0, spacing);
+        // The nodes left out lie under a bell of unit width: their sum is at most (1 + h) times
+        // its integral.
+        let tails = ln_add_exp(
+            self.chart.ln_tail(self.span.0, c, -1.0),
+            self.chart.ln_tail(self.span.1, c, 1.0),
+        );
+        ln_add_exp(inner, tails + spacing.ln_1p())
+    }
+
+    /// Bound on the error of this part's K(c), given its computed value.
+    fn error(&self, c: f64, ln_moment: f64) -> f64 {
+        let plain = (self.ln_quadrature_error(c) - ln_moment).exp();
+        let ends = (self.ln_error[0] - ln_moment).exp() * (c - 1.0).abs()
+            + (self.ln_error[1] - ln_moment).exp() * c;
+        let relative = plain + ends;
+        if relative < 0.5 {
+            -(-relative).ln_1p()
+        } else {
+            f64::INFINITY
+        }
+    }
+}
+
+impl Scout {
+    /// Charts every part for orders in [0, `highest`].
+    ///
+    /// # Errors
+    /// [`crate::Error::NotCertified`] when the moments spread too far.
+    pub(crate) fn new(loss: &PrivacyLoss, highest: f64) -> Result<Self> {
+        let parts = loss
+            .parts
+            .iter()
+            .map(|(pair, times)| Part::new(pair, *times, highest))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            gaussian: loss.gaussian,
+            parts,
+            highest,
+        })
+    }
+
+    /// A first guess of how high orders will be needed.
+    pub(crate) fn first_highest(loss: &PrivacyLoss) -> f64 {
+        let farthest = loss
+            .parts
+            .iter()
+            .map(|(pair, _)| pair.first.farthest())
+            .fold(0.0, f64::max);
+        1.0 + 12.0 * f64::min(1.0, 2.0 / farthest)
+    }
+
+    /// K(c), K'(c), K''(c) of the whole run; the error bound covers rounding only.
+    pub(crate) fn moment(&self, c: f64) -> Total {
+        let plain = 0.5 * self.gaussian;
+        let mut total = Total {
+            ln: plain * c * (c - 1.0),
+            first: plain * (2.0 * c - 1.0),
+            second: self.gaussian,
+            error: 4.0 * ROUND * (plain * c * (c - 1.0)).abs(),
+        };
+        for part in &self.parts {
+            let moment = part.nodes.moment(c);
+            total.ln += part.times * moment.ln;
+            total.first += part.times * moment.first;
+            total.second += part.times * moment.second;
+            total.error += part.times * (moment.rounding + 2.0 * ROUND * moment.ln.abs());
+        }
+        total
+    }
+
+    /// As [`Scout::moment`], with the error bound covering quadrature too.
+    pub(crate) fn certified(&self, c: f64) -> Total {
+        let mut total = self.moment(c);
+        for part in &self.parts {
+            total.error += part.times * part.error(c, part.nodes.moment(c).ln);
+        }
+        total
+    }
+
+    /// The order in the kernel's interval where K(c) − ε(c−1) − ln(c|c−1|) is least, or `None`
+    /// beyond the charted orders.
+    pub(crate) fn saddle(&self, kernel: Kernel, epsilon: f64) -> Option<f64> {
+        self.descend(kernel, |c, total| {
+            let (slope, curvature) = Kernel::ln_factor_slopes(c);
+            (total.first - epsilon + slope, total.second + curvature)
+        })
+    }
+
+    /// The order in the closed interval where K(c) − ε(c−1) is least, at most the highest.
+    pub(crate) fn lean(&self, kernel: Kernel, epsilon: f64) -> f64 {
+        let (low, high) = kernel.interval();
+        if self.moment(low).first >= epsilon {
+            return low;
+        }
+        if self.moment(high.min(self.highest)).first <= epsilon {
+            return high.min(self.highest);
+        }
+        self.descend(kernel, |_, total| (total.first - epsilon, total.second))
+            .unwrap_or(low)
+    }
+
+    /// The root of an increasing derivative, by Newton steps kept inside a shrinking bracket.
+    fn descend(&self, kernel: Kernel, slope: impl Fn(f64, &Total) -> (f64, f64)) -> Option<f64> {
+        let (low, high) = kernel.interval();
+        let high = high.min(self.highest);
+        let at = |c: f64| slope(c, &self.moment(c));
+        if kernel == Kernel::Excess && at(high).0 < 0.0 {
+            return None;
+        }
+        let (mut below, mut above) = (low, high);
+        // Distances from the pole span many decades: start on its scale.
+        let mut c = low + (high - low) * 0.3;
+        for _ in 0..100 {
+            let (value, curvature) = at(c);
+            if value < 0.0 {
+                below = c
+            } else {
+                above = c
+            }
+            let newton = c - value / curvature;
+            let next = if newton > below && newton < above {
+                newton
+            } else if below > low {
+                0.5 * (below + above)
+            } else {
+                low + 0.1 * (above - low)
+            };
+            if (next - c).abs() <= 1e-4 * (c - low).min(1.0) {
+                return Some(next);
+            }
+            c = next;
+        }
+        Some(c)
+    }
+
+    /// An error for orders out of reach.
+    pub(crate) fn out_of_reach() -> crate::Error {
+        too_wide()
+    }
+}

@@ -1,0 +1,204 @@
+//! From a mechanism and a question to the composed privacy loss: a fold, with repetition and
+//! sequence handled once.
+
+use super::mixture::{Mixture, Pair};
+use crate::error::{Error, Result};
+use crate::mechanism::{Mechanism, Sampling};
+use crate::neighbours::Neighbours;
+use crate::quantity::{GroupSize, NoiseMultiplier};
+use serde::{Deserialize, Serialize};
+
+/// Who is compared with whom, and how many records differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Query {
+    /// The relation between the two inputs.
+    pub neighbours: Neighbours,
+    /// How many records are changed together.
+    pub group: GroupSize,
+}
+
+impl Query {
+    /// The question about a single record.
+    #[must_use]
+    pub const fn single(neighbours: Neighbours) -> Self {
+        Self {
+            neighbours,
+            group: GroupSize::ONE,
+        }
+    }
+}
+
+/// Which of the two laws comes first in the divergence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// The law with the record first (mixture first).
+    Remove,
+    /// The law without the record first (mixture second).
+    Add,
+}
+
+impl Direction {
+    /// Both, in the order in which they are reported.
+    pub const BOTH: [Self; 2] = [Self::Remove, Self::Add];
+}
+
+/// The privacy loss of a whole run in one direction, as data: the sum of independent one-step
+/// losses, equal ones counted, plain Gaussians merged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PrivacyLoss {
+    /// Σ T_i μ_i² over plain Gaussian steps with distance μ_i between the means: their losses
+    /// add up to one Gaussian loss.
+    pub(crate) gaussian: f64,
+    /// Other steps with their count.
+    pub(crate) parts: Vec<(Pair, u64)>,
+    /// A part without protection: nothing bounds the loss.
+    pub(crate) unbounded: bool,
+}
+
+impl PrivacyLoss {
+    /// The loss of `mechanism` for one question and direction.
+    ///
+    /// ```
+    /// use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, SamplingRate, Steps};
+    /// use reticent_accounting::pld::{Direction, PrivacyLoss, Query};
+    /// let run = Mechanism::dp_sgd(NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(1000));
+    /// let loss = PrivacyLoss::of(&run, Query::single(Neighbours::AddRemove), Direction::Remove)?;
+    /// assert_eq!(loss.steps(), 1000);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a mechanism that is only an estimate, and for more than
+    /// 2^53 steps.
+    pub fn of(mechanism: &Mechanism, query: Query, direction: Direction) -> Result<Self> {
+        let mut loss = Self {
+            gaussian: 0.0,
+            parts: Vec::new(),
+            unbounded: false,
+        };
+        loss.add(mechanism, query, direction, 1)?;
+        Ok(loss)
+    }
+
+    fn add(
+        &mut self,
+        mechanism: &Mechanism,
+        query: Query,
+        direction: Direction,
+        times: u64,
+    ) -> Result<()> {
+        if times == 0 {
+            return Ok(());
+        }
+        match mechanism {
+            Mechanism::Gaussian { noise_multiplier } => {
+                self.add_pair(&pair(*noise_multiplier, 1.0, query, direction)?, times)
+            }
+            Mechanism::SubsampledGaussian {
+                noise_multiplier,
+                sampling_rate,
+                sampling: Sampling::Poisson,
+            } => self.add_pair(
+                &pair(*noise_multiplier, sampling_rate.get(), query, direction)?,
+                times,
+            ),
+            Mechanism::NonPrivate { .. } => {
+                self.unbounded = true;
+                Ok(())
+            }
+            Mechanism::Repeat { times: inner, each } => {
+                let total = times.checked_mul(inner.get()).filter(|n| *n <= 1 << 53);
+                let total = total.ok_or_else(|| Error::Unsupported {
+                    what: format!("{times} times {} steps", inner.get()),
+                    why: "more than 2^53 steps can't be counted exactly".into(),
+                })?;
+                self.add(each, query, direction, total)
+            }
+            Mechanism::Sequence { parts } => parts
+                .iter()
+                .try_for_each(|part| self.add(part, query, direction, times)),
+            Mechanism::Estimated { why, .. } => Err(Error::Unsupported {
+                what: "an estimated mechanism".into(),
+                why: format!("an estimate never becomes a bound ({why})"),
+            }),
+        }
+    }
+
+    fn add_pair(&mut self, pair: &Pair, times: u64) -> Result<()> {
+        if let Some(distance) = pair.gaussian_distance() {
+            self.gaussian += times as f64 * distance * distance;
+        } else if let Some((_, count)) = self.parts.iter_mut().find(|(other, _)| other == pair) {
+            *count += times;
+        } else {
+            self.parts.push((pair.clone(), times));
+        }
+        Ok(())
+    }
+
+    /// How many steps are not plain Gaussians.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.parts.iter().map(|(_, times)| times).sum()
+    }
+
+    /// Whether nothing was released at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.gaussian <= 0.0 && self.parts.is_empty() && !self.unbounded
+    }
+
+    /// The same run with the far components of first laws dropped, at most `mass` of it in
+    /// total. Both divergences H(P‖Q) differ by at most [`Self::missing`].
+    pub(crate) fn trimmed(&self, mass: f64) -> Self {
+        let steps = self.steps().max(1) as f64;
+        let parts = self
+            .parts
+            .iter()
+            .map(|(pair, times)| {
+                let first = pair.first.trimmed(mass / steps);
+                (
+                    Pair {
+                        first,
+                        second: pair.second.clone(),
+                    },
+                    *times,
+                )
+            })
+            .collect();
+        Self {
+            gaussian: self.gaussian,
+            parts,
+            unbounded: self.unbounded,
+        }
+    }
+
+    /// Mass missing from the composed first law, at most Σ T_i η_i.
+    pub(crate) fn missing(&self) -> f64 {
+        self.parts
+            .iter()
+            .map(|(pair, times)| pair.first.missing() * *times as f64)
+            .sum()
+    }
+}
+
+/// The dominating pair of k = `query.group` independently sampled, separately clipped
+/// records, K ~ Binomial(k, rate): N(K, σ²) against N(0, σ²) for add/remove and zero-out, and
+/// N(K, σ²) against N(−K, σ²) for replace (sensitivity 2).
+fn pair(noise: NoiseMultiplier, rate: f64, query: Query, direction: Direction) -> Result<Pair> {
+    let with = Mixture::binomial(query.group.get(), rate, 1.0 / noise.get())?;
+    let without = Mixture::point(0.0)?;
+    Ok(match (query.neighbours, direction) {
+        (Neighbours::AddRemove | Neighbours::ZeroOut, Direction::Remove) => Pair {
+            first: with,
+            second: without,
+        },
+        (Neighbours::AddRemove | Neighbours::ZeroOut, Direction::Add) => Pair {
+            first: without,
+            second: with,
+        },
+        (Neighbours::Replace, _) => Pair {
+            first: with.clone(),
+            second: with,
+        },
+    })
+}

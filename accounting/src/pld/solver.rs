@@ -1,0 +1,204 @@
+//! δ(ε) by whichever engine can certify it.
+
+use super::compose::PrivacyLoss;
+use super::mixture::Pair;
+use crate::contour::inversion::Contour;
+use crate::contour::kernel::Kernel;
+use crate::contour::scout::Scout;
+use crate::error::Result;
+use crate::guarantee::Engine;
+use crate::interval::LnBounds;
+
+/// Orders beyond this are not charted.
+pub(crate) const HIGHEST_ORDER: f64 = 1e12;
+/// Dropped mixture mass as a share of δ times the relative accuracy wanted.
+pub(crate) const TRIM: f64 = 1e-3;
+
+/// A privacy loss with what has been computed about it so far.
+#[derive(Debug)]
+pub(crate) struct Solver {
+    pub(crate) loss: PrivacyLoss,
+    /// A single pair that says everything, if there is one.
+    pub(crate) closed: Option<Pair>,
+    scout: Option<Scout>,
+}
+
+impl Solver {
+    pub(crate) fn new(loss: &PrivacyLoss) -> Self {
+        let closed = match loss.parts.as_slice() {
+            [] => Some(Pair::gaussian(loss.gaussian.sqrt())),
+            [(pair, 1)] if loss.gaussian <= 0.0 => Some(pair.clone()),
+            _ => None,
+        };
+        Self {
+            loss: loss.clone(),
+            closed,
+            scout: None,
+        }
+    }
+
+    /// The scout, charted at least up to `order`.
+    pub(crate) fn scout(&mut self, order: f64) -> Result<&Scout> {
+        let ready = self
+            .scout
+            .as_ref()
+            .is_some_and(|scout| scout.highest >= order);
+        if !ready {
+            let first = Scout::first_highest(&self.loss);
+            self.scout = Some(Scout::new(&self.loss, order.max(first))?);
+        }
+        self.scout.as_ref().ok_or_else(Scout::out_of_reach)
+    }
+
+    /// The scout, charted far enough for the saddle at `epsilon`.
+    pub(crate) fn scout_for(&mut self, epsilon: f64) -> Result<&Scout> {
+        let mut order = 1.0;
+        while self.scout(order)?.saddle(Kernel::Excess, epsilon).is_none() {
+            order = 1.0 + 3.0 * (self.scout(order)?.highest - 1.0);
+            if order > HIGHEST_ORDER {
+                return Err(Scout::out_of_reach());
+            }
+        }
+        // Room above for the aliases and for the window.
+        let saddle = self
+            .scout(order)?
+            .saddle(Kernel::Excess, epsilon)
+            .unwrap_or(order);
+        self.scout(1.0 + 1.3 * (saddle - 1.0))
+    }
+
+    /// The kernel that keeps relative accuracy at `epsilon`.
+    fn kernel(&mut self, epsilon: f64) -> Result<Kernel> {
+        let mean = self.scout(1.0)?.moment(1.0).first;
+        Ok(if epsilon < mean {
+            Kernel::Shared
+        } else {
+            Kernel::Excess
+        })
+    }
+
+    /// ln δ(ε) for any real ε, aiming at relative error `goal`.
+    pub(crate) fn ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+        if self.loss.unbounded {
+            return Ok((
+                LnBounds {
+                    lower: f64::NEG_INFINITY,
+                    middle: 0.0,
+                    upper: 0.0,
+                },
+                Engine::Closed,
+            ));
+        }
+        if let Some(pair) = &self.closed {
+            return Ok((pair.ln_delta_of_one_step(epsilon), Engine::Closed));
+        }
+        let mut solver = self.trimmed_for(epsilon, goal)?;
+        let solver = solver.as_mut().unwrap_or(self);
+        match solver.contour(epsilon, goal) {
+            Ok(contour) => {
+                let ends = solver.read(&contour, epsilon);
+                if ends.width() <= 4.0 * goal {
+                    return Ok((ends, Engine::Contour));
+                }
+                let coarse = solver.coarse(epsilon)?;
+                let better = ends.width() < coarse.width();
+                let engine = if better {
+                    Engine::Contour
+                } else {
+                    Engine::Chernoff
+                };
+                Ok((ends.meet(coarse), engine))
+            }
+            Err(_) => Ok((solver.coarse(epsilon)?, Engine::Chernoff)),
+        }
+    }
+
+    /// The solver without far mixture components whose mass does not matter at this ε.
+    fn trimmed_for(&mut self, epsilon: f64, goal: f64) -> Result<Option<Self>> {
+        let group = self
+            .loss
+            .parts
+            .iter()
+            .any(|(pair, _)| pair.first.components().count() > 2);
+        if !group {
+            return Ok(None);
+        }
+        let mut mass = 1e-12;
+        for _ in 0..8 {
+            let mut trimmed = Self::new(&self.loss.trimmed(mass));
+            let ln_delta = trimmed.approximate(epsilon)?;
+            let wanted = (ln_delta + (TRIM * goal).ln()).exp();
+            if trimmed.loss.missing() <= wanted || wanted <= 0.0 {
+                return Ok(Some(trimmed));
+            }
+            mass = wanted;
+        }
+        Ok(None)
+    }
+
+    /// (ε, ln δ(ε)) at the ε whose saddle is at order c, by the saddle-point approximation: no
+    /// bound, a start for searches.
+    pub(crate) fn approximate_at(&mut self, c: f64) -> Result<(f64, f64)> {
+        let total = self.scout(c)?.moment(c);
+        let (slope, curvature) = Kernel::ln_factor_slopes(c);
+        let epsilon = total.first + slope;
+        let exponent = total.ln - epsilon * (c - 1.0) - (c * (c - 1.0)).ln();
+        let spread = std::f64::consts::TAU * (total.second + curvature);
+        Ok((epsilon, exponent - 0.5 * spread.ln()))
+    }
+
+    fn approximate(&mut self, epsilon: f64) -> Result<f64> {
+        let scout = self.scout_for(epsilon)?;
+        let c = scout
+            .saddle(Kernel::Excess, epsilon)
+            .ok_or_else(Scout::out_of_reach)?;
+        Ok(self.approximate_at(c)?.1.min(0.0))
+    }
+
+    pub(crate) fn contour(&mut self, epsilon: f64, goal: f64) -> Result<Contour> {
+        let kernel = self.kernel(epsilon)?;
+        let scout = match kernel {
+            Kernel::Excess => self.scout_for(epsilon)?,
+            Kernel::Shared => self.scout(1.0)?,
+        };
+        Contour::new(scout, kernel, epsilon, goal)
+    }
+
+    /// δ(ε) from a contour of either kernel.
+    pub(crate) fn read(&self, contour: &Contour, epsilon: f64) -> LnBounds {
+        let missing = self.loss.missing();
+        let ends = contour.value(epsilon);
+        match contour.kernel() {
+            Kernel::Excess => ends.raised(missing),
+            Kernel::Shared => ends.complement(missing),
+        }
+    }
+
+    /// Chernoff from above; from below the window, or a single step.
+    fn coarse(&mut self, epsilon: f64) -> Result<LnBounds> {
+        let missing = self.loss.missing();
+        let mut lower = self.single_step(epsilon);
+        let scout = match self.scout_for(epsilon) {
+            Ok(scout) => scout,
+            Err(_) => self.scout(1.0)?,
+        };
+        let upper = scout.chernoff(epsilon).0;
+        lower = lower.max(scout.window(epsilon)).min(upper);
+        Ok(LnBounds {
+            lower,
+            middle: 0.5 * (lower + upper),
+            upper,
+        }
+        .raised(missing))
+    }
+
+    /// ln of a lower bound on δ(ε): whoever sees only one of the steps sees less.
+    pub(crate) fn single_step(&self, epsilon: f64) -> f64 {
+        let plain = Pair::gaussian(self.loss.gaussian.sqrt());
+        let steps = self.loss.parts.iter().map(|(pair, _)| pair);
+        std::iter::once(&plain)
+            .chain(steps)
+            .map(|pair| pair.ln_delta_of_one_step(epsilon).lower)
+            .fold(f64::NEG_INFINITY, f64::max)
+    }
+}
