@@ -73,6 +73,18 @@ pub enum Engine {
     Chernoff,
 }
 
+impl Engine {
+    /// The engine to name when two numbers meet in one.
+    #[must_use]
+    pub const fn coarser(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Chernoff, _) | (_, Self::Chernoff) => Self::Chernoff,
+            (Self::Contour, _) | (_, Self::Contour) => Self::Contour,
+            (Self::Closed, Self::Closed) => Self::Closed,
+        }
+    }
+}
+
 /// Whose neighbours were used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -6,14 +6,21 @@
 //! [`Estimate`]) in their type.
 
 mod bound;
+pub mod calibrate;
 mod contour;
 mod error;
+pub mod group;
 mod guarantee;
 mod interval;
 mod mechanism;
 mod neighbours;
+mod plan;
 pub mod pld;
 mod quantity;
+pub mod rdp;
+pub mod reconstruction;
+pub mod redaction;
+mod search;
 mod special;
 pub mod statistics;
 
@@ -22,7 +29,10 @@ pub use error::{Error, Result};
 pub use guarantee::{Base, ByDirection, Convention, Engine, Guarantee, Method, Notion};
 pub use mechanism::{Mechanism, Sampling};
 pub use neighbours::Neighbours;
+pub use plan::Plan;
+pub use pld::{Answer, Direction, PrivacyLoss, Profile, ProfilePoint, Query};
 pub use quantity::{
     Confidence, Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, Order, Probability,
     SamplingRate, Steps, Tolerance, UnitName,
 };
+pub use redaction::{BayesianKnown, BayesianUnknown, Redaction};

@@ -104,6 +104,38 @@ quantity!(
     /// The order α of a Rényi divergence.
     Order, "order", "(1, inf)", |v| v > 1.0 && v.is_finite());
 
+impl Epsilon {
+    /// A computed ε: rounding below zero is cut off, NaN becomes infinity.
+    pub(crate) fn nonnegative(value: f64) -> Self {
+        if value.is_nan() {
+            Self(f64::INFINITY)
+        } else {
+            Self(value.max(0.0))
+        }
+    }
+}
+
+impl Delta {
+    /// A computed δ: values outside [0, 1] are cut off, NaN becomes 1.
+    pub(crate) fn clamped(value: f64) -> Self {
+        if value.is_nan() {
+            Self(1.0)
+        } else {
+            Self(value.clamp(0.0, 1.0))
+        }
+    }
+}
+
+impl Tolerance {
+    /// A relative width of 1e-6.
+    pub const DEFAULT: Self = Self(1e-6);
+}
+
+impl MissRate {
+    /// Nothing is missed.
+    pub const ZERO: Self = Self(0.0);
+}
+
 /// The number of times a mechanism runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -132,7 +132,7 @@ impl Chart {
                 continue;
             }
             let (cells, ends) = (&mass[first..last - 1], &loss[first..last]);
-            let sine = (0.5 * phase as f64).sin() / (0.5 * phase);
+            let sine = f64::sin(0.5 * phase) / (0.5 * phase);
             let total: f64 = cells.iter().sum();
             most = most.max(sine * sine * low * low * total * least_scatter(cells, ends));
         }
@@ -206,7 +206,7 @@ mod tests {
 
     /// φ(c+iy) by a trapezoid rule far finer than needed.
     fn characteristic(pair: &Pair, c: f64, y: f64) -> (f64, f64) {
-        let nodes = Nodes::new(pair, -20.0, 60.0, 4e-3).unwrap();
+        let nodes = Nodes::new(pair, -20.0, 45.0, 1e-2).unwrap();
         nodes.transform(c, y)
     }
 

@@ -16,6 +16,7 @@
 
 pub(crate) mod chart;
 mod decay;
+mod divergence;
 pub(crate) mod inversion;
 pub(crate) mod kernel;
 pub(crate) mod nodes;

@@ -6,7 +6,7 @@ use crate::pld::Pair;
 use crate::special::{LN_SQRT_TAU, ROUND, exp_second_order};
 
 /// More nodes than this are an error, not a wait.
-const MOST_NODES: f64 = 400_000.0;
+const MOST_NODES: f64 = 100_000.0;
 
 /// A compensated sum: error two roundings of the total plus second-order terms.
 #[derive(Debug, Clone, Copy, Default)]
@@ -79,7 +79,7 @@ impl Nodes {
     /// [`crate::Error::NotCertified`] when there would be too many.
     pub(crate) fn new(pair: &Pair, left: f64, right: f64, spacing: f64) -> Result<Self> {
         let count = ((right - left) / spacing).ceil() + 1.0;
-        if !(count < MOST_NODES) {
+        if count.is_nan() || count > MOST_NODES {
             return Err(too_wide());
         }
         let count = count as usize;
@@ -216,13 +216,18 @@ impl Nodes {
         (re.value(), im.value())
     }
 
-    /// E_P[L] by the same rule.
-    pub(crate) fn divergence(&self) -> f64 {
-        let mut sum = Sum::default();
-        for (w, l) in self.ln_weight.iter().zip(&self.loss) {
-            sum.add((w + l).exp() * l);
+    /// E_P[L] by the same rule, and a bound on its rounding error.
+    pub(crate) fn divergence(&self) -> (f64, f64) {
+        let (mut sum, mut error) = (Sum::default(), 0.0);
+        for j in 0..self.loss.len() {
+            let (w, l) = (self.ln_weight[j], self.loss[j]);
+            let weight = (w + l).exp();
+            sum.add(weight * l);
+            let relative =
+                self.weight_error[j] + self.loss_error[j] + ROUND * (8.0 + 2.0 * l.abs());
+            error += weight * (l.abs() * relative + self.loss_error[j]);
         }
-        sum.value()
+        (sum.value(), error)
     }
 }
 

@@ -64,6 +64,14 @@ impl Part {
         Ok(part)
     }
 
+    pub(crate) const fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    pub(crate) const fn span(&self) -> (usize, usize) {
+        self.span
+    }
+
     /// K(c) of one step.
     pub(crate) fn ln_moment(&self, c: f64) -> f64 {
         self.nodes.moment(c).ln

@@ -5,7 +5,7 @@
 //! variance of κ under p_k ∝ w_k e^{κ_k x − κ_k²/2}. So M has no zero where a²V < 2, and f_s
 //! is analytic there.
 
-use super::chart::{Cell, Chart, Slopes};
+use super::chart::{Cell, Chart, Edge, Slopes};
 use crate::special::ln_add_exp;
 use std::f64::consts::PI;
 
@@ -32,6 +32,14 @@ impl Slopes {
             + arcsine(0.5 * square * self.plus_variance)
             + arcsine(0.5 * square * self.minus_variance);
         y * turn + self.ln_shrinkage(c, a)
+    }
+
+    /// A bound on |L(x+ia) − L(x)|.
+    fn change(&self, a: f64) -> f64 {
+        let square = a * a;
+        let modulus = -0.5 * (-square * self.plus_variance).ln_1p()
+            - 0.5 * (-square * self.minus_variance).ln_1p();
+        modulus + self.ln_growth(1.0, a, 1.0)
     }
 
     /// ln of a bound on |M₋(x+ia)/M₋(x)|^{1−c}: above 0 only when the exponent is negative.
@@ -72,6 +80,29 @@ impl Chart {
             total = ln_add_exp(total, self.ln_tail(edge, c, sign) + growth);
         }
         total + 0.5 * a * a
+    }
+
+    /// A bound on the error of the trapezoid rule for ∫ f_1 L at spacing `h`.
+    ///
+    /// Off the axis |L(x+ia)| is at most |L(x)| plus what modulus and argument of M₊ and M₋
+    /// change by.
+    pub(crate) fn loss_trapezoid_error(&self, h: f64) -> f64 {
+        let mut best = f64::INFINITY;
+        for a in self.shifts() {
+            let mut total = 0.0;
+            for (cell, ends) in self.cells.iter().zip(self.edges.windows(2)) {
+                let loss = |edge: &Edge| (edge.ln_plus - edge.ln_minus).abs();
+                let moved = loss(&ends[0]).max(loss(&ends[1])) + cell.slopes.change(a);
+                let density = (cell.middle.ln_density(1.0) + cell.swing(1.0)).exp();
+                total += density * cell.width() * moved;
+            }
+            for (edge, sign) in [(0, -1.0), (self.edges.len() - 1, 1.0)] {
+                total += self.ln_loss_tail(edge, sign).exp()
+                    * (1.0 + self.slopes_beyond(sign).change(a));
+            }
+            best = best.min(2.0 * total * (0.5 * a * a).exp() / (2.0 * PI * a / h).exp_m1());
+        }
+        best
     }
 
     /// The shifts to try: geometric, from the largest.
@@ -151,7 +182,7 @@ mod tests {
 
     /// φ(c+iy) by a trapezoid rule far finer than needed.
     fn characteristic(pair: &Pair, c: f64, y: f64) -> (f64, f64) {
-        let nodes = Nodes::new(pair, -20.0, 60.0, 4e-3).unwrap();
+        let nodes = Nodes::new(pair, -20.0, 45.0, 1e-2).unwrap();
         nodes.transform(c, y)
     }
 

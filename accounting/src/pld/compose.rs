@@ -93,16 +93,20 @@ impl PrivacyLoss {
         }
         match mechanism {
             Mechanism::Gaussian { noise_multiplier } => {
-                self.add_pair(&pair(*noise_multiplier, 1.0, query, direction)?, times)
+                self.add_pair(&pair(*noise_multiplier, 1.0, query, direction)?, times);
+                Ok(())
             }
             Mechanism::SubsampledGaussian {
                 noise_multiplier,
                 sampling_rate,
                 sampling: Sampling::Poisson,
-            } => self.add_pair(
-                &pair(*noise_multiplier, sampling_rate.get(), query, direction)?,
-                times,
-            ),
+            } => {
+                self.add_pair(
+                    &pair(*noise_multiplier, sampling_rate.get(), query, direction)?,
+                    times,
+                );
+                Ok(())
+            }
             Mechanism::NonPrivate { .. } => {
                 self.unbounded = true;
                 Ok(())
@@ -125,7 +129,7 @@ impl PrivacyLoss {
         }
     }
 
-    fn add_pair(&mut self, pair: &Pair, times: u64) -> Result<()> {
+    fn add_pair(&mut self, pair: &Pair, times: u64) {
         if let Some(distance) = pair.gaussian_distance() {
             self.gaussian += times as f64 * distance * distance;
         } else if let Some((_, count)) = self.parts.iter_mut().find(|(other, _)| other == pair) {
@@ -133,7 +137,18 @@ impl PrivacyLoss {
         } else {
             self.parts.push((pair.clone(), times));
         }
-        Ok(())
+    }
+
+    /// This run followed by another, for the same question and direction.
+    #[must_use]
+    pub fn then(&self, next: &Self) -> Self {
+        let mut both = self.clone();
+        both.gaussian += next.gaussian;
+        both.unbounded |= next.unbounded;
+        for (pair, times) in &next.parts {
+            both.add_pair(pair, *times);
+        }
+        both
     }
 
     /// How many steps are not plain Gaussians.

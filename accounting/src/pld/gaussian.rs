@@ -52,7 +52,7 @@ impl Pair {
         let (low, high) = self.crossing(epsilon);
         let excess = |first_from: f64, second_from: f64, side: f64| {
             let (first, first_error) = self.first.ln_tail(first_from);
-            let (second, second_error) = self.second.ln_tail(second_from);
+            let (second, second_error) = self.second.mirrored_ln_tail(second_from);
             let second = second + epsilon;
             let error =
                 first_error + ((second - first).exp()) * (second_error + ROUND * epsilon.abs());
@@ -64,6 +64,14 @@ impl Pair {
             middle: excess(middle, middle, 0.0),
             upper: ln_add_exp(excess(low, high, 1.0), self.first.missing().ln()),
         }
+    }
+
+    /// ln P(x > threshold) and ln Q(x > threshold), each with a bound on its rounding error.
+    pub(crate) fn ln_tails(&self, threshold: f64) -> [(f64, f64); 2] {
+        [
+            self.first.ln_tail(threshold),
+            self.second.mirrored_ln_tail(threshold),
+        ]
     }
 
     /// A bracket of the point where the loss crosses ε, a few roundings wide.
@@ -105,10 +113,19 @@ impl Pair {
 impl Mixture {
     /// ln Σ w_k P(N(κ_k, 1) > x), and a bound on its rounding error.
     fn ln_tail(&self, x: f64) -> (f64, f64) {
+        self.ln_tail_signed(x, 1.0)
+    }
+
+    /// ln Σ w_k P(N(−κ_k, 1) > x), and a bound on its rounding error.
+    fn mirrored_ln_tail(&self, x: f64) -> (f64, f64) {
+        self.ln_tail_signed(x, -1.0)
+    }
+
+    fn ln_tail_signed(&self, x: f64, sign: f64) -> (f64, f64) {
         let mut total = f64::NEG_INFINITY;
         let mut terms = Vec::new();
         for (position, ln_weight) in self.components() {
-            let z = x - position;
+            let z = x - sign * position;
             let term = ln_weight + ln_normal_tail(z);
             total = ln_add_exp(total, term);
             terms.push((

@@ -92,7 +92,7 @@ impl Mixture {
         let total = components
             .iter()
             .fold(f64::NEG_INFINITY, |sum, c| ln_add_exp(sum, c.1));
-        if !(total.abs() < 1e-9) {
+        if total.is_nan() || total.abs() > 1e-9 {
             return Err(Error::OutOfRange {
                 what: "sum of mixture weights",
                 range: "[1, 1]",

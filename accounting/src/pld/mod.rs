@@ -3,11 +3,16 @@
 
 mod compose;
 mod convert;
+mod curve;
 mod gaussian;
 mod mixture;
+mod profile;
 mod search;
 pub(crate) mod solver;
 
 pub use compose::{Direction, PrivacyLoss, Query};
 pub use convert::Answer;
 pub use mixture::{Mixture, Pair};
+pub use profile::{Profile, ProfilePoint, losses};
+
+pub(crate) use curve::Curve;

@@ -5,6 +5,11 @@ use crate::contour::inversion::Contour;
 use crate::contour::kernel::Kernel;
 use crate::error::Result;
 use crate::guarantee::Engine;
+use crate::search::{bisect, golden};
+
+/// Both ends of ε are certified with this relative room in δ, so that a few roundings of δ
+/// before or after the search do no harm.
+pub(crate) const ROOM: f64 = 1e-12;
 
 /// Both ends of ε; an unknown lower end is absent, an upper end may be infinite.
 #[derive(Debug, Clone, Copy)]
@@ -94,8 +99,14 @@ impl Solver {
             };
         };
         let at = |epsilon: f64| pair.ln_delta_of_one_step(epsilon);
-        let upper = bisect(|epsilon| at(epsilon).upper <= ln_delta, tolerance);
-        let lower = bisect(|epsilon| at(epsilon).lower < ln_delta, tolerance);
+        let upper = bisect(
+            |epsilon| at(epsilon).upper <= ln_delta - ROOM,
+            0.125 * tolerance,
+        );
+        let lower = bisect(
+            |epsilon| at(epsilon).lower < ln_delta + ROOM,
+            0.125 * tolerance,
+        );
         Found {
             lower: Some(lower.0),
             upper: upper.1,
@@ -104,9 +115,22 @@ impl Solver {
     }
 
     fn epsilon_open(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        // Some losses sit almost entirely at their supremum.
+        let most = self.largest_loss();
+        if most.is_finite() {
+            let event = self.epsilon_of_events(delta.ln(), tolerance);
+            if event > 0.0 && most - event <= tolerance * most {
+                return Ok(Found {
+                    lower: Some(event),
+                    upper: most,
+                    engine: Engine::Closed,
+                });
+            }
+        }
         let mut trimmed = Self::new(&self.loss.trimmed(delta * tolerance * TRIM));
         let by_contour = trimmed.epsilon_by_contour(delta.ln(), tolerance);
         if let Ok(found) = by_contour
+            && found.upper.is_finite()
             && found.width() <= tolerance * found.upper
         {
             return Ok(found);
@@ -123,26 +147,29 @@ impl Solver {
         let (guess, order) = self.start(ln_delta)?;
         if guess <= 0.0 || guess * (order - 1.0) < 1.0 {
             let (at_zero, engine) = self.ln_delta(0.0, tolerance)?;
-            if at_zero.upper <= ln_delta {
+            if at_zero.upper <= ln_delta - ROOM {
                 return Ok(Found::exactly(0.0, engine));
             }
         }
         let mut centre = guess.max(0.0);
         let mut best: Option<Found> = None;
-        for attempt in 0..4 {
-            let goal =
-                tolerance * centre.max(1e-300) * (order - 1.0) / 8.0 / f64::powi(8.0, attempt);
-            let contour = self.contour(centre, goal.clamp(1e-14, 1e-2))?;
+        for attempt in 0..6 {
+            // δ falls like e^{−(c−1)ε}: this relative error moves ε by an eighth of the tolerance.
+            let relative = tolerance * centre.max(1e-300) * (order - 1.0) / 8.0;
+            let tighter = relative.clamp(1e-14, 1e-2) / f64::powi(3.0, attempt);
+            let contour = self.contour(centre, ln_delta + tighter.ln())?;
             let found = self.certify(&contour, ln_delta, centre);
-            let moved = found.lower.map_or(0.0, |low| 0.5 * (low + found.upper));
             let met = best.map_or(found, |before| before.meet(found));
             best = Some(met);
-            if met.width() <= tolerance * met.upper {
+            if met.upper.is_finite() && met.width() <= tolerance * met.upper {
                 return Ok(met);
             }
-            if moved.is_finite() {
-                centre = moved;
-            }
+            let lower = met.lower.unwrap_or(0.0);
+            centre = if met.upper.is_finite() {
+                0.5 * (lower + met.upper)
+            } else {
+                0.5 * (lower + centre)
+            };
         }
         best.ok_or_else(crate::contour::scout::Scout::out_of_reach)
     }
@@ -174,7 +201,7 @@ impl Solver {
     /// Both ends of ε from one contour made near it.
     fn certify(&self, contour: &Contour, ln_delta: f64, start: f64) -> Found {
         let at = |epsilon: f64| self.read(contour, epsilon);
-        let (root, slope) = secant(|epsilon| at(epsilon).middle - ln_delta, start, contour);
+        let (root, slope) = root(|epsilon| at(epsilon).middle - ln_delta, start, contour);
         let ends = at(root);
         let spread = |distance: f64| {
             (1.1 * distance.max(0.0) / slope)
@@ -184,7 +211,7 @@ impl Solver {
         let mut upper = f64::INFINITY;
         let mut step = spread(ends.upper - ends.middle);
         for _ in 0..60 {
-            if at(root + step).upper <= ln_delta {
+            if at(root + step).upper <= ln_delta - ROOM {
                 upper = root + step;
                 break;
             }
@@ -193,7 +220,7 @@ impl Solver {
         let mut lower = 0.0;
         let mut step = spread(ends.middle - ends.lower);
         for _ in 0..60 {
-            if root - step <= 0.0 || at(root - step).lower >= ln_delta {
+            if root - step <= 0.0 || at(root - step).lower >= ln_delta + ROOM {
                 lower = (root - step).max(0.0);
                 break;
             }
@@ -208,16 +235,17 @@ impl Solver {
 
     /// Both ends by the coarse path.
     fn epsilon_coarse(&mut self, delta: f64) -> Result<Found> {
-        let upper = self.renyi_epsilon(delta)?.0;
+        let upper = self.renyi_epsilon(delta)?.0.min(self.largest_loss());
         let ln_delta = delta.ln();
-        // A thousandth of the answer is more than the coarse path can tell apart.
-        let (mut low, mut high) = (0.0, upper);
-        while high - low > 1e-3 * high {
+        let mut low = self.epsilon_of_events(ln_delta, 1e-6);
+        let mut high = upper;
+        // A hundredth of the answer is more than the window can tell apart.
+        while high - low > 1e-2 * high {
             let middle = 0.5 * (low + high);
-            let below = self
-                .single_step(middle)
-                .max(self.scout_for(middle)?.window(middle));
-            if below >= ln_delta {
+            let Ok(scout) = self.scout_for(middle) else {
+                break;
+            };
+            if scout.window(middle) >= ln_delta + ROOM {
                 low = middle
             } else {
                 high = middle
@@ -230,21 +258,26 @@ impl Solver {
         })
     }
 
+    /// The largest ε at which a simple event certifies δ(ε) ≥ δ.
+    fn epsilon_of_events(&self, ln_delta: f64, tolerance: f64) -> f64 {
+        bisect(
+            |epsilon| self.simple_event(epsilon) < ln_delta,
+            0.125 * tolerance,
+        )
+        .0
+    }
+
     /// The Rényi bound on ε at δ, least over orders, with the order:
     /// ε ≤ (K(c) + ln C(c) − ln δ)/(c − 1), C the constant of Canonne, Kamath and Steinke.
     pub(crate) fn renyi_epsilon(&mut self, delta: f64) -> Result<(f64, f64)> {
-        let ln_delta = (delta - self.loss.missing()).max(0.0).ln();
+        let ln_delta = (delta - self.loss.missing()).max(0.0).ln() - ROOM;
         let order = match self.start(ln_delta) {
             Ok((_, order)) => order,
             Err(_) => self.scout(1.0)?.highest,
         };
-        let scout = self
-            .scout(1.0 + 1.5 * (order - 1.0))
-            .or_else(|_| Err(crate::contour::scout::Scout::out_of_reach()));
-        let scout = match scout {
-            Ok(scout) => scout,
-            Err(_) => self.scout(1.0)?,
-        };
+        let roomy = 1.0 + 1.5 * (order - 1.0);
+        let ready = self.scout(roomy).is_ok();
+        let scout = self.scout(if ready { roomy } else { 1.0 })?;
         let bound = |t: f64| {
             let c = 1.0 + t.exp();
             let total = scout.certified(c);
@@ -258,46 +291,34 @@ impl Solver {
     }
 }
 
-/// The point between a false below and a true above, as both ends of a bracket of relative
-/// width `tolerance`/8; doubling finds the first true.
-fn bisect(holds: impl Fn(f64) -> bool, tolerance: f64) -> (f64, f64) {
-    if holds(0.0) {
-        return (0.0, 0.0);
-    }
-    let (mut low, mut high) = (0.0, 1e-12);
-    while !holds(high) {
-        low = high;
-        high *= 4.0;
-        if high > 1e300 {
-            return (low, f64::INFINITY);
-        }
-    }
-    while high - low > 0.125 * tolerance * high {
-        let middle = 0.5 * (low + high);
-        if middle <= low || middle >= high {
-            break;
-        }
-        if holds(middle) {
-            high = middle
-        } else {
-            low = middle
-        }
-    }
-    (low, high)
-}
-
-/// A root of a decreasing function by the secant rule from `start`, with |slope| there.
-fn secant(f: impl Fn(f64) -> f64, start: f64, contour: &Contour) -> (f64, f64) {
+/// A root of a decreasing function on [0, ∞) from `start`, with |slope| there: secant steps,
+/// kept inside a bracket that shrinks; −∞ counts as below the root.
+fn root(f: impl Fn(f64) -> f64, start: f64, contour: &Contour) -> (f64, f64) {
     let mut slope = (contour.order() - 1.0).abs().max(1e-3);
-    let (mut x, mut y) = (start, f(start));
-    for _ in 0..12 {
-        let next = x + y / slope;
-        let value = f(next);
-        if !value.is_finite() {
-            break;
+    let (mut low, mut high) = (0.0, f64::INFINITY);
+    let mut x = start;
+    let mut y = f(x);
+    for _ in 0..80 {
+        if y > 0.0 {
+            low = x
+        } else {
+            high = x
         }
+        let mut next = if y.is_finite() {
+            x + y / slope
+        } else {
+            0.5 * (low + x)
+        };
+        if next <= low || next >= high {
+            next = if high.is_finite() {
+                0.5 * (low + high)
+            } else {
+                2.0 * x + 1e-9
+            };
+        }
+        let value = f(next);
         let moved = next - x;
-        if moved.abs() > 1e-14 * x.abs() {
+        if moved.abs() > 1e-14 * x.abs() && value.is_finite() && y.is_finite() {
             let local = (y - value) / moved;
             if local > 0.2 * slope && local < 5.0 * slope {
                 slope = local;
@@ -309,28 +330,4 @@ fn secant(f: impl Fn(f64) -> f64, start: f64, contour: &Contour) -> (f64, f64) {
         }
     }
     (x, slope)
-}
-
-/// A minimiser of a unimodal function on [low, high].
-fn golden(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
-    const RATIO: f64 = 0.618_033_988_749_894_9;
-    let (mut a, mut b) = (high - RATIO * (high - low), low + RATIO * (high - low));
-    let (mut fa, mut fb) = (f(a), f(b));
-    for _ in 0..40 {
-        if high - low < 1e-6 {
-            break;
-        }
-        if fa < fb {
-            high = b;
-            (b, fb) = (a, fa);
-            a = high - RATIO * (high - low);
-            fa = f(a);
-        } else {
-            low = a;
-            (a, fa) = (b, fb);
-            b = low + RATIO * (high - low);
-            fb = f(b);
-        }
-    }
-    if fa < fb { a } else { b }
 }

@@ -93,24 +93,37 @@ impl Solver {
             return Ok((pair.ln_delta_of_one_step(epsilon), Engine::Closed));
         }
         let mut solver = self.trimmed_for(epsilon, goal)?;
-        let solver = solver.as_mut().unwrap_or(self);
-        match solver.contour(epsilon, goal) {
-            Ok(contour) => {
-                let ends = solver.read(&contour, epsilon);
-                if ends.width() <= 4.0 * goal {
-                    return Ok((ends, Engine::Contour));
-                }
-                let coarse = solver.coarse(epsilon)?;
-                let better = ends.width() < coarse.width();
-                let engine = if better {
-                    Engine::Contour
-                } else {
-                    Engine::Chernoff
-                };
-                Ok((ends.meet(coarse), engine))
+        solver.as_mut().unwrap_or(self).ln_delta_open(epsilon, goal)
+    }
+
+    fn ln_delta_open(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+        let mut expected = match self.kernel(epsilon)? {
+            Kernel::Excess => self.approximate(epsilon).unwrap_or(0.0),
+            Kernel::Shared => -2.0,
+        };
+        let mut best: Option<LnBounds> = None;
+        // The second attempt knows the size of the answer.
+        for _ in 0..3 {
+            let Ok(contour) = self.contour(epsilon, expected + goal.ln()) else {
+                break;
+            };
+            let ends = self.read(&contour, epsilon);
+            best = Some(best.map_or(ends, |before| before.meet(ends)));
+            if ends.width() <= 2.0 * goal {
+                return Ok((ends, Engine::Contour));
             }
-            Err(_) => Ok((solver.coarse(epsilon)?, Engine::Chernoff)),
+            expected = if ends.lower.is_finite() {
+                ends.lower
+            } else {
+                expected - 12.0
+            };
         }
+        let coarse = self.coarse(epsilon)?;
+        Ok(match best {
+            Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), Engine::Contour),
+            Some(ends) => (coarse.meet(ends), Engine::Chernoff),
+            None => (coarse, Engine::Chernoff),
+        })
     }
 
     /// The solver without far mixture components whose mass does not matter at this ε.
@@ -155,13 +168,14 @@ impl Solver {
         Ok(self.approximate_at(c)?.1.min(0.0))
     }
 
-    pub(crate) fn contour(&mut self, epsilon: f64, goal: f64) -> Result<Contour> {
+    /// A contour made for `epsilon`, aiming at an absolute error of e^`ln_goal`.
+    pub(crate) fn contour(&mut self, epsilon: f64, ln_goal: f64) -> Result<Contour> {
         let kernel = self.kernel(epsilon)?;
         let scout = match kernel {
             Kernel::Excess => self.scout_for(epsilon)?,
             Kernel::Shared => self.scout(1.0)?,
         };
-        Contour::new(scout, kernel, epsilon, goal)
+        Contour::new(scout, kernel, epsilon, ln_goal)
     }
 
     /// δ(ε) from a contour of either kernel.
@@ -177,7 +191,7 @@ impl Solver {
     /// Chernoff from above; from below the window, or a single step.
     fn coarse(&mut self, epsilon: f64) -> Result<LnBounds> {
         let missing = self.loss.missing();
-        let mut lower = self.single_step(epsilon);
+        let mut lower = self.simple_event(epsilon);
         let scout = match self.scout_for(epsilon) {
             Ok(scout) => scout,
             Err(_) => self.scout(1.0)?,
@@ -192,13 +206,33 @@ impl Solver {
         .raised(missing))
     }
 
-    /// ln of a lower bound on δ(ε): whoever sees only one of the steps sees less.
-    pub(crate) fn single_step(&self, epsilon: f64) -> f64 {
+    /// ln of a lower bound on δ(ε): whoever sees only one of the steps sees less, and so does
+    /// whoever only learns whether every step came out above a threshold.
+    pub(crate) fn simple_event(&self, epsilon: f64) -> f64 {
         let plain = Pair::gaussian(self.loss.gaussian.sqrt());
         let steps = self.loss.parts.iter().map(|(pair, _)| pair);
-        std::iter::once(&plain)
+        let single = std::iter::once(&plain)
             .chain(steps)
             .map(|pair| pair.ln_delta_of_one_step(epsilon).lower)
-            .fold(f64::NEG_INFINITY, f64::max)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let thresholds = (-16..=16).map(|half| 0.5 * f64::from(half));
+        thresholds
+            .map(|x| self.every_step_above(x, epsilon))
+            .fold(single, f64::max)
+    }
+
+    /// ln(P(A)^T − e^ε Q(A)^T) for A = {x > threshold} at every step.
+    fn every_step_above(&self, threshold: f64, epsilon: f64) -> f64 {
+        let (mut first, mut second) = (0.0, epsilon);
+        for (pair, times) in &self.loss.parts {
+            let [(p, p_error), (q, q_error)] = pair.ln_tails(threshold);
+            first += *times as f64 * (p - p_error);
+            second += *times as f64 * (q + q_error);
+        }
+        if second < first {
+            first + crate::special::ln_one_minus_exp(second - first) - 1e-13 * (1.0 + first.abs())
+        } else {
+            f64::NEG_INFINITY
+        }
     }
 }

@@ -5,7 +5,7 @@ mod binomial;
 mod normal;
 
 pub(crate) use binomial::{ln_binomial_pmf, ln_binomial_upper_tail};
-pub(crate) use normal::{ln_mills_ratio, ln_normal_tail, normal_tail};
+pub(crate) use normal::{ln_mills_ratio, ln_normal_tail};
 
 /// Half a unit in the last place of 1.0: the relative error of one rounded operation.
 pub(crate) const ROUND: f64 = f64::EPSILON / 2.0;
@@ -16,7 +16,7 @@ pub(crate) const LN_SQRT_TAU: f64 = 0.918_938_533_204_672_8;
 /// ln(e^a + e^b), for any mixture of finite and infinite arguments but NaN.
 pub(crate) fn ln_add_exp(a: f64, b: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
-    if high == f64::NEG_INFINITY || high == f64::INFINITY {
+    if high.is_infinite() {
         high
     } else {
         high + (low - high).exp().ln_1p()

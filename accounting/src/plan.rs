@@ -1,0 +1,368 @@
+//! One training plan, every guarantee that follows from it.
+
+use crate::bound::{Bounds, Lower, Upper};
+use crate::error::Result;
+use crate::guarantee::{Base, ByDirection, Convention, Engine, Guarantee, Method, Notion};
+use crate::mechanism::Mechanism;
+use crate::neighbours::Neighbours;
+use crate::pld::{Answer, Direction, PrivacyLoss, Query, losses};
+use crate::quantity::{
+    Confidence, Delta, Epsilon, GroupSize, MissRate, Order, Probability, Tolerance, UnitName,
+};
+use crate::redaction::Redaction;
+
+/// What is to run, and what is asked about it.
+///
+/// ```
+/// use reticent_accounting::{Delta, Mechanism, NoiseMultiplier, Notion, Plan, SamplingRate, Steps, UnitName};
+/// let run = Mechanism::dp_sgd(NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(1000));
+/// let plan = Plan::new(run, UnitName::new("sentence")?, Delta::new(1e-5)?);
+/// let guarantees = plan.guarantees()?;
+/// assert_eq!(guarantees[0].notion, Notion::Dp);
+/// assert!(guarantees[0].epsilon.unwrap().upper.unwrap().get().get() < 2.0);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// What runs.
+    pub mechanism: Mechanism,
+    /// What one record is.
+    pub unit: UnitName,
+    /// The δ of every (ε, δ) row.
+    pub delta: Delta,
+    /// The neighbours of the `dp` rows.
+    pub neighbours: Neighbours,
+    /// How many records one secret or person accounts for.
+    pub group: GroupSize,
+    /// The redaction policy, if there is one.
+    pub redaction: Option<Redaction>,
+    /// The confidence with which the redaction's rates bound the true ones, when measured.
+    pub confidence: Option<Confidence>,
+    /// The adversary's chance of guessing the secret beforehand.
+    pub prior: Option<Probability>,
+    /// Relative width of every answer.
+    pub tolerance: Tolerance,
+}
+
+impl Plan {
+    /// A plan with the usual questions: add-remove, single records, no redaction, no prior, and
+    /// a relative tolerance of 1e-6.
+    #[must_use]
+    pub fn new(mechanism: Mechanism, unit: UnitName, delta: Delta) -> Self {
+        Self {
+            mechanism,
+            unit,
+            delta,
+            neighbours: Neighbours::AddRemove,
+            group: GroupSize::ONE,
+            redaction: None,
+            confidence: None,
+            prior: None,
+            tolerance: Tolerance::DEFAULT,
+        }
+    }
+
+    /// Every guarantee of the plan: `dp` by the loss law and by Rényi; with a group, `group-dp`
+    /// by the mixture and by the lemma; with redaction, the Bayesian rows in both conventions
+    /// and the row for an adversary who may know the secret; with a prior, the posterior by
+    /// blow-up and by two Fano bounds.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] for an estimated mechanism,
+    /// [`crate::Error::NotCertified`] when a row can't be certified at all.
+    pub fn guarantees(&self) -> Result<Vec<Guarantee>> {
+        let mut rows = self.single_record()?;
+        if self.group > GroupSize::ONE {
+            rows.extend(self.whole_group()?);
+        }
+        if let Some(redaction) = self.redaction {
+            for convention in [Convention::Definition, Convention::Paper] {
+                rows.extend(self.stranger(redaction, convention)?);
+            }
+            rows.push(self.knower(redaction)?);
+        }
+        if let Some(prior) = self.prior {
+            rows.extend(self.reconstruction(prior)?);
+        }
+        Ok(rows)
+    }
+
+    fn row(&self, notion: Notion, neighbours: Neighbours, method: Method) -> Guarantee {
+        Guarantee {
+            notion,
+            neighbours,
+            convention: Convention::Definition,
+            unit: self.unit.clone(),
+            method,
+            base: None,
+            engine: None,
+            epsilon: None,
+            delta: Some(self.delta),
+            by_direction: None,
+            order: None,
+            group: None,
+            gamma: None,
+            missed_by_both: None,
+            confidence: None,
+            prior: None,
+            posterior: None,
+        }
+    }
+
+    fn single_record(&self) -> Result<Vec<Guarantee>> {
+        let query = Query::single(self.neighbours);
+        let losses = losses(&self.mechanism, query)?;
+        let by_law = self.by_law(Notion::Dp, query, &losses)?;
+        let (epsilon, order) = by_renyi(&losses, self.delta)?;
+        let by_renyi = Guarantee {
+            epsilon: Some(Bounds {
+                lower: None,
+                upper: Some(epsilon),
+            }),
+            order,
+            ..self.row(Notion::Dp, self.neighbours, Method::Rdp)
+        };
+        Ok(vec![by_law, by_renyi])
+    }
+
+    /// ε from the loss law, with both directions where they differ.
+    fn by_law(&self, notion: Notion, query: Query, losses: &[PrivacyLoss]) -> Result<Guarantee> {
+        let answers = losses
+            .iter()
+            .map(|loss| loss.epsilon(self.delta, self.tolerance))
+            .collect::<Result<Vec<_>>>()?;
+        let by_direction = match answers.as_slice() {
+            [remove, add] => Some(ByDirection {
+                remove: remove.bounds,
+                add: add.bounds,
+            }),
+            _ => None,
+        };
+        let (epsilon, engine) = larger(&answers)?;
+        Ok(Guarantee {
+            engine: Some(engine),
+            epsilon: Some(epsilon),
+            by_direction,
+            ..self.row(notion, query.neighbours, Method::Pld)
+        })
+    }
+
+    fn whole_group(&self) -> Result<Vec<Guarantee>> {
+        let query = Query {
+            neighbours: self.neighbours,
+            group: self.group,
+        };
+        let exact = self.by_law(Notion::GroupDp, query, &losses(&self.mechanism, query)?)?;
+        let mut most = Upper::new(Epsilon::new(0.0)?);
+        for loss in losses(&self.mechanism, Query::single(self.neighbours))? {
+            let each = loss.epsilon_by_group_lemma(self.group, self.delta, self.tolerance)?;
+            most = if each > most { each } else { most };
+        }
+        let lemma = Guarantee {
+            epsilon: Some(Bounds {
+                lower: None,
+                upper: Some(most),
+            }),
+            ..self.row(Notion::GroupDp, self.neighbours, Method::GroupLemma)
+        };
+        let group = Some(self.group);
+        Ok(vec![
+            Guarantee { group, ..exact },
+            Guarantee { group, ..lemma },
+        ])
+    }
+
+    /// Neighbours of a redaction row: the definition compares contents (replace), the papers
+    /// computed add-remove.
+    const fn redaction_query(&self, convention: Convention) -> Query {
+        let neighbours = match convention {
+            Convention::Definition => Neighbours::Replace,
+            Convention::Paper => Neighbours::AddRemove,
+        };
+        Query {
+            neighbours,
+            group: self.group,
+        }
+    }
+
+    fn redaction_row(
+        &self,
+        redaction: Redaction,
+        notion: Notion,
+        query: Query,
+        method: Method,
+    ) -> Guarantee {
+        Guarantee {
+            gamma: Some(redaction.miss()),
+            missed_by_both: (redaction.missed_by_both() > MissRate::ZERO)
+                .then_some(redaction.missed_by_both()),
+            confidence: self.confidence,
+            group: (self.group > GroupSize::ONE).then_some(self.group),
+            ..self.row(notion, query.neighbours, method)
+        }
+    }
+
+    /// Rows for an adversary who ignores the secret: exactly, and by Proposition 6 on two bases.
+    fn stranger(&self, redaction: Redaction, convention: Convention) -> Result<Vec<Guarantee>> {
+        let query = self.redaction_query(convention);
+        let losses = losses(&self.mechanism, query)?;
+        let row = |method| Guarantee {
+            convention,
+            ..self.redaction_row(redaction, Notion::BayesianConfidentiality, query, method)
+        };
+        let (with, without) = (&losses[0], &losses[losses.len() - 1]);
+        let exact = redaction.exact_epsilon(with, without, self.delta, self.tolerance)?;
+        let exact = Guarantee {
+            epsilon: Some(exact.bounds),
+            engine: Some(exact.engine),
+            ..row(Method::Pld)
+        };
+        let Some(base_delta) = redaction.base_delta(self.delta) else {
+            return Ok(vec![exact]);
+        };
+        let answers = losses
+            .iter()
+            .map(|loss| loss.epsilon(base_delta, self.tolerance))
+            .collect::<Result<Vec<_>>>()?;
+        let (base, engine) = larger(&answers)?;
+        let by_law = Guarantee {
+            base: Some(Base::Pld),
+            engine: Some(engine),
+            epsilon: Some(amplified(redaction, base)),
+            ..row(Method::Proposition6)
+        };
+        let (renyi, order) = by_renyi(&losses, base_delta)?;
+        let by_renyi = Guarantee {
+            base: Some(Base::Rdp),
+            epsilon: Some(amplified(
+                redaction,
+                Bounds {
+                    lower: None,
+                    upper: Some(renyi),
+                },
+            )),
+            order,
+            ..row(Method::Proposition6)
+        };
+        Ok(vec![exact, by_law, by_renyi])
+    }
+
+    /// The row for an adversary who may know the secret: (ε, (γ − η)δ + η).
+    fn knower(&self, redaction: Redaction) -> Result<Guarantee> {
+        let query = self.redaction_query(Convention::Definition);
+        let notion = if self.group > GroupSize::ONE {
+            Notion::GroupConfidentiality
+        } else {
+            Notion::Confidentiality
+        };
+        let row = self.redaction_row(redaction, notion, query, Method::Pld);
+        let Some(base_delta) = redaction.base_delta(self.delta) else {
+            let none = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
+            return Ok(Guarantee {
+                epsilon: Some(none),
+                engine: Some(Engine::Closed),
+                ..row
+            });
+        };
+        let loss = PrivacyLoss::of(&self.mechanism, query, Direction::Remove)?;
+        let answer = loss.epsilon(base_delta, self.tolerance)?;
+        // Whether missing depends on the secret is unknown: no lower end.
+        let epsilon = Bounds {
+            lower: None,
+            upper: answer.bounds.upper,
+        };
+        Ok(Guarantee {
+            epsilon: Some(epsilon),
+            engine: Some(answer.engine),
+            ..row
+        })
+    }
+
+    /// The posterior of a secret by the blow-up of its zero-out pair and by two Fano bounds.
+    fn reconstruction(&self, prior: Probability) -> Result<Vec<Guarantee>> {
+        let query = Query {
+            neighbours: Neighbours::ZeroOut,
+            group: self.group,
+        };
+        let loss = PrivacyLoss::of(&self.mechanism, query, Direction::Remove)?;
+        let row = |method, posterior| Guarantee {
+            delta: None,
+            prior: Some(prior),
+            posterior: Some(posterior),
+            group: (self.group > GroupSize::ONE).then_some(self.group),
+            ..self.row(Notion::SecretProtection, Neighbours::ZeroOut, method)
+        };
+        let exact = loss.blow_up(prior, self.tolerance)?;
+        let kl = Bounds {
+            lower: None,
+            upper: Some(loss.kl_fano(prior)?),
+        };
+        let (renyi, order) = loss.renyi_fano(prior)?;
+        let renyi = Bounds {
+            lower: None,
+            upper: Some(renyi),
+        };
+        Ok(vec![
+            Guarantee {
+                engine: Some(exact.engine),
+                ..row(Method::BlowUp, exact.bounds)
+            },
+            row(Method::KlFano, kl),
+            Guarantee {
+                order: Some(order),
+                ..row(Method::RenyiFano, renyi)
+            },
+        ])
+    }
+}
+
+/// The larger of the directions, end by end. An end is known when it is known in every
+/// direction (upper) or in any (lower).
+fn larger(answers: &[Answer<Epsilon>]) -> Result<(Bounds<Epsilon>, Engine)> {
+    let mut engine = Engine::Closed;
+    let (mut lower, mut upper): (Option<f64>, f64) = (None, 0.0);
+    for answer in answers {
+        engine = engine.coarser(answer.engine);
+        let low = answer.bounds.lower.map(|end| end.get().get());
+        lower = match (lower, low) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (a, b) => a.or(b),
+        };
+        upper = upper.max(
+            answer
+                .bounds
+                .upper
+                .map_or(f64::INFINITY, |end| end.get().get()),
+        );
+    }
+    let bounds = Bounds {
+        lower: lower.map(Epsilon::new).transpose()?.map(Lower::new),
+        upper: Some(Upper::new(Epsilon::new(upper)?)),
+    };
+    Ok((bounds, engine))
+}
+
+fn by_renyi(losses: &[PrivacyLoss], delta: Delta) -> Result<(Upper<Epsilon>, Option<Order>)> {
+    let mut worst = (Upper::new(Epsilon::new(0.0)?), None);
+    for loss in losses {
+        let each = loss.epsilon_by_rdp(delta)?;
+        if each.0 >= worst.0 {
+            worst = each;
+        }
+    }
+    Ok(worst)
+}
+
+fn amplified(redaction: Redaction, base: Bounds<Epsilon>) -> Bounds<Epsilon> {
+    Bounds {
+        lower: base.lower.map(|end| {
+            // The map rounds up; a lower end goes down by as much and more.
+            Lower::new(Epsilon::nonnegative(
+                redaction.amplified(*end.get()).get() * (1.0 - 4e-15),
+            ))
+        }),
+        upper: base
+            .upper
+            .map(|end| Upper::new(redaction.amplified(*end.get()))),
+    }
+}

@@ -1,0 +1,136 @@
+//! The Rényi curve as a value, and what it says about reconstruction.
+
+use super::convert::epsilon_from_renyi;
+use crate::bound::Upper;
+use crate::contour::scout::Scout;
+use crate::error::{Error, Result};
+use crate::pld::PrivacyLoss;
+use crate::quantity::{Delta, Epsilon, Order, Probability};
+use crate::search::golden;
+use serde::{Deserialize, Serialize};
+
+/// Rényi divergences of a composed dominating pair at given orders, in nats.
+///
+/// Bound: upper at each order.
+///
+/// ```
+/// use reticent_accounting::{Direction, Mechanism, Neighbours, NoiseMultiplier, Order, PrivacyLoss, Query, SamplingRate, Steps};
+/// use reticent_accounting::rdp::RdpCurve;
+/// let run = Mechanism::dp_sgd(NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(1));
+/// let loss = PrivacyLoss::of(&run, Query::single(Neighbours::AddRemove), Direction::Remove)?;
+/// let curve = RdpCurve::of(&loss, &[Order::new(2.5)?])?;
+/// // 25-digit quadrature; a widely used series gives 0.0001621521976.
+/// assert!((curve.divergences[0].get() / 0.00016207740937000374 - 1.0).abs() < 1e-9);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RdpCurve {
+    /// The orders.
+    pub orders: Vec<Order>,
+    /// The divergence at each order.
+    pub divergences: Vec<Upper<f64>>,
+}
+
+impl RdpCurve {
+    /// The curve of `loss` at the given orders, K(α)/(α − 1) by quadrature.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a run without protection; [`Error::NotCertified`] when an
+    /// order is out of reach.
+    pub fn of(loss: &PrivacyLoss, orders: &[Order]) -> Result<Self> {
+        if loss.unbounded {
+            return Err(Error::Unsupported {
+                what: "the Rényi curve of a run without protection".into(),
+                why: "every divergence is infinite".into(),
+            });
+        }
+        let highest = orders.iter().map(|order| order.get()).fold(2.0, f64::max);
+        let scout = Scout::new(loss, highest)?;
+        let divergences = orders
+            .iter()
+            .map(|order| {
+                let total = scout.certified(order.get());
+                let ln = (total.ln + total.error).max(0.0);
+                Upper::new(ln / (order.get() - 1.0) * (1.0 + f64::EPSILON))
+            })
+            .collect();
+        Ok(Self {
+            orders: orders.to_vec(),
+            divergences,
+        })
+    }
+
+    /// The least ε at `delta` over the curve's orders, with the order.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a curve without orders.
+    pub fn epsilon(&self, delta: Delta) -> Result<(Upper<Epsilon>, Order)> {
+        let mut best: Option<(Upper<Epsilon>, Order)> = None;
+        for (order, divergence) in self.orders.iter().zip(&self.divergences) {
+            let epsilon = epsilon_from_renyi(*order, *divergence, delta)?;
+            if best.is_none_or(|(least, _)| epsilon.get() < least.get()) {
+                best = Some((epsilon, *order));
+            }
+        }
+        best.ok_or(Error::OutOfRange {
+            what: "number of orders",
+            range: "[1, inf)",
+            value: 0.0,
+        })
+    }
+}
+
+/// The least posterior over orders and over how much mixture mass is dropped.
+pub(crate) fn renyi_fano(
+    loss: &PrivacyLoss,
+    prior: Probability,
+) -> Result<(Upper<Probability>, Order)> {
+    let two = Order::new(2.0)?;
+    if loss.unbounded {
+        return Ok((Upper::new(Probability::new(1.0)?), two));
+    }
+    if loss.is_empty() || prior.get() <= 0.0 || prior.get() >= 1.0 {
+        return Ok((Upper::new(prior), two));
+    }
+    let mut best: Option<(f64, f64)> = None;
+    let mut failure = None;
+    for mass in [0.0, 1e-4, 1e-2, 1e-1, 1.0, 10.0, 1e2, 1e3, 1e4] {
+        let trimmed = loss.trimmed((mass * prior.get()).min(0.1));
+        if mass > 0.0 && trimmed.missing() <= 0.0 {
+            continue;
+        }
+        match posterior_by_order(&trimmed, prior.get().ln()) {
+            Ok((ln_r, order)) => {
+                let r = ln_r.exp() + trimmed.missing();
+                if best.is_none_or(|(least, _)| r < least) {
+                    best = Some((r, order));
+                }
+            }
+            Err(error) => failure = Some(error),
+        }
+    }
+    let (r, order) = best.ok_or_else(|| failure.unwrap_or_else(Scout::out_of_reach))?;
+    let r = (r * (1.0 + 1e-13)).clamp(prior.get(), 1.0);
+    Ok((Upper::new(Probability::new(r)?), Order::new(order)?))
+}
+
+/// ln r ≤ (K(c) + (c − 1) ln p)/c, least over c: Hölder's inequality, which holds for
+/// measures of any mass.
+fn posterior_by_order(loss: &PrivacyLoss, ln_p: f64) -> Result<(f64, f64)> {
+    let mut highest = Scout::first_highest(loss);
+    loop {
+        let scout = Scout::new(loss, highest)?;
+        let bound = |t: f64| {
+            let c = 1.0 + t.exp();
+            let total = scout.certified(c);
+            (total.ln + total.error + (c - 1.0) * ln_p) / c
+        };
+        let end = (highest - 1.0).ln();
+        let t = golden(bound, -7.0, end);
+        if end - t > 0.1 || highest > 1e6 {
+            return Ok((bound(t).min(0.0), 1.0 + t.exp()));
+        }
+        highest = 1.0 + 4.0 * (highest - 1.0);
+    }
+}

@@ -1,0 +1,9 @@
+//! Rényi differential privacy: the loose, general fallback, by quadrature at any real order
+//! and with the order optimised continuously.
+
+mod convert;
+mod curve;
+
+pub use convert::{epsilon_from_renyi, epsilon_from_renyi_classic};
+pub use curve::RdpCurve;
+pub(crate) use curve::renyi_fano;

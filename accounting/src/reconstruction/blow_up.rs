@@ -1,0 +1,224 @@
+//! B(x) = max{P(E) : Q(E) ≤ x} over randomised tests.
+
+use crate::bound::Bounds;
+use crate::contour::inversion::Contour;
+use crate::error::Result;
+use crate::guarantee::Engine;
+use crate::interval::LnBounds;
+use crate::pld::solver::{Solver, TRIM};
+use crate::pld::{Answer, PrivacyLoss};
+use crate::quantity::{Probability, Tolerance};
+use crate::search::golden;
+use crate::special::ln_add_exp;
+
+impl PrivacyLoss {
+    /// The blow-up B(x) = max{P(E) : Q(E) ≤ x} of the composed dominating pair.
+    ///
+    /// For every real t, B(x) ≤ H_{e^t}(P‖Q) + e^t x, with equality where Q(L > t) = x; the
+    /// upper end is that sum at a t near the root, safe whatever the error in t. The lower end
+    /// follows from the convexity of the sum in e^t.
+    ///
+    /// Ask it of the zero-out pair with the mixture first ([`crate::pld::Direction::Remove`]):
+    /// for a secret guessed beforehand with probability at most x, B(x) bounds the probability
+    /// of guessing it after training.
+    ///
+    /// ```
+    /// use reticent_accounting::{GroupSize, Mechanism, Neighbours, NoiseMultiplier, Probability, SamplingRate, Steps, Tolerance};
+    /// use reticent_accounting::pld::{Direction, PrivacyLoss, Query};
+    /// let run = Mechanism::dp_sgd(NoiseMultiplier::new(10.0)?, SamplingRate::new(20480.0 / 1.7e7)?, Steps::new(2000));
+    /// let query = Query { neighbours: Neighbours::ZeroOut, group: GroupSize::new(100)? };
+    /// let loss = PrivacyLoss::of(&run, query, Direction::Remove)?;
+    /// let posterior = loss.blow_up(Probability::new(1e-10)?, Tolerance::new(1e-6)?)?.bounds;
+    /// assert!((posterior.upper.unwrap().get().get() / 2.9832837e-9 - 1.0).abs() < 1e-6);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Error::NotCertified`] when not even the coarse path can be certified.
+    pub fn blow_up(&self, prior: Probability, tolerance: Tolerance) -> Result<Answer<Probability>> {
+        let x = prior.get();
+        if self.unbounded {
+            let bounds = Bounds::between(prior, Probability::new(1.0)?);
+            return Ok(Answer {
+                bounds,
+                engine: Engine::Closed,
+            });
+        }
+        // Absolutely continuous laws: nothing blows up from zero.
+        if x <= 0.0 || x >= 1.0 || self.is_empty() {
+            return Ok(Answer {
+                bounds: Bounds::between(prior, prior),
+                engine: Engine::Closed,
+            });
+        }
+        let (ends, engine) = Solver::new(self).ln_blow_up(x.ln(), 0.25 * tolerance.get())?;
+        let lower = ends.lower.exp().clamp(x, 1.0);
+        let upper = (ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(lower, 1.0);
+        let bounds = Bounds::between(Probability::new(lower)?, Probability::new(upper)?);
+        Ok(Answer { bounds, engine })
+    }
+}
+
+impl Solver {
+    /// ln B(x), aiming at relative error `goal`.
+    fn ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+        if let Some(pair) = &self.closed {
+            let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
+            return Ok((least(&sum, start_closed(&sum)), Engine::Closed));
+        }
+        let mut mass = 1e-12 * ln_x.exp();
+        let mut best: Option<LnBounds> = None;
+        for _ in 0..6 {
+            let mut trimmed = Self::new(&self.loss.trimmed(mass));
+            let Ok((ends, expected)) = trimmed.blow_up_by_contour(ln_x, goal) else {
+                break;
+            };
+            best = Some(best.map_or(ends, |before: LnBounds| before.meet(ends)));
+            if ends.width() <= 4.0 * goal {
+                return Ok((ends, Engine::Contour));
+            }
+            mass = (mass * 0.1).min((expected + (TRIM * goal).ln()).exp());
+        }
+        let coarse = self.coarse_blow_up(ln_x)?;
+        Ok(match best {
+            Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), Engine::Contour),
+            Some(ends) => (coarse.meet(ends), Engine::Chernoff),
+            None => (coarse, Engine::Chernoff),
+        })
+    }
+
+    /// ln B(x) from a contour, with the rough size of the answer.
+    fn blow_up_by_contour(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, f64)> {
+        let (mut t, expected) = self.start_blow_up(ln_x)?;
+        let mut result = None;
+        for _ in 0..3 {
+            let contour = self.contour(t, expected + goal.ln() - 1.0)?;
+            let reach = 2.0 * self.spread(&contour)?;
+            let sum = |t: f64| at(self.read(&contour, t), t, ln_x);
+            let found = golden(|t| sum(t).middle, t - reach, t + reach);
+            result = Some(least(&sum, found));
+            // A contour serves a few units of its own order around its centre.
+            if (found - t).abs() < 0.3 * reach {
+                break;
+            }
+            t = found;
+        }
+        result
+            .map(|ends| (ends, expected))
+            .ok_or_else(crate::contour::scout::Scout::out_of_reach)
+    }
+
+    fn spread(&mut self, contour: &Contour) -> Result<f64> {
+        let order = contour.order();
+        Ok(self.scout(order)?.moment(order).second.sqrt().max(1e-300))
+    }
+
+    /// t near the root of Q(L > t) = x and a rough ln B(x), by the saddle-point approximation
+    /// Q(L > t) ≈ e^{K(c) − ct}/(c √(2πK'')), t = K'(c) − 1/c: bisect the order.
+    fn start_blow_up(&mut self, ln_x: f64) -> Result<(f64, f64)> {
+        let tail = |solver: &mut Self, c: f64| -> Result<(f64, f64, f64)> {
+            let total = solver.scout(c)?.moment(c);
+            let t = total.first - 1.0 / c;
+            let spread = std::f64::consts::TAU * (total.second + 1.0 / (c * c));
+            Ok((
+                t,
+                total.ln - c * t - c.ln() - 0.5 * spread.ln(),
+                total.second,
+            ))
+        };
+        let mut high = self.scout(1.0)?.highest;
+        while tail(self, high)?.1 > ln_x {
+            high *= 3.0;
+            if high > crate::pld::solver::HIGHEST_ORDER {
+                return Err(crate::contour::scout::Scout::out_of_reach());
+            }
+        }
+        let (mut low, mut high) = ((1e-9f64).ln(), high.ln());
+        while high - low > 1e-4 {
+            let middle = 0.5 * (low + high);
+            if tail(self, middle.exp())?.1 > ln_x {
+                low = middle
+            } else {
+                high = middle
+            }
+        }
+        let c = high.exp();
+        let (t, ..) = tail(self, c)?;
+        // P(L > t) is Q(L > t) times about e^t c/(c − 1), the exact factor matters little.
+        let factor = if c > 1.5 { (c / (c - 1.0)).ln() } else { 1.0 };
+        Ok((t, (ln_x + t + factor).min(0.0)))
+    }
+
+    /// Chernoff above; below, a single step or the prior itself.
+    fn coarse_blow_up(&mut self, ln_x: f64) -> Result<LnBounds> {
+        let (t, _) = self.start_blow_up(ln_x).unwrap_or((0.0, 0.0));
+        let scout = self.scout(1.0)?;
+        let bound = |t: f64| ln_add_exp(scout.chernoff(t).0, t + ln_x);
+        let best = golden(bound, t - 3.0, t + 3.0);
+        let upper = bound(best).min(0.0);
+        let single = self.loss.parts.iter().map(|(pair, _)| {
+            let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
+            least(&sum, start_closed(&sum)).lower
+        });
+        let lower = single.fold(ln_x, f64::max).min(upper);
+        Ok(LnBounds {
+            lower,
+            middle: 0.5 * (lower + upper),
+            upper,
+        })
+    }
+}
+
+/// ln(H_{e^t} + e^t x).
+fn at(excess: LnBounds, t: f64, ln_x: f64) -> LnBounds {
+    let line = t + ln_x;
+    let error = 4.0 * f64::EPSILON * (1.0 + line.abs());
+    LnBounds {
+        lower: ln_add_exp(excess.lower, line),
+        middle: ln_add_exp(excess.middle, line),
+        upper: ln_add_exp(excess.upper, line),
+    }
+    .widened(error)
+}
+
+/// A t near the minimum of the sum when each evaluation is cheap.
+fn start_closed(sum: &impl Fn(f64) -> LnBounds) -> f64 {
+    // ln(H + e^t x) falls until the root and rises after it.
+    let mut high = 1.0;
+    while sum(2.0 * high).middle < sum(high).middle && high < 1e9 {
+        high *= 2.0;
+    }
+    let mut low = -1.0;
+    while sum(2.0 * low).middle < sum(low).middle && low > -1e9 {
+        low *= 2.0;
+    }
+    golden(|t| sum(t).middle, 2.0 * low, 2.0 * high)
+}
+
+/// Both ends of the minimum of the sum over t, given a t near it.
+///
+/// g(z) = H + zx is convex in z = e^t. Above: g at t. Below: once g certainly rises on both
+/// sides, at z₋ < z < z₊, the minimum lies between, and each chord, extended to the other
+/// side, stays below g.
+fn least(sum: &impl Fn(f64) -> LnBounds, t: f64) -> LnBounds {
+    let centre = sum(t);
+    let mut step = 1e-7;
+    while step < 2.0 {
+        let (left, right) = (sum(t - step), sum(t + step));
+        if left.lower >= centre.upper && right.lower >= centre.upper {
+            // z₊ − z = z(e^h − 1) and z − z₋ = z(1 − e^{−h}): their ratio is e^h.
+            let rise_left = (left.upper - centre.lower).exp_m1() * step.exp();
+            let rise_right = (right.upper - centre.lower).exp_m1() * (-step).exp();
+            let drop = rise_left.max(rise_right);
+            return LnBounds {
+                lower: centre.lower + (1.0 - drop).max(0.0).ln(),
+                ..centre
+            };
+        }
+        step *= 2.0;
+    }
+    LnBounds {
+        lower: f64::NEG_INFINITY,
+        ..centre
+    }
+}

@@ -1,0 +1,15 @@
+//! From indistinguishability to reconstruction: how likely a guess is after training, given
+//! how likely it was before.
+//!
+//! Let Q be the run with the records of one secret zeroed, and P_i the run in which the secret
+//! is i. With priors π_i ≤ p, Σ π_i P_i(guess = i) ≤ B(p): the Q-probabilities of disjoint
+//! guesses add up to at most one, and B is concave. So the blow-up of the zero-out pair,
+//! mixture first, bounds reconstruction with no factor two, and content may change arbitrarily.
+//!
+//! * [`blow_up`](crate::PrivacyLoss::blow_up): the exact bound B(p) of the dominating pair;
+//! * [`fano`]: weaker bounds from divergences;
+//! * [`ceiling`]: what B says about ranks and exposures.
+
+mod blow_up;
+pub mod ceiling;
+pub mod fano;
