@@ -1,0 +1,187 @@
+//! The commands of the README, run as a reader would run them.
+//!
+//! A block that begins with ` ```console ` holds commands (`$ …`) and, after each, what it
+//! prints. Words after `console` say how it is tried:
+//! - nothing: every command must end well, what it prints may differ;
+//! - `exact`: it must print what stands there;
+//! - `fails`: its message must stand there, and it must end with 1 or 2;
+//! - `slow`: it is parsed by the command itself (`--help` is added), not run.
+//!
+//! `account` and `audit` are the built binaries; `cargo run … --bin NAME -- …` is the same.
+//! All blocks share one working folder, so that one command reads what another wrote. Other
+//! programs are only allowed if they are on a short list, and are not run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Commands a reader runs once, which this test does not.
+const NOT_RUN: [&str; 4] = ["cargo install ", "cargo test", "cargo build", "git clone "];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Step {
+    line: usize,
+    command: String,
+    prints: String,
+    manner: String,
+}
+
+/// The commands of every console block.
+fn steps(markdown: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut manner: Option<String> = None;
+    for (number, line) in markdown.lines().enumerate() {
+        if let Some(fence) = line.strip_prefix("```") {
+            manner = match manner {
+                Some(_) => None,
+                None => Some(fence.strip_prefix("console").unwrap_or("other").trim().to_owned()),
+            };
+            continue;
+        }
+        match &manner {
+            Some(how) if how != "other" => match line.strip_prefix("$ ") {
+                Some(command) => steps.push(Step {
+                    line: number + 1,
+                    command: command.to_owned(),
+                    prints: String::new(),
+                    manner: how.clone(),
+                }),
+                None => {
+                    if let Some(step) = steps.last_mut() {
+                        step.prints.push_str(line);
+                        step.prints.push('\n');
+                    }
+                }
+            },
+            _ => {}
+        }
+    }
+    steps
+}
+
+/// Words of a command line; single and double quotes keep spaces.
+fn words(command: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in command.chars() {
+        match (quote, c) {
+            (Some(q), _) if c == q => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ' ') => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// The binary and its arguments, if the command is one of ours.
+fn ours(command: &str) -> Option<(String, Vec<String>)> {
+    let command = command.split(" #").next().unwrap_or(command).trim();
+    let all = words(command);
+    if command.starts_with("cargo run ") {
+        let name = all.iter().position(|w| w == "--bin")? + 1;
+        let rest = all.iter().position(|w| w == "--")? + 1;
+        return Some((all[name].clone(), all[rest..].to_vec()));
+    }
+    let name = all.first()?;
+    ["account", "audit"]
+        .contains(&name.as_str())
+        .then(|| (name.clone(), all[1..].to_vec()))
+}
+
+/// The built binary. `cargo test --workspace` puts it beside the folder of the test programs.
+fn binary(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let path = test.parent().and_then(Path::parent).unwrap().join(name);
+    assert!(
+        path.is_file(),
+        "{} is not built: run cargo test --workspace, or cargo build -p reticent-reports first",
+        path.display()
+    );
+    path
+}
+
+fn run(step: &Step, folder: &Path) {
+    let Some((name, mut arguments)) = ours(&step.command) else {
+        let known = NOT_RUN.iter().any(|known| step.command.starts_with(known));
+        assert!(
+            known,
+            "README.md:{}: unknown program: {}",
+            step.line, step.command
+        );
+        return;
+    };
+    if step.manner == "slow" {
+        arguments.push("--help".to_owned());
+    }
+    let output = Command::new(binary(&name))
+        .args(&arguments)
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    judge(step, &output);
+}
+
+fn judge(step: &Step, output: &Output) {
+    let code = output.status.code();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let place = format!(
+        "README.md:{}: {}\n{stdout}{stderr}",
+        step.line, step.command
+    );
+    match step.manner.as_str() {
+        "" | "slow" => assert_eq!(code, Some(0), "{place}"),
+        "exact" => {
+            assert_eq!(code, Some(0), "{place}");
+            assert_eq!(stdout.trim_end(), step.prints.trim_end(), "{place}");
+        }
+        "fails" => {
+            assert!(matches!(code, Some(1 | 2)), "{place}");
+            assert_eq!(stderr.trim_end(), step.prints.trim_end(), "{place}");
+        }
+        other => panic!(
+            "README.md:{}: unknown word after console: {other}",
+            step.line
+        ),
+    }
+}
+
+#[test]
+fn every_command_of_the_readme_does_what_it_says() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let steps = steps(&std::fs::read_to_string(readme).unwrap());
+    assert!(!steps.is_empty(), "the README shows no command");
+    let folder = tempfile::tempdir().unwrap();
+    for step in &steps {
+        run(step, folder.path());
+    }
+}
+
+#[test]
+fn blocks_are_read_with_their_manner_and_what_they_print() {
+    let text =
+        "a\n```console exact\n$ account x\none\ntwo\n$ audit y\n```\n```rust\n$ no\n```\n";
+    let step = |line, command: &str, prints: &str| Step {
+        line,
+        command: command.into(),
+        prints: prints.into(),
+        manner: "exact".into(),
+    };
+    let expected = [step(3, "account x", "one\ntwo\n"), step(6, "audit y", "")];
+    assert_eq!(steps(text), expected);
+}
+
+#[test]
+fn command_lines_are_cut_like_a_shell_does() {
+    assert_eq!(words("a 'b c'  \"d e\"f ''"), ["a", "b c", "d ef", ""]);
+    let cargo = ours("cargo run --release --bin audit -- demo --seed 1   # a remark");
+    let demo = ["demo", "--seed", "1"].map(str::to_owned).to_vec();
+    assert_eq!(cargo, Some(("audit".to_owned(), demo)));
+    assert_eq!(ours("rm -rf /"), None);
+}
