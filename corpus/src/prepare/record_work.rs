@@ -36,9 +36,23 @@ impl<'a> Work<'a> {
             ranges: Vec::new(),
         };
         for range in &unit.masked {
-            work.mask(range);
+            work.replace(range, tokenizer.mask());
         }
         Ok(work)
+    }
+
+    /// Puts one `<MASK>` token where the tokens of a span were: the span's neighbour, in which
+    /// neither its content nor its length is left. Redaction must come to the same by itself.
+    pub(super) fn replace(&mut self, span: &Range<usize>, mask: TokenId) {
+        let touched = self.touched(span);
+        self.mask(span);
+        if let (Some(&first), Some(&last)) = (touched.first(), touched.last()) {
+            let offsets = &self.encoded.offsets;
+            let whole = offsets[first].start..offsets[last].end;
+            self.encoded.tokens.splice(first..=last, [mask]);
+            self.encoded.offsets.splice(first..=last, [whole]);
+            self.masked.splice(first..=last, [true]);
+        }
     }
 
     /// Masks a span of the text, widened to whole tokens.

@@ -132,7 +132,7 @@ fn caught(
     outcome: &Outcome<'_>,
 ) -> bool {
     let mut neighbour = before.clone();
-    neighbour.mask(secret);
+    neighbour.replace(secret, outcome.mask);
     if let Some(policy) = policy {
         neighbour.redact(policy);
     }
