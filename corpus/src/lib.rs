@@ -1,5 +1,13 @@
 //! Text in: unit, tokenise, deduplicate, redact, split, insert canaries, simulate. Out: a
 //! [`TrainingSet`] with its stages, their stability, and a canary plan.
+//!
+//! [`read_documents`] or [`simulate`] give [`Document`]s; [`prepare`] makes them a
+//! [`Prepared`] corpus, after [`PrepareOptions`]; [`Prepared::write`] and [`Prepared::load`]
+//! keep it in a folder. A [`Preparer`] holds what is settled before the first record, so that
+//! neighbouring corpora can be prepared alike and compared by [`neighbour_diff`], the
+//! primitive that defines which secrets are caught and how far a missed one reaches. A
+//! [`CandidateSpace`] is what an exposure attack searches; a [`Trigram`] is the baseline a
+//! trained model has to beat.
 
 mod canary;
 mod document;

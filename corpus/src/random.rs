@@ -70,6 +70,12 @@ impl Choices {
     }
 }
 
+/// SHA-1 of some bytes.
+pub(crate) fn digest(bytes: &[u8]) -> [u8; 20] {
+    use sha1::{Digest, Sha1};
+    Sha1::digest(bytes).into()
+}
+
 /// A number in [0, 1) that depends on the seed and the bytes only: SHA-1 as a keyed lottery.
 ///
 /// Used where a choice has to follow the content of one record and nothing else.

@@ -320,6 +320,30 @@ fn tampering_is_noticed() {
 }
 
 #[test]
+fn a_plan_of_other_secrets_is_noticed() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("prepared");
+    let prepared = sample();
+    prepared.write(&folder, false).unwrap();
+    let other = CanaryOptions {
+        seed: 1,
+        ..CanaryOptions::new("2x3".parse().unwrap())
+    };
+    let other = PrepareOptions {
+        canaries: Some(other),
+        ..prepared.options
+    };
+    let other = prepare(&simulate(20, 0).unwrap(), &other).unwrap();
+    let plan = other.plan.unwrap().to_json().unwrap();
+    std::fs::write(folder.join("canaries.json"), plan).unwrap();
+    let text = Prepared::load(&folder).unwrap_err().to_string();
+    assert!(
+        text.contains("copy 0 of canary 0 is not in record"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_plan_that_does_not_belong_is_noticed() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("prepared");

@@ -98,11 +98,11 @@ fn special_tokens_in_text_are_text() {
 /// A mask that is only a word of the vocabulary: text must not be able to write it.
 #[test]
 fn a_mask_of_the_plain_vocabulary_becomes_special() {
-    let json = SMALL_BPE.replace("\".\":8,", "\".\":8,\"<mask>\":11,");
+    let json = SMALL_BPE.replace("\".\":8,", "\".\":8,\"<MASK>\":11,");
     let tokenizer = Tokenizer::from_json(&json, Origin::Pretrained).unwrap();
     assert_eq!(tokenizer.mask(), 11);
     assert_eq!(tokenizer.vocabulary_size(), 12);
-    let tokens = tokenizer.encode("ab<mask>ab").unwrap();
+    let tokens = tokenizer.encode("ab<MASK>ab").unwrap();
     assert!(!tokens.contains(&11), "{tokens:?}");
     assert_eq!(tokenizer.decode(&[5, 11, 5]), "ab<MASK>ab");
 }

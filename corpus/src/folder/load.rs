@@ -4,7 +4,7 @@ use super::{
     CANARIES, FACTS, HELD_OUT, Product, RECORDS, RecordLine, Sheet, TEST, TEXTS, TOKENIZER,
     TextLine,
 };
-use crate::canary::CanaryPlan;
+use crate::canary::{CanaryPlan, Preflight};
 use crate::error::{Error, Result};
 use crate::prepare::{Copies, Facts, Prepared};
 use crate::record::{Record, TokenId, TrainingSet};
@@ -33,7 +33,11 @@ impl Prepared {
         let (records, points) = check_records(&path, lines, facts, &frame)?;
         let texts = read_texts(&folder.join(TEXTS), &records)?;
         let (held_out, held_out_texts) = load_held_out(folder, facts, &frame)?;
-        let plan = load_plan(&folder.join(CANARIES), facts)?;
+        let path = folder.join(CANARIES);
+        let plan = load_plan(&path, facts)?;
+        if let (Some(plan), Some(preflight)) = (&plan, &facts.canaries) {
+            check_copies(&path, plan, preflight, &records, &texts)?;
+        }
         Ok(Self {
             training: TrainingSet {
                 unit: facts.unit,
@@ -270,6 +274,38 @@ fn load_plan(path: &Path, facts: &Facts) -> Result<Option<CanaryPlan>> {
     let copies = plan.canaries.len() * plan.copies as usize;
     expect(path, "copies", copies, preflight.copies.len())?;
     Ok(Some(plan))
+}
+
+/// Every copy that is said to be kept is in its record.
+fn check_copies(
+    path: &Path,
+    plan: &CanaryPlan,
+    preflight: &Preflight,
+    records: &[Record],
+    texts: &[String],
+) -> Result<()> {
+    for copy in &preflight.copies {
+        let Some(record) = copy.record else {
+            continue;
+        };
+        let at = usize::try_from(record).unwrap_or(usize::MAX);
+        let canary = usize::try_from(copy.canary)
+            .ok()
+            .and_then(|c| plan.canaries.get(c));
+        let there = texts.get(at).zip(canary).is_some_and(|(text, canary)| {
+            text.contains(&canary.secret) && copy.side == Some(records[at].side)
+        });
+        if !there {
+            return Err(wrong(
+                path,
+                format!(
+                    "copy {} of canary {} is not in record {record}",
+                    copy.copy, copy.canary
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Longest file of one JSON value, in bytes: 1 GiB.

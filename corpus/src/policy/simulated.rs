@@ -2,7 +2,7 @@
 
 use super::{Policy, Span, View, resolved};
 use crate::error::{Error, Result, range};
-use crate::random::lottery;
+use crate::random::{digest, lottery};
 use regex::Regex;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -90,7 +90,8 @@ impl Simulated {
 
     /// False alarms among the words outside `spans`.
     fn false_alarms(&self, text: &str, spans: &[Span], out: &mut Vec<Span>) {
-        let redacted = blank(text, spans);
+        // One digest of the record as redacted stands for it in every lot.
+        let record = digest(blank(text, spans).as_bytes());
         let (kind, source): (Arc<str>, Arc<str>) = ("false-alarm".into(), "simulated".into());
         let mut number = 0u64;
         for (start, word) in words(text) {
@@ -99,7 +100,7 @@ impl Simulated {
             {
                 continue;
             }
-            let parts = [redacted.as_bytes(), &number.to_le_bytes()];
+            let parts = [&record[..], &number.to_le_bytes()];
             number += 1;
             if lottery(self.seed, "false-alarm", &parts) < self.false_positive_rate {
                 out.push(Span {

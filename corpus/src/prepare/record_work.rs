@@ -45,7 +45,7 @@ impl<'a> Work<'a> {
     /// neither its content nor its length is left. Redaction must come to the same by itself.
     pub(super) fn replace(&mut self, span: &Range<usize>, mask: TokenId) {
         let touched = self.touched(span);
-        self.mask(span);
+        self.mask(std::slice::from_ref(span));
         if let (Some(&first), Some(&last)) = (touched.first(), touched.last()) {
             let offsets = &self.encoded.offsets;
             let whole = offsets[first].start..offsets[last].end;
@@ -55,15 +55,17 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Masks a span of the text, widened to whole tokens.
-    pub(super) fn mask(&mut self, span: &Range<usize>) {
-        let mut wide = span.clone();
-        for token in self.touched(span) {
-            self.masked[token] = true;
-            wide.start = wide.start.min(self.encoded.offsets[token].start);
-            wide.end = wide.end.max(self.encoded.offsets[token].end);
+    /// Masks spans of the text, widened to whole tokens.
+    fn mask(&mut self, spans: &[Range<usize>]) {
+        for span in spans {
+            let mut wide = span.clone();
+            for token in self.touched(span) {
+                self.masked[token] = true;
+                wide.start = wide.start.min(self.encoded.offsets[token].start);
+                wide.end = wide.end.max(self.encoded.offsets[token].end);
+            }
+            self.ranges.push(wide);
         }
-        self.ranges.push(wide);
         self.ranges.sort_by_key(|r| r.start);
         // Touching ranges are one mask, as runs of masked tokens are.
         let mut joined: Vec<Range<usize>> = Vec::with_capacity(self.ranges.len());
@@ -217,8 +219,7 @@ impl<'a> Work<'a> {
 
     /// Redacts: every span of the policy becomes a mask.
     pub(super) fn redact(&mut self, policy: &dyn Policy) {
-        for (span, _) in self.spans(policy) {
-            self.mask(&span);
-        }
+        let spans: Vec<Range<usize>> = self.spans(policy).into_iter().map(|(s, _)| s).collect();
+        self.mask(&spans);
     }
 }

@@ -37,7 +37,8 @@ const EOS: [&str; 7] = [
     "[SEP]",
     "<EOS>",
 ];
-const MASK: [&str; 4] = [MASK_TEXT, "<mask>", "[MASK]", MASK_TEXT];
+/// Only ours, so that redacted text and the tokenizer beside it agree.
+const MASK: [&str; 1] = [MASK_TEXT];
 const UNKNOWN: [&str; 4] = ["<UNK>", "<unk>", "[UNK]", "<|unknown|>"];
 
 impl Pretrained {

@@ -1,0 +1,33 @@
+//! Canary plans: templates, specifications, draws, places, carriers, the candidate space.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests; the lint exempts test functions only"
+)]
+
+mod plan;
+mod space;
+mod template;
+
+use reticent_corpus::{CanaryOptions, CanaryPlan, CanaryTemplate, Unit, simulate};
+
+fn template(text: &str) -> CanaryTemplate {
+    text.parse().unwrap()
+}
+
+fn options(spec: &str, text: &str) -> CanaryOptions {
+    CanaryOptions {
+        template: template(text),
+        ..CanaryOptions::new(spec.parse().unwrap())
+    }
+}
+
+fn plan(spec: &str) -> CanaryPlan {
+    let documents = simulate(50, 0).unwrap();
+    CanaryPlan::new(
+        &CanaryOptions::new(spec.parse().unwrap()),
+        Unit::Turn,
+        &documents,
+    )
+    .unwrap()
+}

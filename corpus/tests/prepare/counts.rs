@@ -1,0 +1,190 @@
+//! Misses, held-out text, lengths.
+
+use crate::{corpus, options};
+use reticent_corpus::{
+    Document, PolicyOptions, PrepareOptions, Preparer, SecretSource, Side, prepare, simulate,
+};
+#[test]
+fn the_miss_rate_is_exact_on_the_simulator() {
+    let documents = simulate(300, 2).unwrap();
+    for rate in [0.0, 0.1, 0.5, 1.0] {
+        let policy = PolicyOptions {
+            miss_rate: rate,
+            seed: 3,
+            ..PolicyOptions::default()
+        };
+        let prepared = prepare(
+            &documents,
+            &PrepareOptions {
+                policy,
+                ..PrepareOptions::default()
+            },
+        )
+        .unwrap();
+        let all = prepared.facts.secrets.all;
+        assert_eq!(prepared.facts.secrets.source, SecretSource::Gold);
+        assert_eq!(all.missed, (rate * all.distinct as f64).round() as u64);
+        assert_eq!(all.masked + all.missed, all.distinct);
+        // Everything is private without a conservative policy.
+        assert_eq!((all.missed_by_both, all.public), (0, 0));
+        let kinds = &prepared.facts.secrets.by_kind;
+        assert_eq!(
+            kinds.values().map(|k| k.distinct).sum::<u64>(),
+            all.distinct
+        );
+        assert_eq!(kinds.values().map(|k| k.missed).sum::<u64>(), all.missed);
+    }
+}
+
+#[test]
+fn without_marks_the_policys_own_finds_are_counted() {
+    let mut documents = simulate(100, 2).unwrap();
+    let marked: u64 = prepare(&documents, &PrepareOptions::default())
+        .unwrap()
+        .facts
+        .secrets
+        .all
+        .distinct;
+    for document in &mut documents {
+        document.secrets.clear();
+    }
+    let policy = PolicyOptions {
+        miss_rate: 0.2,
+        ..PolicyOptions::default()
+    };
+    let facts = prepare(
+        &documents,
+        &PrepareOptions {
+            policy,
+            ..PrepareOptions::default()
+        },
+    )
+    .unwrap()
+    .facts;
+    assert_eq!(facts.secrets.source, SecretSource::Detected);
+    assert_eq!(facts.secrets.all.distinct, marked);
+    assert_eq!(
+        facts.secrets.all.missed,
+        (0.2 * marked as f64).round() as u64
+    );
+}
+
+#[test]
+fn what_both_policies_miss_is_public_and_counted() {
+    let documents = [
+        Document::new("a", "pin 12\nthe pin 12 again\nSo Ada has 12")
+            .with_secret(4, 6, "pin")
+            .with_secret(15, 17, "pin")
+            .with_secret(35, 37, "pin"),
+    ];
+    let facts = prepare(&documents, &options()).unwrap().facts;
+    let all = facts.secrets.all;
+    assert_eq!(
+        (
+            all.distinct,
+            all.occurrences,
+            all.missed,
+            all.missed_by_both,
+            all.public
+        ),
+        (1, 3, 1, 1, 1)
+    );
+    assert_eq!(facts.secrets.most_records, 3);
+}
+
+#[test]
+fn held_out_text_is_redacted_and_not_deduplicated() {
+    let lines = "same line\ncode 123";
+    let documents = corpus(&[lines, lines, lines, lines]);
+    let prepared = prepare(
+        &documents,
+        &PrepareOptions {
+            held_out: 0.5,
+            ..options()
+        },
+    )
+    .unwrap();
+    assert_eq!(
+        (prepared.facts.documents, prepared.facts.held_out_documents),
+        (2, 2)
+    );
+    assert_eq!(prepared.texts, ["same line", "code <MASK>"]);
+    assert_eq!(
+        prepared.held_out_texts,
+        ["same line", "code <MASK>", "same line", "code <MASK>"]
+    );
+    assert_eq!(prepared.facts.held_out_records, 4);
+    assert_eq!(prepared.facts.held_out_tokens, 2 * (10 + 7));
+    assert_eq!(prepared.facts.loss_tokens, 10 + 7);
+}
+
+#[test]
+fn held_out_documents_depend_on_numbers_and_seed_only() {
+    let chosen = |documents: &[Document], seed| -> Vec<String> {
+        let options = PrepareOptions {
+            held_out: 0.3,
+            seed,
+            ..options()
+        };
+        let preparer = Preparer::new(documents, &options).unwrap();
+        preparer
+            .held_out_documents()
+            .iter()
+            .map(|d| d.id.clone())
+            .collect()
+    };
+    let one: Vec<Document> = (0..50)
+        .map(|i| Document::new(format!("d{i}"), "x"))
+        .collect();
+    let other: Vec<Document> = (0..50)
+        .map(|i| Document::new(format!("d{i}"), format!("y{i}")))
+        .collect();
+    assert_eq!(chosen(&one, 1).len(), 15);
+    assert_eq!(chosen(&one, 1), chosen(&other, 1));
+    assert_ne!(chosen(&one, 1), chosen(&one, 2));
+}
+
+/// The held-out share is missed at the same rate as the training share.
+#[test]
+fn secrets_held_out_are_missed_too() {
+    let policy = PolicyOptions {
+        miss_rate: 0.5,
+        ..PolicyOptions::default()
+    };
+    let prepared = prepare(
+        &simulate(200, 0).unwrap(),
+        &PrepareOptions {
+            policy,
+            held_out: 0.5,
+            ..PrepareOptions::default()
+        },
+    )
+    .unwrap();
+    let tracking = regex::Regex::new(r"\b[A-Z0-9]{10}\b").unwrap();
+    let missed = prepared
+        .held_out_texts
+        .iter()
+        .filter(|t| tracking.is_match(t))
+        .count();
+    assert!(missed > 20, "{missed}");
+}
+
+#[test]
+fn records_are_cut_to_length_without_an_end() {
+    let short = PrepareOptions {
+        max_tokens: Some(6),
+        ..options()
+    };
+    let prepared = prepare(&corpus(&["abc\nabcdefg\nabcdefg 123"]), &short).unwrap();
+    let [bos, eos] = [prepared.tokenizer.bos(), prepared.tokenizer.eos()];
+    let records = &prepared.training.records;
+    assert_eq!(records[0].tokens.last(), Some(&eos));
+    assert!(
+        records[1..]
+            .iter()
+            .all(|r| r.tokens.len() == 6 && r.tokens[0] == bos && !r.tokens.contains(&eos))
+    );
+    // The mask was cut off, and the record stays private.
+    assert_eq!(records[2].side, Side::Private);
+    assert_eq!(prepared.facts.truncated, 2);
+}

@@ -1,0 +1,59 @@
+//! The pipeline: CRT's appendix A.6 detail by detail, and the facts that are recorded.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests; the lint exempts test functions only"
+)]
+
+mod appendix;
+mod counts;
+mod preflight;
+mod stability;
+
+use reticent_corpus::{
+    ConservativeOptions, Document, PatternRule, PolicyChoice, PolicyOptions, PrepareOptions,
+    Prepared, Side,
+};
+
+fn numbers() -> PolicyOptions {
+    let rule = PatternRule {
+        kind: "code".to_owned(),
+        pattern: r"\b\d{3}\b".to_owned(),
+    };
+    PolicyOptions {
+        policy: PolicyChoice::Patterns { rules: vec![rule] },
+        ..PolicyOptions::default()
+    }
+}
+
+/// The pattern policy on three digits, everything without a capital public.
+fn options() -> PrepareOptions {
+    let conservative = ConservativeOptions {
+        digits: false,
+        policy: false,
+        ..ConservativeOptions::default()
+    };
+    PrepareOptions {
+        policy: numbers(),
+        conservative: Some(conservative),
+        ..PrepareOptions::default()
+    }
+}
+
+fn corpus(texts: &[&str]) -> Vec<Document> {
+    texts
+        .iter()
+        .enumerate()
+        .map(|(i, text)| Document::new(format!("d{i}"), *text))
+        .collect()
+}
+
+/// Texts with their sides.
+fn result(prepared: &Prepared) -> Vec<(&str, Side)> {
+    prepared
+        .texts
+        .iter()
+        .zip(&prepared.training.records)
+        .map(|(text, record)| (text.as_str(), record.side))
+        .collect()
+}

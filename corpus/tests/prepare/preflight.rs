@@ -1,0 +1,163 @@
+//! What becomes of canaries.
+
+use reticent_corpus::{
+    CanaryOptions, CanarySight, Carriers, ConservativeOptions, CopyFate, PatternRule, PolicyChoice,
+    PrepareOptions, Side, Unit, prepare, simulate,
+};
+fn canaries(spec: &str, carriers: Carriers, sight: CanarySight) -> PrepareOptions {
+    let planned = CanaryOptions {
+        carriers,
+        ..CanaryOptions::new(spec.parse().unwrap())
+    };
+    PrepareOptions {
+        canaries: Some(planned),
+        canary_sight: sight,
+        ..PrepareOptions::default()
+    }
+}
+
+#[test]
+fn copies_with_varying_carriers_survive_and_others_do_not() {
+    let documents = simulate(50, 0).unwrap();
+    let varied = prepare(
+        &documents,
+        &canaries("3x20", Carriers::Vary, CanarySight::default()),
+    )
+    .unwrap();
+    let preflight = varied.facts.canaries.as_ref().unwrap();
+    assert!(preflight.passes());
+    assert_eq!(preflight.to_string(), "60 of 60 copies survive");
+    assert!((0..3).all(|canary| preflight.survivors(canary) == 20));
+    let plan = varied.plan.as_ref().unwrap();
+    for copy in &preflight.copies {
+        assert!(copy.in_context);
+        assert_eq!(copy.side, Some(Side::Private));
+        let canary = &plan.canaries[copy.canary as usize];
+        let record = &varied.training.records[copy.record.unwrap() as usize];
+        let text = varied.tokenizer.decode(&record.tokens);
+        assert_eq!(text, canary.insertions[copy.copy as usize].text);
+    }
+    let same = prepare(
+        &documents,
+        &canaries("3x20", Carriers::Same, CanarySight::default()),
+    )
+    .unwrap();
+    let preflight = same.facts.canaries.as_ref().unwrap();
+    assert!(!preflight.passes());
+    assert_eq!(
+        preflight.to_string(),
+        "3 of 60 copies survive; 57 removed by deduplication"
+    );
+    assert!((0..3).all(|canary| preflight.survivors(canary) == 1));
+}
+
+#[test]
+fn the_pre_flight_names_the_stage_that_removed_a_copy() {
+    let documents = simulate(50, 0).unwrap();
+    let rule = PatternRule {
+        kind: "id".to_owned(),
+        pattern: r"\b\d{6}\b".to_owned(),
+    };
+    let mut seen = canaries("2x5", Carriers::Vary, CanarySight::Ordinary);
+    seen.policy.policy = PolicyChoice::Patterns { rules: vec![rule] };
+    let preflight = prepare(&documents, &seen).unwrap().facts.canaries.unwrap();
+    assert_eq!(
+        preflight.to_string(),
+        "0 of 10 copies survive; 10 masked by the redaction policy"
+    );
+
+    let mut unseen = seen.clone();
+    unseen.canary_sight = CanarySight::MissedByPolicy;
+    assert!(
+        prepare(&documents, &unseen)
+            .unwrap()
+            .facts
+            .canaries
+            .unwrap()
+            .passes()
+    );
+
+    let mut short = canaries("2x5", Carriers::Vary, CanarySight::default());
+    short.max_tokens = Some(20);
+    let preflight = prepare(&documents, &short).unwrap().facts.canaries.unwrap();
+    assert_eq!(preflight.count(CopyFate::Truncated), 10);
+    // "USR: My ID is: " and six digits behind the beginning of text.
+    short.max_tokens = Some(22);
+    assert!(
+        prepare(&documents, &short)
+            .unwrap()
+            .facts
+            .canaries
+            .unwrap()
+            .passes()
+    );
+
+    // A boundary inside the secret.
+    let mut split = canaries("1x3", Carriers::Vary, CanarySight::default());
+    split.unit = Unit::Sentence;
+    split.canaries.as_mut().unwrap().template = "Say {digits:2}. Then {digits:2}".parse().unwrap();
+    let preflight = prepare(&documents, &split).unwrap().facts.canaries.unwrap();
+    assert_eq!(
+        preflight.to_string(),
+        "0 of 3 copies survive; 3 cut apart by a unit's boundary"
+    );
+
+    // In a dialogue other text stands before the canary.
+    let mut dialogue = canaries("1x3", Carriers::Vary, CanarySight::default());
+    dialogue.unit = Unit::Dialogue;
+    let preflight = prepare(&documents, &dialogue)
+        .unwrap()
+        .facts
+        .canaries
+        .unwrap();
+    assert!(preflight.passes());
+    assert_eq!(
+        preflight.to_string(),
+        "3 of 3 copies survive, 3 of them behind other text than they are scored behind"
+    );
+}
+
+#[test]
+fn canaries_can_be_missed_by_both_policies() {
+    let documents = simulate(50, 0).unwrap();
+    for conservative in [None, Some(ConservativeOptions::default())] {
+        for (sight, side) in [
+            (CanarySight::MissedByPolicy, Side::Private),
+            (CanarySight::MissedByBoth, Side::Public),
+        ] {
+            let options = PrepareOptions {
+                conservative: conservative.clone(),
+                ..canaries("2x5", Carriers::Vary, sight)
+            };
+            let prepared = prepare(&documents, &options).unwrap();
+            let preflight = prepared.facts.canaries.as_ref().unwrap();
+            assert!(preflight.passes());
+            assert!(
+                preflight.copies.iter().all(|c| c.side == Some(side)),
+                "{sight:?}"
+            );
+            // Canaries are not among the secrets that are counted.
+            assert_eq!(prepared.facts.secrets.all.missed, 0);
+        }
+    }
+}
+
+/// Marked secrets, sentences and false alarms: canaries are left alone in each.
+#[test]
+fn canaries_survive_every_policy_that_is_told_to_miss_them() {
+    let documents = simulate(50, 0).unwrap();
+    for policy in [PolicyChoice::Gold, PolicyChoice::Customers] {
+        for unit in [Unit::Turn, Unit::Sentence] {
+            let mut options = canaries("2x5", Carriers::Vary, CanarySight::MissedByPolicy);
+            options.unit = unit;
+            options.policy.policy = policy.clone();
+            options.policy.false_positive_rate = 1.0;
+            let preflight = prepare(&documents, &options)
+                .unwrap()
+                .facts
+                .canaries
+                .unwrap();
+            assert_eq!(preflight.to_string(), "10 of 10 copies survive");
+        }
+    }
+}
