@@ -11,6 +11,8 @@
 //! All blocks share one working folder, so that one command reads what another wrote. Other
 //! programs are only allowed if they are on a short list, and are not run.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -33,7 +35,13 @@ fn steps(markdown: &str) -> Vec<Step> {
         if let Some(fence) = line.strip_prefix("```") {
             manner = match manner {
                 Some(_) => None,
-                None => Some(fence.strip_prefix("console").unwrap_or("other").trim().to_owned()),
+                None => Some(
+                    fence
+                        .strip_prefix("console")
+                        .unwrap_or("other")
+                        .trim()
+                        .to_owned(),
+                ),
             };
             continue;
         }
@@ -165,8 +173,7 @@ fn every_command_of_the_readme_does_what_it_says() {
 
 #[test]
 fn blocks_are_read_with_their_manner_and_what_they_print() {
-    let text =
-        "a\n```console exact\n$ account x\none\ntwo\n$ audit y\n```\n```rust\n$ no\n```\n";
+    let text = "a\n```console exact\n$ account x\none\ntwo\n$ audit y\n```\n```rust\n$ no\n```\n";
     let step = |line, command: &str, prints: &str| Step {
         line,
         command: command.into(),

@@ -1,5 +1,6 @@
 //! The contract of the `audit` command, from outside.
 #![cfg(feature = "findings")]
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
