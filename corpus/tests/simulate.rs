@@ -33,7 +33,7 @@ fn the_text_of_seed_0_is_that_of_this_version() {
     }
     let digest: [u8; 20] = hash.finalize().into();
     let digest: String = digest.iter().map(|b| format!("{b:02x}")).collect();
-    assert_eq!(digest, "798b4f7dc6d79fdc7bdc76ffd45ea3f6f9939947");
+    assert_eq!(digest, "e62b4ef94a30566d73391d44f63801c5efb71902");
 }
 
 #[test]
@@ -101,9 +101,13 @@ fn most_turns_carry_no_secret_and_those_repeat() {
     }
     let share = f64::from(with_secret) / f64::from(turns);
     assert!((0.15..0.5).contains(&share), "{share}");
+    // stock phrases repeat, stories hardly do: both kinds of plain text are there
+    let plain_turns: u32 = plain.values().sum();
+    let repeated: u32 = plain.values().filter(|n| **n > 1).sum();
+    assert!(f64::from(repeated) > 0.5 * f64::from(plain_turns));
     assert!(
-        plain.len() < 500,
-        "{} distinct turns without a secret",
+        (2000..plain_turns as usize / 2).contains(&plain.len()),
+        "{} distinct turns without a secret among {plain_turns}",
         plain.len()
     );
 }

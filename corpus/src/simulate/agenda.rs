@@ -44,8 +44,12 @@ pub(super) fn dialogue(number: usize, choices: &mut Choices) -> Document {
     script.system(&say::ASK_NAME);
     script.user(&say::GIVE_NAME);
     script.identify();
+    script.story();
     script.system(&say::WAIT);
     script.user(&say::PATIENCE);
+    if script.choices.chance(1, 2) {
+        script.story();
+    }
     script.answer(reason);
     script.chat();
     script.system(&say::MORE);
@@ -78,6 +82,16 @@ impl<'a> Script<'a> {
         };
         self.system(ask);
         self.user(give);
+    }
+
+    /// One or two sentences of free text without a secret.
+    fn story(&mut self) {
+        for number in 0..2 {
+            self.user(&say::STORY);
+            if number == 0 {
+                self.system(&say::STORY_HEARD);
+            }
+        }
     }
 
     fn answer(&mut self, reason: Reason) {
@@ -136,11 +150,25 @@ impl<'a> Script<'a> {
                     let document = std::mem::replace(&mut self.document, Document::new("", ""));
                     self.document = document.with_secret(start, end, kind.name());
                 }
-                None => self.push(self.goods),
+                None => {
+                    let filling = self.filling(slot);
+                    self.push(filling);
+                }
             }
             rest = tail;
         }
         self.push(rest);
+    }
+
+    /// What fills a slot that is not secret.
+    fn filling(&mut self, slot: &str) -> &'static str {
+        match slot {
+            "whom" => self.choices.pick(&say::WHOM),
+            "when" => self.choices.pick(&say::WHEN),
+            "place" => self.choices.pick(&say::PLACE),
+            "plan" => self.choices.pick(&say::PLAN),
+            _ => self.goods,
+        }
     }
 
     fn secret(&self, slot: &str) -> Option<(Kind, String)> {

@@ -1,6 +1,7 @@
 //! Templates by dialogue act. `{name}`, `{address}`, `{phone}`, `{order}`, `{tracking}` are
-//! secrets, `{goods}` is not. A phrase without a secret is one of few, so that such turns
-//! repeat across dialogues as they do in real logs.
+//! secrets; `{goods}`, `{whom}`, `{when}`, `{place}` and `{plan}` are not. Most phrases without
+//! a secret are one of few, so that such turns repeat across dialogues as they do in real
+//! logs; the customer's story is one of thousands, as free text is.
 
 /// First line.
 pub(super) const GREETING: [&str; 5] = [
@@ -35,6 +36,79 @@ pub(super) const MOVED: [&str; 4] = [
     "I need to change where my {goods} is delivered.",
     "Could you send the {goods} to another address? I gave the wrong one.",
     "Before you ship the {goods}, please update my address.",
+];
+
+/// What the customer tells besides: free text without a secret.
+pub(super) const STORY: [&str; 8] = [
+    "I bought the {goods} for {whom}, and we needed it {when}.",
+    "It was meant for {whom}, who wanted to {plan} {when}.",
+    "The {goods} should stand in {place}, so that {whom} can {plan}.",
+    "We tried to {plan} {when}, but without the {goods} it is hopeless.",
+    "My plan was to put it in {place} {when} and then {plan}.",
+    "Without it {whom} cannot {plan}, and {place} is still empty.",
+    "Last time the {goods} for {whom} came {when}, and all was well.",
+    "I was in {place} {when} when {whom} asked me about the {goods}.",
+];
+/// Fillings of a story.
+pub(super) const WHOM: [&str; 12] = [
+    "my sister",
+    "my father",
+    "our neighbour",
+    "a good friend",
+    "my wife",
+    "my husband",
+    "the whole family",
+    "our youngest",
+    "a colleague",
+    "my grandmother",
+    "the new flatmate",
+    "our choir",
+];
+pub(super) const WHEN: [&str; 12] = [
+    "this morning",
+    "last night",
+    "before the weekend",
+    "at the end of the month",
+    "right after work",
+    "in the summer",
+    "before the guests arrive",
+    "during the holidays",
+    "early in the week",
+    "just after lunch",
+    "for the birthday",
+    "by the end of the day",
+];
+pub(super) const PLACE: [&str; 10] = [
+    "the kitchen",
+    "the garden",
+    "the spare room",
+    "the hall",
+    "the cellar",
+    "the office",
+    "the holiday flat",
+    "the garage",
+    "the workshop",
+    "the living room",
+];
+pub(super) const PLAN: [&str; 10] = [
+    "cook for everyone",
+    "paint the walls",
+    "work from home",
+    "fix the roof",
+    "read in peace",
+    "leave for the coast",
+    "set up the party",
+    "clean the windows",
+    "practise a little",
+    "move the old furniture",
+];
+/// Answers to it.
+pub(super) const STORY_HEARD: [&str; 5] = [
+    "I see, that is a pity. I will do what I can.",
+    "Thank you for telling me. We will find a way.",
+    "I understand, and I am sorry for the trouble.",
+    "That sounds lovely. Let me see what can be done.",
+    "Thanks for the details, they help.",
 ];
 
 /// Asking for the name.
