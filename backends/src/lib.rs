@@ -4,27 +4,39 @@
 //! [`Noise`], [`Sampler`], [`Collective`], and the [`Step`] that alone makes a privatised
 //! update. With `cpu` it trains and scores on the processor, with `cuda` on NVIDIA devices.
 
+mod checkpoint;
 mod collective;
 #[cfg(feature = "cpu")]
 mod engine;
 mod error;
 mod files;
 mod ledger;
+mod manifest;
 mod model;
 mod optimizer;
+mod owner;
 mod random;
+mod recipe;
+mod run;
 mod scorer;
+mod state;
 mod step;
 mod trainer;
+mod weights;
 
+pub use checkpoint::{Checkpoint, free_for};
 pub use collective::{Collective, Local, Threads};
 #[cfg(feature = "cpu")]
 pub use engine::{Device, lstm};
 pub use error::{Error, Result};
 pub use ledger::Ledger;
+pub use manifest::{CanarySeal, Initial, Manifest, Phase, hexadecimal};
 pub use model::LstmConfig;
 pub use optimizer::{Optimizer, OptimizerSpec, Update};
+pub use owner::{Owner, owner_folder, state_folder};
 pub use random::{ChaChaNoise, Noise, PoissonSampler, RunKey, Sampler, keyed_digest, shuffled};
+pub use recipe::{PrivateOptions, Recipe, Schedule, TrainOptions};
+pub use run::{Surroundings, TrainProgress, Trained, train};
 pub use scorer::{PrefixScorer, Scorer, StateId, TokenScore};
 pub use step::{PrivateStep, Step};
 pub use trainer::{

@@ -207,7 +207,10 @@ pub struct PrivateBatch<'a>(pub(crate) Vec<&'a [TokenId]>);
 
 /// A batch wholly from the public side.
 #[derive(Debug, Clone)]
-pub struct PublicBatch<'a>(pub(crate) Vec<&'a [TokenId]>);
+pub struct PublicBatch<'a>(
+    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
+    pub(crate)  Vec<&'a [TokenId]>,
+);
 
 impl<'a> PrivateBatch<'a> {
     /// Microbatches of at most `tokens` tokens each (at least one example each).
@@ -231,6 +234,7 @@ impl<'a> PrivateBatch<'a> {
 /// A noised, averaged gradient. Only [`crate::Step::finish`] makes one.
 #[derive(Debug)]
 pub struct Privatized {
+    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
     pub(crate) gradients: Vec<Vec<f32>>,
 }
 

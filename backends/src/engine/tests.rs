@@ -1,4 +1,5 @@
 //! The engine against independent routes to the same numbers.
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use super::kernels::{Kernels, Taps, Weights};
 use super::packed::Packed;

@@ -1,0 +1,139 @@
+//! What ran, beside the weights it made. Nothing in it is an unaccounted function of the private text.
+
+use crate::error::{Error, Result};
+use crate::optimizer::OptimizerSpec;
+use crate::recipe::Recipe;
+use reticent_accounting::{Mechanism, Neighbours};
+use reticent_corpus::{Origin, StageStability, Unit};
+use serde::{Deserialize, Serialize};
+
+/// One phase of training, as it ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "side", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Phase {
+    /// Ordinary optimisation of records on the public side.
+    Public {
+        /// Steps taken.
+        steps: u64,
+        /// Records per step.
+        batch_size: u64,
+        /// How weights moved.
+        optimizer: OptimizerSpec,
+    },
+    /// Ordinary optimisation of records that hold secrets: no protection.
+    Unprotected {
+        /// Steps taken.
+        steps: u64,
+        /// Records per step.
+        batch_size: u64,
+        /// How weights moved.
+        optimizer: OptimizerSpec,
+    },
+    /// Clipped, noised optimisation of records on the private side.
+    Private {
+        /// Private steps released, each counted once.
+        steps: u64,
+        /// σ.
+        noise_multiplier: f64,
+        /// q.
+        sampling_rate: f64,
+        /// The fixed expected batch size that divides the noised sum.
+        expected_batch: f64,
+        /// C.
+        clipping_norm: f64,
+        /// η, by which norms were lifted before clipping.
+        clipping_margin: f64,
+        /// How weights moved.
+        optimizer: OptimizerSpec,
+    },
+}
+
+/// Where the starting weights came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "from", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Initial {
+    /// Random, from this seed and nothing else.
+    Random {
+        /// The seed.
+        seed: u64,
+    },
+}
+
+/// The canaries the model was trained with, sealed: only the owner's key opens the digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CanarySeal {
+    /// How many canaries.
+    pub canaries: u32,
+    /// Copies of each.
+    pub copies: u32,
+    /// HMAC-SHA256 of the plan under the owner's key, hexadecimal.
+    pub digest: String,
+}
+
+/// The content of `manifest.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Version of the format: 1.
+    pub schema: u32,
+    /// `checkpoint`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Which recipe ran.
+    pub recipe: Recipe,
+    /// What one record is.
+    pub unit: Unit,
+    /// Where the vocabulary comes from.
+    pub vocabulary: Origin,
+    /// The stages before training, each with its stability.
+    pub stages: Vec<StageStability>,
+    /// Where the starting weights came from.
+    pub initial: Initial,
+    /// The neighbours for which the sensitivity is the clipping norm; for replace it is twice that.
+    pub neighbours: Neighbours,
+    /// What ran, phase by phase.
+    pub phases: Vec<Phase>,
+    /// The same for the accountant.
+    pub mechanism: Mechanism,
+    /// Whether a fixed seed made the randomness: then nothing here is private.
+    pub seeded: bool,
+    /// SHA-256 of `model.safetensors`, hexadecimal.
+    pub weights: String,
+    /// The canaries, if any were planted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canaries: Option<CanarySeal>,
+    /// What the guarantee does not cover.
+    pub not_covered: Vec<String>,
+}
+
+impl Manifest {
+    /// Reads and checks a manifest.
+    ///
+    /// # Errors
+    /// JSON that is not a manifest of schema 1.
+    pub fn from_json(json: &str) -> std::result::Result<Self, String> {
+        let manifest: Self = serde_json::from_str(json).map_err(|e| e.to_string())?;
+        if manifest.schema != 1 || manifest.kind != "checkpoint" {
+            return Err(format!(
+                "is `{}` of schema {}, expected `checkpoint` of schema 1",
+                manifest.kind, manifest.schema
+            ));
+        }
+        Ok(manifest)
+    }
+
+    /// The manifest as JSON.
+    ///
+    /// # Errors
+    /// Never in practice; the serialiser's own.
+    pub fn to_json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self).map_err(|e| Error::Engine(e.to_string()))
+    }
+}
+
+/// Lower-case hexadecimal.
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,213 @@
+//! Checkpoint folders: what is saved is loaded, and nothing damaged is accepted.
+#![cfg(feature = "cpu")]
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
+
+use reticent_backends::{
+    Checkpoint, Device, Error, Initial, LstmConfig, Manifest, OptimizerSpec, Owner, Recipe,
+    Surroundings, TrainOptions, lstm, train,
+};
+use reticent_corpus::{CanaryOptions, PrepareOptions, Prepared, prepare, simulate};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+fn prepared() -> Prepared {
+    let canaries = CanaryOptions::new("3x2".parse().unwrap());
+    prepare(
+        &simulate(4, 1).unwrap(),
+        &PrepareOptions {
+            canaries: Some(canaries),
+            ..Default::default()
+        },
+    )
+    .unwrap()
+}
+
+fn save(folder: &Path) -> Prepared {
+    let prepared = prepared();
+    let config = LstmConfig {
+        vocabulary: prepared.tokenizer.vocabulary_size(),
+        embedding: 4,
+        hidden: 5,
+    };
+    let options = TrainOptions {
+        recipe: Recipe::Sgd,
+        epochs: 1,
+        batch_size: 8,
+        optimizer: OptimizerSpec::Sgd {
+            learning_rate: 0.1,
+            momentum: 0.0,
+        },
+        private: None,
+        decay: false,
+        initial_seed: 0,
+        seed: Some(0),
+    };
+    let model = lstm(&config, config.starting_weights(0), Device::Cpu).unwrap();
+    let stop = AtomicBool::new(false);
+    let trained = train(
+        model,
+        &options,
+        &prepared.training,
+        &Surroundings::in_memory(&stop),
+        &mut |_| {},
+    )
+    .unwrap();
+    let mut manifest = Manifest::of(
+        Recipe::Sgd,
+        &prepared,
+        &trained,
+        Initial::Random { seed: 0 },
+    );
+    let seal = Owner::open_or_create(folder)
+        .unwrap()
+        .keep(prepared.plan.as_ref().unwrap())
+        .unwrap();
+    manifest.canaries = Some(seal);
+    Checkpoint::save(
+        folder,
+        &config,
+        trained.trainer.weights(),
+        &prepared.tokenizer,
+        manifest,
+    )
+    .unwrap();
+    prepared
+}
+
+#[test]
+fn what_is_saved_is_loaded() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("ckpt");
+    let prepared = save(&folder);
+    let checkpoint = Checkpoint::load(&folder).unwrap();
+    assert!(checkpoint.manifest.is_unprotected() && checkpoint.manifest.seeded);
+    assert!(checkpoint.manifest.not_covered[0].contains("not private"));
+    let mut model = lstm(&checkpoint.config, checkpoint.weights.clone(), Device::Cpu).unwrap();
+    assert!(
+        model
+            .score(&[checkpoint.tokenizer.frame("USR: hello").unwrap()])
+            .is_ok()
+    );
+    // the seal opens with the owner's key and no other plan fits it
+    let owner = Owner::open(&folder).unwrap();
+    let plan = prepared.plan.unwrap();
+    assert_eq!(
+        owner.seal(&plan).unwrap(),
+        checkpoint.manifest.canaries.clone().unwrap()
+    );
+    let mut other = plan.clone();
+    other.seed += 1;
+    assert_ne!(
+        owner.seal(&other).unwrap(),
+        checkpoint.manifest.canaries.clone().unwrap()
+    );
+    // nothing of the secrets lies in the checkpoint
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        for canary in &plan.canaries {
+            let secret = canary.secret.as_bytes();
+            assert!(
+                !bytes.windows(secret.len()).any(|w| w == secret),
+                "a canary lies in the checkpoint"
+            );
+        }
+    }
+    // an occupied folder is never written over
+    let again = Checkpoint::save(
+        &folder,
+        &checkpoint.config,
+        &checkpoint.weights,
+        &checkpoint.tokenizer,
+        checkpoint.manifest.clone(),
+    );
+    assert!(matches!(again, Err(Error::Io { .. })));
+}
+
+#[cfg(unix)]
+#[test]
+fn the_owners_files_are_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir().unwrap();
+    save(&home.path().join("ckpt"));
+    let owner = home.path().join("ckpt.owner");
+    assert_eq!(
+        owner.metadata().unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    for name in ["key", "canaries.json"] {
+        assert_eq!(
+            owner.join(name).metadata().unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+    }
+}
+
+#[test]
+fn damage_is_named_and_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("ckpt");
+    save(&folder);
+    let expect = |file: &str, damage: &dyn Fn(&mut Vec<u8>), words: &str| {
+        let path = folder.join(file);
+        let whole = std::fs::read(&path).unwrap();
+        let mut bytes = whole.clone();
+        damage(&mut bytes);
+        std::fs::write(&path, &bytes).unwrap();
+        let Err(error) = Checkpoint::load(&folder) else {
+            panic!("{file} with {words} was accepted")
+        };
+        let text = error.to_string();
+        assert!(text.contains(file) && text.contains(words), "{text}");
+        std::fs::write(&path, &whole).unwrap();
+    };
+    expect(
+        "model.safetensors",
+        &|b| b.truncate(b.len() / 2),
+        "not a whole safetensors file",
+    );
+    expect(
+        "model.safetensors",
+        &|b| b.truncate(3),
+        "not a whole safetensors file",
+    );
+    expect(
+        "model.safetensors",
+        &|b| {
+            let n = b.len();
+            b[n - 3] ^= 1;
+        },
+        "tampered",
+    );
+    expect(
+        "model.safetensors",
+        &|b| {
+            let n = b.len();
+            b[n - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
+        },
+        "finite",
+    );
+    expect("manifest.json", &|b| b.truncate(b.len() / 2), "EOF");
+    expect("manifest.json", &|b| *b = b"{}".to_vec(), "missing field");
+    expect(
+        "config.json",
+        &|b| {
+            *b = String::from_utf8_lossy(b)
+                .replace("reticent-lstm", "gpt2")
+                .into_bytes()
+        },
+        "gpt2",
+    );
+    expect(
+        "config.json",
+        &|b| {
+            *b = String::from_utf8_lossy(b)
+                .replace("\"hidden_size\": 5", "\"hidden_size\": 99999999")
+                .into_bytes()
+        },
+        "[1, 16384]",
+    );
+    expect("tokenizer.json", &|b| b.truncate(40), "tokenizer.json");
+    assert!(Checkpoint::load(&folder).is_ok());
+    std::fs::remove_file(folder.join("model.safetensors")).unwrap();
+    assert!(matches!(Checkpoint::load(&folder), Err(Error::Io { .. })));
+}

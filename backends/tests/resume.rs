@@ -1,0 +1,185 @@
+//! Interrupted runs: the same weights bit by bit, each private step counted once.
+#![cfg(feature = "cpu")]
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
+
+use reticent_accounting::Mechanism;
+use reticent_backends::{
+    Device, Error, LstmConfig, OptimizerSpec, PrivateOptions, Recipe, Surroundings, TrainOptions,
+    Trained, Trainer, lstm, train,
+};
+use reticent_corpus::{ConservativeOptions, PrepareOptions, TrainingSet, prepare, simulate};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn corpus() -> TrainingSet {
+    let options = PrepareOptions {
+        conservative: Some(ConservativeOptions::default()),
+        ..Default::default()
+    };
+    prepare(&simulate(12, 5).unwrap(), &options)
+        .unwrap()
+        .training
+}
+
+fn options(recipe: Recipe, seed: Option<u64>) -> TrainOptions {
+    TrainOptions {
+        recipe,
+        epochs: 2,
+        batch_size: 4,
+        optimizer: OptimizerSpec::Adam {
+            learning_rate: 1e-3,
+        },
+        private: Some(PrivateOptions {
+            noise_multiplier: 1.0,
+            clipping_norm: 1.0,
+            batch_size: 8,
+            optimizer: OptimizerSpec::Sgd {
+                learning_rate: 0.1,
+                momentum: 0.9,
+            },
+        }),
+        decay: true,
+        initial_seed: 3,
+        seed,
+    }
+}
+
+fn model() -> Box<dyn Trainer> {
+    let config = LstmConfig {
+        vocabulary: 100,
+        embedding: 8,
+        hidden: 12,
+    };
+    lstm(&config, config.starting_weights(3), Device::Cpu).unwrap()
+}
+
+fn run(options: &TrainOptions, state: Option<&Path>, stop_at: u64) -> Result<Trained, Error> {
+    let stop = AtomicBool::new(false);
+    let surroundings = Surroundings {
+        state: state.map(Path::to_path_buf),
+        snapshot_every: Duration::from_millis(5),
+        stop: &stop,
+    };
+    train(model(), options, &corpus(), &surroundings, &mut |p| {
+        stop.store(p.step >= stop_at, Ordering::Relaxed)
+    })
+}
+
+fn bits(trained: &Trained) -> Vec<u32> {
+    trained
+        .trainer
+        .weights()
+        .iter()
+        .flatten()
+        .map(|w| w.to_bits())
+        .collect()
+}
+
+fn counted(mechanism: &Mechanism) -> u64 {
+    match mechanism {
+        Mechanism::Repeat { times, .. } => times.get(),
+        other => panic!("one private phase expected, got {other:?}"),
+    }
+}
+
+#[test]
+fn an_interrupted_run_ends_in_the_same_weights_and_counts_each_step_once() {
+    for recipe in [Recipe::Crt, Recipe::Dpsgd] {
+        let options = options(recipe, Some(11));
+        let whole = run(&options, None, u64::MAX).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        for stop_at in [1, 7, 30] {
+            let interrupted = run(&options, Some(&state), stop_at);
+            assert!(
+                matches!(interrupted, Err(Error::Interrupted { .. })),
+                "at {stop_at}"
+            );
+        }
+        let mut resumed = run(&options, Some(&state), u64::MAX).unwrap();
+        assert_eq!(bits(&resumed), bits(&whole), "{recipe}");
+        assert_eq!(resumed.mechanism, whole.mechanism);
+        assert!(resumed.seeded && counted(&resumed.mechanism) > 20);
+        resumed.erase_state().unwrap();
+        assert!(!state.exists());
+    }
+}
+
+#[test]
+fn a_lost_key_means_fresh_randomness_and_every_repeated_step_counts_again() {
+    let options = options(Recipe::Dpsgd, None);
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(
+        run(&options, Some(folder.path()), 10),
+        Err(Error::Interrupted { steps: 10 })
+    ));
+    let key = folder.path().join("key.json");
+    std::fs::remove_file(&key).unwrap();
+    std::fs::remove_file(folder.path().join("snapshot.safetensors")).unwrap();
+    let trained = run(&options, Some(folder.path()), u64::MAX).unwrap();
+    let plain = run(&options, None, u64::MAX).unwrap();
+    assert_eq!(counted(&trained.mechanism), counted(&plain.mechanism) + 10);
+    assert!(!trained.seeded);
+    assert_ne!(bits(&trained), bits(&plain), "two unseeded runs differ");
+}
+
+#[test]
+fn a_state_folder_of_another_run_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = options(Recipe::Crt, Some(1));
+    assert!(run(&first, Some(folder.path()), 5).is_err());
+    let other = TrainOptions { epochs: 3, ..first };
+    let Err(error) = run(&other, Some(folder.path()), u64::MAX) else {
+        panic!("accepted")
+    };
+    assert!(
+        matches!(&error, Error::State { .. }) && error.to_string().contains("other options"),
+        "{error}"
+    );
+}
+
+/// Re-runs this test program as a child that trains until it is killed.
+#[cfg(unix)]
+#[test]
+fn sigkill_then_resume_gives_the_same_bits() {
+    const STATE: &str = "RETICENT_TEST_STATE";
+    let options = options(Recipe::Crt, Some(12));
+    if let Some(state) = std::env::var_os(STATE) {
+        // the child: slow enough to be killed in the middle
+        let stop = AtomicBool::new(false);
+        let surroundings = Surroundings {
+            state: Some(state.into()),
+            snapshot_every: Duration::from_millis(20),
+            stop: &stop,
+        };
+        let slow = &mut |_| std::thread::sleep(Duration::from_millis(4));
+        train(model(), &options, &corpus(), &surroundings, slow).unwrap();
+        return;
+    }
+    let whole = run(&options, None, u64::MAX).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    for pause in [60, 150, 90] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "sigkill_then_resume_gives_the_same_bits"])
+            .env(STATE, &state)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // wait until it has begun to spend, then let it run a little
+        while !state
+            .join("ledger.jsonl")
+            .metadata()
+            .is_ok_and(|m| m.len() > 0)
+        {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(pause));
+        child.kill().unwrap(); // SIGKILL
+        child.wait().unwrap();
+    }
+    let resumed = run(&options, Some(&state), u64::MAX).unwrap();
+    assert_eq!(bits(&resumed), bits(&whole));
+    assert_eq!(counted(&resumed.mechanism), counted(&whole.mechanism));
+}
