@@ -67,6 +67,10 @@ pub struct CanarySeal {
     pub canaries: u32,
     /// Copies of each.
     pub copies: u32,
+    /// Most records of the training set that hold one canary's secret.
+    pub records: u32,
+    /// Copies that were trained on the public side, because both policies missed them.
+    pub on_public_side: u32,
     /// HMAC-SHA256 of the plan under the owner's key, hexadecimal.
     pub digest: String,
 }

@@ -79,30 +79,32 @@ impl Owner {
         self.folder.join("canaries.json")
     }
 
-    /// Keeps the plan and seals it for the manifest.
+    /// Keeps the plan and seals it for the manifest, with how training met the canaries.
     ///
     /// # Errors
     /// A file that can't be written, or a plan that is no plan.
-    pub fn keep(&self, plan: &CanaryPlan) -> Result<CanarySeal> {
+    pub fn keep(&self, plan: &CanaryPlan, records: u32, on_public_side: u32) -> Result<CanarySeal> {
         let json = plan
             .to_json()
             .map_err(|e| Error::Unsuitable(e.to_string()))?;
         write_whole(&self.plan_path(), json.as_bytes())?;
-        self.seal(plan)
-    }
-
-    /// The seal of a plan under this key.
-    ///
-    /// # Errors
-    /// A plan that is no plan.
-    pub fn seal(&self, plan: &CanaryPlan) -> Result<CanarySeal> {
-        let json = plan
-            .to_json()
-            .map_err(|e| Error::Unsuitable(e.to_string()))?;
         Ok(CanarySeal {
             canaries: plan.canaries.len() as u32,
             copies: plan.copies,
-            digest: hexadecimal(&keyed_digest(&self.key, json.as_bytes())),
+            records,
+            on_public_side,
+            digest: self.digest(plan)?,
         })
+    }
+
+    /// HMAC-SHA256 of a plan under this key, hexadecimal.
+    ///
+    /// # Errors
+    /// A plan that is no plan.
+    pub fn digest(&self, plan: &CanaryPlan) -> Result<String> {
+        let json = plan
+            .to_json()
+            .map_err(|e| Error::Unsuitable(e.to_string()))?;
+        Ok(hexadecimal(&keyed_digest(&self.key, json.as_bytes())))
     }
 }

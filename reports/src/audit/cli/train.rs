@@ -3,7 +3,7 @@
 use super::values::{DeviceArg, ModelArg, Recipe};
 use crate::contract::{positive, positive_number, quantity};
 use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use reticent_accounting::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
 use reticent_corpus::Spec;
 use std::path::PathBuf;
@@ -17,30 +17,28 @@ pub struct Train {
     /// A folder that `audit prepare` wrote.
     #[arg(value_name = "PREPARED")]
     pub prepared: PathBuf,
-    /// The folder to write; it must not exist, or be empty, unless --resume is given.
+    /// The folder to write; it must not exist, or be empty. An interrupted run leaves DIR.state
+    /// beside it: the same command again goes on from there.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// How to train.
     #[arg(long, value_enum)]
     pub recipe: Recipe,
-    /// What to train: lstm (the papers' one layer of 200), or a checkpoint folder to go on from.
-    #[arg(long, default_value = "lstm")]
+    /// What to train: lstm, the papers' one layer of 200.
+    #[arg(long, value_enum, default_value_t)]
     pub model: ModelArg,
     /// Where: cpu or cuda:NUMBER.
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
     /// Passes over the data, in expectation where batches are random.
-    #[arg(long, value_name = "E", value_parser = positive, conflicts_with = "steps")]
-    pub epochs: Option<u64>,
-    /// Steps in all.
-    #[arg(long, value_name = "T", value_parser = positive)]
-    pub steps: Option<u64>,
-    /// Expected records per batch.
-    #[arg(long, value_name = "B", value_parser = positive)]
-    pub batch_size: Option<u64>,
-    /// Probability of each record to be in a private batch, instead of a batch size.
-    #[arg(long, value_name = "Q", value_parser = quantity::<SamplingRate>, conflicts_with = "batch_size", allow_negative_numbers = true)]
-    pub sample_rate: Option<SamplingRate>,
+    #[arg(long, value_name = "E", value_parser = positive, default_value_t = 8)]
+    pub epochs: u64,
+    /// Records per ordinary step.
+    #[arg(long, value_name = "B", value_parser = positive, default_value_t = 8)]
+    pub batch_size: u64,
+    /// Probability of each private record to be in a private batch.
+    #[arg(long, value_name = "Q", value_parser = quantity::<SamplingRate>, default_value = "0.1", allow_negative_numbers = true)]
+    pub sample_rate: SamplingRate,
     /// Noise standard deviation over clipping norm.
     #[arg(long, value_parser = quantity::<NoiseMultiplier>, conflicts_with = "epsilon", allow_negative_numbers = true)]
     pub sigma: Option<NoiseMultiplier>,
@@ -51,29 +49,17 @@ pub struct Train {
     #[arg(long, value_parser = quantity::<Delta>, requires = "epsilon", allow_negative_numbers = true)]
     pub delta: Option<Delta>,
     /// Norm to which each record's gradient is clipped.
-    #[arg(long, value_name = "C", value_parser = positive_number, allow_negative_numbers = true)]
-    pub clip: Option<f64>,
-    /// Step size.
-    #[arg(long, value_name = "RATE", value_parser = positive_number, allow_negative_numbers = true)]
-    pub learning_rate: Option<f64>,
-    /// Optimiser.
-    #[arg(long, value_enum)]
-    pub optimizer: Option<OptimizerName>,
+    #[arg(long, value_name = "C", value_parser = positive_number, default_value_t = 1.0, allow_negative_numbers = true)]
+    pub clip: f64,
+    /// Step size of ordinary steps (Adam); it falls linearly to zero over the epochs.
+    #[arg(long, value_name = "RATE", value_parser = positive_number, default_value_t = 4e-3, allow_negative_numbers = true)]
+    pub learning_rate: f64,
+    /// Step size of private steps (gradient descent with momentum 0.9); it falls in the same way.
+    #[arg(long, value_name = "RATE", value_parser = positive_number, default_value_t = 0.15, allow_negative_numbers = true)]
+    pub private_learning_rate: f64,
     /// Fixes noise and batches, for tests: the run is then marked as not private.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Goes on with an interrupted run from its state folder.
-    #[arg(long, value_name = "STATE")]
-    pub resume: Option<PathBuf>,
-}
-
-/// Which optimiser.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OptimizerName {
-    /// Plain gradient steps.
-    Sgd,
-    /// Adam.
-    Adam,
 }
 
 /// How much noise a recipe adds.

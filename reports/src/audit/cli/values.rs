@@ -67,30 +67,12 @@ impl From<DeviceArg> for reticent_backends::Device {
     }
 }
 
-/// What to train: a fresh model, or a checkpoint to go on from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What to train.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ModelArg {
     /// The papers' one-layer LSTM, freshly drawn.
+    #[default]
     Lstm,
-    /// A checkpoint folder.
-    Checkpoint(PathBuf),
-}
-
-impl FromStr for ModelArg {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "lstm" => Ok(Self::Lstm),
-            "" => Err("must be lstm or a checkpoint folder, got nothing".to_owned()),
-            // A bare word is a typo more often than a folder.
-            _ if text.contains(['/', '.']) || PathBuf::from(text).is_dir() => {
-                Ok(Self::Checkpoint(text.into()))
-            }
-            _ => Err(format!(
-                "must be lstm or a checkpoint folder, and there is no folder {text:?}"
-            )),
-        }
-    }
 }
 
 /// A redaction policy by name, or the patterns of a file.

@@ -1,0 +1,231 @@
+//! Measuring the exposure of planted canaries, and holding it against what was promised.
+
+use super::promise::{DELTA, Met, guarantees, reconstruction_loss, seen_from_canaries};
+use crate::audit::exposure::{Ceiling, ExposureReport};
+use crate::contract::{Interrupt, Progress};
+use crate::verdict::{FALSE_ALARM, Measurement, Promise, judge, split};
+use anyhow::{Context, Result};
+use reticent_accounting::{
+    Confidence, Convention, Delta, Guarantee, Mechanism, Notion, PrivacyLoss, Probability,
+    Tolerance, Upper,
+};
+use reticent_attacks::{
+    CeilingAt, ExposureFinding, RankAudit, Ranking, SearchOptions, ceiling_test, exposure_ceiling,
+    plan_targets, prior_mass, search_ranks,
+};
+use reticent_backends::PrefixScorer;
+use reticent_corpus::{CanaryPlan, CandidateSpace, Tokenizer};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// Candidates whose summed log-likelihoods differ by less than this many nats count as ties:
+/// above the rounding of f32 products summed over a secret, far below any leak.
+const TIE_TOLERANCE: f64 = 1e-5;
+
+/// Probability at which the exposure ceiling holds.
+const CEILING_LEVEL: f64 = 0.95;
+
+/// What is to be measured.
+pub(super) struct Attack<'a> {
+    pub(super) plan: &'a CanaryPlan,
+    pub(super) tokenizer: &'a Tokenizer,
+    /// What was released, in words: the verdict names it.
+    pub(super) released: String,
+    /// What ran; without it there is no promise.
+    pub(super) mechanism: Option<&'a Mechanism>,
+    pub(super) met: Met,
+    pub(super) delta: Delta,
+    pub(super) confidence: Option<Confidence>,
+    /// Tests of the whole report that share its false-alarm rate.
+    pub(super) tests: usize,
+    pub(super) budget: Option<u64>,
+    pub(super) show_secrets: bool,
+}
+
+impl<'a> Attack<'a> {
+    /// The usual attack on a plan.
+    pub(super) fn new(
+        plan: &'a CanaryPlan,
+        tokenizer: &'a Tokenizer,
+        released: &str,
+        met: Met,
+    ) -> Result<Self> {
+        Ok(Self {
+            plan,
+            tokenizer,
+            released: released.to_owned(),
+            mechanism: None,
+            met,
+            delta: Delta::new(DELTA)?,
+            confidence: None,
+            tests: 2,
+            budget: None,
+            show_secrets: false,
+        })
+    }
+
+    /// Ranks, exposures, the lower bound on ε; beside them what was promised, and the verdict.
+    pub(super) fn run(
+        &self,
+        scorer: &mut dyn PrefixScorer,
+        interrupt: &Interrupt,
+    ) -> Result<(ExposureReport, Vec<Guarantee>)> {
+        let ranking = self.rank(scorer, interrupt)?;
+        let each = split(Probability::new(FALSE_ALARM)?, self.tests);
+        let confidence = match self.confidence {
+            Some(confidence) => confidence,
+            None => Confidence::new(1.0 - each.get())?,
+        };
+        let records = u64::from(self.met.records.max(1));
+        let audit = RankAudit::of_plan(self.plan, records, confidence, self.delta);
+        let names: Vec<(String, u64)> = self
+            .plan
+            .canaries
+            .iter()
+            .map(|c| (c.id.clone(), u64::from(self.plan.copies)))
+            .collect();
+        let finding = ExposureFinding::new(&ranking, &names, &audit, TIE_TOLERANCE)?;
+        let mut report = ExposureReport::new(finding);
+        if self.show_secrets {
+            let secrets: BTreeMap<_, _> = self
+                .plan
+                .canaries
+                .iter()
+                .map(|c| (c.id.clone(), c.secret.clone()))
+                .collect();
+            report.secrets = Some(secrets);
+        }
+        let Some(mechanism) = self.mechanism else {
+            report.no_verdict = Some("what ran is not known: give --mechanism".into());
+            return Ok((report, Vec::new()));
+        };
+        let seen = seen_from_canaries(mechanism, self.met);
+        let promised = guarantees(&seen, self.plan.unit, self.met.records)?;
+        self.hold_against(&mut report, &promised, confidence)?;
+        report.ceiling = Some(self.ceiling(
+            &reconstruction_loss(&seen, self.met.records)?,
+            &ranking,
+            &audit,
+            each,
+        )?);
+        Ok((report, promised))
+    }
+
+    fn rank(&self, scorer: &mut dyn PrefixScorer, interrupt: &Interrupt) -> Result<Ranking> {
+        let space = CandidateSpace::new(self.plan, self.tokenizer).context("--canaries")?;
+        let (tree, targets) = plan_targets(self.plan, &space)?;
+        let progress = Progress::of(1000, "ranking canaries", "‰ of the candidates");
+        let options = SearchOptions {
+            tie_tolerance: TIE_TOLERANCE,
+            budget: self.budget,
+            ..SearchOptions::default()
+        };
+        let ranking = search_ranks(scorer, &tree, &targets, &options, &mut |at| {
+            progress.at((at.resolved * 1000.0) as u64);
+            if interrupt.raised() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        interrupt.check()?;
+        Ok(ranking?)
+    }
+
+    /// The verdict: the promise about all records of a canary against the measured lower bound.
+    fn hold_against(
+        &self,
+        report: &mut ExposureReport,
+        promised: &[Guarantee],
+        confidence: Confidence,
+    ) -> Result<()> {
+        let notion = if self.met.records > 1 {
+            Notion::GroupDp
+        } else {
+            Notion::Dp
+        };
+        let matching = promised
+            .iter()
+            .find(|g| g.notion == notion && g.convention == Convention::Definition);
+        let promise = match matching.map(|g| Promise::of(&self.released, g)) {
+            Some(Ok(promise)) => promise,
+            Some(Err(reason)) => {
+                report.no_verdict = Some(reason.to_string());
+                return Ok(());
+            }
+            None => {
+                report.no_verdict =
+                    Some("nothing was promised about all records of a canary".into());
+                return Ok(());
+            }
+        };
+        if promise.at_most.get().get().is_infinite() {
+            report.no_verdict = Some("nothing was promised: ε is infinite".into());
+            return Ok(());
+        }
+        let mut terms = promise.terms.clone();
+        terms.delta = report.finding.epsilon.delta;
+        terms.neighbours = report.finding.epsilon.neighbours;
+        terms.group = report.finding.epsilon.copies;
+        let measured = Measurement {
+            terms,
+            at_least: report.finding.epsilon.lower,
+            false_alarm: Probability::new(1.0 - confidence.get())?,
+        };
+        match judge(&promise, &measured) {
+            Ok(verdict) => report.verdict = Some(verdict),
+            Err(mismatch) => report.no_verdict = Some(mismatch.to_string()),
+        }
+        Ok(())
+    }
+
+    fn ceiling(
+        &self,
+        loss: &PrivacyLoss,
+        ranking: &Ranking,
+        audit: &RankAudit,
+        alpha: Probability,
+    ) -> Result<Ceiling> {
+        let tolerance = Tolerance::new(1e-3)?;
+        let bound = |mass: Probability| -> Result<Upper<Probability>> {
+            let answer = loss.blow_up(mass, tolerance)?;
+            answer.bounds.upper.context("the blow-up has no upper end")
+        };
+        let (canaries, candidates) = (
+            self.plan.canaries.len() as u64,
+            ranking.counts[0].candidates,
+        );
+        let at = audit
+            .thresholds
+            .iter()
+            .map(|&threshold| {
+                let each = bound(prior_mass(threshold, candidates, canaries, audit.draw)?)?;
+                Ok(CeilingAt {
+                    threshold,
+                    bounds: vec![each; canaries as usize],
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let exposure_at_most =
+            exposure_ceiling(candidates, canaries, audit.draw, CEILING_LEVEL, |mass| {
+                bound(mass)
+                    .map(|b| Upper::new(b.get().get()))
+                    .map_err(Failure)
+            })
+            .map_err(|f: Failure| f.0)?;
+        Ok(Ceiling {
+            exposure_at_most,
+            level: CEILING_LEVEL,
+            test: ceiling_test(&ranking.counts, &at, alpha.get())?,
+        })
+    }
+}
+
+/// Carries an error of the accountant through a search of the attacks crate.
+struct Failure(anyhow::Error);
+
+impl From<reticent_attacks::Error> for Failure {
+    fn from(error: reticent_attacks::Error) -> Self {
+        Self(error.into())
+    }
+}

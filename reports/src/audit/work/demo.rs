@@ -1,0 +1,348 @@
+//! `audit demo`: the whole job on one corpus, with and without protection.
+
+use super::attack::Attack;
+use super::perplexity::measure;
+use super::promise::{guarantees, seen_from_canaries};
+use super::train::{INITIAL_SEED, MOMENTUM, met, save, with_progress};
+use crate::audit::cli::Demo;
+use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
+use crate::contract::{Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, print};
+use anyhow::{Context, Result, ensure};
+use reticent_backends::{
+    Error, OptimizerSpec, Phase, PrivateOptions, Recipe, Surroundings, TrainOptions, Trained,
+};
+use reticent_corpus::{
+    CanaryOptions, CanarySight, ConservativeOptions, Document, PrepareOptions, Prepared, Trigram,
+    prepare, read_documents, simulate,
+};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The demo's schedule, the same for every arm and every corpus.
+mod schedule {
+    /// Dialogues to make up.
+    pub(super) const DIALOGUES: u64 = 300;
+    /// Characters taken of a user's file when no number of dialogues is given: the size of the made-up corpus.
+    pub(super) const CHARACTERS: usize = 450_000;
+    pub(super) const EPOCHS: u64 = 8;
+    pub(super) const BATCH: u64 = 8;
+    pub(super) const LEARNING_RATE: f64 = 4e-3;
+    pub(super) const SAMPLING_RATE: f64 = 0.1;
+    pub(super) const NOISE_MULTIPLIER: f64 = 1.0;
+    pub(super) const CLIPPING_NORM: f64 = 1.0;
+    pub(super) const PRIVATE_LEARNING_RATE: f64 = 0.15;
+    pub(super) const HELD_OUT: f64 = 0.1;
+}
+
+/// One arm: a name, what it does, the corpus it sees, and the recipe.
+struct Spec {
+    name: &'static str,
+    folder: &'static str,
+    describes: &'static str,
+    recipe: Recipe,
+    deduplicate: bool,
+    sight: CanarySight,
+}
+
+const ARMS: [Spec; 5] = [
+    Spec {
+        name: "SGD",
+        folder: "sgd",
+        describes: "Ordinary training on redacted text. The policy misses the canaries.",
+        recipe: Recipe::Sgd,
+        deduplicate: false,
+        sight: CanarySight::MissedByPolicy,
+    },
+    Spec {
+        name: "SGD, dedup",
+        folder: "sgd-dedup",
+        describes: "Ordinary training on deduplicated, redacted text. The copies of a canary differ around it, so they survive.",
+        recipe: Recipe::Sgd,
+        deduplicate: true,
+        sight: CanarySight::MissedByPolicy,
+    },
+    Spec {
+        name: "DP-SGD",
+        folder: "dpsgd",
+        describes: "Clipped and noised training on every record of the deduplicated, redacted text.",
+        recipe: Recipe::Dpsgd,
+        deduplicate: true,
+        sight: CanarySight::MissedByPolicy,
+    },
+    Spec {
+        name: "CRT",
+        folder: "crt",
+        describes: "Confidentially redacted training: ordinary on the public side, clipped and noised on the private side, where the conservative policy put the canaries.",
+        recipe: Recipe::Crt,
+        deduplicate: true,
+        sight: CanarySight::MissedByPolicy,
+    },
+    Spec {
+        name: "CRT, missed",
+        folder: "crt-missed",
+        describes: "The same, but the conservative policy misses the canaries too: they are trained on in the clear, and nothing is promised about them.",
+        recipe: Recipe::Crt,
+        deduplicate: true,
+        sight: CanarySight::MissedByBoth,
+    },
+];
+
+pub(super) fn run(asked: &Demo, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+    let begun = Instant::now();
+    let (documents, source) = corpus(asked)?;
+    let out = OutputFolder::create(&target(asked)?).context("--out")?;
+    let reference = prepared(&documents, asked, true, CanarySight::MissedByPolicy)?;
+    let trigram = Trigram::of(&reference)?
+        .evaluate(&reference.held_out)?
+        .perplexity();
+    let mut arms = Vec::with_capacity(ARMS.len());
+    for spec in &ARMS {
+        arms.push(arm(
+            spec,
+            &documents,
+            asked,
+            &reference,
+            out.path(),
+            interrupt,
+        )?);
+    }
+    let plan = reference
+        .plan
+        .as_ref()
+        .context("--canaries: no canary was planted")?;
+    let report = DemoReport {
+        source,
+        model: "the papers' LSTM: one layer, embedding 200, hidden 200, over characters".into(),
+        preparation: reference.facts.clone(),
+        planted: Planted {
+            canaries: plan.canaries.len() as u64,
+            copies: u64::from(plan.copies),
+            template: plan.template.to_string(),
+            seed: plan.seed,
+        },
+        trigram_perplexity: trigram,
+        arms,
+        seconds: begun.elapsed().as_secs_f64(),
+        secrets: asked.show_secrets.then(|| {
+            plan.canaries
+                .iter()
+                .map(|c| (c.id.clone(), c.secret.clone()))
+                .collect()
+        }),
+    };
+    let json = report.to_json(inputs(asked)?)?;
+    out.write("report.json", json.as_bytes())?;
+    out.write("report.html", report.to_html()?.as_bytes())?;
+    let folder = out.finish().context("--out")?;
+    let text = match format {
+        Format::Json => json,
+        Format::Text => format!(
+            "{}\nWritten: {}, report.json, and a checkpoint of each arm beside them.\n",
+            report.to_text(),
+            folder.join("report.html").display()
+        ),
+    };
+    print(&text)?;
+    Ok(report.exit())
+}
+
+/// The documents: made up, or as many of the file as the demo has time for.
+fn corpus(asked: &Demo) -> Result<(Vec<Document>, Source)> {
+    let Some(path) = &asked.file else {
+        let dialogues = asked.dialogues.unwrap_or(schedule::DIALOGUES);
+        let number = usize::try_from(dialogues).context("--dialogues")?;
+        return Ok((
+            simulate(number, asked.seed)?,
+            Source::Simulated {
+                dialogues,
+                seed: asked.seed,
+            },
+        ));
+    };
+    let mut documents = read_documents(path).context("FILE.jsonl")?;
+    let all = documents.len();
+    let taken = match asked.dialogues {
+        Some(n) => usize::try_from(n).context("--dialogues")?.min(all),
+        None => {
+            let mut characters = 0;
+            documents
+                .iter()
+                .take_while(|d| {
+                    characters += d.text.len();
+                    characters <= schedule::CHARACTERS
+                })
+                .count()
+                .max(1)
+        }
+    };
+    documents.truncate(taken);
+    let path = if taken < all {
+        format!(
+            "{} (the first {taken} of {all} documents; --dialogues takes more)",
+            path.display()
+        )
+    } else {
+        path.display().to_string()
+    };
+    Ok((documents, Source::File { path }))
+}
+
+/// The folder that was asked for, or the first free of `reticent-demo`, `reticent-demo-2`, ….
+fn target(asked: &Demo) -> Result<PathBuf> {
+    if let Some(out) = &asked.out {
+        return Ok(out.clone());
+    }
+    let names = std::iter::once("reticent-demo".to_owned())
+        .chain((2..1000).map(|n| format!("reticent-demo-{n}")));
+    names
+        .map(PathBuf::from)
+        .find(|p| !p.exists())
+        .context("--out: every default name is taken; name a folder")
+}
+
+fn prepared(
+    documents: &[Document],
+    asked: &Demo,
+    deduplicate: bool,
+    sight: CanarySight,
+) -> Result<Prepared> {
+    let canaries = CanaryOptions {
+        seed: asked.seed,
+        ..CanaryOptions::new(asked.canaries)
+    };
+    let options = PrepareOptions {
+        deduplicate,
+        conservative: Some(ConservativeOptions::default()),
+        canaries: Some(canaries),
+        canary_sight: sight,
+        held_out: schedule::HELD_OUT,
+        seed: asked.seed,
+        ..PrepareOptions::default()
+    };
+    let prepared = prepare(documents, &options)?;
+    ensure!(
+        !prepared.held_out.is_empty(),
+        "FILE.jsonl: too few documents to hold some out for the test"
+    );
+    Ok(prepared)
+}
+
+fn options(recipe: Recipe, prepared: &Prepared) -> TrainOptions {
+    let set = &prepared.training;
+    let side = if recipe == Recipe::Crt {
+        set.private_size()
+    } else {
+        set.private_size() + set.public_size()
+    };
+    let batch = (schedule::SAMPLING_RATE * side as f64).round().max(1.0) as u64;
+    let private = PrivateOptions {
+        noise_multiplier: schedule::NOISE_MULTIPLIER,
+        clipping_norm: schedule::CLIPPING_NORM,
+        batch_size: batch,
+        optimizer: OptimizerSpec::Sgd {
+            learning_rate: schedule::PRIVATE_LEARNING_RATE,
+            momentum: MOMENTUM,
+        },
+    };
+    TrainOptions {
+        recipe,
+        epochs: schedule::EPOCHS,
+        batch_size: schedule::BATCH,
+        optimizer: OptimizerSpec::Adam {
+            learning_rate: schedule::LEARNING_RATE,
+        },
+        private: (recipe != Recipe::Sgd).then_some(private),
+        decay: true,
+        initial_seed: INITIAL_SEED,
+        seed: None,
+    }
+}
+
+fn arm(
+    spec: &Spec,
+    documents: &[Document],
+    asked: &Demo,
+    reference: &Prepared,
+    folder: &Path,
+    interrupt: &Interrupt,
+) -> Result<Arm> {
+    let own = prepared(documents, asked, spec.deduplicate, spec.sight)?;
+    let options = options(spec.recipe, &own);
+    let begun = Instant::now();
+    let surroundings = Surroundings::in_memory(interrupt.flag());
+    let what = format!("training {}", spec.name);
+    let mut trained = match with_progress(&own, &options, asked.device.into(), &surroundings, &what)
+    {
+        Ok(trained) => trained,
+        Err(Error::Interrupted { .. }) => return Err(Interrupted::default().into()),
+        Err(error @ Error::Device { .. }) => return Err(error).context("--device"),
+        Err(error) => return Err(error.into()),
+    };
+    let seconds = begun.elapsed().as_secs_f64();
+    save(&folder.join(spec.folder), &own, &options, &trained)?;
+    let (perplexity, _) = measure(trained.trainer.as_mut(), &reference.held_out, interrupt)?;
+    let plan = own
+        .plan
+        .as_ref()
+        .context("--canaries: no canary was planted")?;
+    let preflight = own
+        .facts
+        .canaries
+        .as_ref()
+        .context("--canaries: no canary was planted")?;
+    let met = met(spec.recipe, preflight, plan.canaries.len() as u64);
+    let mut attack = Attack::new(plan, &own.tokenizer, spec.name, met)?;
+    attack.mechanism = Some(&trained.mechanism);
+    attack.tests = 2 * ARMS.len();
+    let (exposure, mut promised) = attack.run(trained.trainer.as_mut(), interrupt)?;
+    if promised.is_empty() {
+        promised = guarantees(
+            &seen_from_canaries(&trained.mechanism, met),
+            plan.unit,
+            met.records,
+        )?;
+    }
+    Ok(Arm {
+        name: spec.name.into(),
+        describes: spec.describes.into(),
+        recipe: spec.recipe.to_string(),
+        private_phase: private_phase(&trained),
+        mechanism: trained.mechanism,
+        guarantees: promised,
+        records_of_a_canary: u64::from(met.records),
+        perplexity,
+        exposure,
+        seconds,
+    })
+}
+
+fn private_phase(trained: &Trained) -> Option<PrivatePhase> {
+    trained.phases.iter().find_map(|phase| match phase {
+        Phase::Private {
+            steps,
+            noise_multiplier,
+            sampling_rate,
+            ..
+        } => Some(PrivatePhase {
+            noise_multiplier: *noise_multiplier,
+            sampling_rate: *sampling_rate,
+            steps: *steps,
+        }),
+        Phase::Public { .. } | Phase::Unprotected { .. } => None,
+    })
+}
+
+fn inputs(asked: &Demo) -> Result<Inputs> {
+    let canaries = format!("{}x{}", asked.canaries.canaries(), asked.canaries.copies());
+    Ok(Inputs::new()
+        .given("file", asked.file.as_ref().map(|p| p.display().to_string()))?
+        .given("canaries", canaries)?
+        .given("seed", asked.seed)?
+        .assumed("epochs", schedule::EPOCHS)?
+        .assumed("batch_size", schedule::BATCH)?
+        .assumed("learning_rate", schedule::LEARNING_RATE)?
+        .assumed("sampling_rate", schedule::SAMPLING_RATE)?
+        .assumed("noise_multiplier", schedule::NOISE_MULTIPLIER)?
+        .assumed("clipping_norm", schedule::CLIPPING_NORM)?
+        .assumed("private_learning_rate", schedule::PRIVATE_LEARNING_RATE)?)
+}

@@ -1,0 +1,51 @@
+//! The commands' work: each reads its arguments, calls the crates in order, and prints one report.
+
+#[cfg(feature = "audit")]
+mod attack;
+#[cfg(feature = "audit")]
+mod demo;
+#[cfg(feature = "audit")]
+mod exposure;
+#[cfg(feature = "audit")]
+mod perplexity;
+mod prepare;
+#[cfg(feature = "audit")]
+mod promise;
+#[cfg(feature = "audit")]
+mod train;
+
+use super::cli::{Audit, Command};
+use super::simulate;
+use crate::contract::{Exit, Interrupt};
+use anyhow::Result;
+
+/// Runs a parsed command.
+///
+/// # Errors
+/// Whatever keeps the command from finishing.
+pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
+    let format = audit.format;
+    match &audit.command {
+        Command::Simulate(simulation) => {
+            simulate::run(&simulation.what, format, interrupt)?;
+            Ok(Exit::Finished)
+        }
+        Command::Completions(completions) => {
+            completions.run()?;
+            Ok(Exit::Finished)
+        }
+        Command::Prepare(asked) => prepare::run(asked, format),
+        #[cfg(feature = "audit")]
+        Command::Demo(asked) => demo::run(asked, format, interrupt),
+        #[cfg(feature = "audit")]
+        Command::Train(asked) => train::run(asked, format, interrupt),
+        #[cfg(feature = "audit")]
+        Command::Perplexity(asked) => perplexity::run(asked, format, interrupt),
+        #[cfg(feature = "audit")]
+        Command::Exposure(asked) => exposure::run(asked, format, interrupt),
+        #[cfg(not(feature = "audit"))]
+        Command::Demo(_) | Command::Train(_) | Command::Perplexity(_) | Command::Exposure(_) => {
+            anyhow::bail!("this build has no engine; build with the default features")
+        }
+    }
+}

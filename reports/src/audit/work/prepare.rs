@@ -1,0 +1,120 @@
+//! `audit prepare`: from text to a training set in a folder.
+
+use crate::audit::cli::Prepare;
+use crate::contract::{Envelope, Exit, Format, Inputs, print};
+use crate::number::grouped;
+use anyhow::{Context, Result};
+use reticent_corpus::{CopyFate, Facts, Prepared, Preparer, read_documents};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    out: String,
+    facts: &'a Facts,
+}
+
+pub(super) fn run(asked: &Prepare, format: Format) -> Result<Exit> {
+    let options = asked.options()?;
+    let documents = read_documents(&asked.data).context("DATA")?;
+    let prepared = Preparer::new(&documents, &options)?.run()?;
+    prepared.write(&asked.out, false).context("--out")?;
+    let out = asked.out.display().to_string();
+    let text = match format {
+        Format::Json => {
+            let inputs = Inputs::new()
+                .given("data", asked.data.display().to_string())?
+                .given("options", &prepared.options)?;
+            Envelope::new(
+                "preparation",
+                inputs,
+                Shown {
+                    out,
+                    facts: &prepared.facts,
+                },
+            )
+            .to_text()?
+        }
+        Format::Text => summary(&prepared, &out),
+    };
+    print(&text)?;
+    Ok(Exit::Finished)
+}
+
+/// What was deduplicated, redacted and flagged, and what became of the canaries.
+fn summary(prepared: &Prepared, out: &str) -> String {
+    let f = &prepared.facts;
+    let mut lines = vec![
+        format!(
+            "{out}: {} {}s from {} documents, {} documents held out",
+            grouped(f.units),
+            f.unit,
+            grouped(f.documents),
+            grouped(f.held_out_documents)
+        ),
+        format!(
+            "duplicates   {} dropped to a mask ({} distinct before)",
+            grouped(f.duplicates),
+            grouped(f.distinct_units)
+        ),
+        format!(
+            "redaction    {} records with a mask; {} of {} distinct secrets missed by the policy, {} by both policies",
+            grouped(f.redacted),
+            grouped(f.secrets.all.missed),
+            grouped(f.secrets.all.distinct),
+            grouped(f.secrets.all.missed_by_both)
+        ),
+        format!(
+            "sides        {} public, {} private (of which {} are only a mask)",
+            grouped(f.public),
+            grouped(f.private),
+            grouped(f.mask_only)
+        ),
+        format!(
+            "tokens       {} with loss, vocabulary of {} ({})",
+            grouped(f.loss_tokens),
+            f.vocabulary_size,
+            origin(prepared)
+        ),
+    ];
+    if let (Some(preflight), Some(plan)) = (&f.canaries, &prepared.plan) {
+        let kept = preflight.count(CopyFate::Kept);
+        let planned = preflight.copies.len() as u64;
+        lines.push(format!(
+            "canaries     {}x{} of `{}`: {} of {} copies reach training{}",
+            plan.canaries.len(),
+            plan.copies,
+            plan.template,
+            grouped(kept),
+            grouped(planned),
+            lost(preflight)
+        ));
+    }
+    lines.join("\n")
+}
+
+fn origin(prepared: &Prepared) -> String {
+    match serde_json::to_value(prepared.tokenizer.origin()) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => String::new(),
+    }
+}
+
+fn lost(preflight: &reticent_corpus::Preflight) -> String {
+    let fates = [
+        (CopyFate::Deduplicated, "dropped by deduplication"),
+        (CopyFate::Masked, "masked by the policy"),
+        (CopyFate::Truncated, "cut off"),
+        (CopyFate::Lost, "in no unit"),
+    ];
+    let said: Vec<String> = fates
+        .iter()
+        .map(|(fate, words)| (preflight.count(*fate), words))
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, words)| format!("{} {words}", grouped(n)))
+        .collect();
+    if said.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", said.join(", "))
+    }
+}

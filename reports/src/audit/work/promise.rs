@@ -1,0 +1,95 @@
+//! What a mechanism promises about records and canaries, in the terms an audit can meet.
+
+use anyhow::Result;
+use reticent_accounting::{
+    Convention, Delta, Direction, GroupSize, Guarantee, Mechanism, Neighbours, Notion, Plan,
+    PrivacyLoss, Query, Tolerance, UnitName,
+};
+use reticent_corpus::{Preflight, Side, Unit};
+
+/// δ of every promise here: well below one over the number of records of any corpus at hand.
+pub(super) const DELTA: f64 = 1e-5;
+
+/// How a run met the canaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Met {
+    /// Most records that hold one canary's secret.
+    pub(super) records: u32,
+    /// Copies that ended on the public side.
+    pub(super) public: u32,
+}
+
+impl Met {
+    /// What the pre-flight says.
+    pub(super) fn of(preflight: &Preflight, canaries: u64) -> Self {
+        let records = (0..canaries)
+            .map(|c| preflight.survivors(c))
+            .max()
+            .unwrap_or(0);
+        let public = preflight
+            .copies
+            .iter()
+            .filter(|c| c.side == Some(Side::Public))
+            .count();
+        Self {
+            records: u32::try_from(records).unwrap_or(u32::MAX),
+            public: u32::try_from(public).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// What ran, as seen from one canary: where a copy was on the public side, nothing protected it.
+pub(super) fn seen_from_canaries(mechanism: &Mechanism, met: Met) -> Mechanism {
+    if met.public == 0 {
+        return mechanism.clone();
+    }
+    let bare = Mechanism::NonPrivate {
+        why: format!(
+            "{} canary copies were on the public side: both policies missed them",
+            met.public
+        ),
+    };
+    Mechanism::Sequence {
+        parts: vec![mechanism.clone(), bare],
+    }
+}
+
+/// One record in the definition's neighbours and in the papers', and all records of a canary at once.
+pub(super) fn guarantees(mechanism: &Mechanism, unit: Unit, group: u32) -> Result<Vec<Guarantee>> {
+    let plan = |neighbours| -> Result<Plan> {
+        let name = UnitName::new(unit.to_string())?;
+        let tolerance = Tolerance::new(1e-4)?;
+        Ok(Plan {
+            neighbours,
+            tolerance,
+            ..Plan::new(mechanism.clone(), name, Delta::new(DELTA)?)
+        })
+    };
+    let first = |plan: &Plan, notion| -> Result<Option<Guarantee>> {
+        Ok(plan.guarantees()?.into_iter().find(|g| g.notion == notion))
+    };
+    let mut rows = Vec::new();
+    rows.extend(first(&plan(Neighbours::Replace)?, Notion::Dp)?);
+    let paper = first(&plan(Neighbours::AddRemove)?, Notion::Dp)?;
+    rows.extend(paper.map(|g| Guarantee {
+        convention: Convention::Paper,
+        ..g
+    }));
+    if group > 1 {
+        let grouped = Plan {
+            group: GroupSize::new(group)?,
+            ..plan(Neighbours::Replace)?
+        };
+        rows.extend(first(&grouped, Notion::GroupDp)?);
+    }
+    Ok(rows)
+}
+
+/// The pair that bounds reconstruction of a canary: its records zeroed, the mixture first.
+pub(super) fn reconstruction_loss(mechanism: &Mechanism, group: u32) -> Result<PrivacyLoss> {
+    let query = Query {
+        neighbours: Neighbours::ZeroOut,
+        group: GroupSize::new(group.max(1))?,
+    };
+    Ok(PrivacyLoss::of(mechanism, query, Direction::Remove)?)
+}
