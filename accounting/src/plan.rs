@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::guarantee::{Base, ByDirection, Convention, Engine, Guarantee, Method, Notion};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
+use crate::pld::solver::Solver;
 use crate::pld::{Answer, Direction, PrivacyLoss, Query, losses};
 use crate::quantity::{
     Confidence, Delta, Epsilon, GroupSize, MissRate, Order, Probability, Tolerance, UnitName,
@@ -77,14 +78,55 @@ impl Plan {
         }
         if let Some(redaction) = self.redaction {
             for convention in [Convention::Definition, Convention::Paper] {
-                rows.extend(self.stranger(redaction, convention)?);
+                rows.extend(self.redacted(redaction, convention)?);
             }
-            rows.push(self.knower(redaction)?);
         }
         if let Some(prior) = self.prior {
             rows.extend(self.reconstruction(prior)?);
         }
         Ok(rows)
+    }
+
+    /// ε of the plan's neighbours and group at its δ, both ends: the first row in short.
+    ///
+    /// # Errors
+    /// As [`Plan::guarantees`].
+    pub fn epsilon(&self) -> Result<Bounds<Epsilon>> {
+        let query = Query {
+            neighbours: self.neighbours,
+            group: self.group,
+        };
+        let mut solvers = self.solvers(query)?;
+        Ok(larger(&self.answers(&mut solvers, self.delta)?)?.0)
+    }
+
+    /// ε' against an adversary who ignores the secret, in the notion's own neighbours; absent
+    /// without redaction.
+    ///
+    /// # Errors
+    /// As [`Plan::guarantees`].
+    pub fn bayesian_epsilon(&self) -> Result<Option<Bounds<Epsilon>>> {
+        let Some(redaction) = self.redaction else {
+            return Ok(None);
+        };
+        let query = self.redaction_query(Convention::Definition);
+        let loss = PrivacyLoss::of(&self.mechanism, query, Direction::Remove)?;
+        let answer = redaction.exact_epsilon(&loss, &loss, self.delta, self.tolerance)?;
+        Ok(Some(answer.bounds))
+    }
+
+    fn solvers(&self, query: Query) -> Result<Vec<Solver>> {
+        Ok(losses(&self.mechanism, query)?
+            .iter()
+            .map(Solver::new)
+            .collect())
+    }
+
+    fn answers(&self, solvers: &mut [Solver], delta: Delta) -> Result<Vec<Answer<Epsilon>>> {
+        solvers
+            .iter_mut()
+            .map(|solver| solver.answer(delta, self.tolerance))
+            .collect()
     }
 
     fn row(&self, notion: Notion, neighbours: Neighbours, method: Method) -> Guarantee {
@@ -110,10 +152,9 @@ impl Plan {
     }
 
     fn single_record(&self) -> Result<Vec<Guarantee>> {
-        let query = Query::single(self.neighbours);
-        let losses = losses(&self.mechanism, query)?;
-        let by_law = self.by_law(Notion::Dp, query, &losses)?;
-        let (epsilon, order) = by_renyi(&losses, self.delta)?;
+        let mut solvers = self.solvers(Query::single(self.neighbours))?;
+        let by_law = self.by_law(Notion::Dp, &mut solvers)?;
+        let (epsilon, order) = by_renyi(&mut solvers, self.delta)?;
         let by_renyi = Guarantee {
             epsilon: Some(Bounds {
                 lower: None,
@@ -126,11 +167,8 @@ impl Plan {
     }
 
     /// ε from the loss law, with both directions where they differ.
-    fn by_law(&self, notion: Notion, query: Query, losses: &[PrivacyLoss]) -> Result<Guarantee> {
-        let answers = losses
-            .iter()
-            .map(|loss| loss.epsilon(self.delta, self.tolerance))
-            .collect::<Result<Vec<_>>>()?;
+    fn by_law(&self, notion: Notion, solvers: &mut [Solver]) -> Result<Guarantee> {
+        let answers = self.answers(solvers, self.delta)?;
         let by_direction = match answers.as_slice() {
             [remove, add] => Some(ByDirection {
                 remove: remove.bounds,
@@ -143,7 +181,7 @@ impl Plan {
             engine: Some(engine),
             epsilon: Some(epsilon),
             by_direction,
-            ..self.row(notion, query.neighbours, Method::Pld)
+            ..self.row(notion, self.neighbours, Method::Pld)
         })
     }
 
@@ -152,7 +190,7 @@ impl Plan {
             neighbours: self.neighbours,
             group: self.group,
         };
-        let exact = self.by_law(Notion::GroupDp, query, &losses(&self.mechanism, query)?)?;
+        let exact = self.by_law(Notion::GroupDp, &mut self.solvers(query)?)?;
         let mut most = Upper::new(Epsilon::new(0.0)?);
         for loss in losses(&self.mechanism, Query::single(self.neighbours))? {
             let each = loss.epsilon_by_group_lemma(self.group, self.delta, self.tolerance)?;
@@ -202,61 +240,70 @@ impl Plan {
         }
     }
 
-    /// Rows for an adversary who ignores the secret: exactly, and by Proposition 6 on two bases.
-    fn stranger(&self, redaction: Redaction, convention: Convention) -> Result<Vec<Guarantee>> {
+    /// Rows for redaction in one convention: for an adversary who ignores the secret exactly and
+    /// by Proposition 6 on two bases; by definition also for one who may know it.
+    fn redacted(&self, redaction: Redaction, convention: Convention) -> Result<Vec<Guarantee>> {
         let query = self.redaction_query(convention);
-        let losses = losses(&self.mechanism, query)?;
+        let mut solvers = self.solvers(query)?;
+        let base_delta = redaction.base_delta(self.delta);
+        let base = match base_delta {
+            Some(delta) => self.answers(&mut solvers, delta)?,
+            None => Vec::new(),
+        };
         let row = |method| Guarantee {
             convention,
             ..self.redaction_row(redaction, Notion::BayesianConfidentiality, query, method)
         };
-        let (with, without) = (&losses[0], &losses[losses.len() - 1]);
-        let exact = redaction.exact_epsilon(with, without, self.delta, self.tolerance)?;
-        let exact = Guarantee {
+        let Some(without) = solvers.last_mut() else {
+            return Ok(Vec::new());
+        };
+        let exact =
+            redaction.exact_from(base.first().copied(), without, self.delta, self.tolerance)?;
+        let mut rows = vec![Guarantee {
             epsilon: Some(exact.bounds),
             engine: Some(exact.engine),
             ..row(Method::Pld)
-        };
-        let Some(base_delta) = redaction.base_delta(self.delta) else {
-            return Ok(vec![exact]);
-        };
-        let answers = losses
-            .iter()
-            .map(|loss| loss.epsilon(base_delta, self.tolerance))
-            .collect::<Result<Vec<_>>>()?;
-        let (base, engine) = larger(&answers)?;
-        let by_law = Guarantee {
-            base: Some(Base::Pld),
-            engine: Some(engine),
-            epsilon: Some(amplified(redaction, base)),
-            ..row(Method::Proposition6)
-        };
-        let (renyi, order) = by_renyi(&losses, base_delta)?;
-        let by_renyi = Guarantee {
-            base: Some(Base::Rdp),
-            epsilon: Some(amplified(
-                redaction,
-                Bounds {
-                    lower: None,
-                    upper: Some(renyi),
-                },
-            )),
-            order,
-            ..row(Method::Proposition6)
-        };
-        Ok(vec![exact, by_law, by_renyi])
+        }];
+        if let Some(delta) = base_delta {
+            let (by_law, engine) = larger(&base)?;
+            rows.push(Guarantee {
+                base: Some(Base::Pld),
+                engine: Some(engine),
+                epsilon: Some(amplified(redaction, by_law)),
+                ..row(Method::Proposition6)
+            });
+            let (by_renyi, order) = by_renyi(&mut solvers, delta)?;
+            let by_renyi = Bounds {
+                lower: None,
+                upper: Some(by_renyi),
+            };
+            rows.push(Guarantee {
+                base: Some(Base::Rdp),
+                epsilon: Some(amplified(redaction, by_renyi)),
+                order,
+                ..row(Method::Proposition6)
+            });
+        }
+        if convention == Convention::Definition {
+            rows.push(self.knower(redaction, query, base.first())?);
+        }
+        Ok(rows)
     }
 
     /// The row for an adversary who may know the secret: (ε, (γ − η)δ + η).
-    fn knower(&self, redaction: Redaction) -> Result<Guarantee> {
-        let query = self.redaction_query(Convention::Definition);
+    fn knower(
+        &self,
+        redaction: Redaction,
+        query: Query,
+        base: Option<&Answer<Epsilon>>,
+    ) -> Result<Guarantee> {
         let notion = if self.group > GroupSize::ONE {
             Notion::GroupConfidentiality
         } else {
             Notion::Confidentiality
         };
         let row = self.redaction_row(redaction, notion, query, Method::Pld);
-        let Some(base_delta) = redaction.base_delta(self.delta) else {
+        let Some(base) = base else {
             let none = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
             return Ok(Guarantee {
                 epsilon: Some(none),
@@ -264,16 +311,14 @@ impl Plan {
                 ..row
             });
         };
-        let loss = PrivacyLoss::of(&self.mechanism, query, Direction::Remove)?;
-        let answer = loss.epsilon(base_delta, self.tolerance)?;
         // Whether missing depends on the secret is unknown: no lower end.
         let epsilon = Bounds {
             lower: None,
-            upper: answer.bounds.upper,
+            upper: base.bounds.upper,
         };
         Ok(Guarantee {
             epsilon: Some(epsilon),
-            engine: Some(answer.engine),
+            engine: Some(base.engine),
             ..row
         })
     }
@@ -342,10 +387,10 @@ fn larger(answers: &[Answer<Epsilon>]) -> Result<(Bounds<Epsilon>, Engine)> {
     Ok((bounds, engine))
 }
 
-fn by_renyi(losses: &[PrivacyLoss], delta: Delta) -> Result<(Upper<Epsilon>, Option<Order>)> {
+fn by_renyi(solvers: &mut [Solver], delta: Delta) -> Result<(Upper<Epsilon>, Option<Order>)> {
     let mut worst = (Upper::new(Epsilon::new(0.0)?), None);
-    for loss in losses {
-        let each = loss.epsilon_by_rdp(delta)?;
+    for solver in solvers {
+        let each = solver.answer_by_rdp(delta)?;
         if each.0 >= worst.0 {
             worst = each;
         }

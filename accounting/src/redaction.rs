@@ -184,48 +184,61 @@ impl Redaction {
         delta: Delta,
         tolerance: Tolerance,
     ) -> Result<Answer<Epsilon>> {
-        let Some(base_delta) = self.base_delta(delta) else {
+        let base = match self.base_delta(delta) {
+            Some(base_delta) => Some(with.epsilon(base_delta, tolerance)?),
+            None => None,
+        };
+        self.exact_from(base, &mut Solver::new(without), delta, tolerance)
+    }
+
+    /// [`Redaction::exact_epsilon`] from the forward direction's answer at the base δ.
+    pub(crate) fn exact_from(
+        &self,
+        base: Option<Answer<Epsilon>>,
+        without: &mut Solver,
+        delta: Delta,
+        tolerance: Tolerance,
+    ) -> Result<Answer<Epsilon>> {
+        let Some(base) = base else {
             let none = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
             return Ok(Answer {
                 bounds: none,
                 engine: Engine::Closed,
             });
         };
-        let base = with.epsilon(base_delta, tolerance)?;
-        let forward = |epsilon: Epsilon| Epsilon::nonnegative(self.forward(epsilon.get()));
+        let forward = |epsilon: Epsilon| self.forward(epsilon.get()).max(0.0);
+        // Rounded outwards.
         let lower = base
             .bounds
             .lower
-            .map_or(0.0, |end| forward(*end.get()).get() * (1.0 - 1e-15));
-        let upper = base.bounds.upper.map_or(f64::INFINITY, |end| {
-            forward(*end.get()).get() * (1.0 + 1e-15)
-        });
-        let mut solver = Solver::new(without);
-        let goal = 0.5 * tolerance.get();
-        let mut reverse = |epsilon: f64| self.reverse(&mut solver, epsilon, goal);
-        let ln_delta = delta.get().ln();
-        if upper == f64::INFINITY || reverse(upper)? <= ln_delta {
-            let bounds = Bounds::between(Epsilon::new(lower)?, Epsilon::new(upper)?);
-            return Ok(Answer {
+            .map_or(0.0, |end| forward(*end.get()) * (1.0 - 1e-15));
+        let upper = base
+            .bounds
+            .upper
+            .map_or(f64::INFINITY, |end| forward(*end.get()) * (1.0 + 1e-15));
+        let answer = |high: f64| -> Result<Answer<Epsilon>> {
+            let bounds = Bounds::between(Epsilon::new(lower)?, Epsilon::new(high)?);
+            Ok(Answer {
                 bounds,
                 engine: base.engine,
-            });
+            })
+        };
+        let goal = 0.5 * tolerance.get();
+        let ln_delta = delta.get().ln();
+        if upper == f64::INFINITY || self.reverse(without, upper, goal)? <= ln_delta {
+            return answer(upper);
         }
         // The reverse direction rules: it vanishes at −ln(1 − γ).
         let (mut low, mut high) = (upper, -(-self.miss.get()).ln_1p() * (1.0 + 1e-15));
         while high - low > 0.25 * tolerance.get() * high {
             let middle = 0.5 * (low + high);
-            if reverse(middle)? <= ln_delta {
+            if self.reverse(without, middle, goal)? <= ln_delta {
                 high = middle
             } else {
                 low = middle
             }
         }
-        let bounds = Bounds::between(Epsilon::new(lower)?, Epsilon::new(high)?);
-        Ok(Answer {
-            bounds,
-            engine: base.engine,
-        })
+        answer(high)
     }
 
     /// ln(1 − γ + (γ − η) e^ε).

@@ -4,6 +4,7 @@
 //! absent. [`plot`] and [`page`] draw. [`verdict`] compares promise and measurement. Without the default feature `audit` this crate builds
 //! `account` alone and needs no tensor library.
 
+pub mod account;
 #[cfg(feature = "findings")]
 pub mod audit;
 pub mod contract;
@@ -11,3 +12,6 @@ pub mod number;
 pub mod page;
 pub mod plot;
 pub mod verdict;
+
+#[cfg(test)]
+mod schema;

@@ -2,7 +2,7 @@
 
 use super::compose::PrivacyLoss;
 use super::solver::Solver;
-use crate::bound::{Bounds, Lower, Upper};
+use crate::bound::Bounds;
 use crate::error::Result;
 use crate::guarantee::Engine;
 use crate::quantity::{Delta, Epsilon, Tolerance};
@@ -71,14 +71,6 @@ impl PrivacyLoss {
     /// # Errors
     /// [`crate::Error::NotCertified`] when not even the coarse path can be certified.
     pub fn epsilon(&self, delta: Delta, tolerance: Tolerance) -> Result<Answer<Epsilon>> {
-        let found = Solver::new(self).epsilon(delta.get(), tolerance.get())?;
-        let bounds = Bounds {
-            lower: found.lower.map(Epsilon::new).transpose()?.map(Lower::new),
-            upper: Some(Upper::new(Epsilon::new(found.upper)?)),
-        };
-        Ok(Answer {
-            bounds,
-            engine: found.engine,
-        })
+        Solver::new(self).answer(delta, tolerance)
     }
 }

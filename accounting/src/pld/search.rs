@@ -1,10 +1,13 @@
 //! ε(δ): a search whose ends are both certified.
 
+use super::convert::Answer;
 use super::solver::{Solver, TRIM};
+use crate::bound::{Bounds, Lower, Upper};
 use crate::contour::inversion::Contour;
 use crate::contour::kernel::Kernel;
 use crate::error::Result;
 use crate::guarantee::Engine;
+use crate::quantity::{Delta, Epsilon, Tolerance};
 use crate::search::{bisect, golden};
 
 /// Both ends of ε are certified with this relative room in δ, so that a few roundings of δ
@@ -44,9 +47,26 @@ impl Found {
     fn width(&self) -> f64 {
         self.upper - self.lower.unwrap_or(0.0)
     }
+
+    /// In the types of the outside.
+    pub(crate) fn answer(self) -> Result<Answer<Epsilon>> {
+        let bounds = Bounds {
+            lower: self.lower.map(Epsilon::new).transpose()?.map(Lower::new),
+            upper: Some(Upper::new(Epsilon::new(self.upper)?)),
+        };
+        Ok(Answer {
+            bounds,
+            engine: self.engine,
+        })
+    }
 }
 
 impl Solver {
+    /// [`Solver::epsilon`] in the types of the outside.
+    pub(crate) fn answer(&mut self, delta: Delta, tolerance: Tolerance) -> Result<Answer<Epsilon>> {
+        self.epsilon(delta.get(), tolerance.get())?.answer()
+    }
+
     /// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, both ends within a relative `tolerance` where
     /// the contour can certify that.
     pub(crate) fn epsilon(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
@@ -75,18 +95,6 @@ impl Solver {
             lower: found.lower.map(|low| low.min(most)),
             ..found
         })
-    }
-
-    /// The supremum of the composed loss, rounded up.
-    fn largest_loss(&self) -> f64 {
-        if self.loss.gaussian > 0.0 {
-            return f64::INFINITY;
-        }
-        let parts = self.loss.parts.iter();
-        parts
-            .map(|(pair, times)| pair.loss_range().0 * *times as f64)
-            .sum::<f64>()
-            * (1.0 + 1e-13)
     }
 
     /// Bisection of a closed form: the upper end keeps δ ≤ `delta`, the lower end δ ≥ `delta`.
@@ -127,15 +135,22 @@ impl Solver {
                 });
             }
         }
-        let mut trimmed = Self::new(&self.loss.trimmed(delta * tolerance * TRIM));
-        let by_contour = trimmed.epsilon_by_contour(delta.ln(), tolerance);
+        if !self.has_groups() {
+            return self.epsilon_within(delta, tolerance);
+        }
+        let trimmed = self.loss.trimmed(delta * tolerance * TRIM);
+        Self::new(&trimmed).epsilon_within(delta, tolerance)
+    }
+
+    fn epsilon_within(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        let by_contour = self.epsilon_by_contour(delta.ln(), tolerance);
         if let Ok(found) = by_contour
             && found.upper.is_finite()
             && found.width() <= tolerance * found.upper
         {
             return Ok(found);
         }
-        let coarse = trimmed.epsilon_coarse(delta)?;
+        let coarse = self.epsilon_coarse(delta)?;
         Ok(match by_contour {
             Ok(found) if found.width() < coarse.width() => coarse.meet(found),
             Ok(found) => found.meet(coarse),
@@ -157,7 +172,10 @@ impl Solver {
             // δ falls like e^{−(c−1)ε}: this relative error moves ε by an eighth of the tolerance.
             let relative = tolerance * centre.max(1e-300) * (order - 1.0) / 8.0;
             let tighter = relative.clamp(1e-14, 1e-2) / f64::powi(3.0, attempt);
-            let contour = self.contour(centre, ln_delta + tighter.ln())?;
+            let contour = match self.contour(centre, ln_delta + tighter.ln()) {
+                Ok(contour) => contour,
+                Err(error) => return best.ok_or(error),
+            };
             let found = self.certify(&contour, ln_delta, centre);
             let met = best.map_or(found, |before| before.meet(found));
             best = Some(met);
@@ -278,16 +296,16 @@ impl Solver {
         let roomy = 1.0 + 1.5 * (order - 1.0);
         let ready = self.scout(roomy).is_ok();
         let scout = self.scout(if ready { roomy } else { 1.0 })?;
-        let bound = |t: f64| {
-            let c = 1.0 + t.exp();
-            let total = scout.certified(c);
-            let ln = total.ln + total.error + Kernel::Excess.ln_chernoff(c) - ln_delta;
-            (ln / (c - 1.0)).max(0.0)
+        let at = |c: f64, ln: f64| {
+            let bound = (ln + Kernel::Excess.ln_chernoff(c) - ln_delta) / (c - 1.0);
+            bound.max(0.0)
         };
         let highest = (scout.highest - 1.0).ln();
         let centre = (order - 1.0).ln().min(highest);
-        let t = golden(bound, centre - 3.0, (centre + 1.5).min(highest));
-        Ok((bound(t), 1.0 + t.exp()))
+        let rough = |t: f64| at(1.0 + t.exp(), scout.moment(1.0 + t.exp()).ln);
+        let c = 1.0 + golden(rough, centre - 3.0, (centre + 1.5).min(highest)).exp();
+        let total = scout.certified(c);
+        Ok((at(c, total.ln + total.error), c))
     }
 }
 

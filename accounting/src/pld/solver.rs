@@ -92,6 +92,9 @@ impl Solver {
         if let Some(pair) = &self.closed {
             return Ok((pair.ln_delta_of_one_step(epsilon), Engine::Closed));
         }
+        if epsilon >= self.largest_loss() {
+            return Ok((LnBounds::exactly(f64::NEG_INFINITY), Engine::Closed));
+        }
         let mut solver = self.trimmed_for(epsilon, goal)?;
         solver.as_mut().unwrap_or(self).ln_delta_open(epsilon, goal)
     }
@@ -126,14 +129,29 @@ impl Solver {
         })
     }
 
-    /// The solver without far mixture components whose mass does not matter at this ε.
-    fn trimmed_for(&mut self, epsilon: f64, goal: f64) -> Result<Option<Self>> {
-        let group = self
-            .loss
+    /// Whether a first law has far components that may be worth dropping.
+    pub(crate) fn has_groups(&self) -> bool {
+        self.loss
             .parts
             .iter()
-            .any(|(pair, _)| pair.first.components().count() > 2);
-        if !group {
+            .any(|(pair, _)| pair.first.components().count() > 2)
+    }
+
+    /// The supremum of the composed loss, rounded up.
+    pub(crate) fn largest_loss(&self) -> f64 {
+        if self.loss.gaussian > 0.0 {
+            return f64::INFINITY;
+        }
+        let parts = self.loss.parts.iter();
+        let sum: f64 = parts
+            .map(|(pair, times)| pair.loss_range().0 * *times as f64)
+            .sum();
+        sum * (1.0 + 1e-13)
+    }
+
+    /// The solver without far mixture components whose mass does not matter at this ε.
+    fn trimmed_for(&mut self, epsilon: f64, goal: f64) -> Result<Option<Self>> {
+        if !self.has_groups() {
             return Ok(None);
         }
         let mut mass = 1e-12;

@@ -73,13 +73,23 @@ impl PrivacyLoss {
     /// # Errors
     /// [`crate::Error::NotCertified`] when no order can be certified.
     pub fn epsilon_by_rdp(&self, delta: Delta) -> Result<(Upper<Epsilon>, Option<Order>)> {
-        if delta.get() >= 1.0 || self.is_empty() {
+        Solver::new(self).answer_by_rdp(delta)
+    }
+}
+
+impl Solver {
+    /// [`PrivacyLoss::epsilon_by_rdp`] on what has been charted already.
+    pub(crate) fn answer_by_rdp(
+        &mut self,
+        delta: Delta,
+    ) -> Result<(Upper<Epsilon>, Option<Order>)> {
+        if delta.get() >= 1.0 || self.loss.is_empty() {
             return Ok((Upper::new(Epsilon::new(0.0)?), None));
         }
-        if self.unbounded || delta.get() <= 0.0 {
+        if self.loss.unbounded || delta.get() <= 0.0 {
             return Ok((Upper::new(Epsilon::new(f64::INFINITY)?), None));
         }
-        let (epsilon, order) = Solver::new(self).renyi_epsilon(delta.get())?;
+        let (epsilon, order) = self.renyi_epsilon(delta.get())?;
         Ok((
             Upper::new(Epsilon::new(round_up(epsilon))?),
             Order::new(order).ok(),

@@ -105,6 +105,11 @@ impl Inputs {
             None => self.assumed(name, default),
         }
     }
+    /// Whether this input was assumed.
+    #[must_use]
+    pub fn is_assumed(&self, name: &str) -> bool {
+        self.assumed.iter().any(|assumed| assumed == name)
+    }
     /// Every input by name, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.values
@@ -116,7 +121,7 @@ impl Inputs {
     pub fn assumed_line(&self) -> Option<String> {
         let said: Vec<String> = self
             .iter()
-            .filter(|(name, _)| self.assumed.iter().any(|a| a == name))
+            .filter(|(name, _)| self.is_assumed(name))
             .map(|(name, value)| format!("{} {}", name.replace('_', " "), plain(value)))
             .collect();
         (!said.is_empty()).then(|| format!("assumed: {}", said.join(", ")))

@@ -1,0 +1,165 @@
+//! The guarantees of a plan, as the document that is printed or written.
+
+use super::plan::Asked;
+use crate::contract::Envelope;
+use anyhow::Result;
+use reticent_accounting::{
+    Bounds, Delta, Epsilon, Guarantee, Mechanism, Method, Neighbours, Notion, Plan, SamplingRate,
+    Steps, Tolerance,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The body of a `guarantees` document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Guarantees {
+    /// Every guarantee of the plan.
+    pub guarantees: Vec<Guarantee>,
+    /// What the first ones become when an assumption is changed; empty when nothing was assumed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub what_if: Vec<WhatIf>,
+}
+
+/// The plan with one thing changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WhatIf {
+    /// Which input.
+    pub changed: String,
+    /// Its value here.
+    pub to: Value,
+    /// ε of differential privacy at the plan's δ (of the group, if there is one).
+    pub epsilon: Bounds<Epsilon>,
+    /// ε against an adversary who ignores the secret, by the notion's own definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bayesian: Option<Bounds<Epsilon>>,
+}
+
+/// A limit the user set, held against the answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    /// The most that was allowed.
+    pub allowed: Epsilon,
+    /// What is promised; infinite without an upper end.
+    pub promised: f64,
+    /// Whether the promise is above the limit.
+    pub passed: bool,
+}
+
+/// Computes every guarantee.
+///
+/// # Errors
+/// A plan that can't be accounted.
+pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
+    let guarantees = asked.plan.guarantees()?;
+    let body = Guarantees {
+        guarantees,
+        what_if: what_if(asked)?,
+    };
+    Ok(Envelope::new("guarantees", asked.inputs.clone(), body))
+}
+
+/// The row that a limit is held against: differential privacy by the loss law, of the group if
+/// there is one.
+#[must_use]
+pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
+    let by_law = |notion| move |g: &&Guarantee| g.notion == notion && g.method == Method::Pld;
+    guarantees
+        .iter()
+        .find(by_law(Notion::GroupDp))
+        .or_else(|| guarantees.iter().find(by_law(Notion::Dp)))
+}
+
+/// The limit against the answer, if one was set.
+#[must_use]
+pub fn limit(body: &Guarantees, allowed: Option<Epsilon>) -> Option<Limit> {
+    let allowed = allowed?;
+    let promised = headline(&body.guarantees)
+        .and_then(|row| row.epsilon)
+        .and_then(|bounds| bounds.upper)
+        .map_or(f64::INFINITY, |upper| upper.get().get());
+    Some(Limit {
+        allowed,
+        promised,
+        passed: promised > allowed.get(),
+    })
+}
+
+/// Each assumed quantity changed, the others kept.
+fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
+    let mut plans: Vec<(&str, Value, Plan)> = Vec::new();
+    // Printed to four digits, so computed to a little more.
+    let rough = Plan {
+        tolerance: Tolerance::new(1e-5)?,
+        ..asked.plan.clone()
+    };
+    if asked.inputs.is_assumed("sample_rate") {
+        for factor in [0.1, 0.5, 2.0] {
+            let rate = SamplingRate::new(round(asked.rate.get() * factor))?;
+            let mechanism = Mechanism::dp_sgd(asked.sigma, rate, asked.steps);
+            plans.push((
+                "sample_rate",
+                rate.get().into(),
+                Plan {
+                    mechanism,
+                    ..rough.clone()
+                },
+            ));
+        }
+    }
+    if asked.inputs.is_assumed("steps") {
+        for factor in [0.5, 2.0, 10.0] {
+            let steps = Steps::new((asked.steps.get() as f64 * factor) as u64);
+            let mechanism = Mechanism::dp_sgd(asked.sigma, asked.rate, steps);
+            plans.push((
+                "steps",
+                steps.get().into(),
+                Plan {
+                    mechanism,
+                    ..rough.clone()
+                },
+            ));
+        }
+    }
+    if asked.inputs.is_assumed("delta") {
+        for factor in [10.0, 0.1] {
+            let delta = Delta::new(round(asked.plan.delta.get() * factor).min(1.0))?;
+            plans.push((
+                "delta",
+                delta.get().into(),
+                Plan {
+                    delta,
+                    ..rough.clone()
+                },
+            ));
+        }
+    }
+    if asked.inputs.is_assumed("neighbours") {
+        let neighbours = Neighbours::Replace;
+        plans.push((
+            "neighbours",
+            neighbours.to_string().into(),
+            Plan {
+                neighbours,
+                ..rough
+            },
+        ));
+    }
+    plans
+        .into_iter()
+        .map(|(name, to, plan)| row(name, to, &plan))
+        .collect()
+}
+
+/// To six significant digits, so that a change prints as it is.
+fn round(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+fn row(name: &str, to: Value, plan: &Plan) -> Result<WhatIf> {
+    Ok(WhatIf {
+        changed: name.to_owned(),
+        to,
+        epsilon: plan.epsilon()?,
+        bayesian: plan.bayesian_epsilon()?,
+    })
+}

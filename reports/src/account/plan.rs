@@ -1,0 +1,222 @@
+//! From arguments to a plan, with everything that was given or assumed.
+
+use super::cli::{PlanArgs, RedactionArgs, Schedule};
+use crate::contract::Inputs;
+use anyhow::{Context, Result, anyhow, bail};
+use reticent_accounting::statistics::LabelledSample;
+use reticent_accounting::{
+    Confidence, Delta, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier, Plan,
+    Redaction, SamplingRate, Steps, Tolerance, UnitName,
+};
+
+/// Assumed when neither a sampling rate nor sizes are given.
+pub const SAMPLE_RATE: f64 = 0.01;
+/// Assumed when neither steps nor epochs are given.
+pub const STEPS: u64 = 1000;
+/// Assumed when no δ is given.
+pub const DELTA: f64 = 1e-5;
+/// Assumed for a measured miss rate.
+pub const CONFIDENCE: f64 = 0.95;
+/// What a record is called when nobody says.
+pub const UNIT: &str = "record";
+
+/// A plan as asked for.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// What to account for.
+    pub plan: Plan,
+    /// σ.
+    pub sigma: NoiseMultiplier,
+    /// q.
+    pub rate: SamplingRate,
+    /// T.
+    pub steps: Steps,
+    /// The sample behind a measured miss rate.
+    pub sample: Option<LabelledSample>,
+    /// What was given and what was assumed, for the envelope.
+    pub inputs: Inputs,
+}
+
+impl Asked {
+    /// Checks the arguments against each other and fills in what is missing.
+    ///
+    /// # Errors
+    /// Values that contradict each other, named.
+    pub fn new(arguments: &PlanArgs) -> Result<Self> {
+        let sigma = arguments
+            .sigma
+            .ok_or_else(|| anyhow!("--sigma is needed"))?;
+        let inputs = Inputs::new().given("sigma", sigma)?;
+        let (rate, steps, inputs) = schedule(&arguments.schedule, inputs)?;
+        let delta = arguments.delta.map_or_else(|| Delta::new(DELTA), Ok)?;
+        let unit = arguments
+            .unit
+            .clone()
+            .map_or_else(|| UnitName::new(UNIT), Ok)?;
+        let neighbours = arguments
+            .neighbours
+            .map_or(Neighbours::AddRemove, Into::into);
+        let inputs = inputs
+            .or_assumed("delta", arguments.delta, delta)?
+            .or_assumed(
+                "neighbours",
+                arguments.neighbours.map(Neighbours::from),
+                neighbours,
+            )?
+            .or_assumed("unit", arguments.unit.clone(), unit.clone())?
+            .or_assumed("tolerance", arguments.tolerance, Tolerance::DEFAULT)?;
+        let inputs = match arguments.group {
+            Some(group) => inputs.given("group", group)?,
+            None => inputs,
+        };
+        let (redaction, inputs) = redaction(&arguments.redaction, inputs)?;
+        let inputs = match arguments.prior {
+            Some(prior) => inputs.given("prior", prior)?,
+            None => inputs,
+        };
+        let mut plan = Plan::new(Mechanism::dp_sgd(sigma, rate, steps), unit, delta);
+        plan.neighbours = neighbours;
+        plan.group = arguments.group.unwrap_or(GroupSize::ONE);
+        plan.prior = arguments.prior;
+        plan.tolerance = arguments.tolerance.unwrap_or(Tolerance::DEFAULT);
+        if let Some(found) = &redaction {
+            plan.redaction = Some(found.redaction);
+            plan.confidence = found.confidence;
+        }
+        let sample = redaction.and_then(|found| found.sample);
+        Ok(Self {
+            plan,
+            sigma,
+            rate,
+            steps,
+            sample,
+            inputs,
+        })
+    }
+}
+
+/// Sampling rate and steps, however they were given.
+///
+/// # Errors
+/// A batch larger than the data, or more steps than can be counted.
+pub fn schedule(given: &Schedule, inputs: Inputs) -> Result<(SamplingRate, Steps, Inputs)> {
+    let (rate, inputs) = match (given.batch_size, given.dataset_size) {
+        (Some(batch), Some(size)) => {
+            if batch > size {
+                bail!("--batch-size: must lie in [1, dataset size {size}], got {batch}");
+            }
+            let rate = SamplingRate::new(batch as f64 / size as f64).context("--batch-size")?;
+            let inputs = inputs
+                .given("batch_size", batch)?
+                .given("dataset_size", size)?;
+            (rate, inputs.given("sample_rate", rate)?)
+        }
+        _ => {
+            let rate = given
+                .sample_rate
+                .map_or_else(|| SamplingRate::new(SAMPLE_RATE), Ok)?;
+            (
+                rate,
+                inputs.or_assumed("sample_rate", given.sample_rate, rate)?,
+            )
+        }
+    };
+    let (steps, inputs) = match given.epochs {
+        Some(epochs) => {
+            let steps = (epochs / rate.get()).ceil();
+            if steps > (1u64 << 53) as f64 {
+                bail!("--epochs: must make at most 2^53 steps, got {epochs:?}");
+            }
+            let inputs = inputs.given("epochs", epochs)?;
+            (steps as u64, inputs.given("steps", steps as u64)?)
+        }
+        None => {
+            let steps = given.steps.unwrap_or(STEPS);
+            (steps, inputs.or_assumed("steps", given.steps, steps)?)
+        }
+    };
+    Ok((rate, Steps::new(steps), inputs))
+}
+
+struct Found {
+    redaction: Redaction,
+    sample: Option<LabelledSample>,
+    confidence: Option<Confidence>,
+}
+
+/// The redaction policy, assumed or measured, if there is one.
+fn redaction(given: &RedactionArgs, inputs: Inputs) -> Result<(Option<Found>, Inputs)> {
+    let (gamma, sample, confidence, inputs) = match (given.gamma, given.labelled, given.missed) {
+        (Some(gamma), ..) => (gamma, None, None, inputs.given("gamma", gamma)?),
+        (None, Some(labelled), Some(missed)) => {
+            if missed > labelled {
+                bail!("--missed: must lie in [0, labelled {labelled}], got {missed}");
+            }
+            let confidence = given
+                .confidence
+                .map_or_else(|| Confidence::new(CONFIDENCE), Ok)?;
+            let sample = LabelledSample { labelled, missed };
+            let gamma = sample
+                .miss_rate(confidence)
+                .context("--labelled")?
+                .into_inner();
+            let inputs = inputs
+                .given("labelled", labelled)?
+                .given("missed", missed)?
+                .or_assumed("confidence", given.confidence, confidence)?
+                .given("gamma", gamma)?;
+            (gamma, Some(sample), Some(confidence), inputs)
+        }
+        _ => {
+            for (name, value) in [
+                ("--conservative-miss", given.conservative_miss),
+                ("--joint-miss", given.joint_miss),
+            ] {
+                if let Some(value) = value {
+                    bail!(
+                        "{name}: needs a miss rate of the redaction policy (--gamma or --labelled), got {value} alone"
+                    );
+                }
+            }
+            return Ok((None, inputs));
+        }
+    };
+    let most = given
+        .conservative_miss
+        .map_or(gamma, |miss| if miss < gamma { miss } else { gamma });
+    let (joint, inputs) = joint_miss(given, most, inputs)?;
+    let redaction = Redaction::new(gamma, joint).context("--joint-miss")?;
+    Ok((
+        Some(Found {
+            redaction,
+            sample,
+            confidence,
+        }),
+        inputs,
+    ))
+}
+
+/// η: as given, or the most it can be; zero without a conservative policy, when every record
+/// counts as private.
+fn joint_miss(given: &RedactionArgs, most: MissRate, inputs: Inputs) -> Result<(MissRate, Inputs)> {
+    let inputs = match given.conservative_miss {
+        Some(miss) => inputs.given("conservative_miss", miss)?,
+        None => inputs,
+    };
+    match given.joint_miss {
+        Some(joint) if joint > most => {
+            bail!(
+                "--joint-miss: must lie in [0, {most}] (no more than either policy misses), got {joint}"
+            )
+        }
+        Some(joint) => Ok((joint, inputs.given("joint_miss", joint)?)),
+        None => {
+            let joint = if given.conservative_miss.is_some() {
+                most
+            } else {
+                MissRate::ZERO
+            };
+            Ok((joint, inputs.assumed("joint_miss", joint)?))
+        }
+    }
+}

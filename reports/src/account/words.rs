@@ -1,0 +1,112 @@
+//! What a number says and does not say, in the words of someone who has to sign it.
+
+use reticent_accounting::{Base, Convention, Engine, Guarantee, Method, Neighbours, Notion};
+
+/// What is promised, as the first column of the table.
+pub(super) fn promise(row: &Guarantee) -> String {
+    let (together, records) = match row.group {
+        Some(group) => {
+            let many = format!("{} {}s", group.get(), row.unit);
+            (format!("{many} together"), many)
+        }
+        None => (format!("one {}", row.unit), format!("one {}", row.unit)),
+    };
+    match row.notion {
+        Notion::Dp | Notion::GroupDp => format!("differential privacy, {together}"),
+        Notion::Confidentiality | Notion::GroupConfidentiality => {
+            format!("a redacted secret in {records}, adversary may know it")
+        }
+        Notion::BayesianConfidentiality => {
+            format!("a redacted secret in {records}, adversary ignores it")
+        }
+        Notion::SecretProtection => format!("guessing a secret in {records}"),
+    }
+}
+
+/// Who is compared with whom.
+pub(super) const fn neighbours(row: &Guarantee) -> &'static str {
+    match (row.neighbours, row.convention) {
+        (Neighbours::AddRemove, Convention::Definition) => "present or absent",
+        (Neighbours::AddRemove, Convention::Paper) => "present or absent (as in the papers)",
+        (Neighbours::ZeroOut, _) => "learned from or not",
+        (Neighbours::Replace, _) => "this content or another",
+    }
+}
+
+/// How the number was obtained.
+pub(super) fn method(row: &Guarantee) -> String {
+    let how = match (row.method, row.base) {
+        (Method::Pld, _) => "loss distribution",
+        (Method::Rdp, _) => "Rényi",
+        (Method::ClosedForm, _) => "formula",
+        (Method::GroupLemma, _) => "group lemma",
+        (Method::Proposition6, Some(Base::Rdp)) => "Prop. 6 on Rényi",
+        (Method::Proposition6, _) => "Prop. 6",
+        (Method::BlowUp, _) => "blow-up",
+        (Method::KlFano, _) => "Fano, KL",
+        (Method::RenyiFano, _) => "Fano, Rényi",
+    };
+    match row.engine {
+        Some(Engine::Chernoff) => format!("{how}, coarse"),
+        _ => how.to_owned(),
+    }
+}
+
+fn infinite(row: &Guarantee) -> bool {
+    let upper = row.epsilon.and_then(|bounds| bounds.upper);
+    upper.is_some_and(|end| end.get().get() == f64::INFINITY)
+}
+
+/// The notes that go with the rows shown, each said once.
+pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
+    let has = |test: &dyn Fn(&Guarantee) -> bool| rows.iter().any(test);
+    let mut notes = vec![
+        "epsilon <=: no outcome of training becomes more than e^epsilon times as likely when the data change as the \
+         row says, but for a chance of delta. Smaller is better; 0 would be no trace at all. It does not say that \
+         nothing is learned, only how much one change can matter."
+            .to_owned(),
+        ">=: the same plan cannot be promised less than this by any accountant, so the gap is our rounding and \
+         nothing else. A row without it may be far from tight."
+            .to_owned(),
+    ];
+    if has(&|row| row.notion == Notion::BayesianConfidentiality) {
+        notes.push(
+            "adversary ignores it: for planning. It bounds no chance of guessing a secret, no exposure and no audit \
+             of a planted one, and is never held against a measurement. The row \"adversary may know it\" is."
+                .to_owned(),
+        );
+    }
+    if has(&|row| row.convention == Convention::Paper) {
+        notes.push(
+            "as in the papers: computed for a record present or absent, which is not what redaction changes. To \
+             compare with print; sign the other row."
+                .to_owned(),
+        );
+    }
+    if has(&|row| row.notion == Notion::SecretProtection) {
+        notes.push(
+            "guessing a secret: what somebody who would have guessed it with the prior's chance can reach after \
+             training. The prior covers everything known besides this model, other models included."
+                .to_owned(),
+        );
+    }
+    if has(&|row| row.gamma.is_some() && infinite(row)) {
+        notes.push(
+            "∞ with redaction: both policies miss a larger share of secrets than delta allows, and a secret that both \
+             miss is trained on without protection."
+                .to_owned(),
+        );
+    }
+    if has(&|row| row.engine == Some(Engine::Chernoff)) {
+        notes.push(
+            "coarse: the tight computation could not be certified for this plan; the bound holds but may be loose."
+                .to_owned(),
+        );
+    }
+    notes.push(
+        "Not covered: choosing settings or checkpoints on the same data, published metrics, a vocabulary or policy \
+         fitted on private text, batches that are shuffled instead of drawn at random, other runs on the same data."
+            .to_owned(),
+    );
+    notes
+}

@@ -1,0 +1,323 @@
+//! The contract of the `account` command, from outside.
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+use std::process::{Command, Output, Stdio};
+
+fn account(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_account"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn line(arguments: &str) -> Output {
+    account(&arguments.split_whitespace().collect::<Vec<_>>())
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn the_first_line_of_the_readme_answers() {
+    let output = line("--sigma 1.1 --gamma 0.1");
+    assert_eq!(code(&output), 0);
+    assert!(output.stderr.is_empty());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("assumed: sample rate 0.01, steps 1000, delta 1e-5"),
+        "{text}"
+    );
+    assert!(text.lines().all(|l| l == l.trim_end()), "{text}");
+}
+
+#[test]
+fn json_is_one_document_with_both_certified_ends() {
+    let output = line(
+        "--sigma 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5 --tolerance 1e-9 --format json",
+    );
+    assert_eq!(code(&output), 0);
+    let document = json(&output);
+    assert_eq!(document["schema"], 1);
+    assert_eq!(document["type"], "guarantees");
+    assert_eq!(
+        document["inputs"]["assumed"],
+        serde_json::json!(["neighbours", "unit"])
+    );
+    let first = &document["guarantees"][0];
+    assert_eq!(
+        (first["notion"].as_str(), first["method"].as_str()),
+        (Some("dp"), Some("pld"))
+    );
+    let end = |row: &serde_json::Value, name: &str| row[name].as_f64().unwrap();
+    // 45-digit arithmetic: 5.1925834458831 (remove); the shared vector for add.
+    let remove = &first["by_direction"]["remove"];
+    assert!(
+        end(remove, "lower") <= 5.192_583_445_883_1 && 5.192_583_445_883_1 <= end(remove, "upper")
+    );
+    assert!(end(remove, "upper") - end(remove, "lower") < 5.2e-9);
+    let add = &first["by_direction"]["add"];
+    assert!((end(add, "upper") - 4.806_500_065_67).abs() < 1e-8);
+    assert_eq!(first["epsilon"], *remove);
+}
+
+#[test]
+fn replace_neighbours_cost_what_they_cost() {
+    let output =
+        line("--sigma 1.1 --sample-rate 0.01 --steps 10000 --neighbours replace --format json");
+    let upper = json(&output)["guarantees"][0]["epsilon"]["upper"]
+        .as_f64()
+        .unwrap();
+    assert!((upper - 9.42230).abs() < 1e-5, "{upper}");
+}
+
+#[test]
+fn a_limit_ends_with_one() {
+    assert_eq!(code(&line("--sigma 1.1 --max-epsilon 1.6")), 0);
+    let over = line("--sigma 1.1 --max-epsilon 1.5");
+    assert_eq!(code(&over), 1);
+    assert!(
+        String::from_utf8(over.stdout)
+            .unwrap()
+            .contains("limit 1.5")
+    );
+}
+
+#[test]
+fn bad_input_is_two_with_argument_value_and_range() {
+    for (arguments, said) in [
+        (
+            "--sigma 0",
+            "--sigma: noise multiplier must lie in (0, inf), got 0",
+        ),
+        (
+            "--sigma -1",
+            "--sigma: noise multiplier must lie in (0, inf), got -1",
+        ),
+        (
+            "--sigma NaN",
+            "--sigma: noise multiplier must lie in (0, inf), got NaN",
+        ),
+        ("--sigma much", "--sigma: must be a number, got \"much\""),
+        (
+            "--sigma 1 --gamma 1.5",
+            "--gamma: miss rate must lie in [0, 1], got 1.5",
+        ),
+        (
+            "--sigma 1 --gamma -0.1",
+            "--gamma: miss rate must lie in [0, 1], got -0.1",
+        ),
+        (
+            "--sigma 1 --sample-rate 0",
+            "--sample-rate: sampling rate must lie in (0, 1], got 0",
+        ),
+        (
+            "--sigma 1 --sample-rate 2",
+            "--sample-rate: sampling rate must lie in (0, 1], got 2",
+        ),
+        (
+            "--sigma 1 --steps 0",
+            "--steps: must be a whole number from 1 on, got \"0\"",
+        ),
+        (
+            "--sigma 1 --epochs 0",
+            "--epochs: must be a number in (0, inf), got \"0\"",
+        ),
+        (
+            "--sigma 1 --delta 2",
+            "--delta: delta must lie in [0, 1], got 2",
+        ),
+        (
+            "--sigma 1 --group 0",
+            "--group: must be a whole number in [1, 10000], got \"0\"",
+        ),
+        (
+            "--sigma 1 --prior 1.5",
+            "--prior: probability must lie in [0, 1], got 1.5",
+        ),
+        (
+            "--sigma 1 --tolerance 0",
+            "--tolerance: tolerance must lie in [1e-12, 0.5], got 0",
+        ),
+        (
+            "--sigma 1 --labelled 0 --missed 0",
+            "--labelled: must be a whole number from 1 on, got \"0\"",
+        ),
+        (
+            "--sigma 1 --labelled 5 --missed 6",
+            "--missed: must lie in [0, labelled 5], got 6",
+        ),
+        (
+            "--sigma 1 --labelled 5 --missed 1 --confidence 1",
+            "--confidence: confidence must lie in (0, 1), got 1",
+        ),
+        (
+            "--sigma 1 --gamma 0.1 --conservative-miss 2",
+            "--conservative-miss: miss rate must lie in [0, 1], got 2",
+        ),
+        (
+            "--sigma 1 --gamma 0.1 --joint-miss 0.2",
+            "--joint-miss: must lie in [0, 0.1]",
+        ),
+        (
+            "--sigma 1 --joint-miss 0.2",
+            "--joint-miss: needs a miss rate",
+        ),
+        (
+            "--sigma 1 --batch-size 20 --dataset-size 10",
+            "--batch-size: must lie in [1, dataset size 10], got 20",
+        ),
+        (
+            "--sigma 1 --max-epsilon -1",
+            "--max-epsilon: epsilon must lie in [0, inf], got -1",
+        ),
+        (
+            "--sigma 1 --plot no/such/folder/x.svg",
+            "--plot: cannot write no/such/folder/x.svg",
+        ),
+        (
+            "calibrate --epsilon 0",
+            "--epsilon: target epsilon must lie in (0, inf], got 0",
+        ),
+        (
+            "calibrate --prior 0.5 --posterior 0.1",
+            "--posterior: posterior must lie in (prior, 1], got 0.1",
+        ),
+    ] {
+        let output = line(arguments);
+        assert_eq!(code(&output), 2, "{arguments}");
+        assert!(output.stdout.is_empty(), "{arguments}");
+        assert!(
+            stderr(&output).starts_with(&format!("error: {said}")),
+            "{arguments}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn usage_errors_name_the_arguments() {
+    for (arguments, said) in [
+        ("", "--sigma"),
+        ("--gamma 0.1", "--sigma"),
+        (
+            "--sigma 1 --gamma 0.1 --labelled 200 --missed 20",
+            "--labelled",
+        ),
+        ("--sigma 1 --labelled 200", "--missed"),
+        ("--sigma 1 --missed 20", "--labelled"),
+        ("--sigma 1 --confidence 0.9", "--labelled"),
+        ("--sigma 1 --batch-size 10", "--dataset-size"),
+        (
+            "--sigma 1 --sample-rate 0.1 --batch-size 10 --dataset-size 100",
+            "--sample-rate",
+        ),
+        ("--sigma 1 --steps 10 --epochs 2", "--epochs"),
+        ("--sigma 1 --neighbours both", "--neighbours"),
+        ("--sigma 1 --format xml", "--format"),
+        ("calibrate", "--epsilon"),
+        ("calibrate --prior 0.1", "--posterior"),
+        (
+            "calibrate --epsilon 1 --posterior 0.5 --prior 0.1",
+            "--posterior",
+        ),
+        ("--sigma 1 calibrate --epsilon 1", "calibrate"),
+    ] {
+        let output = line(arguments);
+        assert_eq!(code(&output), 2, "{arguments}");
+        assert!(output.stdout.is_empty(), "{arguments}");
+        assert!(
+            stderr(&output).contains(said),
+            "{arguments}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn a_plot_is_whole_and_only_its_owner_reads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("curve.svg");
+    let output = account(&[
+        "--sigma",
+        "1.1",
+        "--gamma",
+        "0.1",
+        "--plot",
+        place.to_str().unwrap(),
+    ]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(
+        std::fs::read_to_string(&place)
+            .unwrap()
+            .trim_end()
+            .ends_with("</svg>")
+    );
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(
+            place.metadata().unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+    }
+}
+
+#[test]
+fn calibration_keeps_its_promise() {
+    let found = json(&line(
+        "calibrate --epsilon 2 --delta 1e-5 --sample-rate 0.1 --steps 100 --format json",
+    ));
+    assert_eq!(found["type"], "calibration");
+    let sigma = found["sigma"].as_f64().unwrap().to_string();
+    let plan = format!(
+        "--sigma {sigma} --sample-rate 0.1 --steps 100 --delta 1e-5 --max-epsilon 2.0000001"
+    );
+    assert_eq!(code(&line(&plan)), 0);
+    // Hush!: 100 examples, prior 1e-10, posterior 2e-4; the divergence alone costs 35 times the noise.
+    let hush = json(&line(
+        "calibrate --prior 1e-10 --posterior 2e-4 --group 100 --batch-size 20480 --dataset-size 17000000 \
+         --steps 2000 --format json",
+    ));
+    assert!((hush["sigma"].as_f64().unwrap() - 2.068_432).abs() < 1e-5);
+    assert!((hush["kl_fano_sigma"].as_f64().unwrap() - 73.295_697).abs() < 2e-4);
+}
+
+#[test]
+fn help_and_completions_are_data() {
+    for arguments in [
+        "--help",
+        "calibrate --help",
+        "--version",
+        "completions bash",
+    ] {
+        let output = line(arguments);
+        assert_eq!(code(&output), 0, "{arguments}");
+        assert!(
+            !output.stdout.is_empty() && output.stderr.is_empty(),
+            "{arguments}"
+        );
+    }
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_account"))
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((code(&output), stderr(&output)), (0, String::new()));
+}
