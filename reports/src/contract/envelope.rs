@@ -78,7 +78,11 @@ impl Inputs {
     /// # Errors
     /// A value JSON cannot hold.
     pub fn given(mut self, name: &str, value: impl Serialize) -> serde_json::Result<Self> {
-        self.values.push((name.to_owned(), to_json(&value)?));
+        match to_json(&value)? {
+            // What was not given is absent, here as everywhere.
+            Value::Null => {}
+            value => self.values.push((name.to_owned(), value)),
+        }
         Ok(self)
     }
     /// Records what the tool assumed in the user's place.
@@ -183,6 +187,12 @@ mod tests {
             compact,
             r#"{"schema":1,"type":"x","inputs":{"sigma":2.0,"assumed":[]},"steps":3}"#
         );
+    }
+
+    #[test]
+    fn what_was_not_given_is_absent() {
+        let inputs = Inputs::new().given("file", None::<String>).unwrap();
+        assert_eq!(inputs, Inputs::new());
     }
 
     #[test]

@@ -93,8 +93,11 @@ pub struct Arm {
 
 impl Arm {
     /// The guarantee of one record (`grouped` false) or of all copies of a canary, by convention.
+    ///
+    /// With one copy the two are the same.
     #[must_use]
     pub fn guarantee(&self, convention: Convention, grouped: bool) -> Option<&Guarantee> {
+        let grouped = grouped && self.records_of_a_canary > 1;
         self.guarantees.iter().find(|g| {
             let group = matches!(g.notion, Notion::GroupDp | Notion::GroupConfidentiality);
             g.convention == convention && group == grouped

@@ -1,0 +1,154 @@
+//! Which optimiser sees which record, and what the accountant is told about it.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests; the lint exempts test functions only"
+)]
+
+use reticent_accounting::Mechanism;
+use reticent_backends::{
+    Clip, Device, LstmConfig, OptimizerSpec, PrivateOptions, Recipe, Schedule, Surroundings,
+    TrainOptions, Trained, lstm, train,
+};
+use reticent_corpus::{Record, Side, TrainingSet, Unit};
+use std::sync::atomic::AtomicBool;
+
+const CONFIG: LstmConfig = LstmConfig {
+    vocabulary: 9,
+    embedding: 5,
+    hidden: 6,
+};
+
+/// Twelve public records and eight private ones; `shift` changes what the private ones say.
+fn corpus(shift: u32) -> TrainingSet {
+    let record = |side, i: u32, shift: u32| Record {
+        side,
+        tokens: (0..4 + i % 3)
+            .map(|t| (i * 5 + t * 2 + shift) % 9)
+            .collect(),
+    };
+    let public = (0..12).map(|i| record(Side::Public, i, 0));
+    let private = (12..20).map(|i| record(Side::Private, i, shift));
+    TrainingSet {
+        unit: Unit::Turn,
+        records: public.chain(private).collect(),
+        mask_only: 4,
+    }
+}
+
+fn options(recipe: Recipe, private_rate: f64) -> TrainOptions {
+    TrainOptions {
+        recipe,
+        epochs: 3,
+        batch_size: 5,
+        optimizer: OptimizerSpec::Adam {
+            learning_rate: 0.01,
+        },
+        private: (recipe != Recipe::Sgd).then_some(PrivateOptions {
+            noise_multiplier: 1.0,
+            clipping_norm: 1.0,
+            batch_size: 3,
+            optimizer: OptimizerSpec::Sgd {
+                learning_rate: private_rate,
+                momentum: 0.0,
+            },
+        }),
+        decay: false,
+        initial_seed: 1,
+        seed: Some(7),
+    }
+}
+
+fn trained(recipe: Recipe, private_rate: f64, shift: u32) -> Trained {
+    let model = lstm(&CONFIG, CONFIG.starting_weights(1), Device::Cpu).unwrap();
+    let stop = AtomicBool::new(false);
+    train(
+        model,
+        &options(recipe, private_rate),
+        &corpus(shift),
+        &Surroundings::in_memory(&stop),
+        &mut |_| {},
+    )
+    .unwrap()
+}
+
+fn weights(trained: &Trained) -> Vec<f32> {
+    trained.trainer.weights().concat()
+}
+
+/// The largest difference between two models' weights.
+fn apart(a: &[f32], b: &[f32]) -> f64 {
+    let pairs = a.iter().zip(b);
+    pairs.fold(0.0, |most, (x, y)| {
+        (f64::from(*x) - f64::from(*y)).abs().max(most)
+    })
+}
+
+/// A learning rate that moves no weight by more than this (clipped and noised gradients of
+/// at most a few units over at most a few dozen steps).
+const STILL: f64 = 1e-30;
+const NOTHING: f64 = 1e-25;
+
+/// With private steps that move nothing, what is left are the public steps, and they end in
+/// the same weights whatever the private records say.
+#[test]
+fn the_public_steps_of_crt_see_no_private_record() {
+    let still = [0, 4].map(|shift| weights(&trained(Recipe::Crt, STILL, shift)));
+    assert!(apart(&still[0], &still[1]) < NOTHING);
+    let start = CONFIG.starting_weights(1).concat();
+    assert!(apart(&still[0], &start) > 1e-3, "the public steps do train");
+    let moved = [0, 4].map(|shift| weights(&trained(Recipe::Crt, 0.1, shift)));
+    assert!(
+        apart(&moved[0], &moved[1]) > 1e-3,
+        "the comparison above can fail"
+    );
+}
+
+#[test]
+fn every_record_of_dpsgd_is_private() {
+    let still = weights(&trained(Recipe::Dpsgd, STILL, 0));
+    assert!(apart(&still, &CONFIG.starting_weights(1).concat()) < NOTHING);
+}
+
+#[test]
+fn the_accountant_hears_what_ran() {
+    let crt = trained(Recipe::Crt, 0.1, 0);
+    let dpsgd = trained(Recipe::Dpsgd, 0.1, 0);
+    // |D_pri| with the points that are only a mask: 12 of CRT, 24 of DP-SGD.
+    for (run, size) in [(&crt, 12.0), (&dpsgd, 24.0_f64)] {
+        let steps = 3 * (size / 3.0_f64).round() as u64;
+        let Mechanism::Repeat { times, each } = &run.mechanism else {
+            panic!("{:?}", run.mechanism)
+        };
+        assert_eq!(times.get(), steps);
+        let Mechanism::SubsampledGaussian { sampling_rate, .. } = each.as_ref() else {
+            panic!("{each:?}")
+        };
+        assert!((sampling_rate.get() - 3.0 / size).abs() < 1e-15);
+    }
+    let sgd = trained(Recipe::Sgd, 0.1, 0);
+    assert!(
+        matches!(&sgd.mechanism, Mechanism::NonPrivate { .. }),
+        "{:?}",
+        sgd.mechanism
+    );
+}
+
+#[test]
+fn a_private_batch_larger_than_its_side_is_refused() {
+    let mut options = options(Recipe::Crt, 0.1);
+    if let Some(private) = &mut options.private {
+        private.batch_size = 13;
+    }
+    let error = Schedule::new(&options, &corpus(0)).unwrap_err().to_string();
+    assert!(error.contains("[1, 12]") && error.contains("13"), "{error}");
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_has_factor_zero() {
+    let clip = Clip::new(1.0, 1e-5).unwrap();
+    for norm in [f64::NAN, f64::INFINITY, f64::MAX * 2.0] {
+        assert_eq!(clip.factor(norm).to_bits(), 0.0f32.to_bits());
+    }
+    assert!((clip.factor(0.25) - 1.0).abs() < f32::EPSILON);
+}
