@@ -103,6 +103,15 @@ impl Arm {
             g.convention == convention && group == grouped
         })
     }
+    /// ε of one record, where something is promised for it and for all copies of a canary.
+    pub(super) fn promise(&self) -> Option<f64> {
+        let upper = |grouped| {
+            let bounds = self.epsilon(Convention::Definition, grouped)?;
+            Some(*bounds.upper?.get())
+        };
+        let (one, all) = (upper(false)?.get(), upper(true)?.get());
+        (one.is_finite() && all.is_finite()).then_some(one)
+    }
     /// ε of [`Arm::guarantee`].
     pub(super) fn epsilon(&self, convention: Convention, grouped: bool) -> Option<Bounds<Epsilon>> {
         self.guarantee(convention, grouped)?.epsilon

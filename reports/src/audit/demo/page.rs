@@ -3,7 +3,7 @@
 use super::tables::{facts, in_top_ten, leaks, promises, ranks};
 use super::text::null_line;
 use super::{Arm, DemoReport, caveats};
-use crate::audit::exposure::{Column, exposure_plot};
+use crate::audit::exposure::{Column, Leak, exposure_plot};
 use crate::contract::Exit;
 use crate::number::{grouped, nearest, rounded_up};
 use crate::page::{Mood, Page, Section};
@@ -52,7 +52,7 @@ pub(super) fn page(report: &DemoReport) -> Result<String> {
         })
         .section(Section::Table {
             heading: "Leaks and verdicts".into(),
-            caption: "Exposure counts ties against the canary; p is the chance of this much or more without a leak. ε ≥ is a lower bound, rounded down. The ceiling is the exposure that the promise allows.".into(),
+            caption: "Exposure counts ties against the canary; p is the chance of this much or more without a leak. ε ≥ is a lower bound, rounded down. The ceiling is the exposure that the promise allows (all: every bit).".into(),
             table: leaks(report),
         })
         .section(Section::Table {
@@ -149,7 +149,7 @@ fn summary(report: &DemoReport) -> String {
     let protected = report
         .arms
         .iter()
-        .filter(|arm| promise(arm).is_some())
+        .filter(|arm| arm.promise().is_some())
         .min_by(|a, b| a.perplexity.total_cmp(&b.perplexity));
     if let Some(arm) = first {
         said.push(format!(
@@ -159,7 +159,7 @@ fn summary(report: &DemoReport) -> String {
             nearest(arm.perplexity, 3)
         ));
     }
-    if let Some((arm, epsilon)) = protected.and_then(|arm| Some((arm, promise(arm)?))) {
+    if let Some((arm, epsilon)) = protected.and_then(|arm| Some((arm, arm.promise()?))) {
         said.push(format!(
             "{}, with ε ≤ {} for one record, {}, at perplexity {}.",
             arm.name,
@@ -171,28 +171,29 @@ fn summary(report: &DemoReport) -> String {
     said.join(" ")
 }
 
-/// ε of one record, where something is promised for it and for all copies of a canary.
-fn promise(arm: &Arm) -> Option<f64> {
-    let upper = |grouped| Some(*arm.epsilon(Convention::Definition, grouped)?.upper?.get());
-    let (one, all) = (upper(false)?.get(), upper(true)?.get());
-    (one.is_finite() && all.is_finite()).then_some(one)
-}
-
 fn outcome(arm: &Arm) -> String {
     let finding = &arm.exposure.finding;
-    let max = finding.summary.max();
-    if max.p_value() < 0.05 {
-        format!(
-            "puts {} of {} secrets among its ten best guesses of {}",
-            in_top_ten(arm),
+    let (max, mean) = (finding.summary.max(), finding.summary.mean());
+    match (Leak::of(&finding.summary), in_top_ten(arm)) {
+        (Leak::Single, 0) => format!(
+            "gives away {:.1} bits of a secret, where chance stays below {:.1}",
+            max.lower(),
+            max.null_95()
+        ),
+        (Leak::Single, hits) => format!(
+            "puts {hits} of {} secrets among its ten best guesses of {}",
             finding.canaries.len(),
             grouped(finding.candidates)
-        )
-    } else {
-        format!(
+        ),
+        (Leak::Together, _) => format!(
+            "leaks a little (mean exposure {:.2} bits, where chance stays below {:.2})",
+            mean.lower(),
+            mean.null_95()
+        ),
+        (Leak::Unseen, _) => format!(
             "shows no more than chance (largest exposure {:.1} bits, {:.1} is usual)",
             max.lower(),
             max.null_mean()
-        )
+        ),
     }
 }

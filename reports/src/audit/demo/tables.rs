@@ -24,7 +24,9 @@ pub(super) fn promises(report: &DemoReport) -> Table {
     for arm in &report.arms {
         let phase = arm.private_phase;
         // Where nothing is promised, it is not promised at any δ.
-        let delta = phase.and(arm.guarantees.iter().find_map(|g| g.delta));
+        let promised = arm.promise().is_some();
+        let delta = arm.guarantees.iter().find_map(|g| g.delta);
+        let delta = delta.filter(|_| promised);
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
         table.row([
             arm.name.clone(),
@@ -74,10 +76,7 @@ pub(super) fn leaks(report: &DemoReport) -> Table {
             nearest(mean.p_value(), 2),
             format!("{} of {}", in_top_ten(arm), finding.canaries.len()),
             rounded_down(finding.epsilon.lower.get().get(), 3),
-            match &arm.exposure.ceiling {
-                Some(ceiling) => rounded_up(*ceiling.exposure_at_most.get(), 3),
-                None => "–".to_owned(),
-            },
+            ceiling(arm),
             verdict(arm),
         ]);
     }
@@ -90,18 +89,26 @@ pub(super) fn in_top_ten(arm: &Arm) -> usize {
     canaries.iter().filter(|c| c.rank.max <= 10).count()
 }
 
-/// The verdict in two words; "nothing promised" where there is none.
+/// The exposure that the promise allows; `all` where it allows everything.
+fn ceiling(arm: &Arm) -> String {
+    let most = (arm.exposure.finding.candidates as f64).log2();
+    match &arm.exposure.ceiling {
+        Some(_) if arm.promise().is_none() => "–".to_owned(),
+        None => "–".to_owned(),
+        Some(ceiling) if *ceiling.exposure_at_most.get() > most - 0.005 => "all".to_owned(),
+        Some(ceiling) => rounded_up(*ceiling.exposure_at_most.get(), 3),
+    }
+}
+
+/// The verdict in two words; "nothing promised" where there is none to give.
 fn verdict(arm: &Arm) -> String {
-    let ranks = match &arm.exposure.ceiling {
-        Some(c) if c.test.outcome == CeilingOutcome::Contradicted => {
-            return "contradicted".to_owned();
-        }
-        Some(_) => Some("not contradicted"),
-        None => None,
-    };
-    match &arm.exposure.verdict {
-        Some(verdict) => verdict.outcome().to_owned(),
-        None => ranks.unwrap_or("nothing promised").to_owned(),
+    let ranks = arm.exposure.ceiling.as_ref().map(|c| c.test.outcome);
+    match (ranks, &arm.exposure.verdict) {
+        (Some(CeilingOutcome::Contradicted), _) => "contradicted".to_owned(),
+        _ if arm.promise().is_none() => "nothing promised".to_owned(),
+        (_, Some(verdict)) => verdict.outcome().to_owned(),
+        (Some(CeilingOutcome::NotContradicted), None) => "not contradicted".to_owned(),
+        (None, None) => "none".to_owned(),
     }
 }
 

@@ -210,6 +210,18 @@ fn the_page_says_what_happened_and_masks_the_secrets() {
 }
 
 #[test]
+fn an_empty_promise_gets_no_verdict_and_no_ceiling() {
+    let mut report = report();
+    report.arms = vec![report.arms.remove(3)];
+    report.arms[0].guarantees[2] = guarantee(Convention::Definition, Some(20), f64::INFINITY);
+    let text = report.to_text();
+    assert!(
+        text.contains("nothing promised") && !text.contains("14.5"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_contradicted_arm_ends_with_one_and_an_alarm() {
     let mut report = report();
     assert_eq!(report.exit(), Exit::Finished);

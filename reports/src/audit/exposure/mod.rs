@@ -9,7 +9,7 @@ pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::verdict::Verdict;
 use reticent_accounting::Upper;
-use reticent_attacks::{CeilingOutcome, CeilingTest, ExposureFinding};
+use reticent_attacks::{CeilingOutcome, CeilingTest, ExposureFinding, ExposureSummary};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -91,6 +91,32 @@ impl ExposureReport {
     /// A plot without anything to show.
     pub fn to_html(&self, released: &str) -> anyhow::Result<String> {
         page::page(self, released)
+    }
+}
+
+/// What the exposures of a set of canaries say about a leak, at 5 % false alarms in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leak {
+    /// The largest exposure is more than chance.
+    Single,
+    /// No single one stands out, but together they are more than chance.
+    Together,
+    /// Maximum and mean are what chance gives.
+    Unseen,
+}
+
+impl Leak {
+    /// Asks the maximum and the mean, 2.5 % each.
+    #[must_use]
+    pub fn of(summary: &ExposureSummary) -> Self {
+        const EACH: f64 = 0.025;
+        if summary.max().p_value() < EACH {
+            Self::Single
+        } else if summary.mean().p_value() < EACH {
+            Self::Together
+        } else {
+            Self::Unseen
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::pieces::{Column, canary_table, exposure_plot, summary_table};
 use super::text::facts;
-use super::{ExposureReport, caveats};
+use super::{ExposureReport, Leak, caveats};
 use crate::contract::Exit;
 use crate::number::grouped;
 use crate::page::{Mood, Page, Section};
@@ -52,19 +52,23 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<String> {
 
 fn summary(report: &ExposureReport) -> String {
     let finding = &report.finding;
-    let max = finding.summary.max();
+    let (max, mean) = (finding.summary.max(), finding.summary.mean());
     let count = finding.canaries.len();
-    if max.p_value() < 0.05 {
-        format!(
+    match Leak::of(&finding.summary) {
+        Leak::Single => format!(
             "The model leaks: the most exposed of {count} canaries gives away {:.1} bits, where 95 % of models that never saw them stay below {:.1}.",
             max.lower(),
             max.null_95()
-        )
-    } else {
-        format!(
+        ),
+        Leak::Together => format!(
+            "The model leaks a little: no canary stands out, but the {count} together have a mean exposure of {:.2} bits, where 95 % of models that never saw them stay below {:.2}.",
+            mean.lower(),
+            mean.null_95()
+        ),
+        Leak::Unseen => format!(
             "No leak of these {count} canaries was seen: the largest exposure is {:.1} bits, and {:.1} is usual for the maximum of {count} canaries never trained on.",
             max.lower(),
             max.null_mean()
-        )
+        ),
     }
 }

@@ -105,6 +105,18 @@ fn page_of(report: &ExposureReport) -> String {
 }
 
 #[test]
+fn canaries_that_leak_together_are_not_called_chance() {
+    // The largest exposure, 5.3 bits, is usual for ten; the mean, 3.3 bits, is not.
+    let report = ExposureReport::new(finding([
+        25_000, 40_000, 45_000, 65_000, 94_000, 106_000, 179_000, 272_000, 300_000, 310_000,
+    ]));
+    assert_eq!(Leak::of(&report.finding.summary), Leak::Together);
+    assert!(page_of(&report).contains("The model leaks a little"));
+    assert_eq!(Leak::of(&leaking().finding.summary), Leak::Single);
+    assert_eq!(Leak::of(&quiet().finding.summary), Leak::Unseen);
+}
+
+#[test]
 fn a_limit_is_passed_by_what_is_certain_only() {
     assert_eq!(leaking().exit(None), Exit::Finished);
     assert_eq!(leaking().exit(Some(19.9)), Exit::Exceeded);
