@@ -13,7 +13,15 @@ use std::time::Instant;
 fn main() -> reticent_backends::Result<()> {
     let config = LstmConfig::paper(100);
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    for (batch, length) in [(64, 40), (128, 40), (256, 40), (256, 64), (64, 256)] {
+    for (batch, length) in [
+        (8, 45),
+        (16, 45),
+        (64, 40),
+        (128, 40),
+        (256, 40),
+        (256, 64),
+        (64, 256),
+    ] {
         let records = (0..batch)
             .map(|_| Record {
                 side: Side::Private,

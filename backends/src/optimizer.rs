@@ -1,7 +1,11 @@
 //! Post-processing of gradients into weight updates, on the host in f32 with f64 scalars.
 
 use crate::error::{Error, Result};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+
+/// Values per parallel block.
+const BLOCK: usize = 1 << 15;
 
 /// Which optimiser, with its constants.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -156,11 +160,19 @@ impl Update for Optimizer {
                     .zip(&mut self.second)
                     .zip(gradients)
                 {
-                    for (((w, m), v), g) in w.iter_mut().zip(m).zip(v).zip(g) {
-                        *m = b1 * *m + (1.0 - b1) * g;
-                        *v = b2 * *v + (1.0 - b2) * g * g;
-                        *w -= rate * *m / (v.sqrt() + epsilon);
-                    }
+                    let blocks = w
+                        .par_chunks_mut(BLOCK)
+                        .zip(m.par_chunks_mut(BLOCK))
+                        .zip(v.par_chunks_mut(BLOCK));
+                    blocks
+                        .zip(g.par_chunks(BLOCK))
+                        .for_each(|(((w, m), v), g)| {
+                            for (((w, m), v), g) in w.iter_mut().zip(m).zip(v).zip(g) {
+                                *m = b1 * *m + (1.0 - b1) * g;
+                                *v = b2 * *v + (1.0 - b2) * g * g;
+                                *w -= rate * *m / (v.sqrt() + epsilon);
+                            }
+                        });
                 }
             }
         }

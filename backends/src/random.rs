@@ -9,6 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
 use reticent_accounting::SamplingRate;
 use sha2::Sha256;
 
@@ -102,7 +103,7 @@ pub struct ChaChaNoise {
 }
 
 /// Values per noise stream.
-const NOISE_BLOCK: usize = 1 << 16;
+const NOISE_BLOCK: usize = 1 << 14;
 
 impl ChaChaNoise {
     /// Noise from a run's key.
@@ -114,14 +115,17 @@ impl ChaChaNoise {
 
 impl Noise for ChaChaNoise {
     fn add(&mut self, step: u64, tensor: usize, std: f64, values: &mut [f32]) {
-        for (block, values) in values.chunks_mut(NOISE_BLOCK).enumerate() {
-            // tensor and block in the purpose, step in the position: no two ever share a stream
-            let mut rng = self.key.stream(&format!("noise/{tensor}/{block}"), step);
-            for v in values {
-                let normal: f64 = StandardNormal.sample(&mut rng);
-                *v = (f64::from(*v) + std * normal) as f32;
-            }
-        }
+        values
+            .par_chunks_mut(NOISE_BLOCK)
+            .enumerate()
+            .for_each(|(block, values)| {
+                // tensor and block in the purpose, step in the position: no two ever share a stream
+                let mut rng = self.key.stream(&format!("noise/{tensor}/{block}"), step);
+                for v in values {
+                    let normal: f64 = StandardNormal.sample(&mut rng);
+                    *v = (f64::from(*v) + std * normal) as f32;
+                }
+            });
     }
     fn is_secret(&self) -> bool {
         self.key.is_secret()

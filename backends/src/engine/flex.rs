@@ -4,7 +4,7 @@ use super::host::contraction::{
     add_row_sum, add_weight_sum, gather, scale_rows, scatter_add, squared_norm_linear,
     sum_of_squares,
 };
-use super::host::product::{add_product, product_transposed};
+use super::host::product::product_transposed;
 use super::host::{layers, recurrence};
 use super::kernels::{Kernels, Recurrence, Taps, Weights};
 use super::packed::{Group, Packed};
@@ -170,17 +170,15 @@ impl Kernels for Flex {
             .zip(new_hidden.par_chunks_mut(BLOCK * width))
             .zip(new_cell.par_chunks_mut(BLOCK * width))
             .for_each(|((((z, h), c), new_h), new_c)| {
-                let n = h.len() / width;
-                add_product(h, recurrent.slice(), z, (n, width, gates));
-                for lane in 0..n {
-                    let own = lane * width..(lane + 1) * width;
-                    recurrence::cell(
-                        &mut z[lane * gates..(lane + 1) * gates],
-                        Some(&c[own.clone()]),
-                        &mut new_c[own.clone()],
-                        &mut new_h[own],
-                    );
-                }
+                let recurrent = recurrent.slice();
+                let cells = recurrence::Cells {
+                    z,
+                    recurrent,
+                    old: (h, c),
+                    new: (new_h, new_c),
+                    width,
+                };
+                cells.advance();
             });
         (matrix(new_hidden, width), matrix(new_cell, width))
     }

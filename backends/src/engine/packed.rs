@@ -3,8 +3,11 @@
 use crate::error::{Error, Result};
 use reticent_corpus::TokenId;
 
-/// Examples per group. Fixed, so that results do not depend on the number of threads.
-const GROUP: usize = 64;
+/// Examples per group: small batches still make several groups, so that several cores have
+/// work; large ones make few. A function of the batch alone, never of the number of threads.
+fn group_size(examples: usize) -> usize {
+    (examples / 8).clamp(4, 64)
+}
 
 /// A group of examples, sorted by falling length, whose rows lie together: first all rows of
 /// step 0, then those of step 1, …; at step t only the first `active[t]` examples still run.
@@ -75,7 +78,7 @@ impl Packed {
         }
         let mut order: Vec<usize> = (0..sequences.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(sequences[i].len()));
-        let count = sequences.len().div_ceil(GROUP);
+        let count = sequences.len().div_ceil(group_size(sequences.len()));
         let mut packed = Self {
             examples: sequences.len(),
             groups: Vec::with_capacity(count),

@@ -1,7 +1,7 @@
 //! The LSTM recurrence over packed rows: gates in the order input, forget, candidate, output.
 
 use super::activation::{sigmoid, tanh};
-use super::product::{add_product, transposed};
+use super::product::{add_product_of_few_rows, transposed};
 use super::split_rows;
 use crate::engine::packed::{Group, Packed};
 use rayon::prelude::*;
@@ -15,6 +15,97 @@ pub(crate) struct Forward {
     pub(crate) cell: Vec<f32>,
     /// Hidden states, N × H.
     pub(crate) hidden: Vec<f32>,
+}
+
+/// Runs a kernel with the widest vector instructions of this machine. A struct and not a
+/// closure: only its `call` is sure to be inlined, and so compiled for them.
+fn wide<K: pulp::NullaryFnOnce>(kernel: K) -> K::Output {
+    pulp::Arch::new().dispatch(kernel)
+}
+
+struct ForwardGroup<'a> {
+    group: &'a Group,
+    z: &'a mut [f32],
+    c: &'a mut [f32],
+    h: &'a mut [f32],
+    recurrent: &'a [f32],
+    width: usize,
+}
+
+impl pulp::NullaryFnOnce for ForwardGroup<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        forward_group(
+            self.group,
+            self.z,
+            self.c,
+            self.h,
+            self.recurrent,
+            self.width,
+        );
+    }
+}
+
+struct BackwardGroup<'a> {
+    group: &'a Group,
+    run: &'a Forward,
+    d_h: &'a mut [f32],
+    d_z: &'a mut [f32],
+    back: &'a [f32],
+    width: usize,
+}
+
+impl pulp::NullaryFnOnce for BackwardGroup<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        backward_group(
+            self.group, self.run, self.d_h, self.d_z, self.back, self.width,
+        );
+    }
+}
+
+/// Independent states, one step: rows of z (input part) with old (h, c) to new (h, c).
+pub(crate) struct Cells<'a> {
+    pub(crate) z: &'a mut [f32],
+    pub(crate) recurrent: &'a [f32],
+    pub(crate) old: (&'a [f32], &'a [f32]),
+    pub(crate) new: (&'a mut [f32], &'a mut [f32]),
+    pub(crate) width: usize,
+}
+
+impl Cells<'_> {
+    /// Advances all of them.
+    pub(crate) fn advance(self) {
+        wide(self);
+    }
+}
+
+impl pulp::NullaryFnOnce for Cells<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        let (width, (h, c)) = (self.width, self.old);
+        add_product_of_few_rows(
+            h,
+            self.recurrent,
+            self.z,
+            (h.len() / width, width, 4 * width),
+        );
+        let rows = self
+            .z
+            .chunks_exact_mut(4 * width)
+            .zip(c.chunks_exact(width));
+        let out = self
+            .new
+            .0
+            .chunks_exact_mut(width)
+            .zip(self.new.1.chunks_exact_mut(width));
+        for ((z, old), (h, c)) in rows.zip(out) {
+            cell(z, Some(old), c, h);
+        }
+    }
 }
 
 /// Runs the recurrence. `z` (N × 4H) holds the input's contribution with the bias; `recurrent` is H × 4H.
@@ -35,11 +126,19 @@ pub(crate) fn forward(z: Vec<f32>, recurrent: &[f32], width: usize, packed: &Pac
         .zip(cells)
         .zip(hiddens)
         .for_each(|(((group, z), c), h)| {
-            forward_group(group, z, c, h, recurrent, width);
+            wide(ForwardGroup {
+                group,
+                z,
+                c,
+                h,
+                recurrent,
+                width,
+            });
         });
     run
 }
 
+#[inline(always)]
 fn forward_group(
     group: &Group,
     z: &mut [f32],
@@ -59,7 +158,7 @@ fn forward_group(
             (&before[range.clone()], &c_before[range])
         });
         if let Some((h_previous, _)) = previous {
-            add_product(h_previous, recurrent, z, (n, width, 4 * width));
+            add_product_of_few_rows(h_previous, recurrent, z, (n, width, 4 * width));
         }
         for lane in 0..n {
             let old = previous.map(|(_, c)| &c[lane * width..(lane + 1) * width]);
@@ -77,7 +176,8 @@ fn forward_group(
 }
 
 /// One LSTM cell: activates the gates in place and writes the new cell and hidden state.
-pub(crate) fn cell(z: &mut [f32], old: Option<&[f32]>, c: &mut [f32], h: &mut [f32]) {
+#[inline(always)]
+fn cell(z: &mut [f32], old: Option<&[f32]>, c: &mut [f32], h: &mut [f32]) {
     let width = c.len();
     let (i, rest) = z.split_at_mut(width);
     let (f, rest) = rest.split_at_mut(width);
@@ -118,11 +218,19 @@ pub(crate) fn backward(
         .zip(d_h)
         .zip(d_z)
         .for_each(|((group, d_h), d_z)| {
-            backward_group(group, run, d_h, d_z, &back, width);
+            wide(BackwardGroup {
+                group,
+                run,
+                d_h,
+                d_z,
+                back: &back,
+                width,
+            });
         });
     d_gates
 }
 
+#[inline(always)]
 fn backward_group(
     group: &Group,
     run: &Forward,
@@ -146,7 +254,7 @@ fn backward_group(
         let row = starts[t];
         if let Some(&next) = group.active.get(t + 1) {
             let from = &d_z[starts[t + 1] * 4 * width..(starts[t + 1] + next) * 4 * width];
-            add_product(
+            add_product_of_few_rows(
                 from,
                 back,
                 &mut d_h[row * width..(row + next) * width],
@@ -169,6 +277,7 @@ fn backward_group(
 }
 
 /// One cell backwards. `d_cell` enters as dL/dc from the next step and leaves as dL/dc for the previous one.
+#[inline(always)]
 fn cell_backward(
     gates: &[f32],
     cell: &[f32],

@@ -10,7 +10,7 @@ mod values;
 
 pub use attack::{Exposure, Perplexity};
 pub use prepare::{Prepare, Simulate, Simulation};
-pub use train::{Demo, Noise, Train};
+pub use train::{ArmName, Demo, Noise, Train};
 pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, Recipe, TokenizerArg};
 
 use crate::contract::{Format, print};

@@ -3,7 +3,7 @@
 use super::values::{DeviceArg, ModelArg, Recipe};
 use crate::contract::{positive, positive_number, quantity};
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use reticent_accounting::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
 use reticent_corpus::Spec;
 use std::path::PathBuf;
@@ -100,6 +100,21 @@ impl Train {
     }
 }
 
+/// An arm of the demo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ArmName {
+    /// Ordinary training on redacted text.
+    Sgd,
+    /// The same on deduplicated text.
+    SgdDedup,
+    /// DP-SGD on everything.
+    Dpsgd,
+    /// Confidentially redacted training.
+    Crt,
+    /// The same where the conservative policy misses the canaries too.
+    CrtMissed,
+}
+
 /// Arguments of `audit demo`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
@@ -119,6 +134,9 @@ pub struct Demo {
     /// Canaries to plant: how many, and how often each.
     #[arg(long, value_name = "MxR", default_value = "10x20")]
     pub canaries: Spec,
+    /// Which arms to run: sgd, sgd-dedup, dpsgd, crt, crt-missed; all if absent.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ARMS")]
+    pub arms: Vec<ArmName>,
     /// Seed of the made-up corpus and of the canaries. Noise and batches are never seeded.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,

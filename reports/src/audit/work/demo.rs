@@ -4,7 +4,7 @@ use super::attack::Attack;
 use super::perplexity::measure;
 use super::promise::{guarantees, seen_from_canaries};
 use super::train::{INITIAL_SEED, MOMENTUM, met, save, with_progress};
-use crate::audit::cli::Demo;
+use crate::audit::cli::{ArmName, Demo};
 use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
 use crate::contract::{Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, print};
 use anyhow::{Context, Result, ensure};
@@ -36,6 +36,7 @@ mod schedule {
 
 /// One arm: a name, what it does, the corpus it sees, and the recipe.
 struct Spec {
+    arm: ArmName,
     name: &'static str,
     folder: &'static str,
     describes: &'static str,
@@ -47,6 +48,7 @@ struct Spec {
 const ARMS: [Spec; 5] = [
     Spec {
         name: "SGD",
+        arm: ArmName::Sgd,
         folder: "sgd",
         describes: "Ordinary training on redacted text. The policy misses the canaries.",
         recipe: Recipe::Sgd,
@@ -55,6 +57,7 @@ const ARMS: [Spec; 5] = [
     },
     Spec {
         name: "SGD, dedup",
+        arm: ArmName::SgdDedup,
         folder: "sgd-dedup",
         describes: "Ordinary training on deduplicated, redacted text. The copies of a canary differ around it, so they survive.",
         recipe: Recipe::Sgd,
@@ -63,6 +66,7 @@ const ARMS: [Spec; 5] = [
     },
     Spec {
         name: "DP-SGD",
+        arm: ArmName::Dpsgd,
         folder: "dpsgd",
         describes: "Clipped and noised training on every record of the deduplicated, redacted text.",
         recipe: Recipe::Dpsgd,
@@ -71,6 +75,7 @@ const ARMS: [Spec; 5] = [
     },
     Spec {
         name: "CRT",
+        arm: ArmName::Crt,
         folder: "crt",
         describes: "Confidentially redacted training: ordinary on the public side, clipped and noised on the private side, where the conservative policy put the canaries.",
         recipe: Recipe::Crt,
@@ -79,6 +84,7 @@ const ARMS: [Spec; 5] = [
     },
     Spec {
         name: "CRT, missed",
+        arm: ArmName::CrtMissed,
         folder: "crt-missed",
         describes: "The same, but the conservative policy misses the canaries too: they are trained on in the clear, and nothing is promised about them.",
         recipe: Recipe::Crt,
@@ -96,7 +102,8 @@ pub(super) fn run(asked: &Demo, format: Format, interrupt: &Interrupt) -> Result
         .evaluate(&reference.held_out)?
         .perplexity();
     let mut arms = Vec::with_capacity(ARMS.len());
-    for spec in &ARMS {
+    let wanted = |spec: &&Spec| asked.arms.is_empty() || asked.arms.contains(&spec.arm);
+    for spec in ARMS.iter().filter(wanted) {
         arms.push(arm(
             spec,
             &documents,
