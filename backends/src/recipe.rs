@@ -53,6 +53,8 @@ pub struct TrainOptions {
     pub recipe: Recipe,
     /// Passes over the data (in expectation, on the private side).
     pub epochs: u64,
+    /// Passes over the public side within an epoch of `crt`; they cost no privacy.
+    pub public_passes: u64,
     /// Records per ordinary step.
     pub batch_size: u64,
     /// How ordinary steps move weights.
@@ -86,6 +88,7 @@ impl TrainOptions {
     /// [`Error::OutOfRange`], or [`Error::Unsuitable`] when a private recipe has no private side.
     pub fn validated(self) -> Result<Self> {
         positive("epochs", self.epochs, 1_000_000, "[1, 1000000]")?;
+        positive("public passes", self.public_passes, 1_000, "[1, 1000]")?;
         positive("batch size", self.batch_size, 1 << 24, "[1, 16777216]")?;
         self.optimizer.validated()?;
         match (&self.private, self.recipe) {
@@ -111,7 +114,9 @@ impl TrainOptions {
 pub struct Schedule {
     pub(crate) public: PublicRecords,
     pub(crate) private: Option<(PrivateRecords, SamplingRate)>,
+    /// Ordinary steps of an epoch, all passes together.
     pub(crate) public_steps: u64,
+    pub(crate) public_passes: u64,
     pub(crate) private_steps: u64,
     pub(crate) epochs: u64,
     protected: bool,
@@ -159,8 +164,14 @@ impl Schedule {
         let private_steps = private
             .as_ref()
             .map_or(0, |(_, q)| (1.0 / q.get()).round().max(1.0) as u64);
+        let public_passes = if options.recipe == Recipe::Crt {
+            options.public_passes
+        } else {
+            1
+        };
         Ok(Self {
-            public_steps: (public.len() as u64).div_ceil(options.batch_size),
+            public_steps: public_passes * (public.len() as u64).div_ceil(options.batch_size),
+            public_passes,
             public,
             private,
             private_steps,

@@ -269,14 +269,13 @@ impl Run {
     }
 
     fn public_step(&mut self, epoch: u64, offset: u64) -> Result<()> {
-        if self.order.0 != epoch {
-            self.order = (
-                epoch,
-                shuffled(&self.key, epoch, self.schedule.public.len()),
-            );
+        let each = self.schedule.public_steps / self.schedule.public_passes;
+        let pass = epoch * self.schedule.public_passes + offset / each;
+        if self.order.0 != pass {
+            self.order = (pass, shuffled(&self.key, pass, self.schedule.public.len()));
         }
         let size = self.options.batch_size as usize;
-        let from = offset as usize * size;
+        let from = (offset % each) as usize * size;
         let to = (from + size).min(self.order.1.len());
         let batch = self.schedule.public.batch(&self.order.1[from..to]);
         let (gradient, _) = self.trainer.public_gradient(&batch)?;

@@ -32,6 +32,7 @@ fn save(folder: &Path) -> Prepared {
     let options = TrainOptions {
         recipe: Recipe::Sgd,
         epochs: 1,
+        public_passes: 1,
         batch_size: 8,
         optimizer: OptimizerSpec::Sgd {
             learning_rate: 0.1,

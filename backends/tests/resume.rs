@@ -26,6 +26,7 @@ fn options(recipe: Recipe, seed: Option<u64>) -> TrainOptions {
     TrainOptions {
         recipe,
         epochs: 2,
+        public_passes: 2,
         batch_size: 4,
         optimizer: OptimizerSpec::Adam {
             learning_rate: 1e-3,

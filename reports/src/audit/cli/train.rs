@@ -36,6 +36,9 @@ pub struct Train {
     /// Records per ordinary step.
     #[arg(long, value_name = "B", value_parser = positive, default_value_t = 8)]
     pub batch_size: u64,
+    /// Passes over the public side within an epoch of crt; they cost no privacy.
+    #[arg(long, value_name = "K", value_parser = positive, default_value_t = 1)]
+    pub public_passes: u64,
     /// Probability of each private record to be in a private batch.
     #[arg(long, value_name = "Q", value_parser = quantity::<SamplingRate>, default_value = "0.1", allow_negative_numbers = true)]
     pub sample_rate: SamplingRate,
@@ -55,7 +58,7 @@ pub struct Train {
     #[arg(long, value_name = "RATE", value_parser = positive_number, default_value_t = 4e-3, allow_negative_numbers = true)]
     pub learning_rate: f64,
     /// Step size of private steps (gradient descent with momentum 0.9); it falls in the same way.
-    #[arg(long, value_name = "RATE", value_parser = positive_number, default_value_t = 0.15, allow_negative_numbers = true)]
+    #[arg(long, value_name = "RATE", value_parser = positive_number, default_value_t = 0.06, allow_negative_numbers = true)]
     pub private_learning_rate: f64,
     /// Fixes noise and batches, for tests: the run is then marked as not private.
     #[arg(long)]

@@ -3,15 +3,15 @@
 use super::promise::{DELTA, Met, guarantees, reconstruction_loss, seen_from_canaries};
 use crate::audit::exposure::{Ceiling, ExposureReport};
 use crate::contract::{Interrupt, Progress};
-use crate::verdict::{FALSE_ALARM, Measurement, Promise, judge, split};
+use crate::verdict::{FALSE_ALARM, Measurement, Promise, Terms, judge, split};
 use anyhow::{Context, Result};
 use reticent_accounting::{
     Confidence, Convention, Delta, Guarantee, Mechanism, Notion, PrivacyLoss, Probability,
     Tolerance, Upper,
 };
 use reticent_attacks::{
-    CeilingAt, ExposureFinding, RankAudit, Ranking, SearchOptions, ceiling_test, exposure_ceiling,
-    plan_targets, prior_mass, search_ranks,
+    CeilingAt, EpsilonBound, ExposureFinding, RankAudit, Ranking, SearchOptions, ceiling_test,
+    exposure_ceiling, plan_targets, prior_mass, search_ranks,
 };
 use reticent_backends::PrefixScorer;
 use reticent_corpus::{CanaryPlan, CandidateSpace, Tokenizer};
@@ -24,6 +24,9 @@ const TIE_TOLERANCE: f64 = 1e-5;
 
 /// Probability at which the exposure ceiling holds.
 const CEILING_LEVEL: f64 = 0.95;
+
+/// Confidence of the lower bound that is shown; the verdict has a stricter one of its own.
+const SHOWN_CONFIDENCE: f64 = 0.95;
 
 /// What is to be measured.
 pub(super) struct Attack<'a> {
@@ -72,12 +75,11 @@ impl<'a> Attack<'a> {
     ) -> Result<(ExposureReport, Vec<Guarantee>)> {
         let ranking = self.rank(scorer, interrupt)?;
         let each = split(Probability::new(FALSE_ALARM)?, self.tests);
-        let confidence = match self.confidence {
-            Some(confidence) => confidence,
-            None => Confidence::new(1.0 - each.get())?,
-        };
+        let shown = self
+            .confidence
+            .map_or_else(|| Confidence::new(SHOWN_CONFIDENCE), Ok)?;
         let records = u64::from(self.met.records.max(1));
-        let audit = RankAudit::of_plan(self.plan, records, confidence, self.delta);
+        let audit = RankAudit::of_plan(self.plan, records, shown, self.delta);
         let names: Vec<(String, u64)> = self
             .plan
             .canaries
@@ -101,13 +103,15 @@ impl<'a> Attack<'a> {
         };
         let seen = seen_from_canaries(mechanism, self.met);
         let promised = guarantees(&seen, self.plan.unit, self.met.records)?;
-        self.hold_against(&mut report, &promised, confidence)?;
-        report.ceiling = Some(self.ceiling(
-            &reconstruction_loss(&seen, self.met.records)?,
-            &ranking,
-            &audit,
-            each,
-        )?);
+        // the verdict has its own, smaller false-alarm rate than the bound that is shown
+        let strict = RankAudit {
+            confidence: Confidence::new(1.0 - each.get())?,
+            ..audit.clone()
+        };
+        if self.hold_against(&mut report, &promised, &strict.bound(&ranking.counts)?)? {
+            let loss = reconstruction_loss(&seen, self.met.records)?;
+            report.ceiling = Some(self.ceiling(&loss, &ranking, &audit, each)?);
+        }
         Ok((report, promised))
     }
 
@@ -132,13 +136,14 @@ impl<'a> Attack<'a> {
         Ok(ranking?)
     }
 
-    /// The verdict: the promise about all records of a canary against the measured lower bound.
+    /// The verdict: the promise about all records of a canary against the measured lower
+    /// bound. Says whether anything was promised.
     fn hold_against(
         &self,
         report: &mut ExposureReport,
         promised: &[Guarantee],
-        confidence: Confidence,
-    ) -> Result<()> {
+        bound: &EpsilonBound,
+    ) -> Result<bool> {
         let notion = if self.met.records > 1 {
             Notion::GroupDp
         } else {
@@ -151,32 +156,35 @@ impl<'a> Attack<'a> {
             Some(Ok(promise)) => promise,
             Some(Err(reason)) => {
                 report.no_verdict = Some(reason.to_string());
-                return Ok(());
+                return Ok(false);
             }
             None => {
                 report.no_verdict =
                     Some("nothing was promised about all records of a canary".into());
-                return Ok(());
+                return Ok(false);
             }
         };
         if promise.at_most.get().get().is_infinite() {
             report.no_verdict = Some("nothing was promised: ε is infinite".into());
-            return Ok(());
+            return Ok(false);
         }
-        let mut terms = promise.terms.clone();
-        terms.delta = report.finding.epsilon.delta;
-        terms.neighbours = report.finding.epsilon.neighbours;
-        terms.group = report.finding.epsilon.copies;
+        let terms = Terms {
+            delta: bound.delta,
+            neighbours: bound.neighbours,
+            group: bound.copies,
+            ..promise.terms.clone()
+        };
+        let false_alarm = Probability::new(1.0 - bound.confidence.get())?;
         let measured = Measurement {
             terms,
-            at_least: report.finding.epsilon.lower,
-            false_alarm: Probability::new(1.0 - confidence.get())?,
+            at_least: bound.lower,
+            false_alarm,
         };
         match judge(&promise, &measured) {
             Ok(verdict) => report.verdict = Some(verdict),
             Err(mismatch) => report.no_verdict = Some(mismatch.to_string()),
         }
-        Ok(())
+        Ok(true)
     }
 
     fn ceiling(

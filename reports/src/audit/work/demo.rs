@@ -24,13 +24,15 @@ mod schedule {
     pub(super) const DIALOGUES: u64 = 300;
     /// Characters taken of a user's file when no number of dialogues is given: the size of the made-up corpus.
     pub(super) const CHARACTERS: usize = 450_000;
-    pub(super) const EPOCHS: u64 = 8;
+    pub(super) const EPOCHS: u64 = 6;
     pub(super) const BATCH: u64 = 8;
     pub(super) const LEARNING_RATE: f64 = 4e-3;
     pub(super) const SAMPLING_RATE: f64 = 0.1;
-    pub(super) const NOISE_MULTIPLIER: f64 = 1.0;
+    pub(super) const NOISE_MULTIPLIER: f64 = 1.5;
     pub(super) const CLIPPING_NORM: f64 = 1.0;
-    pub(super) const PRIVATE_LEARNING_RATE: f64 = 0.15;
+    pub(super) const PRIVATE_LEARNING_RATE: f64 = 0.06;
+    /// Most passes over the public side within an epoch of CRT.
+    pub(super) const MOST_PUBLIC_PASSES: u64 = 4;
     pub(super) const HELD_OUT: f64 = 0.1;
 }
 
@@ -77,7 +79,7 @@ const ARMS: [Spec; 5] = [
         name: "CRT",
         arm: ArmName::Crt,
         folder: "crt",
-        describes: "Confidentially redacted training: ordinary on the public side, clipped and noised on the private side, where the conservative policy put the canaries.",
+        describes: "Confidentially redacted training: ordinary on the public side (passed more often, to make about as many updates as ordinary training does; this costs no privacy), clipped and noised on the private side, where the conservative policy put the canaries.",
         recipe: Recipe::Crt,
         deduplicate: true,
         sight: CanarySight::MissedByPolicy,
@@ -92,6 +94,9 @@ const ARMS: [Spec; 5] = [
         sight: CanarySight::MissedByBoth,
     },
 ];
+
+/// Tests that share the report's false-alarm rate: verdict and ceiling of the two arms that promise something.
+const TESTS: usize = 4;
 
 pub(super) fn run(asked: &Demo, format: Format, interrupt: &Interrupt) -> Result<Exit> {
     let begun = Instant::now();
@@ -251,9 +256,17 @@ fn options(recipe: Recipe, prepared: &Prepared) -> TrainOptions {
             momentum: MOMENTUM,
         },
     };
+    // every arm makes about as many updates as ordinary training on the same deduplicated text:
+    // CRT takes few private steps, so it passes its public side more often, which costs no privacy
+    let steps = |records: u64| records.div_ceil(schedule::BATCH);
+    let private_steps = (1.0 / schedule::SAMPLING_RATE) as u64;
+    let room = steps(set.records.len() as u64).saturating_sub(private_steps);
+    let public_passes =
+        (room / steps(set.public_size()).max(1)).clamp(1, schedule::MOST_PUBLIC_PASSES);
     TrainOptions {
         recipe,
         epochs: schedule::EPOCHS,
+        public_passes,
         batch_size: schedule::BATCH,
         optimizer: OptimizerSpec::Adam {
             learning_rate: schedule::LEARNING_RATE,
@@ -300,7 +313,7 @@ fn arm(
     let met = met(spec.recipe, preflight, plan.canaries.len() as u64);
     let mut attack = Attack::new(plan, &own.tokenizer, spec.name, met)?;
     attack.mechanism = Some(&trained.mechanism);
-    attack.tests = 2 * ARMS.len();
+    attack.tests = TESTS;
     let (exposure, mut promised) = attack.run(trained.trainer.as_mut(), interrupt)?;
     if promised.is_empty() {
         promised = guarantees(

@@ -8,7 +8,7 @@ use reticent_accounting::{
 use reticent_corpus::{Preflight, Side, Unit};
 
 /// δ of every promise here: well below one over the number of records of any corpus at hand.
-pub(super) const DELTA: f64 = 1e-5;
+pub(super) const DELTA: f64 = 1e-6;
 
 /// How a run met the canaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

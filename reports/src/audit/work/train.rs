@@ -156,6 +156,7 @@ fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Result<TrainOpti
     let mut options = TrainOptions {
         recipe: asked.recipe.into(),
         epochs: asked.epochs,
+        public_passes: asked.public_passes,
         batch_size: asked.batch_size,
         optimizer: OptimizerSpec::Adam {
             learning_rate: asked.learning_rate,
