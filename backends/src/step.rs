@@ -26,7 +26,7 @@ pub struct PrivateStep {
 /// A private step under way. [`Step::finish`] consumes it: noise is added exactly once, also
 /// when no example was added.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0382
 /// # fn f(step: reticent_backends::Step<'_>, n: &mut dyn reticent_backends::Noise,
 /// #      c: &mut dyn reticent_backends::Collective, u: &mut dyn reticent_backends::Update,
 /// #      l: &mut reticent_backends::Ledger) {

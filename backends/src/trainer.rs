@@ -202,6 +202,23 @@ impl PublicRecords {
 }
 
 /// A batch wholly from the private side.
+///
+/// It can't be trained on without noise: there is no way from it to a public step.
+///
+/// ```compile_fail,E0308
+/// # fn f(model: &mut dyn reticent_backends::Trainer, private: &reticent_backends::PrivateRecords) {
+/// model.public_gradient(&private.batch(&[0])).unwrap(); // expected a PublicBatch
+/// # }
+/// ```
+///
+/// Nor can records of both sides meet in one batch: the records inside are not reachable.
+///
+/// ```compile_fail,E0616
+/// # fn f(private: &reticent_backends::PrivateRecords, public: &reticent_backends::PublicRecords) {
+/// let mut mixed = private.batch(&[0]);
+/// mixed.0.extend(public.batch(&[0]).0); // private fields
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct PrivateBatch<'a>(pub(crate) Vec<&'a [TokenId]>);
 
@@ -232,6 +249,15 @@ impl<'a> PrivateBatch<'a> {
 }
 
 /// A noised, averaged gradient. Only [`crate::Step::finish`] makes one.
+///
+/// A bare sum of gradients is not one:
+///
+/// ```compile_fail,E0308
+/// # fn f(model: &mut dyn reticent_backends::Trainer, update: &mut dyn reticent_backends::Update) {
+/// let sum: Vec<Vec<f32>> = model.accumulator().to_vec();
+/// model.apply(sum, update).unwrap(); // expected Privatized
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Privatized {
     #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
