@@ -40,6 +40,7 @@ fn options(recipe: Recipe, private_rate: f64) -> TrainOptions {
     TrainOptions {
         recipe,
         epochs: 3,
+        public_passes: 1,
         batch_size: 5,
         optimizer: OptimizerSpec::Adam {
             learning_rate: 0.01,

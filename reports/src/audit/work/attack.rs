@@ -10,8 +10,8 @@ use reticent_accounting::{
     Tolerance, Upper,
 };
 use reticent_attacks::{
-    CeilingAt, EpsilonBound, ExposureFinding, RankAudit, Ranking, SearchOptions, ceiling_test,
-    exposure_ceiling, plan_targets, prior_mass, search_ranks,
+    CeilingAt, EpsilonBound, ExposureFinding, FlatSample, RankAudit, Ranking, SearchOptions,
+    ceiling_test, exposure_ceiling, plan_targets, prior_mass, sample_flat, search_ranks,
 };
 use reticent_backends::PrefixScorer;
 use reticent_corpus::{CanaryPlan, CandidateSpace, Tokenizer};
@@ -42,6 +42,8 @@ pub(super) struct Attack<'a> {
     /// Tests of the whole report that share its false-alarm rate.
     pub(super) tests: usize,
     pub(super) budget: Option<u64>,
+    /// Time flat scoring on so many candidates, to set the search's seconds beside.
+    pub(super) flat_sample: Option<u64>,
     pub(super) show_secrets: bool,
 }
 
@@ -63,6 +65,7 @@ impl<'a> Attack<'a> {
             confidence: None,
             tests: 2,
             budget: None,
+            flat_sample: None,
             show_secrets: false,
         })
     }
@@ -73,7 +76,7 @@ impl<'a> Attack<'a> {
         scorer: &mut dyn PrefixScorer,
         interrupt: &Interrupt,
     ) -> Result<(ExposureReport, Vec<Guarantee>)> {
-        let ranking = self.rank(scorer, interrupt)?;
+        let (ranking, flat_sample) = self.rank(scorer, interrupt)?;
         let each = split(Probability::new(FALSE_ALARM)?, self.tests);
         let shown = self
             .confidence
@@ -86,7 +89,10 @@ impl<'a> Attack<'a> {
             .iter()
             .map(|c| (c.id.clone(), u64::from(self.plan.copies)))
             .collect();
-        let finding = ExposureFinding::new(&ranking, &names, &audit, TIE_TOLERANCE)?;
+        let finding = ExposureFinding {
+            flat_sample,
+            ..ExposureFinding::new(&ranking, &names, &audit, TIE_TOLERANCE)?
+        };
         let mut report = ExposureReport::new(finding);
         if self.show_secrets {
             let secrets: BTreeMap<_, _> = self
@@ -115,7 +121,11 @@ impl<'a> Attack<'a> {
         Ok((report, promised))
     }
 
-    fn rank(&self, scorer: &mut dyn PrefixScorer, interrupt: &Interrupt) -> Result<Ranking> {
+    fn rank(
+        &self,
+        scorer: &mut dyn PrefixScorer,
+        interrupt: &Interrupt,
+    ) -> Result<(Ranking, Option<FlatSample>)> {
         let space = CandidateSpace::new(self.plan, self.tokenizer).context("--canaries")?;
         let (tree, targets) = plan_targets(self.plan, &space)?;
         let progress = Progress::of(1000, "ranking canaries", "‰ of the candidates");
@@ -133,7 +143,17 @@ impl<'a> Attack<'a> {
             }
         });
         interrupt.check()?;
-        Ok(ranking?)
+        let flat = match (self.flat_sample, targets.first()) {
+            (Some(sample), Some(target)) => Some(sample_flat(
+                scorer,
+                &tree,
+                &target.context,
+                sample,
+                options.batch,
+            )?),
+            _ => None,
+        };
+        Ok((ranking?, flat))
     }
 
     /// The verdict: the promise about all records of a canary against the measured lower

@@ -12,6 +12,9 @@ use reticent_corpus::CanaryPlan;
 use std::io::Write;
 use std::path::Path;
 
+/// Candidates scored flatly, to set the search's seconds beside.
+const FLAT_SAMPLE: u64 = 2_000;
+
 pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Result<Exit> {
     let (checkpoint, mut model) = open(&asked.model, asked.device)?;
     let (plan, met) = plan(asked, &checkpoint)?;
@@ -35,6 +38,7 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
     attack.mechanism = Some(&mechanism);
     attack.confidence = asked.confidence;
     attack.budget = asked.budget;
+    attack.flat_sample = Some(FLAT_SAMPLE);
     attack.show_secrets = asked.show_secrets;
     if let Some(delta) = asked.delta {
         attack.delta = delta;
