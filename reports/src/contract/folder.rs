@@ -46,6 +46,15 @@ impl OutputFolder {
             work,
         })
     }
+    /// Whether a folder could be created there: [`OutputFolder::create`], taken back at once.
+    ///
+    /// For writers that make their folder themselves, after long work.
+    ///
+    /// # Errors
+    /// As [`OutputFolder::create`].
+    pub fn probe(target: &Path) -> Result<()> {
+        Self::create(target).map(drop)
+    }
     /// The temporary folder, for writers that want a folder of their own.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -34,7 +34,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
             completions.run()?;
             Ok(Exit::Finished)
         }
-        Command::Prepare(asked) => prepare::run(asked, format),
+        Command::Prepare(asked) => prepare::run(asked, format, interrupt),
         #[cfg(feature = "audit")]
         Command::Demo(asked) => demo::run(asked, format, interrupt),
         #[cfg(feature = "audit")]

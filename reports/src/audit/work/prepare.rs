@@ -1,7 +1,7 @@
 //! `audit prepare`: from text to a training set in a folder.
 
 use crate::audit::cli::Prepare;
-use crate::contract::{Envelope, Exit, Format, Inputs, print};
+use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, print};
 use crate::number::grouped;
 use anyhow::{Context, Result};
 use reticent_corpus::{CopyFate, Facts, Prepared, Preparer, read_documents};
@@ -13,10 +13,12 @@ struct Shown<'a> {
     facts: &'a Facts,
 }
 
-pub(super) fn run(asked: &Prepare, format: Format) -> Result<Exit> {
+pub(super) fn run(asked: &Prepare, format: Format, interrupt: &Interrupt) -> Result<Exit> {
     let options = asked.options()?;
     let documents = read_documents(&asked.data).context("DATA")?;
+    interrupt.check()?;
     let prepared = Preparer::new(&documents, &options)?.run()?;
+    interrupt.check()?;
     prepared.write(&asked.out, false).context("--out")?;
     let out = asked.out.display().to_string();
     let text = match format {

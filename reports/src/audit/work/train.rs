@@ -2,7 +2,9 @@
 
 use super::promise::{DELTA, Met, guarantees};
 use crate::audit::cli::{ModelArg, Noise, Recipe as RecipeArg, Train};
-use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, Interrupted, Progress, print};
+use crate::contract::{
+    Envelope, Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, Progress, print,
+};
 use crate::number::{grouped, nearest, rounded_up};
 use anyhow::{Context, Result};
 use reticent_accounting::calibrate::{Target, calibrate};
@@ -106,6 +108,7 @@ struct Shown {
 pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Result<Exit> {
     let noise = asked.noise()?;
     free_for(&asked.out).context("--out")?;
+    OutputFolder::probe(&asked.out).context("--out")?;
     let ModelArg::Lstm = asked.model;
     let prepared = Prepared::load(&asked.prepared).context("PREPARED")?;
     let options = options(asked, noise, &prepared)?;
