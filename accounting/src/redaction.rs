@@ -124,6 +124,19 @@ impl Redaction {
         Epsilon::nonnegative(amplify(epsilon.get(), self.miss.get()))
     }
 
+    /// The base ε that is amplified to `target`: ln(1 + (e^{ε'} − 1)/γ), infinite for γ = 0.
+    #[must_use]
+    pub fn base_epsilon(&self, target: Epsilon) -> Epsilon {
+        let (gamma, e) = (self.miss.get(), target.get());
+        let value = if e < 1.0 {
+            (e.exp_m1() / gamma).ln_1p()
+        } else {
+            // e^{ε'} − 1 + γ, over γ.
+            e + (-(1.0 - gamma) * (-e).exp()).ln_1p() - gamma.ln()
+        };
+        Epsilon::nonnegative(value)
+    }
+
     /// δ' = (γ − η)δ + η.
     #[must_use]
     pub fn shrunk(&self, delta: Delta) -> Delta {

@@ -8,7 +8,7 @@ use crate::pld::PrivacyLoss;
 use crate::special::{ROUND, ln_add_exp};
 
 /// Quadrature error aimed at, before division by the number of steps.
-const LN_ERROR: f64 = -34.0;
+const LN_ERROR: f64 = -42.0;
 /// Extra reach of the cells beyond the nodes, for bounds off the real axis.
 const LN_MARGIN: f64 = -50.0;
 

@@ -3,7 +3,7 @@
 
 use super::mixture::{Mixture, Pair};
 use crate::interval::LnBounds;
-use crate::special::{ROUND, ln_add_exp, ln_normal_tail};
+use crate::special::{LN_SQRT_TAU, ROUND, ln_add_exp, ln_mills_ratio, ln_normal_tail};
 
 impl Pair {
     /// N(μ, 1) against N(0, 1): what a composition of plain Gaussians amounts to.
@@ -49,21 +49,48 @@ impl Pair {
             };
             return ends.widened(4.0 * ROUND);
         }
-        let (low, high) = self.crossing(epsilon);
-        let excess = |first_from: f64, second_from: f64, side: f64| {
-            let (first, first_error) = self.first.ln_tail(first_from);
-            let (second, second_error) = self.second.mirrored_ln_tail(second_from);
-            let second = second + epsilon;
-            let error =
-                first_error + ((second - first).exp()) * (second_error + ROUND * epsilon.abs());
-            first + (-(second - first).exp_m1() + side * error).max(0.0).ln()
-        };
-        let middle = 0.5 * (low + high);
-        LnBounds {
-            lower: excess(middle, middle, -1.0),
-            middle: excess(middle, middle, 0.0),
-            upper: ln_add_exp(excess(low, high, 1.0), self.first.missing().ln()),
+        if let Some(ends) = self
+            .gaussian_distance()
+            .and_then(|mu| far_gaussian(mu, epsilon))
+        {
+            return ends;
         }
+        let (low, high) = self.crossing(epsilon);
+        let middle = 0.5 * (low + high);
+        let [(first, first_error), (second, second_error)] = self.ln_tails(middle);
+        let second = second + epsilon;
+        let error = first_error + (second - first).exp() * (second_error + ROUND * epsilon.abs());
+        let excess = |error: f64| first + (-(second - first).exp_m1() + error).max(0.0).ln();
+        // Between middle and x* the integrand p − e^ε q is p times at most e^η − 1, η how far the
+        // loss is from ε there.
+        let loss_low = self.loss_at(low).0 - self.loss_at(low).1;
+        let loss_high = self.loss_at(high).0 + self.loss_at(high).1;
+        let missed =
+            (epsilon - loss_low).max(loss_high - epsilon).exp_m1().ln() + self.ln_mass(low, high);
+        LnBounds {
+            lower: excess(-error),
+            middle: excess(0.0),
+            upper: ln_add_exp(ln_add_exp(excess(error), missed), self.first.missing().ln()),
+        }
+    }
+
+    /// ln of a bound on the first law's mass between two points.
+    fn ln_mass(&self, low: f64, high: f64) -> f64 {
+        let beyond = self.first.ln_tail(low).0 + 1e-12;
+        let width = high - low;
+        if width * (self.first.farthest() + low.abs() + 1.0) > 0.1 {
+            return beyond;
+        }
+        // The density changes by less than e^{0.1} on so short a stretch.
+        let density = self.first.ratio(low).ln - 0.5 * low * low - LN_SQRT_TAU;
+        beyond.min(density + 0.2 + width.ln())
+    }
+
+    /// L(x) and a bound on its rounding error.
+    fn loss_at(&self, x: f64) -> (f64, f64) {
+        let (plus, minus) = (self.first.ratio(x), self.second.ratio(-x));
+        let rounding = 2.0 * ROUND * (plus.ln.abs() + minus.ln.abs());
+        (plus.ln - minus.ln, plus.error + minus.error + rounding)
     }
 
     /// ln P(x > threshold) and ln Q(x > threshold), each with a bound on its rounding error.
@@ -77,9 +104,8 @@ impl Pair {
     /// A bracket of the point where the loss crosses ε, a few roundings wide.
     fn crossing(&self, epsilon: f64) -> (f64, f64) {
         let side = |x: f64| {
-            let (plus, minus) = (self.first.ratio(x), self.second.ratio(-x));
-            let (loss, error) = (plus.ln - minus.ln, plus.error + minus.error);
-            let error = error + 2.0 * ROUND * (plus.ln.abs() + minus.ln.abs() + epsilon.abs());
+            let (loss, error) = self.loss_at(x);
+            let error = error + 2.0 * ROUND * epsilon.abs();
             (loss + error < epsilon, loss - error > epsilon)
         };
         let (mut low, mut high) = (-1.0, 1.0);
@@ -108,6 +134,25 @@ impl Pair {
         let above = search(high, below, &|x| side(x).1);
         (below, above)
     }
+}
+
+/// ln δ(ε) of N(μ, 1) against N(0, 1) far out, where both tails are tiny: with z = ε/μ − μ/2 and
+/// the Mills ratio R, δ = φ(z)(R(z) − R(z + μ)), since e^ε φ(z + μ) = φ(z).
+///
+/// Source: Balle and Wang 2018, rewritten so that nothing but the Mills ratios cancels.
+fn far_gaussian(mu: f64, epsilon: f64) -> Option<LnBounds> {
+    let z = epsilon / mu - 0.5 * mu;
+    if z.is_nan() || z <= 5.0 {
+        return None;
+    }
+    let (near, far) = (ln_mills_ratio(z), ln_mills_ratio(z + mu));
+    let difference = -(far - near).exp_m1();
+    let value = -0.5 * z * z - LN_SQRT_TAU + near + difference.ln();
+    // z is off by two roundings of its parts, a Mills ratio by a few, ln R by one more.
+    let shift = 3.0 * ROUND * (epsilon / mu + mu);
+    let error = z * shift
+        + ROUND * (z * z + (8.0 + 2.0 * near.abs()) / difference + 2.0 * value.abs() + 8.0);
+    Some(LnBounds::exactly(value).widened(error + shift / difference))
 }
 
 impl Mixture {
