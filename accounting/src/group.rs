@@ -26,12 +26,15 @@ use crate::quantity::{Delta, Epsilon, GroupSize, Tolerance};
 #[must_use]
 pub fn group_lemma(each: &[(Epsilon, Delta)]) -> (Upper<Epsilon>, Upper<Delta>) {
     let mut sorted = each.to_vec();
-    // a before b when (e^a − 1)/δ_a < (e^b − 1)/δ_b; cross-multiplied so that δ may be 0.
-    sorted.sort_by(|a, b| {
-        let left = a.0.get().exp_m1() * b.1.get();
-        let right = b.0.get().exp_m1() * a.1.get();
-        left.total_cmp(&right)
-    });
+    let key = |each: &(Epsilon, Delta)| {
+        // A record without any loss goes anywhere; one without δ goes last.
+        if each.0.get() <= 0.0 {
+            0.0
+        } else {
+            each.0.get().exp_m1() / each.1.get()
+        }
+    };
+    sorted.sort_by(|a, b| key(a).total_cmp(&key(b)));
     let (mut epsilon, mut delta) = (0.0f64, 0.0f64);
     for (each_epsilon, each_delta) in sorted {
         if each_delta.get() > 0.0 {

@@ -25,29 +25,29 @@ impl Chart {
     pub(crate) fn bent_decay(&self, c: f64, ln_moment: f64, y: f64) -> f64 {
         let mut best: f64 = 1.0;
         for (least_turn, steepness) in [(0.05, 0.35), (0.3, 1.0)] {
-            best = best.min(self.bent_decay_along(
-                c,
-                ln_moment,
-                y,
-                &self.path(y, least_turn, steepness),
-            ));
+            let path = self.path(c, y, least_turn, steepness);
+            best = best.min(self.bent_decay_along(c, ln_moment, y, &path));
         }
         best
     }
 
-    /// Heights b ≥ 0 at the edges: per cell near the best b of −ybE + yb²V/2 + b²/2, zero
-    /// where nothing is to be gained, changing by at most `steepness` per unit.
-    fn path(&self, y: f64, least_turn: f64, steepness: f64) -> Vec<f64> {
+    /// Heights b ≥ 0 at the edges: per cell near the best b of −ybE + b²(yV + V' + 1)/2 with V'
+    /// what the modulus of M₋ costs, zero where nothing is to be gained, changing by at most
+    /// `steepness` per unit.
+    fn path(&self, c: f64, y: f64, least_turn: f64, steepness: f64) -> Vec<f64> {
+        let cost = |slopes: &Slopes| 1.0 + (c - 1.0).max(0.0) * slopes.minus_variance;
         let wish = |slopes: &Slopes| {
             let mean = y * (slopes.plus_mean.0 + slopes.minus_mean.0);
             let variance = y * (slopes.plus_variance + slopes.minus_variance);
-            let best = mean / (1.0 + variance);
+            let best = mean / (cost(slopes) + variance);
             if mean < least_turn {
                 0.0
             } else {
                 best.min(slopes.height())
             }
         };
+        // Beyond the ends nothing is gained: leave the axis only as far as costs little.
+        let end = |slopes: Slopes| slopes.height().min((15.0 / cost(&slopes)).sqrt());
         let mut path = vec![f64::INFINITY; self.edges.len()];
         for (index, cell) in self.cells.iter().enumerate() {
             let height = wish(&cell.slopes);
@@ -55,8 +55,8 @@ impl Chart {
             path[index + 1] = path[index + 1].min(height);
         }
         let last = path.len() - 1;
-        path[0] = path[0].min(self.slopes_beyond(-1.0).height());
-        path[last] = path[last].min(self.slopes_beyond(1.0).height());
+        path[0] = path[0].min(end(self.slopes_beyond(-1.0)));
+        path[last] = path[last].min(end(self.slopes_beyond(1.0)));
         for i in 1..=last {
             path[i] = path[i].min(path[i - 1] + steepness * self.cells[i - 1].width());
         }

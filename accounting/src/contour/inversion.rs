@@ -79,7 +79,7 @@ impl Contour {
     fn choose_step(&mut self, scout: &Scout, epsilon: f64, ln_goal: f64) {
         let spread = (scout.moment(self.c).second + Kernel::ln_factor_slopes(self.c).1).sqrt();
         let mut period = spread * (-2.0 * ln_goal).max(1.0).sqrt();
-        for _ in 0..60 {
+        for _ in 0..24 {
             self.step = TAU / period;
             for (slot, sign) in [(0, 1.0), (1, -1.0)] {
                 let order = scout.lean(self.kernel, epsilon + sign * period);
@@ -90,7 +90,7 @@ impl Contour {
             if self.ln_alias(epsilon) <= ln_goal {
                 return;
             }
-            period *= 1.15;
+            period *= 1.2;
         }
     }
 

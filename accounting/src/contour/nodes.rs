@@ -6,7 +6,7 @@ use crate::pld::Pair;
 use crate::special::{LN_SQRT_TAU, ROUND, exp_second_order};
 
 /// More nodes than this are an error, not a wait.
-const MOST_NODES: f64 = 100_000.0;
+const MOST_NODES: f64 = 150_000.0;
 
 /// A compensated sum: error two roundings of the total plus second-order terms.
 #[derive(Debug, Clone, Copy, Default)]

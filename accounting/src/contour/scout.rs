@@ -134,6 +134,15 @@ impl Scout {
 
     /// K(c), K'(c), K''(c) of the whole run; the error bound covers rounding only.
     pub(crate) fn moment(&self, c: f64) -> Total {
+        self.total(c, false)
+    }
+
+    /// As [`Scout::moment`], with the error bound covering quadrature too.
+    pub(crate) fn certified(&self, c: f64) -> Total {
+        self.total(c, true)
+    }
+
+    fn total(&self, c: f64, certify: bool) -> Total {
         let plain = 0.5 * self.gaussian;
         let mut total = Total {
             ln: plain * c * (c - 1.0),
@@ -143,19 +152,16 @@ impl Scout {
         };
         for part in &self.parts {
             let moment = part.nodes.moment(c);
+            let quadrature = if certify {
+                part.error(c, moment.ln)
+            } else {
+                0.0
+            };
             total.ln += part.times * moment.ln;
             total.first += part.times * moment.first;
             total.second += part.times * moment.second;
-            total.error += part.times * (moment.rounding + 2.0 * ROUND * moment.ln.abs());
-        }
-        total
-    }
-
-    /// As [`Scout::moment`], with the error bound covering quadrature too.
-    pub(crate) fn certified(&self, c: f64) -> Total {
-        let mut total = self.moment(c);
-        for part in &self.parts {
-            total.error += part.times * part.error(c, part.nodes.moment(c).ln);
+            total.error +=
+                part.times * (quadrature + moment.rounding + 2.0 * ROUND * moment.ln.abs());
         }
         total
     }

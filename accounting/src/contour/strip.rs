@@ -117,7 +117,7 @@ impl Chart {
         for a in self.shifts() {
             let excess = std::f64::consts::LN_2 + self.ln_strip(c, a, y) - ln_error;
             let spacing = 2.0 * PI * a / ln_add_exp(0.0, excess);
-            if spacing < 0.9 * best {
+            if spacing < best {
                 break;
             }
             best = f64::max(best, spacing);
@@ -136,7 +136,7 @@ impl Chart {
                 rounds.exp_m1().ln()
             };
             let error = std::f64::consts::LN_2 + self.ln_strip(c, a, y) - denominator;
-            if error > best + 3.0 {
+            if error > best {
                 break;
             }
             best = f64::min(best, error);

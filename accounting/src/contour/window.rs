@@ -5,7 +5,7 @@
 //! averaged function is at least its value at one of the window's ends.
 
 use super::kernel::Kernel;
-use super::scout::Scout;
+use super::scout::{Scout, Total};
 use crate::special::ln_one_minus_exp;
 
 impl Scout {
@@ -28,34 +28,60 @@ impl Scout {
     /// δ = e^{K(c)} E_c[e^{−cL}(e^L − e^ε)₊] ≥ e^{K(c)} P_c(l ≤ L ≤ u) · min over the ends,
     /// and P_c misses the window by at most e^{K(c±θ) − K(c) ∓ θ·end} on either side.
     pub(crate) fn window(&self, epsilon: f64) -> f64 {
-        let spread = self.moment(1.0).second.max(f64::MIN_POSITIVE).sqrt();
-        let mut best = f64::NEG_INFINITY;
-        for lift in [1.3, 1.8, 2.5, 3.5] {
+        let near = self.lean(Kernel::Excess, epsilon);
+        let spread = self.moment(near).second.max(f64::MIN_POSITIVE).sqrt();
+        let mut best: Option<(f64, Window)> = None;
+        for lift in [1.2, 1.8, 2.6] {
             let order = self.lean(Kernel::Excess, epsilon + lift * spread);
             let tilted = self.moment(order);
             let deviation = tilted.second.max(f64::MIN_POSITIVE).sqrt();
-            let front = self.certified(order);
             for half in [1.3, 1.6, 2.0, 2.5] {
-                let low = (tilted.first - half * deviation).max(epsilon + 0.05 * deviation);
-                let high = tilted.first + half * deviation;
-                let mut missed = 0.0;
-                for (side, end) in [(1.0, high), (-1.0, low)] {
-                    let step = side * half / deviation;
-                    if order + step > self.highest || order + step < 0.0 {
-                        missed = 1.0;
-                        break;
-                    }
-                    let moved = self.certified(order + step);
-                    let exponent = moved.ln + moved.error - (front.ln - front.error) - step * end;
-                    missed += exponent.exp();
+                let window = Window {
+                    order,
+                    step: half / deviation,
+                    low: (tilted.first - half * deviation).max(epsilon + 0.05 * deviation),
+                    high: tilted.first + half * deviation,
+                };
+                if order + window.step > self.highest || order < window.step {
+                    continue;
                 }
-                let least = |l: f64| (1.0 - order) * l + ln_one_minus_exp(epsilon - l);
-                let value = front.ln - front.error
-                    + (1.0 - missed).max(0.0).ln()
-                    + least(low).min(least(high));
-                best = best.max(value);
+                let value = window.value(epsilon, |c| self.moment(c));
+                if best.as_ref().is_none_or(|(most, _)| value > *most) {
+                    best = Some((value, window));
+                }
             }
         }
-        best
+        // Chosen roughly, certified once.
+        best.map_or(f64::NEG_INFINITY, |(_, window)| {
+            window.value(epsilon, |c| self.certified(c))
+        })
+    }
+}
+
+/// A window of losses [low, high] under the law tilted to `order`, with the step θ of its
+/// Chernoff bounds.
+struct Window {
+    order: f64,
+    step: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Window {
+    fn value(&self, epsilon: f64, moment: impl Fn(f64) -> Total) -> f64 {
+        let front = moment(self.order);
+        let front = front.ln - front.error;
+        let missed = |step: f64, end: f64| {
+            let moved = moment(self.order + step);
+            (moved.ln + moved.error - front - step * end).exp()
+        };
+        let caught = 1.0 - missed(self.step, self.high) - missed(-self.step, self.low);
+        let payoff = |loss: f64| (1.0 - self.order) * loss + ln_one_minus_exp(epsilon - loss);
+        let value = front + caught.max(0.0).ln() + payoff(self.low).min(payoff(self.high));
+        if value.is_nan() {
+            f64::NEG_INFINITY
+        } else {
+            value
+        }
     }
 }

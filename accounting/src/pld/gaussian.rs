@@ -102,7 +102,7 @@ impl Pair {
     }
 
     /// A bracket of the point where the loss crosses ε, a few roundings wide.
-    fn crossing(&self, epsilon: f64) -> (f64, f64) {
+    pub(crate) fn crossing(&self, epsilon: f64) -> (f64, f64) {
         let side = |x: f64| {
             let (loss, error) = self.loss_at(x);
             let error = error + 2.0 * ROUND * epsilon.abs();

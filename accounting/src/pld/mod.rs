@@ -16,3 +16,6 @@ pub use mixture::{Mixture, Pair};
 pub use profile::{Profile, ProfilePoint, losses};
 
 pub(crate) use curve::Curve;
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! ε(δ): a search whose ends are both certified.
 
 use super::convert::Answer;
+use super::mixture::Pair;
 use super::solver::{Solver, TRIM};
 use crate::bound::{Bounds, Lower, Upper};
 use crate::contour::inversion::Contour;
@@ -159,6 +160,9 @@ impl Solver {
     }
 
     fn epsilon_by_contour(&mut self, ln_delta: f64, tolerance: f64) -> Result<Found> {
+        if self.basic_composition(ln_delta) <= 0.0 {
+            return Ok(Found::exactly(0.0, Engine::Closed));
+        }
         let (guess, order) = self.start(ln_delta)?;
         if guess <= 0.0 || guess * (order - 1.0) < 1.0 {
             let (at_zero, engine) = self.ln_delta(0.0, tolerance)?;
@@ -253,12 +257,17 @@ impl Solver {
 
     /// Both ends by the coarse path.
     fn epsilon_coarse(&mut self, delta: f64) -> Result<Found> {
-        let upper = self.renyi_epsilon(delta)?.0.min(self.largest_loss());
         let ln_delta = delta.ln();
-        let mut low = self.epsilon_of_events(ln_delta, 1e-6);
+        let basic = self.basic_composition(ln_delta);
+        let upper = match self.renyi_epsilon(delta) {
+            Ok((renyi, _)) => renyi.min(basic),
+            Err(error) if basic == f64::INFINITY => return Err(error),
+            Err(_) => basic,
+        };
+        let mut low = self.epsilon_of_events(ln_delta, 1e-6).min(upper);
         let mut high = upper;
-        // A hundredth of the answer is more than the window can tell apart.
-        while high - low > 1e-2 * high {
+        // More than a few halvings tell the window's bounds apart no better.
+        for _ in 0..7 {
             let middle = 0.5 * (low + high);
             let Ok(scout) = self.scout_for(middle) else {
                 break;
@@ -274,6 +283,27 @@ impl Solver {
             upper,
             engine: Engine::Chernoff,
         })
+    }
+
+    /// Σ ε_i at which each of the T steps keeps δ/T: the guarantees simply add up.
+    fn basic_composition(&self, ln_delta: f64) -> f64 {
+        let plain =
+            (self.loss.gaussian > 0.0).then(|| (Pair::gaussian(self.loss.gaussian.sqrt()), 1));
+        let steps: Vec<_> = plain.iter().chain(&self.loss.parts).collect();
+        let count: u64 = steps.iter().map(|(_, times)| times).sum();
+        let share = ln_delta - (count as f64).ln() - ROOM;
+        let each = |pair: &Pair| {
+            bisect(
+                |epsilon| pair.ln_delta_of_one_step(epsilon).upper <= share,
+                1e-9,
+            )
+            .1
+        };
+        steps
+            .iter()
+            .map(|(pair, times)| each(pair) * *times as f64)
+            .sum::<f64>()
+            * (1.0 + 1e-14)
     }
 
     /// The largest ε at which a simple event certifies δ(ε) ≥ δ.

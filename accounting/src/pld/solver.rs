@@ -8,6 +8,7 @@ use crate::contour::scout::Scout;
 use crate::error::Result;
 use crate::guarantee::Engine;
 use crate::interval::LnBounds;
+use crate::special::ln_one_minus_exp;
 
 /// Orders beyond this are not charted.
 pub(crate) const HIGHEST_ORDER: f64 = 1e12;
@@ -21,6 +22,8 @@ pub(crate) struct Solver {
     /// A single pair that says everything, if there is one.
     pub(crate) closed: Option<Pair>,
     scout: Option<Scout>,
+    /// Charts up to here were tried in vain.
+    out_of_reach: f64,
 }
 
 impl Solver {
@@ -34,6 +37,7 @@ impl Solver {
             loss: loss.clone(),
             closed,
             scout: None,
+            out_of_reach: f64::INFINITY,
         }
     }
 
@@ -44,8 +48,17 @@ impl Solver {
             .as_ref()
             .is_some_and(|scout| scout.highest >= order);
         if !ready {
-            let first = Scout::first_highest(&self.loss);
-            self.scout = Some(Scout::new(&self.loss, order.max(first))?);
+            let order = order.max(Scout::first_highest(&self.loss));
+            if order >= self.out_of_reach {
+                return Err(Scout::out_of_reach());
+            }
+            match Scout::new(&self.loss, order) {
+                Ok(scout) => self.scout = Some(scout),
+                Err(error) => {
+                    self.out_of_reach = order;
+                    return Err(error);
+                }
+            }
         }
         self.scout.as_ref().ok_or_else(Scout::out_of_reach)
     }
@@ -67,10 +80,12 @@ impl Solver {
         self.scout(1.0 + 1.3 * (saddle - 1.0))
     }
 
-    /// The kernel that keeps relative accuracy at `epsilon`.
+    /// The kernel that keeps relative accuracy at `epsilon`: the excess, except so far below the
+    /// mean loss that δ is nearly one and the excess would need many terms.
     fn kernel(&mut self, epsilon: f64) -> Result<Kernel> {
-        let mean = self.scout(1.0)?.moment(1.0).first;
-        Ok(if epsilon < mean {
+        let law = self.scout(1.0)?.moment(1.0);
+        let below = law.first - epsilon > 4.0 * law.second.sqrt();
+        Ok(if below {
             Kernel::Shared
         } else {
             Kernel::Excess
@@ -207,7 +222,7 @@ impl Solver {
     }
 
     /// Chernoff from above; from below the window, or a single step.
-    fn coarse(&mut self, epsilon: f64) -> Result<LnBounds> {
+    pub(crate) fn coarse(&mut self, epsilon: f64) -> Result<LnBounds> {
         let missing = self.loss.missing();
         let mut lower = self.simple_event(epsilon);
         let scout = match self.scout_for(epsilon) {
@@ -225,32 +240,51 @@ impl Solver {
     }
 
     /// ln of a lower bound on δ(ε): whoever sees only one of the steps sees less, and so does
-    /// whoever only learns whether every step came out above a threshold.
+    /// whoever only learns whether every step, or any step, came out above a threshold.
     pub(crate) fn simple_event(&self, epsilon: f64) -> f64 {
         let plain = Pair::gaussian(self.loss.gaussian.sqrt());
-        let steps = self.loss.parts.iter().map(|(pair, _)| pair);
-        let single = std::iter::once(&plain)
-            .chain(steps)
-            .map(|pair| pair.ln_delta_of_one_step(epsilon).lower)
-            .fold(f64::NEG_INFINITY, f64::max);
+        let mut best = plain.ln_delta_of_one_step(epsilon).lower;
+        for (pair, _) in &self.loss.parts {
+            best = best.max(pair.ln_delta_of_one_step(epsilon).lower);
+            // A single step beyond ε, when most steps lose next to nothing.
+            best = best.max(self.any_step_above(pair.crossing(epsilon).1, epsilon));
+        }
         let thresholds = (-16..=16).map(|half| 0.5 * f64::from(half));
         thresholds
             .map(|x| self.every_step_above(x, epsilon))
-            .fold(single, f64::max)
+            .fold(best, f64::max)
     }
 
     /// ln(P(A)^T − e^ε Q(A)^T) for A = {x > threshold} at every step.
     fn every_step_above(&self, threshold: f64, epsilon: f64) -> f64 {
-        let (mut first, mut second) = (0.0, epsilon);
+        let (mut first, mut second) = (0.0, 0.0);
         for (pair, times) in &self.loss.parts {
             let [(p, p_error), (q, q_error)] = pair.ln_tails(threshold);
             first += *times as f64 * (p - p_error);
             second += *times as f64 * (q + q_error);
         }
-        if second < first {
-            first + crate::special::ln_one_minus_exp(second - first) - 1e-13 * (1.0 + first.abs())
-        } else {
-            f64::NEG_INFINITY
+        ln_difference(first, epsilon + second)
+    }
+
+    /// ln(P(B) − e^ε Q(B)) for B = {x > threshold} at one step or more.
+    fn any_step_above(&self, threshold: f64, epsilon: f64) -> f64 {
+        // ln of the chance that no step is above.
+        let (mut first, mut second) = (0.0, 0.0);
+        for (pair, times) in &self.loss.parts {
+            let [(p, p_error), (q, q_error)] = pair.ln_tails(threshold);
+            first -= *times as f64 * (p - p_error).exp();
+            second += *times as f64 * ln_one_minus_exp((q + q_error).min(0.0));
         }
+        // 1 − Π(1 − p_i) ≥ 1 − e^{−Σ p_i}.
+        ln_difference((-first.exp_m1()).ln(), epsilon + (-second.exp_m1()).ln())
+    }
+}
+
+/// ln(e^a − e^b), rounded down; −∞ unless a > b.
+fn ln_difference(a: f64, b: f64) -> f64 {
+    if b < a {
+        a + ln_one_minus_exp(b - a) - 1e-13 * (1.0 + a.abs())
+    } else {
+        f64::NEG_INFINITY
     }
 }

@@ -1,0 +1,188 @@
+//! Far corners: finite, ordered, certified answers, whatever the numbers.
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+mod common;
+
+use common::Case;
+use reticent_accounting::{
+    Delta, Direction, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability, Query,
+    SamplingRate, Steps, Tolerance,
+};
+
+const QUESTIONS: [(Neighbours, Direction); 3] = [
+    (Neighbours::AddRemove, Direction::Remove),
+    (Neighbours::AddRemove, Direction::Add),
+    (Neighbours::Replace, Direction::Remove),
+];
+
+/// ε in four decades of σ, from one step to a billion, down to δ = 1e-300.
+#[test]
+fn epsilon_is_finite_ordered_and_falls_with_delta() {
+    for (sigma, rate) in [
+        (0.02, 0.5),
+        (0.4, 0.01),
+        (1.0, 1e-3),
+        (1.0, 0.5),
+        (30.0, 0.1),
+        (1e4, 1e-4),
+        (1e4, 1.0),
+    ] {
+        for steps in [1, 40, 1_000_000_000] {
+            for (neighbours, direction) in QUESTIONS {
+                let case = Case {
+                    rate,
+                    sigma,
+                    steps,
+                    group: 1,
+                    neighbours,
+                    direction,
+                };
+                let mut before = f64::INFINITY;
+                for delta in [1e-300, 1e-5, 0.3] {
+                    let (low, high) = case.epsilon(delta, 1e-5);
+                    assert!(
+                        low.is_finite() && high.is_finite() && low >= 0.0,
+                        "{case:?} {delta}: {low} {high}"
+                    );
+                    assert!(low <= high, "{case:?} {delta}: {low} > {high}");
+                    assert!(low <= before, "{case:?} {delta}: {low} after {before}");
+                    before = high;
+                }
+            }
+        }
+    }
+}
+
+/// δ anywhere, with ε up to 1e4.
+#[test]
+fn delta_is_a_probability_and_falls_with_epsilon() {
+    for (sigma, rate, steps) in [
+        (0.05, 0.2, 10),
+        (0.7, 0.01, 1000),
+        (2.0, 0.3, 200),
+        (100.0, 1.0, 50),
+    ] {
+        for (neighbours, direction) in QUESTIONS {
+            let case = Case {
+                rate,
+                sigma,
+                steps,
+                group: 1,
+                neighbours,
+                direction,
+            };
+            let mut before = 1.0;
+            for epsilon in [0.0, 1e-9, 0.1, 1.0, 10.0, 100.0, 1e4] {
+                let (low, high) = case.delta(epsilon, 1e-5);
+                assert!(
+                    (0.0..=1.0).contains(&low) && low <= high && high <= 1.0,
+                    "{case:?} {epsilon}: {low} {high}"
+                );
+                assert!(low <= before, "{case:?} {epsilon}");
+                before = high;
+            }
+        }
+    }
+}
+
+/// Priors down to 2^-256: at least the prior, at most one, and increasing in the prior.
+#[test]
+fn blow_up_is_monotone_down_to_tiny_priors() {
+    for (sigma, rate, steps, group) in [
+        (5.0, 0.01, 500, 1),
+        (10.0, 20480.0 / 1.7e7, 2000, 100),
+        (1.0, 1.0, 1, 1),
+    ] {
+        let case = Case {
+            rate,
+            sigma,
+            steps,
+            group,
+            neighbours: Neighbours::ZeroOut,
+            direction: Direction::Remove,
+        };
+        let loss = case.loss();
+        let mut before = 0.0;
+        for bits in [256, 128, 64, 20, 7, 1] {
+            let prior = 0.5f64.powi(bits);
+            let answer = loss
+                .blow_up(
+                    Probability::new(prior).unwrap(),
+                    Tolerance::new(1e-5).unwrap(),
+                )
+                .unwrap();
+            let low = answer.bounds.lower.unwrap().get().get();
+            let high = answer.bounds.upper.unwrap().get().get();
+            assert!(
+                prior <= low && low <= high && high <= 1.0,
+                "{case:?} 2^-{bits}: {low} {high}"
+            );
+            assert!(before <= high, "{case:?} 2^-{bits}");
+            before = low;
+        }
+    }
+}
+
+/// Nothing, everything and not private at all.
+#[test]
+fn trivial_runs_have_trivial_answers() {
+    let tolerance = Tolerance::DEFAULT;
+    let question = Query::single(Neighbours::AddRemove);
+    let delta = Delta::new(1e-5).unwrap();
+    let ask = |run: &Mechanism| {
+        let loss = PrivacyLoss::of(run, question, Direction::Remove).unwrap();
+        let bounds = loss.epsilon(delta, tolerance).unwrap().bounds;
+        (
+            bounds.lower.map(|end| end.get().get()),
+            bounds.upper.unwrap().get().get(),
+        )
+    };
+    assert_eq!(
+        ask(&Mechanism::Sequence { parts: Vec::new() }),
+        (Some(0.0), 0.0)
+    );
+    let sgd = Mechanism::NonPrivate {
+        why: "plain SGD".into(),
+    };
+    assert_eq!(ask(&sgd), (None, f64::INFINITY));
+    let never = Mechanism::Repeat {
+        times: Steps::new(0),
+        each: Box::new(sgd.clone()),
+    };
+    assert_eq!(ask(&never), (Some(0.0), 0.0));
+    let then = Mechanism::Sequence {
+        parts: vec![never, sgd],
+    };
+    assert!(ask(&then).1.is_infinite());
+    let guess = Mechanism::Estimated {
+        inner: Box::new(Mechanism::Gaussian {
+            noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
+        }),
+        why: "light noise".into(),
+    };
+    let refused = PrivacyLoss::of(&guess, question, Direction::Remove).unwrap_err();
+    assert!(refused.to_string().contains("light noise"), "{refused}");
+}
+
+/// δ = 0 is pure ε: finite only where the loss is bounded.
+#[test]
+fn a_delta_of_zero_asks_for_the_largest_loss() {
+    let run = Mechanism::dp_sgd(
+        NoiseMultiplier::new(1.0).unwrap(),
+        SamplingRate::new(0.01).unwrap(),
+        Steps::new(10),
+    );
+    let zero = Delta::new(0.0).unwrap();
+    let ask = |direction| {
+        let loss = PrivacyLoss::of(&run, Query::single(Neighbours::AddRemove), direction).unwrap();
+        loss.epsilon(zero, Tolerance::DEFAULT)
+            .unwrap()
+            .bounds
+            .upper
+            .unwrap()
+            .get()
+            .get()
+    };
+    assert!(ask(Direction::Remove).is_infinite());
+    assert!((ask(Direction::Add) + 10.0 * (-0.01f64).ln_1p()).abs() < 1e-12);
+}
