@@ -1,14 +1,33 @@
 //! What ran, as data. An accountant is a fold over it.
 
-use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
+use crate::neighbours::Neighbours;
+use crate::quantity::{Delta, Epsilon, NoiseMultiplier, Probability, SamplingRate, Steps};
 use serde::{Deserialize, Serialize};
 
-/// How the records of a batch are drawn.
+/// How the records of a batch are drawn. What each one is accounted for as, and in which
+/// direction, is said where it is accounted ([`crate::PrivacyLoss::of`]): a combination of
+/// sampler, noise and neighbours that is not covered is refused, never approximated in silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
     /// Each record independently, with the sampling rate.
     Poisson,
+    /// As Poisson, but a batch larger than `max_batch` is cut down to that size at random.
+    TruncatedPoisson {
+        /// The most records in a batch.
+        max_batch: u64,
+        /// The number of records, the neighbour's included.
+        records: u64,
+    },
+    /// A fixed-size uniform subset, fresh at each step; the rate is its size over the records.
+    WithoutReplacement,
+    /// A fixed-size list of records drawn with replacement.
+    WithReplacement,
+    /// Each record once an epoch, in consecutive batches of a random order.
+    Shuffled,
+    /// Each record once an epoch, in one of the epoch's steps drawn for it alone (balls in bins,
+    /// random allocation); the rate is one over the steps of an epoch.
+    BallsInBins,
 }
 
 /// What ran: a closed, serialisable description. Neighbours, unit and group size are
@@ -29,6 +48,82 @@ pub enum Mechanism {
         sampling_rate: SamplingRate,
         /// How the batch is drawn.
         sampling: Sampling,
+    },
+    /// The Gaussian mechanism on the sum of several records, each in the batch with its own rate.
+    PoissonBinomialGaussian {
+        /// Noise standard deviation over clipping norm.
+        noise_multiplier: NoiseMultiplier,
+        /// The rate of each record of the group that is asked about; the group size of a query
+        /// does not multiply it.
+        rates: Vec<SamplingRate>,
+    },
+    /// The Gaussian mechanism whose sensitivity is itself random: a mixture of Gaussians.
+    MixtureOfGaussians {
+        /// Noise standard deviation, in the units of the sensitivities.
+        noise_multiplier: NoiseMultiplier,
+        /// The sensitivities, ascending from 0 on.
+        sensitivities: Vec<f64>,
+        /// Their probabilities, summing to one.
+        probabilities: Vec<Probability>,
+    },
+    /// The Laplace mechanism on a sum of records of absolute norm at most one.
+    Laplace {
+        /// Scale of the noise over the norm.
+        scale: NoiseMultiplier,
+    },
+    /// The Laplace mechanism on the sum over a random batch.
+    SubsampledLaplace {
+        /// Scale of the noise over the norm.
+        scale: NoiseMultiplier,
+        /// Probability of each record to be in the batch.
+        sampling_rate: SamplingRate,
+        /// How the batch is drawn.
+        sampling: Sampling,
+    },
+    /// Discrete Gaussian noise, P(x) ∝ e^{−x²/2σ²} over the integers, on one integer-valued query.
+    DiscreteGaussian {
+        /// σ in units of the integers.
+        sigma: NoiseMultiplier,
+        /// How much one record changes the query.
+        sensitivity: u32,
+    },
+    /// Discrete Laplace (two-sided geometric) noise, P(x) ∝ e^{−|x|/b}, on one integer-valued query.
+    DiscreteLaplace {
+        /// b in units of the integers.
+        scale: NoiseMultiplier,
+        /// How much one record changes the query.
+        sensitivity: u32,
+    },
+    /// Each record reports its category truthfully with the given probability, otherwise one of
+    /// the others, uniformly.
+    RandomisedResponse {
+        /// Probability of the true category.
+        truth: Probability,
+        /// How many categories there are, at least two.
+        categories: u32,
+    },
+    /// Sampling an answer with weight e^{ε u/2Δ} for utility u of sensitivity Δ.
+    ExponentialMechanism {
+        /// ε of the mechanism.
+        epsilon: Epsilon,
+        /// The neighbours for which Δ bounds the utility's change.
+        neighbours: Neighbours,
+    },
+    /// Anything known only to be ε-differentially private.
+    PureDp {
+        /// ε.
+        epsilon: Epsilon,
+        /// For these neighbours.
+        neighbours: Neighbours,
+    },
+    /// Anything known only to be (ε, δ)-differentially private.
+    ApproxDp {
+        /// ε.
+        epsilon: Epsilon,
+        /// δ.
+        delta: Delta,
+        /// For these neighbours.
+        neighbours: Neighbours,
     },
     /// A computation on the records without any protection: ε is infinite.
     NonPrivate {

@@ -107,6 +107,20 @@ impl PrivacyLoss {
                 );
                 Ok(())
             }
+            other @ (Mechanism::SubsampledGaussian { .. }
+            | Mechanism::PoissonBinomialGaussian { .. }
+            | Mechanism::MixtureOfGaussians { .. }
+            | Mechanism::Laplace { .. }
+            | Mechanism::SubsampledLaplace { .. }
+            | Mechanism::DiscreteGaussian { .. }
+            | Mechanism::DiscreteLaplace { .. }
+            | Mechanism::RandomisedResponse { .. }
+            | Mechanism::ExponentialMechanism { .. }
+            | Mechanism::PureDp { .. }
+            | Mechanism::ApproxDp { .. }) => Err(Error::Unsupported {
+                what: format!("{other:?}"),
+                why: "not accounted for yet".into(),
+            }),
             Mechanism::NonPrivate { .. } => {
                 self.unbounded = true;
                 Ok(())
