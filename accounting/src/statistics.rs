@@ -6,7 +6,7 @@
 use crate::bound::{Lower, Upper};
 use crate::error::{Error, Result};
 use crate::quantity::{Confidence, MissRate, Probability};
-use crate::special::{ln_binomial_pmf, ln_binomial_upper_tail};
+use crate::special::{ln_binomial_lower_tail, ln_binomial_pmf, ln_binomial_upper_tail};
 use serde::{Deserialize, Serialize};
 
 /// A bound found numerically is moved to the safe side by this relative amount, a hundred
@@ -169,7 +169,7 @@ fn upper_bound(successes: u64, trials: u64, ln_level: f64) -> f64 {
         if above < -0.7 {
             above >= ln_needed
         } else {
-            ln_binomial_upper_tail(trials - successes, trials, 1.0 - q) <= ln_level
+            ln_binomial_lower_tail(successes, trials, q) <= ln_level
         }
     };
     let (mut infeasible, mut feasible) = ((successes as f64 / trials as f64).ln() - 1.0, 0.0);
@@ -240,4 +240,110 @@ pub fn labels_needed(target: MissRate, confidence: Confidence) -> Option<u64> {
     }
     let count = (-confidence.get()).ln_1p() / (-target.get()).ln_1p();
     (count < 9e15).then(|| count.ceil().max(1.0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn level(confidence: f64) -> Confidence {
+        Confidence::new(confidence).unwrap()
+    }
+
+    fn lower(successes: u64, trials: u64, confidence: f64) -> f64 {
+        clopper_pearson_lower(successes, trials, level(confidence))
+            .unwrap()
+            .get()
+            .get()
+    }
+
+    fn upper(successes: u64, trials: u64, confidence: f64) -> f64 {
+        clopper_pearson_upper(successes, trials, level(confidence))
+            .unwrap()
+            .get()
+            .get()
+    }
+
+    fn tail(successes: u64, trials: u64, q: f64) -> f64 {
+        binomial_upper_tail(successes, trials, Probability::new(q).unwrap())
+            .unwrap()
+            .get()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The bounds are where the tails have the level, on the safe side of it.
+        #[test]
+        fn the_tails_at_the_bounds_have_the_level(
+            trials in 1u64..3000,
+            share in 0.0f64..1.0,
+            confidence in 0.01f64..0.9999,
+        ) {
+            let successes = (share * trials as f64) as u64;
+            let alpha = 1.0 - confidence;
+            let low = lower(successes, trials, confidence);
+            if successes > 0 {
+                let at = tail(successes, trials, low);
+                prop_assert!(at <= alpha * (1.0 + 1e-10) && at >= alpha * (1.0 - 1e-6), "{at} {alpha}");
+            } else {
+                prop_assert!(low <= 0.0);
+            }
+            let high = upper(successes, trials, confidence);
+            if successes < trials {
+                // P(X ≤ s) = 1 − P(X ≥ s + 1).
+                let at = 1.0 - tail(successes + 1, trials, high);
+                prop_assert!(at <= alpha + 1e-10 && at >= alpha * (1.0 - 1e-5) - 1e-10, "{at} {alpha}");
+            } else {
+                prop_assert!(high >= 1.0);
+            }
+            prop_assert!(low <= share + 1.0 / trials as f64 || confidence < 0.6);
+        }
+
+        /// Counting failures instead of successes gives the mirrored bound.
+        #[test]
+        fn bounds_mirror_each_other(trials in 1u64..100_000, share in 0.0f64..1.0, confidence in 0.5f64..0.999) {
+            let successes = (share * trials as f64) as u64;
+            let mirrored = 1.0 - lower(trials - successes, trials, confidence);
+            prop_assert!((upper(successes, trials, confidence) - mirrored).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn extreme_counts_stay_exact() {
+        // No miss among n: 1 − α^{1/n}, with its digits, at a billion.
+        let expected = -(0.05f64.ln() / 1e9).exp_m1();
+        assert!((upper(0, 1_000_000_000, 0.95) / expected - 1.0).abs() < 1e-10);
+        // One miss: e^{−λ}(1 + λ) = 0.05 at λ = 4.743864518, the Poisson limit to 1e-9.
+        assert!((upper(1, 1_000_000_000, 0.95) / 4.743_864_518e-9 - 1.0).abs() < 1e-8);
+        assert!(lower(999_999_999, 1_000_000_000, 0.95) > 0.999_999_99);
+        assert!(upper(500_000, 1_000_000, 0.95) < 0.501);
+    }
+
+    #[test]
+    fn bad_counts_are_named() {
+        assert!(
+            clopper_pearson_lower(1, 0, level(0.9))
+                .unwrap_err()
+                .to_string()
+                .contains("number of trials")
+        );
+        assert!(
+            clopper_pearson_upper(3, 2, level(0.9))
+                .unwrap_err()
+                .to_string()
+                .contains("number of successes")
+        );
+    }
+
+    #[test]
+    fn labels_needed_is_the_least_number_that_suffices() {
+        for (target, confidence) in [(8e-5, 0.95), (0.1, 0.9), (1e-9, 0.999)] {
+            let needed = labels_needed(MissRate::new(target).unwrap(), level(confidence)).unwrap();
+            assert!(upper(0, needed, confidence) <= target * (1.0 + 1e-10));
+            assert!(upper(0, needed - 1, confidence) > target);
+        }
+        assert_eq!(labels_needed(MissRate::ZERO, level(0.95)), None);
+    }
 }

@@ -270,6 +270,25 @@ fn the_naive_delta_overstates_figure_six() {
     assert!((right.get().get() - 0.112_386).abs() < 1e-5);
 }
 
+/// Trap: γ − η inside the logarithm of Theorem 8.3. Everything is missed (γ = 1), half of it by
+/// both policies and released in the raw; the other half is randomised response at ε = 3, δ = 0.
+#[test]
+fn the_joint_miss_does_not_amplify() {
+    let (epsilon, eta) = (3.0f64, 0.5);
+    let (likely, rare) = (
+        epsilon.exp() / (1.0 + epsilon.exp()),
+        1.0 / (1.0 + epsilon.exp()),
+    );
+    let masked = [likely, rare, 0.0];
+    let seen = mix(&[(1.0 - eta, &[rare, likely, 0.0]), (eta, &[0.0, 0.0, 1.0])]);
+    let redaction = Redaction::new(rate(1.0), rate(eta)).unwrap();
+    let promised = redaction.shrunk(Delta::new(0.0).unwrap()).get();
+    let right = redaction.amplified(Epsilon::new(epsilon).unwrap()).get();
+    assert!(both(&seen, &masked, right) <= promised);
+    let wrong = ((1.0 - eta) * epsilon.exp_m1()).ln_1p();
+    assert!(both(&seen, &masked, wrong) > promised + 0.2);
+}
+
 /// Trap: amplifying phase by phase. σ = 1 twice, γ = 0.1, ε' = 2: the true δ is 4.2e-4, while the
 /// composition of two amplified phases says 6.9e-6.
 #[test]

@@ -125,6 +125,22 @@ pub(crate) fn ln_binomial_upper_tail(successes: u64, trials: u64, q: f64) -> f64
     }
 }
 
+/// ln P(Bin(trials, q) ≤ successes), with the digits of a small q.
+pub(crate) fn ln_binomial_lower_tail(successes: u64, trials: u64, q: f64) -> f64 {
+    if successes >= trials || q <= 0.0 {
+        return 0.0;
+    }
+    if q >= 1.0 {
+        return f64::NEG_INFINITY;
+    }
+    if (successes as f64) < trials as f64 * q {
+        // As failures: 1 − q never rounds.
+        ln_sum_from(trials - successes, trials, Chance::new(q).swapped())
+    } else {
+        super::ln_one_minus_exp(ln_sum_from(successes + 1, trials, Chance::new(q)))
+    }
+}
+
 /// ln Σ_{k ≥ from} pmf(k), for `from` at or above the mean, by the ratio of neighbouring terms.
 fn ln_sum_from(from: u64, trials: u64, chance: Chance) -> f64 {
     let first = ln_pmf(from, trials, chance);
