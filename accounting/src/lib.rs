@@ -7,6 +7,7 @@
 
 mod bound;
 pub mod calibrate;
+pub mod confidentiality;
 mod contour;
 mod error;
 pub mod group;

@@ -131,6 +131,11 @@ impl Tolerance {
     pub const DEFAULT: Self = Self(1e-6);
 }
 
+impl Probability {
+    /// Certainty.
+    pub const ONE: Self = Self(1.0);
+}
+
 impl MissRate {
     /// Nothing is missed.
     pub const ZERO: Self = Self(0.0);

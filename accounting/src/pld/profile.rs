@@ -138,6 +138,30 @@ impl Profile {
         Ok(profile)
     }
 
+    /// A profile known by other means (a finite mechanism, another tool's certificate): points in
+    /// ascending order of ε whose δ falls.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for points out of order, or whose ends cross or rise.
+    pub fn from_points(query: Query, points: Vec<ProfilePoint>) -> Result<Self> {
+        let crossed = |p: &ProfilePoint| p.delta_lower.get() > p.delta_upper.get();
+        let rises = |pair: &[ProfilePoint]| {
+            pair[0].epsilon >= pair[1].epsilon
+                || pair[1].delta_lower.get() > pair[0].delta_upper.get()
+        };
+        if points.is_empty() || points.iter().any(crossed) || points.windows(2).any(rises) {
+            return Err(Error::Unsupported {
+                what: "a profile from these points".into(),
+                why: "epsilon must ascend and delta fall, each lower end at most its upper".into(),
+            });
+        }
+        Ok(Self {
+            query,
+            engine: Engine::Closed,
+            points,
+        })
+    }
+
     /// Adds the point at `epsilon`, sharpened by what a search has certified about it.
     fn add(
         &mut self,

@@ -77,3 +77,102 @@ pub fn at_least_ceiling(each: &[Upper<Probability>], hits: usize) -> Result<Uppe
         (sum / hits as f64 * slack).min(1.0),
     )?))
 }
+
+/// A bound on P(exposure ≥ `bits`): B(2^−bits), since a secret of that exposure is among the
+/// first N·2^−bits of its N candidates.
+///
+/// Bound: upper. For the best of several secrets pass each secret's ceiling to
+/// [`at_least_ceiling`] with one hit; for a secret in several records take `loss` for all of
+/// them (before or after deduplication, as they are trained on).
+///
+/// ```
+/// use reticent_accounting::{Direction, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Query, SamplingRate, Steps, Tolerance};
+/// use reticent_accounting::reconstruction::ceiling::exposure_ceiling;
+/// let run = Mechanism::dp_sgd(NoiseMultiplier::new(2.0)?, SamplingRate::new(0.01)?, Steps::new(500));
+/// let ceiling = |copies| {
+///     let query = Query { neighbours: Neighbours::ZeroOut, group: GroupSize::new(copies)? };
+///     let loss = PrivacyLoss::of(&run, query, Direction::Remove)?;
+///     exposure_ceiling(&loss, 10.0, Tolerance::new(1e-6)?)
+/// };
+/// assert!(ceiling(20)?.get() > ceiling(1)?.get());
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::OutOfRange`] for a negative exposure.
+pub fn exposure_ceiling(
+    loss: &PrivacyLoss,
+    bits: f64,
+    tolerance: Tolerance,
+) -> Result<Upper<Probability>> {
+    if bits.is_nan() || bits < 0.0 {
+        return Err(Error::OutOfRange {
+            what: "exposure in bits",
+            range: "[0, inf)",
+            value: bits,
+        });
+    }
+    let share = ((-bits).exp2() * (1.0 + 2.0 * f64::EPSILON)).min(1.0);
+    let answer = loss.blow_up(Probability::new(share)?, tolerance)?;
+    Ok(answer.bounds.upper.unwrap_or(Upper::new(Probability::ONE)))
+}
+
+/// An exposure that no one of the secrets reaches with probability at least `level`: the bits at
+/// which Σ_j B_j(2^−bits) falls to 1 − `level`.
+///
+/// Bound: upper, by bisection that ends on the safe side; infinite when the sum does not fall so
+/// far within 1000 bits. Each loss stands for one secret with all its copies, and `alike` secrets
+/// share it.
+///
+/// ```
+/// use reticent_accounting::{Direction, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability, Query, SamplingRate, Steps, Tolerance};
+/// use reticent_accounting::reconstruction::ceiling::best_exposure_ceiling;
+/// let run = Mechanism::dp_sgd(NoiseMultiplier::new(2.0)?, SamplingRate::new(0.01)?, Steps::new(500));
+/// let loss = PrivacyLoss::of(&run, Query::single(Neighbours::ZeroOut), Direction::Remove)?;
+/// let bits = best_exposure_ceiling(&loss, 10, Probability::new(0.95)?, Tolerance::new(1e-6)?)?;
+/// // Without any training: Σ 2^−bits = 0.05 at log2(200) = 7.64.
+/// assert!(*bits.get() > 200f64.log2());
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::OutOfRange`] for no secret or a level of one.
+pub fn best_exposure_ceiling(
+    loss: &PrivacyLoss,
+    alike: u64,
+    level: Probability,
+    tolerance: Tolerance,
+) -> Result<Upper<f64>> {
+    if alike == 0 || level.get() >= 1.0 {
+        return Err(Error::OutOfRange {
+            what: if alike == 0 {
+                "number of secrets"
+            } else {
+                "level"
+            },
+            range: if alike == 0 { "[1, 2^64)" } else { "[0, 1)" },
+            value: if alike == 0 { 0.0 } else { level.get() },
+        });
+    }
+    let holds = |bits: f64| -> Result<bool> {
+        let each = exposure_ceiling(loss, bits, tolerance)?;
+        Ok(each.get().get() * alike as f64 * (1.0 + 4.0 * f64::EPSILON) <= 1.0 - level.get())
+    };
+    let (mut low, mut high) = (0.0, 1.0);
+    while !holds(high)? {
+        low = high;
+        high *= 2.0;
+        if high > 1000.0 {
+            return Ok(Upper::new(f64::INFINITY));
+        }
+    }
+    while high - low > 1e-6 * high {
+        let middle = 0.5 * (low + high);
+        if holds(middle)? {
+            high = middle
+        } else {
+            low = middle
+        }
+    }
+    Ok(Upper::new(high))
+}

@@ -8,8 +8,12 @@
 //!
 //! * [`blow_up`](crate::PrivacyLoss::blow_up): the exact bound B(p) of the dominating pair;
 //! * [`fano`]: weaker bounds from divergences;
-//! * [`ceiling`]: what B says about ranks and exposures.
+//! * [`ceiling`]: what B says about ranks and exposures;
+//! * [`membership`]: what it says about membership attacks;
+//! * [`redacted`]: guessing a secret that is redacted most of the time.
 
 mod blow_up;
 pub mod ceiling;
 pub mod fano;
+pub mod membership;
+pub mod redacted;

@@ -1,0 +1,30 @@
+//! Confidentiality after redaction and deduplication (CRT), and selective notions (S-DP, JFT).
+//!
+//! The corpus gives facts, the run gives a profile, and each statement of the papers is a
+//! function of the two:
+//!
+//! | statement | item |
+//! |---|---|
+//! | CRT Prop. 5, Theorem 8.1: one secret | [`Standing::confidentiality`], [`CorpusFacts::every_secret`] |
+//! | CRT Prop. 5, Theorem 8.2: a list of secrets | [`SecretGroup::exactly`], [`SecretGroup::by_lemma`] |
+//! | uniform confidentiality: all secrets together | [`CorpusFacts::all_secrets`] |
+//! | CRT Prop. 6, Theorem 8.3: a random secret | [`Redaction`](crate::Redaction) |
+//! | CRT Prop. 7: deduplication | [`Spread`], [`Standing::reach`] |
+//! | recall as a labelled sample | [`LabelledSecrets`] |
+//! | JFT Theorem 1, light noise | [`JustFineTuneTwice`], [`LightNoise`], [`CountedBatches`] |
+//! | S-DP with a missed secret | [`selective_dp`] |
+//!
+//! A secret is **caught** when preparing the corpus and preparing it with the secret masked
+//! give the same bytes on the same sides; anything else is a miss.
+
+mod facts;
+mod group;
+mod labels;
+mod selective;
+
+pub use facts::{Confidentiality, CorpusFacts, Knowledge, Reach, Spread, Standing};
+pub use group::SecretGroup;
+pub use labels::{KindRates, Label, LabelledSecrets, MeasuredRates, StratumCounts};
+pub use selective::{
+    CountedBatches, JustFineTuneTwice, LightNoise, PhaseOne, RedactedAlike, selective_dp,
+};
