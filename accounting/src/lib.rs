@@ -7,6 +7,7 @@
 
 mod bound;
 pub mod calibrate;
+mod certificate;
 pub mod confidentiality;
 mod contour;
 mod error;
@@ -26,6 +27,7 @@ mod special;
 pub mod statistics;
 
 pub use bound::{Bounds, Estimate, Lower, Upper};
+pub use certificate::{Certificate, ErrorEnds, ErrorSource, ErrorTerm};
 pub use error::{Error, Result};
 pub use guarantee::{Base, ByDirection, Convention, Engine, Guarantee, Method, Notion};
 pub use mechanism::{Mechanism, Sampling};

@@ -38,6 +38,21 @@ pub(crate) struct Contour {
     rest: f64,
     /// For the aliases above and below: (order, ln of the certified bound at ε = 0).
     alias: [(f64, f64); 2],
+    /// Quadrature nodes of all parts.
+    nodes: usize,
+}
+
+/// A sum along the contour with the bounds on its errors, in units of e^`ln_front`; the error
+/// of the front is that of its logarithm.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pieces {
+    pub(crate) ln_front: f64,
+    pub(crate) front: f64,
+    pub(crate) middle: f64,
+    pub(crate) rest: f64,
+    pub(crate) terms: f64,
+    pub(crate) summation: f64,
+    pub(crate) alias: f64,
 }
 
 impl Contour {
@@ -67,6 +82,7 @@ impl Contour {
             error: 0.0,
             rest: 0.0,
             alias: [(c, 0.0); 2],
+            nodes: 0,
         };
         contour.choose_step(scout, epsilon, ln_goal);
         let tilts: Vec<f64> = scout.parts.iter().map(|p| p.ln_moment(c)).collect();
@@ -187,6 +203,7 @@ impl Contour {
             if line.tilted.loss.len() as f64 * count as f64 > BUDGET {
                 return Err(Scout::out_of_reach());
             }
+            self.nodes += line.tilted.loss.len();
             line.accumulate(
                 part.times,
                 self.step,
@@ -219,6 +236,18 @@ impl Contour {
 
     /// The average at `epsilon`, near the one the contour was made for.
     pub(crate) fn value(&self, epsilon: f64) -> LnBounds {
+        let pieces = self.pieces(epsilon);
+        let slack = pieces.rest + pieces.terms + pieces.summation;
+        LnBounds {
+            lower: pieces.ln_front - pieces.front
+                + (pieces.middle - slack - pieces.alias).max(0.0).ln(),
+            middle: pieces.ln_front + pieces.middle.max(0.0).ln(),
+            upper: pieces.ln_front + pieces.front + (pieces.middle + slack).max(0.0).ln(),
+        }
+    }
+
+    /// The sum at `epsilon` and everything that separates it from the truth.
+    pub(crate) fn pieces(&self, epsilon: f64) -> Pieces {
         let mut sum = super::nodes::Sum::default();
         let mut phase = 0.0;
         for (n, (re, im)) in self.terms.iter().enumerate() {
@@ -229,16 +258,31 @@ impl Contour {
             phase += 4.0 * ROUND * epsilon.abs() * y * re.hypot(*im);
         }
         let scale = self.step / TAU;
-        let middle = scale * sum.value();
-        let slack = self.rest + scale * (self.error + phase + 4.0 * ROUND * self.size);
-        let front = self.front.0 - epsilon * (self.c - 1.0);
-        let front_error = self.front.1 + 4.0 * ROUND * (front.abs() + self.front.0.abs() + 1.0);
-        let alias = self.ln_alias(epsilon).exp();
-        LnBounds {
-            lower: front - front_error + (middle - slack - alias).max(0.0).ln(),
-            middle: front + middle.max(0.0).ln(),
-            upper: front + front_error + (middle + slack).max(0.0).ln(),
+        let ln_front = self.front.0 - epsilon * (self.c - 1.0);
+        Pieces {
+            ln_front,
+            front: self.front.1 + 4.0 * ROUND * (ln_front.abs() + self.front.0.abs() + 1.0),
+            middle: scale * sum.value(),
+            rest: self.rest,
+            terms: scale * self.error,
+            summation: scale * (phase + 4.0 * ROUND * self.size),
+            alias: self.ln_alias(epsilon).exp(),
         }
+    }
+
+    /// Distance η of the terms.
+    pub(crate) const fn step(&self) -> f64 {
+        self.step
+    }
+
+    /// How many terms are summed.
+    pub(crate) const fn count(&self) -> usize {
+        self.terms.len()
+    }
+
+    /// Quadrature nodes of all parts.
+    pub(crate) const fn nodes(&self) -> usize {
+        self.nodes
     }
 
     /// The expectation that is inverted.

@@ -1,6 +1,7 @@
 //! The privacy-loss law: dominating pairs as data, their composition, and the questions
 //! δ(ε), ε(δ) and the profile.
 
+mod certify;
 mod compose;
 mod convert;
 mod curve;

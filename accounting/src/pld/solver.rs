@@ -165,7 +165,7 @@ impl Solver {
     }
 
     /// The solver without far mixture components whose mass does not matter at this ε.
-    fn trimmed_for(&mut self, epsilon: f64, goal: f64) -> Result<Option<Self>> {
+    pub(super) fn trimmed_for(&mut self, epsilon: f64, goal: f64) -> Result<Option<Self>> {
         if !self.has_groups() {
             return Ok(None);
         }

@@ -1,0 +1,200 @@
+//! What certifies an answer, told instead of only used.
+
+use super::compose::PrivacyLoss;
+use super::solver::Solver;
+use crate::bound::{Bounds, Lower, Upper};
+use crate::certificate::{Certificate, ErrorEnds, ErrorSource, ErrorTerm};
+use crate::error::Result;
+use crate::guarantee::Engine;
+use crate::interval::LnBounds;
+use crate::quantity::{Epsilon, Tolerance};
+
+impl PrivacyLoss {
+    /// δ(ε) of this direction once more, with everything that certifies it.
+    ///
+    /// Bound: both ends. The errors are those of one evaluation at `epsilon`; ε(δ) is a search
+    /// over such evaluations whose ends both hold.
+    ///
+    /// # Errors
+    /// As [`PrivacyLoss::delta`].
+    pub fn certificate(&self, epsilon: Epsilon, tolerance: Tolerance) -> Result<Certificate> {
+        Solver::new(self).certificate(epsilon, 0.5 * tolerance.get())
+    }
+}
+
+impl Solver {
+    fn certificate(&mut self, epsilon: Epsilon, goal: f64) -> Result<Certificate> {
+        let e = epsilon.get();
+        let (ends, engine) = self.ln_delta(e, goal)?;
+        let plain = Certificate {
+            engine,
+            epsilon,
+            ln_delta: outside(ends),
+            order: None,
+            step: None,
+            terms: None,
+            nodes: None,
+            spacing: None,
+            cells: None,
+            tilt: None,
+            errors: Vec::new(),
+        };
+        match engine {
+            Engine::Contour => self.by_contour(plain, ends, goal),
+            Engine::Chernoff => {
+                let order = self.scout_for(e).map(|scout| scout.chernoff(e).1).ok();
+                let errors = vec![both(ErrorSource::Coarseness, ends)];
+                Ok(Certificate {
+                    order,
+                    errors,
+                    ..plain
+                })
+            }
+            _ => Ok(Certificate {
+                errors: vec![both(ErrorSource::Formula, ends)],
+                ..plain
+            }),
+        }
+    }
+
+    /// The contour that the answer's size calls for, and each of its errors.
+    fn by_contour(&mut self, plain: Certificate, ends: LnBounds, goal: f64) -> Result<Certificate> {
+        let epsilon = plain.epsilon.get();
+        let mut trimmed = self.trimmed_for(epsilon, goal)?;
+        let solver = trimmed.as_mut().unwrap_or(self);
+        let contour = solver.contour(epsilon, ends.lower + goal.ln())?;
+        let read = solver.read(&contour, epsilon);
+        let pieces = contour.pieces(epsilon);
+        // In units of the answer, which is the sum itself or one less it; the logarithm's error
+        // counts as often as the sum.
+        let unit = (pieces.ln_front - read.middle).exp();
+        let mut errors = vec![
+            one(ErrorSource::Aliasing, ErrorEnds::Lower, pieces.alias * unit),
+            one(ErrorSource::CutOff, ErrorEnds::Both, pieces.rest * unit),
+            one(ErrorSource::Terms, ErrorEnds::Both, pieces.terms * unit),
+            one(
+                ErrorSource::Summation,
+                ErrorEnds::Both,
+                pieces.summation * unit,
+            ),
+            one(
+                ErrorSource::Front,
+                ErrorEnds::Both,
+                pieces.front * pieces.middle * unit,
+            ),
+        ];
+        let missing = solver.loss.missing();
+        if missing > 0.0 {
+            errors.push(one(
+                ErrorSource::Truncation,
+                ErrorEnds::Upper,
+                missing / read.middle.exp(),
+            ));
+        }
+        Ok(Certificate {
+            // The search's ends may be the tighter ones; both hold.
+            ln_delta: outside(read.meet(ends)),
+            order: Some(contour.order()),
+            step: Some(contour.step()),
+            terms: Some(contour.count() as u64),
+            nodes: Some(contour.nodes() as u64),
+            errors,
+            ..plain
+        })
+    }
+}
+
+const fn one(source: ErrorSource, ends: ErrorEnds, relative: f64) -> ErrorTerm {
+    ErrorTerm {
+        source,
+        ends,
+        relative,
+    }
+}
+
+/// All that separates two ends, as one error.
+fn both(source: ErrorSource, ends: LnBounds) -> ErrorTerm {
+    one(source, ErrorEnds::Both, ends.width().exp_m1())
+}
+
+fn outside(ends: LnBounds) -> Bounds<f64> {
+    let finite = |end: f64| end.is_finite().then_some(end);
+    Bounds {
+        lower: finite(ends.lower).map(Lower::new),
+        upper: finite(ends.upper).map(Upper::new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::Mechanism;
+    use crate::neighbours::Neighbours;
+    use crate::pld::{Direction, Query};
+    use crate::quantity::{GroupSize, NoiseMultiplier, SamplingRate, Steps};
+
+    fn certificate(sigma: f64, q: f64, steps: u64, group: u32, epsilon: f64) -> Certificate {
+        let sigma = NoiseMultiplier::new(sigma).unwrap();
+        let run = Mechanism::dp_sgd(sigma, SamplingRate::new(q).unwrap(), Steps::new(steps));
+        let query = Query {
+            neighbours: Neighbours::AddRemove,
+            group: GroupSize::new(group).unwrap(),
+        };
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let tolerance = Tolerance::new(1e-6).unwrap();
+        loss.certificate(Epsilon::new(epsilon).unwrap(), tolerance)
+            .unwrap()
+    }
+
+    /// ln δ from both ends: lower, upper.
+    fn ends(certificate: &Certificate) -> (f64, f64) {
+        let bounds = certificate.ln_delta;
+        (*bounds.lower.unwrap().get(), *bounds.upper.unwrap().get())
+    }
+
+    #[test]
+    fn the_errors_account_for_the_distance_of_the_ends() {
+        for (sigma, q, steps, group, epsilon) in [
+            (1.1, 0.01, 10_000, 1, 5.192_583_445_878),
+            (0.6, 0.001, 100_000, 1, 6.0),
+            (2.0, 0.01, 1000, 5, 3.7),
+            // Below the mean loss, where δ is near one.
+            (1.0, 0.5, 100, 1, 0.5),
+        ] {
+            let found = certificate(sigma, q, steps, group, epsilon);
+            assert_eq!(found.engine, Engine::Contour);
+            let (low, high) = ends(&found);
+            let sum = |side: ErrorEnds| -> f64 {
+                let on = |e: &&ErrorTerm| e.ends == side || e.ends == ErrorEnds::Both;
+                found.errors.iter().filter(on).map(|e| e.relative).sum()
+            };
+            // The meeting of two evaluations is at most as wide as this one's errors.
+            let both = sum(ErrorEnds::Lower) + sum(ErrorEnds::Upper);
+            assert!(
+                high - low <= both * (1.0 + 1e-5) + 1e-14,
+                "{low} {high} {found:?}"
+            );
+            assert!(both < 1e-5, "{found:?}");
+            assert!(found.errors.iter().all(|e| e.relative >= 0.0));
+        }
+    }
+
+    #[test]
+    fn the_certificate_is_of_the_number_it_goes_with() {
+        // 45-digit arithmetic: δ(5.192583445878) = 1e-5.
+        let (low, high) = ends(&certificate(1.1, 0.01, 10_000, 1, 5.192_583_445_883_1));
+        assert!(low <= 1e-5f64.ln() + 1e-12 && 1e-5f64.ln() <= high + 1e-12);
+    }
+
+    #[test]
+    fn a_single_step_is_a_formula_and_an_odd_one_is_coarse() {
+        let closed = certificate(1.0, 1.0, 10, 1, 3.0);
+        assert_eq!(closed.engine, Engine::Closed);
+        assert_eq!((closed.order, closed.terms), (None, None));
+        assert_eq!(closed.errors[0].source, ErrorSource::Formula);
+        let coarse = certificate(0.5, 0.2, 3, 1, 1.0);
+        if coarse.engine == Engine::Chernoff {
+            assert_eq!(coarse.errors[0].source, ErrorSource::Coarseness);
+        }
+    }
+}
