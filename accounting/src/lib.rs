@@ -25,6 +25,7 @@ pub mod redaction;
 mod search;
 mod special;
 pub mod statistics;
+pub mod trade_off;
 
 pub use bound::{Bounds, Estimate, Lower, Upper};
 pub use certificate::{Certificate, ErrorEnds, ErrorSource, ErrorTerm};
@@ -39,3 +40,4 @@ pub use quantity::{
     SamplingRate, Steps, Tolerance, UnitName,
 };
 pub use redaction::{BayesianKnown, BayesianUnknown, Redaction};
+pub use trade_off::TradeOff;

@@ -2,7 +2,7 @@
 //! family is computed. An id that nobody computes fails.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use reticent_accounting::calibrate::{Target, calibrate};
+use reticent_accounting::calibrate::{Target, calibrate_noise as calibrate};
 use reticent_accounting::rdp::{RdpCurve, epsilon_from_renyi};
 use reticent_accounting::reconstruction::fano::{bernoulli_divergence, kl_posterior};
 use reticent_accounting::{
@@ -164,7 +164,7 @@ fn plain(v: &Vector) {
             delta: Delta::new(v.number("delta")).unwrap(),
         };
         let found = calibrate(|sigma| gaussian(sigma, 1), target, tight()).unwrap();
-        v.check(found.sigma.get());
+        v.check(found.answer.get());
     } else if v.id() == "gdp_adv" {
         let sigma = NoiseMultiplier::new(1.0 / v.number("mu")).unwrap();
         v.check(delta(&loss(&gaussian(sigma, 1), 1, Direction::Remove), 0.0).1);
@@ -220,7 +220,7 @@ fn subsampled(v: &Vector) {
             target,
             Tolerance::DEFAULT,
         );
-        return v.check(found.unwrap().sigma.get());
+        return v.check(found.unwrap().answer.get());
     }
     let run = loss(&Mechanism::dp_sgd(v.sigma(), rate, steps), 1, direction);
     if v.has("delta") {
@@ -308,7 +308,7 @@ fn mixture(v: &Vector) {
             Tolerance::new(1e-8).unwrap(),
         )
         .unwrap();
-        return v.check(found.sigma.get());
+        return v.check(found.answer.get());
     }
     let query = Query {
         neighbours: Neighbours::ZeroOut,

@@ -4,7 +4,7 @@ use super::cli::Calibrate;
 use super::plan::{DELTA, UNIT, schedule};
 use crate::contract::{Envelope, Inputs};
 use anyhow::{Context, Result, anyhow};
-use reticent_accounting::calibrate::{Target, calibrate as search};
+use reticent_accounting::calibrate::{Target, calibrate_noise as search};
 use reticent_accounting::{
     Delta, GroupSize, Guarantee, Mechanism, Neighbours, NoiseMultiplier, Plan, Query, Redaction,
     Tolerance, UnitName,
@@ -60,14 +60,14 @@ pub fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
                 prior,
                 posterior,
             };
-            Some(search(run, by_fano, tolerance).context(flag)?.sigma)
+            Some(search(run, by_fano, tolerance).context(flag)?.answer)
         }
         _ => None,
     };
-    let plan = plan(wish, run(found.sigma), unit, tolerance)?;
+    let plan = plan(wish, run(found.answer), unit, tolerance)?;
     let body = Calibrated {
-        sigma: found.sigma,
-        too_small: found.too_small,
+        sigma: found.answer,
+        too_small: found.fails,
         kl_fano_sigma,
         guarantees: plan.guarantees()?,
     };

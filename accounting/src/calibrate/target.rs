@@ -1,0 +1,301 @@
+//! What a plan has to achieve, and by how much it does.
+
+use crate::error::{Error, Result};
+use crate::mechanism::Mechanism;
+use crate::neighbours::Neighbours;
+use crate::pld::{Answer, Direction, PrivacyLoss, Query, losses};
+use crate::quantity::{Delta, Epsilon, GroupSize, Probability, Tolerance};
+use crate::reconstruction::fano::bernoulli_divergence;
+use crate::redaction::Redaction;
+
+/// What the parameter has to achieve.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Target {
+    /// (ε, δ) for a question: ε(δ) ≤ ε and δ(ε) ≤ δ are the same promise. With ε = 0 it bounds
+    /// the membership advantage.
+    Epsilon {
+        /// Who is compared with whom.
+        query: Query,
+        /// ε at most this,
+        epsilon: Epsilon,
+        /// at this δ.
+        delta: Delta,
+    },
+    /// (ε', δ) against an adversary who ignores the secret, in the notion's own neighbours.
+    Stranger {
+        /// The redaction policy.
+        redaction: Redaction,
+        /// Records of one secret.
+        group: GroupSize,
+        /// ε' at most this,
+        epsilon: Epsilon,
+        /// at this δ.
+        delta: Delta,
+    },
+    /// A secret guessed with probability `prior` beforehand, with at most `posterior` after.
+    Posterior {
+        /// Records of one secret.
+        group: GroupSize,
+        /// The chance beforehand.
+        prior: Probability,
+        /// The chance allowed after training.
+        posterior: Probability,
+    },
+    /// As [`Target::Posterior`], proved by Fano's inequality for the divergence: what the
+    /// usual accounting would cost.
+    PosteriorByKlFano {
+        /// Records of one secret.
+        group: GroupSize,
+        /// The chance beforehand.
+        prior: Probability,
+        /// The chance allowed after training.
+        posterior: Probability,
+    },
+    /// No membership test with an FPR of at most `fpr` has a TPR above `tpr`, in either direction.
+    TruePositiveRate {
+        /// Who is compared with whom.
+        query: Query,
+        /// The rate of false alarms.
+        fpr: Probability,
+        /// The rate of hits allowed.
+        tpr: Probability,
+    },
+    /// The chance that a uniform secret's exposure reaches `bits` is at most `probability`:
+    /// exposure ≥ e means a rank within a share 2^−e of the candidates, so B(2^−e) ≤ p.
+    Exposure {
+        /// Records that contain the secret.
+        group: GroupSize,
+        /// Exposure in bits.
+        bits: f64,
+        /// The chance allowed.
+        probability: Probability,
+    },
+}
+
+/// How far a certified quantity lies above what is allowed, as a logarithm: the promise is
+/// certified where `upper` ≤ 0, and certainly broken where `lower` > 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Margin {
+    pub(super) lower: f64,
+    pub(super) upper: f64,
+}
+
+impl Margin {
+    const KEPT: Self = Self {
+        lower: f64::NEG_INFINITY,
+        upper: f64::NEG_INFINITY,
+    };
+    const BROKEN: Self = Self {
+        lower: f64::INFINITY,
+        upper: f64::INFINITY,
+    };
+
+    fn of(lower: f64, upper: f64, allowed: f64) -> Self {
+        // The sign is decided by the numbers themselves: their logarithms may round together.
+        let above = |value: f64| {
+            let ln = value.ln() - allowed.ln();
+            match value <= allowed {
+                true if ln.is_nan() => f64::NEG_INFINITY,
+                true => ln.min(0.0),
+                false if ln.is_nan() => f64::INFINITY,
+                false => ln.max(f64::MIN_POSITIVE),
+            }
+        };
+        Self {
+            lower: above(lower),
+            upper: above(upper),
+        }
+    }
+
+    fn worse(self, other: Self) -> Self {
+        Self {
+            lower: self.lower.max(other.lower),
+            upper: self.upper.max(other.upper),
+        }
+    }
+}
+
+impl Target {
+    pub(super) fn check(&self) -> Result<()> {
+        let above_prior = |what: &'static str, range: &'static str, prior: f64, value: f64| {
+            if value > prior {
+                Ok(())
+            } else {
+                Err(Error::OutOfRange { what, range, value })
+            }
+        };
+        match *self {
+            Self::Epsilon { epsilon, delta, .. } if epsilon.get() <= 0.0 => {
+                above_prior("target delta at epsilon 0", "(0, 1]", 0.0, delta.get())
+            }
+            Self::Stranger { epsilon, .. } => {
+                above_prior("target epsilon", "(0, inf]", 0.0, epsilon.get())
+            }
+            Self::Posterior {
+                prior, posterior, ..
+            }
+            | Self::PosteriorByKlFano {
+                prior, posterior, ..
+            } => above_prior("posterior", "(prior, 1]", prior.get(), posterior.get()),
+            Self::TruePositiveRate { fpr, tpr, .. } => above_prior(
+                "true-positive rate",
+                "(false-positive rate, 1]",
+                fpr.get(),
+                tpr.get(),
+            ),
+            Self::Exposure {
+                bits, probability, ..
+            } => {
+                above_prior("exposure", "(0, 1074]", 0.0, bits)?;
+                let share = share(bits)?.get();
+                above_prior("probability", "(2^-exposure, 1]", share, probability.get())
+            }
+            Self::Epsilon { .. } => Ok(()),
+        }
+    }
+
+    /// The same promise about `group` records.
+    pub(super) const fn with_group(self, group: GroupSize) -> Self {
+        let mut target = self;
+        match &mut target {
+            Self::Epsilon { query, .. } | Self::TruePositiveRate { query, .. } => {
+                query.group = group;
+            }
+            Self::Stranger { group: old, .. }
+            | Self::Posterior { group: old, .. }
+            | Self::PosteriorByKlFano { group: old, .. }
+            | Self::Exposure { group: old, .. } => *old = group,
+        }
+        target
+    }
+
+    /// By how much the mechanism misses the promise, certified to a relative `goal`.
+    pub(super) fn margin(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Margin> {
+        match self.try_margin(mechanism, goal) {
+            // A value at which nothing can be certified does not keep the promise.
+            Err(Error::NotCertified { .. }) => Ok(Margin::BROKEN),
+            other => other,
+        }
+    }
+
+    fn try_margin(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Margin> {
+        match *self {
+            Self::Epsilon {
+                query,
+                epsilon,
+                delta,
+            } => worst(mechanism, query, |loss| {
+                if epsilon.get() == f64::INFINITY || delta.get() >= 1.0 {
+                    return Ok(Margin::KEPT);
+                }
+                // δ = 0 asks for the largest loss, which the search for ε knows.
+                if delta.get() <= 0.0 {
+                    return within(&loss.epsilon(delta, goal)?, epsilon.get());
+                }
+                within(&loss.delta(epsilon, goal)?, delta.get())
+            }),
+            Self::Stranger {
+                redaction,
+                group,
+                epsilon,
+                delta,
+            } => {
+                let query = Query {
+                    neighbours: Neighbours::Replace,
+                    group,
+                };
+                let loss = PrivacyLoss::of(mechanism, query, Direction::Remove)?;
+                within(
+                    &redaction.exact_epsilon(&loss, &loss, delta, goal)?,
+                    epsilon.get(),
+                )
+            }
+            Self::Posterior {
+                group,
+                prior,
+                posterior,
+            } => blow_up(mechanism, group, prior, posterior, goal),
+            Self::Exposure {
+                group,
+                bits,
+                probability,
+            } => blow_up(mechanism, group, share(bits)?, probability, goal),
+            Self::PosteriorByKlFano {
+                group,
+                prior,
+                posterior,
+            } => {
+                let loss = PrivacyLoss::of(mechanism, zero_out(group), Direction::Remove)?;
+                let divergence = loss.divergence()?;
+                let allowed = bernoulli_divergence(posterior, prior);
+                let margin = Margin::of(*divergence.get(), *divergence.get(), allowed);
+                // The promise is the posterior that comes out, rounding included.
+                let kept = *loss.kl_fano(prior)?.get() <= posterior;
+                Ok(match (kept, margin.upper <= 0.0) {
+                    (true, false) => Margin::of(0.0, allowed, allowed),
+                    (false, true) => Margin {
+                        upper: f64::MIN_POSITIVE,
+                        ..margin
+                    },
+                    _ => margin,
+                })
+            }
+            Self::TruePositiveRate { query, fpr, tpr } => worst(mechanism, query, |loss| {
+                within(&loss.true_positive_rate(fpr, goal)?, tpr.get())
+            }),
+        }
+    }
+}
+
+/// The worst of the directions.
+fn worst(
+    mechanism: &Mechanism,
+    query: Query,
+    ask: impl Fn(&PrivacyLoss) -> Result<Margin>,
+) -> Result<Margin> {
+    let mut margin = Margin::KEPT;
+    for loss in losses(mechanism, query)? {
+        margin = margin.worse(ask(&loss)?);
+    }
+    Ok(margin)
+}
+
+/// An answer against what is allowed; an unknown upper end keeps no promise.
+fn within<T: Copy + Into<f64>>(answer: &Answer<T>, allowed: f64) -> Result<Margin> {
+    let lower = answer.bounds.lower.map_or(0.0, |end| (*end.get()).into());
+    let upper = answer
+        .bounds
+        .upper
+        .map_or(f64::INFINITY, |end| (*end.get()).into());
+    Ok(Margin::of(lower, upper, allowed))
+}
+
+fn blow_up(
+    mechanism: &Mechanism,
+    group: GroupSize,
+    prior: Probability,
+    posterior: Probability,
+    goal: Tolerance,
+) -> Result<Margin> {
+    let loss = PrivacyLoss::of(mechanism, zero_out(group), Direction::Remove)?;
+    within(&loss.blow_up(prior, goal)?, posterior.get())
+}
+
+/// 2^−bits, rounded up.
+fn share(bits: f64) -> Result<Probability> {
+    if !(bits > 0.0 && bits <= 1074.0) {
+        return Err(Error::OutOfRange {
+            what: "exposure",
+            range: "(0, 1074]",
+            value: bits,
+        });
+    }
+    Probability::new(((-bits).exp2() * (1.0 + 2.0 * f64::EPSILON)).min(1.0))
+}
+
+const fn zero_out(group: GroupSize) -> Query {
+    Query {
+        neighbours: Neighbours::ZeroOut,
+        group,
+    }
+}
