@@ -9,6 +9,7 @@
 //! * [`blow_up`](crate::PrivacyLoss::blow_up): the exact bound B(p) of the dominating pair;
 //! * [`fano`]: weaker bounds from divergences;
 //! * [`ceiling`]: what B says about ranks and exposures;
+//! * [`several`]: contents dominated by different pairs;
 //! * [`membership`]: what it says about membership attacks;
 //! * [`redacted`]: guessing a secret that is redacted most of the time.
 
@@ -17,3 +18,4 @@ pub mod ceiling;
 pub mod fano;
 pub mod membership;
 pub mod redacted;
+pub mod several;

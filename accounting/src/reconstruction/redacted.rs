@@ -4,10 +4,11 @@
 //! η. A guess counts when the secret is among the t contents that are guessed. B is the blow-up
 //! of the pair (secret, `<MASK>`): replace, all records of the secret.
 
+use super::several::least_sum;
 use crate::bound::Upper;
 use crate::error::{Error, Result};
 use crate::pld::PrivacyLoss;
-use crate::quantity::{Epsilon, Probability, Tolerance};
+use crate::quantity::{Probability, Tolerance};
 use crate::redaction::Redaction;
 
 /// What decides whether a content is missed.
@@ -80,24 +81,8 @@ pub fn guess_ceiling(
 /// An upper bound on max over x ≤ `most` of B(x) − x.
 ///
 /// For every s ≥ 0 and x ≤ `most`, B(x) − x ≤ H_{e^s} + (e^s − 1)·`most`; the least of them is
-/// the maximum itself, at s = 0 (the total variation) or where Q(L > s) = `most`, which lies
-/// below ln(1/`most`). Any s is safe.
+/// the maximum itself, at s = 0 (the total variation) or where Q(L > s) = `most`. Any s is safe.
 fn largest_gain(loss: &PrivacyLoss, most: f64, tolerance: Tolerance) -> Result<f64> {
-    let sum = |s: f64| -> Result<f64> {
-        let excess = loss.delta(Epsilon::new(s)?, tolerance)?.bounds.upper;
-        Ok(excess.map_or(1.0, |end| end.get().get()) + s.exp_m1() * most)
-    };
-    let (mut low, mut high) = (0.0, -most.ln());
-    let mut least = sum(0.0)?;
-    // Ternary search: the sum is convex in e^s.
-    for _ in 0..60 {
-        if high - low < 1e-9 * (1.0 + high) {
-            break;
-        }
-        let (a, b) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
-        let (at_a, at_b) = (sum(a)?, sum(b)?);
-        least = least.min(at_a).min(at_b);
-        if at_a < at_b { high = b } else { low = a }
-    }
-    Ok(least.min(1.0))
+    let line = |s: f64| s.exp_m1() * most;
+    Ok(least_sum(std::slice::from_ref(loss), most, line, tolerance)?.min(1.0))
 }
