@@ -18,6 +18,7 @@ mod mechanism;
 mod neighbours;
 mod plan;
 pub mod pld;
+pub mod protect;
 mod quantity;
 pub mod rdp;
 pub mod reconstruction;

@@ -5,7 +5,7 @@ use super::mixture::{Mixture, Pair};
 use crate::error::{Error, Result};
 use crate::mechanism::{Mechanism, Sampling};
 use crate::neighbours::Neighbours;
-use crate::quantity::{GroupSize, NoiseMultiplier};
+use crate::quantity::{GroupSize, NoiseMultiplier, Steps};
 use serde::{Deserialize, Serialize};
 
 /// Who is compared with whom, and how many records differ.
@@ -141,6 +141,28 @@ impl PrivacyLoss {
                 why: format!("an estimate never becomes a bound ({why})"),
             }),
         }
+    }
+
+    /// The loss of `steps` independent steps with one dominating pair.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for more than 2^53 steps.
+    pub(crate) fn of_pair(pair: &Pair, steps: Steps) -> Result<Self> {
+        let mut loss = Self {
+            gaussian: 0.0,
+            parts: Vec::new(),
+            unbounded: false,
+        };
+        if steps.get() > 1 << 53 {
+            return Err(Error::Unsupported {
+                what: format!("{} steps", steps.get()),
+                why: "more than 2^53 steps can't be counted exactly".into(),
+            });
+        }
+        if steps.get() > 0 {
+            loss.add_pair(pair, steps.get());
+        }
+        Ok(loss)
     }
 
     fn add_pair(&mut self, pair: &Pair, times: u64) {

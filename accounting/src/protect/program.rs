@@ -1,0 +1,269 @@
+//! The packing program of the weights and what certifies a solution of it.
+
+use super::{Incidence, exact, first_order};
+use crate::error::{Error, Result};
+use crate::quantity::Tolerance;
+use crate::special::ROUND;
+
+/// The first-order method gives up after this many iterations.
+const MOST_ITERATIONS: usize = 200_000;
+
+/// max Σ w_i subject to Σ_{i∋j} w_i ≤ b_j for every secret j and 0 ≤ w ≤ 1.
+///
+/// Source: Hush! program (1), with b_j = c μ_j.
+#[derive(Debug, Clone)]
+pub struct Packing<'a> {
+    pub(crate) incidence: &'a Incidence,
+    pub(crate) capacities: Vec<f64>,
+}
+
+/// Weights that satisfy every constraint, with a proof of how far they are from the best.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solution {
+    /// The weight w_i ∈ [0, 1] of each example.
+    pub weights: Vec<f64>,
+    /// Σ w_i of these weights, rounded down.
+    pub mass: f64,
+    /// No feasible weights have a larger sum: the dual value Σ b_j y_j + Σ (1 − Σ_{j∋i} y_j)₊
+    /// of prices y ≥ 0, rounded up.
+    pub most: f64,
+    /// The price y_j ≥ 0 of each secret.
+    pub prices: Vec<f64>,
+    /// Passes over the incidence.
+    pub iterations: usize,
+}
+
+impl Solution {
+    /// How far `mass` may be from the best, relative to the best.
+    #[must_use]
+    pub fn gap(&self) -> f64 {
+        if self.most > 0.0 {
+            ((self.most - self.mass) / self.most).max(0.0)
+        } else {
+            0.0
+        }
+    }
+}
+
+impl<'a> Packing<'a> {
+    /// Checks that there is one capacity per secret, each at least 0.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] otherwise.
+    pub fn new(incidence: &'a Incidence, capacities: Vec<f64>) -> Result<Self> {
+        if capacities.len() != incidence.secret_count() {
+            return Err(Error::OutOfRange {
+                what: "number of capacities",
+                range: "[number of secrets, number of secrets]",
+                value: capacities.len() as f64,
+            });
+        }
+        if let Some(bad) = capacities.iter().find(|b| b.is_nan() || **b < 0.0) {
+            return Err(Error::OutOfRange {
+                what: "capacity of a secret",
+                range: "[0, inf]",
+                value: *bad,
+            });
+        }
+        // A secret in k examples never has more than weight k.
+        let mut capacities = capacities;
+        for (secret, capacity) in capacities.iter_mut().enumerate() {
+            *capacity = capacity.min(incidence.examples_of(secret).len() as f64);
+        }
+        Ok(Self {
+            incidence,
+            capacities,
+        })
+    }
+
+    /// Weights whose mass is certified to be within the relative `gap` of the best.
+    ///
+    /// Small programs by the simplex method, others by a first-order method, from `start` if
+    /// there is one. What either says is checked: the weights are made feasible, and the gap is
+    /// to the dual value of the prices.
+    ///
+    /// ```
+    /// use reticent_accounting::protect::{Incidence, Packing};
+    /// use reticent_accounting::Tolerance;
+    /// // A cycle of three examples and three secrets: half of each is best.
+    /// let pairs = vec![(0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (2, 0)];
+    /// let incidence = Incidence::new(3, 3, pairs)?;
+    /// let solution = Packing::new(&incidence, vec![1.0; 3])?.solve(Tolerance::new(1e-9)?, None)?;
+    /// assert!((solution.mass - 1.5).abs() < 1e-9 && solution.gap() <= 1e-9);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NotCertified`] when the gap stays wider than asked for; the message says how wide.
+    pub fn solve(&self, gap: Tolerance, start: Option<&Solution>) -> Result<Solution> {
+        if let Some(solution) = exact::solve(self)
+            && solution.gap() <= gap.get()
+        {
+            return Ok(solution);
+        }
+        let stop = first_order::Stop {
+            gap: gap.get(),
+            iterations: MOST_ITERATIONS,
+        };
+        let fits = |start: &&Solution| {
+            start.weights.len() == self.incidence.example_count()
+                && start.prices.len() == self.capacities.len()
+        };
+        let solution = first_order::solve(self, start.filter(fits), stop);
+        if solution.gap() <= gap.get() {
+            Ok(solution)
+        } else {
+            Err(Error::NotCertified {
+                what: "the weights",
+                why: format!(
+                    "a relative gap of {:.1e} is left after {} iterations; a larger one may be asked for",
+                    solution.gap(),
+                    solution.iterations
+                ),
+            })
+        }
+    }
+
+    /// Makes weights feasible and enlarges them where there is room.
+    ///
+    /// Every weight is scaled by the worst of its secrets, b_j / Σ_{i∋j} w_i; then what room is
+    /// left is given away, examples with few secrets first. A margin of the rounding error of
+    /// the sums is kept, so that the constraints hold for the numbers as they are.
+    pub(crate) fn made_feasible(&self, weights: &mut [f64], order: &[u32]) {
+        for weight in weights.iter_mut() {
+            *weight = weight.clamp(0.0, 1.0);
+        }
+        let shares: Vec<f64> = (0..self.capacities.len())
+            .map(|secret| {
+                let used = self.used(weights, secret);
+                let room = self.room(secret);
+                if used > room { room / used } else { 1.0 }
+            })
+            .collect();
+        for (example, weight) in weights.iter_mut().enumerate() {
+            let secrets = self.incidence.secrets_of(example);
+            let share = secrets
+                .iter()
+                .map(|s| shares[*s as usize])
+                .fold(1.0, f64::min);
+            *weight *= share;
+        }
+        let mut left: Vec<f64> = (0..self.capacities.len())
+            .map(|secret| self.room(secret) - self.used(weights, secret))
+            .collect();
+        for &example in order {
+            let secrets = self.incidence.secrets_of(example as usize);
+            let weight = &mut weights[example as usize];
+            let room = secrets
+                .iter()
+                .map(|s| left[*s as usize])
+                .fold(1.0 - *weight, f64::min);
+            if room > 0.0 {
+                *weight = (*weight + room).min(1.0);
+                for secret in secrets {
+                    left[*secret as usize] -= room;
+                }
+            }
+        }
+    }
+
+    /// b_j less the rounding error that sums of its weights can have.
+    fn room(&self, secret: usize) -> f64 {
+        let terms = self.incidence.examples_of(secret).len() as f64 + 8.0;
+        let capacity = self.capacities[secret];
+        if capacity >= self.incidence.examples_of(secret).len() as f64 {
+            capacity
+        } else {
+            capacity * (1.0 - 4.0 * ROUND * terms)
+        }
+    }
+
+    /// Σ_{i∋j} w_i.
+    pub(crate) fn used(&self, weights: &[f64], secret: usize) -> f64 {
+        let examples = self.incidence.examples_of(secret);
+        examples.iter().map(|e| weights[*e as usize]).sum()
+    }
+
+    /// Examples with few secrets first.
+    pub(crate) fn order(&self) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.incidence.example_count() as u32).collect();
+        order.sort_by_key(|e| self.incidence.secrets_of(*e as usize).len());
+        order
+    }
+
+    /// The dual value of prices y ≥ 0, rounded up: no feasible weights have a larger sum.
+    ///
+    /// ```
+    /// use reticent_accounting::protect::{Incidence, Packing};
+    /// let incidence = Incidence::new(3, 1, vec![(0, 0), (1, 0)])?;
+    /// let packing = Packing::new(&incidence, vec![0.5])?;
+    /// assert!((packing.dual_value(&[1.0]) - 1.5).abs() < 1e-12); // attained by (0.5, 0, 1)
+    /// assert!(packing.dual_value(&[0.0]) >= 3.0);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    #[must_use]
+    pub fn dual_value(&self, prices: &[f64]) -> f64 {
+        let price = |secret: usize| prices[secret].max(0.0);
+        let mut paid = Sum::default();
+        for (secret, capacity) in self.capacities.iter().enumerate() {
+            paid.add(capacity * price(secret));
+        }
+        let mut most_terms = 0;
+        for example in 0..self.incidence.example_count() {
+            let secrets = self.incidence.secrets_of(example);
+            most_terms = most_terms.max(secrets.len());
+            let total: f64 = secrets.iter().map(|s| price(*s as usize)).sum();
+            paid.add((1.0 - total).max(0.0));
+        }
+        // Each excess is wrong by at most the rounding of its own sum, whose size is below 1
+        // where the excess counts.
+        let count = self.incidence.example_count() as f64;
+        let rounding = ROUND * (most_terms as f64 + 3.0) * count;
+        (paid.value() + rounding) * (1.0 + 8.0 * ROUND)
+    }
+
+    /// Σ w_i, rounded down.
+    pub(crate) fn mass(&self, weights: &[f64]) -> f64 {
+        let mut sum = Sum::default();
+        for weight in weights {
+            sum.add(*weight);
+        }
+        sum.value() * (1.0 - 8.0 * ROUND)
+    }
+
+    /// Whether weights satisfy every constraint: exactly in [0, 1], and sums within their
+    /// rounding error of the capacity.
+    #[must_use]
+    pub fn is_feasible(&self, weights: &[f64]) -> bool {
+        weights.len() == self.incidence.example_count()
+            && weights.iter().all(|w| (0.0..=1.0).contains(w))
+            && (0..self.capacities.len()).all(|secret| {
+                let terms = self.incidence.examples_of(secret).len() as f64;
+                let slack = 1.0 + ROUND * terms;
+                self.used(weights, secret) <= self.capacities[secret] * slack
+            })
+    }
+}
+
+/// A sum of terms of one sign with an error of about two roundings at any length (Neumaier).
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Sum {
+    high: f64,
+    low: f64,
+}
+
+impl Sum {
+    pub(crate) fn add(&mut self, term: f64) {
+        let next = self.high + term;
+        self.low += if self.high.abs() >= term.abs() {
+            (self.high - next) + term
+        } else {
+            (term - next) + self.high
+        };
+        self.high = next;
+    }
+
+    pub(crate) fn value(&self) -> f64 {
+        self.high + self.low
+    }
+}

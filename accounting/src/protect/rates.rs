@@ -1,0 +1,316 @@
+//! From weights to sampling rates, and the law of how many examples of a secret a batch holds.
+
+use super::Incidence;
+use super::program::Sum;
+use crate::error::{Error, Result};
+use crate::pld::{Mixture, Pair, PrivacyLoss};
+use crate::quantity::{NoiseMultiplier, Steps};
+use crate::special::ROUND;
+
+/// ρ_i = B w_i / Σ w: the probability of each example to be in a batch of expected size B.
+///
+/// Rounded up, so that what is accounted covers what is sampled. Source: Hush! Algorithm 2,
+/// line 3.
+///
+/// ```
+/// use reticent_accounting::protect::sampling_rates;
+/// let rates = sampling_rates(&[1.0, 0.5, 0.5, 0.0], 1.0)?;
+/// assert!(rates.iter().zip([0.5, 0.25, 0.25, 0.0]).all(|(a, b)| (a - b).abs() < 1e-15));
+/// assert!(sampling_rates(&[1.0, 0.5, 0.5], 2.0).is_err()); // the weights sum to no more than 2
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::OutOfRange`] for a weight outside [0, 1], a batch size that is not positive, and
+/// weights whose sum is not above the batch size (a rate could exceed 1).
+pub fn sampling_rates(weights: &[f64], batch: f64) -> Result<Vec<f64>> {
+    if let Some(bad) = weights.iter().find(|w| !(0.0..=1.0).contains(*w)) {
+        return Err(Error::OutOfRange {
+            what: "weight of an example",
+            range: "[0, 1]",
+            value: *bad,
+        });
+    }
+    if !(batch > 0.0 && batch.is_finite()) {
+        return Err(Error::OutOfRange {
+            what: "batch size",
+            range: "(0, inf)",
+            value: batch,
+        });
+    }
+    let mut sum = Sum::default();
+    for weight in weights {
+        sum.add(*weight);
+    }
+    let mass = sum.value() * (1.0 - 4.0 * ROUND);
+    if mass <= batch {
+        return Err(Error::OutOfRange {
+            what: "sum of the weights",
+            range: "(batch size, inf)",
+            value: mass,
+        });
+    }
+    let scale = batch / mass * (1.0 + 4.0 * ROUND);
+    Ok(weights.iter().map(|w| (w * scale).min(1.0)).collect())
+}
+
+/// The rates of the examples of one secret: K, their number in a batch, is Poisson–binomial.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RateProfile {
+    /// Positive rates, the largest first.
+    rates: Vec<f64>,
+}
+
+/// The law of K is kept up to where P(K ≥ L) ≤ e^this; the rest is moved to the farthest point.
+const LN_FAR: f64 = -460.0;
+/// What products that underflow can have lost.
+const UNDERFLOW: f64 = 1e-290;
+
+impl RateProfile {
+    /// From rates in any order; zeros count for nothing.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a rate outside [0, 1].
+    pub fn new(rates: impl IntoIterator<Item = f64>) -> Result<Self> {
+        let mut rates: Vec<f64> = rates.into_iter().filter(|rate| *rate != 0.0).collect();
+        if let Some(bad) = rates.iter().find(|rate| !(0.0..=1.0).contains(*rate)) {
+            return Err(Error::OutOfRange {
+                what: "sampling rate",
+                range: "[0, 1]",
+                value: *bad,
+            });
+        }
+        rates.sort_unstable_by(|a, b| b.total_cmp(a));
+        Ok(Self { rates })
+    }
+
+    /// The profile of one secret, given the rates of all examples.
+    ///
+    /// # Errors
+    /// As [`RateProfile::new`].
+    pub fn of(incidence: &Incidence, secret: usize, rates: &[f64]) -> Result<Self> {
+        let examples = incidence.examples_of(secret);
+        Self::new(examples.iter().map(|e| rates[*e as usize]))
+    }
+
+    /// How many examples can be drawn at all.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.rates.len()
+    }
+
+    /// E K = Σ ρ_i.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.rates.iter().sum()
+    }
+
+    /// The rates, largest first.
+    #[must_use]
+    pub fn rates(&self) -> &[f64] {
+        &self.rates
+    }
+
+    /// Σ −ln(1 − ρ_i) = −ln P(K = 0), rounded up; infinite with a rate of one.
+    ///
+    /// A Poisson–binomial K is stochastically smaller than Binomial(k, 1 − e^{−Λ/k}) with the
+    /// same count k and the same Λ (Boland, Singh and Cukic 2002), and so is its pair.
+    #[must_use]
+    pub fn hazard(&self) -> f64 {
+        let sum: f64 = self.rates.iter().map(|rate| -(-rate).ln_1p()).sum();
+        sum * (1.0 + ROUND * (self.rates.len() as f64 + 4.0))
+    }
+
+    /// P(K = k) for k below some L, with the probability of L and more in the last entry.
+    ///
+    /// By convolution of positive terms: every entry has a relative error of at most 3n
+    /// roundings for n rates, apart from underflow below 1e-290.
+    fn law(&self) -> Vec<f64> {
+        let states = self.states();
+        let mut law = vec![0.0; states + 1];
+        law[0] = 1.0;
+        for (drawn, rate) in self.rates.iter().enumerate() {
+            let miss = 1.0 - rate;
+            let top = (drawn + 1).min(states);
+            if top == states {
+                law[states] += law[states - 1] * rate;
+            } else {
+                law[top] = law[top - 1] * rate;
+            }
+            for k in (1..top.min(states)).rev() {
+                law[k] = law[k] * miss + law[k - 1] * rate;
+            }
+            law[0] *= miss;
+        }
+        law
+    }
+
+    /// L: the number of examples, or where P(K ≥ L) ≤ (Σρ)^L / L! is negligible.
+    fn states(&self) -> usize {
+        let ln_mean = self.mean().max(1e-300).ln();
+        let mut ln_bound = 0.0;
+        for k in 1..self.rates.len() {
+            ln_bound += ln_mean - (k as f64).ln();
+            if ln_bound < LN_FAR {
+                return k;
+            }
+        }
+        self.rates.len()
+    }
+
+    /// The mixture Σ_k P(K = k) N(k/σ, 1), stochastically no smaller than the true one: every
+    /// weight but the nearest carries its rounding error on top, and what lies beyond L is
+    /// moved to the farthest point.
+    ///
+    /// # Errors
+    /// None for rates in range.
+    pub fn mixture(&self, noise: NoiseMultiplier) -> Result<Mixture> {
+        if self.rates.is_empty() {
+            return Mixture::point(0.0);
+        }
+        let shift = 1.0 / noise.get();
+        let law = self.law();
+        let states = law.len() - 1;
+        let inflation = 1.0 + 4.0 * ROUND * (self.rates.len() as f64 + 4.0);
+        let mut components = Vec::with_capacity(law.len());
+        let mut others = Sum::default();
+        for (k, mass) in law.iter().enumerate().skip(1) {
+            let far = k == states;
+            let position = if far { self.rates.len() } else { k };
+            let mass = mass * inflation + if far { UNDERFLOW } else { 0.0 };
+            others.add(mass);
+            if mass > 0.0 {
+                components.push((position as f64 * shift, mass.ln()));
+            }
+        }
+        let rest = 1.0 - others.value();
+        let nearest = (law[0] * (1.0 - 2.0 * (inflation - 1.0))).min(rest.max(0.0));
+        // Near 1 the logarithm comes from the others, which are small.
+        let ln_nearest = if rest > 0.5 {
+            (-others.value()).ln_1p()
+        } else {
+            nearest.ln()
+        };
+        if nearest > 0.0 {
+            components.insert(0, (0.0, ln_nearest));
+        }
+        Mixture::new(components)
+    }
+
+    /// The privacy loss of `steps` steps for this secret: its examples learned from, against
+    /// zeroed, the mixture first.
+    ///
+    /// Bound: the pair dominates every run that differs from the zeroed one in the content of
+    /// these examples, whatever that content is (math: the common reference, no factor 2).
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for more than 2^53 steps.
+    pub fn loss(&self, noise: NoiseMultiplier, steps: Steps) -> Result<PrivacyLoss> {
+        let pair = Pair {
+            first: self.mixture(noise)?,
+            second: Mixture::point(0.0)?,
+        };
+        PrivacyLoss::of_pair(&pair, steps)
+    }
+}
+
+/// The loss of Binomial(`count`, 1 − e^{−`hazard`/`count`}) draws: it dominates every profile
+/// of no more examples and no larger hazard.
+pub(crate) fn dominating_loss(
+    count: u32,
+    hazard: f64,
+    noise: NoiseMultiplier,
+    steps: Steps,
+) -> Result<PrivacyLoss> {
+    let rate = (-(-hazard / f64::from(count)).exp_m1() * (1.0 + 8.0 * ROUND)).min(1.0);
+    let first = if rate > 0.0 {
+        Mixture::binomial(count, rate, 1.0 / noise.get())?
+    } else {
+        Mixture::point(0.0)?
+    };
+    let second = Mixture::point(0.0)?;
+    PrivacyLoss::of_pair(&Pair { first, second }, steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::special::ln_binomial_pmf;
+
+    fn masses(profile: &RateProfile) -> Vec<f64> {
+        let noise = NoiseMultiplier::new(1.0).unwrap();
+        let mixture = profile.mixture(noise).unwrap();
+        let mut masses = vec![0.0; profile.count() + 1];
+        for (position, ln) in mixture.components() {
+            masses[position.round() as usize] = ln.exp();
+        }
+        masses
+    }
+
+    #[test]
+    fn equal_rates_are_binomial_to_the_last_digits() {
+        for (count, rate) in [(1, 0.3), (5, 0.01), (100, 20480.0 / 1.7e7), (60, 0.9)] {
+            let profile = RateProfile::new(vec![rate; count]).unwrap();
+            for (k, mass) in masses(&profile).iter().enumerate() {
+                let exact = ln_binomial_pmf(k as u64, count as u64, rate).exp();
+                // What the others carry on top is taken from the nearest.
+                let slack = if k == 0 {
+                    1e-12
+                } else {
+                    1e-12 * exact + 1e-195
+                };
+                assert!(
+                    (mass - exact).abs() <= slack,
+                    "{count} {rate} {k}: {mass} {exact}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_law_equals_enumeration_of_all_subsets() {
+        let rates = [0.9, 0.5, 0.25, 0.125, 0.01, 1e-9];
+        let profile = RateProfile::new(rates).unwrap();
+        let mut exact = [0.0; 7];
+        for subset in 0u32..64 {
+            let chance: f64 = (0..6)
+                .map(|i| {
+                    if subset >> i & 1 == 1 {
+                        rates[i]
+                    } else {
+                        1.0 - rates[i]
+                    }
+                })
+                .product();
+            exact[subset.count_ones() as usize] += chance;
+        }
+        for (k, mass) in masses(&profile).iter().enumerate() {
+            let slack = if k == 0 { 1e-13 } else { 1e-13 * exact[k] };
+            assert!((mass - exact[k]).abs() <= slack, "{k}: {mass} {}", exact[k]);
+        }
+    }
+
+    #[test]
+    fn rounding_only_ever_moves_mass_outwards() {
+        let profile = RateProfile::new((1..40).map(|i| 0.02 * f64::from(i))).unwrap();
+        let plain = profile.law();
+        let safe = masses(&profile);
+        assert!(safe[0] <= plain[0]);
+        assert!((1..40).all(|k| safe[k] >= plain[k]));
+        assert!((safe.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn certain_and_empty_draws() {
+        let sure = RateProfile::new([1.0, 1.0, 0.5]).unwrap();
+        let masses = masses(&sure);
+        assert!(masses[0] <= 0.0 && masses[1] <= 0.0);
+        assert!((masses[2] - 0.5).abs() < 1e-12);
+        assert!(sure.hazard() == f64::INFINITY);
+        let noise = NoiseMultiplier::new(1.0).unwrap();
+        let none = RateProfile::new([0.0, 0.0]).unwrap();
+        let loss = none.loss(noise, Steps::new(10)).unwrap();
+        assert_eq!(loss.steps(), 0);
+        assert!(RateProfile::new([1.5]).is_err());
+    }
+}
