@@ -19,7 +19,7 @@ pub(crate) fn solve(packing: &Packing<'_>) -> Option<Solution> {
         return None;
     }
     let mut weights = weights(packing)?;
-    let prices = prices(packing)?;
+    let prices = packing.priced_out(prices(packing)?);
     packing.made_feasible(&mut weights, &packing.order());
     Some(Solution {
         mass: packing.mass(&weights),

@@ -275,7 +275,7 @@ struct Best {
 
 impl Best {
     fn new(packing: &Packing<'_>) -> Self {
-        let prices = vec![0.0; packing.capacities.len()];
+        let prices = packing.priced_out(vec![0.0; packing.capacities.len()]);
         Self {
             weights: vec![0.0; packing.incidence.example_count()],
             mass: 0.0,
@@ -285,7 +285,7 @@ impl Best {
     }
 
     fn consider(&mut self, packing: &Packing<'_>, state: &State, order: &[u32]) {
-        let prices: Vec<f64> = state.prices.iter().map(|y| y.max(0.0)).collect();
+        let prices = packing.priced_out(state.prices.iter().copied());
         let most = packing.dual_value(&prices);
         if most < self.most {
             (self.most, self.prices) = (most, prices);

@@ -4,9 +4,15 @@
 mod exact;
 mod first_order;
 mod incidence;
+mod noise;
+mod parallel;
 mod program;
 mod rates;
+mod screen;
+mod secret;
 
 pub use incidence::Incidence;
+pub use noise::{Noise, Posterior, Protection};
 pub use program::{Packing, Solution};
 pub use rates::{RateProfile, sampling_rates};
+pub use secret::{Proof, Secret};

@@ -208,18 +208,26 @@ impl<'a> Packing<'a> {
         for (secret, capacity) in self.capacities.iter().enumerate() {
             paid.add(capacity * price(secret));
         }
-        let mut most_terms = 0;
+        let mut rounding = 0.0;
         for example in 0..self.incidence.example_count() {
             let secrets = self.incidence.secrets_of(example);
-            most_terms = most_terms.max(secrets.len());
             let total: f64 = secrets.iter().map(|s| price(*s as usize)).sum();
             paid.add((1.0 - total).max(0.0));
+            // An excess is wrong by the rounding of its sum, unless the sum is clearly above 1.
+            if !secrets.is_empty() && total < 1.0 + 1e-6 {
+                rounding += ROUND * (secrets.len() as f64 + 3.0);
+            }
         }
-        // Each excess is wrong by at most the rounding of its own sum, whose size is below 1
-        // where the excess counts.
-        let count = self.incidence.example_count() as f64;
-        let rounding = ROUND * (most_terms as f64 + 3.0) * count;
         (paid.value() + rounding) * (1.0 + 8.0 * ROUND)
+    }
+
+    /// Prices y ≥ 0 as they serve best: a secret without capacity costs nothing, so its
+    /// examples are priced out altogether.
+    pub(crate) fn priced_out(&self, prices: impl IntoIterator<Item = f64>) -> Vec<f64> {
+        let prices = prices.into_iter().zip(&self.capacities);
+        prices
+            .map(|(y, capacity)| if *capacity > 0.0 { y.max(0.0) } else { 2.0 })
+            .collect()
     }
 
     /// Σ w_i, rounded down.

@@ -1,0 +1,394 @@
+//! σ = max_j σ_j without calibrating every secret.
+//!
+//! A secret that already holds at σ needs no σ_j of its own. So: calibrate one that asks for
+//! much; at its σ, exclude all whose cell certifies them; check the rest, worst first; when one
+//! fails, calibrate it instead and go on. Checks stay good when σ rises.
+
+use super::rates::RateProfile;
+use super::screen::{self, Outline};
+use super::secret::{Ends, Proof, Secret};
+use super::{Incidence, parallel};
+use crate::error::{Error, Result};
+use crate::quantity::{NoiseMultiplier, Probability, Steps, Tolerance};
+use std::collections::HashMap;
+
+/// A plan whose secrets are to be protected: who is sampled how often, for how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Protection<'a> {
+    /// Which example contains which secret.
+    pub incidence: &'a Incidence,
+    /// One promise per secret.
+    pub secrets: &'a [Secret],
+    /// The sampling rate of each example.
+    pub rates: &'a [f64],
+    /// Steps of training.
+    pub steps: Steps,
+}
+
+/// The least noise that keeps every promise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Noise {
+    /// Every promise is certified at this noise.
+    pub sigma: NoiseMultiplier,
+    /// The binding secret's bound certainly exceeds its promise at this noise; absent when the
+    /// least noise that was tried suffices.
+    pub too_small: Option<NoiseMultiplier>,
+    /// The secret that asks for the most noise; absent without any.
+    pub binding: Option<usize>,
+    /// Secrets whose own bound was computed; the others were excluded by their cells.
+    pub checked: usize,
+}
+
+/// Bounds on the posterior of one secret at one noise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Posterior {
+    /// By the blow-up.
+    pub blow_up: f64,
+    /// By Fano's inequality for the Kullback–Leibler divergence.
+    pub kl_fano: f64,
+    /// By Fano's inequality for Rényi divergences.
+    pub renyi_fano: f64,
+}
+
+const LEAST: f64 = 1e-3;
+const MOST: f64 = 1e7;
+/// Cells per screening, and per table of posteriors.
+const SCREEN_CELLS: usize = 384;
+const TABLE_CELLS: [usize; 3] = [512, 192, 96];
+/// Secrets checked side by side before the next look.
+const BATCH: usize = 64;
+
+impl Protection<'_> {
+    /// Checks that there is one promise per secret and one rate per example.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] otherwise.
+    fn check(&self) -> Result<()> {
+        let fits = self.secrets.len() == self.incidence.secret_count()
+            && self.rates.len() == self.incidence.example_count();
+        if fits {
+            return Ok(());
+        }
+        Err(Error::OutOfRange {
+            what: "number of promises and rates",
+            range: "[one per secret, one per example]",
+            value: self.secrets.len() as f64,
+        })
+    }
+
+    fn profile(&self, secret: usize) -> Result<RateProfile> {
+        RateProfile::of(self.incidence, secret, self.rates)
+    }
+
+    /// What one proof says about a secret at a noise.
+    fn ends(&self, secret: usize, proof: Proof, sigma: f64, tolerance: Tolerance) -> Result<Ends> {
+        let loss = self
+            .profile(secret)?
+            .loss(NoiseMultiplier::new(sigma)?, self.steps)?;
+        proof.posterior(&loss, self.secrets[secret].prior(), tolerance)
+    }
+
+    /// Bounds on the posterior of one secret by the blow-up, both ends.
+    ///
+    /// # Errors
+    /// An index beyond the end, a rate outside [0, 1].
+    pub fn posterior(
+        &self,
+        secret: usize,
+        sigma: NoiseMultiplier,
+        tolerance: Tolerance,
+    ) -> Result<crate::Bounds<Probability>> {
+        self.check()?;
+        if secret >= self.secrets.len() {
+            return Err(Error::OutOfRange {
+                what: "index of a secret",
+                range: "[0, number of secrets)",
+                value: secret as f64,
+            });
+        }
+        let ends = self.ends(secret, Proof::BlowUp, sigma.get(), tolerance)?;
+        Ok(crate::Bounds::between(
+            Probability::new(ends.lower)?,
+            Probability::new(ends.upper)?,
+        ))
+    }
+
+    /// The least σ at which every secret's promise is certified by `proof`, to a relative
+    /// `tolerance`.
+    ///
+    /// Bound: the promises hold at [`Noise::sigma`]; at [`Noise::too_small`] the bound of the
+    /// binding secret is certainly above its promise.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] when no σ up to 1e7 suffices.
+    pub fn least_noise(&self, proof: Proof, tolerance: Tolerance) -> Result<Noise> {
+        self.check()?;
+        let profiles = (0..self.secrets.len()).map(|j| self.profile(j));
+        let outlines = profiles
+            .zip(self.secrets)
+            .map(|(profile, secret)| profile.map(|p| Outline::new(&p, *secret)))
+            .collect::<Result<Vec<_>>>()?;
+        let pressure = |j: &usize| outlines[*j].pressure(self.secrets[*j]);
+        let drawn = (0..outlines.len()).filter(|j| pressure(j) > 0.0);
+        let Some(first) = drawn.max_by(|a, b| pressure(a).total_cmp(&pressure(b))) else {
+            return Ok(Noise {
+                sigma: NoiseMultiplier::new(LEAST)?,
+                too_small: None,
+                binding: None,
+                checked: 0,
+            });
+        };
+        let mut search = Search {
+            plan: self,
+            outlines: &outlines,
+            proof,
+            tolerance,
+            binding: first,
+            sigma: 0.0,
+            cleared: vec![false; outlines.len()],
+            checked: 0,
+        };
+        search.calibrate(first)?;
+        while search.round()? {}
+        let too_small = self.certainly_too_small(&search)?;
+        Ok(Noise {
+            sigma: NoiseMultiplier::new(search.sigma)?,
+            too_small,
+            binding: Some(search.binding),
+            checked: search.checked,
+        })
+    }
+
+    /// A noise just below, at which the binding secret certainly breaks its promise.
+    fn certainly_too_small(&self, search: &Search<'_>) -> Result<Option<NoiseMultiplier>> {
+        let promise = self.secrets[search.binding].posterior().get();
+        let tolerance = fine(search.tolerance)?;
+        let mut share = search.tolerance.get();
+        for _ in 0..6 {
+            let sigma = search.sigma * (1.0 - share.min(0.9));
+            if sigma < LEAST {
+                return Ok(None);
+            }
+            // The law itself carries its rounding error outwards, relatively far below 1e-9.
+            let lower = self
+                .ends(search.binding, search.proof, sigma, tolerance)?
+                .lower;
+            if lower * (1.0 - 1e-9) > promise {
+                return Ok(Some(NoiseMultiplier::new(sigma)?));
+            }
+            share *= 2.0;
+        }
+        Ok(None)
+    }
+
+    /// Bounds on the posterior of every secret at `sigma`, by all three proofs, each from
+    /// above.
+    ///
+    /// Secrets share the bounds of their cells, a few percent above their own; where that
+    /// would exceed the promise, the secret's own bound stands.
+    ///
+    /// # Errors
+    /// As [`Protection::least_noise`].
+    pub fn posteriors(
+        &self,
+        sigma: NoiseMultiplier,
+        tolerance: Tolerance,
+    ) -> Result<Vec<Posterior>> {
+        self.check()?;
+        let profiles = (0..self.secrets.len()).map(|j| self.profile(j));
+        let outlines = profiles
+            .zip(self.secrets)
+            .map(|(profile, secret)| profile.map(|p| Outline::new(&p, *secret)))
+            .collect::<Result<Vec<_>>>()?;
+        let mut columns = [Proof::BlowUp, Proof::KlFano, Proof::RenyiFano]
+            .iter()
+            .zip(TABLE_CELLS)
+            .map(|(proof, cells)| screen::posteriors(&outlines, *proof, sigma, self.steps, cells))
+            .collect::<Result<Vec<_>>>()?;
+        let own: Vec<usize> = (0..self.secrets.len())
+            .filter(|j| {
+                self.secrets.len() <= TABLE_CELLS[2]
+                    || columns[0][*j] > self.secrets[*j].posterior().get()
+            })
+            .collect();
+        let few = self.secrets.len() <= TABLE_CELLS[2];
+        let proofs: &[Proof] = if few {
+            &[Proof::BlowUp, Proof::KlFano, Proof::RenyiFano]
+        } else {
+            &[Proof::BlowUp]
+        };
+        for (column, proof) in columns.iter_mut().zip(proofs) {
+            for (secret, ends) in own
+                .iter()
+                .zip(self.each(&own, *proof, sigma.get(), tolerance)?)
+            {
+                column[*secret] = column[*secret].min(ends.upper);
+            }
+        }
+        Ok((0..self.secrets.len())
+            .map(|j| Posterior {
+                blow_up: columns[0][j],
+                kl_fano: columns[1][j],
+                renyi_fano: columns[2][j],
+            })
+            .collect())
+    }
+
+    /// The ends of several secrets, equal profiles with equal priors computed once.
+    fn each(
+        &self,
+        secrets: &[usize],
+        proof: Proof,
+        sigma: f64,
+        tolerance: Tolerance,
+    ) -> Result<Vec<Ends>> {
+        let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
+        let mut firsts: Vec<usize> = Vec::new();
+        let mut place = Vec::with_capacity(secrets.len());
+        for &secret in secrets {
+            let profile = self.profile(secret)?;
+            let mut key = runs(profile.rates());
+            key.push(self.secrets[secret].prior().get().to_bits());
+            place.push(*places.entry(key).or_insert_with(|| {
+                firsts.push(secret);
+                firsts.len() - 1
+            }));
+        }
+        let found = parallel::map(&firsts, |secret| {
+            self.ends(*secret, proof, sigma, tolerance)
+        });
+        let found = found.into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(place.into_iter().map(|at| found[at]).collect())
+    }
+}
+
+/// Rates as (bits, how often), so that equal profiles are equal keys.
+fn runs(rates: &[f64]) -> Vec<u64> {
+    let mut runs: Vec<u64> = Vec::new();
+    for rate in rates {
+        let bits = rate.to_bits();
+        match runs.len().checked_sub(2) {
+            Some(last) if runs[last] == bits => runs[last + 1] += 1,
+            _ => runs.extend([bits, 1]),
+        }
+    }
+    runs
+}
+
+/// Posteriors move several times as fast as σ.
+fn fine(tolerance: Tolerance) -> Result<Tolerance> {
+    Tolerance::new((0.1 * tolerance.get()).max(1e-11))
+}
+
+struct Search<'a> {
+    plan: &'a Protection<'a>,
+    outlines: &'a [Outline],
+    proof: Proof,
+    tolerance: Tolerance,
+    binding: usize,
+    sigma: f64,
+    cleared: Vec<bool>,
+    checked: usize,
+}
+
+impl Search<'_> {
+    fn promise(&self, secret: usize) -> f64 {
+        self.plan.secrets[secret].posterior().get()
+    }
+
+    fn holds(&self, secret: usize, sigma: f64) -> Result<bool> {
+        let tolerance = fine(self.tolerance)?;
+        let ends = self.plan.ends(secret, self.proof, sigma, tolerance)?;
+        Ok(ends.upper <= self.promise(secret))
+    }
+
+    /// Makes `secret` the binding one: the least σ, from the present one on, at which it holds.
+    fn calibrate(&mut self, secret: usize) -> Result<()> {
+        self.checked += 1;
+        self.binding = secret;
+        self.cleared[secret] = true;
+        let mut low = self.sigma;
+        let mut high = if low > 0.0 { 1.02 * low } else { 1.0 };
+        while !self.holds(secret, high)? {
+            low = high;
+            high *= if self.sigma > 0.0 { 1.1 } else { 2.0 };
+            if high > MOST {
+                return Err(Error::Unsupported {
+                    what: "a promise".into(),
+                    why: format!("no noise multiplier up to {MOST:e} certifies it"),
+                });
+            }
+        }
+        while low <= 0.0 {
+            let next = 0.5 * high;
+            if next < LEAST {
+                self.sigma = high;
+                return Ok(());
+            }
+            if self.holds(secret, next)? {
+                high = next
+            } else {
+                low = next
+            }
+        }
+        while high - low > 0.5 * self.tolerance.get() * high {
+            let middle = 0.5 * (low + high);
+            if self.holds(secret, middle)? {
+                high = middle
+            } else {
+                low = middle
+            }
+        }
+        self.sigma = high;
+        Ok(())
+    }
+
+    /// Screens and checks at the present σ; true when a secret failed and σ was raised.
+    fn round(&mut self) -> Result<bool> {
+        let open: Vec<usize> = (0..self.outlines.len())
+            .filter(|j| !self.cleared[*j])
+            .collect();
+        let outlines: Vec<Outline> = open.iter().map(|j| self.outlines[*j]).collect();
+        let noise = NoiseMultiplier::new(self.sigma)?;
+        let cells =
+            screen::posteriors(&outlines, self.proof, noise, self.plan.steps, SCREEN_CELLS)?;
+        let mut left: Vec<(f64, usize)> = Vec::new();
+        for (secret, bound) in open.into_iter().zip(cells) {
+            let ratio = bound / self.promise(secret);
+            if ratio <= 1.0 {
+                self.cleared[secret] = true;
+            } else {
+                left.push((ratio, secret));
+            }
+        }
+        left.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let left: Vec<usize> = left.into_iter().map(|(_, secret)| secret).collect();
+        let coarse = Tolerance::new(1e-3)?;
+        let mut done = 0;
+        // The first few alone, so that a σ far too small is noticed early.
+        let mut size = 4;
+        while done < left.len() {
+            let batch = &left[done..(done + size).min(left.len())];
+            let ends = self.plan.each(batch, self.proof, self.sigma, coarse)?;
+            self.checked += batch.len();
+            let mut worst: Option<(f64, usize)> = None;
+            for (secret, ends) in batch.iter().zip(ends) {
+                let promise = self.promise(*secret);
+                let holds = ends.upper <= promise
+                    || ends.lower <= promise && self.holds(*secret, self.sigma)?;
+                if holds {
+                    self.cleared[*secret] = true;
+                } else if worst.is_none_or(|(ratio, _)| ends.upper / promise > ratio) {
+                    worst = Some((ends.upper / promise, *secret));
+                }
+            }
+            if let Some((_, secret)) = worst {
+                self.calibrate(secret)?;
+                return Ok(true);
+            }
+            done += batch.len();
+            size = (2 * size).min(BATCH * 16);
+        }
+        Ok(false)
+    }
+}

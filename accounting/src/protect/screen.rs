@@ -1,0 +1,133 @@
+//! Cheap certified bounds for many secrets at once.
+//!
+//! A profile is rounded up to a cell: a count no smaller, a hazard no smaller, a prior no
+//! smaller. The binomial of the cell dominates the profile ([`RateProfile::hazard`]), so the
+//! posterior of the cell bounds that of every secret in it, and secrets share their cells.
+
+use super::parallel;
+use super::rates::{RateProfile, dominating_loss};
+use super::secret::{Proof, Secret};
+use crate::error::Result;
+use crate::quantity::{NoiseMultiplier, Probability, Steps, Tolerance};
+use std::collections::HashMap;
+
+/// What a cell needs to know of a secret.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outline {
+    count: u32,
+    hazard: f64,
+    prior: f64,
+}
+
+impl Outline {
+    pub(crate) fn new(profile: &RateProfile, secret: Secret) -> Self {
+        Self {
+            count: profile.count() as u32,
+            hazard: profile.hazard(),
+            prior: secret.prior().get(),
+        }
+    }
+
+    /// A rough measure of how much noise the secret asks for, to begin with the worst.
+    pub(crate) fn pressure(&self, secret: Secret) -> f64 {
+        self.hazard / secret.divergence()
+    }
+}
+
+/// How finely cells are cut, in steps per doubling: of counts, hazards and priors.
+const LEVELS: [[f64; 3]; 6] = [
+    [1.0, 4.0, 1.0],
+    [2.0, 16.0, 4.0],
+    [4.0, 64.0, 16.0],
+    [8.0, 256.0, 64.0],
+    [16.0, 1024.0, 256.0],
+    [64.0, 4096.0, 1024.0],
+];
+
+/// A cell by its upper ends, as bits so that it can be a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Cell {
+    count: u32,
+    hazard: u64,
+    prior: u64,
+}
+
+impl Cell {
+    fn of(outline: &Outline, steps: [f64; 3]) -> Self {
+        let count = up(f64::from(outline.count), steps[0]).floor().max(1.0) as u32;
+        let prior = up(outline.prior, steps[2]).min(1.0);
+        Self {
+            count: count.max(outline.count),
+            hazard: up(outline.hazard, steps[1]).max(outline.hazard).to_bits(),
+            prior: prior.max(outline.prior).to_bits(),
+        }
+    }
+
+    fn posterior(self, proof: Proof, noise: NoiseMultiplier, steps: Steps) -> Result<f64> {
+        let hazard = f64::from_bits(self.hazard);
+        let loss = dominating_loss(self.count, hazard, noise, steps)?;
+        let prior = Probability::new(f64::from_bits(self.prior))?;
+        let ends = proof.posterior(&loss, prior, Tolerance::new(1e-3)?)?;
+        Ok(ends.upper)
+    }
+}
+
+/// The next power of 2^(1/steps) that is no smaller.
+fn up(value: f64, steps: f64) -> f64 {
+    if value > 0.0 && value.is_finite() {
+        ((value.log2() * steps).ceil() / steps).exp2()
+    } else {
+        value
+    }
+}
+
+/// The posterior of each outline's cell by one proof, with at most about `budget` cells.
+pub(crate) fn posteriors(
+    outlines: &[Outline],
+    proof: Proof,
+    noise: NoiseMultiplier,
+    steps: Steps,
+    budget: usize,
+) -> Result<Vec<f64>> {
+    let mut cells: Vec<Cell> = Vec::new();
+    let mut distinct: Vec<Cell> = Vec::new();
+    for (level, cuts) in LEVELS.iter().enumerate() {
+        let finer: Vec<Cell> = outlines.iter().map(|o| Cell::of(o, *cuts)).collect();
+        let mut unique = finer.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        if level > 0 && unique.len() > budget {
+            break;
+        }
+        (cells, distinct) = (finer, unique);
+    }
+    let values = parallel::map(&distinct, |cell| cell.posterior(proof, noise, steps));
+    let values: HashMap<Cell, f64> = distinct
+        .into_iter()
+        .zip(values)
+        .map(|(cell, value)| value.map(|value| (cell, value)))
+        .collect::<Result<_>>()?;
+    Ok(cells.iter().map(|cell| values[cell]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_covers_what_it_holds() {
+        for steps in LEVELS {
+            for (count, hazard, prior) in [(1, 1e-9, 1e-70), (37, 0.12, 1e-10), (5000, 7.3, 0.4)] {
+                let outline = Outline {
+                    count,
+                    hazard,
+                    prior,
+                };
+                let cell = Cell::of(&outline, steps);
+                assert!(cell.count >= count && f64::from_bits(cell.hazard) >= hazard);
+                assert!((prior..=1.0).contains(&f64::from_bits(cell.prior)));
+                assert!(f64::from_bits(cell.hazard) <= hazard * 2f64.powf(1.01 / steps[1]));
+            }
+        }
+    }
+}

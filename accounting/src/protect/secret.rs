@@ -1,0 +1,132 @@
+//! A secret's promise, and what proves it.
+
+use crate::bound::Upper;
+use crate::error::{Error, Result};
+use crate::guarantee::Engine;
+use crate::pld::PrivacyLoss;
+use crate::quantity::{Probability, Tolerance};
+use crate::reconstruction::fano::bernoulli_divergence;
+use serde::{Deserialize, Serialize};
+
+/// What is promised for a secret: guessed with probability at most `prior` by somebody without
+/// the model, it is guessed with probability at most `posterior` by somebody with it.
+///
+/// Source: Hush! Definition 3.1, with every change of the secret's examples allowed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Secret {
+    prior: Probability,
+    posterior: Probability,
+}
+
+impl Secret {
+    /// Checks that 0 < prior < posterior < 1. Priors down to 2^-256 and below are fine.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] otherwise.
+    pub fn new(prior: Probability, posterior: Probability) -> Result<Self> {
+        if prior.get() <= 0.0 {
+            return Err(Error::OutOfRange {
+                what: "prior",
+                range: "(0, posterior)",
+                value: prior.get(),
+            });
+        }
+        if posterior <= prior || posterior.get() >= 1.0 {
+            return Err(Error::OutOfRange {
+                what: "posterior",
+                range: "(prior, 1)",
+                value: posterior.get(),
+            });
+        }
+        Ok(Self { prior, posterior })
+    }
+
+    /// The largest chance of guessing it without the model.
+    #[must_use]
+    pub const fn prior(&self) -> Probability {
+        self.prior
+    }
+
+    /// The largest chance of guessing it with the model that is tolerated.
+    #[must_use]
+    pub const fn posterior(&self) -> Probability {
+        self.posterior
+    }
+
+    /// μ_j = KL(Bern(r_j) ‖ Bern(p_j)) in nats: the divergence that Fano's inequality allows.
+    ///
+    /// Source: Hush! Algorithm 2, line 1.
+    #[must_use]
+    pub fn divergence(&self) -> f64 {
+        bernoulli_divergence(self.posterior, self.prior)
+    }
+}
+
+/// How a posterior is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Proof {
+    /// By the blow-up of the dominating pair: tight for that pair.
+    BlowUp,
+    /// By Fano's inequality for the Kullback–Leibler divergence (Hush! Lemma 3.2).
+    KlFano,
+    /// By the same for Rényi divergences, at the best order.
+    RenyiFano,
+}
+
+/// Both ends of what a proof says about a posterior; equal for Fano's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Ends {
+    pub(crate) lower: f64,
+    pub(crate) upper: f64,
+}
+
+impl Proof {
+    /// The posterior of a secret with this prior. What can't be certified is bounded by 1.
+    pub(crate) fn posterior(
+        self,
+        loss: &PrivacyLoss,
+        prior: Probability,
+        tolerance: Tolerance,
+    ) -> Result<Ends> {
+        let found = match self {
+            Self::BlowUp => blow_up(loss, prior, tolerance),
+            Self::KlFano => loss.kl_fano(prior).map(both),
+            Self::RenyiFano => loss.renyi_fano(prior).map(|(bound, _)| both(bound)),
+        };
+        match found {
+            Err(Error::NotCertified { .. }) => Ok(Ends {
+                lower: prior.get(),
+                upper: 1.0,
+            }),
+            other => other,
+        }
+    }
+}
+
+/// The blow-up's ends; where its engine found no tight ones, Fano's bound may be the better
+/// upper end of the same posterior.
+fn blow_up(loss: &PrivacyLoss, prior: Probability, tolerance: Tolerance) -> Result<Ends> {
+    let answer = loss.blow_up(prior, tolerance)?;
+    let bounds = answer.bounds;
+    let mut ends = Ends {
+        lower: bounds.lower.map_or(prior.get(), |end| end.get().get()),
+        upper: bounds.upper.map_or(1.0, |end| end.get().get()),
+    };
+    if answer.engine == Engine::Chernoff {
+        match loss.renyi_fano(prior) {
+            Ok((bound, _)) => ends.upper = ends.upper.min(bound.get().get()).max(ends.lower),
+            Err(Error::NotCertified { .. }) => {}
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(ends)
+}
+
+fn both(bound: Upper<Probability>) -> Ends {
+    let value = bound.get().get();
+    Ends {
+        lower: value,
+        upper: value,
+    }
+}
