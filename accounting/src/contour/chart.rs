@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::pld::{Mixture, Pair};
-use crate::special::{LN_SQRT_TAU, ln_mills_ratio};
+use crate::special::{LN_SQRT_TAU, ln_mills_ratio, ln_sum_exp};
 
 /// Cells no wider than this near the origin.
 const WIDTH: f64 = 0.125;
@@ -58,11 +58,11 @@ pub(crate) struct Slopes {
 
 /// One cell [left, right] of the line.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cell {
-    pub(crate) left: f64,
-    pub(crate) right: f64,
-    pub(crate) middle: Edge,
-    pub(crate) slopes: Slopes,
+struct Cell {
+    left: f64,
+    right: f64,
+    middle: Edge,
+    slopes: Slopes,
 }
 
 impl Cell {
@@ -100,21 +100,70 @@ impl Cell {
             slopes,
         }
     }
+}
 
-    pub(crate) fn width(&self) -> f64 {
-        self.right - self.left
+/// The cells, each quantity on its own, so that loops over cells become vector instructions.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cells {
+    pub(crate) left: Vec<f64>,
+    pub(crate) right: Vec<f64>,
+    /// ln N(x) in the middle, plus the logarithm of the width.
+    ln_bell: Vec<f64>,
+    /// ln M₊ and ln M₋ in the middle.
+    ln_plus: Vec<f64>,
+    ln_minus: Vec<f64>,
+    /// The fields of [`Slopes`].
+    pub(crate) plus_mean: (Vec<f64>, Vec<f64>),
+    pub(crate) minus_mean: (Vec<f64>, Vec<f64>),
+    pub(crate) plus_variance: Vec<f64>,
+    pub(crate) minus_variance: Vec<f64>,
+    /// [`Slopes::height`].
+    pub(crate) height: Vec<f64>,
+}
+
+impl Cells {
+    fn push(&mut self, cell: &Cell) {
+        let (middle, slopes) = (&cell.middle, &cell.slopes);
+        let width = cell.right - cell.left;
+        self.left.push(cell.left);
+        self.right.push(cell.right);
+        self.ln_bell
+            .push(-0.5 * middle.x * middle.x - LN_SQRT_TAU + width.ln());
+        self.ln_plus.push(middle.ln_plus);
+        self.ln_minus.push(middle.ln_minus);
+        self.plus_mean.0.push(slopes.plus_mean.0);
+        self.plus_mean.1.push(slopes.plus_mean.1);
+        self.minus_mean.0.push(slopes.minus_mean.0);
+        self.minus_mean.1.push(slopes.minus_mean.1);
+        self.plus_variance.push(slopes.plus_variance);
+        self.minus_variance.push(slopes.minus_variance);
+        self.height.push(slopes.height());
     }
 
-    /// Bounds on |d ln f_c/dx| times half the width: ln f_c differs from its middle value by
-    /// at most this on the cell.
-    pub(crate) fn swing(&self, c: f64) -> f64 {
-        let minus = (
-            (c - 1.0) * self.slopes.minus_mean.0,
-            (c - 1.0) * self.slopes.minus_mean.1,
-        );
-        let low = -self.right + c * self.slopes.plus_mean.0 + minus.0.min(minus.1);
-        let high = -self.left + c * self.slopes.plus_mean.1 + minus.0.max(minus.1);
-        low.abs().max(high.abs()) * 0.5 * self.width()
+    pub(crate) fn len(&self) -> usize {
+        self.left.len()
+    }
+
+    /// ln of f_c in the middle of each cell times its width, and the most by which ln f_c
+    /// differs from its middle value on the cell: |d ln f_c/dx| times half the width.
+    pub(crate) fn ln_masses(&self, c: f64) -> (Vec<f64>, Vec<f64>) {
+        let count = self.len();
+        let (mut ln_mass, mut swing) = (vec![0.0; count], vec![0.0; count]);
+        let (left, right) = (&self.left[..count], &self.right[..count]);
+        let (bell, plus) = (&self.ln_bell[..count], &self.ln_plus[..count]);
+        let minus = &self.ln_minus[..count];
+        let (plus_low, plus_high) = (&self.plus_mean.0[..count], &self.plus_mean.1[..count]);
+        let (minus_low, minus_high) = (&self.minus_mean.0[..count], &self.minus_mean.1[..count]);
+        for j in 0..count {
+            ln_mass[j] = bell[j] + c * plus[j] + (1.0 - c) * minus[j];
+            let (a, b) = ((c - 1.0) * minus_low[j], (c - 1.0) * minus_high[j]);
+            let (least, most) = if a < b { (a, b) } else { (b, a) };
+            let low = (-right[j] + c * plus_low[j] + least).abs();
+            let high = (-left[j] + c * plus_high[j] + most).abs();
+            let slope = if low > high { low } else { high };
+            swing[j] = slope * 0.5 * (right[j] - left[j]);
+        }
+        (ln_mass, swing)
     }
 }
 
@@ -122,9 +171,13 @@ impl Cell {
 #[derive(Debug, Clone)]
 pub(crate) struct Chart {
     pub(crate) pair: Pair,
-    pub(crate) cells: Vec<Cell>,
+    pub(crate) cells: Cells,
     /// Cell boundaries, one more than cells.
     pub(crate) edges: Vec<Edge>,
+    /// The loss at the boundaries.
+    pub(crate) loss: Vec<f64>,
+    /// How far from the real axis the bounds hold along the whole line.
+    pub(crate) height: f64,
 }
 
 impl Chart {
@@ -152,8 +205,10 @@ impl Chart {
         let (left, right) = (-reach(-1.0)?, reach(1.0)?);
         let mut chart = Self {
             pair: pair.clone(),
-            cells: Vec::new(),
+            cells: Cells::default(),
             edges: vec![Edge::at(pair, left)],
+            loss: Vec::new(),
+            height: 0.0,
         };
         let width = ((right - left) / 600.0).clamp(WIDTH, 0.5);
         let count = ((right - left) / width).ceil();
@@ -165,6 +220,9 @@ impl Chart {
             let to = Edge::at(pair, x);
             chart.extend(to, 10)?;
         }
+        let loss = |edge: &Edge| edge.ln_plus - edge.ln_minus;
+        chart.loss = chart.edges.iter().map(loss).collect();
+        chart.height = chart.least_height();
         Ok(chart)
     }
 
@@ -179,7 +237,7 @@ impl Chart {
         if self.cells.len() >= MOST_CELLS {
             return Err(too_wide());
         }
-        self.cells.push(Cell::between(&self.pair, &from, &to));
+        self.cells.push(&Cell::between(&self.pair, &from, &to));
         self.edges.push(to);
         Ok(())
     }
@@ -249,14 +307,7 @@ impl Chart {
 
     /// ln of a rough value of ∫ f_c, by the midpoints of the cells.
     pub(crate) fn rough_ln_moment(&self, c: f64) -> f64 {
-        let at = |cell: &Cell| cell.middle.ln_density(c) + cell.width().ln();
-        let top = self.cells.iter().map(at).fold(f64::NEG_INFINITY, f64::max);
-        top + self
-            .cells
-            .iter()
-            .map(|cell| (at(cell) - top).exp())
-            .sum::<f64>()
-            .ln()
+        ln_sum_exp(&self.cells.ln_masses(c).0)
     }
 
     /// ln of a bound on ∫ f_c beyond the edge with this index, to the left (`sign` −1) or right (+1).
@@ -378,13 +429,18 @@ mod tests {
     fn cells_bound_density_and_curvature_inside() {
         for pair in pairs() {
             let chart = Chart::new(&pair, 6.0, -60.0).unwrap();
-            for cell in chart.cells.iter().step_by(5) {
+            for index in (0..chart.cells.len()).step_by(5) {
+                let (left, width) = (
+                    chart.cells.left[index],
+                    chart.cells.right[index] - chart.cells.left[index],
+                );
                 for part in 0..=4 {
-                    let x = cell.left + cell.width() * f64::from(part) / 4.0;
+                    let x = left + width * f64::from(part) / 4.0;
                     let edge = Edge::at(&pair, x);
                     for c in [0.2, 1.0, 6.0] {
-                        let off = (edge.ln_density(c) - cell.middle.ln_density(c)).abs();
-                        assert!(off <= cell.swing(c) + 1e-12);
+                        let (mass, swing) = chart.cells.ln_masses(c);
+                        let off = (edge.ln_density(c) + width.ln() - mass[index]).abs();
+                        assert!(off <= swing[index] + 1e-12);
                     }
                     let step = 1e-4;
                     let up = Edge::at(&pair, x + step);
@@ -392,8 +448,8 @@ mod tests {
                     let plus = (up.plus_mean - down.plus_mean) / (2.0 * step);
                     let minus = (down.minus_mean - up.minus_mean) / (2.0 * step);
                     // The points just outside the cell's ends cost a little.
-                    assert!(plus <= cell.slopes.plus_variance * 1.01 + 1e-9);
-                    assert!(minus <= cell.slopes.minus_variance * 1.01 + 1e-9);
+                    assert!(plus <= chart.cells.plus_variance[index] * 1.01 + 1e-9);
+                    assert!(minus <= chart.cells.minus_variance[index] * 1.01 + 1e-9);
                 }
             }
         }

@@ -4,29 +4,83 @@
 //! integration is bent into the complex plane. Where they are small but the steps are many,
 //! |φ(y)|² = 1 − E[1 − cos y(L − L')] loses what a window of losses contributes.
 
-use super::chart::{Chart, Slopes};
-use super::strip::arcsine;
+use super::chart::{Cells, Chart, Slopes};
+use super::strip::{arcsine, half_ln_shrinkage};
+use crate::special::{LANES, exp};
 
-impl Slopes {
-    /// A lower bound on arg M₊(x+ib) − arg M₋(x+ib).
-    fn turn(&self, b: f64) -> f64 {
-        let square = b * b;
-        b * (self.plus_mean.0 + self.minus_mean.0)
-            - arcsine(0.5 * square * self.plus_variance)
-            - arcsine(0.5 * square * self.minus_variance)
-    }
+/// What the roundings of a sum over cells come to, with room.
+const ROUNDING: f64 = 1e-14;
+
+/// Bounds on |φ(c + iy)|/φ(c) for one pair at one order c.
+pub(crate) struct Decay<'a> {
+    chart: &'a Chart,
+    c: f64,
+    /// Bounds on the mass of each cell under the tilted law, from below and from above.
+    least: Vec<f64>,
+    most: Vec<f64>,
+    /// ln of a bound on the mass beyond the first and the last cell.
+    ln_tails: [f64; 2],
+    beyond: [Slopes; 2],
+    /// Slopes of arg M₊ and arg M₋ together, and what the modulus of M₋ costs.
+    mean: Vec<f64>,
+    cost: Vec<f64>,
+    /// The middle loss of the tilted law.
+    centre: f64,
+    /// Heights of the path at the edges.
+    path: Vec<f64>,
+    /// What each cell adds to the bound.
+    terms: Vec<f64>,
 }
 
-impl Chart {
-    /// A bound on |φ(c + iy')|/φ(c) for every |y'| ≥ y, given ln φ(c).
+impl<'a> Decay<'a> {
+    /// Bounds at order c, given ln φ(c).
+    pub(crate) fn new(chart: &'a Chart, c: f64, ln_moment: f64) -> Self {
+        let (ln_mass, swing) = chart.cells.ln_masses(c);
+        let cells = &chart.cells;
+        let count = cells.len();
+        let mut decay = Self {
+            chart,
+            c,
+            least: vec![0.0; count],
+            most: vec![0.0; count],
+            ln_tails: [
+                chart.ln_tail(0, c, -1.0) - ln_moment,
+                chart.ln_tail(chart.edges.len() - 1, c, 1.0) - ln_moment,
+            ],
+            beyond: [chart.slopes_beyond(-1.0), chart.slopes_beyond(1.0)],
+            mean: vec![0.0; count],
+            cost: vec![0.0; count],
+            centre: 0.0,
+            path: vec![0.0; count + 1],
+            terms: vec![0.0; count],
+        };
+        let (plus, minus) = (&cells.plus_mean.0[..count], &cells.minus_mean.0[..count]);
+        let excess = (c - 1.0).max(0.0);
+        for j in 0..count {
+            decay.least[j] = exp(ln_mass[j] - ln_moment - swing[j]);
+            decay.most[j] = exp(ln_mass[j] - ln_moment + swing[j]);
+            decay.mean[j] = plus[j] + minus[j];
+            decay.cost[j] = 1.0 + excess * cells.minus_variance[j];
+        }
+        let half: f64 = 0.5 * decay.least.iter().sum::<f64>();
+        let mut below = 0.0;
+        let middle = decay.least.iter().position(|mass| {
+            below += mass;
+            below >= half
+        });
+        decay.centre = chart.loss[middle.unwrap_or(0)];
+        decay
+    }
+
+    /// A bound on |φ(c + iy')|/φ(c) for every |y'| ≥ y.
     ///
     /// The line of integration is bent to x + ib(x), b chosen per cell and changing slowly:
     /// the integrand turns by y times the change of the argument of M₊/M₋, which decays.
-    pub(crate) fn bent_decay(&self, c: f64, ln_moment: f64, y: f64) -> f64 {
+    pub(crate) fn bent(&mut self, y: f64) -> f64 {
         let mut best: f64 = 1.0;
         for (least_turn, steepness) in [(0.05, 0.35), (0.3, 1.0)] {
-            let path = self.path(c, y, least_turn, steepness);
-            best = best.min(self.bent_decay_along(c, ln_moment, y, &path));
+            self.lay_path(y, least_turn, steepness);
+            best = best.min(self.along_path(y));
         }
         best
     }
@@ -34,110 +88,148 @@ impl Chart {
     /// Heights b ≥ 0 at the edges: per cell near the best b of −ybE + b²(yV + V' + 1)/2 with V'
     /// what the modulus of M₋ costs, zero where nothing is to be gained, changing by at most
     /// `steepness` per unit.
-    fn path(&self, c: f64, y: f64, least_turn: f64, steepness: f64) -> Vec<f64> {
-        let cost = |slopes: &Slopes| 1.0 + (c - 1.0).max(0.0) * slopes.minus_variance;
-        let wish = |slopes: &Slopes| {
-            let mean = y * (slopes.plus_mean.0 + slopes.minus_mean.0);
-            let variance = y * (slopes.plus_variance + slopes.minus_variance);
-            let best = mean / (cost(slopes) + variance);
-            if mean < least_turn {
-                0.0
-            } else {
-                best.min(slopes.height())
-            }
-        };
+    fn lay_path(&mut self, y: f64, least_turn: f64, steepness: f64) {
+        let cells = &self.chart.cells;
+        let count = cells.len();
+        let (plus, minus) = (
+            &cells.plus_variance[..count],
+            &cells.minus_variance[..count],
+        );
+        let (mean, cost) = (&self.mean[..count], &self.cost[..count]);
+        let height = &cells.height[..count];
         // Beyond the ends nothing is gained: leave the axis only as far as costs little.
-        let end = |slopes: Slopes| slopes.height().min((15.0 / cost(&slopes)).sqrt());
-        let mut path = vec![f64::INFINITY; self.edges.len()];
-        for (index, cell) in self.cells.iter().enumerate() {
-            let height = wish(&cell.slopes);
-            path[index] = path[index].min(height);
-            path[index + 1] = path[index + 1].min(height);
+        let excess = (self.c - 1.0).max(0.0);
+        let end = |slopes: &Slopes| {
+            let cost = 1.0 + excess * slopes.minus_variance;
+            slopes.height().min((15.0 / cost).sqrt())
+        };
+        let path = &mut self.path[..=count];
+        for j in 0..count {
+            let turned = y * mean[j];
+            let best = turned / (cost[j] + y * (plus[j] + minus[j]));
+            let best = if best < height[j] { best } else { height[j] };
+            path[j] = if turned < least_turn { 0.0 } else { best };
         }
-        let last = path.len() - 1;
-        path[0] = path[0].min(end(self.slopes_beyond(-1.0)));
-        path[last] = path[last].min(end(self.slopes_beyond(1.0)));
-        for i in 1..=last {
-            path[i] = path[i].min(path[i - 1] + steepness * self.cells[i - 1].width());
+        path[count] = end(&self.beyond[1]);
+        let mut wish = path[0];
+        path[0] = wish.min(end(&self.beyond[0]));
+        // Each edge is as high as the lower of its cells allows, and its neighbour's slope.
+        let widths = |j: usize| cells.right[j] - cells.left[j];
+        for j in 1..=count {
+            let own = path[j];
+            path[j] = own.min(wish).min(path[j - 1] + steepness * widths(j - 1));
+            wish = own;
         }
-        for i in (0..last).rev() {
-            path[i] = path[i].min(path[i + 1] + steepness * self.cells[i].width());
+        for j in (0..count).rev() {
+            path[j] = path[j].min(path[j + 1] + steepness * widths(j));
         }
-        path
     }
 
-    fn bent_decay_along(&self, c: f64, ln_moment: f64, y: f64, path: &[f64]) -> f64 {
-        let mut total = 1.0;
-        for (cell, ends) in self.cells.iter().zip(path.windows(2)) {
-            let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
-            if high <= 0.0 {
-                continue;
-            }
-            // b ↦ turn(b) is concave, so its least value is at an end; where it is negative
-            // the bound would not hold for larger y.
-            let turn = cell.slopes.turn(low).min(cell.slopes.turn(high));
-            if turn < 0.0 {
-                return 1.0;
-            }
-            let slope = (high - low) / cell.width();
-            let exponent = 0.5 * high * high - y * turn + cell.slopes.ln_shrinkage(c, high);
-            let change = exponent.exp() * slope.hypot(1.0) - 1.0;
-            let swing = if change > 0.0 {
-                cell.swing(c)
-            } else {
-                -cell.swing(c)
-            };
-            let mass = (cell.middle.ln_density(c) - ln_moment + swing).exp() * cell.width();
-            total += mass * change;
+    fn along_path(&mut self, y: f64) -> f64 {
+        let excess = (self.c - 1.0).max(0.0);
+        let path = &self.path;
+        let count = path.len() - 1;
+        let ends = (&path[..count], &path[1..]);
+        bending(
+            &self.chart.cells,
+            &self.mean,
+            ends,
+            y,
+            excess,
+            &mut self.terms,
+        );
+        weigh(&self.least, &self.most, &mut self.terms);
+        let mut total = 1.0 + sum(&self.terms);
+        for (end, b) in [(0, path[0]), (1, path[count])] {
+            let growth = 0.5 * b * b + self.beyond[end].ln_shrinkage(self.c, b);
+            total += (self.ln_tails[end] + growth).exp();
         }
-        for (edge, sign) in [(0, -1.0), (self.edges.len() - 1, 1.0)] {
-            let b = path[edge];
-            let growth = 0.5 * b * b + self.slopes_beyond(sign).ln_shrinkage(c, b);
-            total += (self.ln_tail(edge, c, sign) - ln_moment + growth).exp();
+        // Infinite where the bound does not hold.
+        if total < 1.0 {
+            (total + ROUNDING).clamp(0.0, 1.0)
+        } else {
+            1.0
         }
-        total.clamp(0.0, 1.0)
     }
 
-    /// A bound on |φ(c + iy)|/φ(c) for y in [`low`, `high`], given ln φ(c).
+    /// A bound on |φ(c + iy)|/φ(c) for y in [`low`, `high`].
     ///
     /// For L, L' independent, 1 − |φ|² = E[1 − cos y(L − L')]. Both in a window of width
     /// Z/`high` they contribute at least (sin(Z/2)/(Z/2))² y²/2 · (L − L')², together
     /// that factor times y² · m · S: m the window's mass and S = ∫ (L − mean)² over it.
-    pub(crate) fn window_decay(&self, c: f64, ln_moment: f64, low: f64, high: f64) -> f64 {
-        let mass: Vec<f64> = self
-            .cells
-            .iter()
-            .map(|cell| {
-                (cell.middle.ln_density(c) - ln_moment - cell.swing(c)).exp() * cell.width()
-            })
-            .collect();
-        let loss: Vec<f64> = self
-            .edges
-            .iter()
-            .map(|edge| edge.ln_plus - edge.ln_minus)
-            .collect();
-        let half: f64 = 0.5 * mass.iter().sum::<f64>();
-        let mut below = 0.0;
-        let centre = mass.iter().zip(&loss).find_map(|(m, l)| {
-            below += m;
-            (below >= half).then_some(*l)
-        });
-        let centre = centre.unwrap_or(loss[0]);
+    pub(crate) fn window(&self, low: f64, high: f64) -> f64 {
+        let loss = &self.chart.loss;
         let mut most: f64 = 0.0;
         for phase in [1.5, 3.0] {
             let reach = 0.5 * phase / high;
-            let first = loss.partition_point(|l| *l < centre - reach);
-            let last = loss.partition_point(|l| *l <= centre + reach);
+            let first = loss.partition_point(|l| *l < self.centre - reach);
+            let last = loss.partition_point(|l| *l <= self.centre + reach);
             if last < first + 2 {
                 continue;
             }
-            let (cells, ends) = (&mass[first..last - 1], &loss[first..last]);
+            let (cells, ends) = (&self.least[first..last - 1], &loss[first..last]);
             let sine = f64::sin(0.5 * phase) / (0.5 * phase);
-            let total: f64 = cells.iter().sum();
+            let total = sum(cells);
             most = most.max(sine * sine * low * low * total * least_scatter(cells, ends));
         }
-        (1.0 - most).max(0.0).sqrt()
+        (1.0 - most * (1.0 - ROUNDING)).max(0.0).sqrt()
     }
+}
+
+/// The relative change of |f| on each cell by bending to heights between `ends`, times the length
+/// of the bent line; infinite where the argument of M₊/M₋ would turn backwards.
+fn bending(
+    cells: &Cells,
+    mean: &[f64],
+    ends: (&[f64], &[f64]),
+    y: f64,
+    excess: f64,
+    change: &mut [f64],
+) {
+    let count = change.len();
+    let (from, to) = (&cells.left[..count], &cells.right[..count]);
+    let (left, right) = (&ends.0[..count], &ends.1[..count]);
+    let (plus, minus) = (
+        &cells.plus_variance[..count],
+        &cells.minus_variance[..count],
+    );
+    let mean = &mean[..count];
+    for j in 0..count {
+        let (a, b) = (left[j], right[j]);
+        let (low, high) = if a < b { (a, b) } else { (b, a) };
+        // A lower bound on arg M₊(x+ib) − arg M₋(x+ib); concave in b, so least at an end. Where
+        // it is negative the bound would not hold for larger y.
+        let turn = |b: f64| {
+            let square = 0.5 * b * b;
+            b * mean[j] - arcsine(square * plus[j]) - arcsine(square * minus[j])
+        };
+        let (at_low, at_high) = (turn(low), turn(high));
+        let turn = if at_low < at_high { at_low } else { at_high };
+        let slope = (high - low) / (to[j] - from[j]);
+        let square = high * high;
+        let exponent = 0.5 * square - y * turn + excess * half_ln_shrinkage(square * minus[j]);
+        let grown = exp(exponent) * (1.0 + slope * slope).sqrt() - 1.0;
+        change[j] = if turn < 0.0 { f64::INFINITY } else { grown };
+    }
+}
+
+/// Each change times the most mass where it is growth, the least where it is decay.
+fn weigh(least: &[f64], most: &[f64], change: &mut [f64]) {
+    for (change, (least, most)) in change.iter_mut().zip(least.iter().zip(most)) {
+        let (least, most) = (*least, *most);
+        *change *= if *change > 0.0 { most } else { least };
+    }
+}
+
+fn sum(terms: &[f64]) -> f64 {
+    let (lanes, rest) = terms.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for terms in lanes {
+        for i in 0..LANES {
+            sums[i] += terms[i];
+        }
+    }
+    sums.iter().chain(rest).sum()
 }
 
 /// A lower bound on min_m ∫ (L − m)² given the mass of each cell and the loss at its ends.
@@ -216,8 +308,9 @@ mod tests {
             let chart = Chart::new(&pair, 4.0, -70.0).unwrap();
             for c in [0.5, 1.5, 4.0] {
                 let moment = characteristic(&pair, c, 0.0).0;
+                let mut decay = Decay::new(&chart, c, moment.ln());
                 for y in [1.0, 5.0, 20.0, 80.0] {
-                    let bound = chart.bent_decay(c, moment.ln(), y);
+                    let bound = decay.bent(y);
                     for further in [1.0, 1.1, 1.5, 3.0] {
                         let (re, im) = characteristic(&pair, c, y * further);
                         let share = re.hypot(im) / moment;
@@ -227,10 +320,7 @@ mod tests {
                         );
                     }
                 }
-                assert!(
-                    chart.bent_decay(c, moment.ln(), 80.0) < 0.97,
-                    "decay at c = {c}"
-                );
+                assert!(decay.bent(80.0) < 0.97, "decay at c = {c}");
             }
         }
     }
@@ -241,8 +331,9 @@ mod tests {
             let chart = Chart::new(&pair, 4.0, -70.0).unwrap();
             for c in [0.5, 1.5, 4.0] {
                 let moment = characteristic(&pair, c, 0.0).0;
+                let decay = Decay::new(&chart, c, moment.ln());
                 for y in [0.1, 0.5, 2.0, 20.0] {
-                    let bound = chart.window_decay(c, moment.ln(), y, 1.25 * y);
+                    let bound = decay.window(y, 1.25 * y);
                     for further in [1.0, 1.1, 1.25] {
                         let (re, im) = characteristic(&pair, c, y * further);
                         let share = re.hypot(im) / moment;
@@ -252,7 +343,7 @@ mod tests {
                         );
                     }
                 }
-                assert!(chart.window_decay(c, moment.ln(), 0.5, 0.6) < 1.0 - 1e-7);
+                assert!(decay.window(0.5, 0.6) < 1.0 - 1e-7);
             }
         }
     }

@@ -5,6 +5,7 @@
 //! upper = Σ_{|n| ≤ M} + R_y + R_F and lower = the same sum − aliases − R_y − R_F, with R_y
 //! the terms left out and R_F what quadrature and rounding do to the terms kept.
 
+use super::decay::Decay;
 use super::kernel::Kernel;
 use super::nodes::{Nodes, Tilted};
 use super::scout::{Part, Scout};
@@ -66,8 +67,9 @@ impl Contour {
             .saddle(kernel, epsilon)
             .ok_or_else(Scout::out_of_reach)?;
         let c = temper(scout, kernel, epsilon, saddle);
-        let front = scout.certified(c);
-        let curvature = front.second + Kernel::ln_factor_slopes(c).1;
+        let (front, tilts) = scout.certified(c);
+        let variance = scout.moment(c).second;
+        let curvature = variance + Kernel::ln_factor_slopes(c).1;
         // About Σ|terms|, and the error wanted, both relative to e^{K(c) − ε(c−1)}.
         let ln_size = -(c * (c - 1.0).abs()).ln() - 0.5 * (TAU * curvature).ln();
         let ln_goal =
@@ -84,29 +86,28 @@ impl Contour {
             alias: [(c, 0.0); 2],
             nodes: 0,
         };
-        contour.choose_step(scout, epsilon, ln_goal);
-        let tilts: Vec<f64> = scout.parts.iter().map(|p| p.ln_moment(c)).collect();
-        let end = contour.choose_end(scout, &tilts, front.second, ln_goal)?;
+        contour.choose_step(scout, epsilon, curvature.sqrt(), ln_goal);
+        let end = contour.choose_end(scout, &tilts, variance, ln_goal)?;
         contour.sum_terms(scout, &tilts, end, ln_goal - ln_size)?;
         Ok(contour)
     }
 
     /// Widens the period Δ = 2π/η until the aliases weigh at most e^`ln_goal` of the front.
-    fn choose_step(&mut self, scout: &Scout, epsilon: f64, ln_goal: f64) {
-        let spread = (scout.moment(self.c).second + Kernel::ln_factor_slopes(self.c).1).sqrt();
+    fn choose_step(&mut self, scout: &Scout, epsilon: f64, spread: f64, ln_goal: f64) {
         let mut period = spread * (-2.0 * ln_goal).max(1.0).sqrt();
         for _ in 0..24 {
             self.step = TAU / period;
             for (slot, sign) in [(0, 1.0), (1, -1.0)] {
                 let order = scout.lean(self.kernel, epsilon + sign * period);
-                let total = scout.certified(order);
-                let bound = self.kernel.ln_chernoff(order) + total.ln + total.error + order;
-                self.alias[slot] = (order, bound - order);
+                self.alias[slot] = (order, self.kernel.ln_chernoff(order) + scout.ceiling(order));
             }
-            if self.ln_alias(epsilon) <= ln_goal {
+            let alias = self.ln_alias(epsilon);
+            if alias <= ln_goal {
                 return;
             }
-            period *= 1.2;
+            // The logarithm grows a little faster than the period does.
+            let short = if alias < 0.0 { ln_goal / alias } else { 1.5 };
+            period *= short.powf(0.8).clamp(1.1, 2.5);
         }
     }
 
@@ -142,43 +143,63 @@ impl Contour {
         ln_goal: f64,
     ) -> Result<f64> {
         const RATIO: f64 = 1.2;
-        let bounded = |y: f64, decay: &dyn Fn(&Part, f64) -> f64| {
+        let step = self.step;
+        let ln_factor = |y: f64| {
             // Σ η/|s(s−1)| over nodes beyond y is at most (1 + η/y)/y.
-            let mut ln = -0.5 * scout.gaussian * y * y - (PI * y).ln() + (self.step / y).ln_1p();
-            for (part, tilt) in scout.parts.iter().zip(tilts) {
-                ln += part.times * decay(part, *tilt).ln();
-            }
-            ln
+            -0.5 * scout.gaussian * y * y - (PI * y).ln() + (step / y).ln_1p()
         };
-        let farthest = MOST_TERMS * self.step;
-        let mut blocks = vec![((-2.0 * ln_goal).max(1.0) / variance).sqrt()];
-        let mut rest = f64::INFINITY;
+        let mut decays: Vec<(f64, Decay)> = scout
+            .parts
+            .iter()
+            .zip(tilts)
+            .map(|(part, tilt)| (part.times, Decay::new(&part.chart, self.c, *tilt)))
+            .collect();
+        let farthest = MOST_TERMS * step;
+        let first = ((-2.0 * ln_goal).max(1.0) / variance).sqrt();
+        let edge = |block: i32| first * RATIO.powi(block);
+        let mut beyond = |block: i32| {
+            let y = edge(block);
+            let bent = decays
+                .iter_mut()
+                .map(|(times, decay)| *times * decay.bent(y).ln());
+            ln_factor(y) + bent.sum::<f64>()
+        };
+        // The first block edge beyond which bending suffices: gallop, then halve.
+        let (mut short, mut last, mut stride) = (-1, 2, 2);
+        let mut rest = beyond(last);
         while rest > ln_goal - 1.0 {
-            let y = blocks[blocks.len() - 1];
-            rest = bounded(y, &|part, tilt| part.chart.bent_decay(self.c, tilt, y));
-            if rest > ln_goal - 1.0 {
-                // Blocks reach far beyond the terms: only the window's bound needs them.
-                if y > 1e4 * farthest {
-                    return Err(Scout::out_of_reach());
-                }
-                blocks.push(y * RATIO);
+            // Blocks reach far beyond the terms: only the window's bound needs them.
+            if edge(last) > 1e4 * farthest {
+                return Err(Scout::out_of_reach());
+            }
+            short = last;
+            last += stride;
+            stride *= 2;
+            rest = beyond(last);
+        }
+        while last - short > 1 {
+            let middle = short + (last - short) / 2;
+            let there = beyond(middle);
+            if there > ln_goal - 1.0 {
+                short = middle
+            } else {
+                (last, rest) = (middle, there)
             }
         }
-        while blocks.len() > 1 {
-            let high = blocks[blocks.len() - 1];
-            let low = blocks[blocks.len() - 2];
-            let block = bounded(low, &|part, tilt| {
-                part.chart.window_decay(self.c, tilt, low, high)
-            });
-            let longer = ln_add_exp(rest, block);
+        while last > 0 {
+            let (low, high) = (edge(last - 1), edge(last));
+            let window = decays
+                .iter()
+                .map(|(times, decay)| times * decay.window(low, high).ln());
+            let longer = ln_add_exp(rest, ln_factor(low) + window.sum::<f64>());
             if longer > ln_goal {
                 break;
             }
             rest = longer;
-            blocks.pop();
+            last -= 1;
         }
         self.rest = rest.exp();
-        let end = blocks[blocks.len() - 1];
+        let end = edge(last);
         if end > farthest {
             Err(Scout::out_of_reach())
         } else {
@@ -310,8 +331,8 @@ fn temper(scout: &Scout, kernel: Kernel, epsilon: f64, saddle: f64) -> f64 {
     };
     let mut best = (ln_size(saddle), saddle);
     let mut c = saddle;
-    for _ in 0..16 {
-        c = low + 0.97 * (c - low);
+    for _ in 0..8 {
+        c = low + 0.94 * (c - low);
         let size = ln_size(c);
         if size > best.0 + 1.0 {
             break;
@@ -337,7 +358,7 @@ impl Line {
         let ln_goal = ln_goal - 3.0 + ln_moment;
         let chart = &part.chart;
         let span = chart.span(&[c], ln_goal - 1.0);
-        let spacing = chart.spacing(c, end, ln_goal - 1.0);
+        let (spacing, _) = chart.spacing(c, end, ln_goal - 1.0, part.shift());
         let nodes = Nodes::new(
             &chart.pair,
             chart.edges[span.0].x,

@@ -3,7 +3,7 @@
 use super::chart::too_wide;
 use crate::error::Result;
 use crate::pld::Pair;
-use crate::special::{LN_SQRT_TAU, ROUND, exp_second_order};
+use crate::special::{EXP_ERROR, LANES, LN_SQRT_TAU, ROUND, exp, exp_second_order};
 
 /// More nodes than this are an error, not a wait.
 const MOST_NODES: f64 = 150_000.0;
@@ -30,7 +30,11 @@ impl Sum {
     }
 }
 
-/// Equally spaced nodes with the weight of Q and the loss at each.
+/// ln of the weight of a node that is not there: e^x is zero there in every sense.
+const NO_WEIGHT: f64 = -1e6;
+
+/// Equally spaced nodes with the weight of Q and the loss at each, up to a whole number of lanes
+/// by nodes of no weight.
 #[derive(Debug, Clone)]
 pub(crate) struct Nodes {
     pub(crate) spacing: f64,
@@ -48,17 +52,24 @@ pub(crate) struct Nodes {
     missing: f64,
 }
 
-/// K and its derivatives at a real order.
+/// K at a real order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
+    /// K(c).
+    pub(crate) ln: f64,
+    /// Bound on the rounding error of `ln`.
+    pub(crate) rounding: f64,
+}
+
+/// K and its derivatives at a real order, without a bound on their errors.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rough {
     /// K(c).
     pub(crate) ln: f64,
     /// K'(c).
     pub(crate) first: f64,
     /// K''(c).
     pub(crate) second: f64,
-    /// Bound on the rounding error of `ln`.
-    pub(crate) rounding: f64,
 }
 
 /// The tilted weights ρ_j ∝ e^{cL_j} Q_j, summing to one, with their losses.
@@ -85,22 +96,33 @@ impl Nodes {
         let count = count as usize;
         let mut nodes = Self {
             spacing,
-            ln_weight: Vec::with_capacity(count),
-            weight_error: Vec::with_capacity(count),
-            loss: Vec::with_capacity(count),
-            loss_error: Vec::with_capacity(count),
-            base: Vec::with_capacity(count),
+            ln_weight: Vec::with_capacity(count + LANES),
+            weight_error: Vec::with_capacity(count + LANES),
+            loss: Vec::with_capacity(count + LANES),
+            loss_error: Vec::with_capacity(count + LANES),
+            base: Vec::with_capacity(count + LANES),
             missing: pair.first.missing(),
         };
+        let ln_spacing = spacing.ln() - LN_SQRT_TAU;
         for index in 0..count {
-            nodes.push(pair, left + index as f64 * spacing);
+            nodes.push(pair, left + index as f64 * spacing, ln_spacing);
+        }
+        let filled = count.next_multiple_of(LANES);
+        nodes.ln_weight.resize(filled, NO_WEIGHT);
+        for zeros in [
+            &mut nodes.weight_error,
+            &mut nodes.loss,
+            &mut nodes.loss_error,
+            &mut nodes.base,
+        ] {
+            zeros.resize(filled, 0.0);
         }
         Ok(nodes)
     }
 
-    fn push(&mut self, pair: &Pair, x: f64) {
+    fn push(&mut self, pair: &Pair, x: f64, ln_spacing: f64) {
         let (plus, minus) = (pair.first.ratio(x), pair.second.ratio(-x));
-        let ln_weight = self.spacing.ln() - LN_SQRT_TAU - 0.5 * x * x + minus.ln;
+        let ln_weight = ln_spacing - 0.5 * x * x + minus.ln;
         let loss = plus.ln - minus.ln;
         self.ln_weight.push(ln_weight);
         self.weight_error
@@ -116,12 +138,74 @@ impl Nodes {
         self.loss.len()
     }
 
+    /// The nodes in lanes: ln weight and loss.
+    fn lanes(&self) -> impl Iterator<Item = (&[f64; LANES], &[f64; LANES])> {
+        let (weights, _) = self.ln_weight.as_chunks();
+        let (losses, _) = self.loss.as_chunks();
+        weights.iter().zip(losses)
+    }
+
     /// Largest exponent ln weight + cL.
     fn top(&self, c: f64) -> f64 {
-        self.ln_weight
-            .iter()
-            .zip(&self.loss)
-            .fold(f64::NEG_INFINITY, |top, (w, l)| top.max(w + c * l))
+        let mut top = [f64::NEG_INFINITY; LANES];
+        for (w, l) in self.lanes() {
+            for i in 0..LANES {
+                let exponent = w[i] + c * l[i];
+                top[i] = if exponent > top[i] { exponent } else { top[i] };
+            }
+        }
+        top.into_iter().fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// K and its first derivatives by one exponential for each node: for searches. K is off by
+    /// a few roundings of 1, where [`Nodes::moment`] keeps the digits of a tiny K.
+    pub(crate) fn rough(&self, c: f64) -> Rough {
+        let top = self.top(c);
+        let mut sums = [[0.0; LANES]; 3];
+        for (w, l) in self.lanes() {
+            for i in 0..LANES {
+                let term = exp(w[i] + c * l[i] - top);
+                let first = term * l[i];
+                sums[0][i] += term;
+                sums[1][i] += first;
+                sums[2][i] += first * l[i];
+            }
+        }
+        let [mass, first, second] = sums.map(|lanes| lanes.iter().sum::<f64>());
+        let (first, second) = (first / mass, second / mass);
+        Rough {
+            ln: top + mass.ln(),
+            first,
+            second: (second - first * first).max(0.0),
+        }
+    }
+
+    /// ln of an upper bound on Σ e^{…}, rounding included; quadrature is not.
+    pub(crate) fn ceiling(&self, c: f64) -> f64 {
+        let top = self.top(c);
+        let (mut mass, mut off, mut most) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+        let (weights, _) = self.weight_error.as_chunks::<LANES>();
+        let (losses, _) = self.loss_error.as_chunks::<LANES>();
+        for ((w, l), (dw, dl)) in self.lanes().zip(weights.iter().zip(losses)) {
+            for i in 0..LANES {
+                let (steep, exponent) = (c * l[i], w[i] + c * l[i]);
+                let term = exp(exponent - top);
+                let rounding = steep.abs() + 2.0 * exponent.abs() + (exponent - top).abs();
+                let error = dw[i] + c * dl[i] + ROUND * rounding;
+                mass[i] += term;
+                off[i] += term * error;
+                most[i] = if error > most[i] { error } else { most[i] };
+            }
+        }
+        // Beyond this the bound would be worthless, and e^x ≤ 1 + 2x below would not hold.
+        if most.iter().any(|error| *error > 1.0) {
+            return f64::INFINITY;
+        }
+        let [mass, off] = [mass, off].map(|lanes| lanes.iter().sum::<f64>());
+        let sums = self.len() as f64 / LANES as f64 + 2.0 * LANES as f64;
+        let relative = 2.0 * (off / mass + EXP_ERROR + ROUND * sums);
+        let ln = top + mass.ln();
+        ln + relative + 4.0 * ROUND * (top.abs() + ln.abs() + 1.0)
     }
 
     /// K(c) = ln(1 + E_Q[e^{cL} − 1 − cL − c(e^L − 1 − L)] − c·missing), or ln Σ e^{…} when that
@@ -133,19 +217,7 @@ impl Nodes {
         } else {
             self.large_moment(c, top)
         };
-        let (mut first, mut second) = (0.0, 0.0);
-        for (w, l) in self.ln_weight.iter().zip(&self.loss) {
-            let weight = (w + c * l - ln).exp();
-            first += weight * l;
-            second += weight * l * l;
-        }
-        // Shifted second moment would be exact; the saddle needs three digits of it.
-        Moment {
-            ln,
-            first,
-            second: (second - first * first).max(0.0),
-            rounding,
-        }
+        Moment { ln, rounding }
     }
 
     fn small_moment(&self, c: f64) -> (f64, f64) {

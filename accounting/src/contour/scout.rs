@@ -2,10 +2,11 @@
 
 use super::chart::{Chart, too_wide};
 use super::kernel::Kernel;
-use super::nodes::Nodes;
+use super::nodes::{Nodes, Rough};
 use crate::error::Result;
 use crate::pld::PrivacyLoss;
 use crate::special::{ROUND, ln_add_exp};
+use std::cell::Cell;
 
 /// Quadrature error aimed at, before division by the number of steps.
 const LN_ERROR: f64 = -42.0;
@@ -19,6 +20,8 @@ pub(crate) struct Part {
     pub(crate) times: f64,
     nodes: Nodes,
     span: (usize, usize),
+    /// Where to look for the shift that bounds the quadrature best.
+    shift: usize,
     /// ln of the quadrature errors at orders 0 and 1.
     ln_error: [f64; 2],
 }
@@ -30,14 +33,14 @@ pub(crate) struct Scout {
     pub(crate) parts: Vec<Part>,
     /// Orders up to here are covered.
     pub(crate) highest: f64,
+    /// The order where the last search ended.
+    last: Cell<f64>,
 }
 
 /// The composed K at a real order, with a bound on its error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Total {
     pub(crate) ln: f64,
-    pub(crate) first: f64,
-    pub(crate) second: f64,
     pub(crate) error: f64,
 }
 
@@ -48,19 +51,22 @@ impl Part {
         let chart = Chart::new(pair, highest, ln_error + LN_MARGIN)?;
         let orders = [0.0, 1.0, highest];
         let span = chart.span(&orders, ln_error - 2.0);
-        let spacing = orders
-            .iter()
-            .map(|c| chart.spacing(*c, 0.0, ln_error + chart.rough_ln_moment(*c).max(0.0)))
-            .fold(f64::INFINITY, f64::min);
+        let (mut spacing, mut shift) = (f64::INFINITY, 0);
+        for c in orders {
+            let wanted = ln_error + chart.rough_ln_moment(c).max(0.0);
+            let (widest, best) = chart.spacing(c, 0.0, wanted, shift);
+            (spacing, shift) = (f64::min(spacing, widest), best);
+        }
         let nodes = Nodes::new(pair, chart.edges[span.0].x, chart.edges[span.1].x, spacing)?;
         let mut part = Self {
             chart,
             times,
             nodes,
             span,
+            shift,
             ln_error: [0.0; 2],
         };
-        part.ln_error = [part.ln_quadrature_error(0.0), part.ln_quadrature_error(1.0)];
+        part.ln_error = [0.0, 1.0].map(|c| part.ln_quadrature_error(c, ln_error));
         Ok(part)
     }
 
@@ -68,19 +74,21 @@ impl Part {
         &self.nodes
     }
 
+    /// Where to look for the shift that bounds the quadrature best.
+    pub(crate) const fn shift(&self) -> usize {
+        self.shift
+    }
+
     pub(crate) const fn span(&self) -> (usize, usize) {
         self.span
     }
 
-    /// K(c) of one step.
-    pub(crate) fn ln_moment(&self, c: f64) -> f64 {
-        self.nodes.moment(c).ln
-    }
-
-    /// ln of a bound on |Σ − ∫| for f_c on these nodes.
-    fn ln_quadrature_error(&self, c: f64) -> f64 {
+    /// ln of a bound on |Σ − ∫| for f_c on these nodes; one at most `enough` will do.
+    fn ln_quadrature_error(&self, c: f64, enough: f64) -> f64 {
         let spacing = self.nodes.spacing;
-        let inner = self.chart.ln_trapezoid_error(c, 0.0, spacing);
+        let inner = self
+            .chart
+            .ln_trapezoid_error(c, spacing, self.shift, enough);
         // The nodes left out lie under a bell of unit width: their sum is at most (1 + h) times
         // its integral.
         let tails = ln_add_exp(
@@ -92,7 +100,8 @@ impl Part {
 
     /// Bound on the error of this part's K(c), given its computed value.
     fn error(&self, c: f64, ln_moment: f64) -> f64 {
-        let plain = (self.ln_quadrature_error(c) - ln_moment).exp();
+        let enough = LN_ERROR - self.times.ln() + ln_moment;
+        let plain = (self.ln_quadrature_error(c, enough) - ln_moment).exp();
         let ends = (self.ln_error[0] - ln_moment).exp() * (c - 1.0).abs()
             + (self.ln_error[1] - ln_moment).exp() * c;
         let relative = plain + ends;
@@ -119,6 +128,7 @@ impl Scout {
             gaussian: loss.gaussian,
             parts,
             highest,
+            last: Cell::new(f64::NAN),
         })
     }
 
@@ -132,44 +142,67 @@ impl Scout {
         1.0 + 12.0 * f64::min(1.0, 2.0 / farthest)
     }
 
-    /// K(c), K'(c), K''(c) of the whole run; the error bound covers rounding only.
-    pub(crate) fn moment(&self, c: f64) -> Total {
-        self.total(c, false)
-    }
-
-    /// As [`Scout::moment`], with the error bound covering quadrature too.
-    pub(crate) fn certified(&self, c: f64) -> Total {
-        self.total(c, true)
-    }
-
-    fn total(&self, c: f64, certify: bool) -> Total {
+    /// K(c), K'(c), K''(c) of the whole run, without a bound on their errors.
+    pub(crate) fn moment(&self, c: f64) -> Rough {
         let plain = 0.5 * self.gaussian;
-        let mut total = Total {
+        let mut total = Rough {
             ln: plain * c * (c - 1.0),
             first: plain * (2.0 * c - 1.0),
             second: self.gaussian,
-            error: 4.0 * ROUND * (plain * c * (c - 1.0)).abs(),
         };
         for part in &self.parts {
-            let moment = part.nodes.moment(c);
-            let quadrature = if certify {
-                part.error(c, moment.ln)
+            let each = part.nodes.rough(c);
+            // Roundings of 1 would show after so many steps.
+            let ln = if part.times > 1e10 {
+                part.nodes.moment(c).ln
             } else {
-                0.0
+                each.ln
             };
-            total.ln += part.times * moment.ln;
-            total.first += part.times * moment.first;
-            total.second += part.times * moment.second;
-            total.error +=
-                part.times * (quadrature + moment.rounding + 2.0 * ROUND * moment.ln.abs());
+            total.ln += part.times * ln;
+            total.first += part.times * each.first;
+            total.second += part.times * each.second;
         }
         total
+    }
+
+    /// K(c) of the whole run with a bound on its error, and K(c) of one step of each part.
+    pub(crate) fn certified(&self, c: f64) -> (Total, Vec<f64>) {
+        let plain = 0.5 * self.gaussian * c * (c - 1.0);
+        let mut total = Total {
+            ln: plain,
+            error: 4.0 * ROUND * plain.abs(),
+        };
+        let mut each = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            let moment = part.nodes.moment(c);
+            let quadrature = part.error(c, moment.ln);
+            total.ln += part.times * moment.ln;
+            total.error +=
+                part.times * (quadrature + moment.rounding + 2.0 * ROUND * moment.ln.abs());
+            each.push(moment.ln);
+        }
+        (total, each)
+    }
+
+    /// An upper bound on K(c) of the whole run, cheaper and looser than [`Scout::certified`].
+    pub(crate) fn ceiling(&self, c: f64) -> f64 {
+        let plain = 0.5 * self.gaussian * c * (c - 1.0);
+        let mut total = plain + 4.0 * ROUND * plain.abs();
+        for part in &self.parts {
+            let sum = part.nodes.ceiling(c);
+            total += part.times
+                * ln_add_exp(
+                    sum,
+                    part.ln_quadrature_error(c, sum - part.times.ln() - 7.0),
+                );
+        }
+        total + 4.0 * ROUND * total.abs()
     }
 
     /// The order in the kernel's interval where K(c) − ε(c−1) − ln(c|c−1|) is least, or `None`
     /// beyond the charted orders.
     pub(crate) fn saddle(&self, kernel: Kernel, epsilon: f64) -> Option<f64> {
-        self.descend(kernel, |c, total| {
+        self.descend(kernel, true, |c, total| {
             let (slope, curvature) = Kernel::ln_factor_slopes(c);
             (total.first - epsilon + slope, total.second + curvature)
         })
@@ -177,36 +210,55 @@ impl Scout {
 
     /// The order in the closed interval where K(c) − ε(c−1) is least, at most the highest.
     pub(crate) fn lean(&self, kernel: Kernel, epsilon: f64) -> f64 {
-        let (low, high) = kernel.interval();
-        if self.moment(low).first >= epsilon {
-            return low;
-        }
-        if self.moment(high.min(self.highest)).first <= epsilon {
-            return high.min(self.highest);
-        }
-        self.descend(kernel, |_, total| (total.first - epsilon, total.second))
-            .unwrap_or(low)
+        let high = kernel.interval().1.min(self.highest);
+        self.descend(kernel, false, |_, total| {
+            (total.first - epsilon, total.second)
+        })
+        .unwrap_or(high)
     }
 
-    /// The root of an increasing derivative, by Newton steps kept inside a shrinking bracket.
-    fn descend(&self, kernel: Kernel, slope: impl Fn(f64, &Total) -> (f64, f64)) -> Option<f64> {
-        let (low, high) = kernel.interval();
-        let high = high.min(self.highest);
+    /// The root of an increasing derivative, by Newton steps kept inside a shrinking bracket:
+    /// the lower end where it is positive throughout, `None` where it is negative throughout.
+    /// Starts where the last search ended. With `poles` it is −∞ at the kernel's lower end, and
+    /// ∞ at a finite upper one.
+    fn descend(
+        &self,
+        kernel: Kernel,
+        poles: bool,
+        slope: impl Fn(f64, &Rough) -> (f64, f64),
+    ) -> Option<f64> {
+        let (low, end) = kernel.interval();
+        let high = end.min(self.highest);
         let at = |c: f64| slope(c, &self.moment(c));
-        if kernel == Kernel::Excess && at(high).0 < 0.0 {
-            return None;
-        }
         let (mut below, mut above) = (low, high);
+        let (mut falls, mut rises) = (poles, poles && end <= self.highest);
         // Distances from the pole span many decades: start on its scale.
-        let mut c = low + (high - low) * 0.3;
+        let last = self.last.get();
+        let mut c = if last > low && last < high {
+            last
+        } else {
+            low + (high - low) * 0.3
+        };
         for _ in 0..100 {
             let (value, curvature) = at(c);
             if value < 0.0 {
-                below = c
+                (below, falls) = (c, true);
             } else {
-                above = c
+                (above, rises) = (c, true);
             }
             let newton = c - value / curvature;
+            if newton >= above && !rises {
+                if at(high).0 < 0.0 {
+                    return None;
+                }
+                rises = true;
+            }
+            if newton <= below && !falls {
+                if at(low).0 >= 0.0 {
+                    return Some(low);
+                }
+                falls = true;
+            }
             let next = if newton > below && newton < above {
                 newton
             } else if below > low {
@@ -214,11 +266,13 @@ impl Scout {
             } else {
                 low + 0.1 * (above - low)
             };
-            if (next - c).abs() <= 1e-4 * (c - low).min(1.0) {
-                return Some(next);
-            }
+            let moved = (next - c).abs();
             c = next;
+            if moved <= 1e-4 * (c - low).min(1.0) {
+                break;
+            }
         }
+        self.last.set(c);
         Some(c)
     }
 

@@ -5,14 +5,14 @@
 //! averaged function is at least its value at one of the window's ends.
 
 use super::kernel::Kernel;
-use super::scout::{Scout, Total};
+use super::scout::Scout;
 use crate::special::ln_one_minus_exp;
 
 impl Scout {
     /// ln of an upper bound on δ(ε), and the order that gives it.
     pub(crate) fn chernoff(&self, epsilon: f64) -> (f64, f64) {
         let bound = |c: f64| {
-            let total = self.certified(c);
+            let (total, _) = self.certified(c);
             let constant = Kernel::Excess.ln_chernoff(c);
             (total.ln + total.error + constant - epsilon * (c - 1.0), c)
         };
@@ -45,7 +45,7 @@ impl Scout {
                 if order + window.step > self.highest || order < window.step {
                     continue;
                 }
-                let value = window.value(epsilon, |c| self.moment(c));
+                let value = window.value(epsilon, |c| (self.moment(c).ln, 0.0));
                 if best.as_ref().is_none_or(|(most, _)| value > *most) {
                     best = Some((value, window));
                 }
@@ -53,7 +53,10 @@ impl Scout {
         }
         // Chosen roughly, certified once.
         best.map_or(f64::NEG_INFINITY, |(_, window)| {
-            window.value(epsilon, |c| self.certified(c))
+            window.value(epsilon, |c| {
+                let (total, _) = self.certified(c);
+                (total.ln, total.error)
+            })
         })
     }
 }
@@ -68,12 +71,13 @@ struct Window {
 }
 
 impl Window {
-    fn value(&self, epsilon: f64, moment: impl Fn(f64) -> Total) -> f64 {
+    /// ln of the lower bound on δ(ε), from K and a bound on its error.
+    fn value(&self, epsilon: f64, moment: impl Fn(f64) -> (f64, f64)) -> f64 {
         let front = moment(self.order);
-        let front = front.ln - front.error;
+        let front = front.0 - front.1;
         let missed = |step: f64, end: f64| {
             let moved = moment(self.order + step);
-            (moved.ln + moved.error - front - step * end).exp()
+            (moved.0 + moved.1 - front - step * end).exp()
         };
         let caught = 1.0 - missed(self.step, self.high) - missed(-self.step, self.low);
         let payoff = |loss: f64| (1.0 - self.order) * loss + ln_one_minus_exp(epsilon - loss);

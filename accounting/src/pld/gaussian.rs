@@ -115,6 +115,12 @@ impl Pair {
         while !side(high).1 && high < 1e9 {
             high *= 2.0;
         }
+        if let Some(ends) = self.near_crossing(epsilon, low, high)
+            && side(ends.0).0
+            && side(ends.1).1
+        {
+            return ends;
+        }
         // Largest x surely below, smallest x surely above.
         let search = |mut inside: f64, mut outside: f64, holds: &dyn Fn(f64) -> bool| {
             for _ in 0..120 {
@@ -133,6 +139,41 @@ impl Pair {
         let below = search(low, high, &|x| side(x).0);
         let above = search(high, below, &|x| side(x).1);
         (below, above)
+    }
+}
+
+impl Pair {
+    /// L(x), without a bound on its error.
+    pub(crate) fn loss(&self, x: f64) -> f64 {
+        self.first.ratio(x).ln - self.second.ratio(-x).ln
+    }
+
+    /// Where the loss crosses ε by Newton's method, less and plus a few roundings.
+    fn near_crossing(&self, epsilon: f64, mut low: f64, mut high: f64) -> Option<(f64, f64)> {
+        let mut x = 0.5 * (low + high);
+        for _ in 0..60 {
+            let (plus, minus) = (self.first.ratio(x), self.second.ratio(-x));
+            let (above, slope) = (plus.ln - minus.ln - epsilon, plus.mean + minus.mean);
+            let newton = x - above / slope;
+            if (newton - x).abs() <= 1e-9 * (1.0 + x.abs()) {
+                // Newton's next step would be a rounding.
+                let rounding = 4.0 * ROUND * (plus.ln.abs() + minus.ln.abs() + epsilon.abs());
+                let error = (plus.error + minus.error + rounding) / slope;
+                let reach = 2.0 * error + 8.0 * ROUND * newton.abs() + 1e-15;
+                return Some((newton - reach, newton + reach));
+            }
+            if above < 0.0 {
+                low = x
+            } else {
+                high = x
+            }
+            x = if newton > low && newton < high {
+                newton
+            } else {
+                0.5 * (low + high)
+            };
+        }
+        None
     }
 }
 

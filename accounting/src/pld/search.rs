@@ -108,27 +108,36 @@ impl Solver {
             };
         };
         let at = |epsilon: f64| pair.ln_delta_of_one_step(epsilon);
-        let upper = bisect(
-            |epsilon| at(epsilon).upper <= ln_delta - ROOM,
-            0.125 * tolerance,
-        );
-        let lower = bisect(
-            |epsilon| at(epsilon).lower < ln_delta + ROOM,
-            0.125 * tolerance,
-        );
-        Found {
-            lower: Some(lower.0),
-            upper: upper.1,
+        let above = |epsilon: f64| at(epsilon).upper <= ln_delta - ROOM;
+        let below = |epsilon: f64| at(epsilon).lower >= ln_delta + ROOM;
+        let ends = |lower: f64, upper: f64| Found {
+            lower: Some(lower),
+            upper,
             engine: Engine::Closed,
+        };
+        if above(0.0) {
+            return ends(0.0, 0.0);
         }
+        let centre = crossing(|epsilon| at(epsilon).middle - ln_delta, 0.02 * tolerance);
+        let step = 0.05 * tolerance * centre;
+        if step > 0.0 && below(centre - step) && above(centre + step) {
+            return ends(centre - step, centre + step);
+        }
+        let upper = bisect(above, 0.125 * tolerance);
+        let lower = bisect(|epsilon| !below(epsilon), 0.125 * tolerance);
+        ends(lower.0, upper.1)
     }
 
     fn epsilon_open(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
         // Some losses sit almost entirely at their supremum.
         let most = self.largest_loss();
         if most.is_finite() {
-            let event = self.epsilon_of_events(delta.ln(), tolerance);
-            if event > 0.0 && most - event <= tolerance * most {
+            let event = most * (1.0 - tolerance);
+            // A glance first: what a step loses one deviation short of the middle.
+            let common: f64 = (self.loss.parts.iter())
+                .map(|(pair, times)| *times as f64 * pair.loss(-1.0))
+                .sum();
+            if event > 0.0 && common > 0.5 * most && self.simple_event(event) >= delta.ln() {
                 return Ok(Found {
                     lower: Some(event),
                     upper: most,
@@ -160,7 +169,7 @@ impl Solver {
     }
 
     fn epsilon_by_contour(&mut self, ln_delta: f64, tolerance: f64) -> Result<Found> {
-        if self.basic_composition(ln_delta) <= 0.0 {
+        if self.free_by_composition(ln_delta) {
             return Ok(Found::exactly(0.0, Engine::Closed));
         }
         let (guess, order) = self.start(ln_delta)?;
@@ -208,15 +217,29 @@ impl Solver {
             }
         }
         let (mut low, mut high) = ((1e-12f64).ln(), (high - 1.0).ln());
-        while high - low > 1e-5 {
-            let middle = 0.5 * (low + high);
-            if self.approximate_at(1.0 + middle.exp())?.1 > ln_delta {
-                low = middle
+        let mut place = high - 1.0;
+        for _ in 0..60 {
+            let order = 1.0 + place.exp();
+            let (_, ln, fall) = self.approximate_at(order)?;
+            if ln > ln_delta {
+                low = place
             } else {
-                high = middle
+                high = place
+            }
+            // Newton in ln(c − 1), or half of what is left.
+            let newton = place + (ln - ln_delta) / (fall * (order - 1.0));
+            let next = if newton > low && newton < high {
+                newton
+            } else {
+                0.5 * (low + high)
+            };
+            let moved = (next - place).abs();
+            place = next;
+            if moved < 1e-4 {
+                break;
             }
         }
-        let order = 1.0 + high.exp();
+        let order = 1.0 + place.exp();
         Ok((self.approximate_at(order)?.0, order))
     }
 
@@ -285,13 +308,29 @@ impl Solver {
         })
     }
 
-    /// Σ ε_i at which each of the T steps keeps δ/T: the guarantees simply add up.
-    fn basic_composition(&self, ln_delta: f64) -> f64 {
+    /// The steps, plain Gaussians as one, and the share of ln δ for each of the T.
+    fn shares(&self, ln_delta: f64) -> (Vec<(Pair, u64)>, f64) {
         let plain =
             (self.loss.gaussian > 0.0).then(|| (Pair::gaussian(self.loss.gaussian.sqrt()), 1));
-        let steps: Vec<_> = plain.iter().chain(&self.loss.parts).collect();
+        let steps: Vec<_> = plain
+            .into_iter()
+            .chain(self.loss.parts.iter().cloned())
+            .collect();
         let count: u64 = steps.iter().map(|(_, times)| times).sum();
-        let share = ln_delta - (count as f64).ln() - ROOM;
+        (steps, ln_delta - (count as f64).ln() - ROOM)
+    }
+
+    /// Whether each of the T steps keeps δ/T at ε = 0 already.
+    fn free_by_composition(&self, ln_delta: f64) -> bool {
+        let (steps, share) = self.shares(ln_delta);
+        steps
+            .iter()
+            .all(|(pair, _)| pair.ln_delta_of_one_step(0.0).upper <= share)
+    }
+
+    /// Σ ε_i at which each of the T steps keeps δ/T: the guarantees simply add up.
+    fn basic_composition(&self, ln_delta: f64) -> f64 {
+        let (steps, share) = self.shares(ln_delta);
         let each = |pair: &Pair| {
             bisect(
                 |epsilon| pair.ln_delta_of_one_step(epsilon).upper <= share,
@@ -334,9 +373,46 @@ impl Solver {
         let centre = (order - 1.0).ln().min(highest);
         let rough = |t: f64| at(1.0 + t.exp(), scout.moment(1.0 + t.exp()).ln);
         let c = 1.0 + golden(rough, centre - 3.0, (centre + 1.5).min(highest)).exp();
-        let total = scout.certified(c);
+        let (total, _) = scout.certified(c);
         Ok((at(c, total.ln + total.error), c))
     }
+}
+
+/// About where a function that decreases on [0, ∞) crosses zero, to a relative `tolerance`: secants
+/// between the ends of a bracket, the end that stays counting half each time.
+fn crossing(f: impl Fn(f64) -> f64, tolerance: f64) -> f64 {
+    let (mut low, mut high) = (0.25, 1.0);
+    let (mut at_low, mut at_high) = (f(low), f(high));
+    while at_high > 0.0 && high < 1e300 {
+        (low, at_low) = (high, at_high);
+        high *= 4.0;
+        at_high = f(high);
+    }
+    while at_low <= 0.0 && low > 1e-12 {
+        (high, at_high) = (low, at_low);
+        low *= 0.25;
+        at_low = f(low);
+    }
+    for _ in 0..60 {
+        if high - low <= tolerance * high {
+            break;
+        }
+        let secant = high - at_high * (high - low) / (at_high - at_low);
+        let middle = if secant > low && secant < high {
+            secant
+        } else {
+            0.5 * (low + high)
+        };
+        let value = f(middle);
+        if value > 0.0 {
+            (low, at_low) = (middle, value);
+            at_high *= 0.5;
+        } else {
+            (high, at_high) = (middle, value);
+            at_low *= 0.5;
+        }
+    }
+    0.5 * (low + high)
 }
 
 /// A root of a decreasing function on [0, ∞) from `start`, with |slope| there: secant steps,

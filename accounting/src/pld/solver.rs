@@ -66,17 +66,17 @@ impl Solver {
     /// The scout, charted far enough for the saddle at `epsilon`.
     pub(crate) fn scout_for(&mut self, epsilon: f64) -> Result<&Scout> {
         let mut order = 1.0;
-        while self.scout(order)?.saddle(Kernel::Excess, epsilon).is_none() {
-            order = 1.0 + 3.0 * (self.scout(order)?.highest - 1.0);
+        let saddle = loop {
+            let scout = self.scout(order)?;
+            if let Some(saddle) = scout.saddle(Kernel::Excess, epsilon) {
+                break saddle;
+            }
+            order = 1.0 + 3.0 * (scout.highest - 1.0);
             if order > HIGHEST_ORDER {
                 return Err(Scout::out_of_reach());
             }
-        }
+        };
         // Room above for the aliases and for the window.
-        let saddle = self
-            .scout(order)?
-            .saddle(Kernel::Excess, epsilon)
-            .unwrap_or(order);
         self.scout(1.0 + 1.3 * (saddle - 1.0))
     }
 
@@ -182,15 +182,16 @@ impl Solver {
         Ok(None)
     }
 
-    /// (ε, ln δ(ε)) at the ε whose saddle is at order c, by the saddle-point approximation: no
-    /// bound, a start for searches.
-    pub(crate) fn approximate_at(&mut self, c: f64) -> Result<(f64, f64)> {
+    /// (ε, ln δ(ε)) at the ε whose saddle is at order c, by the saddle-point approximation, and
+    /// about how fast ln δ falls with c: no bound, a start for searches.
+    pub(crate) fn approximate_at(&mut self, c: f64) -> Result<(f64, f64, f64)> {
         let total = self.scout(c)?.moment(c);
         let (slope, curvature) = Kernel::ln_factor_slopes(c);
         let epsilon = total.first + slope;
         let exponent = total.ln - epsilon * (c - 1.0) - (c * (c - 1.0)).ln();
-        let spread = std::f64::consts::TAU * (total.second + curvature);
-        Ok((epsilon, exponent - 0.5 * spread.ln()))
+        let variance = total.second + curvature;
+        let spread = std::f64::consts::TAU * variance;
+        Ok((epsilon, exponent - 0.5 * spread.ln(), (c - 1.0) * variance))
     }
 
     fn approximate(&mut self, epsilon: f64) -> Result<f64> {

@@ -50,7 +50,7 @@ impl RdpCurve {
         let divergences = orders
             .iter()
             .map(|order| {
-                let total = scout.certified(order.get());
+                let (total, _) = scout.certified(order.get());
                 let ln = (total.ln + total.error).max(0.0);
                 Upper::new(ln / (order.get() - 1.0) * (1.0 + f64::EPSILON))
             })
@@ -127,7 +127,7 @@ fn posterior_by_order(loss: &PrivacyLoss, ln_p: f64) -> Result<(f64, f64)> {
         let t = golden(rough, -7.0, end);
         if end - t > 0.1 || highest > 1e6 {
             let c = 1.0 + t.exp();
-            let total = scout.certified(c);
+            let (total, _) = scout.certified(c);
             return Ok((at(c, total.ln + total.error).min(0.0), c));
         }
         highest = 1.0 + 4.0 * (highest - 1.0);

@@ -2,9 +2,11 @@
 //! certificate needs it.
 
 mod binomial;
+mod exponential;
 mod normal;
 
 pub(crate) use binomial::{ln_binomial_lower_tail, ln_binomial_pmf, ln_binomial_upper_tail};
+pub(crate) use exponential::{EXP_ERROR, LANES, exp, ln_sum_exp};
 pub(crate) use normal::{ln_mills_ratio, ln_normal_tail};
 
 /// Half a unit in the last place of 1.0: the relative error of one rounded operation.
@@ -38,8 +40,20 @@ pub(crate) fn exp_second_order(z: f64) -> f64 {
         return z.exp_m1() - z;
     }
     // Horner form of Σ_{k≥2} z^k/k!; the first dropped term is below 2^-60 of the sum at |z| = 0.3.
-    const TERMS: [f64; 11] = [13.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0];
-    let tail = TERMS.iter().fold(1.0, |sum, k| 1.0 + sum * z / k);
+    const TERMS: [f64; 11] = [
+        1.0 / 13.0,
+        1.0 / 12.0,
+        1.0 / 11.0,
+        1.0 / 10.0,
+        1.0 / 9.0,
+        1.0 / 8.0,
+        1.0 / 7.0,
+        1.0 / 6.0,
+        1.0 / 5.0,
+        1.0 / 4.0,
+        1.0 / 3.0,
+    ];
+    let tail = TERMS.iter().fold(1.0, |sum, part| 1.0 + sum * (z * part));
     0.5 * z * z * tail
 }
 
