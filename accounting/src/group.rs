@@ -49,6 +49,37 @@ pub fn group_lemma(each: &[(Epsilon, Delta)]) -> (Upper<Epsilon>, Upper<Delta>) 
     )
 }
 
+/// (kε, k e^{kε} δ) of k alike records: what CRT's Proposition 5 prints.
+///
+/// Bound: upper, looser than [`group_lemma`]; kept to reproduce the paper's numbers.
+///
+/// ```
+/// use reticent_accounting::{Delta, Epsilon, GroupSize, group::paper_group_bound};
+/// let (epsilon, delta) = paper_group_bound(GroupSize::new(5)?, Epsilon::new(0.5)?, Delta::new(1e-6)?);
+/// assert!((epsilon.get().get() - 2.5).abs() < 1e-12);
+/// assert!((delta.get().get() / 6.091246980351737e-05 - 1.0).abs() < 1e-13);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+#[must_use]
+pub fn paper_group_bound(
+    group: GroupSize,
+    epsilon: Epsilon,
+    delta: Delta,
+) -> (Upper<Epsilon>, Upper<Delta>) {
+    let k = f64::from(group.get());
+    let total = k * epsilon.get();
+    let slack = 1.0 + f64::EPSILON * (4.0 + total.min(1e3));
+    let share = if delta.get() > 0.0 {
+        k * (total + delta.get().ln()).exp() * slack
+    } else {
+        0.0
+    };
+    (
+        Upper::new(Epsilon::nonnegative(total * (1.0 + f64::EPSILON))),
+        Upper::new(Delta::clamped(share)),
+    )
+}
+
 impl PrivacyLoss {
     /// ε of `group` records at `delta` by the lemma, from this loss of a single record.
     ///

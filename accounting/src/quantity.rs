@@ -116,6 +116,9 @@ impl Epsilon {
 }
 
 impl Delta {
+    /// No slack at all.
+    pub const ZERO: Self = Self(0.0);
+
     /// A computed δ: values outside [0, 1] are cut off, NaN becomes 1.
     pub(crate) fn clamped(value: f64) -> Self {
         if value.is_nan() {
@@ -124,6 +127,11 @@ impl Delta {
             Self(value.clamp(0.0, 1.0))
         }
     }
+}
+
+impl Order {
+    /// Two: the order of the χ²-divergence.
+    pub const TWO: Self = Self(2.0);
 }
 
 impl Tolerance {

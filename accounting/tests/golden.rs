@@ -2,9 +2,16 @@
 //! family is computed. An id that nobody computes fails.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use reticent_accounting::calibrate::{Target, calibrate_noise as calibrate};
+use reticent_accounting::calibrate::{
+    Target, calibrate_noise as calibrate, calibrate_rate, calibrate_steps,
+};
+use reticent_accounting::group::paper_group_bound;
 use reticent_accounting::rdp::{RdpCurve, epsilon_from_renyi};
+use reticent_accounting::reconstruction::closed::{approximate_blow_up, balle_cherubin_hayes};
 use reticent_accounting::reconstruction::fano::{bernoulli_divergence, kl_posterior};
+use reticent_accounting::trade_off::{
+    GaussianFit, advantage, central_limit_distance, membership_accuracy, true_positive_rate,
+};
 use reticent_accounting::{
     Bounds, Delta, Direction, Epsilon, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier,
     Order, PrivacyLoss, Probability, Query, Redaction, SamplingRate, Steps, Tolerance, Upper,
@@ -36,6 +43,16 @@ impl Vector {
     }
     fn steps(&self) -> Steps {
         Steps::new(self.number("T") as u64)
+    }
+    fn rate(&self) -> SamplingRate {
+        SamplingRate::new(self.number("q")).unwrap()
+    }
+    fn target(&self) -> Target {
+        Target::Epsilon {
+            query: Query::single(Neighbours::AddRemove),
+            epsilon: Epsilon::new(self.number("eps")).unwrap(),
+            delta: Delta::new(self.number("delta")).unwrap(),
+        }
     }
     fn prior(&self) -> Probability {
         let p = if self.has("p") {
@@ -242,6 +259,59 @@ fn subsampled(v: &Vector) {
     }
 }
 
+/// Calibrations of a peer, pessimistic by its own discretisation.
+fn calibrated(v: &Vector) {
+    let tolerance = Tolerance::new(1e-8).unwrap();
+    if v.id().contains("sigma") {
+        let run = |sigma| Mechanism::dp_sgd(sigma, v.rate(), v.steps());
+        let found = calibrate(run, v.target(), tolerance).unwrap();
+        v.check(found.answer.get());
+    } else if v.id().ends_with("_rate") {
+        let run = |rate| Mechanism::dp_sgd(v.sigma(), rate, v.steps());
+        let found = calibrate_rate(run, v.target(), tolerance).unwrap();
+        v.check(found.answer.get());
+    } else {
+        let run = |steps| Mechanism::dp_sgd(v.sigma(), v.rate(), steps);
+        let found = calibrate_steps(run, v.target(), tolerance).unwrap();
+        v.check(found.answer.get() as f64);
+    }
+}
+
+/// What peers say about attacks on a composed subsampled Gaussian, where they are right.
+fn attacked(v: &Vector) {
+    let run = Mechanism::dp_sgd(v.sigma(), v.rate(), v.steps());
+    let query = Query::single(Neighbours::AddRemove);
+    let middle = |bounds: Bounds<Probability>| {
+        let (low, high) = ends(bounds);
+        assert!(low <= high && high - low < 1e-8, "{}: {low} {high}", v.id());
+        0.5 * (low + high)
+    };
+    let chance = |name: &str| Probability::new(v.number(name)).unwrap();
+    let answer = if v.id().starts_with("peer_profile") {
+        loss(&run, 1, Direction::Remove).true_positive_rate(chance("fpr"), tight())
+    } else if v.has("fpr") {
+        true_positive_rate(&run, query, chance("fpr"), tight())
+    } else if v.has("prior") {
+        membership_accuracy(&run, query, chance("prior"), tight())
+    } else {
+        advantage(&run, query, tight())
+    };
+    v.check(middle(answer.unwrap().bounds));
+}
+
+fn gaussian_fit(v: &Vector) {
+    if v.id().starts_with("gdp_clt") {
+        return v.check(*central_limit_distance(v.sigma(), v.rate(), v.steps()).get());
+    }
+    let run = Mechanism::dp_sgd(v.sigma(), v.rate(), v.steps());
+    let query = Query::single(Neighbours::AddRemove);
+    let slack = Delta::new(1e-10).unwrap();
+    let fit = GaussianFit::of(&run, query, slack, Tolerance::new(1e-5).unwrap()).unwrap();
+    let (low, high) = (*fit.mu.lower.unwrap().get(), *fit.mu.upper.unwrap().get());
+    assert!(low <= high && high - low < 2e-5 * high, "{low} {high}");
+    v.check(high);
+}
+
 fn redaction(v: &Vector) {
     let redaction = Redaction::single_policy(MissRate::new(v.number("gamma")).unwrap());
     if v.id() == "amp_inverse" {
@@ -271,8 +341,10 @@ fn fano(v: &Vector) {
                 .get(),
         );
     } else {
-        // r ≤ (p e^ρ)^{(α−1)/α} is the weaker form: ours must not exceed it, nor be far below.
         let order = Order::new(v.number("alpha")).unwrap();
+        let weaker = balle_cherubin_hayes(order, Upper::new(v.number("rdp")), v.prior());
+        v.check(weaker.unwrap().get().get());
+        // Ours must not exceed the weaker form, nor be far below.
         let ours = reticent_accounting::reconstruction::fano::renyi_posterior(
             order,
             Upper::new(v.number("rdp")),
@@ -337,12 +409,30 @@ fn every_vector_holds_to_its_digits() {
     for vector in vectors {
         let v = Vector(vector);
         match v.id() {
+            id if id.starts_with("gdp_clt") || id.starts_with("peer_gdpnum") => gaussian_fit(&v),
+            id if id.starts_with("peer_calibrate") => calibrated(&v),
+            id if id.starts_with("peer_riskcal") || id.starts_with("peer_profile") => attacked(&v),
             id if id.starts_with("gauss_") || id.starts_with("gdp_") => plain(&v),
             id if id.contains("rdp") => renyi(&v),
             id if id.starts_with("sgm") || id.starts_with("peer_") => subsampled(&v),
             id if id.starts_with("amp_") => redaction(&v),
             id if id.starts_with("fano_") || id.starts_with("renyi_") => fano(&v),
             id if id.starts_with("mog_") => mixture(&v),
+            "blowup_pure" => {
+                let epsilon = Epsilon::new(v.number("eps")).unwrap();
+                let found = approximate_blow_up(epsilon, Delta::ZERO, v.prior());
+                v.check(found.get().get());
+            }
+            "group_paper" => {
+                let (epsilon, delta) = paper_group_bound(
+                    GroupSize::new(v.number("k") as u32).unwrap(),
+                    Epsilon::new(v.number("eps")).unwrap(),
+                    Delta::new(v.number("delta")).unwrap(),
+                );
+                let expected = v.0["expected"].as_array().unwrap();
+                let of = |i: usize, got: f64| (got / expected[i].as_f64().unwrap() - 1.0).abs();
+                assert!(of(0, epsilon.get().get()) < 1e-13 && of(1, delta.get().get()) < 1e-13);
+            }
             "group_gauss" => {
                 let run = gaussian(v.sigma(), 1);
                 let (low, high) = delta(

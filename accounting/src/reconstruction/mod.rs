@@ -7,7 +7,7 @@
 //! mixture first, bounds reconstruction with no factor two, and content may change arbitrarily.
 //!
 //! * [`blow_up`](crate::PrivacyLoss::blow_up): the exact bound B(p) of the dominating pair;
-//! * [`fano`]: weaker bounds from divergences;
+//! * [`fano`], [`chi_square`], [`closed`]: weaker bounds from divergences, or from (ε, δ);
 //! * [`ceiling`]: what B says about ranks and exposures;
 //! * [`several`]: contents dominated by different pairs;
 //! * [`membership`]: what it says about membership attacks;
@@ -15,6 +15,8 @@
 
 mod blow_up;
 pub mod ceiling;
+pub mod chi_square;
+pub mod closed;
 pub mod fano;
 pub mod membership;
 pub mod redacted;

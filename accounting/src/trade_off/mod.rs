@@ -7,7 +7,10 @@
 //! TPR, of an accuracy and of an advantage is the promise.
 
 mod curve;
+mod gaussian;
 mod membership;
+mod samples;
 
 pub use curve::{TradeOff, TradeOffCurve, TradeOffPoint};
+pub use gaussian::{GaussianFit, central_limit_distance};
 pub use membership::{advantage, membership_accuracy, true_positive_rate};
