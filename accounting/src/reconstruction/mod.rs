@@ -10,7 +10,7 @@
 //! * [`fano`], [`chi_square`], [`closed`]: weaker bounds from divergences, or from (ε, δ);
 //! * [`ceiling`]: what B says about ranks and exposures;
 //! * [`several`]: contents dominated by different pairs;
-//! * [`membership`]: what it says about membership attacks;
+//! * [`membership`]: the area under the ROC curve of membership attacks;
 //! * [`redacted`]: guessing a secret that is redacted most of the time.
 
 mod blow_up;

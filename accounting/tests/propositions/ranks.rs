@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use reticent_accounting::reconstruction::ceiling::{
     at_least_ceiling, best_exposure_ceiling, exposure_ceiling, rank_ceiling,
 };
-use reticent_accounting::reconstruction::membership::{area_ceiling, true_positive_ceiling};
+use reticent_accounting::reconstruction::membership::area_ceiling;
 use reticent_accounting::reconstruction::redacted::{MissedBy, guess_ceiling};
 use reticent_accounting::{Direction, Neighbours, PrivacyLoss, Probability, Redaction, Upper};
 
@@ -87,7 +87,7 @@ proptest! {
         cuts.sort_by(f64::total_cmp);
         let (with, without) = (cells(move_by, sigma, &cuts), cells(0.0, sigma, &cuts));
         let add_remove = pair(sigma, Neighbours::AddRemove);
-        let ceiling = true_positive_ceiling(&add_remove, probability(x), tight()).unwrap();
+        let ceiling = add_remove.true_positive_rate(probability(x), tight()).unwrap().bounds.upper.unwrap();
         prop_assert!(blow_up(&with, &without, x) <= ceiling.get().get() + 1e-12);
         // Trapezia under the best ROC curve.
         let area: f64 = (0..1000).map(|i| {
@@ -171,7 +171,12 @@ fn a_known_miss_gains_the_total_variation() {
 fn the_gaussian_attack_attains_the_membership_ceilings() {
     let add_remove = pair(0.8, Neighbours::AddRemove);
     let cut = 2.0;
-    let ceiling = true_positive_ceiling(&add_remove, probability(phi(-cut)), tight()).unwrap();
+    let ceiling = add_remove
+        .true_positive_rate(probability(phi(-cut)), tight())
+        .unwrap()
+        .bounds
+        .upper
+        .unwrap();
     assert!((ceiling.get().get() / phi(1.25 - cut) - 1.0).abs() < 1e-8);
     let area = area_ceiling(&add_remove, 400, tight()).unwrap().get().get();
     let truth = phi(1.25 / std::f64::consts::SQRT_2);
