@@ -6,10 +6,13 @@
 
 use crate::error::{Error, Result};
 use crate::pld::{Mixture, Pair};
-use crate::special::{LN_SQRT_TAU, ln_mills_ratio, ln_sum_exp};
+use crate::special::{LN_SQRT_TAU, ln_mills_above, ln_sum_exp};
 
-/// Cells no wider than this near the origin.
-const WIDTH: f64 = 0.125;
+/// The least width of a cell that is not halved: few steps need every bit of decay that can be
+/// shown for one.
+fn least_width(times: f64) -> f64 {
+    if times < 100.0 { 0.125 } else { 0.3 }
+}
 /// More cells than this are an error, not a wait.
 const MOST_CELLS: usize = 60_000;
 
@@ -181,11 +184,11 @@ pub(crate) struct Chart {
 }
 
 impl Chart {
-    /// Cells until both tails of f_c, c ∈ {0, 1, `order`}, weigh at most e^`ln_tail` each.
+    /// Cells for `times` steps, until both tails of f_c, c ∈ {0, 1, `order`}, weigh at most e^`ln_tail` each.
     ///
     /// # Errors
     /// [`Error::NotCertified`] when that takes too many cells.
-    pub(crate) fn new(pair: &Pair, order: f64, ln_tail: f64) -> Result<Self> {
+    pub(crate) fn new(pair: &Pair, times: f64, order: f64, ln_tail: f64) -> Result<Self> {
         let start = (-2.0 * ln_tail).sqrt() - 2.0;
         let orders = [0.0, 1.0, order];
         let reach = |sign: f64| -> Result<f64> {
@@ -210,7 +213,7 @@ impl Chart {
             loss: Vec::new(),
             height: 0.0,
         };
-        let width = ((right - left) / 600.0).clamp(WIDTH, 0.5);
+        let width = ((right - left) / 600.0).clamp(least_width(times), 0.5);
         let count = ((right - left) / width).ceil();
         if count > MOST_CELLS as f64 {
             return Err(too_wide());
@@ -339,7 +342,7 @@ fn ln_tail_beyond(pair: &Pair, edge: &Edge, c: f64, sign: f64) -> f64 {
             -c * pair.first.nearest() + (1.0 - c) * minus
         }
     };
-    let bounded = |at: &Edge, slope: f64| at.ln_density(c) + ln_mills_ratio(sign * at.x - slope);
+    let bounded = |at: &Edge, slope: f64| at.ln_density(c) + ln_mills_above(sign * at.x - slope);
     let steepest = slope(pair.first.farthest());
     let direct = bounded(edge, steepest);
     if sign < 0.0 || steepest < edge.x {
@@ -428,7 +431,7 @@ mod tests {
     #[test]
     fn cells_bound_density_and_curvature_inside() {
         for pair in pairs() {
-            let chart = Chart::new(&pair, 6.0, -60.0).unwrap();
+            let chart = Chart::new(&pair, 1.0, 6.0, -60.0).unwrap();
             for index in (0..chart.cells.len()).step_by(5) {
                 let (left, width) = (
                     chart.cells.left[index],
@@ -463,6 +466,7 @@ mod tests {
                 first: with,
                 second: Mixture::point(0.0).unwrap(),
             },
+            1.0,
             1.2,
             -60.0,
         )

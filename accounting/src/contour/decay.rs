@@ -304,8 +304,11 @@ mod tests {
 
     #[test]
     fn decay_bounds_the_characteristic_function_from_there_on() {
-        for pair in pairs() {
-            let chart = Chart::new(&pair, 4.0, -70.0).unwrap();
+        for (pair, times) in pairs()
+            .into_iter()
+            .flat_map(|pair| [(pair.clone(), 1.0), (pair, 1e4)])
+        {
+            let chart = Chart::new(&pair, times, 4.0, -70.0).unwrap();
             for c in [0.5, 1.5, 4.0] {
                 let moment = characteristic(&pair, c, 0.0).0;
                 let mut decay = Decay::new(&chart, c, moment.ln());
@@ -327,8 +330,11 @@ mod tests {
 
     #[test]
     fn the_window_bounds_the_characteristic_function_across_its_block() {
-        for pair in pairs() {
-            let chart = Chart::new(&pair, 4.0, -70.0).unwrap();
+        for (pair, times) in pairs()
+            .into_iter()
+            .flat_map(|pair| [(pair.clone(), 1.0), (pair, 1e4)])
+        {
+            let chart = Chart::new(&pair, times, 4.0, -70.0).unwrap();
             for c in [0.5, 1.5, 4.0] {
                 let moment = characteristic(&pair, c, 0.0).0;
                 let decay = Decay::new(&chart, c, moment.ln());

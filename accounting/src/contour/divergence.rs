@@ -5,7 +5,7 @@ use super::scout::{Part, Scout};
 use crate::bound::Upper;
 use crate::error::Result;
 use crate::pld::PrivacyLoss;
-use crate::special::{ROUND, ln_add_exp, ln_mills_ratio};
+use crate::special::{ROUND, ln_add_exp, ln_mills_above};
 
 impl PrivacyLoss {
     /// The Kullback–Leibler divergence of the composed pair, in nats.
@@ -58,7 +58,7 @@ impl Chart {
             -self.pair.first.nearest()
         };
         let size = (at.ln_plus - at.ln_minus).abs() + steepest;
-        size.ln() + at.ln_density(1.0) + ln_mills_ratio(sign * at.x - slope - 1.0)
+        size.ln() + at.ln_density(1.0) + ln_mills_above(sign * at.x - slope - 1.0)
     }
 }
 

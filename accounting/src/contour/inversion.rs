@@ -11,7 +11,7 @@ use super::nodes::{Nodes, Tilted};
 use super::scout::{Part, Scout};
 use crate::error::Result;
 use crate::interval::LnBounds;
-use crate::special::{ROUND, ln_add_exp};
+use crate::special::{LANES, ROUND, ln_add_exp};
 use std::f64::consts::{PI, TAU};
 
 /// Exact sines are taken anew after this many steps of the recurrence.
@@ -395,18 +395,15 @@ impl Line {
         ln_excess: &mut [f64],
     ) {
         let (weight, loss) = (&self.tilted.weight, &self.tilted.loss);
-        let turns: Vec<(f64, f64)> = loss.iter().map(|l| exp_i_minus_one(step * l)).collect();
-        let mut now = vec![(0.0, 0.0); loss.len()];
-        // Blocked summation in eight lanes, and the recurrence's own growth.
-        let depth = loss.len() as f64 / 8.0 + 24.0 + 4.0 * RENEWAL as f64;
+        let mut spin = Spin::new(loss, step);
+        // Blocked summation in lanes, and the recurrence's own growth.
+        let depth = loss.len() as f64 / LANES as f64 + 24.0 + 4.0 * RENEWAL as f64;
         for n in 0..ln_size.len() {
             let y = n as f64 * step;
             if n % RENEWAL == 0 {
-                for (state, l) in now.iter_mut().zip(loss) {
-                    *state = exp_i_minus_one(y * l);
-                }
+                spin.renew(loss, y);
             }
-            let (re, im) = weighted(weight, &now);
+            let (re, im) = (dot(weight, &spin.re), dot(weight, &spin.im));
             // A computed zero is raised to 1e-300: the error bound is larger anyway.
             let ln_modulus = (0.5 * (2.0 * re + re * re + im * im).max(-1.0).ln_1p()).max(-690.0);
             ln_size[n] += times * ln_modulus;
@@ -415,12 +412,51 @@ impl Line {
             let rounding = ROUND * near.min(self.tilted.flat_error + 2.0 * depth);
             let error = self.quadrature + rounding;
             ln_excess[n] += times * (error / ln_modulus.exp()).ln_1p();
-            for (state, turn) in now.iter_mut().zip(&turns) {
-                let (a, b) = *state;
-                state.0 = a + turn.0 + (a * turn.0 - b * turn.1);
-                state.1 = b + turn.1 + (a * turn.1 + b * turn.0);
-            }
+            spin.advance();
         }
+    }
+}
+
+/// e^{iyL_j} − 1 for every node, y in equal steps.
+struct Spin {
+    re: Vec<f64>,
+    im: Vec<f64>,
+    /// The same for a single step.
+    turn: (Vec<f64>, Vec<f64>),
+}
+
+impl Spin {
+    fn new(loss: &[f64], step: f64) -> Self {
+        let turn = loss.iter().map(|l| exp_i_minus_one(step * l)).unzip();
+        Self {
+            re: vec![0.0; loss.len()],
+            im: vec![0.0; loss.len()],
+            turn,
+        }
+    }
+
+    /// Exact values at y.
+    fn renew(&mut self, loss: &[f64], y: f64) {
+        for ((re, im), l) in self.re.iter_mut().zip(&mut self.im).zip(loss) {
+            (*re, *im) = exp_i_minus_one(y * l);
+        }
+    }
+
+    /// One step on.
+    fn advance(&mut self) {
+        turned(&mut self.re, &mut self.im, &self.turn.0, &self.turn.1);
+    }
+}
+
+/// (1 + re + i·im)(1 + a + ib) − 1 in place.
+fn turned(re: &mut [f64], im: &mut [f64], turn_re: &[f64], turn_im: &[f64]) {
+    let count = re.len();
+    let im = &mut im[..count];
+    let (turn_re, turn_im) = (&turn_re[..count], &turn_im[..count]);
+    for j in 0..count {
+        let (a, b, c, d) = (re[j], im[j], turn_re[j], turn_im[j]);
+        re[j] = a + c + (a * c - b * d);
+        im[j] = b + d + (a * d + b * c);
     }
 }
 
@@ -430,16 +466,18 @@ fn exp_i_minus_one(theta: f64) -> (f64, f64) {
     (-2.0 * half_sin * half_sin, 2.0 * half_sin * half_cos)
 }
 
-/// Σ ρ_j z_j in eight lanes.
-fn weighted(weight: &[f64], state: &[(f64, f64)]) -> (f64, f64) {
-    let (mut re, mut im) = ([0.0; 8], [0.0; 8]);
-    for (weights, states) in weight.chunks(8).zip(state.chunks(8)) {
-        for (lane, (w, z)) in weights.iter().zip(states).enumerate() {
-            re[lane] += w * z.0;
-            im[lane] += w * z.1;
+/// Σ ρ_j z_j in lanes.
+fn dot(weight: &[f64], state: &[f64]) -> f64 {
+    let ((weights, more), (states, other)) =
+        (weight.as_chunks::<LANES>(), state.as_chunks::<LANES>());
+    let mut sums = [0.0; LANES];
+    for (w, z) in weights.iter().zip(states) {
+        for i in 0..LANES {
+            sums[i] += w[i] * z[i];
         }
     }
-    (re.iter().sum(), im.iter().sum())
+    let rest: f64 = more.iter().zip(other).map(|(w, z)| w * z).sum();
+    rest + sums.iter().sum::<f64>()
 }
 
 #[cfg(test)]

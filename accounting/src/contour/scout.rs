@@ -19,6 +19,8 @@ pub(crate) struct Part {
     pub(crate) chart: Chart,
     pub(crate) times: f64,
     nodes: Nodes,
+    /// A coarser rule, for searches.
+    thin: Nodes,
     span: (usize, usize),
     /// Where to look for the shift that bounds the quadrature best.
     shift: usize,
@@ -48,7 +50,7 @@ impl Part {
     fn new(pair: &crate::pld::Pair, times: u64, highest: f64) -> Result<Self> {
         let times = times as f64;
         let ln_error = LN_ERROR - times.ln();
-        let chart = Chart::new(pair, highest, ln_error + LN_MARGIN)?;
+        let chart = Chart::new(pair, times, highest, ln_error + LN_MARGIN)?;
         let orders = [0.0, 1.0, highest];
         let span = chart.span(&orders, ln_error - 2.0);
         let (mut spacing, mut shift) = (f64::INFINITY, 0);
@@ -61,6 +63,7 @@ impl Part {
         let mut part = Self {
             chart,
             times,
+            thin: nodes.thinned(),
             nodes,
             span,
             shift,
@@ -151,7 +154,7 @@ impl Scout {
             second: self.gaussian,
         };
         for part in &self.parts {
-            let each = part.nodes.rough(c);
+            let each = part.thin.rough(c);
             // Roundings of 1 would show after so many steps.
             let ln = if part.times > 1e10 {
                 part.nodes.moment(c).ln

@@ -108,18 +108,18 @@ impl Pair {
             let error = error + 2.0 * ROUND * epsilon.abs();
             (loss + error < epsilon, loss - error > epsilon)
         };
+        if let Some(ends) = self.near_crossing(epsilon)
+            && side(ends.0).0
+            && side(ends.1).1
+        {
+            return ends;
+        }
         let (mut low, mut high) = (-1.0, 1.0);
         while !side(low).0 && low > -1e9 {
             low *= 2.0;
         }
         while !side(high).1 && high < 1e9 {
             high *= 2.0;
-        }
-        if let Some(ends) = self.near_crossing(epsilon, low, high)
-            && side(ends.0).0
-            && side(ends.1).1
-        {
-            return ends;
         }
         // Largest x surely below, smallest x surely above.
         let search = |mut inside: f64, mut outside: f64, holds: &dyn Fn(f64) -> bool| {
@@ -149,8 +149,9 @@ impl Pair {
     }
 
     /// Where the loss crosses ε by Newton's method, less and plus a few roundings.
-    fn near_crossing(&self, epsilon: f64, mut low: f64, mut high: f64) -> Option<(f64, f64)> {
-        let mut x = 0.5 * (low + high);
+    fn near_crossing(&self, epsilon: f64) -> Option<(f64, f64)> {
+        let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
+        let mut x = 0.0;
         for _ in 0..60 {
             let (plus, minus) = (self.first.ratio(x), self.second.ratio(-x));
             let (above, slope) = (plus.ln - minus.ln - epsilon, plus.mean + minus.mean);
@@ -172,6 +173,9 @@ impl Pair {
             } else {
                 0.5 * (low + high)
             };
+            if !x.is_finite() {
+                break;
+            }
         }
         None
     }

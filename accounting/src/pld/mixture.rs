@@ -6,7 +6,7 @@
 //! are kept in units of σ.
 
 use crate::error::{Error, Result};
-use crate::special::{ROUND, ln_add_exp, ln_binomial_pmf};
+use crate::special::{ROUND, exp, ln_add_exp, ln_binomial_pmf};
 use serde::{Deserialize, Serialize};
 
 /// Σ_k w_k N(κ_k, 1) with positions κ_k ≥ 0 in units of the noise deviation σ.
@@ -182,7 +182,7 @@ impl Mixture {
         let (mut sum, mut first, mut size) = (0.0, 0.0, 0.0);
         for (position, ln_weight) in self.components() {
             let exponent = position * (x - 0.5 * position);
-            let term = (ln_weight + exponent - top).exp();
+            let term = exp(ln_weight + exponent - top);
             sum += term;
             first += term * position;
             size += term * (exponent.abs() + ln_weight.abs());
@@ -192,31 +192,41 @@ impl Mixture {
         if ln.abs() < 0.5 && self.missing < 0.25 {
             self.near_one(x, mean)
         } else {
+            let sums = self.positions.len() as f64;
             Ratio {
                 ln,
                 mean,
-                error: ROUND * (4.0 * size + 2.0 * top.abs() + 8.0),
+                error: ROUND * (4.0 * size + 2.0 * top.abs() + 10.0 + sums),
             }
         }
     }
 
     /// ln M(x) = ln(1 − missing + Σ w_k (e^{…} − 1)): relative accuracy where M is near one.
     fn near_one(&self, x: f64, mean: f64) -> Ratio {
-        let (mut sum, mut size) = (-self.missing, 0.0);
+        let (mut sum, mut size, mut whole) = (-self.missing, 0.0, self.missing);
         for (position, ln_weight) in self.components() {
             let exponent = position * (x - 0.5 * position);
-            let weight = ln_weight.exp();
-            let change = exponent.exp_m1();
-            sum += weight * change;
-            size += weight
-                * (change.abs() * (4.0 + 2.0 * ln_weight.abs())
-                    + 3.0 * (1.0 + change) * exponent.abs());
+            if exponent.abs() <= 0.0 {
+                continue;
+            }
+            // A far component may have hardly any weight and a huge exponent.
+            let (change, grown) = if exponent > 1.0 {
+                let grown = exp(ln_weight + exponent);
+                (grown - exp(ln_weight), grown)
+            } else {
+                let (weight, change) = (exp(ln_weight), exponent.exp_m1());
+                (weight * change, weight * (1.0 + change))
+            };
+            sum += change;
+            whole += change.abs();
+            size += change.abs() * (8.0 + 4.0 * ln_weight.abs()) + 5.0 * grown * exponent.abs();
         }
         let ln = sum.ln_1p();
+        let size = 2.0 * size + self.positions.len() as f64 * whole;
         Ratio {
             ln,
             mean,
-            error: ROUND * (2.0 * size / (1.0 + sum) + 2.0 * ln.abs()),
+            error: ROUND * (size / (1.0 + sum) + 2.0 * ln.abs()),
         }
     }
 
@@ -235,10 +245,10 @@ impl Mixture {
         }
         let (mut sum, mut second) = (0.0, 0.0);
         for (position, ln_weight) in self.components() {
-            let term = (ln_weight + position * (x - 0.5 * position) - top).exp();
+            let term = exp(ln_weight + position * (x - 0.5 * position) - top);
             let distance = (position - mean).abs();
             sum += term;
-            second += term * distance * distance * (distance * reach).exp();
+            second += term * distance * distance * exp(distance * reach);
         }
         most.min(second / sum * (1.0 + 1e-9))
     }

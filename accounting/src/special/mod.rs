@@ -7,7 +7,7 @@ mod normal;
 
 pub(crate) use binomial::{ln_binomial_lower_tail, ln_binomial_pmf, ln_binomial_upper_tail};
 pub(crate) use exponential::{EXP_ERROR, LANES, exp, ln_sum_exp};
-pub(crate) use normal::{ln_mills_ratio, ln_normal_tail};
+pub(crate) use normal::{ln_mills_above, ln_mills_ratio, ln_normal_tail};
 
 /// Half a unit in the last place of 1.0: the relative error of one rounded operation.
 pub(crate) const ROUND: f64 = f64::EPSILON / 2.0;
