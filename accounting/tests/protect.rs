@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use reticent_accounting::protect::{
-    Incidence, Packing, Proof, Protection, RateProfile, Secret, sampling_rates,
+    Incidence, Packing, Proof, Protection, RateProfile, Secret, Training, sampling_rates,
 };
 use reticent_accounting::{NoiseMultiplier, Probability, Steps, Tolerance};
 
@@ -404,5 +404,49 @@ fn a_prior_of_two_to_the_minus_256_is_an_ordinary_prior() {
 fn promises_without_room_are_refused() {
     for (prior, posterior) in [(0.0, 0.1), (0.1, 0.1), (0.2, 0.1), (0.5, 1.0)] {
         assert!(Secret::new(probability(prior), probability(posterior)).is_err());
+    }
+}
+
+/// 60 secrets with promises from strict to lax, four to nine examples each, some shared.
+fn uneven() -> (Incidence, Vec<Secret>) {
+    let mut pairs = Vec::new();
+    let mut secrets = Vec::new();
+    for s in 0..60u32 {
+        for step in 0..4 + s % 6 {
+            pairs.push(((5 * s + 3 * step * (1 + s % 2)) % 240, s));
+        }
+        secrets.push(secret(1e-8, 1e-6 * 10f64.powf(f64::from(s % 4))));
+    }
+    (Incidence::new(240, 60, pairs).unwrap(), secrets)
+}
+
+#[test]
+fn weights_and_noise_together_never_cost_more() {
+    let (incidence, secrets) = uneven();
+    let training = Training::new(&incidence, &secrets, 4.0, Steps::new(400)).unwrap();
+    let (gap, tolerance) = (Tolerance::new(1e-4).unwrap(), Tolerance::new(1e-3).unwrap());
+    // Without preprocessing every weight is 1; c is the least that allows it.
+    let all = training.weigh(training.full_capacity(), gap, None).unwrap();
+    assert!(all.solution.weights.iter().all(|w| *w >= 1.0));
+    let most = training.noise(&all, Proof::BlowUp, tolerance).unwrap();
+    let weighed = training.weigh(training.full_capacity() / 16.0, gap, None).unwrap();
+    let noise = training.noise(&weighed, Proof::BlowUp, tolerance).unwrap();
+    assert!(weighed.solution.mass < all.solution.mass);
+    let (joint, less) = training.jointly(&weighed, &noise, gap, tolerance).unwrap();
+    let mass: f64 = joint.solution.weights.iter().sum();
+    assert!(mass >= weighed.solution.mass * (1.0 - 1e-9), "{mass}");
+    assert!(joint.solution.weights.iter().all(|w| (0.0..=1.0).contains(w)));
+    // Capacities in proportion to the divergence starve strict secrets: here they cost a
+    // tenth of the noise and more.
+    assert!(less.sigma.get() < 0.9 * noise.sigma.get(), "{less:?} {noise:?}");
+    assert!(less.sigma < most.sigma);
+    for (s, posterior) in training
+        .protection(&joint.rates)
+        .posteriors(less.sigma, tolerance)
+        .unwrap()
+        .iter()
+        .enumerate()
+    {
+        assert!(posterior.blow_up <= secrets[s].posterior().get() * (1.0 + 1e-9));
     }
 }

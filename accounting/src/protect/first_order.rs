@@ -17,6 +17,15 @@ pub(crate) struct Stop {
     pub(crate) gap: f64,
     /// Most iterations.
     pub(crate) iterations: usize,
+    /// A mass that is enough, or that is out of reach as soon as the dual value is below it.
+    pub(crate) enough: Option<f64>,
+}
+
+impl Stop {
+    fn says(&self, best: &Best) -> bool {
+        let decided = |mass| best.mass >= mass || best.most < mass;
+        best.gap() <= self.gap || self.enough.is_some_and(decided)
+    }
 }
 
 /// Fewer pairs than this are not worth a second thread.
@@ -47,7 +56,7 @@ pub(crate) fn solve(packing: &Packing<'_>, start: Option<&Solution>, stop: Stop)
     let (mut inner, mut next_check) = (0usize, FIRST_CHECK);
     let (mut at_restart, mut before) = (f64::INFINITY, f64::INFINITY);
     let mut done = 0;
-    while best.gap() > stop.gap && done < stop.iterations {
+    while !stop.says(&best) && done < stop.iterations {
         let share = (inner + 1) as f64 / (inner + 2) as f64;
         let residual = state.step(packing, &cuts, share);
         inner += 1;

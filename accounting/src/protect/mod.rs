@@ -4,15 +4,18 @@
 mod exact;
 mod first_order;
 mod incidence;
+mod joint;
 mod noise;
 mod parallel;
 mod program;
 mod rates;
 mod screen;
 mod secret;
+mod training;
 
 pub use incidence::Incidence;
 pub use noise::{Noise, Posterior, Protection};
 pub use program::{Packing, Solution};
 pub use rates::{RateProfile, sampling_rates};
 pub use secret::{Proof, Secret};
+pub use training::{Training, Weighed};

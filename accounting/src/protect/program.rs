@@ -104,6 +104,7 @@ impl<'a> Packing<'a> {
         let stop = first_order::Stop {
             gap: gap.get(),
             iterations: MOST_ITERATIONS,
+            enough: None,
         };
         let fits = |start: &&Solution| {
             start.weights.len() == self.incidence.example_count()
