@@ -429,16 +429,27 @@ fn weights_and_noise_together_never_cost_more() {
     let all = training.weigh(training.full_capacity(), gap, None).unwrap();
     assert!(all.solution.weights.iter().all(|w| *w >= 1.0));
     let most = training.noise(&all, Proof::BlowUp, tolerance).unwrap();
-    let weighed = training.weigh(training.full_capacity() / 16.0, gap, None).unwrap();
+    let weighed = training
+        .weigh(training.full_capacity() / 16.0, gap, None)
+        .unwrap();
     let noise = training.noise(&weighed, Proof::BlowUp, tolerance).unwrap();
     assert!(weighed.solution.mass < all.solution.mass);
     let (joint, less) = training.jointly(&weighed, &noise, gap, tolerance).unwrap();
     let mass: f64 = joint.solution.weights.iter().sum();
     assert!(mass >= weighed.solution.mass * (1.0 - 1e-9), "{mass}");
-    assert!(joint.solution.weights.iter().all(|w| (0.0..=1.0).contains(w)));
+    assert!(
+        joint
+            .solution
+            .weights
+            .iter()
+            .all(|w| (0.0..=1.0).contains(w))
+    );
     // Capacities in proportion to the divergence starve strict secrets: here they cost a
     // tenth of the noise and more.
-    assert!(less.sigma.get() < 0.9 * noise.sigma.get(), "{less:?} {noise:?}");
+    assert!(
+        less.sigma.get() < 0.9 * noise.sigma.get(),
+        "{less:?} {noise:?}"
+    );
     assert!(less.sigma < most.sigma);
     for (s, posterior) in training
         .protection(&joint.rates)
