@@ -131,6 +131,12 @@ pub struct Guarantee {
     /// The δ at which ε holds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub delta: Option<Delta>,
+    /// Both certified ends of δ, when it was asked for at a given ε; `delta` is then the upper.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub delta_bounds: Option<Bounds<Delta>>,
+    /// δ of each direction, when it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub delta_by_direction: Option<ByDirection<Delta>>,
     /// ε of each direction of an add-remove question.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub by_direction: Option<ByDirection<Epsilon>>,

@@ -12,6 +12,8 @@ use crate::quantity::{
 };
 use crate::redaction::Redaction;
 
+mod at_epsilon;
+
 /// What is to run, and what is asked about it.
 ///
 /// ```
@@ -140,7 +142,9 @@ impl Plan {
             engine: None,
             epsilon: None,
             delta: Some(self.delta),
+            delta_bounds: None,
             by_direction: None,
+            delta_by_direction: None,
             order: None,
             group: None,
             gamma: None,
@@ -297,12 +301,7 @@ impl Plan {
         query: Query,
         base: Option<&Answer<Epsilon>>,
     ) -> Result<Guarantee> {
-        let notion = if self.group > GroupSize::ONE {
-            Notion::GroupConfidentiality
-        } else {
-            Notion::Confidentiality
-        };
-        let row = self.redaction_row(redaction, notion, query, Method::Pld);
+        let row = self.knower_row(redaction, query);
         let Some(base) = base else {
             let none = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
             return Ok(Guarantee {
@@ -321,6 +320,15 @@ impl Plan {
             engine: Some(base.engine),
             ..row
         })
+    }
+
+    fn knower_row(&self, redaction: Redaction, query: Query) -> Guarantee {
+        let notion = if self.group > GroupSize::ONE {
+            Notion::GroupConfidentiality
+        } else {
+            Notion::Confidentiality
+        };
+        self.redaction_row(redaction, notion, query, Method::Pld)
     }
 
     /// The posterior of a secret by the blow-up of its zero-out pair and by two Fano bounds.

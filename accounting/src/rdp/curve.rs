@@ -1,7 +1,7 @@
 //! The Rényi curve as a value, and what it says about reconstruction.
 
 use super::convert::epsilon_from_renyi;
-use crate::bound::Upper;
+use crate::bound::{Bounds, Upper};
 use crate::contour::scout::Scout;
 use crate::error::{Error, Result};
 use crate::pld::PrivacyLoss;
@@ -59,6 +59,35 @@ impl RdpCurve {
             orders: orders.to_vec(),
             divergences,
         })
+    }
+
+    /// Both ends of the divergence of `loss` at each order, K(α)/(α − 1) give or take the
+    /// quadrature's certified error.
+    ///
+    /// ```
+    /// use reticent_accounting::{Direction, Mechanism, Neighbours, NoiseMultiplier, Order, PrivacyLoss, Query, SamplingRate, Steps};
+    /// use reticent_accounting::rdp::RdpCurve;
+    /// let run = Mechanism::dp_sgd(NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(1));
+    /// let loss = PrivacyLoss::of(&run, Query::single(Neighbours::AddRemove), Direction::Remove)?;
+    /// let ends = RdpCurve::bounds(&loss, &[Order::new(2.5)?])?[0];
+    /// let (low, high) = (*ends.lower.unwrap().get(), *ends.upper.unwrap().get());
+    /// assert!(low <= 0.00016207740937000374 && 0.00016207740937000374 <= high);
+    /// assert!(high - low < 1e-12);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RdpCurve::of`].
+    pub fn bounds(loss: &PrivacyLoss, orders: &[Order]) -> Result<Vec<Bounds<f64>>> {
+        let upper = Self::of(loss, orders)?;
+        let highest = orders.iter().map(|order| order.get()).fold(2.0, f64::max);
+        let scout = Scout::new(loss, highest)?;
+        let both = |(order, upper): (&Order, &Upper<f64>)| {
+            let total = scout.certified(order.get()).0;
+            let low = (total.ln - total.error).max(0.0) / (order.get() - 1.0);
+            Bounds::between((low * (1.0 - f64::EPSILON)).min(*upper.get()), *upper.get())
+        };
+        Ok(orders.iter().zip(&upper.divergences).map(both).collect())
     }
 
     /// The least ε at `delta` over the curve's orders, with the order.

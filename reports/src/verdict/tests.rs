@@ -125,6 +125,8 @@ fn guarantee() -> Guarantee {
         epsilon: Some(Bounds::between(epsilon(1.9), epsilon(2.0))),
         delta: Some(Delta::new(1e-5).unwrap()),
         by_direction: None,
+        delta_bounds: None,
+        delta_by_direction: None,
         order: None,
         group: Some(GroupSize::new(20).unwrap()),
         gamma: None,

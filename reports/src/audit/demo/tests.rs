@@ -64,6 +64,8 @@ fn guarantee(convention: Convention, group: Option<u32>, epsilon: f64) -> Guaran
         epsilon: Some(Bounds::at_most(Epsilon::new(epsilon).unwrap())),
         delta: Some(Delta::new(1e-5).unwrap()),
         by_direction: None,
+        delta_bounds: None,
+        delta_by_direction: None,
         order: None,
         group: group.map(|k| GroupSize::new(k).unwrap()),
         gamma: None,
