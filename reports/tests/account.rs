@@ -184,8 +184,8 @@ fn bad_input_is_two_with_argument_value_and_range() {
             "--plot: cannot write no/such/folder/x.svg",
         ),
         (
-            "calibrate --epsilon 0",
-            "--epsilon: target epsilon must lie in (0, inf], got 0",
+            "calibrate --epsilon 0 --delta 0",
+            "--epsilon: target delta at epsilon 0 must lie in (0, 1], got 0",
         ),
         (
             "calibrate --prior 0.5 --posterior 0.1",

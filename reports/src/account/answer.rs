@@ -1,6 +1,6 @@
 //! The guarantees of a plan, as the document that is printed or written.
 
-use super::plan::Asked;
+use super::plan::{Asked, Run};
 use crate::contract::Envelope;
 use anyhow::Result;
 use reticent_accounting::{
@@ -15,6 +15,9 @@ use serde_json::Value;
 pub struct Guarantees {
     /// Every guarantee of the plan.
     pub guarantees: Vec<Guarantee>,
+    /// What runs: with it this document can be composed with others. Absent in older documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mechanism: Option<Mechanism>,
     /// What the first ones become when an assumption is changed; empty when nothing was assumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub what_if: Vec<WhatIf>,
@@ -50,10 +53,19 @@ pub struct Limit {
 /// # Errors
 /// A plan that can't be accounted.
 pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
-    let guarantees = asked.plan.guarantees()?;
+    let guarantees = match asked.epsilon {
+        Some(epsilon) => asked.plan.guarantees_at(epsilon)?,
+        None => asked.plan.guarantees()?,
+    };
     let body = Guarantees {
         guarantees,
-        what_if: what_if(asked)?,
+        mechanism: Some(asked.plan.mechanism.clone()),
+        // What would change ε says little about δ.
+        what_if: if asked.epsilon.is_none() {
+            what_if(asked)?
+        } else {
+            Vec::new()
+        },
     };
     Ok(Envelope::new("guarantees", asked.inputs.clone(), body))
 }
@@ -92,32 +104,36 @@ fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
         tolerance: Tolerance::new(1e-5)?,
         ..asked.plan.clone()
     };
-    if asked.inputs.is_assumed("sample_rate") {
-        for factor in [0.1, 0.5, 2.0] {
-            let rate = SamplingRate::new(round(asked.rate.get() * factor))?;
-            let mechanism = Mechanism::dp_sgd(asked.sigma, rate, asked.steps);
+    if let Run::DpSgd { sigma, rate, steps } = asked.run {
+        let mut change = |name: &'static str, to: Value, mechanism| {
             plans.push((
-                "sample_rate",
-                rate.get().into(),
+                name,
+                to,
                 Plan {
                     mechanism,
                     ..rough.clone()
                 },
             ));
+        };
+        if asked.inputs.is_assumed("sample_rate") {
+            for factor in [0.1, 0.5, 2.0] {
+                let rate = SamplingRate::new(round(rate.get() * factor))?;
+                change(
+                    "sample_rate",
+                    rate.get().into(),
+                    Mechanism::dp_sgd(sigma, rate, steps),
+                );
+            }
         }
-    }
-    if asked.inputs.is_assumed("steps") {
-        for factor in [0.5, 2.0, 10.0] {
-            let steps = Steps::new((asked.steps.get() as f64 * factor) as u64);
-            let mechanism = Mechanism::dp_sgd(asked.sigma, asked.rate, steps);
-            plans.push((
-                "steps",
-                steps.get().into(),
-                Plan {
-                    mechanism,
-                    ..rough.clone()
-                },
-            ));
+        if asked.inputs.is_assumed("steps") {
+            for factor in [0.5, 2.0, 10.0] {
+                let steps = Steps::new((steps.get() as f64 * factor) as u64);
+                change(
+                    "steps",
+                    steps.get().into(),
+                    Mechanism::dp_sgd(sigma, rate, steps),
+                );
+            }
         }
     }
     if asked.inputs.is_assumed("delta") {

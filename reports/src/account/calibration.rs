@@ -1,81 +1,276 @@
-//! The least noise that keeps a promise, as a document.
+//! The last value of a parameter that keeps a promise, as a document.
 
-use super::cli::Calibrate;
-use super::plan::{DELTA, UNIT, schedule};
-use crate::contract::{Envelope, Inputs};
-use anyhow::{Context, Result, anyhow};
-use reticent_accounting::calibrate::{Target, calibrate_noise as search};
+use super::cli::{Calibrate, Solve};
+use super::mechanism::load;
+use super::plan::{DELTA, UNIT, neighbours, schedule};
+use crate::contract::{Envelope, Inputs, Number};
+use anyhow::{Context, Result, anyhow, bail};
+use reticent_accounting::calibrate::{
+    Calibration, Target, calibrate_group, calibrate_noise, calibrate_rate, calibrate_steps,
+};
+use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Delta, GroupSize, Guarantee, Mechanism, Neighbours, NoiseMultiplier, Plan, Query, Redaction,
-    Tolerance, UnitName,
+    Bounds, Delta, Direction, GroupSize, Guarantee, Lower, Mechanism, Neighbours, NoiseMultiplier,
+    Plan, PrivacyLoss, Probability, Query, Redaction, SamplingRate, Steps, Tolerance, UnitName,
+    Upper,
 };
 use serde::{Deserialize, Serialize};
 
 /// The body of a `calibration` document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Calibrated {
-    /// The least noise multiplier found; the promise is certified at it.
-    pub sigma: NoiseMultiplier,
-    /// The promise could not be certified at this one; absent when the least noise tried suffices.
+    /// Which parameter was found.
+    #[serde(default)]
+    pub solved: Solve,
+    /// The promise is certified at this value: the safe end of the bracket.
+    pub answer: f64,
+    /// It could not be certified at this one; absent when every value of the range keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub too_small: Option<NoiseMultiplier>,
-    /// What the same posterior costs when it is proved by Fano's inequality.
+    pub fails: Option<f64>,
+    /// What the same target costs when it is proved by Fano's inequality, if it can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kl_fano_sigma: Option<NoiseMultiplier>,
-    /// The guarantees at `sigma`.
+    pub kl_fano: Option<f64>,
+    /// The noise multiplier, found or given; absent for a mechanism from a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sigma: Option<NoiseMultiplier>,
+    /// `fails`, when noise was what to find.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub too_small: Option<f64>,
+    /// `kl_fano`, when noise was what to find.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kl_fano_sigma: Option<f64>,
+    /// The promise at the answer.
+    pub promise: Promise,
+    /// The guarantees at the answer.
     pub guarantees: Vec<Guarantee>,
 }
 
-/// Finds the noise and the guarantees at it.
+/// A quantity that was to be kept small, and what it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Promise {
+    /// Which quantity, in words.
+    pub quantity: String,
+    /// The most that was allowed.
+    pub allowed: Number,
+    /// Both ends of what it is.
+    pub value: Bounds<Number>,
+}
+
+/// Everything that is fixed while one parameter is looked for.
+struct Search<'a> {
+    wish: &'a Calibrate,
+    file: Option<Mechanism>,
+    sigma: NoiseMultiplier,
+    rate: SamplingRate,
+    steps: Steps,
+    tolerance: Tolerance,
+}
+
+/// Finds the parameter and the guarantees at it.
 ///
 /// # Errors
-/// Values that contradict each other, or a promise no noise keeps.
+/// Values that contradict each other, or a promise that no value keeps.
 pub fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
-    let (rate, steps, inputs) = schedule(&wish.schedule, Inputs::new())?;
-    let run = |sigma| Mechanism::dp_sgd(sigma, rate, steps);
-    let unit = wish.unit.clone().map_or_else(|| UnitName::new(UNIT), Ok)?;
-    let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
+    consistent(wish)?;
+    let (search, file_unit, inputs) = prepare(wish)?;
+    let said = wish.unit.clone().or(file_unit);
+    let unit = said.clone().map_or_else(|| UnitName::new(UNIT), Ok)?;
     let inputs = inputs
-        .or_assumed("unit", wish.unit.clone(), unit.clone())?
-        .or_assumed("tolerance", wish.tolerance, tolerance)?;
-    let inputs = match wish.group {
-        Some(group) => inputs.given("group", group)?,
-        None => inputs,
-    };
-    let (target, inputs) = target(wish, inputs)?;
-    let flag = if wish.posterior.is_some() {
-        "--posterior"
-    } else {
-        "--epsilon"
-    };
-    let found = search(run, target, tolerance).context(flag)?;
-    let kl_fano_sigma = match target {
+        .or_assumed("unit", said, unit.clone())?
+        .or_assumed("tolerance", wish.tolerance, search.tolerance)?
+        .given("group", wish.group)?;
+    let (target, flag, inputs) = target(wish, inputs)?;
+    let found = search.run(target).context(flag)?;
+    let kl_fano = match target {
+        // What can't be proved that way costs more than any value of the range.
         Target::Posterior {
             group,
             prior,
             posterior,
-        } => {
-            let by_fano = Target::PosteriorByKlFano {
+        } => search
+            .run(Target::PosteriorByKlFano {
                 group,
                 prior,
                 posterior,
-            };
-            Some(search(run, by_fano, tolerance).context(flag)?.answer)
-        }
+            })
+            .ok()
+            .map(|by_fano| by_fano.answer),
         _ => None,
     };
-    let plan = plan(wish, run(found.answer), unit, tolerance)?;
+    let (mechanism, group) = search.at(found.answer)?;
+    let plan = Plan {
+        neighbours: neighbours(wish.neighbours),
+        group,
+        redaction: wish.gamma.map(Redaction::single_policy),
+        prior: wish.prior,
+        tolerance: search.tolerance,
+        ..Plan::new(
+            mechanism,
+            unit,
+            wish.delta.map_or_else(|| Delta::new(DELTA), Ok)?,
+        )
+    };
+    let of_noise = |value: Option<f64>| value.filter(|_| wish.solve == Solve::Sigma);
     let body = Calibrated {
-        sigma: found.answer,
-        too_small: found.fails,
-        kl_fano_sigma,
+        solved: wish.solve,
+        answer: found.answer,
+        fails: found.fails,
+        kl_fano,
+        sigma: match (&search.file, wish.solve) {
+            (Some(_), _) => None,
+            (None, Solve::Sigma) => Some(NoiseMultiplier::new(found.answer)?),
+            (None, _) => wish.sigma,
+        },
+        too_small: of_noise(found.fails),
+        kl_fano_sigma: of_noise(kl_fano),
+        promise: promise(&plan, target)?,
         guarantees: plan.guarantees()?,
     };
     Ok(Envelope::new("calibration", inputs, body))
 }
 
-/// What the noise has to achieve, and the inputs that say so.
-fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, Inputs)> {
+/// Whether what is to be found was left open, and everything else given.
+fn consistent(wish: &Calibrate) -> Result<()> {
+    let schedule = &wish.schedule;
+    let open: &[(&str, bool)] = match wish.solve {
+        Solve::Sigma => &[
+            ("--sigma", wish.sigma.is_some()),
+            ("--mechanism", wish.mechanism.is_some()),
+        ],
+        Solve::Rate => &[
+            ("--sample-rate", schedule.sample_rate.is_some()),
+            ("--batch-size", schedule.batch_size.is_some()),
+            ("--epochs", schedule.epochs.is_some()),
+            ("--mechanism", wish.mechanism.is_some()),
+        ],
+        Solve::Steps => &[
+            ("--steps", schedule.steps.is_some()),
+            ("--epochs", schedule.epochs.is_some()),
+        ],
+        Solve::Group => &[("--group", wish.group.is_some())],
+    };
+    let solved = name(wish.solve);
+    if let Some((flag, _)) = open.iter().find(|(_, given)| *given) {
+        bail!("{flag}: leaves nothing to find with --solve {solved}");
+    }
+    if wish.solve != Solve::Sigma && wish.sigma.is_none() && wish.mechanism.is_none() {
+        bail!("--sigma: is needed with --solve {solved}");
+    }
+    Ok(())
+}
+
+/// The parameter as the flag names it.
+pub(super) const fn name(solve: Solve) -> &'static str {
+    match solve {
+        Solve::Sigma => "sigma",
+        Solve::Rate => "rate",
+        Solve::Steps => "steps",
+        Solve::Group => "group",
+    }
+}
+
+fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
+    let inputs = Inputs::new()
+        .given("solve", wish.solve)?
+        .given("sigma", wish.sigma)?;
+    let loaded = match &wish.mechanism {
+        Some(path) => Some(load(path, neighbours(wish.neighbours)).context("--mechanism")?),
+        None => None,
+    };
+    // What is looked for has a value in the schedule, which is not recorded and never used.
+    let (rate, steps, full) = schedule(&wish.schedule, inputs.clone())?;
+    let inputs = match (&loaded, wish.solve) {
+        (Some(loaded), _) => inputs.given("files", [&loaded.name])?,
+        (None, Solve::Rate) => full.without("sample_rate"),
+        (None, Solve::Steps) => full.without("steps"),
+        (None, Solve::Sigma | Solve::Group) => full,
+    };
+    let (file, unit) = match loaded {
+        Some(loaded) => (Some(loaded.mechanism), loaded.unit),
+        None => (None, None),
+    };
+    let sigma = wish.sigma.map_or_else(|| NoiseMultiplier::new(1.0), Ok)?;
+    let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
+    Ok((
+        Search {
+            wish,
+            file,
+            sigma,
+            rate,
+            steps,
+            tolerance,
+        },
+        unit,
+        inputs,
+    ))
+}
+
+impl Search<'_> {
+    fn run(&self, target: Target) -> Result<Calibration<f64>> {
+        let (sigma, rate, steps, tolerance) = (self.sigma, self.rate, self.steps, self.tolerance);
+        Ok(match self.wish.solve {
+            Solve::Sigma => {
+                let run = |sigma| Mechanism::dp_sgd(sigma, rate, steps);
+                numbers(
+                    calibrate_noise(run, target, tolerance)?,
+                    NoiseMultiplier::get,
+                )
+            }
+            Solve::Rate => {
+                let run = |rate| Mechanism::dp_sgd(sigma, rate, steps);
+                numbers(calibrate_rate(run, target, tolerance)?, SamplingRate::get)
+            }
+            Solve::Steps => {
+                let found = calibrate_steps(|steps| self.times(steps), target, tolerance)?;
+                numbers(found, |steps: Steps| steps.get() as f64)
+            }
+            Solve::Group => {
+                let found = calibrate_group(&self.times(steps), target, tolerance)?;
+                numbers(found, |group: GroupSize| group.get().into())
+            }
+        })
+    }
+
+    /// DP-SGD of so many steps; a mechanism from a file so many times, or once when that is not
+    /// what is looked for.
+    fn times(&self, steps: Steps) -> Mechanism {
+        match (&self.file, self.wish.solve) {
+            (Some(each), Solve::Steps) => Mechanism::Repeat {
+                times: steps,
+                each: Box::new(each.clone()),
+            },
+            (Some(each), _) => each.clone(),
+            (None, _) => Mechanism::dp_sgd(self.sigma, self.rate, steps),
+        }
+    }
+
+    /// What runs at the answer, and for how large a group the question is.
+    fn at(&self, answer: f64) -> Result<(Mechanism, GroupSize)> {
+        let group = self.wish.group.unwrap_or(GroupSize::ONE);
+        Ok(match self.wish.solve {
+            Solve::Sigma => (
+                Mechanism::dp_sgd(NoiseMultiplier::new(answer)?, self.rate, self.steps),
+                group,
+            ),
+            Solve::Rate => (
+                Mechanism::dp_sgd(self.sigma, SamplingRate::new(answer)?, self.steps),
+                group,
+            ),
+            Solve::Steps => (self.times(Steps::new(answer as u64)), group),
+            Solve::Group => (self.times(self.steps), GroupSize::new(answer as u32)?),
+        })
+    }
+}
+
+fn numbers<T: Copy>(found: Calibration<T>, get: impl Fn(T) -> f64) -> Calibration<f64> {
+    Calibration {
+        answer: get(found.answer),
+        fails: found.fails.map(get),
+    }
+}
+
+/// What has to be kept, the flag that says so, and the inputs.
+fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'static str, Inputs)> {
     let group = wish.group.unwrap_or(GroupSize::ONE);
     if let (Some(prior), Some(posterior)) = (wish.prior, wish.posterior) {
         let inputs = inputs
@@ -87,12 +282,43 @@ fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, Inputs)> {
                 prior,
                 posterior,
             },
+            "--posterior",
+            inputs,
+        ));
+    }
+    if let (Some(bits), Some(probability)) = (wish.max_exposure, wish.chance) {
+        let inputs = inputs
+            .given("max_exposure", bits)?
+            .given("chance", probability)?;
+        return Ok((
+            Target::Exposure {
+                group,
+                bits,
+                probability,
+            },
+            "--max-exposure",
+            inputs,
+        ));
+    }
+    let asked = neighbours(wish.neighbours);
+    let query = Query {
+        neighbours: asked,
+        group,
+    };
+    let with_neighbours = |inputs: Inputs| {
+        inputs.or_assumed("neighbours", wish.neighbours.map(Neighbours::from), asked)
+    };
+    if let (Some(tpr), Some(fpr)) = (wish.tpr, wish.fpr) {
+        let inputs = with_neighbours(inputs.given("tpr", tpr)?.given("fpr", fpr)?)?;
+        return Ok((
+            Target::TruePositiveRate { query, fpr, tpr },
+            "--tpr",
             inputs,
         ));
     }
     let epsilon = wish
         .epsilon
-        .ok_or_else(|| anyhow!("--epsilon or --posterior is needed"))?;
+        .ok_or_else(|| anyhow!("--epsilon, --posterior, --tpr or --max-exposure is needed"))?;
     let delta = wish.delta.map_or_else(|| Delta::new(DELTA), Ok)?;
     let inputs = inputs
         .given("epsilon", epsilon)?
@@ -107,37 +333,87 @@ fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, Inputs)> {
                 epsilon,
                 delta,
             },
+            "--epsilon",
             inputs,
         ));
     }
-    let neighbours = wish.neighbours.map_or(Neighbours::AddRemove, Into::into);
-    let inputs = inputs.or_assumed(
-        "neighbours",
-        wish.neighbours.map(Neighbours::from),
-        neighbours,
-    )?;
     Ok((
         Target::Epsilon {
-            query: Query { neighbours, group },
+            query,
             epsilon,
             delta,
         },
-        inputs,
+        "--epsilon",
+        with_neighbours(inputs)?,
     ))
 }
 
-fn plan(
-    wish: &Calibrate,
-    mechanism: Mechanism,
-    unit: UnitName,
-    tolerance: Tolerance,
-) -> Result<Plan> {
-    let delta = wish.delta.map_or_else(|| Delta::new(DELTA), Ok)?;
-    let mut plan = Plan::new(mechanism, unit, delta);
-    plan.neighbours = wish.neighbours.map_or(Neighbours::AddRemove, Into::into);
-    plan.group = wish.group.unwrap_or(GroupSize::ONE);
-    plan.redaction = wish.gamma.map(Redaction::single_policy);
-    plan.prior = wish.prior;
-    plan.tolerance = tolerance;
-    Ok(plan)
+/// The promised quantity at the answer, evaluated once more.
+fn promise(plan: &Plan, target: Target) -> Result<Promise> {
+    let zero_out = |group| -> Result<PrivacyLoss> {
+        let query = Query {
+            neighbours: Neighbours::ZeroOut,
+            group,
+        };
+        Ok(PrivacyLoss::of(&plan.mechanism, query, Direction::Remove)?)
+    };
+    let group = plan.group;
+    let (quantity, allowed, value) = match target {
+        Target::Epsilon { epsilon, .. } => ("epsilon", epsilon.get(), numbered(plan.epsilon()?)),
+        Target::Stranger { epsilon, .. } => {
+            let found = plan
+                .bayesian_epsilon()?
+                .ok_or_else(|| anyhow!("--gamma is needed"))?;
+            (
+                "epsilon, adversary ignores the secret",
+                epsilon.get(),
+                numbered(found),
+            )
+        }
+        Target::Posterior {
+            prior, posterior, ..
+        }
+        | Target::PosteriorByKlFano {
+            prior, posterior, ..
+        } => {
+            let found = zero_out(group)?.blow_up(prior, plan.tolerance)?;
+            (
+                "chance of guessing the secret",
+                posterior.get(),
+                numbered(found.bounds),
+            )
+        }
+        Target::Exposure {
+            bits, probability, ..
+        } => {
+            let share = Probability::new((-bits).exp2())?;
+            let found = zero_out(group)?.blow_up(share, plan.tolerance)?;
+            (
+                "chance of that exposure",
+                probability.get(),
+                numbered(found.bounds),
+            )
+        }
+        Target::TruePositiveRate { query, fpr, tpr } => {
+            let query = Query { group, ..query };
+            let found = true_positive_rate(&plan.mechanism, query, fpr, plan.tolerance)?;
+            ("true-positive rate", tpr.get(), numbered(found.bounds))
+        }
+    };
+    Ok(Promise {
+        quantity: quantity.to_owned(),
+        allowed: Number(allowed),
+        value,
+    })
+}
+
+pub(super) fn numbered<T: Copy + Into<f64>>(bounds: Bounds<T>) -> Bounds<Number> {
+    Bounds {
+        lower: bounds
+            .lower
+            .map(|end| Lower::new(Number((*end.get()).into()))),
+        upper: bounds
+            .upper
+            .map(|end| Upper::new(Number((*end.get()).into()))),
+    }
 }

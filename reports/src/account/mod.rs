@@ -1,12 +1,17 @@
 //! The `account` command: what does a training plan promise, before anyone trains?
 //!
-//! [`cli`] parses without side effects, [`plan`] turns arguments into a plan and says what it
-//! assumed, [`answer`] and [`calibration`] compute, [`text`] and [`figure`] show.
+//! [`cli`] parses without side effects, [`mechanism`] reads what runs from files, [`plan`] turns
+//! arguments into a plan and says what it assumed, [`answer`], [`calibration`], [`curve`] and
+//! [`explain`] compute, [`text`] and [`figure`] show.
 
 pub mod answer;
 pub mod calibration;
 pub mod cli;
+mod csv;
+pub mod curve;
+pub mod explain;
 pub mod figure;
+pub mod mechanism;
 pub mod plan;
 pub mod text;
 mod words;
@@ -14,46 +19,88 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use crate::contract::{Exit, Format, print, write_file};
-use anyhow::{Context, Result};
-use cli::{Account, Command};
+use crate::contract::{Exit, print, write_file};
+use anyhow::{Context, Result, bail};
+use cli::{Account, Command, Format, OutcomeArgs};
 
 /// Runs the command.
 ///
 /// # Errors
 /// Bad input, a plan that can't be accounted, an unwritable file.
 pub fn run(arguments: &Account) -> Result<Exit> {
+    let format = arguments.format;
     match &arguments.command {
+        Some(Command::Curve(wish)) => {
+            let document = curve::curve(wish)?;
+            if let Some(place) = &wish.plot {
+                let drawing = curve::figure(&document)?.to_svg()?;
+                write_file(place, drawing.as_bytes()).context("--plot")?;
+            }
+            print(&match format {
+                Format::Json => document.to_text()?,
+                Format::Text => curve::text(&document),
+                Format::Csv => curve::csv(&document.body)?,
+            })?;
+        }
+        Some(Command::Compose(wish)) => {
+            let neighbours = plan::neighbours(wish.question.neighbours);
+            let source = plan::Source::of_files(&wish.files, neighbours)?;
+            if let Some(export) = wish.outcome.export {
+                print(&mechanism::export(&source.mechanism, export)?)?;
+                return Ok(Exit::Finished);
+            }
+            return guarantees(
+                &plan::Asked::about(source, &wish.question)?,
+                &wish.outcome,
+                format,
+            );
+        }
+        Some(Command::Explain(wish)) => {
+            let source =
+                plan::Source::of_run(&wish.run, plan::neighbours(wish.question.neighbours))?;
+            let asked = plan::Asked::about(source, &wish.question)?;
+            let document = explain::explain(&asked)?;
+            print(&match format {
+                Format::Json => document.to_text()?,
+                Format::Text => explain::text(&asked, &document),
+                Format::Csv => bail!("--format: an explanation is text or json, got csv"),
+            })?;
+        }
         Some(Command::Calibrate(wish)) => {
             let document = calibration::calibrate(wish)?;
-            let shown = match arguments.format {
+            print(&match format {
                 Format::Json => document.to_text()?,
                 Format::Text => text::calibration(&document),
-            };
-            print(&shown)?;
-            Ok(Exit::Finished)
+                Format::Csv => csv::calibration(&document.body)?,
+            })?;
         }
-        Some(Command::Completions(completions)) => {
-            completions.run()?;
-            Ok(Exit::Finished)
+        Some(Command::Completions(completions)) => completions.run()?,
+        None => {
+            let plan = &arguments.plan;
+            if let Some(export) = plan.outcome.export {
+                let neighbours = plan::neighbours(plan.question.neighbours);
+                let source = plan::Source::of_run(&plan.run, neighbours)?;
+                print(&mechanism::export(&source.mechanism, export)?)?;
+                return Ok(Exit::Finished);
+            }
+            return guarantees(&plan::Asked::new(plan)?, &plan.outcome, format);
         }
-        None => guarantees(arguments),
     }
+    Ok(Exit::Finished)
 }
 
-fn guarantees(arguments: &Account) -> Result<Exit> {
-    let asked = plan::Asked::new(&arguments.plan)?;
-    let document = answer::answer(&asked)?;
-    if let Some(place) = &arguments.plan.plot {
+fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, format: Format) -> Result<Exit> {
+    let document = answer::answer(asked)?;
+    if let Some(place) = &outcome.plot {
         let drawing = figure::privacy_curve(&asked.plan)?.to_svg()?;
         write_file(place, drawing.as_bytes()).context("--plot")?;
     }
-    let limit = answer::limit(&document.body, arguments.plan.max_epsilon);
-    let shown = match arguments.format {
+    let limit = answer::limit(&document.body, outcome.max_epsilon);
+    print(&match format {
         Format::Json => document.to_text()?,
-        Format::Text => text::guarantees(&asked, &document, limit.as_ref()),
-    };
-    print(&shown)?;
+        Format::Text => text::guarantees(asked, &document, limit.as_ref()),
+        Format::Csv => csv::guarantees(&document.body.guarantees)?,
+    })?;
     Ok(match limit {
         Some(limit) if limit.passed => Exit::Exceeded,
         _ => Exit::Finished,

@@ -1,13 +1,15 @@
 //! From arguments to a plan, with everything that was given or assumed.
 
-use super::cli::{PlanArgs, RedactionArgs, Schedule};
+use super::cli::{NeighboursArg, PlanArgs, QuestionArgs, RedactionArgs, RunArgs, Schedule};
+use super::mechanism::{Loaded, is_stdin, load};
 use crate::contract::Inputs;
 use anyhow::{Context, Result, anyhow, bail};
 use reticent_accounting::statistics::LabelledSample;
 use reticent_accounting::{
-    Confidence, Delta, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier, Plan,
+    Confidence, Delta, Epsilon, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier, Plan,
     Redaction, SamplingRate, Steps, Tolerance, UnitName,
 };
+use std::path::PathBuf;
 
 /// Assumed when neither a sampling rate nor sizes are given.
 pub const SAMPLE_RATE: f64 = 0.01;
@@ -25,16 +27,106 @@ pub const UNIT: &str = "record";
 pub struct Asked {
     /// What to account for.
     pub plan: Plan,
-    /// σ.
-    pub sigma: NoiseMultiplier,
-    /// q.
-    pub rate: SamplingRate,
-    /// T.
-    pub steps: Steps,
+    /// What runs, as it was described.
+    pub run: Run,
+    /// δ is asked for at this ε, instead of ε at the plan's δ.
+    pub epsilon: Option<Epsilon>,
     /// The sample behind a measured miss rate.
     pub sample: Option<LabelledSample>,
     /// What was given and what was assumed, for the envelope.
     pub inputs: Inputs,
+}
+
+/// What runs, as it was described.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Run {
+    /// DP-SGD by its numbers.
+    DpSgd {
+        /// σ.
+        sigma: NoiseMultiplier,
+        /// q.
+        rate: SamplingRate,
+        /// T.
+        steps: Steps,
+    },
+    /// Files with mechanisms, in order.
+    Files(Vec<String>),
+}
+
+/// A mechanism with everything known about it before a question is asked.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// What runs.
+    pub mechanism: Mechanism,
+    /// As it was described.
+    pub run: Run,
+    /// What one record is, if the files say so.
+    pub unit: Option<UnitName>,
+    /// Given and assumed so far.
+    pub inputs: Inputs,
+}
+
+impl Source {
+    /// What runs, by numbers or from one file.
+    ///
+    /// # Errors
+    /// Values that contradict each other, and a file that describes no mechanism.
+    pub fn of_run(run: &RunArgs, neighbours: Neighbours) -> Result<Self> {
+        if let Some(path) = &run.mechanism {
+            let loaded = load(path, neighbours).context("--mechanism")?;
+            return Self::of_loaded(vec![loaded]);
+        }
+        let sigma = run.sigma.ok_or_else(|| anyhow!("--sigma is needed"))?;
+        let inputs = Inputs::new().given("sigma", sigma)?;
+        let (rate, steps, inputs) = schedule(&run.schedule, inputs)?;
+        Ok(Self {
+            mechanism: Mechanism::dp_sgd(sigma, rate, steps),
+            run: Run::DpSgd { sigma, rate, steps },
+            unit: None,
+            inputs,
+        })
+    }
+
+    /// What runs, file after file.
+    ///
+    /// # Errors
+    /// A file that describes no mechanism, stdin twice, or two files about different units.
+    pub fn of_files(files: &[PathBuf], neighbours: Neighbours) -> Result<Self> {
+        if files.iter().filter(|path| is_stdin(path)).count() > 1 {
+            bail!("FILE: stdin (-) can be read only once");
+        }
+        let loaded = files.iter().map(|path| load(path, neighbours));
+        Self::of_loaded(loaded.collect::<Result<_>>()?)
+    }
+
+    fn of_loaded(mut loaded: Vec<Loaded>) -> Result<Self> {
+        let mut units = loaded
+            .iter()
+            .filter_map(|file| Some((&file.name, file.unit.as_ref()?)));
+        let unit = units.next();
+        if let (Some((first, unit)), Some((other, odd))) =
+            (unit, units.find(|(_, u)| Some(*u) != unit.map(|(_, u)| u)))
+        {
+            bail!(
+                "FILE: one record is a {unit} in {first} and a {odd} in {other}: these runs have no common question"
+            );
+        }
+        let unit = unit.map(|(_, unit)| unit.clone());
+        let names: Vec<String> = loaded.iter().map(|file| file.name.clone()).collect();
+        let mechanism = match loaded.len() {
+            1 => loaded.remove(0).mechanism,
+            _ => Mechanism::Sequence {
+                parts: loaded.into_iter().map(|file| file.mechanism).collect(),
+            },
+        };
+        let inputs = Inputs::new().given("files", &names)?;
+        Ok(Self {
+            mechanism,
+            run: Run::Files(names),
+            unit,
+            inputs,
+        })
+    }
 }
 
 impl Asked {
@@ -43,56 +135,59 @@ impl Asked {
     /// # Errors
     /// Values that contradict each other, named.
     pub fn new(arguments: &PlanArgs) -> Result<Self> {
-        let sigma = arguments
-            .sigma
-            .ok_or_else(|| anyhow!("--sigma is needed"))?;
-        let inputs = Inputs::new().given("sigma", sigma)?;
-        let (rate, steps, inputs) = schedule(&arguments.schedule, inputs)?;
-        let delta = arguments.delta.map_or_else(|| Delta::new(DELTA), Ok)?;
-        let unit = arguments
-            .unit
-            .clone()
-            .map_or_else(|| UnitName::new(UNIT), Ok)?;
-        let neighbours = arguments
-            .neighbours
-            .map_or(Neighbours::AddRemove, Into::into);
+        let question = &arguments.question;
+        Self::about(
+            Source::of_run(&arguments.run, neighbours(question.neighbours))?,
+            question,
+        )
+    }
+
+    /// A question about something that runs.
+    ///
+    /// # Errors
+    /// Values that contradict each other, named.
+    pub fn about(source: Source, question: &QuestionArgs) -> Result<Self> {
+        let delta = question.delta.map_or_else(|| Delta::new(DELTA), Ok)?;
+        let said = question.unit.clone().or(source.unit);
+        let unit = said.clone().map_or_else(|| UnitName::new(UNIT), Ok)?;
+        let neighbours = neighbours(question.neighbours);
+        let inputs = match question.epsilon {
+            Some(epsilon) => source.inputs.given("epsilon", epsilon)?,
+            None => source.inputs.or_assumed("delta", question.delta, delta)?,
+        };
         let inputs = inputs
-            .or_assumed("delta", arguments.delta, delta)?
             .or_assumed(
                 "neighbours",
-                arguments.neighbours.map(Neighbours::from),
+                question.neighbours.map(Neighbours::from),
                 neighbours,
             )?
-            .or_assumed("unit", arguments.unit.clone(), unit.clone())?
-            .or_assumed("tolerance", arguments.tolerance, Tolerance::DEFAULT)?;
-        let inputs = match arguments.group {
-            Some(group) => inputs.given("group", group)?,
-            None => inputs,
-        };
-        let (redaction, inputs) = redaction(&arguments.redaction, inputs)?;
-        let inputs = match arguments.prior {
-            Some(prior) => inputs.given("prior", prior)?,
-            None => inputs,
-        };
-        let mut plan = Plan::new(Mechanism::dp_sgd(sigma, rate, steps), unit, delta);
+            .or_assumed("unit", said, unit.clone())?
+            .or_assumed("tolerance", question.tolerance, Tolerance::DEFAULT)?
+            .given("group", question.group)?;
+        let (redaction, inputs) = redaction(&question.redaction, inputs)?;
+        let inputs = inputs.given("prior", question.prior)?;
+        let mut plan = Plan::new(source.mechanism, unit, delta);
         plan.neighbours = neighbours;
-        plan.group = arguments.group.unwrap_or(GroupSize::ONE);
-        plan.prior = arguments.prior;
-        plan.tolerance = arguments.tolerance.unwrap_or(Tolerance::DEFAULT);
+        plan.group = question.group.unwrap_or(GroupSize::ONE);
+        plan.prior = question.prior;
+        plan.tolerance = question.tolerance.unwrap_or(Tolerance::DEFAULT);
         if let Some(found) = &redaction {
             plan.redaction = Some(found.redaction);
             plan.confidence = found.confidence;
         }
-        let sample = redaction.and_then(|found| found.sample);
         Ok(Self {
             plan,
-            sigma,
-            rate,
-            steps,
-            sample,
+            run: source.run,
+            epsilon: question.epsilon,
+            sample: redaction.and_then(|found| found.sample),
             inputs,
         })
     }
+}
+
+/// The neighbours of the differential-privacy rows.
+pub fn neighbours(given: Option<NeighboursArg>) -> Neighbours {
+    given.map_or(Neighbours::AddRemove, Into::into)
 }
 
 /// Sampling rate and steps, however they were given.

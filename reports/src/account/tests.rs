@@ -1,7 +1,7 @@
 //! Documents against their schemas, text against documents.
 
 use super::cli::{Account, Command};
-use super::{answer, calibration, figure, plan, text};
+use super::{answer, calibration, curve, explain, figure, plan, text};
 use crate::schema::problems;
 use clap::Parser;
 use reticent_accounting::{Convention, Notion};
@@ -39,11 +39,52 @@ fn every_document_fits_its_schema() {
         assert_eq!(back.body, document.body, "{line}");
     }
     for line in [
-        "account calibrate --epsilon 2 --sample-rate 0.1 --steps 100 --gamma 0.1",
-        "account calibrate --prior 1e-6 --posterior 1e-3 --group 5 --steps 500 --tolerance 1e-3",
+        "account --sigma 1.1 --epsilon 1.5 --gamma 0.1 --group 2 --prior 1e-6",
+        "account --sigma 1.1 --sample-rate 1 --steps 3 --epsilon 2 --neighbours replace",
     ] {
-        let arguments = Account::try_parse_from(line.split_whitespace()).unwrap();
-        let Some(Command::Calibrate(wish)) = arguments.command else {
+        let json = answer::answer(&asked(line)).unwrap().to_text().unwrap();
+        assert_eq!(
+            problems("guarantees.schema.json", &json),
+            Vec::<String>::new(),
+            "{line}"
+        );
+    }
+}
+
+fn command(line: &str) -> Command {
+    let words = line.split_whitespace();
+    Account::try_parse_from(words).unwrap().command.unwrap()
+}
+
+#[test]
+fn every_calibration_fits_its_schema_and_keeps_its_promise() {
+    for (line, first) in [
+        (
+            "account calibrate --epsilon 2 --sample-rate 0.1 --steps 100 --gamma 0.1",
+            "sigma ",
+        ),
+        (
+            "account calibrate --prior 1e-6 --posterior 1e-3 --group 5 --steps 500 --tolerance 1e-3",
+            "sigma ",
+        ),
+        (
+            "account calibrate --tpr 0.05 --fpr 0.001 --tolerance 1e-3",
+            "sigma ",
+        ),
+        (
+            "account calibrate --solve rate --epsilon 2 --sigma 1.1 --steps 500 --tolerance 1e-3",
+            "sampling rate ",
+        ),
+        (
+            "account calibrate --solve steps --tpr 0.05 --fpr 0.001 --sigma 1.1 --tolerance 1e-3",
+            "steps ",
+        ),
+        (
+            "account calibrate --solve group --max-exposure 10 --chance 0.01 --sigma 2 --steps 500",
+            "records ",
+        ),
+    ] {
+        let Command::Calibrate(wish) = command(line) else {
             panic!("{line} is no calibration");
         };
         let document = calibration::calibrate(&wish).unwrap();
@@ -53,7 +94,187 @@ fn every_document_fits_its_schema() {
             Vec::<String>::new(),
             "{line}"
         );
-        assert!(text::calibration(&document).starts_with("sigma "));
+        let body = &document.body;
+        assert!(
+            body.promise.value.upper.unwrap().get().0 <= body.promise.allowed.0 * (1.0 + 1e-3),
+            "{json}"
+        );
+        assert!(text::calibration(&document).starts_with(first), "{line}");
+        assert_eq!(super::csv::calibration(body).unwrap().lines().count(), 2);
+    }
+}
+
+#[test]
+fn every_curve_fits_its_schema_falls_or_rises_and_is_drawn() {
+    for (line, rises) in [
+        ("account curve --sigma 1.1 --points 9", false),
+        (
+            "account curve --sigma 1.1 --what epsilon --neighbours replace",
+            false,
+        ),
+        (
+            "account curve --sigma 1.1 --what trade-off --points 7 --group 2",
+            true,
+        ),
+        ("account curve --sigma 1.1 --what renyi --points 7", true),
+        (
+            "account curve --sigma 1.1 --what blow-up --group 5 --at 1e-77,1e-9,0.5",
+            true,
+        ),
+        (
+            "account curve --sigma 1.1 --sample-rate 1 --steps 1 --what profile --at 0,1,inf",
+            false,
+        ),
+    ] {
+        let Command::Curve(wish) = command(line) else {
+            panic!("{line} is no curve");
+        };
+        let document = curve::curve(&wish).unwrap();
+        let json = document.to_text().unwrap();
+        assert_eq!(
+            problems("curve.schema.json", &json),
+            Vec::<String>::new(),
+            "{line}"
+        );
+        let points = &document.body.points;
+        let ends = |p: &curve::Point| {
+            (
+                p.value.lower.unwrap().get().0,
+                p.value.upper.unwrap().get().0,
+            )
+        };
+        for pair in points.windows(2) {
+            let (before, after) = (ends(&pair[0]), ends(&pair[1]));
+            assert!(
+                before.0 <= before.1 && pair[0].at.0 < pair[1].at.0,
+                "{line}: {pair:?}"
+            );
+            let ordered = if rises {
+                before.0 <= after.1
+            } else {
+                after.0 <= before.1
+            };
+            assert!(ordered, "{line}: {pair:?}");
+        }
+        assert!(
+            curve::figure(&document)
+                .unwrap()
+                .to_svg()
+                .unwrap()
+                .contains("<svg"),
+            "{line}"
+        );
+        assert_eq!(
+            curve::csv(&document.body).unwrap().lines().count(),
+            1 + points.len()
+        );
+        let shown = curve::text(&document);
+        assert!(shown.lines().all(|l| l == l.trim_end()), "{shown}");
+    }
+}
+
+#[test]
+fn every_explanation_fits_its_schema_and_names_what_decides() {
+    for (line, said) in [
+        (
+            "account explain --sigma 1.1 --prior 1e-6",
+            "contour inversion",
+        ),
+        (
+            "account explain --sigma 20 --sample-rate 1",
+            "are one Gaussian whose means lie 1.58114",
+        ),
+        (
+            "account explain --sigma 1.1 --gamma 0.1 --epsilon 2 --group 3",
+            "K ~ Binomial(3, 0.01)",
+        ),
+        (
+            "account explain --sigma 1.1 --neighbours replace",
+            "its own mirror image",
+        ),
+        (
+            "account explain --sigma 0.3 --sample-rate 0.3 --steps 3",
+            "Engine",
+        ),
+    ] {
+        let Command::Explain(wish) = command(line) else {
+            panic!("{line} is no explanation");
+        };
+        let asked_neighbours = plan::neighbours(wish.question.neighbours);
+        let source = plan::Source::of_run(&wish.run, asked_neighbours).unwrap();
+        let asked = plan::Asked::about(source, &wish.question).unwrap();
+        let document = explain::explain(&asked).unwrap();
+        let json = document.to_text().unwrap();
+        assert_eq!(
+            problems("explanation.schema.json", &json),
+            Vec::<String>::new(),
+            "{line}"
+        );
+        let back: crate::contract::Envelope<explain::Explanation> =
+            serde_json::from_str(&json).unwrap();
+        assert_eq!(back.body.steps, document.body.steps);
+        let shown = explain::text(&asked, &document);
+        let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(said), "{line}: {shown}");
+        assert!(
+            shown
+                .lines()
+                .all(|l| l == l.trim_end() && l.chars().count() <= 110),
+            "{shown}"
+        );
+        // What decides comes first.
+        let uppers: Vec<f64> = document
+            .body
+            .directions
+            .iter()
+            .map(|way| {
+                let epsilon = way.epsilon.map(|b| b.upper.unwrap().get().get());
+                epsilon.unwrap_or_else(|| way.delta.unwrap().upper.unwrap().get().get())
+            })
+            .collect();
+        assert!(
+            uppers.windows(2).all(|pair| pair[0] >= pair[1]),
+            "{uppers:?}"
+        );
+    }
+}
+
+#[test]
+fn nothing_and_everything_released_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, json, said) in [
+        (
+            "nothing.json",
+            r#"{"type":"sequence","parts":[]}"#,
+            "Nothing is released.",
+        ),
+        (
+            "bare.json",
+            r#"{"type":"non-private","why":"no noise"}"#,
+            "no protection (no noise)",
+        ),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, json).unwrap();
+        let files = [path];
+        let source =
+            plan::Source::of_files(&files, reticent_accounting::Neighbours::AddRemove).unwrap();
+        let Command::Explain(wish) = command("account explain --sigma 1") else {
+            panic!("{name}")
+        };
+        let asked = plan::Asked::about(source, &wish.question).unwrap();
+        let document = explain::explain(&asked).unwrap();
+        assert_eq!(
+            problems("explanation.schema.json", &document.to_text().unwrap()),
+            Vec::<String>::new()
+        );
+        let shown = explain::text(&asked, &document);
+        assert!(shown.contains(said), "{shown}");
+        let document = answer::answer(&asked).unwrap();
+        assert_eq!(
+            problems("guarantees.schema.json", &document.to_text().unwrap()),
+            Vec::<String>::new()
+        );
     }
 }
 
@@ -170,8 +391,11 @@ fn the_joint_miss_is_the_most_it_can_be_when_nobody_says() {
 #[test]
 fn epochs_round_up_to_whole_steps() {
     let asked = asked("account --sigma 1 --batch-size 3 --dataset-size 10 --epochs 1");
-    assert_eq!(asked.steps.get(), 4);
-    assert!((asked.rate.get() - 0.3).abs() < 1e-15);
+    let plan::Run::DpSgd { rate, steps, .. } = asked.run else {
+        panic!("{:?}", asked.run);
+    };
+    assert_eq!(steps.get(), 4);
+    assert!((rate.get() - 0.3).abs() < 1e-15);
     assert!(!asked.inputs.is_assumed("sample_rate") && !asked.inputs.is_assumed("steps"));
 }
 

@@ -2,12 +2,14 @@
 
 use super::answer::{Guarantees, Limit, WhatIf};
 use super::calibration::Calibrated;
-use super::plan::Asked;
+use super::cli::Solve;
+use super::mechanism::words::line;
+use super::plan::{Asked, Run};
 use super::words::{method, neighbours, notes, promise};
 use crate::contract::{Align, Envelope, Inputs, Table};
 use crate::number::{nearest, rounded_down, rounded_up, shortest};
 use reticent_accounting::statistics::labels_needed;
-use reticent_accounting::{Bounds, Epsilon, Guarantee, Probability};
+use reticent_accounting::{Bounds, Delta, Epsilon, Guarantee, Mechanism, Probability};
 use std::fmt::Write;
 
 const DIGITS: usize = 6;
@@ -19,11 +21,9 @@ const WIDTH: usize = 100;
 pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<&Limit>) -> String {
     let body = &document.body;
     let mut out = format!(
-        "sigma {}, sampling rate {}, {} steps, delta {}\n",
-        shortest(asked.sigma.get()),
-        shortest(asked.rate.get()),
-        asked.steps.get(),
-        shortest(asked.plan.delta.get()),
+        "{}, {}\n",
+        what_runs(&asked.run, &asked.plan.mechanism),
+        what_is_asked(asked)
     );
     assumed(&mut out, &document.inputs);
     out.push('\n');
@@ -55,24 +55,91 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     out
 }
 
+/// The first line: what runs.
+pub(super) fn what_runs(run: &Run, mechanism: &Mechanism) -> String {
+    match run {
+        Run::DpSgd { sigma, rate, steps } => format!(
+            "sigma {}, sampling rate {}, {} steps",
+            shortest(sigma.get()),
+            shortest(rate.get()),
+            steps.get(),
+        ),
+        Run::Files(names) => format!("{}: {}", names.join(", "), line(mechanism)),
+    }
+}
+
+/// And what is asked about it.
+pub(super) fn what_is_asked(asked: &Asked) -> String {
+    match asked.epsilon {
+        Some(epsilon) => format!("epsilon {}", shortest(epsilon.get())),
+        None => format!("delta {}", shortest(asked.plan.delta.get())),
+    }
+}
+
 /// A calibration.
 #[must_use]
 pub fn calibration(document: &Envelope<Calibrated>) -> String {
     let body = &document.body;
-    let mut out = format!("sigma {}\n", rounded_up(body.sigma.get(), 8));
-    if let Some(small) = body.too_small {
-        let _ = writeln!(out, "not certified at {}", rounded_down(small.get(), 8));
+    let up = body.solved == Solve::Sigma;
+    let shown = |value: f64, safe: bool| match body.solved {
+        Solve::Steps | Solve::Group => format!("{value}"),
+        Solve::Sigma | Solve::Rate if up == safe => rounded_up(value, 8),
+        Solve::Sigma | Solve::Rate => rounded_down(value, 8),
+    };
+    let name = match body.solved {
+        Solve::Sigma => "sigma",
+        Solve::Rate => "sampling rate",
+        Solve::Steps => "steps",
+        Solve::Group => "records",
+    };
+    let mut out = format!("{name} {}\n", shown(body.answer, true));
+    if let Some(fails) = body.fails {
+        let _ = writeln!(out, "not certified at {}", shown(fails, false));
     }
-    if let Some(fano) = body.kl_fano_sigma {
-        let ratio = nearest(fano.get() / body.sigma.get(), 3);
+    let promise = &body.promise;
+    let upper = promise
+        .value
+        .upper
+        .map_or_else(dash, |end| rounded_up(end.get().0, DIGITS));
+    let lower = promise
+        .value
+        .lower
+        .map_or_else(dash, |end| rounded_down(end.get().0, DIGITS));
+    let allowed = shortest(promise.allowed.0);
+    let _ = writeln!(
+        out,
+        "{} <= {upper} (allowed {allowed}), >= {lower}",
+        promise.quantity
+    );
+    if let Some(fano) = body.kl_fano {
+        let ratio = if up {
+            fano / body.answer
+        } else {
+            body.answer / fano
+        };
+        let (verb, much) = if up {
+            ("need", "as much")
+        } else {
+            ("allow", "less")
+        };
         let _ = writeln!(
             out,
-            "the same posterior proved by Fano's inequality would need sigma {}, {ratio} times as much",
-            rounded_up(fano.get(), 6),
+            "the same posterior proved by Fano's inequality would {verb} {name} {}, {} times {much}",
+            shown(fano, true),
+            nearest(ratio, 3),
         );
     }
     assumed(&mut out, &document.inputs);
-    out.push_str("\nat this sigma:\n\n");
+    let _ = writeln!(
+        out,
+        "\nat this {}:\n",
+        match body.solved {
+            Solve::Sigma => "sigma",
+            Solve::Rate => "rate",
+            Solve::Steps => "number of steps",
+            Solve::Group => "group size",
+        }
+    );
     tables(&mut out, &body.guarantees);
     out.push('\n');
     for note in notes(&body.guarantees) {
@@ -81,23 +148,28 @@ pub fn calibration(document: &Envelope<Calibrated>) -> String {
     out
 }
 
-fn assumed(out: &mut String, inputs: &Inputs) {
+pub(super) fn assumed(out: &mut String, inputs: &Inputs) {
     if let Some(line) = inputs.assumed_line() {
         let _ = writeln!(out, "{line}");
     }
 }
 
-/// One table of ε, one of posteriors, whichever rows there are.
+/// One table of ε (of δ, if that was asked), one of posteriors, whichever rows there are.
 fn tables(out: &mut String, rows: &[Guarantee]) {
-    let columns = ["what is promised", "compared", "epsilon <=", ">=", "how"];
-    let align = [
-        Align::Left,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-    ];
-    let mut epsilons = Table::new(columns.into_iter().zip(align));
+    let mut ranges = Table::new([
+        ("what is promised", Align::Left),
+        ("compared", Align::Left),
+        (
+            if rows.iter().any(|row| row.delta_bounds.is_some()) {
+                "delta <="
+            } else {
+                "epsilon <="
+            },
+            Align::Right,
+        ),
+        (">=", Align::Right),
+        ("how", Align::Left),
+    ]);
     let mut posteriors = Table::new([
         ("what is promised", Align::Left),
         ("before", Align::Right),
@@ -106,8 +178,12 @@ fn tables(out: &mut String, rows: &[Guarantee]) {
         ("how", Align::Left),
     ]);
     for row in rows {
-        if let Some(epsilon) = &row.epsilon {
-            let (upper, lower) = ends(epsilon);
+        let range = match (&row.delta_bounds, &row.epsilon) {
+            (Some(delta), _) => Some(slacks(delta)),
+            (None, Some(epsilon)) => Some(ends(epsilon)),
+            (None, None) => None,
+        };
+        if let Some((upper, lower)) = range {
             let cells = [
                 promise(row),
                 neighbours(row).to_owned(),
@@ -116,12 +192,12 @@ fn tables(out: &mut String, rows: &[Guarantee]) {
                 method(row),
             ];
             // A second method that prints the same adds nothing for a reader.
-            if epsilons
+            if ranges
                 .rows()
                 .last()
                 .is_none_or(|last| last[..4] != cells[..4])
             {
-                epsilons.row(cells);
+                ranges.row(cells);
             }
         }
         if let (Some(prior), Some(posterior)) = (row.prior, &row.posterior) {
@@ -135,8 +211,8 @@ fn tables(out: &mut String, rows: &[Guarantee]) {
             ]);
         }
     }
-    if !epsilons.rows().is_empty() {
-        out.push_str(&epsilons.to_text());
+    if !ranges.rows().is_empty() {
+        out.push_str(&ranges.to_text());
     }
     if !posteriors.rows().is_empty() {
         out.push('\n');
@@ -153,13 +229,21 @@ fn ends(bounds: &Bounds<Epsilon>) -> (String, String) {
     (upper.unwrap_or_else(dash), lower.unwrap_or_else(dash))
 }
 
+fn slacks(bounds: &Bounds<Delta>) -> (String, String) {
+    let upper = bounds.upper.map(|end| rounded_up(end.get().get(), DIGITS));
+    let lower = bounds
+        .lower
+        .map(|end| rounded_down(end.get().get(), DIGITS));
+    (upper.unwrap_or_else(dash), lower.unwrap_or_else(dash))
+}
+
 fn chances(bounds: &Bounds<Probability>) -> (String, String) {
     let upper = bounds.upper.map(|end| rounded_up(end.get().get(), 4));
     let lower = bounds.lower.map(|end| rounded_down(end.get().get(), 4));
     (upper.unwrap_or_else(dash), lower.unwrap_or_else(dash))
 }
 
-fn dash() -> String {
+pub(super) fn dash() -> String {
     "-".to_owned()
 }
 
@@ -227,7 +311,7 @@ fn sample_note(asked: &Asked) -> Option<String> {
 }
 
 /// A paragraph, filled, with a hanging indent.
-fn prose(out: &mut String, text: &str) {
+pub(super) fn prose(out: &mut String, text: &str) {
     let mut line = String::from("-");
     for word in text.split_whitespace() {
         if line.chars().count() + 1 + word.chars().count() > WIDTH {

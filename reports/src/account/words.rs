@@ -57,18 +57,30 @@ fn infinite(row: &Guarantee) -> bool {
     upper.is_some_and(|end| end.get().get() == f64::INFINITY)
 }
 
-/// The notes that go with the rows shown, each said once.
-pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
-    let has = |test: &dyn Fn(&Guarantee) -> bool| rows.iter().any(test);
-    let mut notes = vec![
+/// What the numbers mean.
+fn meaning(of_delta: bool) -> String {
+    if of_delta {
+        "delta <=: but for this chance, no outcome of training becomes more than e^epsilon times as likely when the \
+         data change as the row says. Smaller is better; a delta near one over the number of records promises \
+         little, as it allows one of them to be published."
+            .to_owned()
+    } else {
         "epsilon <=: no outcome of training becomes more than e^epsilon times as likely when the data change as the \
          row says, but for a chance of delta. Smaller is better; 0 would be no trace at all. It does not say that \
          nothing is learned, only how much one change can matter."
-            .to_owned(),
+            .to_owned()
+    }
+}
+
+/// The notes that go with the rows shown, each said once.
+pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
+    let has = |test: &dyn Fn(&Guarantee) -> bool| rows.iter().any(test);
+    let mut notes = vec![meaning(has(&|row| row.delta_bounds.is_some()))];
+    notes.push(
         ">=: the same plan cannot be promised less than this by any accountant, so the gap is our rounding and \
          nothing else. A row without it may be far from tight."
             .to_owned(),
-    ];
+    );
     if has(&|row| row.notion == Notion::BayesianConfidentiality) {
         notes.push(
             "adversary ignores it: for planning. It bounds no chance of guessing a secret, no exposure and no audit \

@@ -109,6 +109,13 @@ impl Inputs {
             None => self.assumed(name, default),
         }
     }
+    /// The same without one of them.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.values.retain(|(known, _)| known != name);
+        self.assumed.retain(|known| known != name);
+        self
+    }
     /// Whether this input was assumed.
     #[must_use]
     pub fn is_assumed(&self, name: &str) -> bool {

@@ -1,0 +1,94 @@
+//! Arguments of the commands about one mechanism.
+
+use super::plan::{OutcomeArgs, QuestionArgs, RunArgs};
+use super::values::{NeighboursArg, group, point, points};
+use crate::contract::quantity;
+use clap::{Args, ValueEnum};
+use reticent_accounting::{GroupSize, Tolerance};
+use std::path::PathBuf;
+
+/// Arguments of `account curve`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+Examples:
+  account curve --sigma 1.1 --what profile --plot profile.svg
+  account curve --sigma 1.1 --what trade-off --at 0.001,0.01,0.1 --format csv
+  account curve --mechanism mechanism.json --what blow-up --group 20 --at 1e-9,1e-6")]
+pub struct Curve {
+    /// What runs.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Which curve.
+    #[arg(long, value_enum, default_value_t)]
+    pub what: What,
+    /// Where to evaluate it, separated by commas [default: where it bends].
+    #[arg(long, value_name = "X,…", value_parser = point, value_delimiter = ',', allow_negative_numbers = true)]
+    pub at: Vec<f64>,
+    /// How many points, when --at says none [default: 33].
+    #[arg(long, value_name = "N", value_parser = points, allow_negative_numbers = true, conflicts_with = "at")]
+    pub points: Option<usize>,
+    /// Who is compared with whom [default: add-remove; the blow-up is zero-out].
+    #[arg(long, value_enum)]
+    pub neighbours: Option<NeighboursArg>,
+    /// Records that one secret or person accounts for.
+    #[arg(long, value_name = "K", value_parser = group, allow_negative_numbers = true)]
+    pub group: Option<GroupSize>,
+    /// How far apart the two ends of a point may be, relatively [default: 1e-6].
+    #[arg(long, value_name = "R", value_parser = quantity::<Tolerance>, allow_negative_numbers = true)]
+    pub tolerance: Option<Tolerance>,
+    /// Draw it into this SVG file.
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+}
+
+/// Which curve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum What {
+    /// Delta at each epsilon.
+    #[default]
+    Profile,
+    /// Epsilon at each delta.
+    Epsilon,
+    /// What an attack on membership finds (true-positive rate) at each false-positive rate.
+    TradeOff,
+    /// The Rényi divergence at each order.
+    Renyi,
+    /// The chance of guessing a secret after training at each chance before.
+    BlowUp,
+}
+
+/// Arguments of `account compose`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+Examples:
+  account compose first.json second.json --delta 1e-6
+  account compose ckpt/manifest.json --neighbours replace --group 20 --prior 1e-6
+  account compose event.json --export mechanism
+  account compose mechanism.json --export dp-event")]
+pub struct Compose {
+    /// Mechanisms that run one after the other on the same data: our mechanism.json, a manifest.json
+    /// of `audit train`, a document of `account`, or an event of Google's dp_accounting; - reads stdin.
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// What is asked.
+    #[command(flatten)]
+    pub question: QuestionArgs,
+    /// What is done with the answer.
+    #[command(flatten)]
+    pub outcome: OutcomeArgs,
+}
+
+/// Arguments of `account explain`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+Examples:
+  account explain --sigma 1.1 --steps 10000
+  account explain --mechanism mechanism.json --epsilon 2 --neighbours replace --format json")]
+pub struct Explain {
+    /// What runs.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// What is asked.
+    #[command(flatten)]
+    pub question: QuestionArgs,
+}

@@ -1,0 +1,134 @@
+//! The command line of `account`, parsed without side effects.
+
+mod calibrate;
+mod commands;
+mod plan;
+mod values;
+
+pub use calibrate::{Calibrate, Solve};
+pub use commands::{Compose, Curve, Explain, What};
+pub use plan::{OutcomeArgs, PlanArgs, QuestionArgs, RedactionArgs, RunArgs, Schedule};
+pub use values::NeighboursArg;
+
+use crate::contract::print;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+const AFTER: &str = "\
+Exit codes: 0 finished; 1 finished, and the promised epsilon is above --max-epsilon; 2 not finished \
+(bad input or usage).
+
+Examples:
+  account --sigma 1.1 --gamma 0.1
+  account --sigma 1.1 --batch-size 256 --dataset-size 60000 --epochs 20 --delta 1e-6 --format json
+  account --mechanism ckpt/manifest.json --epsilon 2
+  account calibrate --epsilon 2 --delta 1e-5 --sample-rate 0.01 --steps 5000";
+
+/// Before training: what does this plan promise? An upper bound, certified at both ends.
+#[derive(Debug, Clone, PartialEq, Parser)]
+#[command(
+    name = "account",
+    version,
+    after_help = AFTER,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+pub struct Account {
+    /// How the result is written to stdout.
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub format: Format,
+    /// The plan to account for.
+    #[command(flatten)]
+    pub plan: PlanArgs,
+    /// What to do instead.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// How the result is written to stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Format {
+    /// Tables and sentences for people.
+    #[default]
+    Text,
+    /// One JSON document for programs.
+    Json,
+    /// The rows alone, comma-separated with a header.
+    Csv,
+}
+
+/// What to do instead of accounting for a plan.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum Command {
+    /// A curve of the plan, point by point with both certified ends.
+    Curve(Box<Curve>),
+    /// Several mechanisms on the same data, one after the other.
+    Compose(Box<Compose>),
+    /// How a number was obtained and what certifies it.
+    Explain(Box<Explain>),
+    /// The least noise that keeps a promise, or the highest rate, number of steps or group size.
+    Calibrate(Box<Calibrate>),
+    /// Write the completions of a shell to stdout.
+    Completions(Completions),
+}
+
+/// Arguments of `account completions`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(
+    after_help = "Example:\n  account completions bash > ~/.local/share/bash-completion/completions/account"
+)]
+pub struct Completions {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+impl Completions {
+    /// Writes the completions, made from this very definition.
+    ///
+    /// # Errors
+    /// Trouble with stdout.
+    pub fn run(&self) -> std::io::Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Account::command(), "account", &mut script);
+        print(&String::from_utf8_lossy(&script))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Account::command().debug_assert();
+    }
+
+    #[test]
+    fn sigma_is_needed_for_a_plan_and_not_for_a_calibration() {
+        assert!(Account::try_parse_from(["account"]).is_err());
+        assert!(Account::try_parse_from(["account", "--gamma", "0.1"]).is_err());
+        assert!(Account::try_parse_from(["account", "--sigma", "1"]).is_ok());
+        assert!(Account::try_parse_from(["account", "calibrate", "--epsilon", "2"]).is_ok());
+        assert!(Account::try_parse_from(["account", "calibrate"]).is_err());
+        assert!(Account::try_parse_from(["account", "calibrate", "--prior", "1e-9"]).is_err());
+    }
+
+    #[test]
+    fn assumed_and_measured_miss_rates_exclude_each_other() {
+        let both = [
+            "account",
+            "--sigma",
+            "1",
+            "--gamma",
+            "0.1",
+            "--labelled",
+            "200",
+            "--missed",
+            "20",
+        ];
+        assert!(Account::try_parse_from(both).is_err());
+        assert!(Account::try_parse_from(["account", "--sigma", "1", "--labelled", "200"]).is_err());
+        assert!(Account::try_parse_from(["account", "--sigma", "1", "--missed", "2"]).is_err());
+    }
+}

@@ -1,0 +1,149 @@
+//! Rows for spreadsheets: comma-separated, a header, quotes where needed.
+
+use super::calibration::Calibrated;
+use crate::contract::to_json;
+use anyhow::Result;
+use reticent_accounting::{Bounds, Guarantee};
+use serde::Serialize;
+use serde_json::Value;
+
+/// A table under construction.
+#[derive(Debug)]
+pub(super) struct Csv(String);
+
+impl Csv {
+    pub(super) fn new<const N: usize>(header: [&str; N]) -> Self {
+        Self(header.join(",") + "\n")
+    }
+
+    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.0.push_str(&cells.map(|cell| quoted(&cell)).join(","));
+        self.0.push('\n');
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.0
+    }
+}
+
+/// A cell that commas, quotes and line breaks do not break, and that no spreadsheet takes for a
+/// formula.
+fn quoted(cell: &str) -> String {
+    let formula = cell.starts_with(['=', '+', '@', '\t'])
+        || cell.starts_with('-') && cell.parse::<f64>().is_err();
+    let cell = if formula {
+        format!("'{cell}")
+    } else {
+        cell.to_owned()
+    };
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell
+    }
+}
+
+/// A value as JSON would write it, without quotes; nothing for an absent one. All digits stay.
+pub(super) fn cell(value: &impl Serialize) -> Result<String> {
+    Ok(match to_json(value)? {
+        Value::Null => String::new(),
+        Value::String(text) => text,
+        other => other.to_string(),
+    })
+}
+
+/// Lower and upper end.
+pub(super) fn ends<T: Serialize>(bounds: Option<&Bounds<T>>) -> Result<[String; 2]> {
+    let lower = bounds.and_then(|b| b.lower.as_ref());
+    let upper = bounds.and_then(|b| b.upper.as_ref());
+    Ok([cell(&lower)?, cell(&upper)?])
+}
+
+/// Guarantees, one a row.
+pub(super) fn guarantees(rows: &[Guarantee]) -> Result<String> {
+    let mut csv = Csv::new([
+        "notion",
+        "neighbours",
+        "convention",
+        "unit",
+        "group",
+        "method",
+        "base",
+        "engine",
+        "order",
+        "epsilon_lower",
+        "epsilon_upper",
+        "delta",
+        "delta_lower",
+        "delta_upper",
+        "gamma",
+        "missed_by_both",
+        "confidence",
+        "prior",
+        "posterior_lower",
+        "posterior_upper",
+    ]);
+    for row in rows {
+        let [epsilon_lower, epsilon_upper] = ends(row.epsilon.as_ref())?;
+        let [delta_lower, delta_upper] = ends(row.delta_bounds.as_ref())?;
+        let [posterior_lower, posterior_upper] = ends(row.posterior.as_ref())?;
+        csv.row([
+            cell(&row.notion)?,
+            cell(&row.neighbours)?,
+            cell(&row.convention)?,
+            cell(&row.unit)?,
+            cell(&row.group)?,
+            cell(&row.method)?,
+            cell(&row.base)?,
+            cell(&row.engine)?,
+            cell(&row.order)?,
+            epsilon_lower,
+            epsilon_upper,
+            cell(&row.delta)?,
+            delta_lower,
+            delta_upper,
+            cell(&row.gamma)?,
+            cell(&row.missed_by_both)?,
+            cell(&row.confidence)?,
+            cell(&row.prior)?,
+            posterior_lower,
+            posterior_upper,
+        ]);
+    }
+    Ok(csv.into_text())
+}
+
+/// A calibration: the answer alone.
+pub(super) fn calibration(body: &Calibrated) -> Result<String> {
+    let mut csv = Csv::new([
+        "solved", "answer", "fails", "quantity", "allowed", "lower", "upper", "kl_fano",
+    ]);
+    let [lower, upper] = ends(Some(&body.promise.value))?;
+    csv.row([
+        cell(&body.solved)?,
+        cell(&body.answer)?,
+        cell(&body.fails)?,
+        body.promise.quantity.clone(),
+        cell(&body.promise.allowed)?,
+        lower,
+        upper,
+        cell(&body.kl_fano)?,
+    ]);
+    Ok(csv.into_text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_survive_a_spreadsheet() {
+        assert_eq!(quoted("turn"), "turn");
+        assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
+        assert_eq!(quoted("=1+1"), "'=1+1");
+        assert_eq!(
+            (quoted("-1e-5").as_str(), quoted("-x").as_str()),
+            ("-1e-5", "'-x")
+        );
+    }
+}

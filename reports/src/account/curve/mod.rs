@@ -1,0 +1,253 @@
+//! A curve of a plan, point by point, with both certified ends of each.
+
+mod points;
+mod show;
+
+pub use show::{csv, figure, text};
+
+use super::calibration::numbered;
+use super::cli::{Curve, What};
+use super::plan::{Source, neighbours};
+use crate::contract::{Envelope, Number};
+use anyhow::{Context, Result, bail};
+use reticent_accounting::rdp::RdpCurve;
+use reticent_accounting::trade_off::true_positive_rate;
+use reticent_accounting::{
+    Bounds, Delta, Direction, Engine, Epsilon, GroupSize, Lower, Mechanism, Neighbours, Order,
+    PrivacyLoss, Probability, Profile, Query, Tolerance, Upper, pld::losses,
+};
+use serde::{Deserialize, Serialize};
+
+/// The body of a `curve` document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Points {
+    /// Which curve.
+    pub curve: Kind,
+    /// Who is compared with whom.
+    pub neighbours: Neighbours,
+    /// How many records are changed together.
+    pub group: GroupSize,
+    /// The engine of the coarsest point; absent for the Rényi curve, which is plain quadrature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
+    /// In ascending order.
+    pub points: Vec<Point>,
+    /// What runs.
+    pub mechanism: Mechanism,
+}
+
+/// One point: the argument, and both ends of the value.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Where.
+    pub at: Number,
+    /// What is certified there.
+    pub value: Bounds<Number>,
+}
+
+/// Which curve, with its argument and value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// ε ↦ δ.
+    Profile,
+    /// δ ↦ ε.
+    Epsilon,
+    /// False-positive rate ↦ true-positive rate of the best attack on membership.
+    TradeOff,
+    /// Order ↦ Rényi divergence in nats.
+    Renyi,
+    /// Chance of a guess before ↦ after.
+    BlowUp,
+}
+
+impl Kind {
+    /// Names of argument and value.
+    #[must_use]
+    pub const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Profile => ("epsilon", "delta"),
+            Self::Epsilon => ("delta", "epsilon"),
+            Self::TradeOff => ("false-positive rate", "true-positive rate"),
+            Self::Renyi => ("order", "divergence"),
+            Self::BlowUp => ("chance before", "chance after"),
+        }
+    }
+}
+
+impl From<What> for Kind {
+    fn from(what: What) -> Self {
+        match what {
+            What::Profile => Self::Profile,
+            What::Epsilon => Self::Epsilon,
+            What::TradeOff => Self::TradeOff,
+            What::Renyi => Self::Renyi,
+            What::BlowUp => Self::BlowUp,
+        }
+    }
+}
+
+/// Computes the curve.
+///
+/// # Errors
+/// Arguments out of range, and points that can't be certified.
+pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
+    let kind = Kind::from(wish.what);
+    let asked = match (kind, wish.neighbours) {
+        // What guesses a secret compares with a run in which it is zeroed.
+        (Kind::BlowUp, None) => Neighbours::ZeroOut,
+        (Kind::BlowUp, Some(other)) if Neighbours::from(other) != Neighbours::ZeroOut => {
+            bail!(
+                "--neighbours: the blow-up is of zero-out, got {}",
+                Neighbours::from(other)
+            )
+        }
+        (_, given) => neighbours(given),
+    };
+    let source = Source::of_run(&wish.run, asked)?;
+    let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
+    let group = wish.group.unwrap_or(GroupSize::ONE);
+    let inputs = source
+        .inputs
+        .given("what", kind)?
+        .or_assumed("neighbours", wish.neighbours.map(Neighbours::from), asked)?
+        .or_assumed("tolerance", wish.tolerance, tolerance)?
+        .given("group", wish.group)?;
+    let line = Line {
+        mechanism: &source.mechanism,
+        query: Query {
+            neighbours: asked,
+            group,
+        },
+        tolerance,
+    };
+    let mut at = if wish.at.is_empty() {
+        line.default(kind, wish.points)?
+    } else {
+        wish.at.clone()
+    };
+    at.sort_by(f64::total_cmp);
+    at.dedup_by(|a, b| a.to_bits() == b.to_bits());
+    let flag = if wish.at.is_empty() { "--what" } else { "--at" };
+    let (values, engine) = line.values(kind, &at).context(flag)?;
+    let points = at.into_iter().zip(values).map(|(at, value)| Point {
+        at: Number(at),
+        value,
+    });
+    let points = points.collect();
+    let body = Points {
+        curve: kind,
+        neighbours: asked,
+        group,
+        engine,
+        points,
+        mechanism: source.mechanism,
+    };
+    Ok(Envelope::new("curve", inputs, body))
+}
+
+/// What a curve is drawn of.
+struct Line<'a> {
+    mechanism: &'a Mechanism,
+    query: Query,
+    tolerance: Tolerance,
+}
+
+type Values = (Vec<Bounds<Number>>, Option<Engine>);
+
+impl Line<'_> {
+    fn values(&self, kind: Kind, at: &[f64]) -> Result<Values> {
+        match kind {
+            Kind::Profile => self.profile(at),
+            Kind::Epsilon => self.each(at, Delta::new, |delta| self.epsilon(delta)),
+            Kind::TradeOff => self.each(at, Probability::new, |rate| {
+                let answer = true_positive_rate(self.mechanism, self.query, rate, self.tolerance)?;
+                Ok((numbered(answer.bounds), answer.engine))
+            }),
+            Kind::Renyi => self.renyi(at),
+            Kind::BlowUp => {
+                let loss = PrivacyLoss::of(self.mechanism, self.query, Direction::Remove)?;
+                self.each(at, Probability::new, |prior| {
+                    let answer = loss.blow_up(prior, self.tolerance)?;
+                    Ok((numbered(answer.bounds), answer.engine))
+                })
+            }
+        }
+    }
+
+    fn each<T>(
+        &self,
+        at: &[f64],
+        make: impl Fn(f64) -> reticent_accounting::Result<T>,
+        ask: impl Fn(T) -> Result<(Bounds<Number>, Engine)>,
+    ) -> Result<Values> {
+        let mut coarsest = Engine::Closed;
+        let mut values = Vec::with_capacity(at.len());
+        for x in at {
+            let (bounds, engine) = ask(make(*x)?)?;
+            coarsest = coarsest.coarser(engine);
+            values.push(bounds);
+        }
+        Ok((values, Some(coarsest)))
+    }
+
+    fn profile(&self, at: &[f64]) -> Result<Values> {
+        let epsilons = at
+            .iter()
+            .map(|e| Epsilon::new(*e))
+            .collect::<Result<Vec<_>, _>>()?;
+        let profile = Profile::at_epsilons(self.mechanism, self.query, &epsilons, self.tolerance)?;
+        let ends = |p: &reticent_accounting::ProfilePoint| Bounds {
+            lower: Some(Lower::new(Number(p.delta_lower.get().get()))),
+            upper: Some(Upper::new(Number(p.delta_upper.get().get()))),
+        };
+        Ok((
+            profile.points().iter().map(ends).collect(),
+            Some(profile.engine),
+        ))
+    }
+
+    /// The larger of the directions.
+    fn epsilon(&self, delta: Delta) -> Result<(Bounds<Number>, Engine)> {
+        let mut engine = Engine::Closed;
+        let (mut lower, mut upper) = (None, 0.0f64);
+        for loss in losses(self.mechanism, self.query)? {
+            let answer = loss.epsilon(delta, self.tolerance)?;
+            engine = engine.coarser(answer.engine);
+            let low = answer.bounds.lower.map(|end| end.get().get());
+            lower = match (lower, low) {
+                (Some(a), Some(b)) => Some(f64::max(a, b)),
+                (a, b) => a.or(b),
+            };
+            upper = upper.max(
+                answer
+                    .bounds
+                    .upper
+                    .map_or(f64::INFINITY, |end| end.get().get()),
+            );
+        }
+        let bounds = Bounds {
+            lower: lower.map(|end| Lower::new(Number(end))),
+            upper: Some(Upper::new(Number(upper))),
+        };
+        Ok((bounds, engine))
+    }
+
+    fn renyi(&self, at: &[f64]) -> Result<Values> {
+        let orders = at
+            .iter()
+            .map(|order| Order::new(*order))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut worst: Vec<(f64, f64)> = vec![(0.0, 0.0); at.len()];
+        for loss in losses(self.mechanism, self.query)? {
+            for (most, ends) in worst.iter_mut().zip(RdpCurve::bounds(&loss, &orders)?) {
+                most.0 = most.0.max(ends.lower.map_or(0.0, |end| *end.get()));
+                most.1 = most
+                    .1
+                    .max(ends.upper.map_or(f64::INFINITY, |end| *end.get()));
+            }
+        }
+        let ends = |(low, high)| Bounds::between(Number(low), Number(high));
+        Ok((worst.into_iter().map(ends).collect(), None))
+    }
+}

@@ -1,0 +1,80 @@
+//! Where a curve is evaluated when nobody says.
+
+use super::{Kind, Line};
+use anyhow::Result;
+use reticent_accounting::{Delta, Tolerance};
+
+/// δ below this is not shown.
+const LEAST: f64 = 1e-12;
+/// Points of a curve on a linear axis.
+const MANY: usize = 33;
+
+impl Line<'_> {
+    /// Arguments that show the curve.
+    pub(super) fn default(&self, kind: Kind, count: Option<usize>) -> Result<Vec<f64>> {
+        Ok(match (kind, count) {
+            (Kind::Profile, count) => self.epsilons(count.unwrap_or(MANY))?,
+            (Kind::Epsilon | Kind::BlowUp, None) => {
+                (1..=12).rev().map(|k| decade(1.0, k)).collect()
+            }
+            (Kind::Epsilon | Kind::BlowUp, Some(count)) => spread(LEAST, 0.1, count),
+            (Kind::TradeOff, None) => {
+                let decades = (1..=6).rev();
+                decades
+                    .flat_map(|k| [1.0, 2.0, 5.0].map(|first| decade(first, k)))
+                    .chain([0.8])
+                    .collect()
+            }
+            (Kind::TradeOff, Some(count)) => spread(1e-6, 0.8, count),
+            (Kind::Renyi, None) => {
+                vec![
+                    1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0,
+                    128.0,
+                ]
+            }
+            (Kind::Renyi, Some(count)) => {
+                spread(0.25, 127.0, count).iter().map(|x| 1.0 + x).collect()
+            }
+        })
+    }
+
+    /// Round numbers from 0 to where δ leaves the picture.
+    fn epsilons(&self, count: usize) -> Result<Vec<f64>> {
+        let rough = Self {
+            tolerance: Tolerance::new(1e-3)?,
+            ..*self
+        };
+        let (ends, _) = rough.epsilon(Delta::new(LEAST)?)?;
+        let end = ends.upper.map_or(1.0, |end| end.get().0);
+        let end = if end.is_finite() && end > 0.0 {
+            end
+        } else {
+            1.0
+        };
+        let step = two_digits_up(end / (count - 1) as f64);
+        Ok((0..count).map(|i| round(i as f64 * step)).collect())
+    }
+}
+
+/// first · 10^−k, as it is written.
+fn decade(first: f64, k: i32) -> f64 {
+    format!("{first}e-{k}")
+        .parse()
+        .unwrap_or_else(|_| first * 10f64.powi(-k))
+}
+
+/// From low to high by equal factors, to four digits.
+fn spread(low: f64, high: f64, count: usize) -> Vec<f64> {
+    let step = (high / low).ln() / (count - 1) as f64;
+    (0..count)
+        .map(|i| round(low * (step * i as f64).exp()))
+        .collect()
+}
+
+fn round(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+fn two_digits_up(value: f64) -> f64 {
+    crate::number::rounded_up(value, 2).parse().unwrap_or(value)
+}

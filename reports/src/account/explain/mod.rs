@@ -1,0 +1,285 @@
+//! How a number was obtained and what certifies it.
+
+mod pairs;
+mod text;
+
+pub use pairs::Pair;
+pub use text::text;
+
+use super::mechanism::{fold, words};
+use super::plan::Asked;
+use crate::contract::Envelope;
+use anyhow::Result;
+use reticent_accounting::{
+    Bounds, Certificate, Delta, Direction, Engine, Epsilon, GroupSize, Guarantee, Mechanism,
+    Method, Neighbours, Notion, PrivacyLoss, Query, pld::losses,
+};
+use serde::{Deserialize, Serialize};
+
+/// The body of an `explanation` document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The steps, equal ones counted.
+    pub steps: Vec<Step>,
+    /// The distance of the one Gaussian that all plain Gaussian steps amount to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<Merged>,
+    /// Each direction of the divergence, the one that decides first.
+    pub directions: Vec<OneWay>,
+    /// Why this engine.
+    pub engine: String,
+    /// The same question by Rényi divergence, as other accountants answer it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Guarantee>,
+    /// The rows that follow from the loss by further steps.
+    pub derived: Vec<Derived>,
+    /// What the number does not cover.
+    pub not_covered: Vec<String>,
+    /// What runs.
+    pub mechanism: Mechanism,
+}
+
+/// One kind of step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// In words.
+    pub what: String,
+    /// How often.
+    pub times: u64,
+    /// How it is accounted for.
+    pub treatment: String,
+    /// Its dominating pair, in units of one record's largest contribution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<Pair>,
+}
+
+/// Plain Gaussian steps in one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Merged {
+    /// How many steps.
+    pub steps: u64,
+    /// Distance of the means over the noise, √Σ μ².
+    pub distance: f64,
+}
+
+/// One direction: its answer and what certifies it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OneWay {
+    /// Which law comes first; absent where both are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
+    /// ε, if that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<Bounds<Epsilon>>,
+    /// δ, if that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delta: Option<Bounds<Delta>>,
+    /// The evaluation at the upper end; absent when that is infinite.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
+}
+
+impl OneWay {
+    /// The upper end that decides.
+    fn upper(&self) -> f64 {
+        let epsilon = self
+            .epsilon
+            .as_ref()
+            .map(|b| b.upper.map_or(f64::INFINITY, |end| end.get().get()));
+        let delta = self
+            .delta
+            .as_ref()
+            .map(|b| b.upper.map_or(1.0, |end| end.get().get()));
+        epsilon.or(delta).unwrap_or(f64::INFINITY)
+    }
+}
+
+/// A row that follows from the loss by a further step, and that step in words.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Derived {
+    /// The row.
+    pub guarantee: Guarantee,
+    /// The step.
+    pub how: String,
+}
+
+/// Explains the headline of a plan: differential privacy by the loss law, of the group if there
+/// is one.
+///
+/// # Errors
+/// A plan that can't be accounted.
+pub fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
+    let plan = &asked.plan;
+    let query = Query {
+        neighbours: plan.neighbours,
+        group: plan.group,
+    };
+    let losses = losses(&plan.mechanism, query)?;
+    let both = losses.len() > 1;
+    let mut directions = losses
+        .iter()
+        .zip(Direction::BOTH)
+        .map(|(loss, direction)| one_way(asked, loss, both.then_some(direction)))
+        .collect::<Result<Vec<_>>>()?;
+    directions.sort_by(|a, b| b.upper().total_cmp(&a.upper()));
+    let rows = super::answer::answer(asked)?.body.guarantees;
+    let beside = rows.iter().find(|row| {
+        row.method == Method::Rdp && row.notion == Notion::Dp && plan.group == GroupSize::ONE
+    });
+    let parts = fold(&plan.mechanism);
+    let steps: Vec<Step> = parts
+        .iter()
+        .map(|part| Step {
+            what: words::step(part.step),
+            times: part.times,
+            treatment: pairs::treatment(part.step).to_owned(),
+            pair: pairs::pair(part.step, query),
+        })
+        .collect();
+    let engine = why(
+        &directions,
+        &steps,
+        losses.iter().any(|loss| loss.steps() > 0),
+    )
+    .to_owned();
+    let body = Explanation {
+        merged: merged(asked, query),
+        engine,
+        directions,
+        beside: beside.cloned(),
+        derived: derived(&rows),
+        steps,
+        not_covered: not_covered(),
+        mechanism: plan.mechanism.clone(),
+    };
+    Ok(Envelope::new("explanation", asked.inputs.clone(), body))
+}
+
+fn one_way(asked: &Asked, loss: &PrivacyLoss, direction: Option<Direction>) -> Result<OneWay> {
+    let tolerance = asked.plan.tolerance;
+    let (epsilon, delta, at) = match asked.epsilon {
+        Some(at) => (None, Some(loss.delta(at, tolerance)?.bounds), Some(at)),
+        None => {
+            let found = loss.epsilon(asked.plan.delta, tolerance)?.bounds;
+            (Some(found), None, found.upper.map(|end| *end.get()))
+        }
+    };
+    let finite = at.filter(|epsilon| epsilon.get().is_finite());
+    let certificate = finite
+        .map(|epsilon| loss.certificate(epsilon, tolerance))
+        .transpose()?;
+    Ok(OneWay {
+        direction,
+        epsilon,
+        delta,
+        certificate,
+    })
+}
+
+/// All plain Gaussian steps, as one.
+fn merged(asked: &Asked, query: Query) -> Option<Merged> {
+    let distance = f64::from(query.group.get())
+        * if query.neighbours == Neighbours::Replace {
+            2.0
+        } else {
+            1.0
+        };
+    let (mut steps, mut square) = (0u64, 0.0);
+    for part in fold(&asked.plan.mechanism) {
+        let sigma = match part.step {
+            Mechanism::Gaussian { noise_multiplier } => noise_multiplier.get(),
+            Mechanism::SubsampledGaussian {
+                noise_multiplier,
+                sampling_rate,
+                sampling: reticent_accounting::Sampling::Poisson,
+            } if sampling_rate.get() >= 1.0 => noise_multiplier.get(),
+            _ => continue,
+        };
+        steps = steps.saturating_add(part.times);
+        square += part.times as f64 * (distance / sigma).powi(2);
+    }
+    (steps > 1).then(|| Merged {
+        steps,
+        distance: square.sqrt(),
+    })
+}
+
+/// Why the engine that answered did.
+fn why(directions: &[OneWay], steps: &[Step], open: bool) -> &'static str {
+    let Some(certificate) = directions.first().and_then(|way| way.certificate.as_ref()) else {
+        return "none: a part without protection, or a bound at infinity, decides";
+    };
+    match certificate.engine {
+        _ if steps.is_empty() => "none: nothing is released",
+        _ if certificate.cells.is_some() => {
+            "the law of the loss on a grid, moved to its lines once upwards and once downwards, composed by Fourier \
+             transform under a tilt: for few steps, atoms, and steps that differ"
+        }
+        Engine::Closed if !open => "a formula: plain Gaussian steps add up to a single one",
+        Engine::Closed => {
+            "a formula: a single step, or a loss that never gets so far, needs no composition"
+        }
+        Engine::Contour => {
+            "contour inversion of the moment generating function: its cost does not depend on the number of steps, and \
+             the sum errs to one side only"
+        }
+        _ => {
+            "Chernoff's bound above, a window of the tilted law below: the tight computations could not be certified \
+             here, so the ends are far apart, but both hold"
+        }
+    }
+}
+
+/// The rows that are not the headline, with the step that leads to them.
+fn derived(rows: &[Guarantee]) -> Vec<Derived> {
+    let how = |row: &Guarantee| match (row.notion, row.method) {
+        (Notion::GroupDp, Method::GroupLemma) => Some(
+            "from single records: epsilon adds up, delta grows by (e^(k epsilon) - 1)/(e^epsilon - 1)",
+        ),
+        (Notion::BayesianConfidentiality, Method::Pld) => Some(
+            "the whole profile of replace (in the papers' convention: of add-remove) mixed once, after composition, \
+             with the runs in which the policy caught the secret",
+        ),
+        (Notion::BayesianConfidentiality, Method::Proposition6) => Some(
+            "epsilon' = ln(1 + gamma (e^epsilon - 1)) with the base's epsilon at (delta - eta)/(gamma - eta)",
+        ),
+        (Notion::Confidentiality | Notion::GroupConfidentiality, _) => Some(
+            "epsilon of replace at (delta - eta)/(gamma - eta): whoever knows the secret gains nothing from gamma but in delta",
+        ),
+        (Notion::SecretProtection, Method::BlowUp) => Some(
+            "the least H(e^t) + e^t p over t for the zero-out pair, mixture first: right for every t, so no threshold \
+             is rounded",
+        ),
+        (Notion::SecretProtection, Method::KlFano) => {
+            Some("Fano's inequality for the Kullback-Leibler divergence")
+        }
+        (Notion::SecretProtection, Method::RenyiFano) => {
+            Some("Fano's inequality for the Rényi divergence at its best order")
+        }
+        _ => None,
+    };
+    rows.iter()
+        .filter_map(|row| {
+            Some(Derived {
+                guarantee: row.clone(),
+                how: how(row)?.to_owned(),
+            })
+        })
+        .collect()
+}
+
+/// What no number of this kind covers.
+fn not_covered() -> Vec<String> {
+    [
+        "settings, checkpoints or seeds chosen by looking at results on the same data: compose all runs",
+        "metrics, early stopping and loss curves computed on private text",
+        "a tokenizer, vocabulary, redaction policy or normalisation fitted on private text",
+        "reports that name who was missed, or per-secret numbers",
+        "batches that are drawn otherwise than stated, and division by the size a batch happened to have",
+        "floating-point noise: the analysis is of real numbers; and seeds that become known",
+        "other runs on the same data, unless they are composed here",
+        "a delta that is not well below one over the number of records, or above the prior of a guess",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}

@@ -1,0 +1,212 @@
+//! The dominating pair of each kind of step, as formulas, and how each sampler is treated.
+
+use crate::number::shortest;
+use reticent_accounting::{Mechanism, Neighbours, Query, Sampling};
+
+/// The laws with and without the records, as formulas.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Pair {
+    /// With the records (their first contents, under replace).
+    pub with: String,
+    /// Without them (with other contents, under replace).
+    pub without: String,
+}
+
+/// The shape of the noise around a point.
+#[derive(Debug, Clone, Copy)]
+enum Noise {
+    Gaussian(f64),
+    Laplace(f64),
+}
+
+impl Noise {
+    fn around(self, centre: &str) -> String {
+        match self {
+            Self::Gaussian(sigma) => format!("N({centre}, {}²)", shortest(sigma)),
+            Self::Laplace(scale) => format!("Lap({centre}, {})", shortest(scale)),
+        }
+    }
+}
+
+/// The pair of one step for a question; absent where the two laws are no single formula.
+pub(super) fn pair(step: &Mechanism, query: Query) -> Option<Pair> {
+    let k = query.group.get();
+    match step {
+        Mechanism::Gaussian { noise_multiplier } => Some(point(
+            Noise::Gaussian(noise_multiplier.get()),
+            k,
+            query.neighbours,
+        )),
+        Mechanism::Laplace { scale } => {
+            Some(point(Noise::Laplace(scale.get()), k, query.neighbours))
+        }
+        Mechanism::SubsampledGaussian {
+            noise_multiplier,
+            sampling_rate,
+            sampling,
+        } => batch(
+            Noise::Gaussian(noise_multiplier.get()),
+            sampling_rate.get(),
+            *sampling,
+            query,
+        ),
+        Mechanism::SubsampledLaplace {
+            scale,
+            sampling_rate,
+            sampling,
+        } => batch(
+            Noise::Laplace(scale.get()),
+            sampling_rate.get(),
+            *sampling,
+            query,
+        ),
+        Mechanism::PoissonBinomialGaussian {
+            noise_multiplier,
+            rates,
+        } => {
+            let law = format!("K the sum of {} draws with the given rates", rates.len());
+            Some(random(
+                Noise::Gaussian(noise_multiplier.get()),
+                "P(K = j)",
+                "j",
+                &law,
+                query.neighbours,
+            ))
+        }
+        Mechanism::MixtureOfGaussians {
+            noise_multiplier,
+            sensitivities,
+            ..
+        } => {
+            let law = format!(
+                "{} sensitivities c with the given probabilities",
+                sensitivities.len()
+            );
+            Some(random(
+                Noise::Gaussian(noise_multiplier.get()),
+                "p_i",
+                "c_i",
+                &law,
+                query.neighbours,
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// Noise around a fixed shift of k.
+fn point(noise: Noise, k: u32, neighbours: Neighbours) -> Pair {
+    let without = match neighbours {
+        Neighbours::Replace => noise.around(&format!("-{k}")),
+        Neighbours::AddRemove | Neighbours::ZeroOut => noise.around("0"),
+    };
+    Pair {
+        with: noise.around(&k.to_string()),
+        without,
+    }
+}
+
+/// Noise around a random shift.
+fn random(noise: Noise, weight: &str, at: &str, law: &str, neighbours: Neighbours) -> Pair {
+    let sum = |sign: &str| format!("Σ {weight}·{}, {law}", noise.around(&format!("{sign}{at}")));
+    let without = match neighbours {
+        Neighbours::Replace => sum("-"),
+        Neighbours::AddRemove | Neighbours::ZeroOut => noise.around("0"),
+    };
+    Pair {
+        with: sum(""),
+        without,
+    }
+}
+
+fn batch(noise: Noise, rate: f64, sampling: Sampling, query: Query) -> Option<Pair> {
+    let k = query.group.get();
+    match sampling {
+        Sampling::Poisson if rate >= 1.0 => Some(point(noise, k, query.neighbours)),
+        Sampling::Poisson if k == 1 => {
+            let (out, inside) = (shortest(1.0 - rate), shortest(rate));
+            let mixed = |at: &str| {
+                format!(
+                    "{out}·{} + {inside}·{}",
+                    noise.around("0"),
+                    noise.around(at)
+                )
+            };
+            let without = match query.neighbours {
+                Neighbours::Replace => mixed("-1"),
+                Neighbours::AddRemove | Neighbours::ZeroOut => noise.around("0"),
+            };
+            Some(Pair {
+                with: mixed("1"),
+                without,
+            })
+        }
+        Sampling::Poisson => {
+            let law = format!("K ~ Binomial({k}, {})", shortest(rate));
+            Some(random(noise, "P(K = j)", "j", &law, query.neighbours))
+        }
+        Sampling::Shuffled | Sampling::BallsInBins => Some(point(noise, k, query.neighbours)),
+        Sampling::TruncatedPoisson { .. }
+        | Sampling::WithoutReplacement
+        | Sampling::WithReplacement => None,
+    }
+}
+
+/// How a step is accounted for, where its formula does not say it all.
+pub(super) fn treatment(step: &Mechanism) -> &'static str {
+    match step {
+        Mechanism::SubsampledGaussian { sampling, .. }
+        | Mechanism::SubsampledLaplace { sampling, .. } => sampler(*sampling),
+        Mechanism::Gaussian { .. } | Mechanism::Laplace { .. } => {
+            "every record takes part in every step; the pair is exact"
+        }
+        Mechanism::PoissonBinomialGaussian { .. } | Mechanism::MixtureOfGaussians { .. } => {
+            "the sensitivity is random with a known law; the pair is exact"
+        }
+        Mechanism::DiscreteGaussian { .. } | Mechanism::DiscreteLaplace { .. } => {
+            "two laws on the integers, shifted against each other; every value is an atom"
+        }
+        Mechanism::RandomisedResponse { .. } => {
+            "three outcomes: the true category, the other one, any further"
+        }
+        Mechanism::ExponentialMechanism { .. } => {
+            "an upper bound from the range of its loss, which never spans more than epsilon; the lower end is of the \
+             worst mechanism of that kind, in a single step"
+        }
+        Mechanism::PureDp { .. } => {
+            "the worst mechanism with this epsilon: a randomised response with two categories"
+        }
+        Mechanism::ApproxDp { .. } => {
+            "the worst mechanism with this epsilon and delta: all is told with chance delta, otherwise a randomised \
+             response with two categories"
+        }
+        Mechanism::NonPrivate { .. } => "nothing bounds what it tells",
+        Mechanism::Estimated { .. } => "never becomes a bound",
+        Mechanism::Repeat { .. } | Mechanism::Sequence { .. } => "step by step",
+    }
+}
+
+const fn sampler(sampling: Sampling) -> &'static str {
+    match sampling {
+        Sampling::Poisson => {
+            "each record is drawn on its own, so its presence is one coin a step; the pair is exact"
+        }
+        Sampling::TruncatedPoisson { .. } => {
+            "an upper bound: the adversary is told when a batch was full, and then the record, if drawn, takes the \
+             place of another (sensitivity 2); no lower end"
+        }
+        Sampling::WithoutReplacement => {
+            "fixed-size batches keep their size, so the neighbours are replace; exact for one step, an upper bound for \
+             several"
+        }
+        Sampling::WithReplacement => "not covered: a record can come up several times in one batch",
+        Sampling::Shuffled => {
+            "an upper bound: the adversary is told in which step of the epoch the record is, so an epoch costs one \
+             step without amplification; Poisson accounting would promise too much"
+        }
+        Sampling::BallsInBins => {
+            "an upper bound: the adversary is told in which step of the epoch the record is, so an epoch costs one \
+             step without amplification"
+        }
+    }
+}

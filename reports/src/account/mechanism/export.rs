@@ -1,0 +1,160 @@
+//! Our mechanisms as events of Google's `dp_accounting` for Python.
+
+use super::event::{object, reciprocal_below, truth_above};
+use reticent_accounting::{Mechanism, NoiseMultiplier, Sampling};
+use serde_json::{Value, json};
+
+/// The event of a mechanism, or the mechanism that has none and why.
+///
+/// What an event does not say is lost: neighbours (its accountant chooses), and why something
+/// is not private.
+pub(super) fn event(mechanism: &Mechanism) -> Result<Value, String> {
+    Ok(match mechanism {
+        Mechanism::Gaussian { noise_multiplier } => gaussian(*noise_multiplier),
+        Mechanism::SubsampledGaussian {
+            noise_multiplier,
+            sampling_rate,
+            sampling,
+        } => match sampling {
+            Sampling::Poisson => sampled(sampling_rate.get(), gaussian(*noise_multiplier)),
+            Sampling::TruncatedPoisson { max_batch, records } => object(
+                "TruncatedSubsampledGaussianDpEvent",
+                [
+                    ("dataset_size", json!(records)),
+                    ("sampling_probability", json!(sampling_rate)),
+                    ("truncated_batch_size", json!(max_batch)),
+                    ("noise_multiplier", json!(noise_multiplier)),
+                ],
+            ),
+            other => return Err(sampler(*other)),
+        },
+        Mechanism::Laplace { scale } => laplace(*scale),
+        Mechanism::SubsampledLaplace {
+            scale,
+            sampling_rate,
+            sampling: Sampling::Poisson,
+        } => sampled(sampling_rate.get(), laplace(*scale)),
+        Mechanism::SubsampledLaplace { sampling, .. } => return Err(sampler(*sampling)),
+        Mechanism::MixtureOfGaussians {
+            noise_multiplier,
+            sensitivities,
+            probabilities,
+        } => object(
+            "MixtureOfGaussiansDpEvent",
+            [
+                ("standard_deviation", json!(noise_multiplier)),
+                ("sensitivities", json!(sensitivities)),
+                ("sampling_probs", json!(probabilities)),
+            ],
+        ),
+        Mechanism::DiscreteGaussian { sigma, sensitivity } => object(
+            "DiscreteGaussianDpEvent",
+            [
+                ("sigma", json!(sigma)),
+                ("sensitivity", json!(sensitivity)),
+                ("dimension", json!(1)),
+            ],
+        ),
+        Mechanism::DiscreteLaplace { scale, sensitivity } => {
+            // Their parameter is the reciprocal; rounded up, it promises no more than ours.
+            let below = reciprocal_below(scale.get());
+            let exact = below.mul_add(scale.get(), -1.0) >= 0.0;
+            let parameter = if exact { below } else { below.next_up() };
+            object(
+                "DiscreteLaplaceDpEvent",
+                [
+                    ("noise_parameter", json!(parameter)),
+                    ("sensitivity", json!(sensitivity)),
+                ],
+            )
+        }
+        Mechanism::RandomisedResponse { truth, categories } => {
+            let k = f64::from(*categories);
+            let mut lie = (1.0 - truth.get()) * k / (k - 1.0);
+            // Down until it reads back as no less truth than ours.
+            while truth_above(lie, k) < truth.get() {
+                lie = lie.next_down();
+            }
+            if lie > 1.0 {
+                return Err("a randomised response that lies more often than by chance".into());
+            }
+            object(
+                "RandomizedResponseDpEvent",
+                [
+                    ("noise_parameter", json!(lie)),
+                    ("num_buckets", json!(categories)),
+                ],
+            )
+        }
+        other => return composed(other),
+    })
+}
+
+fn composed(mechanism: &Mechanism) -> Result<Value, String> {
+    Ok(match mechanism {
+        Mechanism::ExponentialMechanism { epsilon, .. } => object(
+            "ExponentialMechanismDpEvent",
+            [("epsilon", finite(epsilon.get())?)],
+        ),
+        Mechanism::PureDp { epsilon, .. } => promise(epsilon.get(), 0.0)?,
+        Mechanism::ApproxDp { epsilon, delta, .. } => promise(epsilon.get(), delta.get())?,
+        Mechanism::NonPrivate { .. } => object("NonPrivateDpEvent", []),
+        Mechanism::Repeat { times, .. } if times.get() == 0 => object("NoOpDpEvent", []),
+        Mechanism::Repeat { times, each } => object(
+            "SelfComposedDpEvent",
+            [("event", event(each)?), ("count", json!(times.get()))],
+        ),
+        Mechanism::Sequence { parts } if parts.is_empty() => object("NoOpDpEvent", []),
+        Mechanism::Sequence { parts } => {
+            let events = parts.iter().map(event).collect::<Result<Vec<_>, _>>()?;
+            object("ComposedDpEvent", [("events", Value::Array(events))])
+        }
+        Mechanism::Estimated { why, .. } => return Err(format!("an estimate ({why})")),
+        Mechanism::PoissonBinomialGaussian { .. } => {
+            return Err("a group with unequal rates".into());
+        }
+        other => return Err(format!("{other:?}")),
+    })
+}
+
+fn gaussian(noise: NoiseMultiplier) -> Value {
+    object("GaussianDpEvent", [("noise_multiplier", json!(noise))])
+}
+
+fn laplace(scale: NoiseMultiplier) -> Value {
+    object("LaplaceDpEvent", [("noise_multiplier", json!(scale))])
+}
+
+fn sampled(rate: f64, event: Value) -> Value {
+    object(
+        "PoissonSampledDpEvent",
+        [("sampling_probability", json!(rate)), ("event", event)],
+    )
+}
+
+fn promise(epsilon: f64, delta: f64) -> Result<Value, String> {
+    Ok(object(
+        "EpsilonDeltaDpEvent",
+        [("epsilon", finite(epsilon)?), ("delta", json!(delta))],
+    ))
+}
+
+fn finite(epsilon: f64) -> Result<Value, String> {
+    if epsilon.is_finite() {
+        Ok(json!(epsilon))
+    } else {
+        Err("an infinite epsilon".into())
+    }
+}
+
+fn sampler(sampling: Sampling) -> String {
+    let name = match sampling {
+        Sampling::WithoutReplacement | Sampling::WithReplacement => {
+            return "batches of fixed size (the event wants the sizes, we keep their ratio)".into();
+        }
+        Sampling::Shuffled => "shuffled batches",
+        Sampling::BallsInBins => "balls-in-bins batches",
+        Sampling::Poisson | Sampling::TruncatedPoisson { .. } => "these batches",
+    };
+    name.into()
+}

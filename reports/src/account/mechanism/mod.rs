@@ -1,0 +1,211 @@
+//! A mechanism from a file: our own JSON, a document that holds one (a checkpoint's
+//! `manifest.json`, what `account --format json` prints), or an event of Google's
+//! `dp_accounting` for Python.
+
+mod event;
+mod export;
+mod fold;
+mod json;
+mod own;
+#[cfg(test)]
+mod tests;
+pub mod words;
+
+pub use fold::{Part, fold};
+pub use json::Refused;
+
+use anyhow::{Context, Result, bail};
+use json::{Node, kind};
+use reticent_accounting::{Mechanism, Neighbours, UnitName};
+use serde_json::Value;
+use std::io::Read;
+use std::path::Path;
+
+/// The most bytes that are read.
+const LARGEST: u64 = 16 << 20;
+
+/// A mechanism and where it came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The file's name as given; `stdin` for `-`.
+    pub name: String,
+    /// What ran.
+    pub mechanism: Mechanism,
+    /// What one record is, if the document says so.
+    pub unit: Option<UnitName>,
+}
+
+/// Reads a mechanism from a file, or from stdin for `-`. An event that is only a promise (ε, δ)
+/// is taken to be one for `neighbours`.
+///
+/// # Errors
+/// What can't be read, is too large, or describes no mechanism: named with file and key.
+pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
+    let name = if is_stdin(path) {
+        "stdin".to_owned()
+    } else {
+        path.display().to_string()
+    };
+    let text = read(path).with_context(|| format!("cannot read {name}"))?;
+    let (mechanism, unit) = parse(&text, neighbours).with_context(|| name.clone())?;
+    Ok(Loaded {
+        name,
+        mechanism,
+        unit,
+    })
+}
+
+/// Whether this stands for stdin.
+#[must_use]
+pub fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn read(path: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
+    // One byte more than allowed tells too much from just enough.
+    if is_stdin(path) {
+        std::io::stdin()
+            .lock()
+            .take(LARGEST + 1)
+            .read_to_end(&mut bytes)?;
+    } else {
+        std::fs::File::open(path)?
+            .take(LARGEST + 1)
+            .read_to_end(&mut bytes)?;
+    }
+    if bytes.len() as u64 > LARGEST {
+        bail!("must have at most {} MiB", LARGEST >> 20);
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        anyhow::anyhow!(
+            "must be UTF-8, byte {} is not",
+            error.utf8_error().valid_up_to()
+        )
+    })
+}
+
+/// A mechanism from the text of a document, with the unit if the document has one.
+///
+/// # Errors
+/// What is no JSON, and what describes no mechanism.
+pub fn parse(text: &str, neighbours: Neighbours) -> Result<(Mechanism, Option<UnitName>), Refused> {
+    let document = json::parse(text)?;
+    document_mechanism(&document, neighbours)
+}
+
+fn document_mechanism(
+    document: &Value,
+    neighbours: Neighbours,
+) -> Result<(Mechanism, Option<UnitName>), Refused> {
+    if event::is_event(document) {
+        return Ok((
+            event::mechanism(&event::named(document), String::new(), neighbours)?,
+            None,
+        ));
+    }
+    let Value::Object(members) = document else {
+        let why = format!(
+            "must be an object (or an event as a list), got {}",
+            kind(document)
+        );
+        return Err(Refused {
+            place: String::new(),
+            why,
+        });
+    };
+    let Some(inner) = members.get("mechanism") else {
+        if members.contains_key("type") {
+            return Ok((own::mechanism(document, String::new())?, None));
+        }
+        let why = "neither a mechanism (key \"type\"), nor an event (\"class_name\"), nor a document with one \
+                   (\"mechanism\")";
+        return Err(Refused {
+            place: String::new(),
+            why: why.into(),
+        });
+    };
+    let place = "mechanism".to_owned();
+    let mechanism = if event::is_event(inner) {
+        event::mechanism(&event::named(inner), place, neighbours)?
+    } else {
+        own::mechanism(inner, place)?
+    };
+    let node = Node::new(document, String::new())?;
+    Ok((with_caveats(&node, mechanism), unit(&node)?))
+}
+
+/// What a checkpoint's manifest says beside its mechanism that leaves nothing of the promise.
+fn with_caveats(manifest: &Node<'_>, mechanism: Mechanism) -> Mechanism {
+    let mut parts = Vec::new();
+    if manifest.get("seeded") == Some(&Value::Bool(true)) {
+        parts.push(Mechanism::NonPrivate {
+            why: "a fixed seed drew batches and noise".into(),
+        });
+    }
+    if manifest.get("vocabulary").and_then(Value::as_str) == Some("leaks") {
+        parts.push(Mechanism::NonPrivate {
+            why: "the vocabulary was built from private text".into(),
+        });
+    }
+    if parts.is_empty() {
+        return mechanism;
+    }
+    parts.insert(0, mechanism);
+    Mechanism::Sequence { parts }
+}
+
+/// `unit` of a manifest, or of the inputs of our own documents.
+fn unit(document: &Node<'_>) -> Result<Option<UnitName>, Refused> {
+    let (value, place) = match (
+        document.get("unit"),
+        document.get("inputs").and_then(|i| i.get("unit")),
+    ) {
+        (Some(value), _) => (value, "unit"),
+        (None, Some(value)) => (value, "inputs.unit"),
+        (None, None) => return Ok(None),
+    };
+    let refuse = |why: String| Refused {
+        place: place.to_owned(),
+        why,
+    };
+    let label = value
+        .as_str()
+        .ok_or_else(|| refuse(format!("must be a text, got {}", kind(value))))?;
+    UnitName::new(label)
+        .map(Some)
+        .map_err(|why| refuse(why.to_string()))
+}
+
+/// How a mechanism is written for other programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Export {
+    /// Our own `mechanism.json`.
+    Mechanism,
+    /// An event of Google's dp_accounting for Python.
+    DpEvent,
+}
+
+/// A mechanism as indented JSON.
+///
+/// # Errors
+/// A mechanism that the other format can't describe.
+pub fn export(mechanism: &Mechanism, format: Export) -> Result<String> {
+    let value = match format {
+        Export::Mechanism => crate::contract::to_json(mechanism)?,
+        Export::DpEvent => event_of(mechanism).map_err(|what| {
+            anyhow::anyhow!(
+                "--export dp-event: {what} has no counterpart among the events of dp_accounting"
+            )
+        })?,
+    };
+    Ok(serde_json::to_string_pretty(&value)?)
+}
+
+/// A mechanism as an event of dp_accounting.
+///
+/// # Errors
+/// The part that has no counterpart, in words.
+pub fn event_of(mechanism: &Mechanism) -> Result<Value, String> {
+    export::event(mechanism)
+}

@@ -1,0 +1,167 @@
+//! Mechanisms in words.
+
+use super::fold::{Part, fold};
+use crate::number::{grouped, shortest};
+use reticent_accounting::{Mechanism, Sampling};
+
+/// What runs, in one line: `1 000 × Gaussian noise 1.1 on Poisson batches of rate 0.01`.
+#[must_use]
+pub fn line(mechanism: &Mechanism) -> String {
+    const SHOWN: usize = 4;
+    let parts = fold(mechanism);
+    if parts.is_empty() {
+        return "nothing is released".into();
+    }
+    let mut line = parts
+        .iter()
+        .take(SHOWN)
+        .map(part)
+        .collect::<Vec<_>>()
+        .join("; then ");
+    if parts.len() > SHOWN {
+        line.push_str(&format!(
+            "; then {} more kinds of step",
+            parts.len() - SHOWN
+        ));
+    }
+    line
+}
+
+fn part(part: &Part<'_>) -> String {
+    let step = step(part.step);
+    if part.times == 1 {
+        step
+    } else {
+        format!("{} × {step}", grouped(part.times))
+    }
+}
+
+/// One step in words.
+#[must_use]
+pub fn step(mechanism: &Mechanism) -> String {
+    match mechanism {
+        Mechanism::Gaussian { noise_multiplier } => {
+            format!("Gaussian noise {}", shortest(noise_multiplier.get()))
+        }
+        Mechanism::SubsampledGaussian {
+            noise_multiplier,
+            sampling_rate,
+            sampling,
+        } => format!(
+            "Gaussian noise {} on {}",
+            shortest(noise_multiplier.get()),
+            batches(*sampling, sampling_rate.get()),
+        ),
+        Mechanism::PoissonBinomialGaussian {
+            noise_multiplier,
+            rates,
+        } => format!(
+            "Gaussian noise {} on a group of {} records, each with its own sampling rate",
+            shortest(noise_multiplier.get()),
+            rates.len(),
+        ),
+        Mechanism::MixtureOfGaussians {
+            noise_multiplier,
+            sensitivities,
+            ..
+        } => format!(
+            "Gaussian noise {} with a random sensitivity of {} values",
+            shortest(noise_multiplier.get()),
+            sensitivities.len(),
+        ),
+        Mechanism::Laplace { scale } => format!("Laplace noise {}", shortest(scale.get())),
+        Mechanism::SubsampledLaplace {
+            scale,
+            sampling_rate,
+            sampling,
+        } => {
+            format!(
+                "Laplace noise {} on {}",
+                shortest(scale.get()),
+                batches(*sampling, sampling_rate.get())
+            )
+        }
+        Mechanism::DiscreteGaussian { sigma, sensitivity } => {
+            format!(
+                "discrete Gaussian noise {} on sensitivity {sensitivity}",
+                shortest(sigma.get())
+            )
+        }
+        Mechanism::DiscreteLaplace { scale, sensitivity } => {
+            format!(
+                "discrete Laplace noise {} on sensitivity {sensitivity}",
+                shortest(scale.get())
+            )
+        }
+        Mechanism::RandomisedResponse { truth, categories } => format!(
+            "randomised response, the truth with probability {} among {categories}",
+            shortest(truth.get()),
+        ),
+        Mechanism::ExponentialMechanism {
+            epsilon,
+            neighbours,
+        } => {
+            format!(
+                "the exponential mechanism with epsilon {} ({neighbours})",
+                shortest(epsilon.get())
+            )
+        }
+        Mechanism::PureDp {
+            epsilon,
+            neighbours,
+        } => {
+            format!(
+                "anything with epsilon {} ({neighbours})",
+                shortest(epsilon.get())
+            )
+        }
+        Mechanism::ApproxDp {
+            epsilon,
+            delta,
+            neighbours,
+        } => format!(
+            "anything with epsilon {} and delta {} ({neighbours})",
+            shortest(epsilon.get()),
+            shortest(delta.get()),
+        ),
+        Mechanism::NonPrivate { why } => format!("no protection ({})", plain(why)),
+        Mechanism::Estimated { why, .. } => {
+            format!("an estimate, which is no bound ({})", plain(why))
+        }
+        // A fold has no repetition and no sequence among its steps.
+        Mechanism::Repeat { .. } | Mechanism::Sequence { .. } => line(mechanism),
+    }
+}
+
+/// How the batches are drawn.
+fn batches(sampling: Sampling, rate: f64) -> String {
+    let rate = shortest(rate);
+    match sampling {
+        Sampling::Poisson => format!("Poisson batches of rate {rate}"),
+        Sampling::TruncatedPoisson { max_batch, records } => {
+            format!("Poisson batches of rate {rate}, cut down to {max_batch} of {records} records")
+        }
+        Sampling::WithoutReplacement => {
+            format!("batches of fixed size, a share {rate} of the records")
+        }
+        Sampling::WithReplacement => {
+            format!("batches of fixed size, drawn with replacement, a share {rate}")
+        }
+        Sampling::Shuffled => format!("shuffled batches, a share {rate} each"),
+        Sampling::BallsInBins => format!("batches by balls in bins, a share {rate} each"),
+    }
+}
+
+/// A text from a file, without control characters and not too long.
+pub(crate) fn plain(text: &str) -> String {
+    const MOST: usize = 120;
+    let mut plain: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(MOST)
+        .collect();
+    if text.chars().count() > MOST {
+        plain.push('…');
+    }
+    plain
+}
