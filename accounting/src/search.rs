@@ -30,11 +30,22 @@ pub(crate) fn bisect(holds: impl Fn(f64) -> bool, tolerance: f64) -> (f64, f64) 
 }
 
 /// A minimiser of a unimodal function on [low, high], to a relative 1e-8 of the interval.
-pub(crate) fn golden(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
+pub(crate) fn golden(f: impl Fn(f64) -> f64, low: f64, high: f64) -> f64 {
+    golden_to(f, low, high, 1e-8)
+}
+
+/// As [`golden`], to the share `tolerance` of the interval.
+pub(crate) fn golden_to(
+    f: impl Fn(f64) -> f64,
+    mut low: f64,
+    mut high: f64,
+    tolerance: f64,
+) -> f64 {
     const RATIO: f64 = 0.618_033_988_749_894_9;
     let (mut a, mut b) = (high - RATIO * (high - low), low + RATIO * (high - low));
     let (mut at_a, mut at_b) = (f(a), f(b));
-    for _ in 0..40 {
+    let rounds = (tolerance.ln() / RATIO.ln()).ceil().clamp(4.0, 40.0) as usize;
+    for _ in 0..rounds {
         if at_a < at_b {
             high = b;
             (b, at_b) = (a, at_a);

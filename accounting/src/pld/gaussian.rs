@@ -214,7 +214,13 @@ impl Mixture {
     fn ln_tail_signed(&self, x: f64, sign: f64) -> (f64, f64) {
         let mut total = f64::NEG_INFINITY;
         let mut terms = Vec::new();
-        for (position, ln_weight) in self.components() {
+        // The normal tail is log-concave, so the terms fall ever faster where the weights do.
+        let near = self.near(|k| {
+            let (position, ln_weight) = self.component(k);
+            ln_weight + ln_normal_tail(x - sign * position)
+        });
+        for k in near.0 {
+            let (position, ln_weight) = self.component(k);
             let z = x - sign * position;
             let term = ln_weight + ln_normal_tail(z);
             total = ln_add_exp(total, term);

@@ -8,6 +8,7 @@
 use crate::error::{Error, Result};
 use crate::special::{ROUND, exp, ln_add_exp, ln_binomial_pmf};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Σ_k w_k N(κ_k, 1) with positions κ_k ≥ 0 in units of the noise deviation σ.
 ///
@@ -18,7 +19,43 @@ pub struct Mixture {
     positions: Vec<f64>,
     ln_weights: Vec<f64>,
     missing: f64,
+    #[serde(skip)]
+    shape: Shape,
 }
+
+/// Whether positions are equally spaced and the weights log-concave, as those of a binomial or
+/// Poisson-binomial law: then terms fall ever faster away from the largest one. No part of what
+/// a mixture is, so all are equal.
+#[derive(Debug, Clone, Copy, Default)]
+struct Shape {
+    concave: bool,
+}
+
+impl PartialEq for Shape {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Shape {
+    fn of(positions: &[f64], ln_weights: &[f64]) -> Self {
+        let gap = positions.get(1).map_or(0.0, |next| next - positions[0]);
+        let equal = positions
+            .windows(2)
+            .all(|pair| (pair[1] - pair[0] - gap).abs() <= 1e-9 * gap);
+        let bends = |w: &[f64]| w[0] + w[2] - 2.0 * w[1] <= 1e-9 * (1.0 + w[1].abs());
+        Self {
+            concave: equal && ln_weights.windows(3).all(bends),
+        }
+    }
+}
+
+/// Fewer components than this are always all summed.
+const FEW: usize = 12;
+/// Terms e^{−60} of the largest and below are left out: of fewer than 1e4 that fall ever faster, all
+/// that are left out come to less than [`LEFT_OUT`] of the largest.
+const DEPTH: f64 = 60.0;
+const LEFT_OUT: f64 = 1e-22;
 
 /// ln M(x), M(x) = Σ w_k e^{κ_k x − κ_k²/2}, the density ratio to N(0, 1), with its slope.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +83,7 @@ impl Mixture {
             positions: vec![position],
             ln_weights: vec![0.0],
             missing: 0.0,
+            shape: Shape::default(),
         }
     }
 
@@ -99,8 +137,9 @@ impl Mixture {
                 value: total.exp(),
             });
         }
-        let (positions, ln_weights) = components.into_iter().unzip();
+        let (positions, ln_weights): (Vec<f64>, Vec<f64>) = components.into_iter().unzip();
         Ok(Self {
+            shape: Shape::of(&positions, &ln_weights),
             positions,
             ln_weights,
             missing: 0.0,
@@ -127,6 +166,7 @@ impl Mixture {
             positions: self.positions[..keep].to_vec(),
             ln_weights: self.ln_weights[..keep].to_vec(),
             missing: self.missing + dropped.exp() * (1.0 + 1e-12),
+            shape: self.shape,
         }
     }
 
@@ -166,6 +206,46 @@ impl Mixture {
         self.positions.len() == 1 && self.positions[0] <= 0.0
     }
 
+    /// Position and ln weight of one component.
+    pub(super) fn component(&self, k: usize) -> (f64, f64) {
+        (self.positions[k], self.ln_weights[k])
+    }
+
+    /// ln(w_k e^{κ_k x − κ_k²/2}).
+    fn ln_term(&self, k: usize, x: f64) -> f64 {
+        let position = self.positions[k];
+        self.ln_weights[k] + position * (x - 0.5 * position)
+    }
+
+    /// The components whose height is within [`DEPTH`] of the largest, and the largest height.
+    /// Heights are concave in k where the weights are.
+    pub(super) fn near(&self, height: impl Fn(usize) -> f64) -> (Range<usize>, f64) {
+        let count = self.positions.len();
+        if count <= FEW || !self.shape.concave {
+            let top = (0..count).map(height).fold(f64::NEG_INFINITY, f64::max);
+            return (0..count, top);
+        }
+        let (mut peak, mut end) = (0, count - 1);
+        while peak < end {
+            let middle = usize::midpoint(peak, end);
+            if height(middle + 1) > height(middle) {
+                peak = middle + 1
+            } else {
+                end = middle
+            }
+        }
+        let top = height(peak);
+        let floor = top - DEPTH;
+        let (mut first, mut last) = (peak, peak);
+        while first > 0 && height(first - 1) > floor {
+            first -= 1;
+        }
+        while last + 1 < count && height(last + 1) > floor {
+            last += 1;
+        }
+        (first..last + 1, top)
+    }
+
     /// ln M(x) and its slope, by whichever of two forms keeps the digits.
     pub(crate) fn ratio(&self, x: f64) -> Ratio {
         if self.is_standard() {
@@ -175,12 +255,10 @@ impl Mixture {
                 error: 0.0,
             };
         }
-        let mut top = f64::NEG_INFINITY;
-        for (position, ln_weight) in self.components() {
-            top = top.max(ln_weight + position * (x - 0.5 * position));
-        }
+        let (near, top) = self.near(|k| self.ln_term(k, x));
         let (mut sum, mut first, mut size) = (0.0, 0.0, 0.0);
-        for (position, ln_weight) in self.components() {
+        for k in near.clone() {
+            let (position, ln_weight) = (self.positions[k], self.ln_weights[k]);
             let exponent = position * (x - 0.5 * position);
             let term = exp(ln_weight + exponent - top);
             sum += term;
@@ -190,9 +268,9 @@ impl Mixture {
         let (mean, size) = (first / sum, size / sum);
         let ln = top + sum.ln();
         if ln.abs() < 0.5 && self.missing < 0.25 {
-            self.near_one(x, mean)
+            self.near_one(x, mean, near)
         } else {
-            let sums = self.positions.len() as f64;
+            let sums = near.len() as f64;
             Ratio {
                 ln,
                 mean,
@@ -202,9 +280,20 @@ impl Mixture {
     }
 
     /// ln M(x) = ln(1 − missing + Σ w_k (e^{…} − 1)): relative accuracy where M is near one.
-    fn near_one(&self, x: f64, mean: f64) -> Ratio {
+    ///
+    /// `near` are the components that matter to M(x); here those that matter to 1 do too.
+    fn near_one(&self, x: f64, mean: f64, near: Range<usize>) -> Ratio {
+        let heavy = self.near(|k| self.ln_weights[k]).0;
+        let range = near.start.min(heavy.start)..near.end.max(heavy.end);
+        let left_out = if range.len() < self.positions.len() {
+            LEFT_OUT
+        } else {
+            0.0
+        };
+        let components = range.len() as f64;
         let (mut sum, mut size, mut whole) = (-self.missing, 0.0, self.missing);
-        for (position, ln_weight) in self.components() {
+        for k in range {
+            let (position, ln_weight) = (self.positions[k], self.ln_weights[k]);
             let exponent = position * (x - 0.5 * position);
             if exponent.abs() <= 0.0 {
                 continue;
@@ -222,11 +311,11 @@ impl Mixture {
             size += change.abs() * (8.0 + 4.0 * ln_weight.abs()) + 5.0 * grown * exponent.abs();
         }
         let ln = sum.ln_1p();
-        let size = 2.0 * size + self.positions.len() as f64 * whole;
+        let size = 2.0 * size + components * whole;
         Ratio {
             ln,
             mean,
-            error: ROUND * (size / (1.0 + sum) + 2.0 * ln.abs()),
+            error: (ROUND * size + 4.0 * left_out) / (1.0 + sum) + 2.0 * ROUND * ln.abs(),
         }
     }
 
@@ -239,17 +328,25 @@ impl Mixture {
         if self.positions.len() == 1 || range * reach > 40.0 {
             return most;
         }
-        let mut top = f64::NEG_INFINITY;
-        for (position, ln_weight) in self.components() {
-            top = top.max(ln_weight + position * (x - 0.5 * position));
-        }
+        // Where either tilt by e^{±κ·reach} may matter, and what the largest term is.
+        let (right, highest) =
+            self.near(|k| self.ln_term(k, x) + reach * (self.positions[k] - mean));
+        let (left, other) = self.near(|k| self.ln_term(k, x) - reach * (self.positions[k] - mean));
+        let all = right.start.min(left.start)..right.end.max(left.end);
+        let top = highest.max(other);
+        let left_out = if all.len() < self.positions.len() {
+            2.0 * LEFT_OUT * range * range
+        } else {
+            0.0
+        };
         let (mut sum, mut second) = (0.0, 0.0);
-        for (position, ln_weight) in self.components() {
-            let term = exp(ln_weight + position * (x - 0.5 * position) - top);
-            let distance = (position - mean).abs();
+        for k in all {
+            let term = exp(self.ln_term(k, x) - top);
+            let distance = (self.positions[k] - mean).abs();
             sum += term;
             second += term * distance * distance * exp(distance * reach);
         }
+        let second = second + left_out;
         most.min(second / sum * (1.0 + 1e-9))
     }
 }
@@ -294,6 +391,34 @@ mod tests {
             let slope = (mixture.ratio(x + 1e-5).ln - mixture.ratio(x - 1e-5).ln) / 2e-5;
             assert!((ratio.mean - slope).abs() < 1e-8, "x = {x}");
         }
+    }
+
+    /// Components far from the largest term are left out; the error says so.
+    #[test]
+    fn many_components_are_summed_where_they_matter() {
+        for (count, rate, shift) in [(40, 0.2, 0.3), (1000, 1e-6, 0.1), (900, 0.5, 0.02)] {
+            let quick = Mixture::binomial(count, rate, shift).unwrap();
+            assert!(quick.shape.concave, "{count}");
+            let mut slow = quick.clone();
+            slow.shape.concave = false;
+            for step in -20..=60 {
+                let x = 0.5 * f64::from(step);
+                let (a, b) = (quick.ratio(x), slow.ratio(x));
+                assert!((a.ln - b.ln).abs() <= a.error + b.error, "{count} at {x}");
+                assert!((a.mean - b.mean).abs() <= 1e-12 * (1.0 + b.mean));
+                let (a, b) = (
+                    quick.variance_near(x, a.mean, 0.1),
+                    slow.variance_near(x, b.mean, 0.1),
+                );
+                assert!(
+                    a >= b * (1.0 - 1e-9) && a <= b + 1e-15,
+                    "{count} at {x}: {a} {b}"
+                );
+            }
+        }
+        // Two humps: everything is summed.
+        let humps = Mixture::new(vec![(0.0, -0.7), (1.0, -50.0), (2.0, -0.686_414_7)]);
+        assert!(humps.is_err() || !humps.unwrap().shape.concave);
     }
 
     #[test]

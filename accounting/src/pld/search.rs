@@ -9,7 +9,7 @@ use crate::contour::kernel::Kernel;
 use crate::error::Result;
 use crate::guarantee::Engine;
 use crate::quantity::{Delta, Epsilon, Tolerance};
-use crate::search::{bisect, golden};
+use crate::search::{bisect, golden_to};
 
 /// Both ends of ε are certified with this relative room in δ, so that a few roundings of δ
 /// before or after the search do no harm.
@@ -329,7 +329,7 @@ impl Solver {
     }
 
     /// Σ ε_i at which each of the T steps keeps δ/T: the guarantees simply add up.
-    fn basic_composition(&self, ln_delta: f64) -> f64 {
+    pub(crate) fn basic_composition(&self, ln_delta: f64) -> f64 {
         let (steps, share) = self.shares(ln_delta);
         let each = |pair: &Pair| {
             bisect(
@@ -372,7 +372,7 @@ impl Solver {
         let highest = (scout.highest - 1.0).ln();
         let centre = (order - 1.0).ln().min(highest);
         let rough = |t: f64| at(1.0 + t.exp(), scout.moment(1.0 + t.exp()).ln);
-        let c = 1.0 + golden(rough, centre - 3.0, (centre + 1.5).min(highest)).exp();
+        let c = 1.0 + golden_to(rough, centre - 3.0, (centre + 1.5).min(highest), 1e-4).exp();
         let (total, _) = scout.certified(c);
         Ok((at(c, total.ln + total.error), c))
     }

@@ -21,7 +21,7 @@ pub(crate) struct Solver {
     pub(crate) loss: PrivacyLoss,
     /// A single pair that says everything, if there is one.
     pub(crate) closed: Option<Pair>,
-    scout: Option<Scout>,
+    pub(crate) scout: Option<Scout>,
     /// Charts up to here were tried in vain.
     out_of_reach: f64,
 }
@@ -110,12 +110,16 @@ impl Solver {
         if epsilon >= self.largest_loss() {
             return Ok((LnBounds::exactly(f64::NEG_INFINITY), Engine::Closed));
         }
-        let mut solver = self.trimmed_for(epsilon, goal)?;
+        // Where not even a rough size is known, everything is kept.
+        let mut solver = self.trimmed_for(epsilon, goal).unwrap_or(None);
         solver.as_mut().unwrap_or(self).ln_delta_open(epsilon, goal)
     }
 
     fn ln_delta_open(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
-        let mut expected = match self.kernel(epsilon)? {
+        let Ok(kernel) = self.kernel(epsilon) else {
+            return Ok((self.coarse(epsilon), Engine::Chernoff));
+        };
+        let mut expected = match kernel {
             Kernel::Excess => self.approximate(epsilon).unwrap_or(0.0),
             Kernel::Shared => -2.0,
         };
@@ -136,7 +140,7 @@ impl Solver {
                 expected - 12.0
             };
         }
-        let coarse = self.coarse(epsilon)?;
+        let coarse = self.coarse(epsilon);
         Ok(match best {
             Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), Engine::Contour),
             Some(ends) => (coarse.meet(ends), Engine::Chernoff),
@@ -222,22 +226,45 @@ impl Solver {
         }
     }
 
-    /// Chernoff from above; from below the window, or a single step.
-    pub(crate) fn coarse(&mut self, epsilon: f64) -> Result<LnBounds> {
+    /// Chernoff and plain addition from above; from below the window, or a single step.
+    pub(crate) fn coarse(&mut self, epsilon: f64) -> LnBounds {
         let missing = self.loss.missing();
         let mut lower = self.simple_event(epsilon);
-        let scout = match self.scout_for(epsilon) {
-            Ok(scout) => scout,
-            Err(_) => self.scout(1.0)?,
+        let added = self.added_up(epsilon);
+        let ready = self.scout_for(epsilon).is_ok() || self.scout(1.0).is_ok();
+        let by_moments = match (&self.scout, ready) {
+            (Some(scout), true) => {
+                lower = lower.max(scout.window(epsilon));
+                let upper = scout.chernoff(epsilon).0;
+                crate::special::ln_add_exp(upper, missing.ln())
+            }
+            _ => 0.0,
         };
-        let upper = scout.chernoff(epsilon).0;
-        lower = lower.max(scout.window(epsilon)).min(upper);
-        Ok(LnBounds {
+        let upper = by_moments.min(added);
+        lower = lower.min(upper);
+        LnBounds {
             lower,
             middle: 0.5 * (lower + upper),
             upper,
         }
-        .raised(missing))
+    }
+
+    /// ln of an upper bound on δ(ε): each of the T steps keeps ε/T with its own δ, and the
+    /// guarantees add up.
+    pub(crate) fn added_up(&self, epsilon: f64) -> f64 {
+        if epsilon < 0.0 {
+            return 0.0;
+        }
+        let plain =
+            (self.loss.gaussian > 0.0).then(|| (Pair::gaussian(self.loss.gaussian.sqrt()), 1));
+        let steps = || plain.iter().chain(&self.loss.parts);
+        let count: f64 = steps().map(|(_, times)| *times as f64).sum();
+        let share = epsilon / count * (1.0 - 1e-14);
+        let each = steps().map(|(pair, times)| {
+            (*times as f64).ln() + pair.ln_delta_of_one_step(share).upper + 1e-14
+        });
+        each.fold(f64::NEG_INFINITY, crate::special::ln_add_exp)
+            .min(0.0)
     }
 
     /// ln of a lower bound on δ(ε): whoever sees only one of the steps sees less, and so does

@@ -146,7 +146,7 @@ fn coarse_answers_enclose_certified_ones() {
         let loss = subsampled(rate, shift, times, false);
         for epsilon in [0.2, 1.0, 3.0, 8.0] {
             let tight = Solver::new(&loss).ln_delta(epsilon, 1e-8).unwrap().0;
-            let coarse = Solver::new(&loss).coarse(epsilon).unwrap();
+            let coarse = Solver::new(&loss).coarse(epsilon);
             assert!(
                 coarse.lower <= tight.upper && tight.lower <= coarse.upper,
                 "{tight:?} {coarse:?}"

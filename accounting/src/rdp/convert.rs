@@ -89,10 +89,11 @@ impl Solver {
         if self.loss.unbounded || delta.get() <= 0.0 {
             return Ok((Upper::new(Epsilon::new(f64::INFINITY)?), None));
         }
-        let (epsilon, order) = self.renyi_epsilon(delta.get())?;
-        Ok((
-            Upper::new(Epsilon::new(round_up(epsilon))?),
-            Order::new(order).ok(),
-        ))
+        // Where no order can be certified the steps' own guarantees still add up.
+        let (epsilon, order) = match self.renyi_epsilon(delta.get()) {
+            Ok((epsilon, order)) if epsilon.is_finite() => (epsilon, Order::new(order).ok()),
+            _ => (self.basic_composition(delta.get().ln()), None),
+        };
+        Ok((Upper::new(Epsilon::new(round_up(epsilon))?), order))
     }
 }

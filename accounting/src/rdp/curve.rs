@@ -6,7 +6,7 @@ use crate::contour::scout::Scout;
 use crate::error::{Error, Result};
 use crate::pld::PrivacyLoss;
 use crate::quantity::{Delta, Epsilon, Order, Probability};
-use crate::search::golden;
+use crate::search::golden_to;
 use serde::{Deserialize, Serialize};
 
 /// Rényi divergences of a composed dominating pair at given orders, in nats.
@@ -153,7 +153,7 @@ fn posterior_by_order(loss: &PrivacyLoss, ln_p: f64) -> Result<(f64, f64)> {
         let at = |c: f64, ln: f64| (ln + (c - 1.0) * ln_p) / c;
         let rough = |t: f64| at(1.0 + t.exp(), scout.moment(1.0 + t.exp()).ln);
         let end = (highest - 1.0).ln();
-        let t = golden(rough, -7.0, end);
+        let t = golden_to(rough, -7.0, end, 1e-5);
         if end - t > 0.1 || highest > 1e6 {
             let c = 1.0 + t.exp();
             let (total, _) = scout.certified(c);

@@ -8,7 +8,7 @@ use crate::interval::LnBounds;
 use crate::pld::solver::{Solver, TRIM};
 use crate::pld::{Answer, PrivacyLoss};
 use crate::quantity::{Probability, Tolerance};
-use crate::search::golden;
+use crate::search::{golden, golden_to};
 use crate::special::ln_add_exp;
 
 impl PrivacyLoss {
@@ -78,8 +78,12 @@ impl Solver {
                 return Ok((ends, Engine::Contour));
             }
             mass = (mass * 0.1).min((expected + (TRIM * goal).ln()).exp());
+            if trimmed.loss.missing() <= 0.0 {
+                // Nothing more can be kept.
+                break;
+            }
         }
-        let coarse = self.coarse_blow_up(ln_x)?;
+        let coarse = Self::new(&self.loss.trimmed(1e-3 * ln_x.exp())).coarse_blow_up(ln_x);
         Ok(match best {
             Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), Engine::Contour),
             Some(ends) => (coarse.meet(ends), Engine::Chernoff),
@@ -95,7 +99,8 @@ impl Solver {
             let contour = self.contour(t, expected + goal.ln() - 1.0)?;
             let reach = 2.0 * self.spread(&contour)?;
             let sum = |t: f64| at(self.read(&contour, t), t, ln_x);
-            let found = golden(|t| sum(t).middle, t - reach, t + reach);
+            // What is missed around the minimum counts squared.
+            let found = golden_to(|t| sum(t).middle, t - reach, t + reach, 0.05 * goal.sqrt());
             result = Some(least(&sum, found));
             // A contour serves a few units of its own order around its centre.
             if (found - t).abs() < 0.3 * reach {
@@ -149,23 +154,30 @@ impl Solver {
         Ok((t, (ln_x + t + factor).min(0.0)))
     }
 
-    /// Chernoff above; below, a single step or the prior itself.
-    fn coarse_blow_up(&mut self, ln_x: f64) -> Result<LnBounds> {
+    /// Chernoff and plain addition above; below, a single step or the prior itself.
+    fn coarse_blow_up(&mut self, ln_x: f64) -> LnBounds {
         let (t, _) = self.start_blow_up(ln_x).unwrap_or((0.0, 0.0));
-        let scout = self.scout(1.0)?;
-        let bound = |t: f64| ln_add_exp(scout.chernoff(t).0, t + ln_x);
-        let best = golden(bound, t - 3.0, t + 3.0);
+        let ln_missing = self.loss.missing().ln();
+        let ready = self.scout(1.0).is_ok();
+        let bound = |t: f64| {
+            let excess = match (&self.scout, ready) {
+                (Some(scout), true) => ln_add_exp(scout.chernoff(t).0, ln_missing),
+                _ => self.added_up(t),
+            };
+            ln_add_exp(excess, t + ln_x)
+        };
+        let best = golden_to(bound, t - 3.0, t + 3.0, 1e-4);
         let upper = bound(best).min(0.0);
         let single = self.loss.parts.iter().map(|(pair, _)| {
             let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
             least(&sum, start_closed(&sum)).lower
         });
         let lower = single.fold(ln_x, f64::max).min(upper);
-        Ok(LnBounds {
+        LnBounds {
             lower,
             middle: 0.5 * (lower + upper),
             upper,
-        })
+        }
     }
 }
 
@@ -202,7 +214,8 @@ fn start_closed(sum: &impl Fn(f64) -> LnBounds) -> f64 {
 /// side, stays below g.
 fn least(sum: &impl Fn(f64) -> LnBounds, t: f64) -> LnBounds {
     let centre = sum(t);
-    let mut step = 1e-7;
+    // A rise below the width of the ends would not show.
+    let mut step = (0.1 * centre.width().max(0.0).sqrt()).clamp(1e-7, 0.1);
     while step < 2.0 {
         let (left, right) = (sum(t - step), sum(t + step));
         if left.lower >= centre.upper && right.lower >= centre.upper {
