@@ -23,6 +23,8 @@ pub enum Notion {
     /// A secret drawn at random against `<MASK>` (CRT Def. 4). For planning: it concerns an
     /// adversary who ignores the secret, bounds no posterior and never enters a verdict.
     BayesianConfidentiality,
+    /// μ-GDP: no test does better than between two unit Gaussians μ apart, give or take `delta`.
+    Gdp,
     /// The reconstruction promise: prior at most p, posterior at most r (Hush! Def. 3.1).
     SecretProtection,
 }
@@ -161,4 +163,10 @@ pub struct Guarantee {
     /// The adversary's chance of guessing the secret afterwards.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub posterior: Option<Bounds<Probability>>,
+    /// μ of the Gaussian that stands for the run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mu: Option<Bounds<f64>>,
+    /// How much worse that Gaussian is than the run, in units of both error rates.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub regret: Option<Bounds<f64>>,
 }

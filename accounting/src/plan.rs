@@ -13,6 +13,7 @@ use crate::quantity::{
 use crate::redaction::Redaction;
 
 mod at_epsilon;
+mod other_notions;
 
 /// What is to run, and what is asked about it.
 ///
@@ -43,6 +44,8 @@ pub struct Plan {
     pub confidence: Option<Confidence>,
     /// The adversary's chance of guessing the secret beforehand.
     pub prior: Option<Probability>,
+    /// Asks for μ-GDP too, with this δ allowed on top of the Gaussian's own.
+    pub gaussian_slack: Option<Delta>,
     /// Relative width of every answer.
     pub tolerance: Tolerance,
 }
@@ -61,6 +64,7 @@ impl Plan {
             redaction: None,
             confidence: None,
             prior: None,
+            gaussian_slack: None,
             tolerance: Tolerance::DEFAULT,
         }
     }
@@ -68,7 +72,7 @@ impl Plan {
     /// Every guarantee of the plan: `dp` by the loss law and by Rényi; with a group, `group-dp`
     /// by the mixture and by the lemma; with redaction, the Bayesian rows in both conventions
     /// and the row for an adversary who may know the secret; with a prior, the posterior by
-    /// blow-up and by two Fano bounds.
+    /// blow-up and by two Fano bounds; with a Gaussian slack, μ-GDP.
     ///
     /// # Errors
     /// [`crate::Error::Unsupported`] for an estimated mechanism,
@@ -86,6 +90,7 @@ impl Plan {
         if let Some(prior) = self.prior {
             rows.extend(self.reconstruction(prior)?);
         }
+        rows.extend(self.gaussian()?);
         Ok(rows)
     }
 
@@ -152,6 +157,8 @@ impl Plan {
             confidence: None,
             prior: None,
             posterior: None,
+            mu: None,
+            regret: None,
         }
     }
 
@@ -329,43 +336,6 @@ impl Plan {
             Notion::Confidentiality
         };
         self.redaction_row(redaction, notion, query, Method::Pld)
-    }
-
-    /// The posterior of a secret by the blow-up of its zero-out pair and by two Fano bounds.
-    fn reconstruction(&self, prior: Probability) -> Result<Vec<Guarantee>> {
-        let query = Query {
-            neighbours: Neighbours::ZeroOut,
-            group: self.group,
-        };
-        let loss = PrivacyLoss::of(&self.mechanism, query, Direction::Remove)?;
-        let row = |method, posterior| Guarantee {
-            delta: None,
-            prior: Some(prior),
-            posterior: Some(posterior),
-            group: (self.group > GroupSize::ONE).then_some(self.group),
-            ..self.row(Notion::SecretProtection, Neighbours::ZeroOut, method)
-        };
-        let exact = loss.blow_up(prior, self.tolerance)?;
-        let kl = Bounds {
-            lower: None,
-            upper: Some(loss.kl_fano(prior)?),
-        };
-        let (renyi, order) = loss.renyi_fano(prior)?;
-        let renyi = Bounds {
-            lower: None,
-            upper: Some(renyi),
-        };
-        Ok(vec![
-            Guarantee {
-                engine: Some(exact.engine),
-                ..row(Method::BlowUp, exact.bounds)
-            },
-            row(Method::KlFano, kl),
-            Guarantee {
-                order: Some(order),
-                ..row(Method::RenyiFano, renyi)
-            },
-        ])
     }
 }
 

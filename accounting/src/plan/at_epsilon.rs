@@ -53,6 +53,7 @@ impl Plan {
         if let Some(prior) = self.prior {
             rows.extend(self.reconstruction(prior)?);
         }
+        rows.extend(self.gaussian()?);
         Ok(rows)
     }
 

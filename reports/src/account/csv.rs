@@ -82,11 +82,17 @@ pub(super) fn guarantees(rows: &[Guarantee]) -> Result<String> {
         "prior",
         "posterior_lower",
         "posterior_upper",
+        "mu_lower",
+        "mu_upper",
+        "regret_lower",
+        "regret_upper",
     ]);
     for row in rows {
         let [epsilon_lower, epsilon_upper] = ends(row.epsilon.as_ref())?;
         let [delta_lower, delta_upper] = ends(row.delta_bounds.as_ref())?;
         let [posterior_lower, posterior_upper] = ends(row.posterior.as_ref())?;
+        let [mu_lower, mu_upper] = ends(row.mu.as_ref())?;
+        let [regret_lower, regret_upper] = ends(row.regret.as_ref())?;
         csv.row([
             cell(&row.notion)?,
             cell(&row.neighbours)?,
@@ -108,6 +114,10 @@ pub(super) fn guarantees(rows: &[Guarantee]) -> Result<String> {
             cell(&row.prior)?,
             posterior_lower,
             posterior_upper,
+            mu_lower,
+            mu_upper,
+            regret_lower,
+            regret_upper,
         ]);
     }
     Ok(csv.into_text())

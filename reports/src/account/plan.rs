@@ -165,11 +165,14 @@ impl Asked {
             .or_assumed("tolerance", question.tolerance, Tolerance::DEFAULT)?
             .given("group", question.group)?;
         let (redaction, inputs) = redaction(&question.redaction, inputs)?;
-        let inputs = inputs.given("prior", question.prior)?;
+        let inputs = inputs
+            .given("prior", question.prior)?
+            .given("gdp", question.gdp)?;
         let mut plan = Plan::new(source.mechanism, unit, delta);
         plan.neighbours = neighbours;
         plan.group = question.group.unwrap_or(GroupSize::ONE);
         plan.prior = question.prior;
+        plan.gaussian_slack = question.gdp;
         plan.tolerance = question.tolerance.unwrap_or(Tolerance::DEFAULT);
         if let Some(found) = &redaction {
             plan.redaction = Some(found.redaction);

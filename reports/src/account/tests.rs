@@ -41,6 +41,8 @@ fn every_document_fits_its_schema() {
     for line in [
         "account --sigma 1.1 --epsilon 1.5 --gamma 0.1 --group 2 --prior 1e-6",
         "account --sigma 1.1 --sample-rate 1 --steps 3 --epsilon 2 --neighbours replace",
+        "account --sigma 1.1 --steps 100 --gdp=1e-6",
+        "account --sigma 1.1 --sample-rate 1 --steps 3 --gdp",
     ] {
         let json = answer::answer(&asked(line)).unwrap().to_text().unwrap();
         assert_eq!(
@@ -49,6 +51,27 @@ fn every_document_fits_its_schema() {
             "{line}"
         );
     }
+}
+
+#[test]
+fn gaussians_are_their_own_summary() {
+    // Three steps at σ = 2 are μ = √3/2 without slack and regret.
+    let document =
+        answer::answer(&asked("account --sigma 2 --sample-rate 1 --steps 3 --gdp")).unwrap();
+    let row = document.body.guarantees.last().unwrap();
+    assert_eq!(
+        (row.notion, row.delta.unwrap().get() > 0.0),
+        (Notion::Gdp, false)
+    );
+    let mu = row.mu.unwrap();
+    let (low, high) = (*mu.lower.unwrap().get(), *mu.upper.unwrap().get());
+    assert!(low <= 0.75f64.sqrt() && 0.75f64.sqrt() <= high && high - low < 1e-14);
+    let asked = asked("account --sigma 1.1 --steps 100 --gdp=1e-6");
+    let shown = text::guarantees(&asked, &answer::answer(&asked).unwrap(), None);
+    assert!(
+        shown.contains("Gaussian differential privacy, one record"),
+        "{shown}"
+    );
 }
 
 fn command(line: &str) -> Command {

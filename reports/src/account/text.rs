@@ -214,10 +214,42 @@ fn tables(out: &mut String, rows: &[Guarantee]) {
     if !ranges.rows().is_empty() {
         out.push_str(&ranges.to_text());
     }
+    for row in rows {
+        gaussian(out, row);
+    }
     if !posteriors.rows().is_empty() {
         out.push('\n');
         out.push_str(&posteriors.to_text());
     }
+}
+
+/// A table for the row of μ-GDP.
+fn gaussian(out: &mut String, row: &Guarantee) {
+    let (Some(mu), Some(regret)) = (&row.mu, &row.regret) else {
+        return;
+    };
+    let mut table = Table::new([
+        ("what is promised", Align::Left),
+        ("compared", Align::Left),
+        ("mu <=", Align::Right),
+        (">=", Align::Right),
+        ("slack", Align::Right),
+        ("regret <=", Align::Right),
+    ]);
+    table.row([
+        promise(row),
+        neighbours(row).to_owned(),
+        mu.upper
+            .map_or_else(dash, |end| rounded_up(*end.get(), DIGITS)),
+        mu.lower
+            .map_or_else(dash, |end| rounded_down(*end.get(), DIGITS)),
+        row.delta.map_or_else(dash, |slack| shortest(slack.get())),
+        regret
+            .upper
+            .map_or_else(dash, |end| rounded_up(*end.get(), 2)),
+    ]);
+    out.push('\n');
+    out.push_str(&table.to_text());
 }
 
 /// Upper end rounded up, lower end rounded down, a dash where an end is unknown.

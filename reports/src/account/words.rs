@@ -19,6 +19,7 @@ pub(super) fn promise(row: &Guarantee) -> String {
         Notion::BayesianConfidentiality => {
             format!("a redacted secret in {records}, adversary ignores it")
         }
+        Notion::Gdp => format!("Gaussian differential privacy, {together}"),
         Notion::SecretProtection => format!("guessing a secret in {records}"),
     }
 }
@@ -99,6 +100,14 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
         notes.push(
             "guessing a secret: what somebody who would have guessed it with the prior's chance can reach after \
              training. The prior covers everything known besides this model, other models included."
+                .to_owned(),
+        );
+    }
+    if has(&|row| row.notion == Notion::Gdp) {
+        notes.push(
+            "mu <=: telling apart what the row says is no easier than telling two bell curves apart whose means lie mu \
+             deviations from each other, give or take the slack. The regret is how far that summary overstates the \
+             error rates at worst; the rows above are what it summarises."
                 .to_owned(),
         );
     }

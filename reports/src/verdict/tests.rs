@@ -134,6 +134,8 @@ fn guarantee() -> Guarantee {
         confidence: None,
         prior: None,
         posterior: None,
+        mu: None,
+        regret: None,
     }
 }
 

@@ -95,6 +95,10 @@ pub struct QuestionArgs {
     /// The adversary's chance of guessing the secret before training.
     #[arg(long, value_name = "P", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
     pub prior: Option<Probability>,
+    /// Adds mu-GDP, one number for the whole curve, with this slack on top [default: 1e-5].
+    #[arg(long, value_name = "SLACK", value_parser = quantity::<Delta>, num_args = 0..=1, require_equals = true,
+          default_missing_value = "1e-5")]
+    pub gdp: Option<Delta>,
     /// How far apart the two ends of an answer may be, relatively [default: 1e-6].
     #[arg(long, value_name = "R", value_parser = quantity::<Tolerance>, allow_negative_numbers = true)]
     pub tolerance: Option<Tolerance>,
@@ -111,7 +115,7 @@ pub struct OutcomeArgs {
     pub plot: Option<PathBuf>,
     /// Write what runs as JSON for other programs, and answer nothing.
     #[arg(long, value_enum, value_name = "AS", conflicts_with_all = [
-        "max_epsilon", "plot", "delta", "epsilon", "group", "unit", "prior", "tolerance", "RedactionArgs"])]
+        "max_epsilon", "plot", "delta", "epsilon", "group", "unit", "prior", "gdp", "tolerance", "RedactionArgs"])]
     pub export: Option<Export>,
 }
 

@@ -246,6 +246,9 @@ fn derived(rows: &[Guarantee]) -> Vec<Derived> {
         (Notion::Confidentiality | Notion::GroupConfidentiality, _) => Some(
             "epsilon of replace at (delta - eta)/(gamma - eta): whoever knows the secret gains nothing from gamma but in delta",
         ),
+        (Notion::Gdp, _) => Some(
+            "the least mu whose Gaussian lies above the profile everywhere, certified between the points by convexity",
+        ),
         (Notion::SecretProtection, Method::BlowUp) => Some(
             "the least H(e^t) + e^t p over t for the zero-out pair, mixture first: right for every t, so no threshold \
              is rounded",

@@ -283,6 +283,7 @@ fn beside(out: &mut String, body: &Explanation) {
     for derived in &body.derived {
         let row = &derived.guarantee;
         let value = match (&row.posterior, &row.delta_bounds, &row.epsilon) {
+            _ if row.mu.is_some() => row.mu.and_then(|mu| mu.upper).map(|end| ("mu", *end.get())),
             (Some(after), ..) => after.upper.map(|end| ("chance after", end.get().get())),
             (None, Some(delta), _) => delta.upper.map(|end| ("delta", end.get().get())),
             (None, None, Some(epsilon)) => epsilon.upper.map(|end| ("epsilon", end.get().get())),

@@ -73,6 +73,8 @@ fn guarantee(convention: Convention, group: Option<u32>, epsilon: f64) -> Guaran
         confidence: None,
         prior: None,
         posterior: None,
+        mu: None,
+        regret: None,
     }
 }
 
