@@ -93,7 +93,7 @@ fn best_test(case: &Case, fpr: f64) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, max_shrink_iters: 8, ..ProptestConfig::default() })]
 
     /// Φ(Φ⁻¹(α) + μ), by the complementary error function.
     #[test]
@@ -303,7 +303,7 @@ fn plain_gaussians_are_their_own_summary() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, max_shrink_iters: 8, ..ProptestConfig::default() })]
 
     /// At ε the fit never asked about: below the run's curve in both directions at its upper end;
     /// above it somewhere just below its lower end; and no farther off than the regret.

@@ -10,6 +10,38 @@ const ROUGH: f64 = 1e-3;
 /// The largest factor between two values while looking for a bracket.
 const STRIDE: f64 = 16.0;
 
+/// How exactly margins are certified: roughly at first, finely near zero.
+#[derive(Debug, Clone, Copy)]
+struct Goals {
+    rough: f64,
+    fine: f64,
+}
+
+impl Goals {
+    /// The quantity moves at least about as fast as the parameter does.
+    const fn quick(tolerance: f64) -> Self {
+        Self {
+            rough: ROUGH,
+            fine: 0.1 * tolerance,
+        }
+    }
+
+    /// Always as the caller will ask.
+    const fn steady(tolerance: f64) -> Self {
+        Self {
+            rough: tolerance,
+            fine: tolerance,
+        }
+    }
+
+    fn at_most(self, rough: f64) -> Self {
+        Self {
+            rough: self.rough.min(rough),
+            ..self
+        }
+    }
+}
+
 /// A value of the (signed, logarithmic) parameter and its margin.
 #[derive(Debug, Clone, Copy)]
 struct Point {
@@ -18,10 +50,10 @@ struct Point {
     margin: f64,
 }
 
-/// Certifies at `rough` first and at `fine` only where the promise lies within the rough ends.
-fn decide(ask: impl Fn(Tolerance) -> Result<Margin>, fine: f64) -> Result<f64> {
-    let fine = fine.clamp(1e-12, 0.5);
-    let mut goal = fine.max(ROUGH);
+/// Certifies at `rough` first, and more finely where the promise lies within the rough ends.
+fn decide(ask: impl Fn(Tolerance) -> Result<Margin>, goals: Goals) -> Result<f64> {
+    let fine = goals.fine.clamp(1e-12, 0.5);
+    let mut goal = goals.rough.clamp(fine, 0.5);
     loop {
         let margin = ask(Tolerance::new(goal)?)?;
         if margin.upper <= 0.0 {
@@ -53,14 +85,31 @@ pub(super) struct Continuous {
 }
 
 impl Continuous {
-    /// The bracket of relative width at most `tolerance`. Inside, x = ±ln(parameter) grows
-    /// towards safety.
+    /// The bracket of relative width at most `tolerance`, whose answer holds when it is asked for
+    /// with that very tolerance too: a path that is finer, or coarser, may certify less.
     pub(super) fn run<T>(
         &self,
         ask: impl Fn(f64, Tolerance) -> Result<Margin>,
         make: impl Fn(f64) -> Result<T>,
         tolerance: f64,
     ) -> Result<Calibration<T>> {
+        let mut found = self.search(&ask, Goals::quick(tolerance), tolerance)?;
+        if ask(found.0, Tolerance::new(tolerance)?)?.upper > 0.0 {
+            found = self.search(&ask, Goals::steady(tolerance), tolerance)?;
+        }
+        Ok(Calibration {
+            answer: make(found.0)?,
+            fails: found.1.map(make).transpose()?,
+        })
+    }
+
+    /// The safe value and the failing one. Inside, x = ±ln(parameter) grows towards safety.
+    fn search(
+        &self,
+        ask: &impl Fn(f64, Tolerance) -> Result<Margin>,
+        goals: Goals,
+        tolerance: f64,
+    ) -> Result<(f64, Option<f64>)> {
         let sign = if self.larger_is_safer { 1.0 } else { -1.0 };
         let value = |x: f64| (sign * x).exp().clamp(self.least, self.most);
         let (low, high) = if self.larger_is_safer {
@@ -68,43 +117,37 @@ impl Continuous {
         } else {
             (-self.most.ln(), -self.least.ln())
         };
-        // The quantity moves at least about as fast as the parameter does.
-        let at = |x: f64| -> Result<Point> {
-            let margin = decide(|goal| ask(value(x), goal), 0.1 * tolerance)?;
+        let at = |x: f64, rough: f64| -> Result<Point> {
+            let margin = decide(|goal| ask(value(x), goal), goals.at_most(rough))?;
             Ok(Point { x, margin })
         };
         let (fails, safe) = self.bracket(&at, sign * self.start.ln(), low, high)?;
         let Some(fails) = fails else {
-            return Ok(Calibration {
-                answer: make(value(safe.x))?,
-                fails: None,
-            });
+            return Ok((value(safe.x), None));
         };
         // Room for the rounding of the exponential.
         let (fails, safe) = interpolate(&at, fails, safe, tolerance * (1.0 - 1e-3))?;
-        Ok(Calibration {
-            answer: make(value(safe.x))?,
-            fails: Some(make(value(fails.x))?),
-        })
+        Ok((value(safe.x), Some(value(fails.x))))
     }
 
     /// A failing and a safe point, by strides that grow.
     fn bracket(
         &self,
-        at: &impl Fn(f64) -> Result<Point>,
+        at: &impl Fn(f64, f64) -> Result<Point>,
         start: f64,
         low: f64,
         high: f64,
     ) -> Result<(Option<Point>, Point)> {
-        let mut here = at(start)?;
+        let mut here = at(start, ROUGH)?;
         let mut stride = std::f64::consts::LN_2;
         let upwards = here.margin > 0.0;
         loop {
-            let next = at(if upwards {
+            let x = if upwards {
                 (here.x + stride).min(high)
             } else {
                 (here.x - stride).max(low)
-            })?;
+            };
+            let next = at(x, ROUGH)?;
             match (upwards, next.margin > 0.0) {
                 (true, false) => return Ok((Some(here), next)),
                 (false, true) => return Ok((Some(next), here)),
@@ -148,7 +191,7 @@ fn leap(before: Point, here: Point, stride: f64) -> f64 {
 ///
 /// Source: Chandrupatla 1997.
 fn interpolate(
-    at: &impl Fn(f64) -> Result<Point>,
+    at: &impl Fn(f64, f64) -> Result<Point>,
     fails: Point,
     safe: Point,
     width: f64,
@@ -162,7 +205,8 @@ fn interpolate(
         }
         let edge = (0.45 * width / gap).min(0.5);
         let share_now = share.clamp(edge, 1.0 - edge);
-        let new = at(a.x + share_now * (b.x - a.x))?;
+        // Values that are to be interpolated need digits in proportion.
+        let new = at(a.x + share_now * (b.x - a.x), 0.03 * gap)?;
         // `c` is the point that leaves the bracket.
         let c;
         if (new.margin > 0.0) == (a.margin > 0.0) {
@@ -202,13 +246,26 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// The last number that keeps the promise, and the next one, unless that is out of range.
+    /// The last number that keeps the promise, and the next one, unless that is out of range;
+    /// the answer holds when it is asked for with that very tolerance too.
     pub(super) fn run(
         &self,
         ask: impl Fn(u64, Tolerance) -> Result<Margin>,
         tolerance: f64,
     ) -> Result<(u64, Option<u64>)> {
-        let at = |n: u64| decide(|goal| ask(n, goal), 0.1 * tolerance);
+        let found = self.search(&ask, Goals::quick(tolerance))?;
+        if ask(found.0, Tolerance::new(tolerance)?)?.upper > 0.0 {
+            return self.search(&ask, Goals::steady(tolerance));
+        }
+        Ok(found)
+    }
+
+    fn search(
+        &self,
+        ask: &impl Fn(u64, Tolerance) -> Result<Margin>,
+        goals: Goals,
+    ) -> Result<(u64, Option<u64>)> {
+        let at = |n: u64| decide(|goal| ask(n, goal), goals);
         let (mut safe, mut fails) = self.bracket(&at)?;
         let Some(mut beyond) = fails.take() else {
             return Ok((safe.0, None));
