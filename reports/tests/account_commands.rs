@@ -122,6 +122,26 @@ fn the_same_run_gives_the_same_number_however_it_is_described() {
 }
 
 #[test]
+fn what_is_piped_in_is_drawn_too() {
+    let folder = folder();
+    let at = folder.path();
+    let steps = std::fs::read_to_string(at.join("steps.json")).unwrap();
+    for line in [
+        "curve --what renyi --mechanism - --plot x.svg",
+        "compose - --plot x.svg",
+    ] {
+        let output = run(at, line, &steps);
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
+        assert!(
+            std::fs::read_to_string(at.join("x.svg"))
+                .unwrap()
+                .contains("</svg>")
+        );
+        std::fs::remove_file(at.join("x.svg")).unwrap();
+    }
+}
+
+#[test]
 fn a_manifest_brings_its_unit_and_its_caveats() {
     let folder = folder();
     let plain = json(folder.path(), "compose manifest.json");

@@ -33,7 +33,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
         Some(Command::Curve(wish)) => {
             let document = curve::curve(wish)?;
             if let Some(place) = &wish.plot {
-                let drawing = curve::figure(&document)?.to_svg()?;
+                let drawing = curve::drawing(wish, &document)?.to_svg()?;
                 write_file(place, drawing.as_bytes()).context("--plot")?;
             }
             print(&match format {

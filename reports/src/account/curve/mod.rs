@@ -9,6 +9,7 @@ use super::calibration::numbered;
 use super::cli::{Curve, What};
 use super::plan::{Source, neighbours};
 use crate::contract::{Envelope, Number};
+use crate::plot::Plot;
 use anyhow::{Context, Result, bail};
 use reticent_accounting::rdp::RdpCurve;
 use reticent_accounting::trade_off::true_positive_rate;
@@ -17,6 +18,9 @@ use reticent_accounting::{
     PrivacyLoss, Probability, Profile, Query, Tolerance, Upper, pld::losses,
 };
 use serde::{Deserialize, Serialize};
+
+/// Enough for a smooth line.
+const POINTS_DRAWN: usize = 65;
 
 /// The body of a `curve` document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -144,6 +148,40 @@ pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
         mechanism: source.mechanism,
     };
     Ok(Envelope::new("curve", inputs, body))
+}
+
+/// The drawing of a curve: of its own points where they were chosen, otherwise of more.
+///
+/// # Errors
+/// As [`curve`], and nothing to draw.
+pub fn drawing(wish: &Curve, document: &Envelope<Points>) -> Result<Plot> {
+    if !wish.at.is_empty() || wish.points.is_some() {
+        return figure(document);
+    }
+    let body = &document.body;
+    let line = Line {
+        mechanism: &body.mechanism,
+        query: Query {
+            neighbours: body.neighbours,
+            group: body.group,
+        },
+        tolerance: wish.tolerance.unwrap_or(Tolerance::DEFAULT),
+    };
+    let at = line.default(body.curve, Some(POINTS_DRAWN))?;
+    let (values, engine) = line.values(body.curve, &at).context("--plot")?;
+    let points = at.into_iter().zip(values).map(|(at, value)| Point {
+        at: Number(at),
+        value,
+    });
+    let body = Points {
+        engine,
+        points: points.collect(),
+        ..body.clone()
+    };
+    figure(&Envelope {
+        body,
+        ..document.clone()
+    })
 }
 
 /// What a curve is drawn of.

@@ -89,7 +89,7 @@ pub fn figure(document: &Envelope<Points>) -> Result<Plot> {
         .points
         .iter()
         .any(|p| upper(&p.value) > 1.01 * lower(&p.value));
-    let (title, described) = (title(body), meaning(body.curve));
+    let (title, described) = (capital(&title(body)), meaning(body.curve));
     let mut plot = Plot::new(title, x.clone(), y.clone())
         .described(described)
         .layer(Layer::Line {
@@ -142,6 +142,13 @@ fn axes(kind: Kind) -> (Axis, Axis) {
             Axis::log("chance after training"),
         ),
     }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }
 
 fn title(body: &Points) -> String {
