@@ -68,6 +68,8 @@ pub enum Base {
 pub enum Engine {
     /// Contour inversion of the moment generating function, certified at both ends.
     Contour,
+    /// The loss law on a grid, from above and from below, composed by a tilted transform.
+    Grid,
     /// A closed form.
     Closed,
     /// Chernoff's bound from above and a tilted window from below: certified but coarse,
@@ -81,6 +83,7 @@ impl Engine {
     pub const fn coarser(self, other: Self) -> Self {
         match (self, other) {
             (Self::Chernoff, _) | (_, Self::Chernoff) => Self::Chernoff,
+            (Self::Grid, _) | (_, Self::Grid) => Self::Grid,
             (Self::Contour, _) | (_, Self::Contour) => Self::Contour,
             (Self::Closed, Self::Closed) => Self::Closed,
         }

@@ -493,7 +493,7 @@ mod tests {
         PrivacyLoss {
             gaussian: 0.0,
             parts: vec![(pair, times)],
-            unbounded: false,
+            ..PrivacyLoss::default()
         }
     }
 

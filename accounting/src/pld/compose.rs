@@ -1,11 +1,12 @@
 //! From a mechanism and a question to the composed privacy loss: a fold, with repetition and
 //! sequence handled once.
 
-use super::mixture::{Mixture, Pair};
+use super::mixture::Pair;
 use crate::error::{Error, Result};
-use crate::mechanism::{Mechanism, Sampling};
+use crate::law::{Attained, Fold, Law, fold};
+use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
-use crate::quantity::{GroupSize, NoiseMultiplier, Steps};
+use crate::quantity::{GroupSize, Steps};
 use serde::{Deserialize, Serialize};
 
 /// Who is compared with whom, and how many records differ.
@@ -45,15 +46,21 @@ impl Direction {
 
 /// The privacy loss of a whole run in one direction, as data: the sum of independent one-step
 /// losses, equal ones counted, plain Gaussians merged.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PrivacyLoss {
     /// Σ T_i μ_i² over plain Gaussian steps with distance μ_i between the means: their losses
     /// add up to one Gaussian loss.
     pub(crate) gaussian: f64,
-    /// Other steps with their count.
+    /// Steps that are pairs of Gaussian mixtures, with their count.
     pub(crate) parts: Vec<(Pair, u64)>,
+    /// Steps of any other law, with their count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) laws: Vec<(Law, u64)>,
     /// A part without protection: nothing bounds the loss.
     pub(crate) unbounded: bool,
+    /// A part whose pair is not known to be attained: nothing is known from below.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) only_bounding: bool,
 }
 
 impl PrivacyLoss {
@@ -72,11 +79,7 @@ impl PrivacyLoss {
     /// [`Error::Unsupported`] for a mechanism that is only an estimate, and for more than
     /// 2^53 steps.
     pub fn of(mechanism: &Mechanism, query: Query, direction: Direction) -> Result<Self> {
-        let mut loss = Self {
-            gaussian: 0.0,
-            parts: Vec::new(),
-            unbounded: false,
-        };
+        let mut loss = Self::default();
         loss.add(mechanism, query, direction, 1)?;
         Ok(loss)
     }
@@ -92,39 +95,6 @@ impl PrivacyLoss {
             return Ok(());
         }
         match mechanism {
-            Mechanism::Gaussian { noise_multiplier } => {
-                self.add_pair(&pair(*noise_multiplier, 1.0, query, direction)?, times);
-                Ok(())
-            }
-            Mechanism::SubsampledGaussian {
-                noise_multiplier,
-                sampling_rate,
-                sampling: Sampling::Poisson,
-            } => {
-                self.add_pair(
-                    &pair(*noise_multiplier, sampling_rate.get(), query, direction)?,
-                    times,
-                );
-                Ok(())
-            }
-            other @ (Mechanism::SubsampledGaussian { .. }
-            | Mechanism::PoissonBinomialGaussian { .. }
-            | Mechanism::MixtureOfGaussians { .. }
-            | Mechanism::Laplace { .. }
-            | Mechanism::SubsampledLaplace { .. }
-            | Mechanism::DiscreteGaussian { .. }
-            | Mechanism::DiscreteLaplace { .. }
-            | Mechanism::RandomisedResponse { .. }
-            | Mechanism::ExponentialMechanism { .. }
-            | Mechanism::PureDp { .. }
-            | Mechanism::ApproxDp { .. }) => Err(Error::Unsupported {
-                what: format!("{other:?}"),
-                why: "not accounted for yet".into(),
-            }),
-            Mechanism::NonPrivate { .. } => {
-                self.unbounded = true;
-                Ok(())
-            }
             Mechanism::Repeat { times: inner, each } => {
                 let total = times.checked_mul(inner.get()).filter(|n| *n <= 1 << 53);
                 let total = total.ok_or_else(|| Error::Unsupported {
@@ -140,6 +110,26 @@ impl PrivacyLoss {
                 what: "an estimated mechanism".into(),
                 why: format!("an estimate never becomes a bound ({why})"),
             }),
+            leaf => {
+                match fold(leaf, query, direction, times)? {
+                    Fold::Pair(pair, times) => self.add_pair(&pair, times),
+                    Fold::Bounding(pair, times) => {
+                        self.only_bounding = true;
+                        self.add_pair(&pair, times);
+                    }
+                    Fold::Law(law, times) => self.add_law(law, times),
+                    Fold::Unbounded => self.unbounded = true,
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn add_law(&mut self, law: Law, times: u64) {
+        if let Some((_, count)) = self.laws.iter_mut().find(|(other, _)| *other == law) {
+            *count += times;
+        } else {
+            self.laws.push((law, times));
         }
     }
 
@@ -148,11 +138,7 @@ impl PrivacyLoss {
     /// # Errors
     /// [`Error::Unsupported`] for more than 2^53 steps.
     pub(crate) fn of_pair(pair: &Pair, steps: Steps) -> Result<Self> {
-        let mut loss = Self {
-            gaussian: 0.0,
-            parts: Vec::new(),
-            unbounded: false,
-        };
+        let mut loss = Self::default();
         if steps.get() > 1 << 53 {
             return Err(Error::Unsupported {
                 what: format!("{} steps", steps.get()),
@@ -181,8 +167,12 @@ impl PrivacyLoss {
         let mut both = self.clone();
         both.gaussian += next.gaussian;
         both.unbounded |= next.unbounded;
+        both.only_bounding |= next.only_bounding;
         for (pair, times) in &next.parts {
             both.add_pair(pair, *times);
+        }
+        for (law, times) in &next.laws {
+            both.add_law(law.clone(), *times);
         }
         both
     }
@@ -190,12 +180,24 @@ impl PrivacyLoss {
     /// How many steps are not plain Gaussians.
     #[must_use]
     pub fn steps(&self) -> u64 {
-        self.parts.iter().map(|(_, times)| times).sum()
+        let parts = self.parts.iter().map(|(_, times)| times);
+        parts.chain(self.laws.iter().map(|(_, times)| times)).sum()
+    }
+
+    /// Whether nothing is known from below: some part is only bounded by its pair.
+    pub(crate) fn bounds_only(&self) -> bool {
+        let once = self.steps() + u64::from(self.gaussian > 0.0) <= 1;
+        let needed = if once {
+            Attained::OneStep
+        } else {
+            Attained::Always
+        };
+        self.only_bounding || self.laws.iter().any(|(law, _)| law.attained < needed)
     }
 
     /// Whether nothing was released at all.
     pub(crate) fn is_empty(&self) -> bool {
-        self.gaussian <= 0.0 && self.parts.is_empty() && !self.unbounded
+        self.gaussian <= 0.0 && self.steps() == 0 && !self.unbounded
     }
 
     /// The same run with the far components of first laws dropped, at most `mass` of it in
@@ -217,9 +219,8 @@ impl PrivacyLoss {
             })
             .collect();
         Self {
-            gaussian: self.gaussian,
             parts,
-            unbounded: self.unbounded,
+            ..self.clone()
         }
     }
 
@@ -230,26 +231,4 @@ impl PrivacyLoss {
             .map(|(pair, times)| pair.first.missing() * *times as f64)
             .sum()
     }
-}
-
-/// The dominating pair of k = `query.group` independently sampled, separately clipped
-/// records, K ~ Binomial(k, rate): N(K, σ²) against N(0, σ²) for add/remove and zero-out, and
-/// N(K, σ²) against N(−K, σ²) for replace (sensitivity 2).
-fn pair(noise: NoiseMultiplier, rate: f64, query: Query, direction: Direction) -> Result<Pair> {
-    let with = Mixture::binomial(query.group.get(), rate, 1.0 / noise.get())?;
-    let without = Mixture::point(0.0)?;
-    Ok(match (query.neighbours, direction) {
-        (Neighbours::AddRemove | Neighbours::ZeroOut, Direction::Remove) => Pair {
-            first: with,
-            second: without,
-        },
-        (Neighbours::AddRemove | Neighbours::ZeroOut, Direction::Add) => Pair {
-            first: without,
-            second: with,
-        },
-        (Neighbours::Replace, _) => Pair {
-            first: with.clone(),
-            second: with,
-        },
-    })
 }

@@ -110,6 +110,44 @@ impl Mixture {
         Self::new(components)
     }
 
+    /// Independent Poisson draws at the given rates, each moving the mean by `shift` (in units of
+    /// σ): κ = K·shift with K Poisson–binomial.
+    ///
+    /// Counts of less than 1e-290 of the mass are dropped and counted as missing.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for no rate, a rate outside [0, 1] or a shift that is not positive.
+    pub fn poisson_binomial(rates: &[f64], shift: f64) -> Result<Self> {
+        if let Some(bad) = rates.iter().find(|rate| !(0.0..=1.0).contains(*rate)) {
+            return Err(Error::OutOfRange {
+                what: "sampling rate",
+                range: "[0, 1]",
+                value: *bad,
+            });
+        }
+        // Sums and products of positive numbers only: relative accuracy throughout.
+        let mut law = vec![1.0];
+        for rate in rates {
+            law.push(0.0);
+            for k in (0..law.len()).rev() {
+                let below = if k == 0 { 0.0 } else { law[k - 1] };
+                law[k] = law[k] * (1.0 - rate) + below * rate;
+            }
+        }
+        let components: Vec<(f64, f64)> = law
+            .iter()
+            .enumerate()
+            .filter(|(_, weight)| **weight > 1e-290)
+            .map(|(k, weight)| (k as f64 * shift, weight.ln()))
+            .collect();
+        let dropped = law.len() - components.len();
+        let mut mixture = Self::new(components)?;
+        if dropped > 0 {
+            mixture.missing = 1e-290 * dropped as f64;
+        }
+        Ok(mixture)
+    }
+
     /// Components as (position κ_k ≥ 0, ln w_k), in ascending order of position.
     ///
     /// # Errors

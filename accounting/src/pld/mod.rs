@@ -8,7 +8,7 @@ mod curve;
 mod gaussian;
 mod mixture;
 mod profile;
-mod search;
+pub(crate) mod search;
 pub(crate) mod solver;
 
 pub use compose::{Direction, PrivacyLoss, Query};

@@ -33,7 +33,7 @@ impl Found {
     }
 
     /// The tighter of two statements about the same ε.
-    fn meet(self, other: Self) -> Self {
+    pub(crate) fn meet(self, other: Self) -> Self {
         let lower = match (self.lower, other.lower) {
             (Some(a), Some(b)) => Some(a.max(b)),
             (a, b) => a.or(b),
@@ -45,12 +45,21 @@ impl Found {
         }
     }
 
-    fn width(&self) -> f64 {
+    pub(crate) fn width(&self) -> f64 {
         self.upper - self.lower.unwrap_or(0.0)
     }
 
     /// In the types of the outside.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotCertified`] when the ends contradict each other.
     pub(crate) fn answer(self) -> Result<Answer<Epsilon>> {
+        if self.lower.is_some_and(|lower| lower > self.upper) || self.upper.is_nan() {
+            return Err(crate::Error::NotCertified {
+                what: "epsilon",
+                why: "two bounds contradict each other, which is a bug; please report it".into(),
+            });
+        }
         let bounds = Bounds {
             lower: self.lower.map(Epsilon::new).transpose()?.map(Lower::new),
             upper: Some(Upper::new(Epsilon::new(self.upper)?)),
@@ -85,7 +94,9 @@ impl Solver {
         if delta <= 0.0 {
             return Ok(Found::exactly(most, Engine::Closed));
         }
-        let found = if self.closed.is_some() {
+        let found = if self.needs_grid() {
+            self.grid_epsilon(delta, tolerance)?
+        } else if self.closed.is_some() {
             self.epsilon_closed(delta.ln(), tolerance)
         } else {
             self.epsilon_open(delta, tolerance)?
@@ -93,7 +104,10 @@ impl Solver {
         // No loss exceeds its supremum, whatever the tail bounds say.
         Ok(Found {
             upper: found.upper.min(most),
-            lower: found.lower.map(|low| low.min(most)),
+            lower: found
+                .lower
+                .map(|low| low.min(most))
+                .filter(|_| !self.loss.bounds_only()),
             ..found
         })
     }
@@ -159,6 +173,17 @@ impl Solver {
             && found.width() <= tolerance * found.upper
         {
             return Ok(found);
+        }
+        if self.grid_may_help()
+            && let Ok(found) = self.grid_epsilon(delta, tolerance)
+            && found.upper.is_finite()
+            && found.width()
+                <= by_contour
+                    .as_ref()
+                    .map_or(f64::INFINITY, Found::width)
+                    .max(tolerance * found.upper)
+        {
+            return Ok(by_contour.map_or(found, |before| before.meet(found)));
         }
         let coarse = self.epsilon_coarse(delta)?;
         Ok(match by_contour {

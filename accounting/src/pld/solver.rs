@@ -6,6 +6,7 @@ use crate::contour::inversion::Contour;
 use crate::contour::kernel::Kernel;
 use crate::contour::scout::Scout;
 use crate::error::Result;
+use crate::grid::moments::Moments;
 use crate::guarantee::Engine;
 use crate::interval::LnBounds;
 use crate::special::ln_one_minus_exp;
@@ -22,6 +23,8 @@ pub(crate) struct Solver {
     /// A single pair that says everything, if there is one.
     pub(crate) closed: Option<Pair>,
     pub(crate) scout: Option<Scout>,
+    /// What the grid is laid by.
+    pub(crate) moments: Option<Moments>,
     /// Charts up to here were tried in vain.
     out_of_reach: f64,
 }
@@ -29,6 +32,7 @@ pub(crate) struct Solver {
 impl Solver {
     pub(crate) fn new(loss: &PrivacyLoss) -> Self {
         let closed = match loss.parts.as_slice() {
+            _ if !loss.laws.is_empty() => None,
             [] => Some(Pair::gaussian(loss.gaussian.sqrt())),
             [(pair, 1)] if loss.gaussian <= 0.0 => Some(pair.clone()),
             _ => None,
@@ -37,6 +41,7 @@ impl Solver {
             loss: loss.clone(),
             closed,
             scout: None,
+            moments: None,
             out_of_reach: f64::INFINITY,
         }
     }
@@ -94,6 +99,16 @@ impl Solver {
 
     /// ln δ(ε) for any real ε, aiming at relative error `goal`.
     pub(crate) fn ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+        let (ends, engine) = self.ln_delta_of_pair(epsilon, goal)?;
+        let lower = if self.loss.bounds_only() {
+            f64::NEG_INFINITY
+        } else {
+            ends.lower
+        };
+        Ok((LnBounds { lower, ..ends }, engine))
+    }
+
+    fn ln_delta_of_pair(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
         if self.loss.unbounded {
             return Ok((
                 LnBounds {
@@ -109,6 +124,9 @@ impl Solver {
         }
         if epsilon >= self.largest_loss() {
             return Ok((LnBounds::exactly(f64::NEG_INFINITY), Engine::Closed));
+        }
+        if self.needs_grid() {
+            return Ok((self.grid_ln_delta(epsilon, goal)?, Engine::Grid));
         }
         // Where not even a rough size is known, everything is kept.
         let mut solver = self.trimmed_for(epsilon, goal).unwrap_or(None);
@@ -140,6 +158,12 @@ impl Solver {
                 expected - 12.0
             };
         }
+        if self.grid_may_help()
+            && let Ok(ends) = self.grid_ln_delta(epsilon, goal)
+            && ends.width() <= best.map_or(2.0 * goal, |best| best.width())
+        {
+            return Ok((best.map_or(ends, |best| best.meet(ends)), Engine::Grid));
+        }
         let coarse = self.coarse(epsilon);
         Ok(match best {
             Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), Engine::Contour),
@@ -165,7 +189,15 @@ impl Solver {
         let sum: f64 = parts
             .map(|(pair, times)| pair.loss_range().0 * *times as f64)
             .sum();
-        sum * (1.0 + 1e-13)
+        let laws = self.loss.laws.iter();
+        let laws: f64 = laws
+            .map(|(law, times)| law.largest_loss() * *times as f64)
+            .sum();
+        if laws == f64::INFINITY {
+            return laws;
+        }
+        let sum = sum + laws;
+        sum + 1e-13 * sum.abs()
     }
 
     /// The solver without far mixture components whose mass does not matter at this ε.

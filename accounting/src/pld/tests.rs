@@ -16,7 +16,7 @@ fn as_parts(steps: &[(f64, u64)]) -> PrivacyLoss {
     PrivacyLoss {
         gaussian: 0.0,
         parts,
-        unbounded: false,
+        ..PrivacyLoss::default()
     }
 }
 
@@ -28,7 +28,7 @@ fn merged(steps: &[(f64, u64)]) -> PrivacyLoss {
     PrivacyLoss {
         gaussian,
         parts: Vec::new(),
-        unbounded: false,
+        ..PrivacyLoss::default()
     }
 }
 
@@ -48,7 +48,7 @@ fn subsampled(rate: f64, shift: f64, times: u64, replace: bool) -> PrivacyLoss {
             },
             times,
         )],
-        unbounded: false,
+        ..PrivacyLoss::default()
     }
 }
 
@@ -171,7 +171,7 @@ fn dropped_components_are_paid_for() {
     let loss = PrivacyLoss {
         gaussian: 0.0,
         parts: vec![(pair, 60)],
-        unbounded: false,
+        ..PrivacyLoss::default()
     };
     let trimmed = loss.trimmed(1e-3);
     assert!(trimmed.missing() > 1e-5 && trimmed.missing() <= 1e-3);

@@ -45,6 +45,16 @@ impl PrivacyLoss {
             });
         }
         // Absolutely continuous laws: nothing blows up from zero.
+        let continuous = self.laws.iter().all(|(law, _)| law.infinite <= 0.0);
+        if x <= 0.0 && !continuous {
+            // What Q never does: the whole of its P-mass.
+            let (ends, engine) = Solver::new(self).ln_delta(f64::MAX.ln(), tolerance.get())?;
+            let upper = Probability::new((ends.upper.exp() * (1.0 + 1e-14)).min(1.0))?;
+            return Ok(Answer {
+                bounds: Bounds::between(prior, upper),
+                engine,
+            });
+        }
         if x <= 0.0 || x >= 1.0 || self.is_empty() {
             return Ok(Answer {
                 bounds: Bounds::between(prior, prior),
@@ -52,7 +62,11 @@ impl PrivacyLoss {
             });
         }
         let (ends, engine) = Solver::new(self).ln_blow_up(x.ln(), 0.25 * tolerance.get())?;
-        let lower = ends.lower.exp().clamp(x, 1.0);
+        let lower = if self.bounds_only() {
+            x
+        } else {
+            ends.lower.exp().clamp(x, 1.0)
+        };
         let upper = (ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(lower, 1.0);
         let bounds = Bounds::between(Probability::new(lower)?, Probability::new(upper)?);
         Ok(Answer { bounds, engine })
@@ -62,6 +76,9 @@ impl PrivacyLoss {
 impl Solver {
     /// ln B(x), aiming at relative error `goal`.
     fn ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+        if self.needs_grid() {
+            return Ok((self.grid_ln_blow_up(ln_x, goal)?, Engine::Grid));
+        }
         if let Some(pair) = &self.closed {
             let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
             return Ok((least(&sum, start_closed(&sum)), Engine::Closed));
@@ -82,6 +99,12 @@ impl Solver {
                 // Nothing more can be kept.
                 break;
             }
+        }
+        if self.grid_may_help()
+            && let Ok(ends) = self.grid_ln_blow_up(ln_x, goal)
+            && ends.width() <= 4.0 * goal
+        {
+            return Ok((ends, Engine::Grid));
         }
         let coarse = Self::new(&self.loss.trimmed(1e-3 * ln_x.exp())).coarse_blow_up(ln_x);
         Ok(match best {
@@ -182,7 +205,7 @@ impl Solver {
 }
 
 /// ln(H_{e^t} + e^t x).
-fn at(excess: LnBounds, t: f64, ln_x: f64) -> LnBounds {
+pub(crate) fn at(excess: LnBounds, t: f64, ln_x: f64) -> LnBounds {
     let line = t + ln_x;
     let error = 4.0 * f64::EPSILON * (1.0 + line.abs());
     LnBounds {
@@ -194,7 +217,7 @@ fn at(excess: LnBounds, t: f64, ln_x: f64) -> LnBounds {
 }
 
 /// A t near the minimum of the sum when each evaluation is cheap.
-fn start_closed(sum: &impl Fn(f64) -> LnBounds) -> f64 {
+pub(crate) fn start_closed(sum: &impl Fn(f64) -> LnBounds) -> f64 {
     // ln(H + e^t x) falls until the root and rises after it.
     let mut high = 1.0;
     while sum(2.0 * high).middle < sum(high).middle && high < 1e9 {
@@ -212,7 +235,7 @@ fn start_closed(sum: &impl Fn(f64) -> LnBounds) -> f64 {
 /// g(z) = H + zx is convex in z = e^t. Above: g at t. Below: once g certainly rises on both
 /// sides, at z₋ < z < z₊, the minimum lies between, and each chord, extended to the other
 /// side, stays below g.
-fn least(sum: &impl Fn(f64) -> LnBounds, t: f64) -> LnBounds {
+pub(crate) fn least(sum: &impl Fn(f64) -> LnBounds, t: f64) -> LnBounds {
     let centre = sum(t);
     // A rise below the width of the ends would not show.
     let mut step = (0.1 * centre.width().max(0.0).sqrt()).clamp(1e-7, 0.1);

@@ -13,7 +13,7 @@
 //! * [`membership`]: the area under the ROC curve of membership attacks;
 //! * [`redacted`]: guessing a secret that is redacted most of the time.
 
-mod blow_up;
+pub(crate) mod blow_up;
 pub mod ceiling;
 pub mod chi_square;
 pub mod closed;

@@ -1,0 +1,273 @@
+//! The questions, answered on a grid that is refined until its two ends are close enough.
+
+use super::convolution::{Convolution, Wanted};
+use super::moments::{Moments, steps};
+use crate::error::{Error, Result};
+use crate::guarantee::Engine;
+use crate::interval::LnBounds;
+use crate::pld::search::{Found, ROOM};
+use crate::pld::solver::Solver;
+use crate::reconstruction::blow_up::{at, least};
+use crate::search::golden;
+
+/// What is left out of a step when its moments are taken: nothing that matters to any δ.
+const LN_NOTHING: f64 = -760.0;
+/// Grids tried before the best is taken.
+const ATTEMPTS: usize = 5;
+/// With more steps of Gaussian mixtures than this the contour is the engine.
+const MOST_STEPS: u64 = 10_000;
+/// The spacing from one attempt to the next.
+const FINER: f64 = 0.4;
+
+impl Solver {
+    /// Whether only the grid knows the laws of this loss.
+    pub(crate) fn needs_grid(&self) -> bool {
+        !self.loss.laws.is_empty()
+    }
+
+    /// Whether a grid is worth trying where the contour could not be certified: the more steps,
+    /// the faster the contour's terms decay, and the more the grid's errors add up.
+    pub(crate) fn grid_may_help(&self) -> bool {
+        self.loss.steps() <= MOST_STEPS
+    }
+
+    /// P-mass of infinite loss of the whole run.
+    fn infinite(&self) -> f64 {
+        let whole: f64 = self
+            .loss
+            .laws
+            .iter()
+            .map(|(law, times)| *times as f64 * (-law.infinite - law.missing).ln_1p())
+            .sum();
+        -whole.exp_m1()
+    }
+
+    /// A single step that says everything, if there is just one.
+    fn single_law(&self) -> Option<&crate::law::Law> {
+        match (self.loss.laws.as_slice(), self.loss.parts.is_empty()) {
+            ([(law, 1)], true) if self.loss.gaussian <= 0.0 => Some(law),
+            _ => None,
+        }
+    }
+
+    fn moments(&mut self) -> Result<&Moments> {
+        if self.moments.is_none() {
+            self.moments = Some(Moments::new(&steps(&self.loss), LN_NOTHING)?);
+        }
+        self.moments.as_ref().ok_or_else(no_moments)
+    }
+
+    /// ln δ(ε) on a grid, aiming at relative error `goal`.
+    pub(crate) fn grid_ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<LnBounds> {
+        if let Some(law) = self.single_law() {
+            return law.ln_delta(epsilon, LN_NOTHING);
+        }
+        let moments = self.moments()?;
+        let theta = moments.tilt(epsilon);
+        let ln_delta = moments.ln_delta_at(theta, epsilon);
+        let mut best: Option<LnBounds> = None;
+        for attempt in 0..ATTEMPTS {
+            let convolution = self.convolution(theta, ln_delta, goal, attempt)?;
+            let ends = convolution.value(epsilon);
+            best = Some(best.map_or(ends, |before| before.meet(ends)));
+            if !convolution.refinable || best.is_some_and(|ends| ends.width() <= 2.0 * goal) {
+                break;
+            }
+        }
+        best.ok_or_else(no_moments)
+    }
+
+    fn convolution(
+        &mut self,
+        theta: f64,
+        ln_delta: f64,
+        goal: f64,
+        attempt: usize,
+    ) -> Result<Convolution> {
+        self.moments()?;
+        let moments = self.moments.as_ref().ok_or_else(no_moments)?;
+        let wanted = Wanted {
+            theta,
+            relative: goal.clamp(1e-14, 1e-2),
+            ln_delta,
+            finer: FINER.powi(i32::try_from(attempt).unwrap_or(i32::MAX)),
+        };
+        Convolution::new(&self.loss, moments, wanted)
+    }
+
+    /// Both ends of ε(δ) on a grid, a relative `tolerance` apart if the grid allows.
+    pub(crate) fn grid_epsilon(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        let ln_delta = delta.ln();
+        let found = |lower: f64, upper: f64| Found {
+            lower: Some(lower),
+            upper,
+            engine: Engine::Grid,
+        };
+        let rest = delta - self.infinite();
+        if rest <= 0.0 {
+            // No ε bounds what happens with infinite loss and probability δ or more.
+            return Ok(Found {
+                lower: None,
+                upper: f64::INFINITY,
+                engine: Engine::Grid,
+            });
+        }
+        if let Some(law) = self.single_law() {
+            // What can't be computed is taken as unknown, on both sides.
+            let at = |epsilon: f64| law.ln_delta(epsilon, LN_NOTHING).unwrap_or(UNKNOWN);
+            let ends = |side: fn(&LnBounds) -> f64, level: f64| {
+                crate::search::bisect(|epsilon| side(&at(epsilon)) <= level, 0.25 * tolerance)
+            };
+            let upper = ends(|ends| ends.upper, ln_delta - ROOM).1;
+            let lower = ends(|ends| ends.lower, ln_delta + ROOM).0;
+            return Ok(found(lower, upper));
+        }
+        let (theta, guess) = self.moments()?.tilt_for_delta(rest.ln());
+        if guess * (theta - 1.0) < 1.0 {
+            let at_zero = self.grid_ln_delta(0.0, tolerance.max(1e-9))?;
+            if at_zero.upper <= ln_delta - ROOM {
+                return Ok(found(0.0, 0.0));
+            }
+        }
+        let mut best = self
+            .epsilon_of_the_top(ln_delta)
+            .map(|lower| found(lower, f64::INFINITY));
+        for attempt in 0..ATTEMPTS {
+            let goal = tolerance * guess.max(1e-9) * (theta - 1.0) / 4.0;
+            let convolution = self.convolution(theta, rest.ln(), goal, attempt)?;
+            let at = |epsilon: f64| convolution.value(epsilon);
+            let (lower, upper) = settle(&at, ln_delta, guess.max(0.0), convolution.order() - 1.0);
+            let now = found(lower, upper);
+            let met = best.map_or(now, |before: Found| before.meet(now));
+            best = Some(met);
+            let most = self.largest_loss();
+            let met = Found {
+                upper: met.upper.min(most),
+                ..met
+            };
+            if !convolution.refinable || met.width() <= tolerance * met.upper {
+                break;
+            }
+        }
+        best.ok_or_else(no_moments)
+    }
+
+    /// A lower end of ε(δ) from the event that every step comes out at its largest loss, if that
+    /// has mass: δ(ε) ≥ P(top)(1 − e^{ε − top}).
+    fn epsilon_of_the_top(&self, ln_delta: f64) -> Option<f64> {
+        if !self.loss.parts.is_empty() || self.loss.gaussian > 0.0 {
+            return None;
+        }
+        let (mut top, mut ln_mass) = (0.0, 0.0);
+        for (law, times) in &self.loss.laws {
+            let atom = law.top_atom()?;
+            top += *times as f64 * atom.loss;
+            ln_mass += *times as f64 * (atom.loss + atom.ln_second);
+        }
+        let slack = 1e-12 * (1.0 + ln_mass.abs());
+        let share = ln_delta - ln_mass + slack;
+        let lower = top + crate::special::ln_one_minus_exp(share.min(0.0)) - 1e-12 * top.abs();
+        (share < 0.0 && lower > 0.0).then_some(lower)
+    }
+
+    /// ln B(x) on a grid.
+    pub(crate) fn grid_ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<LnBounds> {
+        if let Some(law) = self.single_law() {
+            let sum = |t: f64| {
+                let ends = law.ln_delta(t, LN_NOTHING).unwrap_or(UNKNOWN);
+                at(ends, t, ln_x)
+            };
+            let t = crate::reconstruction::blow_up::start_closed(&sum);
+            return Ok(least(&sum, t));
+        }
+        let (_, t) = self.moments()?.order_for_tail(ln_x);
+        let theta = self.moments()?.tilt(t);
+        let ln_delta = self.moments()?.ln_delta_at(theta, t);
+        let mut best: Option<LnBounds> = None;
+        for attempt in 0..ATTEMPTS {
+            let convolution = self.convolution(theta, ln_delta, goal, attempt)?;
+            let sum = |t: f64| at(convolution.value(t), t, ln_x);
+            let reach = 2.0 * self.moments()?.at(theta).second.sqrt();
+            let place = golden(|t| sum(t).middle, t - reach, t + reach);
+            let ends = least(&sum, place);
+            best = Some(best.map_or(ends, |before: LnBounds| before.meet(ends)));
+            if !convolution.refinable || best.is_some_and(|ends| ends.width() <= 4.0 * goal) {
+                break;
+            }
+        }
+        best.ok_or_else(no_moments)
+    }
+}
+
+/// Nothing known but that δ ≤ 1.
+const UNKNOWN: LnBounds = LnBounds {
+    lower: f64::NEG_INFINITY,
+    middle: 0.0,
+    upper: 0.0,
+};
+
+fn no_moments() -> Error {
+    Error::NotCertified {
+        what: "the grid",
+        why: "no grid could be laid".into(),
+    }
+}
+
+/// Both ends of the ε ≥ 0 at which a decreasing ln δ passes `ln_delta`, searched from `start`
+/// with a first guess of the slope's size.
+fn settle(at: &dyn Fn(f64) -> LnBounds, ln_delta: f64, start: f64, mut slope: f64) -> (f64, f64) {
+    let (mut low, mut high) = (0.0, f64::INFINITY);
+    let mut x = start;
+    let mut ends = at(x);
+    for _ in 0..60 {
+        let gap = ends.middle - ln_delta;
+        if gap > 0.0 {
+            low = x
+        } else {
+            high = x
+        }
+        let mut next = if gap.is_finite() {
+            x + gap / slope
+        } else {
+            0.5 * (low + x)
+        };
+        if next <= low || next >= high {
+            next = if high.is_finite() {
+                0.5 * (low + high)
+            } else {
+                2.0 * x + 1e-9
+            };
+        }
+        let there = at(next);
+        let local = (ends.middle - there.middle) / (next - x);
+        let moved = (next - x).abs();
+        if local.is_finite() && local > 0.05 * slope && local < 20.0 * slope {
+            slope = local;
+        }
+        (x, ends) = (next, there);
+        if moved <= 1e-14 * x.abs() || (ends.middle - ln_delta).abs() <= 1e-14 {
+            break;
+        }
+    }
+    let outwards = |error: f64, holds: &dyn Fn(f64) -> bool, sign: f64| {
+        let mut step = (1.1 * error.max(0.0) / slope)
+            .max(1e-15 * x.abs())
+            .max(1e-300);
+        for _ in 0..200 {
+            let place = x + sign * step;
+            if place <= 0.0 {
+                return 0.0;
+            }
+            if holds(place) {
+                return place;
+            }
+            step *= 1.5;
+        }
+        if sign > 0.0 { f64::INFINITY } else { 0.0 }
+    };
+    let above = |place: f64| at(place).upper <= ln_delta - ROOM;
+    let below = |place: f64| at(place).lower >= ln_delta + ROOM;
+    let upper = outwards(ends.upper - ends.middle, &above, 1.0);
+    let lower = outwards(ends.middle - ends.lower, &below, -1.0);
+    (lower, upper)
+}

@@ -1,0 +1,157 @@
+//! Engine B against closed forms, the contour and brute force.
+
+use super::convolution::{Convolution, Wanted};
+use super::moments::{Moments, steps};
+use crate::interval::LnBounds;
+use crate::law::Law;
+use crate::pld::{Direction, PrivacyLoss, Query};
+use crate::{Mechanism, Neighbours, NoiseMultiplier, Probability, Sampling, SamplingRate, Steps};
+
+/// δ(ε) on a grid, aiming at `relative`.
+fn delta(loss: &PrivacyLoss, epsilon: f64, relative: f64) -> LnBounds {
+    let moments = Moments::new(&steps(loss), -760.0).unwrap();
+    let theta = moments.tilt(epsilon);
+    let wanted = Wanted {
+        theta,
+        relative,
+        ln_delta: -40.0,
+        finer: 1.0,
+    };
+    Convolution::new(loss, &moments, wanted)
+        .unwrap()
+        .value(epsilon)
+}
+
+fn loss(run: &Mechanism, neighbours: Neighbours, direction: Direction) -> PrivacyLoss {
+    PrivacyLoss::of(run, Query::single(neighbours), direction).unwrap()
+}
+
+fn repeat(times: u64, each: Mechanism) -> Mechanism {
+    Mechanism::Repeat {
+        times: Steps::new(times),
+        each: Box::new(each),
+    }
+}
+
+#[test]
+fn subsampled_gaussians_match_reference_values() {
+    for (q, sigma, times, epsilon, expected, relative) in [
+        (
+            0.01,
+            1.1,
+            10_000u64,
+            5.192_583_445_878,
+            1.000_000_000_018_401_4e-5_f64,
+            1e-4,
+        ),
+        (
+            0.01,
+            1.1,
+            10_000,
+            7.849_491_185_125,
+            1.000_000_000_019_135_2e-10,
+            1e-4,
+        ),
+        (0.1, 2.0, 50, 2.0, 4.498_624_841_818_42e-7, 1e-6),
+    ] {
+        let run = Mechanism::dp_sgd(
+            NoiseMultiplier::new(sigma).unwrap(),
+            SamplingRate::new(q).unwrap(),
+            Steps::new(times),
+        );
+        let ends = delta(
+            &loss(&run, Neighbours::AddRemove, Direction::Remove),
+            epsilon,
+            relative,
+        );
+        assert!(
+            ends.lower <= expected.ln() && expected.ln() <= ends.upper,
+            "{ends:?}"
+        );
+        assert!(ends.width() < 2.0 * relative, "{ends:?}");
+    }
+}
+
+#[test]
+fn randomised_response_composes_to_a_binomial() {
+    for (truth, times, epsilon) in [(0.75f64, 10u32, 1.0), (0.6, 40, 2.0), (0.525, 400, 3.0)] {
+        let run = repeat(
+            u64::from(times),
+            Mechanism::RandomisedResponse {
+                truth: Probability::new(truth).unwrap(),
+                categories: 2,
+            },
+        );
+        let ends = delta(
+            &loss(&run, Neighbours::Replace, Direction::Remove),
+            epsilon,
+            1e-9,
+        );
+        let each = (truth / (1.0 - truth)).ln();
+        let mut expected = 0.0;
+        for k in 0..=times {
+            let ln = crate::special::ln_binomial_pmf(u64::from(k), u64::from(times), truth);
+            let total = each * (2.0 * f64::from(k) - f64::from(times));
+            if total > epsilon {
+                expected += ln.exp() * -(epsilon - total).exp_m1();
+            }
+        }
+        assert!(ends.lower <= expected.ln() && expected.ln() <= ends.upper);
+        assert!(ends.width() < 1e-9);
+    }
+}
+
+#[test]
+fn laplace_composition_lies_between_its_brackets() {
+    let scale = NoiseMultiplier::new(1.0).unwrap();
+    for (run, neighbours) in [
+        (
+            repeat(20, Mechanism::Laplace { scale }),
+            Neighbours::AddRemove,
+        ),
+        (
+            repeat(
+                1000,
+                Mechanism::SubsampledLaplace {
+                    scale,
+                    sampling_rate: SamplingRate::new(0.01).unwrap(),
+                    sampling: Sampling::Poisson,
+                },
+            ),
+            Neighbours::AddRemove,
+        ),
+        (
+            repeat(
+                200,
+                Mechanism::SubsampledLaplace {
+                    scale,
+                    sampling_rate: SamplingRate::new(0.05).unwrap(),
+                    sampling: Sampling::WithoutReplacement,
+                },
+            ),
+            Neighbours::Replace,
+        ),
+    ] {
+        let ends = delta(&loss(&run, neighbours, Direction::Remove), 2.0, 1e-6);
+        assert!(ends.width() < 2e-5, "{ends:?}");
+    }
+}
+
+#[test]
+fn one_step_is_exact() {
+    // δ(ε) = 1 − e^{(ε − 1/b)/2} of one Laplace step.
+    let run = Mechanism::Laplace {
+        scale: NoiseMultiplier::new(1.0).unwrap(),
+    };
+    let loss = loss(&run, Neighbours::AddRemove, Direction::Remove);
+    let (law, _): &(Law, u64) = &loss.laws[0];
+    for epsilon in [-0.7f64, 0.0, 0.3, 0.999, 1.5] {
+        let expected = -(0.5 * (epsilon - 1.0)).exp_m1().min(0.0);
+        let ends = law.ln_delta(epsilon, -760.0).unwrap();
+        assert!(
+            ends.lower.exp() <= expected && expected <= ends.upper.exp(),
+            "{epsilon}: {ends:?} {expected}"
+        );
+        assert!(ends.upper.exp() - ends.lower.exp() < 1e-13);
+    }
+}

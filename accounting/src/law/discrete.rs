@@ -1,0 +1,181 @@
+//! Laws of finitely many outcomes, and two continuous ones with bounded loss.
+
+use super::{Atom, Attained, Comb, Density, Law, Piece, Shape};
+use crate::contour::nodes::Sum;
+use crate::error::{Error, Result};
+use crate::special::ln_one_minus_exp;
+use std::f64::consts::LN_2;
+
+/// Discrete Gaussians wider than this have too many outcomes to list.
+const WIDEST_DISCRETE: f64 = 1e4;
+/// In standard deviations: beyond it less than the smallest normal number is left.
+const DISCRETE_REACH: f64 = 39.0;
+
+/// ln(1 + e^x).
+fn ln_one_plus_exp(x: f64) -> f64 {
+    if x > 0.0 {
+        x + (-x).exp().ln_1p()
+    } else {
+        x.exp().ln_1p()
+    }
+}
+
+/// The worst pair of an ε-DP mechanism: two outcomes of loss ±ε.
+pub(super) fn pure(epsilon: f64) -> Law {
+    let atom = |loss: f64| Atom {
+        loss,
+        // Q(loss ε) = 1/(1 + e^ε), Q(loss −ε) = 1/(1 + e^{−ε}).
+        ln_second: -ln_one_plus_exp(loss),
+    };
+    let comb = Comb {
+        origin: -epsilon,
+        spacing: 2.0 * epsilon,
+    };
+    if epsilon > 0.0 {
+        Law::of_atoms(vec![atom(-epsilon), atom(epsilon)], Some(comb))
+    } else {
+        identical()
+    }
+}
+
+/// P = Q.
+fn identical() -> Law {
+    let atom = Atom {
+        loss: 0.0,
+        ln_second: 0.0,
+    };
+    Law::of_atoms(vec![atom], None)
+}
+
+/// The worst pair of an (ε, δ)-DP mechanism (Kairouz, Oh and Viswanath 2015).
+pub(super) fn approximate(epsilon: f64, delta: f64) -> Law {
+    let comb = pure(epsilon).comb;
+    let mut law = pure(epsilon).scaled((-delta).ln_1p());
+    law.comb = comb;
+    law.infinite = delta;
+    law
+}
+
+/// The exponential mechanism at ε: utilities shift every log-odds within a range of ε.
+///
+/// One instance is two outcomes of loss t and t − ε for some t ∈ [0, ε]; the supremum over t,
+/// H_α = (1 − √(α e^{−ε}))²/(1 − e^{−ε}), has Q-density ∝ e^{−l/2} on [−ε, ε].
+/// Source: Dong, Durfee and Rogers 2020 for the range, the supremum by calculus.
+pub(super) fn exponential(epsilon: f64) -> Law {
+    if epsilon <= 0.0 {
+        return identical();
+    }
+    let half = 0.5 * epsilon;
+    let side = |position: f64| Density::complete(vec![(position, 0.0)]);
+    Law {
+        // e^{−|y ∓ ε/2|}/2 for |y| ≤ ε/2 has loss 2y and mass (1 − e^{−ε})/2.
+        pieces: vec![Piece {
+            shape: Shape::Laplace,
+            from: Some(-half),
+            to: Some(half),
+            first: side(half),
+            second: side(-half),
+            ln_weight: LN_2 - ln_one_minus_exp(-epsilon),
+        }],
+        atoms: Vec::new(),
+        infinite: 0.0,
+        missing: 0.0,
+        comb: None,
+        attained: Attained::OneStep,
+    }
+}
+
+/// k-ary randomised response: the true category with probability `truth`, else another one.
+pub(super) fn randomised_response(truth: f64, categories: u32) -> Law {
+    let other = (1.0 - truth) / f64::from(categories - 1);
+    let loss = truth.ln() - other.ln();
+    if loss.abs() <= 0.0 {
+        return identical();
+    }
+    let mut atoms = vec![
+        Atom {
+            loss,
+            ln_second: other.ln(),
+        },
+        Atom {
+            loss: -loss,
+            ln_second: truth.ln(),
+        },
+    ];
+    if categories > 2 {
+        atoms.push(Atom {
+            loss: 0.0,
+            ln_second: (f64::from(categories - 2) * other).ln(),
+        });
+    }
+    let spacing = if categories > 2 { 1.0 } else { 2.0 } * loss.abs();
+    let comb = Comb {
+        origin: -loss.abs(),
+        spacing,
+    };
+    Law::of_atoms(atoms, Some(comb))
+}
+
+/// Two-sided geometric noise of scale b, shifted by s: losses (2x − s)/b for 0 ≤ x ≤ s.
+pub(super) fn discrete_laplace(scale: f64, shift: u32) -> Law {
+    let (s, rate) = (f64::from(shift), 1.0 / scale);
+    // With r = e^{−1/b}: Q(x) = r^{|x|}(1 − r)/(1 + r), Q(x ≤ 0) = 1/(1 + r).
+    let ln_whole = -ln_one_plus_exp(-rate);
+    let ln_step = ln_whole + ln_one_minus_exp(-rate);
+    let atoms = (0..=shift)
+        .map(|x| {
+            let (x, inner) = (f64::from(x), x > 0 && x < shift);
+            Atom {
+                loss: (2.0 * x - s) * rate,
+                ln_second: if inner { ln_step } else { ln_whole } - x * rate,
+            }
+        })
+        .collect();
+    let comb = Comb {
+        origin: -s * rate,
+        spacing: 2.0 * rate,
+    };
+    Law::of_atoms(atoms, Some(comb))
+}
+
+/// Discrete Gaussian noise, shifted by s: losses (2xs − s²)/2σ².
+///
+/// # Errors
+/// [`Error::Unsupported`] for a σ with too many outcomes to list.
+pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<Law> {
+    if sigma > WIDEST_DISCRETE {
+        return Err(Error::Unsupported {
+            what: format!("a discrete Gaussian of sigma {sigma}"),
+            why: format!("sigma must lie in (0, {WIDEST_DISCRETE}]: its outcomes are listed"),
+        });
+    }
+    let (s, spread) = (f64::from(shift), 0.5 / (sigma * sigma));
+    let reach = (DISCRETE_REACH * sigma).ceil() + 2.0;
+    // The normaliser over x, the law over the stretch that matters to both.
+    let mut total = Sum::default();
+    let mut x = reach;
+    while x >= 1.0 {
+        total.add(2.0 * (-x * x * spread).exp());
+        x -= 1.0;
+    }
+    total.add(1.0);
+    let ln_total = total.value().ln();
+    let count = (2.0 * reach) as u64 + 1;
+    let atoms = (0..count)
+        .map(|i| {
+            let x = s - reach + i as f64;
+            Atom {
+                loss: (2.0 * x * s - s * s) * spread,
+                ln_second: -x * x * spread - ln_total,
+            }
+        })
+        .collect();
+    let comb = Comb {
+        origin: (2.0 * (s - reach) * s - s * s) * spread,
+        spacing: 2.0 * s * spread,
+    };
+    let mut law = Law::of_atoms(atoms, Some(comb));
+    // What lies further out weighs less than this.
+    law.missing = f64::MIN_POSITIVE;
+    Ok(law)
+}

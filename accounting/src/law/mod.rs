@@ -1,0 +1,184 @@
+//! One step of any mechanism as two laws on the line: what engine B integrates.
+//!
+//! A [`Law`] is a dominating pair (P, Q) cut into [`Piece`]s, on which both have densities that
+//! are sums of Gaussians or of exponentials, and [`Atom`]s. Pieces and atoms are disjoint
+//! outcomes, so a law that first tells the adversary which of several pairs it is (truncated
+//! batches) is simply the union of their pieces, weighted.
+
+mod density;
+mod discrete;
+mod mechanisms;
+mod spread;
+
+pub(crate) use density::{Density, Shape};
+pub(crate) use mechanisms::{Fold, fold};
+pub(crate) use spread::Node;
+
+use crate::pld::Pair;
+use serde::{Deserialize, Serialize};
+
+/// Atoms that a grid's spacing is fitted to.
+const MOST_GAPS: usize = 8;
+
+/// A stretch of the line on which the loss does not decrease.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Piece {
+    pub(crate) shape: Shape,
+    /// Left end; `None` is −∞.
+    pub(crate) from: Option<f64>,
+    /// Right end; `None` is +∞.
+    pub(crate) to: Option<f64>,
+    pub(crate) first: Density,
+    pub(crate) second: Density,
+    /// ln of a factor on both densities.
+    pub(crate) ln_weight: f64,
+}
+
+/// An outcome of loss `loss` and Q-mass e^`ln_second`; its P-mass is e^loss times that.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Atom {
+    pub(crate) loss: f64,
+    pub(crate) ln_second: f64,
+}
+
+/// For which compositions the law's own δ(ε) is attained by some mechanism of its kind, so that
+/// lower ends mean something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Attained {
+    /// The pair bounds, nothing more.
+    Never,
+    /// In one step, for each ε by its own instance.
+    OneStep,
+    /// In any composition.
+    Always,
+}
+
+/// All losses of the atoms lie on origin + i·spacing.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Comb {
+    pub(crate) origin: f64,
+    pub(crate) spacing: f64,
+}
+
+/// One step's dominating pair.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Law {
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) atoms: Vec<Atom>,
+    /// P-mass where Q has none.
+    pub(crate) infinite: f64,
+    /// P-mass that was left out: from above its loss is infinite, from below it is not there.
+    pub(crate) missing: f64,
+    /// Where the atoms lie, if there is nothing else.
+    pub(crate) comb: Option<Comb>,
+    pub(crate) attained: Attained,
+}
+
+impl Law {
+    /// A law of atoms only.
+    pub(crate) const fn of_atoms(atoms: Vec<Atom>, comb: Option<Comb>) -> Self {
+        Self {
+            pieces: Vec::new(),
+            atoms,
+            infinite: 0.0,
+            missing: 0.0,
+            comb,
+            attained: Attained::Always,
+        }
+    }
+
+    /// A pair of Gaussian mixtures.
+    pub(crate) fn of_pair(pair: &Pair) -> Self {
+        Self {
+            pieces: vec![Piece {
+                shape: Shape::Gaussian,
+                from: None,
+                to: None,
+                first: Density::of_mixture(&pair.first, 1.0),
+                second: Density::of_mixture(&pair.second, -1.0),
+                ln_weight: 0.0,
+            }],
+            atoms: Vec::new(),
+            infinite: 0.0,
+            missing: pair.first.missing(),
+            comb: None,
+            attained: Attained::Always,
+        }
+    }
+
+    /// The supremum of the loss where both laws have mass, rounded up; infinite where one
+    /// outreaches the other.
+    pub(crate) fn largest_loss(&self) -> f64 {
+        if self.infinite > 0.0 || self.missing > 0.0 {
+            return f64::INFINITY;
+        }
+        let pieces = self.pieces.iter().map(|piece| match piece.to {
+            Some(_) => piece.losses(-1.0).1,
+            None => f64::INFINITY,
+        });
+        let atoms = self.atoms.iter().map(|atom| atom.loss);
+        let most = pieces.chain(atoms).fold(f64::NEG_INFINITY, f64::max);
+        most + 1e-13 * most.abs()
+    }
+
+    /// The atom at the largest loss, if nothing reaches farther.
+    pub(crate) fn top_atom(&self) -> Option<&Atom> {
+        let top = (self.atoms.iter()).max_by(|a, b| a.loss.total_cmp(&b.loss))?;
+        let reached = |piece: &Piece| piece.to.is_some() && piece.losses(-1.0).1 <= top.loss;
+        (self.infinite <= 0.0 && self.pieces.iter().all(reached)).then_some(top)
+    }
+
+    /// A loss that a grid line should meet: the comb's, or the heaviest atom's.
+    pub(crate) fn atom_origin(&self) -> f64 {
+        let heaviest = self.heaviest().next().map_or(0.0, |atom| atom.loss);
+        self.comb.map_or(heaviest, |comb| comb.origin)
+    }
+
+    /// Distances that grid lines should divide: the comb's, or those of the heaviest atoms from
+    /// the heaviest.
+    pub(crate) fn atom_gaps(&self) -> Vec<f64> {
+        if let Some(comb) = self.comb {
+            return vec![comb.spacing];
+        }
+        let origin = self.atom_origin();
+        let gaps = self
+            .heaviest()
+            .take(MOST_GAPS)
+            .map(|atom| (atom.loss - origin).abs());
+        gaps.filter(|gap| *gap > 0.0).collect()
+    }
+
+    /// Atoms from the heaviest on, by the larger of their two masses.
+    fn heaviest(&self) -> impl Iterator<Item = &Atom> {
+        let weight = |atom: &Atom| atom.ln_second.max(atom.ln_second + atom.loss);
+        let mut atoms: Vec<&Atom> = self.atoms.iter().collect();
+        atoms.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+        atoms.into_iter()
+    }
+
+    /// With probability e^`ln_weight` this law, to which the adversary is told, beside `other`.
+    pub(crate) fn scaled(mut self, ln_weight: f64) -> Self {
+        for piece in &mut self.pieces {
+            piece.ln_weight += ln_weight;
+        }
+        for atom in &mut self.atoms {
+            atom.ln_second += ln_weight;
+        }
+        self.infinite *= ln_weight.exp();
+        self.missing *= ln_weight.exp();
+        self.comb = None;
+        self
+    }
+
+    /// The disjoint union with another law.
+    pub(crate) fn beside(mut self, other: Self) -> Self {
+        self.pieces.extend(other.pieces);
+        self.atoms.extend(other.atoms);
+        self.infinite += other.infinite;
+        self.missing += other.missing;
+        self.comb = None;
+        self.attained = self.attained.min(other.attained);
+        self
+    }
+}

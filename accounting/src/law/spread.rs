@@ -1,0 +1,250 @@
+//! A law as weighted nodes: Gauss–Legendre points on stretches that never cross a grid line of
+//! the loss, so that sums over the nodes of a grid cell are integrals over the cell.
+
+use super::density::Ratio;
+use super::{Law, Piece, Shape};
+use crate::error::{Error, Result};
+use crate::grid::quadrature::rule;
+use crate::grid::ruler::Ruler;
+use crate::special::{ROUND, ln_add_exp};
+
+/// Stretches are no wider than this.
+const WIDEST: f64 = 0.2;
+/// More stretches than this are an error, not a wait.
+const MOST_STRETCHES: usize = 3_000_000;
+/// Relative error of a node's weight beyond that of the density: rule, width, quadrature.
+const RULE_ERROR: f64 = 64.0 * ROUND;
+
+/// A point mass of loss `loss` ± `loss_error` and Q-mass e^(`ln_second` ± `weight_error`).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node {
+    pub(crate) loss: f64,
+    pub(crate) ln_second: f64,
+    pub(crate) loss_error: f64,
+    pub(crate) weight_error: f64,
+    /// Whether this is an atom of the law rather than a node of a quadrature.
+    pub(crate) is_atom: bool,
+}
+
+/// The loss at a point of a piece, with what nodes need.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    loss: f64,
+    slope: f64,
+    error: f64,
+    second: Ratio,
+}
+
+impl Law {
+    /// Sends every node to `sink`; the P-mass left out beyond the ends is at most the returned
+    /// logarithm, about e^`ln_cut`.
+    ///
+    /// # Errors
+    /// [`Error::NotCertified`] when there would be too many.
+    pub(crate) fn spread(
+        &self,
+        ln_cut: f64,
+        ruler: Option<&Ruler>,
+        sink: &mut dyn FnMut(Node),
+    ) -> Result<f64> {
+        for atom in &self.atoms {
+            sink(Node {
+                loss: atom.loss,
+                ln_second: atom.ln_second,
+                loss_error: 4.0 * ROUND * atom.loss.abs(),
+                weight_error: ROUND * (16.0 + 8.0 * atom.ln_second.abs()),
+                is_atom: true,
+            });
+        }
+        let mut dropped = f64::NEG_INFINITY;
+        let mut count = 0;
+        for piece in &self.pieces {
+            dropped = ln_add_exp(dropped, piece.spread(ln_cut, ruler, &mut count, sink)?);
+        }
+        Ok(dropped)
+    }
+}
+
+impl Piece {
+    fn ends(&self, ln_cut: f64) -> (f64, f64) {
+        let (low, high) = self.first.range();
+        let reach = self.shape.reach((ln_cut - self.ln_weight).min(-1.0));
+        (
+            self.from.unwrap_or(low - reach),
+            self.to.unwrap_or(high + reach),
+        )
+    }
+
+    /// The losses at both ends.
+    pub(crate) fn losses(&self, ln_cut: f64) -> (f64, f64) {
+        let (from, to) = self.ends(ln_cut);
+        (self.point(from).loss, self.point(to).loss)
+    }
+
+    fn spread(
+        &self,
+        ln_cut: f64,
+        ruler: Option<&Ruler>,
+        count: &mut usize,
+        sink: &mut dyn FnMut(Node),
+    ) -> Result<f64> {
+        let (from, to) = self.ends(ln_cut);
+        let ln_goal = (1e-2 * ROUND).ln() + ruler.map_or(0.0, |ruler| ruler.finest().min(1.0).ln());
+        let (mut left, mut hint) = (from, 0);
+        let mut start = self.point(from);
+        while left < to {
+            *count += 1;
+            if *count > MOST_STRETCHES {
+                return Err(Error::NotCertified {
+                    what: "the grid",
+                    why: "the loss of one step crosses too many grid lines".into(),
+                });
+            }
+            let steepness = self.steepness(left);
+            let widest = (left + WIDEST.min(2.0 / steepness)).min(to);
+            let right = match ruler {
+                Some(ruler) => {
+                    // From a line itself, the next one.
+                    let nudge = 1e-9 * ruler.finest() + 4.0 * start.error;
+                    let next = ruler.next(start.loss + nudge, &mut hint);
+                    let (x, point) = self.crossing((left, start), widest, next);
+                    start = point;
+                    x
+                }
+                None => widest,
+            };
+            self.nodes(left, right, steepness, ln_goal, sink)?;
+            left = right;
+        }
+        Ok(self.dropped(from, to))
+    }
+
+    /// P-mass beyond infinite ends that were cut.
+    fn dropped(&self, from: f64, to: f64) -> f64 {
+        let mut dropped = f64::NEG_INFINITY;
+        if self.from.is_none() {
+            dropped = ln_add_exp(dropped, self.first.ln_head(self.shape, from));
+        }
+        if self.to.is_none() {
+            dropped = ln_add_exp(dropped, self.first.ln_tail(self.shape, to));
+        }
+        dropped + self.ln_weight + 1e-9
+    }
+
+    /// How fast the logarithms of both densities grow near x, per unit.
+    fn steepness(&self, x: f64) -> f64 {
+        match self.shape {
+            Shape::Gaussian => {
+                let ends = [self.first.range(), self.second.range()];
+                let farthest = ends
+                    .iter()
+                    .map(|(low, high)| (x - low).abs().max((x - high).abs()))
+                    .fold(0.0, f64::max);
+                farthest + WIDEST
+            }
+            Shape::Laplace => 1.0,
+        }
+    }
+
+    fn point(&self, x: f64) -> Point {
+        let (first, second) = (
+            self.first.ratio(self.shape, x),
+            self.second.ratio(self.shape, x),
+        );
+        let loss = first.ln - second.ln;
+        Point {
+            loss,
+            slope: first.slope - second.slope,
+            error: first.error + second.error + ROUND * loss.abs(),
+            second,
+        }
+    }
+
+    /// The first point after `left` where the loss reaches `next`, or `widest`.
+    fn crossing(&self, (left, start): (f64, Point), widest: f64, next: f64) -> (f64, Point) {
+        let guess = left + (next - start.loss) / start.slope;
+        if guess.is_nan() || guess >= widest {
+            let end = self.point(widest);
+            if end.loss <= next {
+                return (widest, end);
+            }
+        }
+        let (mut low, mut high) = (left, widest);
+        let mut x = if guess > low && guess < high {
+            guess
+        } else {
+            0.5 * (low + high)
+        };
+        let mut at = self.point(x);
+        for _ in 0..60 {
+            let gap = next - at.loss;
+            if gap.abs() <= 2.0 * at.error + ROUND * next.abs() {
+                break;
+            }
+            if gap > 0.0 {
+                low = x
+            } else {
+                high = x
+            }
+            let newton = x + gap / at.slope;
+            x = if newton > low && newton < high {
+                newton
+            } else {
+                0.5 * (low + high)
+            };
+            if x <= low || x >= high {
+                break;
+            }
+            at = self.point(x);
+        }
+        if x > left {
+            (x, at)
+        } else {
+            // Always forwards, however flat the loss.
+            let x = widest.min(left + 1e-12 * (1.0 + left.abs()));
+            (x, self.point(x))
+        }
+    }
+
+    fn nodes(
+        &self,
+        left: f64,
+        right: f64,
+        steepness: f64,
+        ln_goal: f64,
+        sink: &mut dyn FnMut(Node),
+    ) -> Result<()> {
+        let half = 0.5 * (right - left);
+        if half <= 0.0 {
+            return Ok(());
+        }
+        let rule = rule(half, steepness, ln_goal).ok_or_else(|| Error::NotCertified {
+            what: "the grid",
+            why: "the densities are too steep for the quadrature".into(),
+        })?;
+        let (middle, ln_half) = (left + half, half.ln());
+        for (node, weight) in &rule.nodes {
+            let x = middle + half * node;
+            let at = self.point(x);
+            let base = self.shape.ln_base(x);
+            let ln_second = base + at.second.ln + ln_half + weight.ln() + self.ln_weight;
+            if !at.loss.is_finite() || ln_second.is_nan() {
+                return Err(Error::NotCertified {
+                    what: "the grid",
+                    why: format!("the loss at {x} is not a number"),
+                });
+            }
+            // A crossing may be off by the error of the loss there: twice for both ends.
+            sink(Node {
+                loss: at.loss,
+                ln_second,
+                loss_error: 4.0 * at.error + 4.0 * ROUND * at.loss.abs(),
+                weight_error: at.second.error
+                    + ROUND * (6.0 * base.abs() + 4.0 * ln_second.abs())
+                    + RULE_ERROR,
+                is_atom: false,
+            });
+        }
+        Ok(())
+    }
+}
