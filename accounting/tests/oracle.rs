@@ -86,7 +86,7 @@ proptest! {
 /// ∫ (p − e^ε q)₊ for any real ε, by the midpoint rule.
 fn coarse_delta(case: &Case, epsilon: f64) -> f64 {
     let (from, to) = case.support();
-    let count = 800;
+    let count = 2500;
     let step = (to - from) / f64::from(count);
     (0..count)
         .map(|i| {
