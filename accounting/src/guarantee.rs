@@ -25,6 +25,9 @@ pub enum Notion {
     BayesianConfidentiality,
     /// μ-GDP: no test does better than between two unit Gaussians μ apart, give or take `delta`.
     Gdp,
+    /// One content of a secret against another, as S-DP and JFT compare them; what is not
+    /// sensitive stays as it is.
+    SelectiveDp,
     /// The reconstruction promise: prior at most p, posterior at most r (Hush! Def. 3.1).
     SecretProtection,
 }
@@ -172,4 +175,39 @@ pub struct Guarantee {
     /// How much worse that Gaussian is than the run, in units of both error rates.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub regret: Option<Bounds<f64>>,
+}
+
+impl Guarantee {
+    /// A promise by definition, with nothing filled in yet.
+    #[must_use]
+    pub const fn new(
+        notion: Notion,
+        neighbours: Neighbours,
+        unit: UnitName,
+        method: Method,
+    ) -> Self {
+        Self {
+            notion,
+            neighbours,
+            convention: Convention::Definition,
+            unit,
+            method,
+            base: None,
+            engine: None,
+            epsilon: None,
+            delta: None,
+            delta_bounds: None,
+            by_direction: None,
+            delta_by_direction: None,
+            order: None,
+            group: None,
+            gamma: None,
+            missed_by_both: None,
+            confidence: None,
+            prior: None,
+            posterior: None,
+            mu: None,
+            regret: None,
+        }
+    }
 }

@@ -321,3 +321,147 @@ fn a_reader_that_stops_early_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((code(&output), stderr(&output)), (0, String::new()));
 }
+
+/// A plan, labels and a prepared corpus in a folder of their own.
+fn planned() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write(
+        "training.toml",
+        "schema = 1\nrecipe = \"crt\"\nunit = \"turn\"\n[data]\nprivate = 60000\n[training]\nsigma = 1.1\n\
+         batch_size = 256\nepochs = 5\n[secrets]\nlabels = \"labels.jsonl\"\neverything_private = true\n",
+    );
+    let labels: String = (0..200)
+        .map(|i| {
+            format!(
+                "{{\"kind\":\"phone\",\"missed\":{},\"missed_by_conservative\":false}}\n",
+                i < 20
+            )
+        })
+        .collect();
+    write("labels.jsonl", &labels);
+    write(
+        "prepared/prepared.json",
+        r#"{"schema":1,"type":"preparation","options":{"deduplicate":true,"conservative":null},
+            "facts":{"unit":"turn","vocabulary":"bytes","public":0,"private":20000,
+              "secrets":{"source":"gold","all":{"distinct":100,"missed":10,"public":0},"most_records":3}},
+            "stability":{"all_copies":1}}"#,
+    );
+    folder
+}
+
+#[test]
+fn a_plan_file_becomes_a_page_in_three_formats() {
+    let folder = planned();
+    let file = folder.path().join("training.toml");
+    let file = file.to_str().unwrap();
+    let output = account(&["plan", file]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("This plan promises") && text.contains("not covered"),
+        "{text}"
+    );
+    let output = account(&["plan", file, "--format", "json"]);
+    let document = json(&output);
+    assert_eq!(document["type"], "plan");
+    let headline = document["headline"].as_f64().unwrap();
+    assert!(headline > 0.0);
+    let output = account(&["plan", file, "--format", "html"]);
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.matches("<svg").count() == 2);
+    // A limit below and above.
+    let limit = |epsilon: f64| {
+        code(&account(&[
+            "plan",
+            file,
+            "--max-epsilon",
+            &epsilon.to_string(),
+        ]))
+    };
+    assert_eq!((limit(headline * 0.99), limit(headline * 1.01)), (1, 0));
+    let output = account(&["plan", "nowhere.toml"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("nowhere.toml"));
+}
+
+#[test]
+fn a_prepared_corpus_becomes_a_page_too() {
+    let folder = planned();
+    let corpus = folder.path().join("prepared");
+    let corpus = corpus.to_str().unwrap();
+    let base = [
+        "--prepared",
+        corpus,
+        "--recipe",
+        "crt",
+        "--sigma",
+        "1.1",
+        "--batch-size",
+        "256",
+        "--epochs",
+        "5",
+    ];
+    let with = |more: &[&str]| account(&[&base, more].concat());
+    let output = with(&["--format", "json"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    assert_eq!(document["inputs"]["records"], 3);
+    assert_eq!(document["inputs"]["steps"], 5 * 78);
+    for (more, said) in [
+        (vec!["--group", "2"], "--group: must lie in [3, 10000]"),
+        (vec!["--unit", "document"], "unit"),
+        (vec!["--neighbours", "replace"], "--neighbours"),
+    ] {
+        let output = with(&more);
+        assert_eq!(code(&output), 2);
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+    let output = line("--sigma 1 --recipe crt");
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("--prepared"));
+    assert_eq!(code(&line("--sigma 1 --format html")), 2);
+}
+
+#[test]
+fn labels_measure_both_rates() {
+    let folder = planned();
+    let labels = folder.path().join("labels.jsonl");
+    let labels = labels.to_str().unwrap();
+    let output = account(&[
+        "--sigma", "1.1", "--steps", "50", "--labels", labels, "--format", "json",
+    ]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let inputs = &json(&output)["inputs"];
+    assert_eq!(
+        (
+            inputs["labelled"].as_u64(),
+            inputs["missed_by_both"].as_u64()
+        ),
+        (Some(200), Some(0))
+    );
+    // Each at 97.5 %, so that both hold at 95 %.
+    assert!((inputs["gamma"].as_f64().unwrap() - 0.150_213).abs() < 1e-5);
+    assert!((inputs["joint_miss"].as_f64().unwrap() - 0.018_275).abs() < 1e-5);
+    let output = account(&[
+        "--sigma", "1.1", "--steps", "50", "--labels", labels, "--delta", "8e-5",
+    ]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("37446") && text.contains("20 of 200"),
+        "{text}"
+    );
+    for more in [
+        ["--gamma", "0.1"],
+        ["--joint-miss", "0.1"],
+        ["--conservative-miss", "0.1"],
+    ] {
+        let output = account(&[&["--sigma", "1", "--labels", labels], more.as_slice()].concat());
+        assert_eq!(code(&output), 2, "{more:?}");
+        assert!(stderr(&output).contains(more[0]), "{}", stderr(&output));
+    }
+}

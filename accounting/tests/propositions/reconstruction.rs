@@ -215,6 +215,14 @@ fn a_symmetric_channel_attains_all_of_them() {
     let p = probability(1e-5);
     let several = blow_up_of_several(&[pair.clone(), pair.clone()], p, tight()).unwrap();
     assert!((several.get().get() / blow_up_of(&pair, 1e-5) - 1.0).abs() < 1e-6);
+    // Two pairs cost at least the stronger one: its content alone may have the whole prior.
+    let strong = loss(
+        &gaussian(0.5),
+        query(Neighbours::ZeroOut, 2),
+        Direction::Remove,
+    );
+    let several = blow_up_of_several(&[strong.clone(), pair], p, tight()).unwrap();
+    assert!(several.get().get() >= blow_up_of(&strong, 1e-5) * (1.0 - 1e-8));
 }
 
 /// Golden: the divergences and posteriors of math.md.

@@ -2,8 +2,8 @@
 //! written earlier, is in `tests/redaction.rs`.
 
 use crate::finite::{
-    both, delta, delta_of, epsilon, epsilon_of, excess, gaussian, law, loss, mix, profile, query,
-    rate, tight,
+    both, cells, delta, delta_of, dp_sgd, epsilon, epsilon_of, excess, gaussian, law, loss, mix,
+    profile, query, rate, tight,
 };
 use proptest::prelude::*;
 use reticent_accounting::confidentiality::{
@@ -245,4 +245,31 @@ fn the_papers_delta_is_looser() {
         assert!(ours <= gamma * base + eta && (gamma - eta) * base + eta <= ours * (1.0 + 1e-14));
     }
     assert!(Redaction::new(rate(0.1), rate(0.2)).is_err());
+}
+
+/// The reverse direction can rule: a mask that moves the sum where the secret does not. Both
+/// directions at the promised ε, by fine cells.
+#[test]
+fn the_reverse_direction_can_rule() {
+    let (sigma, sampled, gamma, wish) = (0.7, 0.2, 0.9, 1e-2);
+    let run = dp_sgd(sigma, sampled, 1);
+    let asked = query(Neighbours::ZeroOut, 1);
+    // With the secret: no shift. With the mask: shifted when sampled.
+    let with = loss(&run, asked, Direction::Add);
+    let without = loss(&run, asked, Direction::Remove);
+    let redaction = Redaction::single_policy(rate(gamma));
+    let answer = redaction
+        .exact_epsilon(&with, &without, delta(wish), tight())
+        .unwrap();
+    let found = answer.bounds.upper.unwrap().get().get();
+    let cuts: Vec<f64> = (-6000..8000).map(|i| f64::from(i) * 1e-3).collect();
+    let secret = cells(0.0, sigma, &cuts);
+    let masked = mix(&[
+        (1.0 - sampled, &secret),
+        (sampled, &cells(1.0, sigma, &cuts)),
+    ]);
+    let seen = mix(&[(1.0 - gamma, &masked), (gamma, &secret)]);
+    let (forward, reverse) = (excess(&seen, &masked, found), excess(&masked, &seen, found));
+    assert!(forward < 0.9 * reverse, "{forward} {reverse}");
+    assert!((reverse / wish - 1.0).abs() < 1e-3, "{reverse}");
 }

@@ -11,8 +11,10 @@ mod csv;
 pub mod curve;
 pub mod explain;
 pub mod figure;
+pub mod labels;
 pub mod mechanism;
 pub mod plan;
+pub mod sheet;
 pub mod text;
 mod words;
 
@@ -29,7 +31,16 @@ use cli::{Account, Command, Format, OutcomeArgs};
 /// Bad input, a plan that can't be accounted, an unwritable file.
 pub fn run(arguments: &Account) -> Result<Exit> {
     let format = arguments.format;
+    let page =
+        matches!(arguments.command, Some(Command::Plan(_))) || arguments.plan.prepared.is_some();
+    if format == Format::Html && !page {
+        bail!("--format: html is for account plan and --prepared");
+    }
     match &arguments.command {
+        Some(Command::Plan(wish)) => {
+            let subject = sheet::of_file(&wish.file)?;
+            return sheet::show(&subject, wish.max_epsilon, format);
+        }
         Some(Command::Curve(wish)) => {
             let document = curve::curve(wish)?;
             if let Some(place) = &wish.plot {
@@ -38,7 +49,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             }
             print(&match format {
                 Format::Json => document.to_text()?,
-                Format::Text => curve::text(&document),
+                Format::Text | Format::Html => curve::text(&document),
                 Format::Csv => curve::csv(&document.body)?,
             })?;
         }
@@ -62,7 +73,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             let document = explain::explain(&asked)?;
             print(&match format {
                 Format::Json => document.to_text()?,
-                Format::Text => explain::text(&asked, &document),
+                Format::Text | Format::Html => explain::text(&asked, &document),
                 Format::Csv => bail!("--format: an explanation is text or json, got csv"),
             })?;
         }
@@ -70,13 +81,17 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             let document = calibration::calibrate(wish)?;
             print(&match format {
                 Format::Json => document.to_text()?,
-                Format::Text => text::calibration(&document),
+                Format::Text | Format::Html => text::calibration(&document),
                 Format::Csv => csv::calibration(&document.body)?,
             })?;
         }
         Some(Command::Completions(completions)) => completions.run()?,
         None => {
             let plan = &arguments.plan;
+            if let Some(folder) = &plan.prepared {
+                let subject = sheet::of_prepared(folder, plan)?;
+                return sheet::show(&subject, plan.outcome.max_epsilon, format);
+            }
             if let Some(export) = plan.outcome.export {
                 let neighbours = plan::neighbours(plan.question.neighbours);
                 let source = plan::Source::of_run(&plan.run, neighbours)?;
@@ -98,7 +113,7 @@ fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, format: Format) -> Res
     let limit = answer::limit(&document.body, outcome.max_epsilon);
     print(&match format {
         Format::Json => document.to_text()?,
-        Format::Text => text::guarantees(asked, &document, limit.as_ref()),
+        Format::Text | Format::Html => text::guarantees(asked, &document, limit.as_ref()),
         Format::Csv => csv::guarantees(&document.body.guarantees)?,
     })?;
     Ok(match limit {

@@ -1,15 +1,17 @@
 //! From arguments to a plan, with everything that was given or assumed.
 
 use super::cli::{NeighboursArg, PlanArgs, QuestionArgs, RedactionArgs, RunArgs, Schedule};
+use super::labels;
 use super::mechanism::{Loaded, is_stdin, load};
 use crate::contract::Inputs;
 use anyhow::{Context, Result, anyhow, bail};
+use reticent_accounting::confidentiality::MeasuredRates;
 use reticent_accounting::statistics::LabelledSample;
 use reticent_accounting::{
     Confidence, Delta, Epsilon, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier, Plan,
     Redaction, SamplingRate, Steps, Tolerance, UnitName,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Assumed when neither a sampling rate nor sizes are given.
 pub const SAMPLE_RATE: f64 = 0.01;
@@ -33,6 +35,8 @@ pub struct Asked {
     pub epsilon: Option<Epsilon>,
     /// The sample behind a measured miss rate.
     pub sample: Option<LabelledSample>,
+    /// Rates of both policies from labels.
+    pub measured: Option<MeasuredRates>,
     /// What was given and what was assumed, for the envelope.
     pub inputs: Inputs,
 }
@@ -182,7 +186,8 @@ impl Asked {
             plan,
             run: source.run,
             epsilon: question.epsilon,
-            sample: redaction.and_then(|found| found.sample),
+            sample: redaction.as_ref().and_then(|found| found.sample),
+            measured: redaction.and_then(|found| found.measured),
             inputs,
         })
     }
@@ -199,6 +204,7 @@ pub fn neighbours(given: Option<NeighboursArg>) -> Neighbours {
 /// A batch larger than the data, or more steps than can be counted.
 pub fn schedule(given: &Schedule, inputs: Inputs) -> Result<(SamplingRate, Steps, Inputs)> {
     let (rate, inputs) = match (given.batch_size, given.dataset_size) {
+        (Some(_), None) => bail!("--dataset-size: is needed with --batch-size"),
         (Some(batch), Some(size)) => {
             if batch > size {
                 bail!("--batch-size: must lie in [1, dataset size {size}], got {batch}");
@@ -239,11 +245,53 @@ pub fn schedule(given: &Schedule, inputs: Inputs) -> Result<(SamplingRate, Steps
 struct Found {
     redaction: Redaction,
     sample: Option<LabelledSample>,
+    measured: Option<MeasuredRates>,
     confidence: Option<Confidence>,
+}
+
+/// Both rates from a file of labels; what the conservative policy misses from its own flags when
+/// it was not labelled.
+fn labelled(path: &Path, given: &RedactionArgs, inputs: Inputs) -> Result<(Option<Found>, Inputs)> {
+    let sample = labels::read(path).context("--labels")?;
+    let confidence = given
+        .confidence
+        .map_or_else(|| Confidence::new(CONFIDENCE), Ok)?;
+    let rates = sample.rates(confidence).context("--labels")?;
+    let inputs = inputs
+        .given("labelled", sample.labelled())?
+        .given("missed", sample.missed())?
+        .or_assumed("confidence", given.confidence, confidence)?
+        .given("gamma", rates.gamma)?;
+    let gamma = *rates.gamma.get();
+    let (joint, inputs) = if sample.conservative_labelled() {
+        if let Some(miss) = given.conservative_miss {
+            bail!("--conservative-miss: is measured by --labels, got {miss}");
+        }
+        let inputs = inputs.given("missed_by_both", sample.missed_by_both())?;
+        (*rates.eta.get(), inputs.given("joint_miss", rates.eta)?)
+    } else {
+        let most = given
+            .conservative_miss
+            .map_or(gamma, |miss| if miss < gamma { miss } else { gamma });
+        joint_miss(given, most, inputs)?
+    };
+    let found = Found {
+        redaction: Redaction::new(gamma, joint).context("--labels")?,
+        sample: Some(LabelledSample {
+            labelled: sample.labelled(),
+            missed: sample.missed(),
+        }),
+        measured: sample.conservative_labelled().then_some(rates),
+        confidence: Some(confidence),
+    };
+    Ok((Some(found), inputs))
 }
 
 /// The redaction policy, assumed or measured, if there is one.
 fn redaction(given: &RedactionArgs, inputs: Inputs) -> Result<(Option<Found>, Inputs)> {
+    if let Some(path) = &given.labels {
+        return labelled(path, given, inputs);
+    }
     let (gamma, sample, confidence, inputs) = match (given.gamma, given.labelled, given.missed) {
         (Some(gamma), ..) => (gamma, None, None, inputs.given("gamma", gamma)?),
         (None, Some(labelled), Some(missed)) => {
@@ -288,6 +336,7 @@ fn redaction(given: &RedactionArgs, inputs: Inputs) -> Result<(Option<Found>, In
         Some(Found {
             redaction,
             sample,
+            measured: None,
             confidence,
         }),
         inputs,

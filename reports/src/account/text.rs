@@ -5,6 +5,7 @@ use super::calibration::Calibrated;
 use super::cli::Solve;
 use super::mechanism::words::line;
 use super::plan::{Asked, Run};
+use super::sheet::labels_for;
 use super::words::{method, neighbours, notes, promise};
 use crate::contract::{Align, Envelope, Inputs, Table};
 use crate::number::{nearest, rounded_down, rounded_up, shortest};
@@ -35,6 +36,13 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     out.push('\n');
     if let Some(note) = sample_note(asked) {
         prose(&mut out, &note);
+    }
+    if let Some(wanted) = asked
+        .measured
+        .as_ref()
+        .and_then(|found| labels_for(asked.plan.delta, found))
+    {
+        prose(&mut out, &wanted);
     }
     for note in notes(&body.guarantees) {
         prose(&mut out, &note);

@@ -13,6 +13,7 @@ pub(super) fn promise(row: &Guarantee) -> String {
     };
     match row.notion {
         Notion::Dp | Notion::GroupDp => format!("differential privacy, {together}"),
+        Notion::SelectiveDp => format!("the contents of a secret in {records}"),
         Notion::Confidentiality | Notion::GroupConfidentiality => {
             format!("a redacted secret in {records}, adversary may know it")
         }

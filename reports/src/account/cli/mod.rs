@@ -6,7 +6,7 @@ mod plan;
 mod values;
 
 pub use calibrate::{Calibrate, Solve};
-pub use commands::{Compose, Curve, Explain, What};
+pub use commands::{Compose, Curve, Explain, PlanFile, What};
 pub use plan::{OutcomeArgs, PlanArgs, QuestionArgs, RedactionArgs, RunArgs, Schedule};
 pub use values::NeighboursArg;
 
@@ -22,6 +22,8 @@ Examples:
   account --sigma 1.1 --gamma 0.1
   account --sigma 1.1 --batch-size 256 --dataset-size 60000 --epochs 20 --delta 1e-6 --format json
   account --mechanism ckpt/manifest.json --epsilon 2
+  account --prepared prepared/ --recipe crt --sigma 1.1 --batch-size 256 --epochs 20
+  account plan training.toml --format html > plan.html
   account calibrate --epsilon 2 --delta 1e-5 --sample-rate 0.01 --steps 5000";
 
 /// Before training: what does this plan promise? An upper bound, certified at both ends.
@@ -55,6 +57,8 @@ pub enum Format {
     Json,
     /// The rows alone, comma-separated with a header.
     Csv,
+    /// A page with plots, of `account plan` and --prepared.
+    Html,
 }
 
 /// What to do instead of accounting for a plan.
@@ -62,6 +66,8 @@ pub enum Format {
 pub enum Command {
     /// A curve of the plan, point by point with both certified ends.
     Curve(Box<Curve>),
+    /// The page of a training plan that a privacy officer can sign.
+    Plan(PlanFile),
     /// Several mechanisms on the same data, one after the other.
     Compose(Box<Compose>),
     /// How a number was obtained and what certifies it.

@@ -2,6 +2,7 @@
 
 use super::values::{NeighboursArg, group, unit, whole};
 use crate::account::mechanism::Export;
+use crate::account::sheet::file::Recipe;
 use crate::contract::{positive, positive_number, quantity};
 use clap::Args;
 use reticent_accounting::{
@@ -16,9 +17,9 @@ pub struct Schedule {
     /// Probability of each record to be in a batch [default: 0.01].
     #[arg(long, value_name = "Q", value_parser = quantity::<SamplingRate>, allow_negative_numbers = true)]
     pub sample_rate: Option<SamplingRate>,
-    /// Expected batch size, with --dataset-size, instead of --sample-rate.
+    /// Expected batch size, with --dataset-size or --prepared, instead of --sample-rate.
     #[arg(long, value_name = "B", value_parser = positive, allow_negative_numbers = true,
-          requires = "dataset_size", conflicts_with = "sample_rate")]
+          conflicts_with = "sample_rate")]
     pub batch_size: Option<u64>,
     /// Number of private records.
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true, requires = "batch_size")]
@@ -55,13 +56,18 @@ pub struct RedactionArgs {
     pub gamma: Option<MissRate>,
     /// Secrets labelled by hand, a simple random sample: a measured miss rate instead of --gamma.
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true,
-          requires = "missed", conflicts_with = "gamma")]
+          group = "sample",
+          requires = "missed", conflicts_with_all = ["gamma", "labels"])]
     pub labelled: Option<u64>,
+    /// Labelled secrets, a simple random sample, one JSON object a line: measured rates of both
+    /// policies instead of --gamma.
+    #[arg(long, value_name = "FILE", group = "sample", conflicts_with_all = ["gamma", "joint_miss"])]
+    pub labels: Option<PathBuf>,
     /// How many of the labelled secrets the policy missed.
     #[arg(long, value_name = "M", value_parser = whole, allow_negative_numbers = true, requires = "labelled")]
     pub missed: Option<u64>,
-    /// Confidence of the measured miss rate [default: 0.95].
-    #[arg(long, value_name = "C", value_parser = quantity::<Confidence>, allow_negative_numbers = true, requires = "labelled")]
+    /// Confidence of the measured miss rates [default: 0.95].
+    #[arg(long, value_name = "C", value_parser = quantity::<Confidence>, allow_negative_numbers = true, requires = "sample")]
     pub confidence: Option<Confidence>,
     /// Share of secrets that the conservative policy (what counts as private) misses.
     #[arg(long, value_name = "D2", value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
@@ -125,6 +131,14 @@ pub struct PlanArgs {
     /// What runs.
     #[command(flatten)]
     pub run: RunArgs,
+    /// A corpus that `audit prepare` made: sizes, copies and misses come from it, and the answer
+    /// is a page to sign.
+    #[arg(long, value_name = "DIR", conflicts_with_all = [
+        "mechanism", "dataset_size", "neighbours", "epsilon", "plot", "export", "labelled"])]
+    pub prepared: Option<PathBuf>,
+    /// How the prepared corpus is trained on [default: crt].
+    #[arg(long, value_enum, requires = "prepared")]
+    pub recipe: Option<Recipe>,
     /// What is asked.
     #[command(flatten)]
     pub question: QuestionArgs,

@@ -1,0 +1,227 @@
+//! What the plan says about attacks, in probabilities: guesses, canaries, membership.
+
+use super::file::Recipe;
+use super::promises::query;
+use super::subject::Subject;
+use crate::number::shortest;
+use anyhow::Result;
+use reticent_accounting::reconstruction::ceiling::{
+    at_least_ceiling, best_exposure_ceiling, exposure_ceiling,
+};
+use reticent_accounting::reconstruction::membership::area_ceiling;
+use reticent_accounting::reconstruction::redacted::{MissedBy, guess_ceiling};
+use reticent_accounting::{
+    Direction, GroupSize, Neighbours, PrivacyLoss, Probability, Tolerance, Upper,
+};
+use serde::{Deserialize, Serialize};
+
+/// Relative width of a ceiling: printed to three digits.
+const TOLERANCE: f64 = 1e-4;
+/// Cells of the area under the ROC curve.
+const CELLS: u32 = 64;
+/// The false positive rate at which membership is shown.
+const FALSE_POSITIVES: f64 = 1e-3;
+/// How sure a ceiling of the best exposure is.
+const LEVEL: f64 = 0.95;
+
+/// What is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ceiling {
+    /// P(the secret is guessed first), by the zero-out pair.
+    FirstGuess,
+    /// The same for redacted secrets whose content decides whether they are missed.
+    FirstGuessMissedByContent,
+    /// The same for redacted secrets that are missed by chance.
+    FirstGuessMissedByChance,
+    /// Bits of exposure that no canary exceeds with the stated probability.
+    BestExposure,
+    /// P(some canary is ranked first of a million).
+    AnyRankedFirst,
+    /// True positives of membership at the stated false positives.
+    TruePositives,
+    /// Area under the ROC curve of membership.
+    Area,
+}
+
+/// One ceiling.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bounded {
+    /// What is bounded.
+    pub quantity: Ceiling,
+    /// In words.
+    pub about: String,
+    /// Records of one secret.
+    pub records: GroupSize,
+    /// Chance before training, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<f64>,
+    /// At most this: a probability, or bits.
+    pub at_most: Upper<f64>,
+}
+
+/// Every ceiling that applies. What is trained on in the open has none, so guesses and canaries are
+/// those that noise protects; S-DP and training without noise get none at all.
+///
+/// # Errors
+/// A pair that can't be certified.
+pub fn ceilings(subject: &Subject) -> Result<Vec<Bounded>> {
+    if matches!(subject.recipe, Recipe::Sgd | Recipe::Sdp) || subject.leak.is_some() {
+        return Ok(Vec::new());
+    }
+    let mut found = guesses(subject)?;
+    found.extend(canaries(subject, subject.records, "")?);
+    if let Some(before) = subject
+        .records_before
+        .filter(|before| *before > subject.records)
+    {
+        found.extend(canaries(subject, before, ", not deduplicated")?);
+    }
+    if subject.recipe == Recipe::Dpsgd {
+        found.extend(membership(subject)?);
+    }
+    Ok(found)
+}
+
+fn tolerance() -> Result<Tolerance> {
+    Ok(Tolerance::new(TOLERANCE)?)
+}
+
+fn zero_out(subject: &Subject, records: GroupSize) -> Result<PrivacyLoss> {
+    let asked = query(Neighbours::ZeroOut, records);
+    Ok(PrivacyLoss::of(
+        &subject.mechanism(),
+        asked,
+        Direction::Remove,
+    )?)
+}
+
+fn guesses(subject: &Subject) -> Result<Vec<Bounded>> {
+    let mut found = Vec::new();
+    let records = subject.records;
+    let among = match records.get() {
+        1 => format!("a secret in one {}", subject.unit),
+        n => format!("a secret in {n} {}s", subject.unit),
+    };
+    let chance = subject.candidates.map(|n| 1.0 / n as f64);
+    if let Some(before) = subject.prior.map(Probability::get).or(chance) {
+        let loss = zero_out(subject, records)?;
+        let after = loss.blow_up(Probability::new(before)?, tolerance()?)?;
+        let after = after.bounds.upper.map_or(1.0, |end| end.get().get());
+        found.push(Bounded {
+            quantity: Ceiling::FirstGuess,
+            about: format!("{among} is guessed, if each was trained on with noise"),
+            records,
+            before: Some(before),
+            at_most: Upper::new(after),
+        });
+    }
+    let (Some(candidates), Some(rates)) = (subject.candidates, &subject.rates) else {
+        return Ok(found);
+    };
+    if subject.recipe != Recipe::Crt {
+        return Ok(found);
+    }
+    let asked = query(Neighbours::Replace, records);
+    let replaced = PrivacyLoss::of(&subject.mechanism(), asked, Direction::Remove)?;
+    for (missed_by, quantity, said) in [
+        (
+            MissedBy::Content,
+            Ceiling::FirstGuessMissedByContent,
+            "missed by its content",
+        ),
+        (
+            MissedBy::Chance,
+            Ceiling::FirstGuessMissedByChance,
+            "missed by chance",
+        ),
+    ] {
+        let bound = guess_ceiling(
+            &replaced,
+            rates.redaction,
+            candidates,
+            1,
+            missed_by,
+            tolerance()?,
+        )?;
+        // Where noise protects every record, the zero-out pair bounds the guess as well.
+        let plain = zero_out(subject, records)?
+            .blow_up(Probability::new(1.0 / candidates as f64)?, tolerance()?)?;
+        let bound = match plain.bounds.upper {
+            Some(plain) if subject.everything_private && plain < bound => plain,
+            _ => bound,
+        };
+        found.push(Bounded {
+            quantity,
+            about: format!("{among} is guessed, redacted, {said}"),
+            records,
+            before: chance,
+            at_most: Upper::new(bound.get().get()),
+        });
+    }
+    Ok(found)
+}
+
+fn canaries(subject: &Subject, records: GroupSize, said: &str) -> Result<Vec<Bounded>> {
+    let Some(count) = subject.canaries else {
+        return Ok(Vec::new());
+    };
+    let loss = zero_out(subject, records)?;
+    let level = Probability::new(LEVEL)?;
+    let bits = best_exposure_ceiling(&loss, count, level, tolerance()?)?;
+    let about = format!(
+        "best exposure of {count} canaries in {} records each{said}, {} sure",
+        records.get(),
+        shortest(LEVEL),
+    );
+    let mut found = vec![Bounded {
+        quantity: Ceiling::BestExposure,
+        about,
+        records,
+        before: Some((count as f64 / (1.0 - LEVEL)).log2()),
+        at_most: bits,
+    }];
+    if let Some(candidates) = subject.candidates {
+        let each = exposure_ceiling(&loss, (candidates as f64).log2(), tolerance()?)?;
+        let each = vec![each; usize::try_from(count).unwrap_or(usize::MAX).min(1 << 20)];
+        found.push(Bounded {
+            quantity: Ceiling::AnyRankedFirst,
+            about: format!("one of {count} canaries ranked first of {candidates}{said}"),
+            records,
+            before: Some((count as f64 / candidates as f64).min(1.0)),
+            at_most: Upper::new(at_least_ceiling(&each, 1)?.get().get()),
+        });
+    }
+    Ok(found)
+}
+
+fn membership(subject: &Subject) -> Result<Vec<Bounded>> {
+    let asked = query(Neighbours::AddRemove, GroupSize::ONE);
+    let loss = PrivacyLoss::of(&subject.mechanism(), asked, Direction::Remove)?;
+    let false_positives = Probability::new(FALSE_POSITIVES)?;
+    let rate = loss
+        .true_positive_rate(false_positives, tolerance()?)?
+        .bounds
+        .upper;
+    let area = area_ceiling(&loss, CELLS, tolerance()?)?;
+    let unit = &subject.unit;
+    Ok(vec![
+        Bounded {
+            quantity: Ceiling::TruePositives,
+            about: format!(
+                "a {unit} is recognised as trained on, at {} false alarms",
+                shortest(FALSE_POSITIVES)
+            ),
+            records: GroupSize::ONE,
+            before: Some(FALSE_POSITIVES),
+            at_most: Upper::new(rate.map_or(1.0, |end| end.get().get())),
+        },
+        Bounded {
+            quantity: Ceiling::Area,
+            about: format!("area under the ROC curve for the membership of a {unit}"),
+            records: GroupSize::ONE,
+            before: Some(0.5),
+            at_most: Upper::new(area.get().get()),
+        },
+    ])
+}

@@ -1,0 +1,387 @@
+//! The page: documents against their schema, numbers against the accountant, bad input by name.
+
+use super::file::TrainingFile;
+use super::promises::Adversary;
+use super::{html, of_file, sheet, show, text};
+use crate::account::cli::Format;
+use crate::schema::problems;
+use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
+use reticent_accounting::{
+    Convention, Delta, Direction, GroupSize, Mechanism, Neighbours, NoiseMultiplier, Notion,
+    PrivacyLoss, Query, Redaction, SamplingRate, Steps, Tolerance,
+};
+use std::path::{Path, PathBuf};
+
+const TRAINING: &str = "[training]\nsigma = 1.1\nbatch_size = 256\nepochs = 2\n";
+
+/// A folder with a plan, labels and a prepared corpus.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+    /// `labelled` secrets, the first `missed` of them missed by the redaction policy, the first
+    /// `both` by both.
+    fn labels(&self, labelled: u32, missed: u32, both: u32) {
+        let lines: String = (0..labelled)
+            .map(|i| {
+                format!(
+                    "{{\"kind\":\"phone\",\"missed\":{},\"missed_by_conservative\":{},\"secret\":\"{i}\"}}\n",
+                    i < missed,
+                    i < both
+                )
+            })
+            .collect();
+        self.write("labels.jsonl", &lines);
+    }
+    fn prepared(&self, missed: u32, public: u32, conservative: &str) {
+        let text = format!(
+            r#"{{"schema":1,"type":"preparation",
+               "options":{{"deduplicate":true,"conservative":{conservative}}},
+               "facts":{{"unit":"turn","vocabulary":"bytes","public":40000,"private":20000,
+                 "secrets":{{"source":"gold","all":{{"distinct":1000,"occurrences":1500,"masked":900,
+                   "missed":{missed},"missed_by_both":{public},"public":{public}}},"by_kind":{{}},"most_records":2}},
+                 "canaries":{{"copies":[{{"canary":0,"copy":0,"fate":"kept","in_context":true}},
+                   {{"canary":0,"copy":1,"fate":"masked","in_context":true}}]}}}},
+               "stability":{{"all_copies":1,"single_copy":2}}}}"#
+        );
+        self.write("prepared/prepared.json", &text);
+    }
+    fn plan(&self, text: &str) -> PathBuf {
+        self.write("training.toml", text)
+    }
+}
+
+fn refused(text: &str) -> String {
+    let folder = Folder::new();
+    folder.labels(10, 1, 0);
+    folder.prepared(3, 0, "null");
+    format!("{:#}", of_file(&folder.plan(text)).unwrap_err())
+}
+
+fn replaced(sigma: f64, rate: f64, steps: u64, records: u32, delta: f64) -> f64 {
+    let run = Mechanism::dp_sgd(
+        NoiseMultiplier::new(sigma).unwrap(),
+        SamplingRate::new(rate).unwrap(),
+        Steps::new(steps),
+    );
+    let query = Query {
+        neighbours: Neighbours::Replace,
+        group: GroupSize::new(records).unwrap(),
+    };
+    let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+    let found = loss
+        .epsilon(Delta::new(delta).unwrap(), Tolerance::new(1e-6).unwrap())
+        .unwrap();
+    found.bounds.upper.unwrap().get().get()
+}
+
+fn plans() -> Vec<String> {
+    let head = |recipe: &str| format!("schema = 1\nrecipe = \"{recipe}\"\ndelta = 1e-5\n");
+    let secrets = "[secrets]\nrecords = 2\nrecords_before = 5\nprior = 1e-6\ncandidates = 1000\ncanaries = 3\n";
+    let data = "[data]\nprivate = 20000\n";
+    vec![
+        format!(
+            "{}[data]\nprepared = \"prepared\"\n{TRAINING}[secrets]\nlabels = \"labels.jsonl\"\n",
+            head("crt")
+        ),
+        format!(
+            "{}{data}{TRAINING}{secrets}gamma = 0.1\njoint_miss = 0\n",
+            head("crt")
+        ),
+        format!(
+            "{}{data}{TRAINING}{secrets}labels = \"labels.jsonl\"\neverything_private = true\n",
+            head("crt")
+        ),
+        format!("{}{data}{TRAINING}{secrets}", head("dpsgd")),
+        format!("{}{data}{TRAINING}{secrets}", head("sdp")),
+        format!("{}{secrets}", head("sgd")),
+        format!(
+            "{}{data}{TRAINING}[first_phase]\nevery_content_caught = true\nlength_and_kind_hidden = true\nscreening_ignores_secrets = true\n",
+            head("jft")
+        ),
+        format!(
+            "{}{data}{TRAINING}[first_phase]\nsigma = 1.0\nsample_rate = 0.01\nsteps = 50\nmiss = [0.05, 0.2]\n",
+            head("jft")
+        ),
+    ]
+}
+
+#[test]
+fn every_page_fits_its_schema_and_says_what_it_must() {
+    for plan in plans() {
+        let folder = Folder::new();
+        folder.labels(200, 20, 0);
+        folder.prepared(100, 0, "null");
+        let subject = of_file(&folder.plan(&plan)).unwrap();
+        let document = sheet(&subject).unwrap();
+        let json = document.to_text().unwrap();
+        assert_eq!(
+            problems("plan.schema.json", &json),
+            Vec::<String>::new(),
+            "{plan}"
+        );
+        let back: crate::contract::Envelope<super::Sheet> = serde_json::from_str(&json).unwrap();
+        assert_eq!(back.body.promises, document.body.promises);
+        let page = text(&subject, &document);
+        for said in [
+            "what is promised",
+            "under these assumptions",
+            "not covered",
+            "signature",
+        ] {
+            assert!(page.contains(said), "{said}\n{page}");
+        }
+        assert!(page.lines().all(|line| line == line.trim_end()), "{page}");
+        let page = html(&subject, &document).unwrap();
+        assert!(page.contains("Not covered") && !page.contains("<script"));
+        // Only the definition's own neighbours are to be signed.
+        for promised in &document.body.promises {
+            let row = &promised.guarantee;
+            assert!(promised.for_planning || row.convention == Convention::Definition);
+            assert!(promised.for_planning == (promised.adversary == Adversary::IgnoresTheSecret));
+            assert!(row.notion != Notion::BayesianConfidentiality || promised.for_planning);
+        }
+        assert_eq!(
+            document.body.promises[0]
+                .guarantee
+                .epsilon
+                .unwrap()
+                .upper
+                .unwrap(),
+            document.body.headline
+        );
+    }
+}
+
+#[test]
+fn a_prepared_corpus_gives_sizes_copies_and_misses() {
+    let folder = Folder::new();
+    folder.prepared(100, 0, "null");
+    let plan = format!("schema = 1\nrecipe = \"crt\"\n[data]\nprepared = \"prepared\"\n{TRAINING}");
+    let subject = of_file(&folder.plan(&plan)).unwrap();
+    assert_eq!(subject.records.get(), 2);
+    assert_eq!(subject.unit.as_str(), "turn");
+    assert!(subject.everything_private && subject.canaries == Some(1));
+    // An epoch has round(1/q) = 78 steps, as training runs it.
+    assert_eq!(subject.steps.get(), 156);
+    assert!((subject.rate.get() - 256.0 / 20000.0).abs() < 1e-15);
+    let document = sheet(&subject).unwrap();
+    let truth = replaced(1.1, 256.0 / 20000.0, 156, 2, 1e-5);
+    assert!((document.body.headline.get().get() - truth).abs() < 1e-5);
+    // Every secret caught: nothing of them is left in the run.
+    folder.prepared(0, 0, "null");
+    let subject = of_file(&folder.plan(&plan)).unwrap();
+    assert!(sheet(&subject).unwrap().body.headline.get().get() <= 0.0);
+    // One missed by both and public: nothing is promised.
+    folder.prepared(100, 1, "{}");
+    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let document = sheet(&subject).unwrap();
+    assert!(document.body.headline.get().get().is_infinite());
+    assert!(text(&subject, &document).contains("promises nothing"));
+    let helps = &document.body.tighten[0];
+    assert!(helps.change.contains("private") && (helps.epsilon.get().get() - truth).abs() < 1e-2);
+}
+
+#[test]
+fn the_random_secrets_promise_is_the_formula() {
+    let folder = Folder::new();
+    let plan = &plans()[1];
+    let subject = of_file(&folder.plan(plan)).unwrap();
+    let document = sheet(&subject).unwrap();
+    let redaction = Redaction::single_policy(reticent_accounting::MissRate::new(0.1).unwrap());
+    let base = redaction.base_delta(Delta::new(1e-5).unwrap()).unwrap();
+    let truth = replaced(1.1, 256.0 / 20000.0, 156, 2, base.get());
+    assert!((document.body.headline.get().get() - truth).abs() < 1e-5);
+    // The most effective change comes first, and each is what the accountant says.
+    let sorted = document
+        .body
+        .tighten
+        .windows(2)
+        .all(|w| w[0].epsilon.get() <= w[1].epsilon.get());
+    assert!(sorted);
+    let louder = document
+        .body
+        .tighten
+        .iter()
+        .find(|t| t.change.starts_with("sigma"))
+        .unwrap();
+    let truth = replaced(1.21, 256.0 / 20000.0, 156, 2, base.get());
+    assert!((louder.epsilon.get().get() / truth - 1.0).abs() < 2e-4);
+    // γ = 1 amplifies nothing.
+    let whole = &document.body.amplification[0];
+    assert!((whole.gamma.get() - 1.0).abs() < 1e-15);
+    assert!(
+        whole
+            .points
+            .iter()
+            .all(|(base, after)| (after / base - 1.0).abs() < 5e-3)
+    );
+}
+
+#[test]
+fn labels_that_cannot_support_delta_say_how_many_would() {
+    let folder = Folder::new();
+    folder.labels(200, 20, 0);
+    let plan = format!(
+        "schema = 1\nrecipe = \"crt\"\ndelta = 8e-5\n[data]\nprivate = 20000\n{TRAINING}[secrets]\nlabels = \"labels.jsonl\"\n"
+    );
+    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let document = sheet(&subject).unwrap();
+    assert!(document.body.headline.get().get().is_infinite());
+    let wanted = document.body.labels_wanted.clone().unwrap();
+    assert!(wanted.contains("37446"), "{wanted}");
+    assert!(text(&subject, &document).contains("0.0183"));
+    let rates = document.body.rates.unwrap();
+    assert!((rates.eta.get().get() - 0.018275).abs() < 1e-6);
+}
+
+#[test]
+fn a_limit_and_a_format_end_as_they_must() {
+    let folder = Folder::new();
+    let subject = of_file(&folder.plan(&plans()[5])).unwrap();
+    assert!(
+        show(&subject, None, Format::Csv)
+            .unwrap_err()
+            .to_string()
+            .contains("--format")
+    );
+    assert!(sheet(&subject).unwrap().body.tighten.is_empty());
+}
+
+#[test]
+fn errors_name_key_value_and_range() {
+    let plan = |body: &str| format!("schema = 1\nrecipe = \"crt\"\n{body}");
+    for (body, said) in [
+        (
+            plan("[training]\nsigma = 0\n"),
+            "noise multiplier must lie in (0, inf), got 0",
+        ),
+        (plan("[training]\nsigma = -1\n"), "sigma = -1"),
+        (plan("[training]\nsgima = 1\n"), "sgima"),
+        (plan(""), "training.sigma: is needed"),
+        (
+            plan("[training]\nsigma = 1\n"),
+            "training.batch_size: is needed",
+        ),
+        (
+            plan("[data]\nprivate = 10\n[training]\nsigma = 1\nbatch_size = 11\nsteps = 1\n"),
+            "training.batch_size: must lie in [1, 10] (the private records), got 11",
+        ),
+        (
+            plan("[training]\nsigma = 1\nbatch_size = 11\nsteps = 1\n"),
+            "data.private: is needed",
+        ),
+        (
+            plan("[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 0\n"),
+            "training.steps: must be a whole number from 1 on, got 0",
+        ),
+        (
+            plan("[training]\nsigma = 1\nsample_rate = 0.1\nepochs = -2.0\n"),
+            "training.epochs: must be a number in (0, inf), got -2",
+        ),
+        (
+            plan("[training]\nsigma = 1\nsample_rate = 0.1\nepochs = 1e300\n"),
+            "at most 2^53 steps",
+        ),
+        (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ngamma = 0.1\nlabels = \"labels.jsonl\"\n",
+            ),
+            "secrets.gamma: is measured",
+        ),
+        (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ngamma = 0.1\njoint_miss = 0.2\n",
+            ),
+            "secrets.joint_miss",
+        ),
+        (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\nlabels = \"nowhere.jsonl\"\n",
+            ),
+            "nowhere.jsonl",
+        ),
+        (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\nrecords = 20000\n",
+            ),
+            "[1, 10000]",
+        ),
+        (
+            plan("[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ncanaries = 0\n"),
+            "secrets.canaries: must be a whole number from 1 on",
+        ),
+        (
+            plan("[data]\nprepared = \"nowhere\"\n[training]\nsigma = 1\n"),
+            "prepared.json",
+        ),
+        (
+            "schema = 1\nrecipe = \"jft\"\n[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n"
+                .into(),
+            "first_phase",
+        ),
+        (
+            "schema = 2\nrecipe = \"crt\"\n".into(),
+            "schema must be 1, got 2",
+        ),
+        ("schema = 1\nrecipe = \"crtt\"\n".into(), "crtt"),
+        ("schema = ".into(), "training.toml"),
+    ] {
+        let why = refused(&body);
+        assert!(why.contains(said), "{body}\n{why}");
+        assert!(why.contains("training.toml"), "{why}");
+    }
+    let odd = format!(
+        "schema = 1\nrecipe = \"crt\"\nunit = \"document\"\n[data]\nprepared = \"prepared\"\n{TRAINING}"
+    );
+    assert!(refused(&odd).contains("unit: must be the prepared corpus' own, turn, got document"));
+    let few = format!(
+        "schema = 1\nrecipe = \"crt\"\n[data]\nprepared = \"prepared\"\n{TRAINING}[secrets]\nrecords = 1\n"
+    );
+    assert!(refused(&few).contains("secrets.records: must lie in [2, 10000]"));
+}
+
+#[test]
+fn labels_are_refused_by_line() {
+    let folder = Folder::new();
+    for (text, said) in [
+        ("{\"kind\":\"a\",\"missed\":true}\nnot json\n", "line 2"),
+        ("{\"kind\":\"a\"}\n", "missed"),
+        ("{\"kind\":\"a\",\"missed\":true,\"odd\":1}\n", "odd"),
+        ("\n\n", "number of labels"),
+    ] {
+        let path = folder.write("labels.jsonl", text);
+        let why = format!("{:#}", crate::account::labels::read(&path).unwrap_err());
+        assert!(why.contains(said) && why.contains("labels.jsonl"), "{why}");
+    }
+    let long = format!("{{\"kind\":\"{}\",\"missed\":true}}\n", "x".repeat(1 << 17));
+    let path = folder.write("labels.jsonl", &long);
+    assert!(format!("{:#}", crate::account::labels::read(&path).unwrap_err()).contains("line 1"));
+}
+
+#[test]
+fn the_documented_example_is_read() {
+    // The example of the module and of --help, without its comments.
+    let help = include_str!("file.rs");
+    let toml: String = help
+        .lines()
+        .skip_while(|line| !line.contains("```toml"))
+        .skip(1)
+        .take_while(|line| !line.contains("```"))
+        .map(|line| format!("{}\n", line.trim_start_matches("//!")))
+        .collect();
+    let mut file: TrainingFile = toml::from_str(&toml).unwrap();
+    file.data.private = None;
+    assert_eq!(file.secrets.records, GroupSize::new(3).ok());
+    assert_eq!(file.data.prepared.as_deref(), Some(Path::new("prepared/")));
+    let facts = CorpusFacts::new(1, 0, 0, 0, Spread::AtMost(1), Knowledge::Counted);
+    assert!(facts.is_ok());
+}

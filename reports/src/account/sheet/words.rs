@@ -1,0 +1,152 @@
+//! What a page assumes and what it does not cover, in sentences.
+
+use super::file::Recipe;
+use super::subject::Subject;
+use crate::number::{nearest, rounded_up, shortest};
+use reticent_accounting::confidentiality::{Knowledge, LabelledSecrets, MeasuredRates};
+use reticent_accounting::statistics::labels_needed;
+use reticent_accounting::{Delta, MissRate};
+
+/// Under what the promises hold.
+#[must_use]
+pub(super) fn assumptions(subject: &Subject) -> Vec<String> {
+    let unit = &subject.unit;
+    let mut said = Vec::new();
+    if let Some(line) = subject.inputs.assumed_line() {
+        said.push(format!("Nobody said, so this was {line}."));
+    }
+    match subject.recipe {
+        Recipe::Sgd => {}
+        Recipe::Jft | Recipe::Sdp | Recipe::Crt | Recipe::Dpsgd => said.push(format!(
+            "Each noisy batch is drawn at random, every {unit} on its own with the stated sampling rate; each {unit}'s \
+             gradient is clipped, the noise comes from a cryptographic generator, and the sum is divided by a fixed number."
+        )),
+    }
+    match subject.recipe {
+        Recipe::Crt => said.extend(screening(subject)),
+        Recipe::Jft => said.extend(first_phase(subject)),
+        Recipe::Sdp => said.push(
+            "The policy finds every secret: one that it misses is trained on in the open.".into(),
+        ),
+        Recipe::Sgd | Recipe::Dpsgd => {}
+    }
+    said.push(format!(
+        "One secret is trained on in at most {} {unit}{}. A secret in more of them, or in another spelling, is not covered.",
+        subject.records.get(),
+        if subject.records.get() > 1 { "s" } else { "" },
+    ));
+    if let Some(facts) = &subject.facts
+        && facts.knowledge() == Knowledge::Detected
+    {
+        said.push("The secrets of the corpus are those that the policy found: what it misses can't be counted, only labelled.".into());
+    }
+    if let Some(rates) = &subject.rates {
+        match &rates.measured {
+            Some((sample, found)) => said.extend(measured(sample, found)),
+            None => said.push(format!(
+                "The policies miss at most the shares {} and {} (both) of secrets: assumed, not measured.",
+                shortest(rates.redaction.miss().get()),
+                shortest(rates.redaction.missed_by_both().get()),
+            )),
+        }
+    }
+    if subject.rates.is_some() {
+        said.push("The rows for planning suppose that each carrier of a secret has the same miss rate; where carriers differ they do not hold.".into());
+    }
+    if let Some(why) = &subject.leak {
+        said.push(format!("Nothing is promised, because {why}."));
+    }
+    said
+}
+
+fn screening(subject: &Subject) -> Vec<String> {
+    let mut said = vec![
+        "The text is split before it is redacted and never packed across records afterwards; whatever holds a mask is private.".to_owned(),
+    ];
+    if !subject.everything_private {
+        said.push("Public records are trained on without noise: a secret that both policies miss there has no protection at all.".into());
+    }
+    said
+}
+
+fn first_phase(subject: &Subject) -> Vec<String> {
+    match &subject.first_phase {
+        Some(phase) if phase.noised() => {
+            vec!["The first phase's noise is accounted for in full; the share of missed tokens lowers nothing.".into()]
+        }
+        _ => vec![
+            "The first phase sees the same text for every content of a secret: all of it redacted, length and kind hidden, screened without looking. One exception and nothing is promised.".into(),
+        ],
+    }
+}
+
+fn measured(sample: &LabelledSecrets, found: &MeasuredRates) -> Vec<String> {
+    let mut said = vec![format!(
+        "{} of {} labelled secrets were missed{}. With confidence {} the shares are at most {} (redaction) and {} (both); \
+         what was seen is {}. It holds for a random sample drawn before anybody tuned a policy on it, and with its chance of \
+         being wrong the promises that use it are void.",
+        sample.missed(),
+        sample.labelled(),
+        if sample.conservative_labelled() {
+            format!(", {} of them by both policies", sample.missed_by_both())
+        } else {
+            ", and nobody labelled the conservative policy".into()
+        },
+        shortest(found.confidence.get()),
+        rounded_up(found.gamma.get().get(), 3),
+        rounded_up(found.eta.get().get(), 3),
+        nearest(sample.missed() as f64 / sample.labelled().max(1) as f64, 3),
+    )];
+    if found.stratified {
+        said.push(format!(
+            "{} kinds are bounded apart and weighted by their sizes; each single bound has confidence {}.",
+            found.by_kind.len(),
+            nearest(found.each.get(), 4),
+        ));
+    }
+    said
+}
+
+/// How many labels the wish for a promise at δ would need: η ≤ δ without a joint miss.
+#[must_use]
+pub fn labels_for(delta: Delta, found: &MeasuredRates) -> Option<String> {
+    let eta = found.eta.get().get();
+    if eta < delta.get() {
+        return None;
+    }
+    let wish = MissRate::new(delta.get()).ok()?;
+    let alone = labels_needed(wish, found.confidence)?;
+    let shared = labels_needed(wish, found.each)?;
+    Some(format!(
+        "With delta {} the share missed by both has to be proved smaller than {}: that takes {alone} labelled secrets \
+         without a joint miss at confidence {} for this rate alone, {shared} with the confidence shared as here; these labels prove {}.",
+        shortest(delta.get()),
+        shortest(delta.get()),
+        shortest(found.confidence.get()),
+        rounded_up(eta, 3),
+    ))
+}
+
+/// What no number on the page covers.
+#[must_use]
+pub(super) fn not_covered(subject: &Subject) -> Vec<String> {
+    let mut said: Vec<String> = [
+        "Choosing settings, steps or a checkpoint by looking at runs on the same data: compose all runs, or account for the choice.",
+        "Metrics, loss curves and early stopping computed on private text, if they are published.",
+        "A tokenizer, vocabulary, detector or normalisation fitted on private text.",
+        "Reports that say who was missed, and any number on this page that is a function of the private text, if they are published.",
+        "Other models trained on the same text, and what is known from elsewhere.",
+        "Batches that are shuffled, cut to size or divided by what was drawn; norms in half precision.",
+        "The floating-point representation of the noise, and keys that get known.",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    if subject.delta.get() > 1e-4 {
+        said.push(format!(
+            "delta {} is a real chance that a promise fails: keep it well below one over the number of {}s.",
+            shortest(subject.delta.get()),
+            subject.unit,
+        ));
+    }
+    said
+}
