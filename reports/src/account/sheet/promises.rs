@@ -5,8 +5,8 @@ use super::subject::Subject;
 use anyhow::Result;
 use reticent_accounting::confidentiality::{LightNoise, Reach, Standing, selective_dp};
 use reticent_accounting::{
-    Bounds, Convention, Delta, Direction, Engine, Epsilon, GroupSize, Guarantee, Mechanism, Method,
-    Neighbours, Notion, PrivacyLoss, Query, Steps,
+    Bounds, Convention, Delta, Direction, Engine, Epsilon, Estimate, GroupSize, Guarantee,
+    Mechanism, Method, Neighbours, Notion, PrivacyLoss, Query, Steps,
 };
 use serde::{Deserialize, Serialize};
 
@@ -29,9 +29,9 @@ pub struct Promised {
     pub adversary: Adversary,
     /// Not to be signed: a planning aid or a number of the papers.
     pub for_planning: bool,
-    /// Not even a bound.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub estimate: bool,
+    /// Not even a bound: both ends of an estimate, in place of the guarantee's epsilon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<(Estimate<Epsilon>, Estimate<Epsilon>)>,
     /// The promise itself.
     pub guarantee: Guarantee,
 }
@@ -107,7 +107,7 @@ fn knows(to: String, guarantee: Guarantee) -> Promised {
         to,
         adversary: Adversary::KnowsEverything,
         for_planning: false,
-        estimate: false,
+        estimate: None,
         guarantee,
     }
 }
@@ -140,24 +140,21 @@ fn everything(subject: &Subject) -> Result<Vec<Promised>> {
     };
     let unit = &subject.unit;
     let mut promises = vec![knows(
-        format!("whoever is behind one {unit}: whether it was trained on"),
+        format!("whoever is behind one {unit}"),
         row(Notion::Dp, Neighbours::AddRemove, GroupSize::ONE)?,
     )];
     if subject.records > GroupSize::ONE {
         promises.insert(
             0,
             knows(
-                format!(
-                    "whoever is behind {} {unit}s: whether they were trained on",
-                    subject.records.get()
-                ),
+                format!("whoever is behind {} {unit}s", subject.records.get()),
                 row(Notion::GroupDp, Neighbours::AddRemove, subject.records)?,
             ),
         );
     }
     let notion = confidentiality(subject);
     promises.push(knows(
-        format!("each secret in {}: what it is", in_records(subject)),
+        format!("each secret in {}", in_records(subject)),
         row(notion, Neighbours::Replace, subject.records)?,
     ));
     Ok(promises)
@@ -325,7 +322,7 @@ fn strangers(subject: &Subject) -> Result<Vec<Promised>> {
             to: format!("a secret drawn at random ({})", in_records(subject)),
             adversary: Adversary::IgnoresTheSecret,
             for_planning: true,
-            estimate: false,
+            estimate: None,
             guarantee: with_rates(subject, Guarantee { convention, ..row }),
         });
     }
@@ -360,7 +357,7 @@ fn selective(subject: &Subject) -> Result<Vec<Promised>> {
     };
     let mut promises = vec![knows(
         format!(
-            "each secret in {}: which of its possible contents it is",
+            "each secret in {}, against any other content it could have",
             in_records(subject)
         ),
         subject.with_epsilon(row, subject.records, found),
@@ -385,16 +382,14 @@ fn light_noise(subject: &Subject) -> Result<Option<Promised>> {
     };
     let (low, high) = light.epsilon(subject.delta, subject.tolerance)?;
     let row = subject.row(Notion::SelectiveDp, Neighbours::Replace, Method::Pld);
-    let bounds = Bounds::between(low.into_inner(), high.into_inner());
-    let to = "the first phase alone, by the paper's estimate: its interval, no bound".to_owned();
+    let to = "the first phase alone, by the paper's estimate".to_owned();
     Ok(Some(Promised {
         to,
         adversary: Adversary::IgnoresTheSecret,
         for_planning: true,
-        estimate: true,
+        estimate: Some((low, high)),
         guarantee: Guarantee {
             convention: Convention::Paper,
-            epsilon: Some(bounds),
             ..row
         },
     }))

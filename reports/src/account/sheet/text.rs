@@ -7,8 +7,8 @@ use super::promises::{Adversary, Promised};
 use super::subject::Subject;
 use super::tighten::Tightened;
 use crate::contract::{Align, Envelope, Table};
-use crate::number::{rounded_down, rounded_up, shortest};
-use reticent_accounting::{Convention, Neighbours, Notion};
+use crate::number::{nearest, rounded_down, rounded_up, shortest};
+use reticent_accounting::{Convention, Epsilon, Estimate, Neighbours, Notion};
 use std::fmt::Write;
 
 /// Lines of prose are filled to this width.
@@ -149,8 +149,12 @@ pub(super) fn notion(promised: &Promised) -> String {
 }
 
 pub(super) const fn adversary(promised: &Promised) -> &'static str {
-    match (promised.adversary, promised.estimate, promised.for_planning) {
-        (_, true, _) => "no bound",
+    match (
+        promised.adversary,
+        &promised.estimate,
+        promised.for_planning,
+    ) {
+        (_, Some(_), _) => "no bound",
         (Adversary::KnowsEverything, ..) => "may know everything",
         (Adversary::IgnoresTheSecret, ..) => "ignores the secret: planning only",
     }
@@ -173,11 +177,16 @@ pub(super) fn promises(rows: &[Promised]) -> Table {
             .and_then(|b| b.lower)
             .map(|l| rounded_down(l.get().get(), 5));
         let dash = || "-".to_owned();
+        let upper = promised
+            .estimate
+            .map(estimated)
+            .or(upper)
+            .unwrap_or_else(dash);
         table.row([
             promised.to.clone(),
             notion(promised),
             adversary(promised).to_owned(),
-            upper.unwrap_or_else(dash),
+            upper,
             lower.unwrap_or_else(dash),
         ]);
     }
@@ -251,12 +260,28 @@ fn sentence(promised: &Promised, delta: f64) -> String {
             )
         })
         .unwrap_or_default();
+    if let Some(estimate) = promised.estimate {
+        return format!(
+            "{}: epsilon {} at delta {}, an estimate and no bound.",
+            promised.to,
+            estimated(estimate),
+            shortest(delta),
+        );
+    }
     format!(
         "{}: epsilon <= {upper} at delta {}{lower}. {}; adversary: {}.",
         promised.to,
         shortest(delta),
         capital(&notion(promised)),
         adversary(promised),
+    )
+}
+
+fn estimated((low, high): (Estimate<Epsilon>, Estimate<Epsilon>)) -> String {
+    format!(
+        "about {} to {}",
+        nearest(low.get().get(), 3),
+        nearest(high.get().get(), 3)
     )
 }
 

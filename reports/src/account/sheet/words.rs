@@ -30,11 +30,13 @@ pub(super) fn assumptions(subject: &Subject) -> Vec<String> {
         ),
         Recipe::Sgd | Recipe::Dpsgd => {}
     }
-    said.push(format!(
+    if subject.recipe != Recipe::Sgd {
+        said.push(format!(
         "One secret is trained on in at most {} {unit}{}. A secret in more of them, or in another spelling, is not covered.",
         subject.records.get(),
         if subject.records.get() > 1 { "s" } else { "" },
     ));
+    }
     if let Some(facts) = &subject.facts
         && facts.knowledge() == Knowledge::Detected
     {
