@@ -4,6 +4,7 @@ use super::cells::{Brackets, Lattice};
 use super::moments::{Moments, steps};
 use super::ruler::{Lines, Ruler};
 use super::spectrum::Spectrum;
+use crate::certificate::{ErrorEnds, ErrorSource, ErrorTerm};
 use crate::error::{Error, Result};
 use crate::interval::LnBounds;
 use crate::law::{Comb, Law};
@@ -49,6 +50,18 @@ struct Side {
     nudge: f64,
     /// P-mass of infinite loss.
     infinite: f64,
+}
+
+/// A side's sum with the bounds on its errors, in units of e^`ln_front`; the error of the front
+/// is that of its logarithm.
+#[derive(Debug, Clone, Copy)]
+struct Pieces {
+    ln_front: f64,
+    front: f64,
+    sum: f64,
+    transform: f64,
+    rounding: f64,
+    outside: f64,
 }
 
 /// What is wanted of a convolution.
@@ -120,6 +133,37 @@ impl Convolution {
             },
             upper,
         }
+    }
+
+    /// Every error at `epsilon`, relative to δ: the larger of both sides.
+    pub(crate) fn errors(&self, epsilon: f64) -> Vec<ErrorTerm> {
+        let above = self.above.pieces(epsilon, self.theta, 1.0);
+        let below = self.below.pieces(epsilon, self.theta, -1.0);
+        let whole = |side: &Side, pieces: &Pieces| {
+            pieces.sum.max(0.0) + (side.infinite.ln() - pieces.ln_front).exp()
+        };
+        let (high, low) = (whole(&self.above, &above), whole(&self.below, &below));
+        let larger = |pick: fn(&Pieces) -> f64| (pick(&above) / high).max(pick(&below) / low);
+        let moved = (above.ln_front - below.ln_front + (high / low).ln()).exp_m1();
+        let both = |source, relative: f64| ErrorTerm {
+            source,
+            ends: ErrorEnds::Both,
+            relative: if relative.is_nan() {
+                f64::INFINITY
+            } else {
+                relative.max(0.0)
+            },
+        };
+        vec![
+            both(ErrorSource::Discretisation, moved),
+            both(ErrorSource::Transform, larger(|pieces| pieces.transform)),
+            both(ErrorSource::WrapAround, larger(|pieces| pieces.outside)),
+            both(ErrorSource::Summation, larger(|pieces| pieces.rounding)),
+            both(
+                ErrorSource::Front,
+                larger(|pieces| pieces.front * pieces.sum.max(0.0)),
+            ),
+        ]
     }
 
     /// The tilt.
@@ -278,6 +322,20 @@ impl Side {
 
     /// ln of Σ_{v > ε} F(v) e^{−θz}(e^z − 1), z = v − ε, every error on the side of `sign`.
     fn ln_delta(&self, epsilon: f64, theta: f64, sign: f64) -> f64 {
+        let pieces = self.pieces(epsilon, theta, sign);
+        let size = pieces.sum + sign * (pieces.transform + pieces.rounding + pieces.outside);
+        let finite = pieces.ln_front + sign * pieces.front + size.max(0.0).ln();
+        let total = ln_add_exp(finite, self.infinite.ln()) + sign * 4.0 * ROUND;
+        match (size.is_nan() || total.is_nan(), sign > 0.0) {
+            (false, _) => total.min(0.0),
+            // Numbers that are none say nothing.
+            (true, true) => 0.0,
+            (true, false) => f64::NEG_INFINITY,
+        }
+    }
+
+    /// The sum at `epsilon` and the bounds on its errors.
+    fn pieces(&self, epsilon: f64, theta: f64, sign: f64) -> Pieces {
         let last = self.start + self.masses.len() as i64;
         let reach = (self.start.abs().max(last.abs())) as f64 * self.spacing;
         let rounding = 4.0 * ROUND * (self.origin.abs() + reach + epsilon.abs());
@@ -309,25 +367,22 @@ impl Side {
             ((1.0 - theta) * z).exp() - (-theta * z).exp()
         };
         let z_end = z_first + self.masses.len() as f64 * self.spacing;
-        let mut error = self.entry_error * all
-            + self.norm_error * squares.sqrt()
-            + ROUND * (4.0 * RENEWAL as f64) * plain;
-        error += if sign > 0.0 {
+        let outside = if sign > 0.0 {
             self.outside[1] * most(z_end)
         } else {
             (self.outside[0] + self.outside[1]) * most(f64::NEG_INFINITY)
         };
-        let front = self.front - (theta - 1.0) * epsilon;
-        let front_error = self.front_error
-            + 4.0 * ROUND * (front.abs() + self.front.abs() + ((theta - 1.0) * epsilon).abs());
-        let size = sum + sign * error;
-        let finite = front + sign * front_error + size.max(0.0).ln();
-        let total = ln_add_exp(finite, self.infinite.ln()) + sign * 4.0 * ROUND;
-        match (size.is_nan() || total.is_nan(), sign > 0.0) {
-            (false, _) => total.min(0.0),
-            // Numbers that are none say nothing.
-            (true, true) => 0.0,
-            (true, false) => f64::NEG_INFINITY,
+        let ln_front = self.front - (theta - 1.0) * epsilon;
+        Pieces {
+            ln_front,
+            front: self.front_error
+                + 4.0
+                    * ROUND
+                    * (ln_front.abs() + self.front.abs() + ((theta - 1.0) * epsilon).abs()),
+            sum,
+            transform: self.entry_error * all + self.norm_error * squares.sqrt(),
+            rounding: ROUND * (4.0 * RENEWAL as f64) * plain,
+            outside,
         }
     }
 }

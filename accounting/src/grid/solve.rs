@@ -59,22 +59,34 @@ impl Solver {
 
     /// ln δ(ε) on a grid, aiming at relative error `goal`.
     pub(crate) fn grid_ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<LnBounds> {
+        Ok(self.grid_at(epsilon, goal)?.0)
+    }
+
+    /// ln δ(ε), with the finest grid that was needed; a single step needs none.
+    pub(crate) fn grid_at(
+        &mut self,
+        epsilon: f64,
+        goal: f64,
+    ) -> Result<(LnBounds, Option<Convolution>)> {
         if let Some(law) = self.single_law() {
-            return law.ln_delta(epsilon, LN_NOTHING);
+            return Ok((law.ln_delta(epsilon, LN_NOTHING)?, None));
         }
         let moments = self.moments()?;
         let theta = moments.tilt(epsilon);
         let ln_delta = moments.ln_delta_at(theta, epsilon);
         let mut best: Option<LnBounds> = None;
+        let mut finest = None;
         for attempt in 0..ATTEMPTS {
             let convolution = self.convolution(theta, ln_delta, goal, attempt)?;
             let ends = convolution.value(epsilon);
             best = Some(best.map_or(ends, |before| before.meet(ends)));
-            if !convolution.refinable || best.is_some_and(|ends| ends.width() <= 2.0 * goal) {
+            let refinable = convolution.refinable;
+            finest = Some(convolution);
+            if !refinable || best.is_some_and(|ends| ends.width() <= 2.0 * goal) {
                 break;
             }
         }
-        best.ok_or_else(no_moments)
+        Ok((best.ok_or_else(no_moments)?, finest))
     }
 
     fn convolution(

@@ -41,6 +41,7 @@ impl Solver {
         };
         match engine {
             Engine::Contour => self.by_contour(plain, ends, goal),
+            Engine::Grid => self.by_grid(plain, ends, goal),
             Engine::Chernoff => {
                 let order = self.scout_for(e).map(|scout| scout.chernoff(e).1).ok();
                 let errors = vec![both(ErrorSource::Coarseness, ends)];
@@ -50,11 +51,30 @@ impl Solver {
                     ..plain
                 })
             }
-            _ => Ok(Certificate {
+            Engine::Closed => Ok(Certificate {
                 errors: vec![both(ErrorSource::Formula, ends)],
                 ..plain
             }),
         }
+    }
+
+    /// The finest grid that was needed, and each of its errors; a single step's quadrature.
+    fn by_grid(&mut self, plain: Certificate, ends: LnBounds, goal: f64) -> Result<Certificate> {
+        let epsilon = plain.epsilon.get();
+        let (_, grid) = self.grid_at(epsilon, goal)?;
+        Ok(match grid {
+            None => Certificate {
+                errors: vec![both(ErrorSource::Formula, ends)],
+                ..plain
+            },
+            Some(grid) => Certificate {
+                spacing: Some(grid.spacing),
+                cells: Some(grid.length as u64),
+                tilt: Some(grid.order()),
+                errors: grid.errors(epsilon),
+                ..plain
+            },
+        })
     }
 
     /// The contour that the answer's size calls for, and each of its errors.
@@ -62,7 +82,12 @@ impl Solver {
         let epsilon = plain.epsilon.get();
         let mut trimmed = self.trimmed_for(epsilon, goal)?;
         let solver = trimmed.as_mut().unwrap_or(self);
-        let contour = solver.contour(epsilon, ends.lower + goal.ln())?;
+        let size = if ends.lower.is_finite() {
+            ends.lower
+        } else {
+            ends.upper
+        };
+        let contour = solver.contour(epsilon, size + goal.ln())?;
         let read = solver.read(&contour, epsilon);
         let pieces = contour.pieces(epsilon);
         // In units of the answer, which is the sum itself or one less it; the logarithm's error
@@ -91,9 +116,16 @@ impl Solver {
                 missing / read.middle.exp(),
             ));
         }
+        // The search's ends may be the tighter ones; both hold. Of a run that its pair only bounds
+        // there is no lower one.
+        let met = read.meet(ends);
+        let lower = if ends.lower.is_finite() {
+            met.lower
+        } else {
+            ends.lower
+        };
         Ok(Certificate {
-            // The search's ends may be the tighter ones; both hold.
-            ln_delta: outside(read.meet(ends)),
+            ln_delta: outside(LnBounds { lower, ..met }),
             order: Some(contour.order()),
             step: Some(contour.step()),
             terms: Some(contour.count() as u64),
@@ -112,9 +144,17 @@ const fn one(source: ErrorSource, ends: ErrorEnds, relative: f64) -> ErrorTerm {
     }
 }
 
-/// All that separates two ends, as one error.
+/// All that separates two ends, as one error; without a lower end, what the upper one has room for.
 fn both(source: ErrorSource, ends: LnBounds) -> ErrorTerm {
-    one(source, ErrorEnds::Both, ends.width().exp_m1())
+    if ends.lower.is_finite() || ends.upper == f64::NEG_INFINITY {
+        one(source, ErrorEnds::Both, ends.width().exp_m1())
+    } else {
+        one(
+            source,
+            ErrorEnds::Upper,
+            (ends.upper - ends.middle).exp_m1(),
+        )
+    }
 }
 
 fn outside(ends: LnBounds) -> Bounds<f64> {
@@ -128,7 +168,7 @@ fn outside(ends: LnBounds) -> Bounds<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::Mechanism;
+    use crate::mechanism::{Mechanism, Sampling};
     use crate::neighbours::Neighbours;
     use crate::pld::{Direction, Query};
     use crate::quantity::{GroupSize, NoiseMultiplier, SamplingRate, Steps};
@@ -184,6 +224,78 @@ mod tests {
         // 45-digit arithmetic: δ(5.192583445878) = 1e-5.
         let (low, high) = ends(&certificate(1.1, 0.01, 10_000, 1, 5.192_583_445_883_1));
         assert!(low <= 1e-5f64.ln() + 1e-12 && 1e-5f64.ln() <= high + 1e-12);
+    }
+
+    #[test]
+    fn the_errors_of_a_grid_account_for_the_distance_of_its_ends() {
+        let each = Mechanism::Laplace {
+            scale: NoiseMultiplier::new(5.0).unwrap(),
+        };
+        let run = Mechanism::Repeat {
+            times: Steps::new(40),
+            each: Box::new(each.clone()),
+        };
+        let query = Query::single(Neighbours::AddRemove);
+        let tolerance = Tolerance::new(1e-6).unwrap();
+        let ask = |run: &Mechanism, epsilon: f64| {
+            let loss = PrivacyLoss::of(run, query, Direction::Remove).unwrap();
+            loss.certificate(Epsilon::new(epsilon).unwrap(), tolerance)
+                .unwrap()
+        };
+        for epsilon in [0.5, 2.0, 5.0] {
+            let found = ask(&run, epsilon);
+            assert_eq!(found.engine, Engine::Grid);
+            assert!(
+                found.cells.unwrap() > 100
+                    && found.spacing.unwrap() > 0.0
+                    && found.tilt.unwrap() > 0.0
+            );
+            let (low, high) = ends(&found);
+            // Each error moves either end.
+            let sum: f64 = found.errors.iter().map(|e| e.relative).sum();
+            assert!(
+                high - low <= 2.0 * sum * (1.0 + 1e-5) + 1e-13,
+                "{low} {high} {found:?}"
+            );
+            assert!(sum < 1e-4, "{found:?}");
+        }
+        // One step is integrated, not laid on a grid.
+        let single = ask(&each, 0.1);
+        assert_eq!((single.engine, single.cells), (Engine::Grid, None));
+    }
+
+    #[test]
+    fn what_a_pair_only_bounds_has_no_lower_end() {
+        for (q, steps) in [(0.25, 8), (1e-3, 1000)] {
+            let sigma = NoiseMultiplier::new(1.0).unwrap();
+            let shuffled = Mechanism::Repeat {
+                times: Steps::new(steps),
+                each: Box::new(Mechanism::SubsampledGaussian {
+                    noise_multiplier: sigma,
+                    sampling_rate: SamplingRate::new(q).unwrap(),
+                    sampling: Sampling::Shuffled,
+                }),
+            };
+            // Beside Poisson batches the whole goes through the contour.
+            let poisson =
+                Mechanism::dp_sgd(sigma, SamplingRate::new(0.1).unwrap(), Steps::new(200));
+            let both = Mechanism::Sequence {
+                parts: vec![shuffled.clone(), poisson],
+            };
+            for run in [shuffled, both] {
+                let loss =
+                    PrivacyLoss::of(&run, Query::single(Neighbours::ZeroOut), Direction::Remove)
+                        .unwrap();
+                let found = loss
+                    .certificate(Epsilon::new(3.0).unwrap(), Tolerance::DEFAULT)
+                    .unwrap();
+                assert_eq!(found.ln_delta.lower, None, "{found:?}");
+                assert!(
+                    found.ln_delta.upper.is_some() && found.errors.iter().all(|e| e.relative < 1.0),
+                    "{found:?}"
+                );
+            }
+        }
     }
 
     #[test]

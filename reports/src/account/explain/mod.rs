@@ -215,6 +215,7 @@ fn why(directions: &[OneWay], steps: &[Step], open: bool) -> &'static str {
             "the law of the loss on a grid, moved to its lines once upwards and once downwards, composed by Fourier \
              transform under a tilt: for few steps, atoms, and steps that differ"
         }
+        Engine::Grid => "quadrature over the outcomes: a single step needs no composition",
         Engine::Closed if !open => "a formula: plain Gaussian steps add up to a single one",
         Engine::Closed => {
             "a formula: a single step, or a loss that never gets so far, needs no composition"
@@ -223,7 +224,7 @@ fn why(directions: &[OneWay], steps: &[Step], open: bool) -> &'static str {
             "contour inversion of the moment generating function: its cost does not depend on the number of steps, and \
              the sum errs to one side only"
         }
-        _ => {
+        Engine::Chernoff => {
             "Chernoff's bound above, a window of the tilted law below: the tight computations could not be certified \
              here, so the ends are far apart, but both hold"
         }

@@ -130,7 +130,17 @@ fn what_has_no_counterpart_is_refused_by_name() {
 /// Our ε is between our two ends; the library's, pessimistic on a grid, lies at most a little above.
 #[test]
 fn both_accountants_say_the_same_of_an_event() {
-    for name in ["gaussian", "poisson", "dp-sgd", "sequence", "nested"] {
+    for name in [
+        "gaussian",
+        "laplace",
+        "discrete-laplace",
+        "mixture",
+        "poisson",
+        "poisson-laplace",
+        "dp-sgd",
+        "sequence",
+        "nested",
+    ] {
         let event = event(name);
         for asked in ["add-remove", "zero-out"] {
             let theirs = event["epsilon"][asked].as_f64().unwrap();
