@@ -122,6 +122,10 @@ impl Scout {
     /// # Errors
     /// [`crate::Error::NotCertified`] when the moments spread too far.
     pub(crate) fn new(loss: &PrivacyLoss, highest: f64) -> Result<Self> {
+        if !loss.laws.is_empty() {
+            // Leaving them out would under-report.
+            return Err(Self::out_of_reach());
+        }
         let parts = loss
             .parts
             .iter()

@@ -150,7 +150,9 @@ impl Law {
         };
         // Nothing may have been lost above, nor found below, whatever the reason.
         let mass = |side: &Lattice| side.moment(1.0).0.exp() + side.infinite;
-        if mass(&brackets.above) >= 1.0 - MASS_ERROR && mass(&brackets.below) <= 1.0 + MASS_ERROR {
+        let allowed = MASS_ERROR + 2.0 * above.nudge;
+        let kept = mass(&brackets.above) >= 1.0 - allowed;
+        if kept && mass(&brackets.below) <= 1.0 + allowed {
             Ok(brackets)
         } else {
             Err(Error::NotCertified {

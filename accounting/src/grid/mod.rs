@@ -9,6 +9,7 @@
 //! * [`moments`]: K of the law itself, to choose the tilt and the window;
 //! * [`spectrum`]: the composed transform with a bound on its error;
 //! * [`convolution`]: the composed law around the tilt, and δ(ε) from it;
+//! * [`renyi`]: divergences;
 //! * [`single`]: one step, by quadrature alone;
 //! * [`solve`]: the questions.
 
@@ -16,6 +17,7 @@ pub(crate) mod cells;
 pub(crate) mod convolution;
 pub(crate) mod moments;
 pub(crate) mod quadrature;
+mod renyi;
 pub(crate) mod ruler;
 mod single;
 mod solve;

@@ -50,7 +50,7 @@ impl Solver {
         }
     }
 
-    fn moments(&mut self) -> Result<&Moments> {
+    pub(crate) fn moments(&mut self) -> Result<&Moments> {
         if self.moments.is_none() {
             self.moments = Some(Moments::new(&steps(&self.loss), LN_NOTHING)?);
         }

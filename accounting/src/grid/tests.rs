@@ -4,8 +4,11 @@ use super::convolution::{Convolution, Wanted};
 use super::moments::{Moments, steps};
 use crate::interval::LnBounds;
 use crate::law::Law;
+use crate::pld::solver::Solver;
 use crate::pld::{Direction, PrivacyLoss, Query};
+use crate::quantity::GroupSize;
 use crate::{Mechanism, Neighbours, NoiseMultiplier, Probability, Sampling, SamplingRate, Steps};
+use proptest::prelude::*;
 
 /// δ(ε) on a grid, aiming at `relative`.
 fn delta(loss: &PrivacyLoss, epsilon: f64, relative: f64) -> LnBounds {
@@ -153,5 +156,82 @@ fn one_step_is_exact() {
             "{epsilon}: {ends:?} {expected}"
         );
         assert!(ends.upper.exp() - ends.lower.exp() < 1e-13);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Engines A and B on the same question: each one's lower end is below the other's upper end.
+    #[test]
+    fn both_engines_agree(
+        rate in 0.001f64..0.9, sigma in 0.5f64..6.0, times in 2u64..3000, group in 1u32..4, spot in 0.3f64..5.0,
+        replace in any::<bool>(), add in any::<bool>(),
+    ) {
+        let run = Mechanism::dp_sgd(
+            NoiseMultiplier::new(sigma).unwrap(),
+            SamplingRate::new(rate).unwrap(),
+            Steps::new(times),
+        );
+        let query = Query {
+            neighbours: if replace { Neighbours::Replace } else { Neighbours::AddRemove },
+            group: GroupSize::new(group).unwrap(),
+        };
+        let direction = if add { Direction::Add } else { Direction::Remove };
+        let loss = PrivacyLoss::of(&run, query, direction).unwrap();
+        let size = rate / sigma * (times as f64).sqrt() * f64::from(group);
+        let epsilon = spot * size.min(4.0);
+        let mut solver = Solver::new(&loss);
+        let grid = solver.grid_ln_delta(epsilon, 1e-4).unwrap();
+        let (other, engine) = solver.ln_delta(epsilon, 1e-8).unwrap();
+        prop_assert!(grid.lower <= other.upper && other.lower <= grid.upper, "{grid:?} {other:?} {engine:?}");
+        prop_assert!(grid.width() < 0.1 || grid.upper < -300.0, "{grid:?}");
+    }
+}
+
+#[test]
+fn the_top_of_the_loss_is_known_from_its_own_event() {
+    // 50 pure steps of 0.1: at δ far below the chance of all at the top, ε is all but 5.
+    let pure = Mechanism::PureDp {
+        epsilon: crate::Epsilon::new(0.1).unwrap(),
+        neighbours: Neighbours::AddRemove,
+    };
+    let loss = loss(&repeat(50, pure), Neighbours::AddRemove, Direction::Remove);
+    let found = Solver::new(&loss).epsilon(1e-30, 1e-9).unwrap();
+    assert!(
+        found.upper <= 5.0 + 1e-12 && found.lower.unwrap() > 5.0 - 1e-10,
+        "{found:?}"
+    );
+}
+
+#[test]
+fn the_transform_errs_less_than_its_bound() {
+    // A point mass that comes up in half the steps, so that the law is a binomial: its entries
+    // against the closed form, within the bound that is added.
+    let pure = Mechanism::PureDp {
+        epsilon: crate::Epsilon::new(0.5).unwrap(),
+        neighbours: Neighbours::AddRemove,
+    };
+    for times in [3u64, 100, 5_000] {
+        let loss = loss(
+            &repeat(times, pure.clone()),
+            Neighbours::AddRemove,
+            Direction::Remove,
+        );
+        let epsilon = 0.3 * 0.5 * times as f64;
+        let ends = delta(&loss, epsilon, 1e-9);
+        let likely: f64 = 1.0 / (1.0 + (-0.5f64).exp());
+        let mut expected = 0.0;
+        for k in 0..=times {
+            let total = 0.5 * (2.0 * k as f64 - times as f64);
+            if total > epsilon {
+                expected += crate::special::ln_binomial_pmf(k, times, likely).exp()
+                    * -(epsilon - total).exp_m1();
+            }
+        }
+        assert!(
+            ends.lower <= expected.ln() + 1e-9 && expected.ln() - 1e-9 <= ends.upper,
+            "{ends:?} {expected}"
+        );
     }
 }

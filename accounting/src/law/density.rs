@@ -97,6 +97,11 @@ impl Density {
         }
     }
 
+    /// (κ_k, ln w_k).
+    pub(crate) fn components(&self) -> &[(f64, f64)] {
+        &self.components
+    }
+
     pub(crate) fn positions(&self) -> impl Iterator<Item = f64> + '_ {
         self.components.iter().map(|(position, _)| *position)
     }

@@ -82,6 +82,7 @@ pub(super) fn exponential(epsilon: f64) -> Law {
         missing: 0.0,
         comb: None,
         attained: Attained::OneStep,
+        variance: None,
     }
 }
 
@@ -177,5 +178,7 @@ pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<Law> {
     let mut law = Law::of_atoms(atoms, Some(comb));
     // What lies further out weighs less than this.
     law.missing = f64::MIN_POSITIVE;
+    // Σ_x e^{−(x−cs)²/2σ²} is largest at whole cs (Canonne, Kamath and Steinke 2020, Lemma 7).
+    law.variance = Some(s * s / (sigma * sigma));
     Ok(law)
 }

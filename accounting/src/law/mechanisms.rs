@@ -248,6 +248,7 @@ fn between(
         missing: 0.0,
         comb: None,
         attained: Attained::Always,
+        variance: None,
     };
     let mut cuts: Vec<Option<f64>> = vec![from];
     if shape == Shape::Laplace {

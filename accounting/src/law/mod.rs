@@ -15,6 +15,7 @@ pub(crate) use mechanisms::{Fold, fold};
 pub(crate) use spread::Node;
 
 use crate::pld::Pair;
+use crate::special::ln_add_exp;
 use serde::{Deserialize, Serialize};
 
 /// Atoms that a grid's spacing is fitted to.
@@ -73,6 +74,8 @@ pub(crate) struct Law {
     /// Where the atoms lie, if there is nothing else.
     pub(crate) comb: Option<Comb>,
     pub(crate) attained: Attained,
+    /// v, if K(c) ≤ v c(c − 1)/2 for c ≥ 1 is known.
+    pub(crate) variance: Option<f64>,
 }
 
 impl Law {
@@ -85,6 +88,7 @@ impl Law {
             missing: 0.0,
             comb,
             attained: Attained::Always,
+            variance: None,
         }
     }
 
@@ -104,6 +108,7 @@ impl Law {
             missing: pair.first.missing(),
             comb: None,
             attained: Attained::Always,
+            variance: None,
         }
     }
 
@@ -120,6 +125,31 @@ impl Law {
         let atoms = self.atoms.iter().map(|atom| atom.loss);
         let most = pieces.chain(atoms).fold(f64::NEG_INFINITY, f64::max);
         most + 1e-13 * most.abs()
+    }
+
+    /// An `ln_cut` at which cut tails matter little to the moment of order c.
+    pub(crate) fn cut_for(&self, order: f64) -> f64 {
+        // Under e^{cL} a Gaussian piece moves by (c − 1) times the distance of its laws.
+        let farthest = self
+            .pieces
+            .iter()
+            .filter(|piece| piece.to.is_none() || piece.from.is_none());
+        let moved = farthest
+            .map(|piece| (order - 1.0) * (piece.first.range().1 - piece.second.range().0))
+            .fold(0.0, f64::max);
+        -0.5 * (moved + 14.0).powi(2)
+    }
+
+    /// ln of a bound on E_Q e^{cL} beyond infinite ends that were cut at `ln_cut`.
+    ///
+    /// To the right P ≤ N(κ) for its largest κ, and Q ≥ w N(κ') for each component, so that
+    /// P^c Q^{1−c} ≤ w^{1−c} e^{c(c−1)(κ−κ')²/2} N(cκ + (1−c)κ'); to the left likewise.
+    pub(crate) fn ln_moment_beyond(&self, order: f64, ln_cut: f64) -> f64 {
+        let pieces = self
+            .pieces
+            .iter()
+            .map(|piece| piece.ln_moment_beyond(order, ln_cut));
+        pieces.fold(f64::NEG_INFINITY, ln_add_exp)
     }
 
     /// The atom at the largest loss, if nothing reaches farther.
@@ -159,6 +189,10 @@ impl Law {
 
     /// With probability e^`ln_weight` this law, to which the adversary is told, beside `other`.
     pub(crate) fn scaled(mut self, ln_weight: f64) -> Self {
+        if ln_weight == f64::NEG_INFINITY {
+            self.pieces.clear();
+            self.atoms.clear();
+        }
         for piece in &mut self.pieces {
             piece.ln_weight += ln_weight;
         }
@@ -166,6 +200,7 @@ impl Law {
             atom.ln_second += ln_weight;
         }
         self.infinite *= ln_weight.exp();
+        self.variance = None;
         self.missing *= ln_weight.exp();
         self.comb = None;
         self
@@ -176,6 +211,7 @@ impl Law {
         self.pieces.extend(other.pieces);
         self.atoms.extend(other.atoms);
         self.infinite += other.infinite;
+        self.variance = None;
         self.missing += other.missing;
         self.comb = None;
         self.attained = self.attained.min(other.attained);

@@ -119,6 +119,35 @@ impl Piece {
         Ok(self.dropped(from, to))
     }
 
+    /// See [`Law::ln_moment_beyond`]; Laplace pieces have finite ends.
+    pub(super) fn ln_moment_beyond(&self, order: f64, ln_cut: f64) -> f64 {
+        let (from, to) = self.ends(ln_cut);
+        let range = self.first.range();
+        let mut total = f64::NEG_INFINITY;
+        for (end, edge, far, sign) in [
+            (self.to, to, range.1, 1.0),
+            (self.from, from, range.0, -1.0),
+        ] {
+            if end.is_some() || self.shape != Shape::Gaussian {
+                continue;
+            }
+            let bound = |(position, ln_weight): &(f64, f64)| {
+                let gap = far - position;
+                let centre = order * far + (1.0 - order) * position;
+                let tail = self.shape.ln_tail(sign * (edge - centre));
+                (1.0 - order) * ln_weight + 0.5 * order * (order - 1.0) * gap * gap + tail
+            };
+            let least = self
+                .second
+                .components()
+                .iter()
+                .map(bound)
+                .fold(f64::INFINITY, f64::min);
+            total = ln_add_exp(total, least + self.ln_weight + 1e-9);
+        }
+        total
+    }
+
     /// P-mass beyond infinite ends that were cut.
     fn dropped(&self, from: f64, to: f64) -> f64 {
         let mut dropped = f64::NEG_INFINITY;

@@ -235,6 +235,18 @@ impl Solver {
             return Ok((1.0, None));
         }
         let missing = self.loss.missing();
+        if self.needs_grid() {
+            let constant = |c: f64| Kernel::Excess.ln_chernoff(c) - epsilon * (c - 1.0);
+            let order = self.order_by_nodes(|c, ln| ln + constant(c))?;
+            let ln_delta = self.loss.ln_moment(order)?.1 + constant(order);
+            let delta = (ln_delta.exp() * (1.0 + 1e-12) + missing).min(1.0);
+            let delta = if delta.is_nan() {
+                1.0
+            } else {
+                delta.max(f64::MIN_POSITIVE)
+            };
+            return Ok((delta, Order::new(order).ok()));
+        }
         let scout = match self.scout_for(epsilon) {
             Ok(scout) => scout,
             Err(_) => self.scout(1.0)?,

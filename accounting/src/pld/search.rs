@@ -383,6 +383,9 @@ impl Solver {
     /// ε ≤ (K(c) + ln C(c) − ln δ)/(c − 1), C the constant of Canonne, Kamath and Steinke.
     pub(crate) fn renyi_epsilon(&mut self, delta: f64) -> Result<(f64, f64)> {
         let ln_delta = (delta - self.loss.missing()).max(0.0).ln() - ROOM;
+        if self.needs_grid() {
+            return self.grid_renyi_epsilon(ln_delta);
+        }
         let order = match self.start(ln_delta) {
             Ok((_, order)) => order,
             Err(_) => self.scout(1.0)?.highest,

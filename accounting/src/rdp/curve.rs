@@ -5,6 +5,7 @@ use crate::bound::{Bounds, Upper};
 use crate::contour::scout::Scout;
 use crate::error::{Error, Result};
 use crate::pld::PrivacyLoss;
+use crate::pld::solver::Solver;
 use crate::quantity::{Delta, Epsilon, Order, Probability};
 use crate::search::golden_to;
 use serde::{Deserialize, Serialize};
@@ -46,15 +47,16 @@ impl RdpCurve {
             });
         }
         let highest = orders.iter().map(|order| order.get()).fold(2.0, f64::max);
-        let scout = Scout::new(loss, highest)?;
+        let scout = Scout::new(&loss.without_laws(), highest)?;
         let divergences = orders
             .iter()
             .map(|order| {
                 let (total, _) = scout.certified(order.get());
-                let ln = (total.ln + total.error).max(0.0);
-                Upper::new(ln / (order.get() - 1.0) * (1.0 + f64::EPSILON))
+                let laws = loss.ln_moment_of_laws(order.get())?.1;
+                let ln = (total.ln + total.error + laws).max(0.0);
+                Ok(Upper::new(ln / (order.get() - 1.0) * (1.0 + f64::EPSILON)))
             })
-            .collect();
+            .collect::<Result<_>>()?;
         Ok(Self {
             orders: orders.to_vec(),
             divergences,
@@ -81,13 +83,18 @@ impl RdpCurve {
     pub fn bounds(loss: &PrivacyLoss, orders: &[Order]) -> Result<Vec<Bounds<f64>>> {
         let upper = Self::of(loss, orders)?;
         let highest = orders.iter().map(|order| order.get()).fold(2.0, f64::max);
-        let scout = Scout::new(loss, highest)?;
+        let scout = Scout::new(&loss.without_laws(), highest)?;
         let both = |(order, upper): (&Order, &Upper<f64>)| {
             let total = scout.certified(order.get()).0;
-            let low = (total.ln - total.error).max(0.0) / (order.get() - 1.0);
-            Bounds::between((low * (1.0 - f64::EPSILON)).min(*upper.get()), *upper.get())
+            let laws = loss.ln_moment_of_laws(order.get())?.0;
+            let low = (total.ln - total.error + laws).max(0.0) / (order.get() - 1.0);
+            let low = if loss.bounds_only() { 0.0 } else { low };
+            Ok(Bounds::between(
+                (low * (1.0 - f64::EPSILON)).min(*upper.get()),
+                *upper.get(),
+            ))
         };
-        Ok(orders.iter().zip(&upper.divergences).map(both).collect())
+        orders.iter().zip(&upper.divergences).map(both).collect()
     }
 
     /// The least ε at `delta` over the curve's orders, with the order.
@@ -147,6 +154,11 @@ pub(crate) fn renyi_fano(
 /// ln r ≤ (K(c) + (c − 1) ln p)/c, least over c: Hölder's inequality, which holds for
 /// measures of any mass.
 fn posterior_by_order(loss: &PrivacyLoss, ln_p: f64) -> Result<(f64, f64)> {
+    if !loss.laws.is_empty() {
+        let at = |c: f64, ln: f64| (ln + (c - 1.0) * ln_p) / c;
+        let c = Solver::new(loss).order_by_nodes(at)?;
+        return Ok((at(c, loss.ln_moment(c)?.1).min(0.0), c));
+    }
     let mut highest = Scout::first_highest(loss);
     loop {
         let scout = Scout::new(loss, highest)?;

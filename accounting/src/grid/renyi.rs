@@ -1,0 +1,150 @@
+//! Rényi and Kullback–Leibler divergences of any law: z ↦ z^c is convex, so the pair from above
+//! has the larger moment and the one from below the smaller.
+
+use super::cells::Brackets;
+use super::moments::Moments;
+use super::ruler::{Lines, Ruler};
+use crate::contour::kernel::Kernel;
+use crate::contour::scout::Scout;
+use crate::error::Result;
+use crate::law::Law;
+use crate::pld::PrivacyLoss;
+use crate::pld::solver::Solver;
+use crate::search::golden;
+use crate::special::{ROUND, ln_add_exp};
+
+/// Relative accuracy of K: the conversions are looser than this by far.
+const ACCURACY: f64 = 1e-6;
+
+impl Law {
+    /// The law in cells fine enough for its moment of order c, and the ln P-mass cut off.
+    fn fine_brackets(&self, order: f64) -> Result<(Brackets, f64)> {
+        let ln_cut = self.cut_for(order);
+        let moments = Moments::new(&[(self.clone(), 1)], ln_cut)?;
+        let size = moments.at(order).value.abs().max(1e-14);
+        let wish = (8.0 * ACCURACY * size.min(1.0) / (order * (order - 1.0).max(1e-3))).sqrt();
+        let spacing = match self.atom_gaps().first() {
+            Some(gap) if self.comb.is_some() => *gap,
+            Some(gap) if *gap > wish => gap / (gap / wish).ceil(),
+            _ => wish,
+        };
+        let lines = Lines {
+            origin: self.atom_origin(),
+            spacing,
+        };
+        let (tilted, whole) = moments.tilted(0, order);
+        let ruler = Ruler::new(lines, self.loss_range(ln_cut), (&tilted, whole))?;
+        Ok((self.brackets(&ruler, ln_cut, 0.0)?, ln_cut))
+    }
+
+    /// Both ends of K(c) = ln E_Q e^{cL}, c > 1.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotCertified`] when the moment reaches too far.
+    pub(crate) fn ln_moment(&self, order: f64) -> Result<(f64, f64)> {
+        if self.infinite > 0.0 {
+            return Ok((f64::INFINITY, f64::INFINITY));
+        }
+        let (brackets, ln_cut) = self.fine_brackets(order)?;
+        let (above, below) = (&brackets.above, &brackets.below);
+        // Sums of so many terms, each an exponential, on losses nudged to their lines.
+        let slack = |side: &super::cells::Lattice| {
+            order * side.nudge + ROUND * (64.0 + 2.0 * side.weights.len() as f64)
+        };
+        let (upper, lower) = (
+            above.moment(order).0 + slack(above),
+            below.moment(order).0 - slack(below),
+        );
+        let upper = ln_add_exp(upper, self.ln_moment_beyond(order, ln_cut));
+        let upper = self
+            .variance
+            .map_or(upper, |v| 0.5 * v * order * (order - 1.0) * (1.0 + 1e-14));
+        Ok((lower.max(0.0), upper.max(0.0)))
+    }
+
+    /// An upper bound on E_P[L].
+    ///
+    /// # Errors
+    /// As [`Law::ln_moment`].
+    pub(crate) fn divergence(&self) -> Result<f64> {
+        if self.infinite > 0.0 {
+            return Ok(f64::INFINITY);
+        }
+        if let Some(variance) = self.variance {
+            return Ok(0.5 * variance * (1.0 + 1e-14));
+        }
+        let (brackets, ln_cut) = self.fine_brackets(2.0)?;
+        let above = &brackets.above;
+        let (mut sum, mut size) = (0.0, 0.0);
+        for (index, w) in &above.weights {
+            let loss = above.lines.at(*index);
+            let mass = (w + loss).exp();
+            sum += mass * loss;
+            size += mass * loss.abs();
+        }
+        // Beyond the ends L ≤ e^L.
+        let beyond = self.ln_moment_beyond(2.0, ln_cut).exp();
+        let rounding = ROUND * size * (64.0 + 2.0 * above.weights.len() as f64);
+        Ok((sum + above.nudge + beyond + rounding).max(0.0))
+    }
+}
+
+impl PrivacyLoss {
+    /// The same run without the steps that only the grid knows.
+    pub(crate) fn without_laws(&self) -> Self {
+        Self {
+            laws: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Both ends of K(c) of the steps that only the grid knows.
+    pub(crate) fn ln_moment_of_laws(&self, order: f64) -> Result<(f64, f64)> {
+        let (mut lower, mut upper) = (0.0, 0.0);
+        for (law, times) in &self.laws {
+            let (low, high) = law.ln_moment(order)?;
+            lower += *times as f64 * low;
+            upper += *times as f64 * high;
+        }
+        let lower = if self.bounds_only() {
+            0.0
+        } else {
+            lower * (1.0 - 1e-14)
+        };
+        Ok((lower, upper * (1.0 + 1e-14)))
+    }
+
+    /// Both ends of K(c) of the whole run.
+    pub(crate) fn ln_moment(&self, order: f64) -> Result<(f64, f64)> {
+        let laws = self.ln_moment_of_laws(order)?;
+        let rest = Scout::new(&self.without_laws(), order.max(2.0))?
+            .certified(order)
+            .0;
+        let upper = laws.1 + rest.ln + rest.error;
+        Ok((
+            (laws.0 + rest.ln - rest.error).max(0.0),
+            if upper.is_nan() { f64::INFINITY } else { upper },
+        ))
+    }
+}
+
+impl Solver {
+    /// The order in (1, ∞) at which `bound`, a function of the order and of about K there, is
+    /// least, K read off the law's nodes.
+    pub(crate) fn order_by_nodes(&mut self, bound: impl Fn(f64, f64) -> f64) -> Result<f64> {
+        let moments = self.moments()?;
+        let rough = |t: f64| {
+            let c = 1.0 + t.exp();
+            bound(c, moments.at(c).value)
+        };
+        Ok(1.0 + golden(rough, -7.0, 9.0).exp())
+    }
+
+    /// As [`Solver::renyi_epsilon`], for losses that only the grid knows.
+    pub(crate) fn grid_renyi_epsilon(&mut self, ln_delta: f64) -> Result<(f64, f64)> {
+        let at = |c: f64, ln: f64| (ln + Kernel::Excess.ln_chernoff(c) - ln_delta) / (c - 1.0);
+        let c = self.order_by_nodes(at)?;
+        let ln = self.loss.ln_moment(c)?.1;
+        Ok((at(c, ln).max(0.0), c))
+    }
+}
