@@ -381,7 +381,7 @@ impl Side {
                     * (ln_front.abs() + self.front.abs() + ((theta - 1.0) * epsilon).abs()),
             sum,
             transform: self.entry_error * all + self.norm_error * squares.sqrt(),
-            rounding: ROUND * (4.0 * RENEWAL as f64) * plain,
+            rounding: ROUND * (4.0 * RENEWAL as f64 * plain + self.masses.len() as f64 * sum.abs()),
             outside,
         }
     }

@@ -9,7 +9,7 @@
 //! * [`moments`]: K of the law itself, to choose the tilt and the window;
 //! * [`spectrum`]: the composed transform with a bound on its error;
 //! * [`convolution`]: the composed law around the tilt, and δ(ε) from it;
-//! * [`renyi`]: divergences;
+//! * `renyi`, divergences;
 //! * [`single`]: one step, by quadrature alone;
 //! * [`solve`]: the questions.
 

@@ -8,6 +8,7 @@
 mod density;
 mod discrete;
 mod mechanisms;
+mod sampling;
 mod spread;
 
 pub(crate) use density::{Density, Shape};
