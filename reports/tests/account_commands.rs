@@ -479,3 +479,28 @@ fn help_shows_examples_that_run() {
             .all(|word| script.contains(word))
     );
 }
+
+#[test]
+fn a_tolerance_out_of_reach_is_said_so_and_the_upper_end_holds() {
+    let folder = folder();
+    std::fs::write(
+        folder.path().join("laplace.json"),
+        r#"{"type":"repeat","times":1000,"each":{"type":"subsampled-laplace","scale":1,"sampling_rate":0.01,"sampling":"poisson"}}"#,
+    )
+    .unwrap();
+    let text = fine(
+        folder.path(),
+        "account compose laplace.json --delta 1e-6 --tolerance 1e-12"
+            .trim_start_matches("account "),
+    );
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("was asked for and could not be certified"),
+        "{text}"
+    );
+    let text = fine(
+        folder.path(),
+        "compose laplace.json --delta 1e-6 --tolerance 1e-5",
+    );
+    assert!(!text.contains("was asked for"), "{text}");
+}

@@ -6,7 +6,7 @@ use super::cli::Solve;
 use super::mechanism::words::line;
 use super::plan::{Asked, Run};
 use super::sheet::labels_for;
-use super::words::{method, neighbours, notes, promise};
+use super::words::{method, neighbours, notes, promise, wide};
 use crate::contract::{Align, Envelope, Inputs, Table};
 use crate::number::{nearest, rounded_down, rounded_up, shortest};
 use reticent_accounting::statistics::labels_needed;
@@ -45,6 +45,9 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         prose(&mut out, &wanted);
     }
     for note in notes(&body.guarantees) {
+        prose(&mut out, &note);
+    }
+    if let Some(note) = wide(&body.guarantees, asked.plan.tolerance) {
         prose(&mut out, &note);
     }
     if let Some(limit) = limit {

@@ -1,6 +1,9 @@
 //! What a number says and does not say, in the words of someone who has to sign it.
 
-use reticent_accounting::{Base, Convention, Engine, Guarantee, Method, Neighbours, Notion};
+use crate::number::rounded_up;
+use reticent_accounting::{
+    Base, Convention, Engine, Guarantee, Method, Neighbours, Notion, Tolerance,
+};
 
 /// What is promised, as the first column of the table.
 pub(super) fn promise(row: &Guarantee) -> String {
@@ -52,6 +55,31 @@ pub(super) fn method(row: &Guarantee) -> String {
         Some(Engine::Chernoff) => format!("{how}, coarse"),
         _ => how.to_owned(),
     }
+}
+
+/// What is said when the ends of a row are farther apart than was asked for.
+pub(super) fn wide(guarantees: &[Guarantee], tolerance: Tolerance) -> Option<String> {
+    let relative = |row: &Guarantee| {
+        let ends = match (row.epsilon, row.posterior) {
+            (Some(epsilon), _) => (epsilon.lower?.get().get(), epsilon.upper?.get().get()),
+            (None, Some(posterior)) => (posterior.lower?.get().get(), posterior.upper?.get().get()),
+            (None, None) => return None,
+        };
+        let apart = (ends.1 - ends.0) / ends.1;
+        (ends.1.is_finite() && apart > tolerance.get() * 1.000_001).then_some(apart)
+    };
+    let computed = |row: &&Guarantee| matches!(row.method, Method::Pld | Method::BlowUp);
+    let widest = guarantees
+        .iter()
+        .filter(computed)
+        .filter_map(|row| Some((row, relative(row)?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(format!(
+        "The ends of \"{}\" are {} apart, relatively; {tolerance} was asked for and could not be \
+         certified. The upper end holds all the same.",
+        promise(widest.0),
+        rounded_up(widest.1, 2),
+    ))
 }
 
 fn infinite(row: &Guarantee) -> bool {
