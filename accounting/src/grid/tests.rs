@@ -235,3 +235,22 @@ fn the_transform_errs_less_than_its_bound() {
         );
     }
 }
+
+#[test]
+fn what_is_cut_off_counts_as_infinite_above_and_as_nothing_below() {
+    // N(2, 1) against N(0, 1), cut hard enough to see.
+    let law = Law::of_pair(&crate::pld::Pair::gaussian(2.0));
+    let lines = super::ruler::Lines {
+        origin: 0.0,
+        spacing: 0.01,
+    };
+    let ln_cut = -4.0;
+    let even = [(-100.0, 0.0), (100.0, 1.0)];
+    let ruler = super::ruler::Ruler::new(lines, law.loss_range(ln_cut), (&even, 1.0)).unwrap();
+    let both = law.brackets(&ruler, ln_cut, 0.0).unwrap();
+    // Beyond 2 ± √8 on both sides.
+    let cut = libm::erfc(2.0);
+    assert!(both.above.infinite >= cut && both.above.infinite < cut * 1.001);
+    assert!(both.below.infinite <= 0.0);
+    assert!((both.below.moment(1.0).0.exp() - (1.0 - cut)).abs() < 1e-9);
+}
