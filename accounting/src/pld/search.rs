@@ -92,7 +92,11 @@ impl Solver {
         }
         let most = self.largest_loss();
         if delta <= 0.0 {
-            return Ok(Found::exactly(most, Engine::Closed));
+            return Ok(Found {
+                lower: (!self.loss.bounds_only()).then_some(most),
+                upper: most,
+                engine: Engine::Closed,
+            });
         }
         let found = if self.needs_grid() {
             self.grid_epsilon(delta, tolerance)?
