@@ -5,7 +5,7 @@
 //! fails, calibrate it instead and go on. Checks stay good when σ rises.
 
 use super::rates::RateProfile;
-use super::screen::{self, Outline};
+use super::screen::{self, Grid, Outline};
 use super::secret::{Ends, Proof, Secret};
 use super::{Incidence, parallel};
 use crate::error::{Error, Result};
@@ -54,7 +54,7 @@ const LEAST: f64 = 1e-3;
 const MOST: f64 = 1e7;
 /// Cells per screening, and per table of posteriors.
 const SCREEN_CELLS: usize = 384;
-const TABLE_CELLS: [usize; 3] = [512, 192, 96];
+const TABLE_CELLS: [usize; 3] = [256, 128, 64];
 /// Secrets checked side by side before the next look.
 const BATCH: usize = 64;
 
@@ -343,24 +343,34 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Clears whom the cells clear at the present σ, from coarse cells to fine ones; the others
+    /// with the ratio of their last cell's bound to their promise.
+    fn screened(&mut self) -> Result<Vec<(f64, usize)>> {
+        let noise = NoiseMultiplier::new(self.sigma)?;
+        let mut left: Vec<(f64, usize)> = (0..self.outlines.len())
+            .filter(|secret| !self.cleared[*secret])
+            .map(|secret| (f64::INFINITY, secret))
+            .collect();
+        for (level, cuts) in screen::LEVELS.iter().enumerate() {
+            let outlines: Vec<Outline> = left.iter().map(|(_, j)| self.outlines[*j]).collect();
+            let grid = Grid::new(&outlines, *cuts);
+            // Cells that hold few secrets each save nothing.
+            if level > 0 && (grid.size() > SCREEN_CELLS || 2 * grid.size() > left.len()) {
+                break;
+            }
+            let bounds = grid.posteriors(self.proof, noise, self.plan.steps)?;
+            for ((ratio, secret), bound) in left.iter_mut().zip(bounds) {
+                *ratio = bound / self.plan.secrets[*secret].posterior().get();
+                self.cleared[*secret] |= *ratio <= 1.0;
+            }
+            left.retain(|(ratio, _)| *ratio > 1.0);
+        }
+        Ok(left)
+    }
+
     /// Screens and checks at the present σ; true when a secret failed and σ was raised.
     fn round(&mut self) -> Result<bool> {
-        let open: Vec<usize> = (0..self.outlines.len())
-            .filter(|j| !self.cleared[*j])
-            .collect();
-        let outlines: Vec<Outline> = open.iter().map(|j| self.outlines[*j]).collect();
-        let noise = NoiseMultiplier::new(self.sigma)?;
-        let cells =
-            screen::posteriors(&outlines, self.proof, noise, self.plan.steps, SCREEN_CELLS)?;
-        let mut left: Vec<(f64, usize)> = Vec::new();
-        for (secret, bound) in open.into_iter().zip(cells) {
-            let ratio = bound / self.promise(secret);
-            if ratio <= 1.0 {
-                self.cleared[secret] = true;
-            } else {
-                left.push((ratio, secret));
-            }
-        }
+        let mut left = self.screened()?;
         left.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
         let left: Vec<usize> = left.into_iter().map(|(_, secret)| secret).collect();
         let coarse = Tolerance::new(1e-3)?;

@@ -35,7 +35,8 @@ impl Outline {
 }
 
 /// How finely cells are cut, in steps per doubling: of counts, hazards and priors.
-const LEVELS: [[f64; 3]; 6] = [
+pub(crate) const LEVELS: [[f64; 3]; 7] = [
+    [0.25, 1.0, 0.25],
     [1.0, 4.0, 1.0],
     [2.0, 16.0, 4.0],
     [4.0, 64.0, 16.0],
@@ -81,7 +82,7 @@ fn up(value: f64, steps: f64) -> f64 {
     }
 }
 
-/// The posterior of each outline's cell by one proof, with at most about `budget` cells.
+/// The posterior of each outline's cell by one proof, with cells as fine as `budget` allows.
 pub(crate) fn posteriors(
     outlines: &[Outline],
     proof: Proof,
@@ -89,25 +90,53 @@ pub(crate) fn posteriors(
     steps: Steps,
     budget: usize,
 ) -> Result<Vec<f64>> {
-    let mut cells: Vec<Cell> = Vec::new();
-    let mut distinct: Vec<Cell> = Vec::new();
-    for (level, cuts) in LEVELS.iter().enumerate() {
-        let finer: Vec<Cell> = outlines.iter().map(|o| Cell::of(o, *cuts)).collect();
-        let mut unique = finer.clone();
-        unique.sort_unstable();
-        unique.dedup();
-        if level > 0 && unique.len() > budget {
+    let mut grid = Grid::new(outlines, LEVELS[0]);
+    for cuts in &LEVELS[1..] {
+        let finer = Grid::new(outlines, *cuts);
+        if finer.distinct.len() > budget {
             break;
         }
-        (cells, distinct) = (finer, unique);
+        grid = finer;
     }
-    let values = parallel::map(&distinct, |cell| cell.posterior(proof, noise, steps));
-    let values: HashMap<Cell, f64> = distinct
-        .into_iter()
-        .zip(values)
-        .map(|(cell, value)| value.map(|value| (cell, value)))
-        .collect::<Result<_>>()?;
-    Ok(cells.iter().map(|cell| values[cell]).collect())
+    grid.posteriors(proof, noise, steps)
+}
+
+/// Outlines sorted into the cells of one level.
+pub(crate) struct Grid {
+    cells: Vec<Cell>,
+    distinct: Vec<Cell>,
+}
+
+impl Grid {
+    pub(crate) fn new(outlines: &[Outline], cuts: [f64; 3]) -> Self {
+        let cells: Vec<Cell> = outlines.iter().map(|o| Cell::of(o, cuts)).collect();
+        let mut distinct = cells.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        Self { cells, distinct }
+    }
+
+    /// How many cells there are.
+    pub(crate) fn size(&self) -> usize {
+        self.distinct.len()
+    }
+
+    /// The posterior of each outline's cell.
+    pub(crate) fn posteriors(
+        &self,
+        proof: Proof,
+        noise: NoiseMultiplier,
+        steps: Steps,
+    ) -> Result<Vec<f64>> {
+        let values = parallel::map(&self.distinct, |cell| cell.posterior(proof, noise, steps));
+        let values: HashMap<Cell, f64> = self
+            .distinct
+            .iter()
+            .zip(values)
+            .map(|(cell, value)| value.map(|value| (*cell, value)))
+            .collect::<Result<_>>()?;
+        Ok(self.cells.iter().map(|cell| values[cell]).collect())
+    }
 }
 
 #[cfg(test)]
