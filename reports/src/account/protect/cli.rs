@@ -1,0 +1,77 @@
+//! The command line of `account protect`.
+
+use crate::contract::{positive, positive_number, quantity};
+use clap::Args;
+use reticent_accounting::{Probability, Tolerance};
+use std::path::PathBuf;
+
+const AFTER: &str = "\
+The incidence says which example contains which secret: CSV with columns example, secret (one pair per row); JSON \
+Lines {\"example\": …, \"secrets\": […]}; Parquet with columns example, secret. With --field, the secrets of a record \
+are in that key or column instead (one, or a list), and the example is the record: its \"id\", or its line. The table \
+of secrets has id, prior, posterior and perhaps kind, in the same formats.
+
+Two inputs are compared that differ in the content of all examples of one secret, arbitrarily. Which example contains \
+which secret is taken as public.
+
+Examples:
+  account protect --incidence pairs.csv --secrets secrets.csv --batch-size 2048 --steps 2000 --sweep --plot sweep.svg
+  account protect --incidence notes.jsonl --field author --prior 1e-6 --posterior 1e-3 --batch-size 64 --steps 500
+  account protect --counts 50,100 --prior 1e-10 --posterior 2e-4,1e-3 --batch-size 20480 --dataset-size 17000000 --steps 2000";
+
+/// Arguments of `account protect`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = AFTER)]
+pub struct Protect {
+    /// Which example contains which secret (.csv, .jsonl, .parquet).
+    #[arg(long, value_name = "FILE", required_unless_present = "counts", conflicts_with = "counts")]
+    pub incidence: Option<PathBuf>,
+    /// What is promised for each secret (.csv, .jsonl, .parquet).
+    #[arg(long, value_name = "FILE", required_unless_present = "prior", conflicts_with_all = ["prior", "posterior"])]
+    pub secrets: Option<PathBuf>,
+    /// The key or column that names a record's secrets, such as author.
+    #[arg(long, value_name = "NAME", requires = "incidence")]
+    pub field: Option<String>,
+    /// Made-up secrets in this many examples of their own, instead of files.
+    #[arg(long, value_name = "K", value_delimiter = ',', value_parser = positive, requires = "dataset_size")]
+    pub counts: Vec<u64>,
+    /// The chance of guessing a secret before training, for every secret.
+    #[arg(long, value_name = "P", value_parser = quantity::<Probability>, allow_negative_numbers = true, requires = "posterior")]
+    pub prior: Option<Probability>,
+    /// The chance of guessing it after training that is tolerated; several with --counts.
+    #[arg(long, value_name = "R", value_delimiter = ',', value_parser = quantity::<Probability>, allow_negative_numbers = true, requires = "prior")]
+    pub posterior: Vec<Probability>,
+    /// Expected batch size.
+    #[arg(long, value_name = "B", value_parser = positive_number, allow_negative_numbers = true)]
+    pub batch_size: f64,
+    /// Number of noisy steps.
+    #[arg(long, value_name = "T", value_parser = positive, allow_negative_numbers = true)]
+    pub steps: u64,
+    /// Examples in all; those the incidence does not name contain no secret [default: those it names].
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    pub dataset_size: Option<u64>,
+    /// The constant c of the weights' capacities [default: no preprocessing, every weight is 1].
+    #[arg(long, value_name = "C", value_parser = positive_number, allow_negative_numbers = true, conflicts_with = "sweep")]
+    pub c: Option<f64>,
+    /// Weights and noise for c from 2^-6 to 2^4, in units in which 2^4 is no preprocessing.
+    #[arg(long)]
+    pub sweep: bool,
+    /// Choose weights and noise together as well, at the same kept mass.
+    #[arg(long)]
+    pub joint: bool,
+    /// Relative gap to which the weights are certified [default: 1e-4].
+    #[arg(long, value_name = "G", value_parser = quantity::<Tolerance>, allow_negative_numbers = true)]
+    pub gap: Option<Tolerance>,
+    /// How close to the least noise, relatively [default: 1e-4].
+    #[arg(long, value_name = "R", value_parser = quantity::<Tolerance>, allow_negative_numbers = true)]
+    pub tolerance: Option<Tolerance>,
+    /// Write the posterior of every secret to this file (.csv, .parquet).
+    #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
+    pub out: Option<PathBuf>,
+    /// Write the weight and sampling rate of every example to this file (.csv, .parquet).
+    #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
+    pub weights: Option<PathBuf>,
+    /// Draw noise against kept examples into this SVG file.
+    #[arg(long, value_name = "FILE", requires = "sweep")]
+    pub plot: Option<PathBuf>,
+}

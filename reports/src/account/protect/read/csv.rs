@@ -1,0 +1,95 @@
+//! Comma-separated files with a header.
+
+use super::{Gathered, Place};
+use anyhow::{Context, Result, bail};
+use csv::{Reader, ReaderBuilder, StringRecord};
+use std::fs::File;
+use std::path::Path;
+
+/// A file with its header, row by row.
+pub(super) struct Rows<'a> {
+    path: &'a Path,
+    reader: Reader<File>,
+    header: StringRecord,
+    record: StringRecord,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn open(path: &'a Path) -> Result<Self> {
+        let file = File::open(path).with_context(|| format!("{}: cannot read", path.display()))?;
+        let mut reader = ReaderBuilder::new().from_reader(file);
+        let header = match reader.headers() {
+            Ok(header) => header.clone(),
+            Err(error) => bail!(describe(path, &error)),
+        };
+        // A byte-order mark is no part of the first name.
+        let header = header.iter().map(|name| name.trim_start_matches('\u{feff}').trim()).collect();
+        Ok(Self {
+            path,
+            reader,
+            header,
+            record: StringRecord::new(),
+        })
+    }
+
+    /// The index of the first of these columns that the header has.
+    pub(super) fn column(&self, names: &[&str]) -> Option<usize> {
+        names.iter().find_map(|name| self.header.iter().position(|column| column == *name))
+    }
+
+    /// The same, or an error that names them.
+    pub(super) fn needed(&self, names: &[&str]) -> Result<usize> {
+        match self.column(names) {
+            Some(column) => Ok(column),
+            None => bail!(
+                "{}, line 1: no column {}; there are {:?}",
+                self.path.display(),
+                names.join(" or "),
+                self.header.iter().collect::<Vec<_>>()
+            ),
+        }
+    }
+
+    /// The next row and where it is.
+    pub(super) fn next(&mut self) -> Result<Option<(&StringRecord, Place<'a>)>> {
+        match self.reader.read_record(&mut self.record) {
+            Ok(false) => Ok(None),
+            Ok(true) => {
+                let line = self.record.position().map_or(0, csv::Position::line);
+                let path = self.path;
+                Ok(Some((&self.record, Place { path, line })))
+            }
+            Err(error) => bail!(describe(self.path, &error)),
+        }
+    }
+}
+
+fn describe(path: &Path, error: &csv::Error) -> String {
+    let line = error.position().map_or(1, csv::Position::line);
+    format!("{}, line {line}: {error}", path.display())
+}
+
+/// Rows (example, secret); with `field`, each row is an example and the field its secret.
+pub(super) fn read(path: &Path, field: Option<&str>, into: &mut Gathered) -> Result<()> {
+    let mut rows = Rows::open(path)?;
+    let secret = rows.needed(&[field.unwrap_or("secret")])?;
+    let example = match field {
+        None => Some(rows.needed(&["example"])?),
+        Some(_) => rows.column(&["example", "id"]),
+    };
+    while let Some((row, place)) = rows.next()? {
+        let own;
+        let name = match example {
+            Some(column) => &row[column],
+            None => {
+                own = format!("line-{}", place.line);
+                &own
+            }
+        };
+        if name.is_empty() {
+            bail!("{place}: the example has no name; it must not be empty");
+        }
+        into.enter(name, Some(&row[secret]), place)?;
+    }
+    Ok(())
+}

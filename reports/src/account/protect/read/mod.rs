@@ -1,0 +1,177 @@
+//! Files that say which example contains which secret, and what is promised for each: read as
+//! streams, as untrusted input.
+
+mod csv;
+mod jsonl;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod secrets;
+
+pub use secrets::{Promise, read_secrets};
+
+use anyhow::{Result, bail};
+use reticent_accounting::protect::Incidence;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+
+/// Names in the order in which they came, each with its index.
+#[derive(Debug, Default)]
+pub struct Names {
+    indices: HashMap<Box<str>, u32>,
+    names: Vec<Box<str>>,
+}
+
+impl Names {
+    /// The index of a name, new or known.
+    ///
+    /// # Errors
+    /// 2^32 names.
+    pub fn index(&mut self, name: &str) -> Result<u32> {
+        if let Some(index) = self.indices.get(name) {
+            return Ok(*index);
+        }
+        let Ok(index) = u32::try_from(self.names.len()) else {
+            bail!("more than 2^32 names");
+        };
+        self.indices.insert(name.into(), index);
+        self.names.push(name.into());
+        Ok(index)
+    }
+
+    /// The index of a known name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<u32> {
+        self.indices.get(name).copied()
+    }
+
+    /// Every name by index.
+    #[must_use]
+    pub fn all(&self) -> &[Box<str>] {
+        &self.names
+    }
+}
+
+/// A file format, by the name's ending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Comma-separated, with a header.
+    Csv,
+    /// One JSON object per line.
+    JsonLines,
+    /// Apache Parquet.
+    Parquet,
+}
+
+impl Kind {
+    /// # Errors
+    /// An unknown ending.
+    pub fn of(path: &Path) -> Result<Self> {
+        let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+        Ok(match ending.to_ascii_lowercase().as_str() {
+            "csv" => Self::Csv,
+            "jsonl" | "ndjson" | "json" => Self::JsonLines,
+            "parquet" => Self::Parquet,
+            _ => bail!(
+                "{}: the name must end in .csv, .jsonl or .parquet, got {ending:?}",
+                path.display()
+            ),
+        })
+    }
+}
+
+/// A place in a file, for messages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) path: &'a Path,
+    /// Line or row, counted from 1.
+    pub(super) line: u64,
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, line {}", self.path.display(), self.line)
+    }
+}
+
+/// What an incidence file says, with secrets known beforehand or found in it.
+#[derive(Debug)]
+pub struct Gathered {
+    /// Examples by name; those without a name of their own are called after their line.
+    pub examples: Names,
+    /// Secrets by name.
+    pub secrets: Names,
+    pairs: Vec<(u32, u32)>,
+    /// Secrets outside the table are refused.
+    closed: bool,
+}
+
+impl Gathered {
+    /// Nothing yet. With a table of secrets, only those may occur.
+    #[must_use]
+    pub fn new(table: Option<Names>) -> Self {
+        Self {
+            examples: Names::default(),
+            closed: table.is_some(),
+            secrets: table.unwrap_or_default(),
+            pairs: Vec::new(),
+        }
+    }
+
+    /// Reads a whole file into it.
+    ///
+    /// # Errors
+    /// Unreadable or malformed content (with file, line and value), a secret outside the table.
+    pub fn read(&mut self, path: &Path, field: Option<&str>) -> Result<()> {
+        match Kind::of(path)? {
+            Kind::Csv => csv::read(path, field, self),
+            Kind::JsonLines => jsonl::read(path, field, self),
+            #[cfg(feature = "parquet")]
+            Kind::Parquet => parquet::read(path, field, self),
+            #[cfg(not(feature = "parquet"))]
+            Kind::Parquet => bail!(no_parquet(path)),
+        }
+    }
+
+    /// One example that contains one secret, or none.
+    fn enter(&mut self, example: &str, secret: Option<&str>, place: Place<'_>) -> Result<()> {
+        let example = self.examples.index(example)?;
+        let Some(secret) = secret.filter(|secret| !secret.is_empty()) else {
+            return Ok(());
+        };
+        let secret = match self.secrets.get(secret) {
+            Some(index) => index,
+            None if self.closed => {
+                bail!("{place}: secret {secret:?} is not in the table of secrets")
+            }
+            None => self.secrets.index(secret)?,
+        };
+        self.pairs.push((example, secret));
+        Ok(())
+    }
+
+    /// The incidence, of at least `examples` examples.
+    ///
+    /// # Errors
+    /// Fewer examples allowed than were read.
+    pub fn incidence(&mut self, examples: Option<u64>) -> Result<Incidence> {
+        let named = self.examples.all().len() as u64;
+        let all = examples.unwrap_or(named);
+        if all < named {
+            bail!("--dataset-size: must be at least {named}, the examples of the incidence, got {all}");
+        }
+        let Ok(all) = u32::try_from(all) else {
+            bail!("--dataset-size: must be below 2^32, got {all}");
+        };
+        let secrets = self.secrets.all().len() as u32;
+        Ok(Incidence::new(all, secrets, std::mem::take(&mut self.pairs))?)
+    }
+}
+
+#[cfg(not(feature = "parquet"))]
+pub(super) fn no_parquet(path: &Path) -> String {
+    format!(
+        "{}: this build has no Parquet; build it with the feature parquet, or use .csv or .jsonl",
+        path.display()
+    )
+}

@@ -1,0 +1,138 @@
+//! The table of secrets: id, prior, posterior and perhaps kind.
+
+use super::{Kind, Names, Place};
+use anyhow::{Result, bail};
+use reticent_accounting::Probability;
+use reticent_accounting::protect::Secret;
+use std::path::Path;
+
+/// What is promised for one secret.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Promise {
+    /// Prior and tolerated posterior.
+    pub secret: Secret,
+    /// What sort of secret it is; empty if not said.
+    pub kind: String,
+}
+
+/// One row as text, with its place.
+struct Entry<'a> {
+    id: String,
+    prior: Option<String>,
+    posterior: Option<String>,
+    kind: String,
+    place: Place<'a>,
+}
+
+/// Reads a table of secrets: names, and promises in the same order.
+///
+/// # Errors
+/// Unreadable or malformed content, two secrets of one id, a prior or posterior out of range;
+/// the message has file, line and value.
+pub fn read_secrets(path: &Path) -> Result<(Names, Vec<Promise>)> {
+    let mut names = Names::default();
+    let mut promises = Vec::new();
+    let mut enter = |entry: Entry<'_>| -> Result<()> {
+        let place = entry.place;
+        if entry.id.is_empty() {
+            bail!("{place}: id must not be empty");
+        }
+        if names.get(&entry.id).is_some() {
+            bail!("{place}: id {:?} occurred before; ids must be unique", entry.id);
+        }
+        let prior = number("prior", entry.prior.as_deref(), place)?;
+        let posterior = number("posterior", entry.posterior.as_deref(), place)?;
+        let secret = match Secret::new(prior, posterior) {
+            Ok(secret) => secret,
+            Err(error) => bail!("{place}: {error}"),
+        };
+        names.index(&entry.id)?;
+        promises.push(Promise {
+            secret,
+            kind: entry.kind,
+        });
+        Ok(())
+    };
+    match Kind::of(path)? {
+        Kind::Csv => from_csv(path, &mut enter)?,
+        Kind::JsonLines => from_json_lines(path, &mut enter)?,
+        #[cfg(feature = "parquet")]
+        Kind::Parquet => from_parquet(path, &mut enter)?,
+        #[cfg(not(feature = "parquet"))]
+        Kind::Parquet => bail!(super::no_parquet(path)),
+    }
+    if promises.is_empty() {
+        bail!("{}: there is no secret in it", path.display());
+    }
+    Ok((names, promises))
+}
+
+fn number(what: &str, text: Option<&str>, place: Place<'_>) -> Result<Probability> {
+    let Some(text) = text else {
+        bail!("{place}: no {what}");
+    };
+    let value = text.trim().parse::<f64>().ok();
+    match value.and_then(|value| Probability::new(value).ok()) {
+        Some(probability) => Ok(probability),
+        None => bail!("{place}: {what} must be a number in [0, 1], got {text:?}"),
+    }
+}
+
+fn from_csv<'a>(path: &'a Path, enter: &mut impl FnMut(Entry<'a>) -> Result<()>) -> Result<()> {
+    let mut rows = super::csv::Rows::open(path)?;
+    let [id, prior, posterior] = [
+        rows.needed(&["id", "secret"])?,
+        rows.needed(&["prior"])?,
+        rows.needed(&["posterior"])?,
+    ];
+    let kind = rows.column(&["kind"]);
+    while let Some((row, place)) = rows.next()? {
+        enter(Entry {
+            id: row[id].to_owned(),
+            prior: Some(row[prior].to_owned()),
+            posterior: Some(row[posterior].to_owned()),
+            kind: kind.map_or_else(String::new, |column| row[column].to_owned()),
+            place,
+        })?;
+    }
+    Ok(())
+}
+
+fn from_json_lines<'a>(path: &'a Path, enter: &mut impl FnMut(Entry<'a>) -> Result<()>) -> Result<()> {
+    let mut objects = super::jsonl::Objects::open(path)?;
+    while let Some((object, place)) = objects.next()? {
+        let text = |key: &str| object.get(key).and_then(super::jsonl::name);
+        enter(Entry {
+            id: text("id").unwrap_or_default(),
+            prior: text("prior"),
+            posterior: text("posterior"),
+            kind: text("kind").unwrap_or_default(),
+            place,
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(feature = "parquet")]
+fn from_parquet<'a>(path: &'a Path, enter: &mut impl FnMut(Entry<'a>) -> Result<()>) -> Result<()> {
+    use super::parquet::{Rows, cell, name};
+    use parquet::record::Field;
+    let mut rows = Rows::open(path, &["id", "prior", "posterior", "kind"])?;
+    let [id, prior, posterior] = [rows.needed("id")?, rows.needed("prior")?, rows.needed("posterior")?];
+    let kind = rows.column("kind");
+    let text = |field: &Field| match field {
+        Field::Float(value) => Some(value.to_string()),
+        Field::Double(value) => Some(value.to_string()),
+        other => name(other),
+    };
+    while let Some((row, place)) = rows.next()? {
+        enter(Entry {
+            id: name(cell(&row, id)).unwrap_or_default(),
+            prior: text(cell(&row, prior)),
+            posterior: text(cell(&row, posterior)),
+            kind: kind.and_then(|column| name(cell(&row, column))).unwrap_or_default(),
+            place,
+        })?;
+    }
+    Ok(())
+}
