@@ -98,14 +98,7 @@ impl Protection<'_> {
         sigma: NoiseMultiplier,
         tolerance: Tolerance,
     ) -> Result<crate::Bounds<Probability>> {
-        self.check()?;
-        if secret >= self.secrets.len() {
-            return Err(Error::OutOfRange {
-                what: "index of a secret",
-                range: "[0, number of secrets)",
-                value: secret as f64,
-            });
-        }
+        self.checked(secret)?;
         let ends = self.ends(secret, Proof::BlowUp, sigma.get(), tolerance)?;
         Ok(crate::Bounds::between(
             Probability::new(ends.lower)?,
@@ -156,6 +149,41 @@ impl Protection<'_> {
             too_small,
             binding: Some(search.binding),
             checked: search.checked,
+        })
+    }
+
+    /// The noise that one secret needs on its own.
+    ///
+    /// # Errors
+    /// As [`Protection::least_noise`], and an index beyond the end.
+    pub fn noise_of(&self, secret: usize, proof: Proof, tolerance: Tolerance) -> Result<Noise> {
+        self.checked(secret)?;
+        let rates: Vec<f64> = self
+            .incidence
+            .examples_of(secret)
+            .iter()
+            .map(|example| self.rates[*example as usize])
+            .collect();
+        let count = rates.len() as u32;
+        let pairs = (0..count).map(|example| (example, 0)).collect();
+        let alone = Protection {
+            incidence: &Incidence::new(count, 1, pairs)?,
+            secrets: &self.secrets[secret..=secret],
+            rates: &rates,
+            steps: self.steps,
+        };
+        alone.least_noise(proof, tolerance)
+    }
+
+    fn checked(&self, secret: usize) -> Result<()> {
+        self.check()?;
+        if secret < self.secrets.len() {
+            return Ok(());
+        }
+        Err(Error::OutOfRange {
+            what: "index of a secret",
+            range: "[0, number of secrets)",
+            value: secret as f64,
         })
     }
 

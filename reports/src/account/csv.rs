@@ -21,6 +21,11 @@ impl Csv {
         self.0.push('\n');
     }
 
+    /// One cell on its own, for tables that are written as they go.
+    pub(super) fn quoted(cell: &str) -> String {
+        quoted(cell)
+    }
+
     pub(super) fn into_text(self) -> String {
         self.0
     }

@@ -15,6 +15,7 @@ pub mod labels;
 pub mod mechanism;
 pub mod plan;
 pub mod sheet;
+pub mod protect;
 pub mod text;
 mod words;
 
@@ -85,6 +86,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
                 Format::Csv => csv::calibration(&document.body)?,
             })?;
         }
+        Some(Command::Protect(wish)) => return protect::run(wish, format),
         Some(Command::Completions(completions)) => completions.run()?,
         None => {
             let plan = &arguments.plan;

@@ -10,6 +10,7 @@ pub use commands::{Compose, Curve, Explain, PlanFile, What};
 pub use plan::{OutcomeArgs, PlanArgs, QuestionArgs, RedactionArgs, RunArgs, Schedule};
 pub use values::NeighboursArg;
 
+use super::protect::cli::Protect;
 use crate::contract::print;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -74,6 +75,8 @@ pub enum Command {
     Explain(Box<Explain>),
     /// The least noise that keeps a promise, or the highest rate, number of steps or group size.
     Calibrate(Box<Calibrate>),
+    /// Weights and noise that protect a set of secrets.
+    Protect(Box<Protect>),
     /// Write the completions of a shell to stdout.
     Completions(Completions),
 }

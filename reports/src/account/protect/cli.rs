@@ -24,7 +24,12 @@ Examples:
 #[command(after_help = AFTER)]
 pub struct Protect {
     /// Which example contains which secret (.csv, .jsonl, .parquet).
-    #[arg(long, value_name = "FILE", required_unless_present = "counts", conflicts_with = "counts")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "counts",
+        conflicts_with = "counts"
+    )]
     pub incidence: Option<PathBuf>,
     /// What is promised for each secret (.csv, .jsonl, .parquet).
     #[arg(long, value_name = "FILE", required_unless_present = "prior", conflicts_with_all = ["prior", "posterior"])]

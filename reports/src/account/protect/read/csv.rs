@@ -23,7 +23,10 @@ impl<'a> Rows<'a> {
             Err(error) => bail!(describe(path, &error)),
         };
         // A byte-order mark is no part of the first name.
-        let header = header.iter().map(|name| name.trim_start_matches('\u{feff}').trim()).collect();
+        let header = header
+            .iter()
+            .map(|name| name.trim_start_matches('\u{feff}').trim())
+            .collect();
         Ok(Self {
             path,
             reader,
@@ -34,7 +37,9 @@ impl<'a> Rows<'a> {
 
     /// The index of the first of these columns that the header has.
     pub(super) fn column(&self, names: &[&str]) -> Option<usize> {
-        names.iter().find_map(|name| self.header.iter().position(|column| column == *name))
+        names
+            .iter()
+            .find_map(|name| self.header.iter().position(|column| column == *name))
     }
 
     /// The same, or an error that names them.

@@ -91,7 +91,13 @@ pub(super) fn read(path: &Path, field: Option<&str>, into: &mut Gathered) -> Res
     Ok(())
 }
 
-fn enter(into: &mut Gathered, example: &str, found: &Value, key: &str, place: Place<'_>) -> Result<()> {
+fn enter(
+    into: &mut Gathered,
+    example: &str,
+    found: &Value,
+    key: &str,
+    place: Place<'_>,
+) -> Result<()> {
     let one = std::slice::from_ref(found);
     let list = match found {
         Value::Null => &[],

@@ -158,13 +158,19 @@ impl Gathered {
         let named = self.examples.all().len() as u64;
         let all = examples.unwrap_or(named);
         if all < named {
-            bail!("--dataset-size: must be at least {named}, the examples of the incidence, got {all}");
+            bail!(
+                "--dataset-size: must be at least {named}, the examples of the incidence, got {all}"
+            );
         }
         let Ok(all) = u32::try_from(all) else {
             bail!("--dataset-size: must be below 2^32, got {all}");
         };
         let secrets = self.secrets.all().len() as u32;
-        Ok(Incidence::new(all, secrets, std::mem::take(&mut self.pairs))?)
+        Ok(Incidence::new(
+            all,
+            secrets,
+            std::mem::take(&mut self.pairs),
+        )?)
     }
 }
 

@@ -34,7 +34,11 @@ impl<'a> Rows<'a> {
         let columns = kept.iter().map(|field| field.name().to_owned()).collect();
         if kept.is_empty() {
             let there: Vec<&str> = schema.get_fields().iter().map(|f| f.name()).collect();
-            bail!("{}: no column {}; there are {there:?}", path.display(), wanted.join(" or "));
+            bail!(
+                "{}: no column {}; there are {there:?}",
+                path.display(),
+                wanted.join(" or ")
+            );
         }
         let projection = Type::group_type_builder(schema.name())
             .with_fields(kept)
@@ -59,7 +63,11 @@ impl<'a> Rows<'a> {
     /// The same, or an error that names it.
     pub(super) fn needed(&self, name: &str) -> Result<usize> {
         self.column(name).ok_or_else(|| {
-            anyhow!("{}: no column {name}; of those asked for there are {:?}", self.path.display(), self.columns)
+            anyhow!(
+                "{}: no column {name}; of those asked for there are {:?}",
+                self.path.display(),
+                self.columns
+            )
         })
     }
 
@@ -81,7 +89,9 @@ impl<'a> Rows<'a> {
 /// The value in one column.
 pub(super) fn cell(row: &Row, column: usize) -> &Field {
     const NULL: &Field = &Field::Null;
-    row.get_column_iter().nth(column).map_or(NULL, |(_, field)| field)
+    row.get_column_iter()
+        .nth(column)
+        .map_or(NULL, |(_, field)| field)
 }
 
 /// A name: text, or a whole number.
@@ -128,7 +138,9 @@ pub(super) fn read(path: &Path, field: Option<&str>, into: &mut Gathered) -> Res
         for value in list {
             match name(value) {
                 Some(secret) => into.enter(&example, Some(&secret), place)?,
-                None => bail!("{place}: {key} must be text, a whole number, or a list of them, got {value}"),
+                None => bail!(
+                    "{place}: {key} must be text, a whole number, or a list of them, got {value}"
+                ),
             }
         }
     }

@@ -38,7 +38,10 @@ pub fn read_secrets(path: &Path) -> Result<(Names, Vec<Promise>)> {
             bail!("{place}: id must not be empty");
         }
         if names.get(&entry.id).is_some() {
-            bail!("{place}: id {:?} occurred before; ids must be unique", entry.id);
+            bail!(
+                "{place}: id {:?} occurred before; ids must be unique",
+                entry.id
+            );
         }
         let prior = number("prior", entry.prior.as_deref(), place)?;
         let posterior = number("posterior", entry.posterior.as_deref(), place)?;
@@ -98,7 +101,10 @@ fn from_csv<'a>(path: &'a Path, enter: &mut impl FnMut(Entry<'a>) -> Result<()>)
     Ok(())
 }
 
-fn from_json_lines<'a>(path: &'a Path, enter: &mut impl FnMut(Entry<'a>) -> Result<()>) -> Result<()> {
+fn from_json_lines<'a>(
+    path: &'a Path,
+    enter: &mut impl FnMut(Entry<'a>) -> Result<()>,
+) -> Result<()> {
     let mut objects = super::jsonl::Objects::open(path)?;
     while let Some((object, place)) = objects.next()? {
         let text = |key: &str| object.get(key).and_then(super::jsonl::name);
@@ -118,7 +124,11 @@ fn from_parquet<'a>(path: &'a Path, enter: &mut impl FnMut(Entry<'a>) -> Result<
     use super::parquet::{Rows, cell, name};
     use parquet::record::Field;
     let mut rows = Rows::open(path, &["id", "prior", "posterior", "kind"])?;
-    let [id, prior, posterior] = [rows.needed("id")?, rows.needed("prior")?, rows.needed("posterior")?];
+    let [id, prior, posterior] = [
+        rows.needed("id")?,
+        rows.needed("prior")?,
+        rows.needed("posterior")?,
+    ];
     let kind = rows.column("kind");
     let text = |field: &Field| match field {
         Field::Float(value) => Some(value.to_string()),
@@ -130,7 +140,9 @@ fn from_parquet<'a>(path: &'a Path, enter: &mut impl FnMut(Entry<'a>) -> Result<
             id: name(cell(&row, id)).unwrap_or_default(),
             prior: text(cell(&row, prior)),
             posterior: text(cell(&row, posterior)),
-            kind: kind.and_then(|column| name(cell(&row, column))).unwrap_or_default(),
+            kind: kind
+                .and_then(|column| name(cell(&row, column)))
+                .unwrap_or_default(),
             place,
         })?;
     }

@@ -1,0 +1,64 @@
+//! Noise against kept examples, drawn (Hush!, Fig. 1 a and c in one).
+
+use super::document::{Protection, Setting};
+use crate::plot::{Axis, Layer, Plot, Shape, Tone};
+use anyhow::Result;
+use reticent_accounting::Bounds;
+use reticent_accounting::NoiseMultiplier;
+
+/// Noise multiplier against the share of examples kept, one line per proof.
+///
+/// # Errors
+/// Nothing to draw.
+pub fn noise_against_kept(body: &Protection) -> Result<Plot> {
+    let all = body.incidence.examples as f64;
+    let line = |name: &str, tone, shape, value: &dyn Fn(&Setting) -> Option<(f64, f64)>| {
+        let points: Vec<_> = body.settings.iter().filter_map(value).collect();
+        let line = Layer::Line {
+            name: String::new(),
+            points: points.clone(),
+            tone,
+            dashed: false,
+        };
+        let marks = Layer::Points {
+            name: name.to_owned(),
+            points,
+            tone,
+            shape,
+        };
+        [line, marks]
+    };
+    let share = |mass: &Bounds<f64>| mass.lower.map(|end| end.get() / all);
+    let at = |setting: &Setting, sigma: f64| share(&setting.mass).map(|share| (share, sigma));
+    let upper = |sigma: &Bounds<NoiseMultiplier>| sigma.upper.map(|end| end.get().get());
+    let mut layers = Vec::new();
+    layers.extend(line(
+        "Fano, KL (the paper)",
+        Tone::series(1),
+        Shape::Square,
+        &|s| at(s, s.kl_fano_sigma.get().get()),
+    ));
+    layers.extend(line("blow-up (tight)", Tone::First, Shape::Disc, &|s| {
+        upper(&s.sigma).and_then(|sigma| at(s, sigma))
+    }));
+    if body.settings.iter().any(|setting| setting.joint.is_some()) {
+        layers.extend(line(
+            "weights and noise together",
+            Tone::series(2),
+            Shape::Triangle,
+            &|s| {
+                let joint = s.joint.as_ref()?;
+                upper(&joint.sigma).map(|sigma| (joint.mass / all, sigma))
+            },
+        ));
+    }
+    let plot = Plot::new(
+        "Noise against kept examples",
+        Axis::linear("sum of weights, as a share of all examples"),
+        Axis::log("noise multiplier σ"),
+    )
+    .described(
+        "One mark per capacity constant c; the rightmost keeps every example. Lower and further right is better.",
+    );
+    Ok(layers.into_iter().fold(plot, Plot::layer))
+}

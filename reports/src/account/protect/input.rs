@@ -1,0 +1,125 @@
+//! What the files or arguments say: examples, secrets, promises.
+
+use super::cli::Protect;
+use super::read::{Gathered, Names, Promise, read_secrets};
+use anyhow::{Result, anyhow, bail};
+use reticent_accounting::Probability;
+use reticent_accounting::protect::{Incidence, Secret};
+
+/// Examples, secrets, and what is promised for each.
+#[derive(Debug)]
+pub struct Input {
+    /// Which example contains which secret.
+    pub incidence: Incidence,
+    /// Names of the examples, of those that have one.
+    pub examples: Names,
+    /// Names of the secrets.
+    pub secrets: Names,
+    /// One promise per secret.
+    pub promises: Vec<Promise>,
+}
+
+impl Input {
+    /// Reads the files, or makes secrets up for --counts.
+    ///
+    /// # Errors
+    /// Unreadable or malformed files, promises without room.
+    pub fn gather(wish: &Protect) -> Result<Self> {
+        match &wish.incidence {
+            Some(path) => {
+                let table = wish
+                    .secrets
+                    .as_ref()
+                    .map(|path| read_secrets(path))
+                    .transpose()?;
+                let (names, promises) = match table {
+                    Some((names, promises)) => (Some(names), Some(promises)),
+                    None => (None, None),
+                };
+                let mut gathered = Gathered::new(names);
+                gathered.read(path, wish.field.as_deref())?;
+                let incidence = gathered.incidence(wish.dataset_size)?;
+                let count = gathered.secrets.all().len();
+                if count == 0 {
+                    bail!("--incidence: {} names no secret", path.display());
+                }
+                let promises = match promises {
+                    Some(promises) => promises,
+                    None => vec![one_promise(wish)?; count],
+                };
+                Ok(Self {
+                    incidence,
+                    examples: gathered.examples,
+                    secrets: gathered.secrets,
+                    promises,
+                })
+            }
+            None => made_up(wish),
+        }
+    }
+
+    /// The promises alone.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<Secret> {
+        self.promises.iter().map(|promise| promise.secret).collect()
+    }
+}
+
+fn prior(wish: &Protect) -> Result<Probability> {
+    wish.prior
+        .ok_or_else(|| anyhow!("--secrets or --prior and --posterior are needed"))
+}
+
+fn one_promise(wish: &Protect) -> Result<Promise> {
+    let [posterior] = wish.posterior.as_slice() else {
+        bail!(
+            "--posterior: one value is needed with --incidence, got {}",
+            wish.posterior.len()
+        );
+    };
+    promise(prior(wish)?, *posterior)
+}
+
+fn promise(prior: Probability, posterior: Probability) -> Result<Promise> {
+    let secret = Secret::new(prior, posterior).map_err(|error| anyhow!("--posterior: {error}"))?;
+    Ok(Promise {
+        secret,
+        kind: String::new(),
+    })
+}
+
+/// One secret for every count and every posterior, each in examples of its own.
+fn made_up(wish: &Protect) -> Result<Input> {
+    let prior = prior(wish)?;
+    let mut secrets = Names::default();
+    let mut promises = Vec::new();
+    let mut pairs = Vec::new();
+    let mut example = 0u32;
+    let all = wish.dataset_size.unwrap_or(0);
+    for count in &wish.counts {
+        for posterior in &wish.posterior {
+            let name = format!("{count} examples, {posterior}");
+            let secret = secrets.index(&name)?;
+            if secret as usize != promises.len() {
+                bail!("--counts, --posterior: {name} is there twice");
+            }
+            promises.push(promise(prior, *posterior)?);
+            for _ in 0..*count {
+                if u64::from(example) >= all {
+                    bail!("--dataset-size: must hold the examples of all --counts, got {all}");
+                }
+                pairs.push((example, secret));
+                example += 1;
+            }
+        }
+    }
+    let Ok(all) = u32::try_from(all) else {
+        bail!("--dataset-size: must be below 2^32, got {all}");
+    };
+    Ok(Input {
+        incidence: Incidence::new(all, secrets.all().len() as u32, pairs)?,
+        examples: Names::default(),
+        secrets,
+        promises,
+    })
+}

@@ -1,0 +1,238 @@
+//! Posteriors and weights as files.
+
+use super::cli::Protect;
+use super::input::Input;
+use super::read::Kind;
+use super::work::Found;
+use crate::account::csv::{Csv, cell};
+use crate::contract::AtomicFile;
+use anyhow::{Context, Result, bail};
+use std::io::Write;
+use std::path::Path;
+
+/// A column of a table.
+#[derive(Debug)]
+pub(super) enum Column {
+    Text(&'static str, Vec<String>),
+    Count(&'static str, Vec<i64>),
+    Number(&'static str, Vec<f64>),
+}
+
+/// The files asked for, opened before the work so that a bad place is found out at once.
+#[derive(Debug, Default)]
+pub struct Places {
+    posteriors: Option<(AtomicFile, Kind)>,
+    weights: Option<(AtomicFile, Kind)>,
+}
+
+impl Places {
+    /// # Errors
+    /// An ending that is neither .csv nor .parquet, a place that cannot be written.
+    pub fn open(wish: &Protect) -> Result<Self> {
+        Ok(Self {
+            posteriors: wish
+                .out
+                .as_deref()
+                .map(|path| open(path, "--out"))
+                .transpose()?,
+            weights: wish
+                .weights
+                .as_deref()
+                .map(|path| open(path, "--weights"))
+                .transpose()?,
+        })
+    }
+
+    /// Writes them.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn write(self, input: &Input, found: &Found) -> Result<()> {
+        if let Some((file, kind)) = self.posteriors {
+            write(file, kind, &posteriors(input, found)).context("--out")?;
+        }
+        if let Some((file, kind)) = self.weights {
+            write(file, kind, &weights(input, found)).context("--weights")?;
+        }
+        Ok(())
+    }
+}
+
+fn open(path: &Path, flag: &'static str) -> Result<(AtomicFile, Kind)> {
+    let kind = Kind::of(path).context(flag)?;
+    if kind == Kind::JsonLines {
+        bail!(
+            "{flag}: the name must end in .csv or .parquet, got {}",
+            path.display()
+        );
+    }
+    #[cfg(not(feature = "parquet"))]
+    if kind == Kind::Parquet {
+        bail!("{flag}: {}", super::read::no_parquet(path));
+    }
+    Ok((AtomicFile::create(path).context(flag)?, kind))
+}
+
+fn posteriors(input: &Input, found: &Found) -> Vec<Column> {
+    let names = input
+        .secrets
+        .all()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let kinds = input.promises.iter().map(|p| p.kind.clone()).collect();
+    let of = |value: &dyn Fn(usize) -> f64| (0..found.posteriors.len()).map(value).collect();
+    let counts = (0..input.promises.len()).map(|j| input.incidence.examples_of(j).len() as i64);
+    let mean = |j: usize| {
+        let rates = found.weighed.as_ref().map(|weighed| &weighed.rates);
+        let examples = input.incidence.examples_of(j).iter();
+        rates.map_or(0.0, |rates| examples.map(|e| rates[*e as usize]).sum())
+    };
+    vec![
+        Column::Text("id", names),
+        Column::Text("kind", kinds),
+        Column::Number("prior", of(&|j| input.promises[j].secret.prior().get())),
+        Column::Number(
+            "promise",
+            of(&|j| input.promises[j].secret.posterior().get()),
+        ),
+        Column::Count("examples", counts.collect()),
+        Column::Number("mean_draws", of(&mean)),
+        Column::Number("blow_up", of(&|j| found.posteriors[j].blow_up)),
+        Column::Number("kl_fano", of(&|j| found.posteriors[j].kl_fano)),
+        Column::Number("renyi_fano", of(&|j| found.posteriors[j].renyi_fano)),
+    ]
+}
+
+/// Examples with a name; those without one contain no secret and have weight 1.
+fn weights(input: &Input, found: &Found) -> Vec<Column> {
+    let names: Vec<String> = input
+        .examples
+        .all()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let (weights, rates) = match &found.weighed {
+        Some(weighed) => (&weighed.solution.weights[..], &weighed.rates[..]),
+        None => (&[][..], &[][..]),
+    };
+    let count = names.len();
+    vec![
+        Column::Text("example", names),
+        Column::Number("weight", weights.iter().take(count).copied().collect()),
+        Column::Number("rate", rates.iter().take(count).copied().collect()),
+    ]
+}
+
+pub(super) fn write(mut file: AtomicFile, kind: Kind, columns: &[Column]) -> Result<()> {
+    match kind {
+        #[cfg(feature = "parquet")]
+        Kind::Parquet => file = parquet::write(file, columns)?,
+        _ => write_csv(&mut file, columns)?,
+    }
+    file.finish()
+}
+
+fn write_csv(file: &mut AtomicFile, columns: &[Column]) -> Result<()> {
+    let rows = columns.iter().map(Column::len).min().unwrap_or(0);
+    writeln!(
+        file,
+        "{}",
+        columns
+            .iter()
+            .map(Column::name)
+            .collect::<Vec<_>>()
+            .join(",")
+    )?;
+    for row in 0..rows {
+        for (index, column) in columns.iter().enumerate() {
+            if index > 0 {
+                file.write_all(b",")?;
+            }
+            let text = match column {
+                Column::Text(_, values) => Csv::quoted(&values[row]),
+                Column::Count(_, values) => values[row].to_string(),
+                Column::Number(_, values) => cell(&values[row])?,
+            };
+            file.write_all(text.as_bytes())?;
+        }
+        file.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+impl Column {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Text(name, _) | Self::Count(name, _) | Self::Number(name, _) => name,
+        }
+    }
+    fn len(&self) -> usize {
+        match self {
+            Self::Text(_, values) => values.len(),
+            Self::Count(_, values) => values.len(),
+            Self::Number(_, values) => values.len(),
+        }
+    }
+}
+
+#[cfg(feature = "parquet")]
+mod parquet {
+    //! A table of one row group, compressed by Snappy.
+
+    use super::Column;
+    use crate::contract::AtomicFile;
+    use anyhow::Result;
+    use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical};
+    use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::types::Type;
+    use std::sync::Arc;
+
+    pub(super) fn write(file: AtomicFile, columns: &[Column]) -> Result<AtomicFile> {
+        let fields = columns.iter().map(field).collect::<Result<Vec<_>>>()?;
+        let schema = Type::group_type_builder("schema")
+            .with_fields(fields)
+            .build()?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .build();
+        let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
+        let mut group = writer.next_row_group()?;
+        for column in columns {
+            if let Some(mut out) = group.next_column()? {
+                match column {
+                    Column::Text(_, values) => {
+                        let bytes: Vec<ByteArray> =
+                            values.iter().map(|v| v.as_str().into()).collect();
+                        out.typed::<ByteArrayType>()
+                            .write_batch(&bytes, None, None)?;
+                    }
+                    Column::Count(_, values) => {
+                        out.typed::<Int64Type>().write_batch(values, None, None)?;
+                    }
+                    Column::Number(_, values) => {
+                        out.typed::<DoubleType>().write_batch(values, None, None)?;
+                    }
+                }
+                out.close()?;
+            }
+        }
+        group.close()?;
+        Ok(writer.into_inner()?)
+    }
+
+    fn field(column: &Column) -> Result<Arc<Type>> {
+        let (physical, converted) = match column {
+            Column::Text(..) => (Physical::BYTE_ARRAY, ConvertedType::UTF8),
+            Column::Count(..) => (Physical::INT64, ConvertedType::NONE),
+            Column::Number(..) => (Physical::DOUBLE, ConvertedType::NONE),
+        };
+        let field = Type::primitive_type_builder(column.name(), physical)
+            .with_converted_type(converted)
+            .with_repetition(Repetition::REQUIRED)
+            .build()?;
+        Ok(Arc::new(field))
+    }
+}

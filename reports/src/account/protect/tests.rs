@@ -1,0 +1,364 @@
+//! Files in, documents out; bad files by name, line and value.
+
+use super::cli::Protect;
+use super::input::Input;
+use super::read::{Gathered, read_secrets};
+use super::{document, figure, show, work};
+use crate::account::cli::{Account, Command, Format};
+use crate::contract::Envelope;
+use crate::schema::problems;
+use clap::Parser;
+use std::path::{Path, PathBuf};
+
+fn wish(line: &str) -> Protect {
+    let arguments = Account::try_parse_from(line.split_whitespace()).unwrap();
+    let Some(Command::Protect(wish)) = arguments.command else {
+        panic!("{line} is no protection");
+    };
+    *wish
+}
+
+/// A folder with a file for each name.
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        std::fs::write(folder.path().join(name), content).unwrap();
+    }
+    folder
+}
+
+const PAIRS: &str = "example,secret\na,key\nb,key\nb,\"name, first\"\nc,\"name, first\"\nd,\n";
+const LINES: &str = r#"{"example":"a","secrets":["key"]}
+{"example":"b","secrets":["key","name, first"]}
+
+{"id":"c","secrets":"name, first"}
+{"id":"d","secrets":[]}
+"#;
+const SECRETS: &str =
+    "id,prior,posterior,kind\nkey,1e-9,1e-3,credential\n\"name, first\",1e-4,1e-2,person\n";
+
+fn gathered(path: &Path, field: Option<&str>) -> anyhow::Result<(Gathered, Vec<Vec<u32>>)> {
+    let mut gathered = Gathered::new(None);
+    gathered.read(path, field)?;
+    let incidence = gathered.incidence(None)?;
+    let rows = (0..incidence.example_count());
+    let rows = rows.map(|e| incidence.secrets_of(e).to_vec()).collect();
+    Ok((gathered, rows))
+}
+
+#[test]
+fn csv_and_json_lines_say_the_same() {
+    let folder = folder(&[("pairs.csv", PAIRS), ("lines.jsonl", LINES)]);
+    for name in ["pairs.csv", "lines.jsonl"] {
+        let (gathered, rows) = gathered(&folder.path().join(name), None).unwrap();
+        assert_eq!(rows, [vec![0], vec![0, 1], vec![1], vec![]], "{name}");
+        let names = |names: &[Box<str>]| names.join("|");
+        assert_eq!(names(gathered.examples.all()), "a|b|c|d");
+        assert_eq!(names(gathered.secrets.all()), "key|name, first");
+    }
+}
+
+#[test]
+fn a_field_of_records_names_their_secrets() {
+    let records = "{\"id\":7,\"author\":\"ann\",\"text\":\"x\"}\n{\"author\":[\"bob\",\"ann\"]}\n{\"text\":\"y\"}\n";
+    let table = "id,author\n7,ann\n8,bob\n9,\n";
+    let folder = folder(&[("records.jsonl", records), ("records.csv", table)]);
+    let (named, rows) = gathered(&folder.path().join("records.jsonl"), Some("author")).unwrap();
+    assert_eq!(rows, [vec![0], vec![0, 1], vec![]]);
+    assert_eq!(named.examples.all().join("|"), "7|line-2|line-3");
+    let (_, rows) = gathered(&folder.path().join("records.csv"), Some("author")).unwrap();
+    assert_eq!(rows, [vec![0], vec![1], vec![]]);
+}
+
+#[test]
+fn bad_lines_are_told_with_file_line_and_value() {
+    for (name, content, said) in [
+        (
+            "x.csv",
+            "example,key\na,b\n",
+            "x.csv, line 1: no column secret",
+        ),
+        ("x.csv", "example,secret\na,b\nc\n", "x.csv, line 3"),
+        (
+            "x.csv",
+            "example,secret\n,b\n",
+            "x.csv, line 2: the example has no name",
+        ),
+        (
+            "x.jsonl",
+            "{\"example\":1,\"secrets\":[]}\n[1]\n",
+            "x.jsonl, line 2: no JSON object",
+        ),
+        (
+            "x.jsonl",
+            "{\"example\":1}\n",
+            "x.jsonl, line 1: no key \"secrets\"",
+        ),
+        (
+            "x.jsonl",
+            "{\"example\":1,\"secrets\":[{}]}\n",
+            "line 1: secrets must be text, a number, or a list of them, got {}",
+        ),
+        ("x.txt", "", "must end in .csv, .jsonl or .parquet"),
+    ] {
+        let folder = folder(&[(name, content)]);
+        let error = format!(
+            "{:#}",
+            gathered(&folder.path().join(name), None).unwrap_err()
+        );
+        assert!(error.contains(said), "{error}");
+    }
+    for (content, said) in [
+        (
+            "id,prior,posterior\nk,2,0.1\n",
+            "s.csv, line 2: prior must be a number in [0, 1], got \"2\"",
+        ),
+        (
+            "id,prior,posterior\nk,0.1,much\n",
+            "line 2: posterior must be a number in [0, 1], got \"much\"",
+        ),
+        (
+            "id,prior,posterior\nk,0.1,0.05\n",
+            "line 2: posterior must lie in (prior, 1), got 0.05",
+        ),
+        (
+            "id,prior,posterior\nk,0,0.05\n",
+            "line 2: prior must lie in (0, posterior), got 0",
+        ),
+        (
+            "id,prior,posterior\nk,0.1,0.2\nk,0.1,0.2\n",
+            "line 3: id \"k\" occurred before",
+        ),
+        ("id,prior\nk,0.1\n", "line 1: no column posterior"),
+        ("id,prior,posterior\n", "there is no secret in it"),
+    ] {
+        let folder = folder(&[("s.csv", content)]);
+        let error = format!(
+            "{:#}",
+            read_secrets(&folder.path().join("s.csv")).unwrap_err()
+        );
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+/// The arguments of a run on the two small files, and the folder they lie in.
+fn small(more: &str) -> (tempfile::TempDir, Protect) {
+    let folder = folder(&[("pairs.csv", PAIRS), ("secrets.csv", SECRETS)]);
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let line = format!(
+        "account protect --incidence {} --secrets {} --batch-size 2 --steps 50 --dataset-size 40 --tolerance 1e-3 {more}",
+        path("pairs.csv"),
+        path("secrets.csv"),
+    );
+    let wish = wish(&line);
+    (folder, wish)
+}
+
+#[test]
+fn a_secret_outside_the_table_is_refused_by_line() {
+    let (folder, wish) = small("");
+    std::fs::write(
+        folder.path().join("pairs.csv"),
+        "example,secret\na,key\nb,other\n",
+    )
+    .unwrap();
+    let error = Input::gather(&wish).unwrap_err().to_string();
+    assert!(
+        error.ends_with("pairs.csv, line 3: secret \"other\" is not in the table of secrets"),
+        "{error}"
+    );
+}
+
+#[test]
+fn every_document_fits_its_schema() {
+    let counts = "account protect --counts 3,5 --prior 1e-6 --posterior 1e-3 --batch-size 10 --dataset-size 1000 --steps 50 --tolerance 1e-3";
+    let mut wishes = vec![wish(counts), wish(&format!("{counts} --c 300 --joint"))];
+    wishes.push(wish(
+        &counts.replace("--batch-size 10", "--sweep --batch-size 10"),
+    ));
+    let (_keep, from_files) = small("--c 40");
+    wishes.push(from_files);
+    for wish in wishes {
+        let input = Input::gather(&wish).unwrap();
+        let found = work::protect(&wish, &input).unwrap();
+        let json = found.document.to_text().unwrap();
+        assert_eq!(
+            problems("protection.schema.json", &json),
+            Vec::<String>::new()
+        );
+        let back: Envelope<document::Protection> = serde_json::from_str(&json).unwrap();
+        assert_eq!(back.body, found.document.body);
+        let text = show::text(&found.document);
+        assert!(text.contains("arbitrarily"), "{text}");
+        assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
+        let csv = show::csv(&found.document.body).unwrap();
+        assert_eq!(csv.lines().count(), 1 + found.document.body.settings.len());
+    }
+}
+
+#[test]
+fn a_sweep_ends_without_preprocessing_and_its_noise_falls_with_c() {
+    let wish = wish(
+        "account protect --counts 4,16 --prior 1e-8 --posterior 1e-4 --batch-size 8 --dataset-size 600 \
+         --steps 100 --sweep --tolerance 1e-3",
+    );
+    let input = Input::gather(&wish).unwrap();
+    let body = work::protect(&wish, &input).unwrap().document.body;
+    let exponents: Vec<_> = body
+        .settings
+        .iter()
+        .filter_map(|row| row.exponent)
+        .collect();
+    assert_eq!(exponents, (-6..=4).collect::<Vec<_>>());
+    let last = body.settings.last().unwrap();
+    assert_eq!(last.kept, 600);
+    assert!(*last.mass.lower.unwrap().get() > 599.999);
+    for pair in body.settings.windows(2) {
+        let mass = |row: &document::Setting| *row.mass.lower.unwrap().get();
+        let noise = |row: &document::Setting| row.kl_fano_sigma.get().get();
+        assert!(mass(&pair[0]) <= mass(&pair[1]) * (1.0 + 1e-6));
+        assert!(noise(&pair[0]) <= noise(&pair[1]) * (1.0 + 1e-2));
+    }
+    let drawn = figure::noise_against_kept(&body).unwrap().to_svg().unwrap();
+    assert!(drawn.starts_with("<svg") && drawn.contains("blow-up (tight)"));
+}
+
+#[test]
+fn posteriors_and_weights_are_written_whole() {
+    let (folder, wish) = small("");
+    let out = |name: &str| folder.path().join(name);
+    let wish = Protect {
+        out: Some(out("posteriors.csv")),
+        weights: Some(out("weights.csv")),
+        ..wish
+    };
+    super::run(&wish, Format::Csv).unwrap();
+    let posteriors = std::fs::read_to_string(out("posteriors.csv")).unwrap();
+    let lines: Vec<&str> = posteriors.lines().collect();
+    assert_eq!(
+        lines[0],
+        "id,kind,prior,promise,examples,mean_draws,blow_up,kl_fano,renyi_fano"
+    );
+    assert!(
+        lines[1].starts_with("key,credential,1e-9,0.001,2,"),
+        "{}",
+        lines[1]
+    );
+    assert!(
+        lines[2].starts_with("\"name, first\",person,"),
+        "{}",
+        lines[2]
+    );
+    for line in &lines[1..] {
+        let cells: Vec<&str> = line.rsplit(',').take(7).collect();
+        let number = |at: usize| cells[at].parse::<f64>().unwrap();
+        // blow_up, from the right, within the promise.
+        assert!(number(2) <= number(5) * (1.0 + 1e-9), "{line}");
+    }
+    let weights = std::fs::read_to_string(out("weights.csv")).unwrap();
+    assert_eq!(
+        weights.lines().nth(1),
+        Some("a,1.0,0.05000000000000002"),
+        "{weights}"
+    );
+    assert_eq!(weights.lines().count(), 5);
+}
+
+#[test]
+fn too_few_weights_for_the_batch_and_bad_places_are_refused() {
+    let (_keep, wish) = small("--c 1e-3");
+    let few = Protect {
+        batch_size: 39.0,
+        ..wish
+    };
+    let error = format!("{:#}", super::run(&few, Format::Text).unwrap_err());
+    assert!(
+        error.contains("sum of the weights must lie in (batch size, inf), got 36"),
+        "{error}"
+    );
+    let (folder, wish) = small("");
+    let bad = Protect {
+        out: Some(folder.path().join("x.txt")),
+        ..wish
+    };
+    let error = format!("{:#}", super::run(&bad, Format::Text).unwrap_err());
+    assert!(
+        error.starts_with("--out: ") && error.contains("must end in"),
+        "{error}"
+    );
+    let wish = wish_with_size(3);
+    let error = Input::gather(&wish).unwrap_err().to_string();
+    assert!(
+        error.contains("--dataset-size: must be at least 4"),
+        "{error}"
+    );
+}
+
+fn wish_with_size(size: u64) -> Protect {
+    let (folder, wish) = small("");
+    // The folder has to outlive the test's own use of the paths.
+    let kept: PathBuf = folder.keep();
+    let wish = Protect {
+        dataset_size: Some(size),
+        ..wish
+    };
+    assert!(kept.is_dir());
+    wish
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_is_read_as_it_was_written() {
+    use super::output::{Column, write};
+    use super::read::Kind;
+    use crate::contract::AtomicFile;
+    let folder = tempfile::tempdir().unwrap();
+    let text = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>();
+    let table = |name: &str, columns: Vec<Column>| {
+        let path = folder.path().join(name);
+        write(AtomicFile::create(&path).unwrap(), Kind::Parquet, &columns).unwrap();
+        path
+    };
+    let pairs = table(
+        "pairs.parquet",
+        vec![
+            Column::Count("example", vec![10, 10, 11, 12]),
+            Column::Number("noise", vec![0.5; 4]),
+            Column::Text("secret", text(&["k", "ñ", "k", ""])),
+        ],
+    );
+    let (named, rows) = gathered(&pairs, None).unwrap();
+    assert_eq!(rows, [vec![0, 1], vec![0], vec![]]);
+    assert_eq!(named.secrets.all().join("|"), "k|ñ");
+    let secrets = table(
+        "secrets.parquet",
+        vec![
+            Column::Text("id", text(&["k", "ñ"])),
+            Column::Number("prior", vec![1e-9, 0.125]),
+            Column::Number("posterior", vec![1e-3, 0.5]),
+        ],
+    );
+    let (_, promises) = read_secrets(&secrets).unwrap();
+    assert!((promises[1].secret.prior().get() - 0.125).abs() < 1e-15);
+    let error = gathered(&secrets, None).unwrap_err().to_string();
+    assert!(error.contains("no column secret"), "{error}");
+    let damaged = folder.path().join("damaged.parquet");
+    std::fs::write(&damaged, b"PAR1 and nothing").unwrap();
+    let error = format!("{:#}", gathered(&damaged, None).unwrap_err());
+    assert!(
+        error.contains("damaged.parquet: cannot read as Parquet"),
+        "{error}"
+    );
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn without_parquet_the_message_says_what_to_do() {
+    let error = gathered(Path::new("x.parquet"), None)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("build it with the feature parquet"),
+        "{error}"
+    );
+}
