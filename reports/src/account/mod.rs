@@ -14,8 +14,8 @@ pub mod figure;
 pub mod labels;
 pub mod mechanism;
 pub mod plan;
-pub mod sheet;
 pub mod protect;
+pub mod sheet;
 pub mod text;
 mod words;
 

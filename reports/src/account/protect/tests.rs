@@ -146,7 +146,7 @@ fn small(more: &str) -> (tempfile::TempDir, Protect) {
     let folder = folder(&[("pairs.csv", PAIRS), ("secrets.csv", SECRETS)]);
     let path = |name: &str| folder.path().join(name).display().to_string();
     let line = format!(
-        "account protect --incidence {} --secrets {} --batch-size 2 --steps 50 --dataset-size 40 --tolerance 1e-3 {more}",
+        "account protect --incidence {} --secrets {} --batch-size 2 --steps 50 --dataset-size 40 --tolerance 1e-2 {more}",
         path("pairs.csv"),
         path("secrets.csv"),
     );
@@ -171,7 +171,7 @@ fn a_secret_outside_the_table_is_refused_by_line() {
 
 #[test]
 fn every_document_fits_its_schema() {
-    let counts = "account protect --counts 3,5 --prior 1e-6 --posterior 1e-3 --batch-size 10 --dataset-size 1000 --steps 50 --tolerance 1e-3";
+    let counts = "account protect --counts 3,5 --prior 1e-6 --posterior 1e-3 --batch-size 10 --dataset-size 1000 --steps 50 --tolerance 1e-2";
     let mut wishes = vec![wish(counts), wish(&format!("{counts} --c 300 --joint"))];
     wishes.push(wish(
         &counts.replace("--batch-size 10", "--sweep --batch-size 10"),
@@ -200,10 +200,17 @@ fn every_document_fits_its_schema() {
 fn a_sweep_ends_without_preprocessing_and_its_noise_falls_with_c() {
     let wish = wish(
         "account protect --counts 4,16 --prior 1e-8 --posterior 1e-4 --batch-size 8 --dataset-size 600 \
-         --steps 100 --sweep --tolerance 1e-3",
+         --steps 100 --sweep --tolerance 1e-2",
     );
     let input = Input::gather(&wish).unwrap();
-    let body = work::protect(&wish, &input).unwrap().document.body;
+    let document = work::protect(&wish, &input).unwrap().document;
+    let json = document.to_text().unwrap();
+    assert_eq!(
+        problems("protection.schema.json", &json),
+        Vec::<String>::new()
+    );
+    assert!(show::text(&document).contains("2^-6"));
+    let body = document.body;
     let exponents: Vec<_> = body
         .settings
         .iter()
