@@ -17,7 +17,7 @@ mod tests;
 
 use super::cli::Format;
 use crate::contract::{Exit, print, write_file};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use cli::Protect;
 
 /// Runs the command.
@@ -25,6 +25,9 @@ use cli::Protect;
 /// # Errors
 /// Bad input, weights that cannot be certified, a promise no noise keeps, an unwritable file.
 pub fn run(wish: &Protect, format: Format) -> Result<Exit> {
+    if format == Format::Html {
+        bail!("--format: a protection is text, json or csv, got html");
+    }
     let places = output::Places::open(wish)?;
     let input = input::Input::gather(wish)?;
     let found = work::protect(wish, &input)?;
@@ -35,8 +38,8 @@ pub fn run(wish: &Protect, format: Format) -> Result<Exit> {
     }
     print(&match format {
         Format::Json => found.document.to_text()?,
-        Format::Text => show::text(&found.document),
         Format::Csv => show::csv(&found.document.body)?,
+        Format::Text | Format::Html => show::text(&found.document),
     })?;
     Ok(Exit::Finished)
 }
