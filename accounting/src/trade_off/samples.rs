@@ -128,6 +128,7 @@ impl Samples {
     /// Both ends of the regret of μ: sup over ε of (δ_μ(ε) − δ(ε))/(1 + e^ε), since moving f by
     /// (Δ, −Δ) raises its profile by Δ(1 + e^ε).
     pub(super) fn regret(&mut self, mu: f64) -> Result<(f64, f64)> {
+        self.extend(mu)?;
         let attained = |s: &Sample| share(ends(mu, s.epsilon).0 - s.upper, s.epsilon);
         let mut lower = self.samples.iter().map(attained).fold(0.0, f64::max);
         let mut segments: Vec<f64> = (0..self.samples.len() - 1)
@@ -154,6 +155,24 @@ impl Samples {
             let gaps: Vec<f64> = moved.clone().map(|i| self.gap(mu, i)).collect();
             segments[moved].copy_from_slice(&gaps);
         }
+    }
+
+    /// More samples, up to where even δ_μ alone is no regret worth a name.
+    fn extend(&mut self, mu: f64) -> Result<()> {
+        let last = self.samples[self.samples.len() - 1].epsilon;
+        let counts = |epsilon: f64| share(ends(mu, epsilon).1, epsilon) > 1e-12;
+        if !last.is_finite() || !counts(last) {
+            return Ok(());
+        }
+        let mut end = 2.0 * last.max(mu);
+        while counts(end) {
+            end *= 2.0;
+        }
+        for i in 1..=8 {
+            let sample = self.ask(last + (end - last) * f64::from(i) / 8.0)?;
+            self.samples.push(sample);
+        }
+        Ok(())
     }
 
     /// A bound on (δ_μ − δ)/(1 + z) between samples i and i + 1: δ_μ lies below its chord, δ above
