@@ -135,9 +135,10 @@ proptest! {
     /// No divergence bound undercuts the blow-up, whatever it drops on the way.
     #[test]
     fn bounds_by_divergence_stay_above_the_blow_up(
-        rate in 1e-4f64..0.3, sigma in 0.05f64..4.0, steps in 1u64..4, group in 1u32..12, digits in 0.3f64..9.0,
+        rate in 1e-4f64..0.3, sigma in 0.05f64..4.0, group in 1u32..12, digits in 0.3f64..9.0,
     ) {
-        let case = Case { rate, sigma, steps, group, neighbours: Neighbours::ZeroOut, direction: Direction::Remove };
+        // One step: its blow-up is a closed form.
+        let case = Case { rate, sigma, steps: 1, group, neighbours: Neighbours::ZeroOut, direction: Direction::Remove };
         let prior = probability(10f64.powf(-digits));
         let loss = case.loss();
         let Ok(bound) = loss.chi_square_fano(prior) else { return Ok(()) };

