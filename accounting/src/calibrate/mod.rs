@@ -123,7 +123,8 @@ pub fn calibrate_rate(
 /// The most steps with which `run` keeps the promise; one more could not be certified.
 ///
 /// Bound: the promise is certified at the answer. Range: [1, 2^53]. `tolerance` is the relative
-/// width at which the promise is certified.
+/// width at which the promise is certified; numbers above a thousand times its inverse end that
+/// share of themselves apart instead of one.
 ///
 /// ```
 /// use reticent_accounting::{Delta, Epsilon, Mechanism, Neighbours, NoiseMultiplier, Query, Steps, Tolerance};

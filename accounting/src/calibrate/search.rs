@@ -1,14 +1,15 @@
 //! Searches for a parameter: a bracket first, then interpolation inside it.
 
 use super::Calibration;
-use super::target::Margin;
+use super::target::{Margin, ROUGH};
 use crate::error::{Error, Result};
 use crate::quantity::Tolerance;
 
-/// How exactly the first evaluations are certified: enough to see on which side far values lie.
-const ROUGH: f64 = 1e-3;
 /// The largest factor between two values while looking for a bracket.
 const STRIDE: f64 = 16.0;
+
+/// Whole numbers are told apart to this share of the tolerance.
+const BLUR: f64 = 1e-3;
 
 /// How exactly margins are certified: roughly at first, finely near zero.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +23,7 @@ impl Goals {
     const fn quick(tolerance: f64) -> Self {
         Self {
             rough: ROUGH,
-            fine: 0.1 * tolerance,
+            fine: tolerance,
         }
     }
 
@@ -253,9 +254,9 @@ impl Whole {
         ask: impl Fn(u64, Tolerance) -> Result<Margin>,
         tolerance: f64,
     ) -> Result<(u64, Option<u64>)> {
-        let found = self.search(&ask, Goals::quick(tolerance))?;
+        let found = self.search(&ask, Goals::quick(tolerance), tolerance)?;
         if ask(found.0, Tolerance::new(tolerance)?)?.upper > 0.0 {
-            return self.search(&ask, Goals::steady(tolerance));
+            return self.search(&ask, Goals::steady(tolerance), tolerance);
         }
         Ok(found)
     }
@@ -264,22 +265,25 @@ impl Whole {
         &self,
         ask: &impl Fn(u64, Tolerance) -> Result<Margin>,
         goals: Goals,
+        tolerance: f64,
     ) -> Result<(u64, Option<u64>)> {
-        let at = |n: u64| decide(|goal| ask(n, goal), goals);
-        let (mut safe, mut fails) = self.bracket(&at)?;
+        let at = |n: u64, rough: f64| decide(|goal| ask(n, goal), goals.at_most(rough));
+        let (mut safe, mut fails) = self.bracket(&|n| at(n, ROUGH))?;
         let Some(mut beyond) = fails.take() else {
             return Ok((safe.0, None));
         };
         let mut stuck = 0;
-        while beyond.0 - safe.0 > 1 {
+        // So large that one more is beneath all tolerance: no need to tell neighbours apart.
+        let blur = |n: u64| (BLUR * tolerance * n as f64) as u64;
+        while beyond.0 - safe.0 > blur(safe.0).max(1) {
             let gap = beyond.0 - safe.0;
-            let next = if stuck >= 2 {
+            let next = if stuck >= 1 {
                 stuck = 0;
                 safe.0 + gap / 2
             } else {
                 between(safe, beyond)
             };
-            let margin = at(next)?;
+            let margin = at(next, 0.03 * (beyond.0 as f64 / safe.0 as f64).ln())?;
             if margin > 0.0 {
                 beyond = (next, margin);
             } else {

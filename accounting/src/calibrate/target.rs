@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
+use crate::pld::solver::Solver;
 use crate::pld::{Answer, Direction, PrivacyLoss, Query, losses};
 use crate::quantity::{Delta, Epsilon, GroupSize, Probability, Tolerance};
 use crate::reconstruction::fano::bernoulli_divergence;
@@ -71,6 +72,11 @@ pub enum Target {
         probability: Probability,
     },
 }
+
+/// How exactly the first evaluations are certified: enough to see on which side far values lie.
+pub(super) const ROUGH: f64 = 1e-3;
+/// A promise kept by this much, as a logarithm, needs no digits.
+const FAR: f64 = 3.0;
 
 /// How far a certified quantity lies above what is allowed, as a logarithm: the promise is
 /// certified where `upper` ≤ 0, and certainly broken where `lower` > 0.
@@ -169,13 +175,48 @@ impl Target {
         target
     }
 
-    /// By how much the mechanism misses the promise, certified to a relative `goal`.
+    /// By how much the mechanism misses the promise, certified to a relative `goal`; where the
+    /// promise is kept by far and the goal is rough, by how much at least.
     pub(super) fn margin(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Margin> {
+        if goal.get() >= ROUGH
+            && let Some(far) = self.far(mechanism)?
+        {
+            return Ok(Margin {
+                lower: far,
+                upper: far,
+            });
+        }
         match self.try_margin(mechanism, goal) {
             // A value at which nothing can be certified does not keep the promise.
             Err(Error::NotCertified { .. }) => Ok(Margin::BROKEN),
             other => other,
         }
+    }
+
+    /// A margin that costs little and is far too high, where it shows that the promise holds by
+    /// far; `None` elsewhere.
+    fn far(&self, mechanism: &Mechanism) -> Result<Option<f64>> {
+        let margin = match *self {
+            Self::Epsilon {
+                query,
+                epsilon,
+                delta,
+            } if delta.get() > 0.0 => {
+                let ln_delta = delta.get().ln();
+                let mut upper = f64::NEG_INFINITY;
+                for loss in losses(mechanism, query)? {
+                    let mut solver = Solver::new(&loss.trimmed(1e-3 * delta.get()));
+                    // The coarse path knows Gaussian mixtures only.
+                    if loss.unbounded || solver.needs_grid() {
+                        return Ok(None);
+                    }
+                    upper = upper.max(solver.coarse(epsilon.get()).upper);
+                }
+                upper - ln_delta
+            }
+            _ => f64::INFINITY,
+        };
+        Ok((margin < -FAR).then_some(margin))
     }
 
     fn try_margin(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Margin> {
