@@ -206,8 +206,8 @@ impl Target {
                 let mut upper = f64::NEG_INFINITY;
                 for loss in losses(mechanism, query)? {
                     let mut solver = Solver::new(&loss.trimmed(1e-3 * delta.get()));
-                    // The coarse path knows Gaussian mixtures only.
-                    if loss.unbounded || solver.needs_grid() {
+                    // The coarse path knows Gaussian mixtures only; closed forms cost less.
+                    if loss.unbounded || solver.needs_grid() || solver.closed.is_some() {
                         return Ok(None);
                     }
                     upper = upper.max(solver.coarse(epsilon.get()).upper);
