@@ -186,3 +186,88 @@ fn a_delta_of_zero_asks_for_the_largest_loss() {
     assert!(ask(Direction::Remove).is_infinite());
     assert!((ask(Direction::Add) + 10.0 * (-0.01f64).ln_1p()).abs() < 1e-12);
 }
+
+/// Configurations at random over the whole range, and the hard ones a longer sweep
+/// (`examples/sweep.rs`) met: every answer is finite and ordered, and δ at both ends of ε lies on
+/// both sides of δ. 24 draws of splitmix64 from seed 3; nothing here is a confidence statement.
+#[test]
+fn answers_hold_together_wherever_they_are_asked() {
+    let mut state = 3u64;
+    let mut uniform = || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let mut cases: Vec<(Case, f64)> = (0..24)
+        .map(|_| {
+            let mut decades = |low: f64, high: f64| 10f64.powf(low + (high - low) * uniform());
+            let (neighbours, direction) = QUESTIONS[(decades(0.0, 1.0) as usize) % 3];
+            let group = decades(-3.0, 3.0).max(1.0) as u32;
+            let case = Case {
+                rate: decades(-9.0, 0.0),
+                sigma: decades(-2.0, 4.0),
+                steps: decades(0.0, 9.0) as u64,
+                group,
+                neighbours,
+                direction,
+            };
+            (case, decades(-300.0, 0.0))
+        })
+        .collect();
+    for (sigma, rate, steps, group, which) in [
+        (0.1005, 5.898e-5, 21_784_883, 20, 0),
+        (0.0519, 0.0313, 4, 17, 1),
+        (1602.4, 2.19e-7, 19, 3, 2),
+        (1832.8, 5.78e-6, 9, 905, 2),
+        (0.0157, 0.0222, 4_997_762, 50, 1),
+        (0.219, 0.278, 5_937_394, 116, 1),
+        (185.7, 8.8e-7, 472_904, 1, 2),
+    ] {
+        let (neighbours, direction) = QUESTIONS[which];
+        let case = Case {
+            rate,
+            sigma,
+            steps,
+            group,
+            neighbours,
+            direction,
+        };
+        cases.push((case, 1e-9));
+    }
+    for (case, delta) in cases {
+        let (low, high) = case.epsilon(delta, 0.05);
+        assert!(low <= high && high.is_finite(), "{case:?} {delta:e}");
+        let above = case.delta(high, 0.5).0;
+        assert!(
+            above <= delta * (1.0 + 1e-9),
+            "{case:?} {delta:e}: {above:e}"
+        );
+        if low > 0.0 {
+            let below = case.delta(low, 0.5).1;
+            assert!(
+                below >= delta * (1.0 - 1e-9),
+                "{case:?} {delta:e}: {below:e}"
+            );
+        }
+        let prior = delta.max(1e-77);
+        let answer = case.loss().blow_up(
+            Probability::new(prior).unwrap(),
+            Tolerance::new(0.05).unwrap(),
+        );
+        let bounds = answer.unwrap().bounds;
+        let (low, high) = (
+            bounds.lower.unwrap().get().get(),
+            bounds.upper.unwrap().get().get(),
+        );
+        assert!(
+            prior * (1.0 - 1e-12) <= low && low <= high && high <= 1.0,
+            "{case:?} {prior:e}: {low:e} {high:e}"
+        );
+        let (renyi, _) = case
+            .loss()
+            .epsilon_by_rdp(Delta::new(delta).unwrap())
+            .unwrap();
+        assert!(renyi.get().get().is_finite(), "{case:?} {delta:e}");
+    }
+}

@@ -569,4 +569,53 @@ mod tests {
             assert!(high - low < 1e-9);
         }
     }
+
+    #[test]
+    fn what_the_sum_leaves_out_is_paid_for() {
+        for (q, sigma, times, epsilon, ln_delta) in [
+            (0.01, 1.1, 10_000, 5.2, -11.5),
+            (0.2, 1.0, 30, 4.0, -7.0),
+            (0.5, 8.0, 2_000, 15.0, -11.2),
+        ] {
+            let scout = Scout::new(&subsampled(q, sigma, times), 16.0).unwrap();
+            let at = |ln_goal| Contour::new(&scout, Kernel::Excess, epsilon, ln_goal).unwrap();
+            let (coarse, fine) = (at(ln_delta - 4.0), at(ln_delta - 29.0));
+            assert!((coarse.c - fine.c).abs() < 1e-9);
+            // The fine sum over what the coarse one does not reach.
+            let end = (coarse.terms.len() - 1) as f64 * coarse.step;
+            let beyond: f64 = (fine.terms.iter().enumerate())
+                .filter(|(n, _)| *n as f64 * fine.step > end)
+                .map(|(_, term)| term.0.hypot(term.1) * fine.step / PI)
+                .sum();
+            assert!(
+                beyond <= coarse.rest && beyond > 0.0,
+                "{beyond:e} {:e}",
+                coarse.rest
+            );
+        }
+    }
+
+    #[test]
+    fn a_coarse_line_knows_its_quadrature_error() {
+        let scout = Scout::new(&subsampled(0.2, 1.0, 1), 12.0).unwrap();
+        let (c, y) = (3.0, 4.0);
+        let (_, each) = scout.certified(c);
+        let transform = |line: &Line| {
+            let terms = line.tilted.weight.iter().zip(&line.tilted.loss);
+            terms.fold((0.0, 0.0), |(re, im), (w, l)| {
+                (re + w * (y * l).cos(), im + w * (y * l).sin())
+            })
+        };
+        let fine = transform(&Line::new(&scout.parts[0], c, each[0], y, -32.0).unwrap());
+        for ln_goal in [-2.0, -4.0, -6.0] {
+            let line = Line::new(&scout.parts[0], c, each[0], y, ln_goal).unwrap();
+            let coarse = transform(&line);
+            let error = (coarse.0 - fine.0).hypot(coarse.1 - fine.1);
+            assert!(
+                error <= line.quadrature && error > 1e-12,
+                "{error:e} {:e}",
+                line.quadrature
+            );
+        }
+    }
 }

@@ -273,7 +273,7 @@ impl Solver {
     }
 
     /// Both ends of ε from one contour made near it.
-    fn certify(&self, contour: &Contour, ln_delta: f64, start: f64) -> Found {
+    pub(super) fn certify(&self, contour: &Contour, ln_delta: f64, start: f64) -> Found {
         let at = |epsilon: f64| self.read(contour, epsilon);
         let (root, slope) = root(|epsilon| at(epsilon).middle - ln_delta, start, contour);
         let ends = at(root);

@@ -185,3 +185,36 @@ fn dropped_components_are_paid_for() {
         assert!(cut.upper >= truth.lower && cut.lower <= truth.lower + 1e-9);
     }
 }
+
+#[test]
+fn both_ends_of_epsilon_hold_however_coarse_the_contour() {
+    let loss = subsampled(0.01, 1.0 / 1.1, 10_000, false);
+    let truth = 7.849_491_185_125;
+    let mut solver = Solver::new(&loss);
+    for ln_goal in [-25.5, -28.0, -35.0] {
+        let contour = solver.contour(truth, ln_goal).unwrap();
+        let found = solver.certify(&contour, 1e-10f64.ln(), truth);
+        let lower = found.lower.unwrap();
+        assert!(
+            lower <= truth && truth <= found.upper,
+            "{ln_goal}: {found:?}"
+        );
+        // Aliases lift the sum: read without them the lower end would be above the truth.
+        let width = found.upper - lower;
+        assert!(ln_goal < -26.0 || width > 1e-3, "{ln_goal}: {found:?}");
+    }
+}
+
+#[test]
+fn guarantees_of_single_steps_add_up_to_more_than_the_truth() {
+    for (rate, shift, times) in [(0.3, 1.0, 3), (0.05, 0.8, 30), (0.5, 3.0, 5)] {
+        let loss = subsampled(rate, shift, times, false);
+        for epsilon in [0.1, 0.5, 1.0, 2.0, 4.0] {
+            let added = Solver::new(&loss).added_up(epsilon);
+            let truth = Solver::new(&loss).ln_delta(epsilon, 1e-6).unwrap().0;
+            assert!(truth.lower <= added, "{epsilon}: {truth:?} {added}");
+            let single = Solver::new(&subsampled(rate, shift, 1, false)).added_up(epsilon);
+            assert!(added >= (single + (times as f64).ln()).min(0.0) - 1e-9);
+        }
+    }
+}
