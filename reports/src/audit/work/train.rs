@@ -7,7 +7,7 @@ use crate::contract::{
 };
 use crate::number::{grouped, nearest, rounded_up};
 use anyhow::{Context, Result};
-use reticent_accounting::calibrate::{Target, calibrate};
+use reticent_accounting::calibrate::{Target, calibrate_noise};
 use reticent_accounting::{
     Convention, Delta, GroupSize, Guarantee, Mechanism, Neighbours, Query, SamplingRate, Steps,
     Tolerance,
@@ -222,7 +222,9 @@ fn calibrated(
         epsilon,
         delta,
     };
-    Ok(calibrate(run, target, Tolerance::new(1e-4)?)?.sigma.get())
+    Ok(calibrate_noise(run, target, Tolerance::new(1e-4)?)?
+        .answer
+        .get())
 }
 
 fn summary(shown: &Shown, unit: reticent_corpus::Unit) -> String {
