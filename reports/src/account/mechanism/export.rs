@@ -71,9 +71,11 @@ pub(super) fn event(mechanism: &Mechanism) -> Result<Value, String> {
         Mechanism::RandomisedResponse { truth, categories } => {
             let k = f64::from(*categories);
             let mut lie = (1.0 - truth.get()) * k / (k - 1.0);
-            // Down until it reads back as no less truth than ours.
-            while truth_above(lie, k) < truth.get() {
-                lie = lie.next_down();
+            // Down, by a rounding of the truth or two, until it reads back as no less than ours.
+            for _ in 0..4 {
+                if truth_above(lie, k) < truth.get() {
+                    lie = (lie - f64::EPSILON).max(0.0);
+                }
             }
             if lie > 1.0 {
                 return Err("a randomised response that lies more often than by chance".into());

@@ -224,6 +224,22 @@ fn rounding_never_promises_more() {
         }
     }
     assert!((truth_above(0.5, 2.0) - 0.75).abs() <= 0.0);
+    // Out and in again, as much truth as before, also where hardly anybody lies.
+    for truth in [0.25, 0.5, 0.8125, 0.9, 1.0 - 1e-9, 1.0 - 1e-15, 1.0] {
+        let mechanism = Mechanism::RandomisedResponse {
+            truth: Probability::new(truth).unwrap(),
+            categories: 4,
+        };
+        let event = event_of(&mechanism).unwrap();
+        let Mechanism::RandomisedResponse { truth: back, .. } = read(&event.to_string()).unwrap()
+        else {
+            panic!("{event}");
+        };
+        assert!(
+            back.get() >= truth && back.get() <= truth + 1e-15,
+            "{truth} {back}"
+        );
+    }
 }
 
 #[test]
