@@ -385,3 +385,37 @@ fn the_documented_example_is_read() {
     let facts = CorpusFacts::new(1, 0, 0, 0, Spread::AtMost(1), Knowledge::Counted);
     assert!(facts.is_ok());
 }
+
+/// What the corpus crate writes is what the light reader reads.
+#[cfg(feature = "findings")]
+#[test]
+fn a_real_preparation_is_read() {
+    use reticent_corpus::{CanaryOptions, PolicyOptions, PrepareOptions, prepare, simulate};
+    let options = PrepareOptions {
+        canaries: Some(CanaryOptions::new("2x3".parse().unwrap())),
+        policy: PolicyOptions {
+            miss_rate: 0.1,
+            ..PolicyOptions::default()
+        },
+        ..PrepareOptions::default()
+    };
+    let made = prepare(&simulate(30, 0).unwrap(), &options).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("prepared");
+    made.write(&folder, false).unwrap();
+    let found = super::prepared::read(&folder).unwrap();
+    let facts = &made.facts;
+    assert_eq!(found.unit.as_str(), facts.unit.to_string());
+    assert_eq!((found.public, found.private), (facts.public, facts.private));
+    assert_eq!(found.secrets.secrets(), facts.secrets.all.distinct);
+    assert_eq!(found.secrets.missed(), facts.secrets.all.missed);
+    assert_eq!(found.secrets.missed_by_both(), facts.secrets.all.public);
+    assert_eq!(found.secrets.most_records(), facts.secrets.most_records);
+    assert_eq!(found.secrets.spread(), Spread::AtMost(1));
+    assert_eq!(
+        found.everything_private,
+        made.options.conservative.is_none()
+    );
+    assert_eq!(found.canaries.map(|(count, _)| count), Some(2));
+    assert!(!found.vocabulary_leaks && found.deduplicated == made.options.deduplicate);
+}
