@@ -15,7 +15,7 @@ use crate::special::{LANES, ROUND, ln_add_exp};
 use std::f64::consts::{PI, TAU};
 
 /// Exact sines are taken anew after this many steps of the recurrence.
-const RENEWAL: usize = 16;
+const RENEWAL: usize = 32;
 /// Terms times nodes that a single inversion may cost (about 50 ms).
 const BUDGET: f64 = 3e7;
 /// Terms that a single inversion may have.

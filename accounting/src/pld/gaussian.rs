@@ -181,22 +181,31 @@ impl Pair {
     }
 }
 
-/// ln δ(ε) of N(μ, 1) against N(0, 1) far out, where both tails are tiny: with z = ε/μ − μ/2 and
-/// the Mills ratio R, δ = φ(z)(R(z) − R(z + μ)), since e^ε φ(z + μ) = φ(z).
+/// ln δ(ε) of N(μ, 1) against N(0, 1) out in the tail: with z = ε/μ − μ/2 and the Mills ratio R,
+/// δ = φ(z)(R(z) − R(z + μ)), since e^ε φ(z + μ) = φ(z).
 ///
-/// Source: Balle and Wang 2018, rewritten so that nothing but the Mills ratios cancels.
+/// Source: Balle and Wang 2018, rewritten so that nothing but the Mills ratios cancels; left to
+/// the general form where they nearly do.
 fn far_gaussian(mu: f64, epsilon: f64) -> Option<LnBounds> {
     let z = epsilon / mu - 0.5 * mu;
-    if z.is_nan() || z <= 5.0 {
+    if z.is_nan() || z <= 1.0 {
         return None;
     }
     let (near, far) = (ln_mills_ratio(z), ln_mills_ratio(z + mu));
     let difference = -(far - near).exp_m1();
+    if z <= 5.0 && difference < 0.01 {
+        return None;
+    }
     let value = -0.5 * z * z - LN_SQRT_TAU + near + difference.ln();
-    // z is off by two roundings of its parts, a Mills ratio by a few, ln R by one more.
+    // z is off by two roundings of its parts, a Mills ratio by a few, below 5 by z²/2 more from the
+    // tail and as many from the square, ln R by one more.
     let shift = 3.0 * ROUND * (epsilon / mu + mu);
     let error = z * shift
-        + ROUND * (z * z + (8.0 + 2.0 * near.abs()) / difference + 2.0 * value.abs() + 8.0);
+        + ROUND
+            * (z * z
+                + (16.0 + 2.0 * z.min(5.0).powi(2) + 2.0 * near.abs()) / difference
+                + 2.0 * value.abs()
+                + 8.0);
     Some(LnBounds::exactly(value).widened(error + shift / difference))
 }
 
