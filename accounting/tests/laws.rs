@@ -415,6 +415,26 @@ fn stated_guarantees_reach_other_neighbours_and_groups_by_the_lemma() {
 }
 
 #[test]
+fn beyond_the_largest_finite_loss_only_the_infinite_is_left() {
+    // Shared vector epsdelta_compose: δ(3) of (1, 0.1) and (2, 0.2) is 1 − 0.9·0.8.
+    let part = |epsilon: f64, delta: f64| Mechanism::ApproxDp {
+        epsilon: Epsilon::new(epsilon).unwrap(),
+        delta: Delta::new(delta).unwrap(),
+        neighbours: Neighbours::AddRemove,
+    };
+    let run = Mechanism::Sequence {
+        parts: vec![part(1.0, 0.1), part(2.0, 0.2)],
+    };
+    for epsilon in [3.0, 3.5, 40.0] {
+        let (low, high) = bounds(&run, Neighbours::AddRemove, Direction::Remove, epsilon);
+        assert!(
+            low <= 0.28 && 0.28 <= high && high - low < 1e-9,
+            "{low} {high}"
+        );
+    }
+}
+
+#[test]
 fn a_started_epoch_counts_whole() {
     // 1001 steps of 1/1000 of the records: two passes, each seen once without amplification.
     for sampling in [Sampling::Shuffled, Sampling::BallsInBins] {

@@ -15,7 +15,7 @@ const LN_NOTHING: f64 = -760.0;
 /// Grids tried before the best is taken.
 const ATTEMPTS: usize = 5;
 /// With more steps of Gaussian mixtures than this the contour is the engine.
-const MOST_STEPS: u64 = 10_000;
+const MOST_STEPS: u64 = 100;
 /// The spacing from one attempt to the next.
 const FINER: f64 = 0.4;
 
@@ -71,9 +71,8 @@ impl Solver {
         if let Some(law) = self.single_law() {
             return Ok((law.ln_delta(epsilon, LN_NOTHING)?, None));
         }
-        let moments = self.moments()?;
-        let theta = moments.tilt(epsilon);
-        let ln_delta = moments.ln_delta_at(theta, epsilon);
+        let theta = self.tilt(epsilon)?;
+        let ln_delta = self.moments()?.ln_delta_at(theta, epsilon);
         let mut best: Option<LnBounds> = None;
         let mut finest = None;
         for attempt in 0..ATTEMPTS {
@@ -87,6 +86,19 @@ impl Solver {
             }
         }
         Ok((best.ok_or_else(no_moments)?, finest))
+    }
+
+    /// The tilt for ε; no farther out than where the finite losses' share of δ is little beside
+    /// that of the infinite ones.
+    fn tilt(&mut self, epsilon: f64) -> Result<f64> {
+        let infinite = self.infinite();
+        let moments = self.moments()?;
+        let theta = moments.tilt(epsilon);
+        Ok(if infinite > f64::MIN_POSITIVE {
+            theta.min(moments.tilt_for_delta(infinite.ln() - 3.0).0)
+        } else {
+            theta
+        })
     }
 
     fn convolution(
@@ -193,7 +205,7 @@ impl Solver {
             return Ok(least(&sum, t));
         }
         let (_, t) = self.moments()?.order_for_tail(ln_x);
-        let theta = self.moments()?.tilt(t);
+        let theta = self.tilt(t)?;
         let ln_delta = self.moments()?.ln_delta_at(theta, t);
         let mut best: Option<LnBounds> = None;
         for attempt in 0..ATTEMPTS {

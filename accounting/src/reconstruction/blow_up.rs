@@ -61,12 +61,19 @@ impl PrivacyLoss {
                 engine: Engine::Closed,
             });
         }
-        let (ends, engine) = Solver::new(self).ln_blow_up(x.ln(), 0.25 * tolerance.get())?;
-        let lower = if self.bounds_only() {
-            x
-        } else {
-            ends.lower.exp().clamp(x, 1.0)
-        };
+        let goal = 0.25 * tolerance.get();
+        let mut solver = Solver::new(self);
+        let (ends, engine) = solver.ln_blow_up(x.ln(), goal)?;
+        let mut lower = ends.lower.exp().clamp(x, 1.0);
+        // B rises: where it has all but reached one, its value at a smaller x says more.
+        for share in [0.3, 0.1, 0.01] {
+            if ends.upper.exp() - lower < 1e-8 {
+                break;
+            }
+            let earlier = solver.ln_blow_up((x * share).ln(), goal)?.0;
+            lower = lower.max(earlier.lower.exp().min(1.0));
+        }
+        let lower = if self.bounds_only() { x } else { lower };
         let upper = (ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(lower, 1.0);
         let bounds = Bounds::between(Probability::new(lower)?, Probability::new(upper)?);
         Ok(Answer { bounds, engine })
