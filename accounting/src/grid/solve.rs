@@ -8,7 +8,7 @@ use crate::interval::LnBounds;
 use crate::pld::search::{Found, ROOM};
 use crate::pld::solver::Solver;
 use crate::reconstruction::blow_up::{at, least};
-use crate::search::golden;
+use crate::search::golden_to;
 
 /// What is left out of a step when its moments are taken: nothing that matters to any δ.
 const LN_NOTHING: f64 = -760.0;
@@ -212,10 +212,14 @@ impl Solver {
             let convolution = self.convolution(theta, ln_delta, goal, attempt)?;
             let sum = |t: f64| at(convolution.value(t), t, ln_x);
             let reach = 2.0 * self.moments()?.at(theta).second.sqrt();
-            let place = golden(|t| sum(t).middle, t - reach, t + reach);
+            // The sum is flat at its least: a rough place does.
+            let place = golden_to(|t| sum(t).middle, t - reach, t + reach, 1e-4);
             let ends = least(&sum, place);
             best = Some(best.map_or(ends, |before: LnBounds| before.meet(ends)));
-            if !convolution.refinable || best.is_some_and(|ends| ends.width() <= 4.0 * goal) {
+            if !self.needs_grid()
+                || !convolution.refinable
+                || best.is_some_and(|ends| ends.width() <= 4.0 * goal)
+            {
                 break;
             }
         }
