@@ -171,7 +171,7 @@ fn a_secret_outside_the_table_is_refused_by_line() {
 
 #[test]
 fn every_document_fits_its_schema() {
-    let counts = "account protect --counts 3,5 --prior 1e-6 --posterior 1e-3 --batch-size 10 --dataset-size 1000 --steps 50 --tolerance 1e-2";
+    let counts = "account protect --counts 3,5 --prior 1e-6 --posterior 1e-3 --batch-size 10 --dataset-size 1000 --steps 4000 --tolerance 1e-2";
     let mut wishes = vec![wish(counts), wish(&format!("{counts} --c 300 --joint"))];
     wishes.push(wish(
         &counts.replace("--batch-size 10", "--sweep --batch-size 10"),
@@ -200,7 +200,7 @@ fn every_document_fits_its_schema() {
 fn a_sweep_ends_without_preprocessing_and_its_noise_falls_with_c() {
     let wish = wish(
         "account protect --counts 4,16 --prior 1e-8 --posterior 1e-4 --batch-size 8 --dataset-size 600 \
-         --steps 100 --sweep --tolerance 1e-2",
+         --steps 4000 --sweep --tolerance 1e-2",
     );
     let input = Input::gather(&wish).unwrap();
     let document = work::protect(&wish, &input).unwrap().document;
