@@ -89,9 +89,13 @@ impl Convolution {
         let (right, right_order) = moments.reach(theta, ln_goal, 1.0);
         let (left, left_order) = moments.reach(theta, ln_goal, -1.0);
         let centre = moments.at(theta).first;
-        let grid = Grid::choose(&steps, wanted, left + right)?;
         let total: f64 = steps.iter().map(|(_, times)| *times as f64).sum();
         let ln_cut = wanted.ln_delta.min(0.0) + ln_goal - total.ln();
+        // However steep the tilt, each law's losses must fit into a million cells.
+        let widest = (steps.iter())
+            .map(|(law, _)| law.loss_range(ln_cut))
+            .fold(0.0f64, |widest, (low, high)| widest.max(high - low));
+        let grid = Grid::choose(&steps, wanted, (left + right).max(widest))?;
         let mut brackets = Vec::with_capacity(steps.len());
         for (part, (law, times)) in steps.iter().enumerate() {
             let (tilted, whole) = moments.tilted(part, theta);

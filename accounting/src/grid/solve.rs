@@ -212,8 +212,9 @@ impl Solver {
             let convolution = self.convolution(theta, ln_delta, goal, attempt)?;
             let sum = |t: f64| at(convolution.value(t), t, ln_x);
             let reach = 2.0 * self.moments()?.at(theta).second.sqrt();
-            // The sum is flat at its least: a rough place does.
-            let place = golden_to(|t| sum(t).middle, t - reach, t + reach, 1e-4);
+            // The sum is flat at its least, and a rough place does, unless atoms make a kink there.
+            let precise = if self.needs_grid() { 1e-8 } else { 1e-4 };
+            let place = golden_to(|t| sum(t).middle, t - reach, t + reach, precise);
             let ends = least(&sum, place);
             best = Some(best.map_or(ends, |before: LnBounds| before.meet(ends)));
             if !self.needs_grid()
