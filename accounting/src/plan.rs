@@ -138,27 +138,8 @@ impl Plan {
 
     fn row(&self, notion: Notion, neighbours: Neighbours, method: Method) -> Guarantee {
         Guarantee {
-            notion,
-            neighbours,
-            convention: Convention::Definition,
-            unit: self.unit.clone(),
-            method,
-            base: None,
-            engine: None,
-            epsilon: None,
             delta: Some(self.delta),
-            delta_bounds: None,
-            by_direction: None,
-            delta_by_direction: None,
-            order: None,
-            group: None,
-            gamma: None,
-            missed_by_both: None,
-            confidence: None,
-            prior: None,
-            posterior: None,
-            mu: None,
-            regret: None,
+            ..Guarantee::new(notion, neighbours, self.unit.clone(), method)
         }
     }
 

@@ -5,7 +5,7 @@ use super::moments::{Moments, steps};
 use crate::error::{Error, Result};
 use crate::guarantee::Engine;
 use crate::interval::LnBounds;
-use crate::pld::search::{Found, ROOM};
+use crate::pld::search::{Found, ROOM, both_ends};
 use crate::pld::solver::Solver;
 use crate::reconstruction::blow_up::{at, least};
 use crate::search::golden_to;
@@ -160,7 +160,8 @@ impl Solver {
             let goal = tolerance * guess.max(1e-9) * (theta - 1.0) / 4.0;
             let convolution = self.convolution(theta, rest.ln(), goal, attempt)?;
             let at = |epsilon: f64| convolution.value(epsilon);
-            let (lower, upper) = settle(&at, ln_delta, guess.max(0.0), convolution.order() - 1.0);
+            let slope = convolution.order() - 1.0;
+            let (lower, upper) = both_ends(&at, ln_delta, guess.max(0.0), slope);
             let now = found(lower, upper);
             let met = best.map_or(now, |before: Found| before.meet(now));
             best = Some(met);
@@ -240,63 +241,4 @@ fn no_moments() -> Error {
         what: "the grid",
         why: "no grid could be laid".into(),
     }
-}
-
-/// Both ends of the ε ≥ 0 at which a decreasing ln δ passes `ln_delta`, searched from `start`
-/// with a first guess of the slope's size.
-fn settle(at: &dyn Fn(f64) -> LnBounds, ln_delta: f64, start: f64, mut slope: f64) -> (f64, f64) {
-    let (mut low, mut high) = (0.0, f64::INFINITY);
-    let mut x = start;
-    let mut ends = at(x);
-    for _ in 0..60 {
-        let gap = ends.middle - ln_delta;
-        if gap > 0.0 {
-            low = x
-        } else {
-            high = x
-        }
-        let mut next = if gap.is_finite() {
-            x + gap / slope
-        } else {
-            0.5 * (low + x)
-        };
-        if next <= low || next >= high {
-            next = if high.is_finite() {
-                0.5 * (low + high)
-            } else {
-                2.0 * x + 1e-9
-            };
-        }
-        let there = at(next);
-        let local = (ends.middle - there.middle) / (next - x);
-        let moved = (next - x).abs();
-        if local.is_finite() && local > 0.05 * slope && local < 20.0 * slope {
-            slope = local;
-        }
-        (x, ends) = (next, there);
-        if moved <= 1e-14 * x.abs() || (ends.middle - ln_delta).abs() <= 1e-14 {
-            break;
-        }
-    }
-    let outwards = |error: f64, holds: &dyn Fn(f64) -> bool, sign: f64| {
-        let mut step = (1.1 * error.max(0.0) / slope)
-            .max(1e-15 * x.abs())
-            .max(1e-300);
-        for _ in 0..200 {
-            let place = x + sign * step;
-            if place <= 0.0 {
-                return 0.0;
-            }
-            if holds(place) {
-                return place;
-            }
-            step *= 1.5;
-        }
-        if sign > 0.0 { f64::INFINITY } else { 0.0 }
-    };
-    let above = |place: f64| at(place).upper <= ln_delta - ROOM;
-    let below = |place: f64| at(place).lower >= ln_delta + ROOM;
-    let upper = outwards(ends.upper - ends.middle, &above, 1.0);
-    let lower = outwards(ends.middle - ends.lower, &below, -1.0);
-    (lower, upper)
 }

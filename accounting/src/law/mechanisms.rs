@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::pld::{Direction, Mixture, Pair, Query};
-use crate::quantity::GroupSize;
+use crate::quantity::{Epsilon, GroupSize};
 
 /// One leaf of a mechanism, as the accountant sees it.
 #[derive(Debug, Clone)]
@@ -33,6 +33,14 @@ pub(crate) fn fold(
     times: u64,
 ) -> Result<Fold> {
     let each = |law: Law| Ok(Fold::Law(law, times));
+    let scaled = |epsilon: Epsilon, law: fn(f64) -> Law, stated: Neighbours| {
+        let epsilon = epsilon.get() * steps_between(stated, query)?;
+        if epsilon.is_infinite() {
+            Ok(Fold::Unbounded)
+        } else {
+            each(law(epsilon))
+        }
+    };
     match mechanism {
         Mechanism::Gaussian { noise_multiplier } => Ok(Fold::Pair(
             pair(
@@ -135,25 +143,11 @@ pub(crate) fn fold(
         Mechanism::ExponentialMechanism {
             epsilon,
             neighbours,
-        } => {
-            let epsilon = epsilon.get() * steps_between(*neighbours, query)?;
-            if epsilon.is_infinite() {
-                Ok(Fold::Unbounded)
-            } else {
-                each(discrete::exponential(epsilon))
-            }
-        }
+        } => scaled(*epsilon, discrete::exponential, *neighbours),
         Mechanism::PureDp {
             epsilon,
             neighbours,
-        } => {
-            let epsilon = epsilon.get() * steps_between(*neighbours, query)?;
-            if epsilon.is_infinite() {
-                Ok(Fold::Unbounded)
-            } else {
-                each(discrete::pure(epsilon))
-            }
-        }
+        } => scaled(*epsilon, discrete::pure, *neighbours),
         Mechanism::ApproxDp {
             epsilon,
             delta,

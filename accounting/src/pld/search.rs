@@ -8,6 +8,7 @@ use crate::contour::inversion::Contour;
 use crate::contour::kernel::Kernel;
 use crate::error::Result;
 use crate::guarantee::Engine;
+use crate::interval::LnBounds;
 use crate::quantity::{Delta, Epsilon, Tolerance};
 use crate::search::{bisect, golden_to};
 
@@ -275,34 +276,11 @@ impl Solver {
     /// Both ends of ε from one contour made near it.
     pub(super) fn certify(&self, contour: &Contour, ln_delta: f64, start: f64) -> Found {
         let at = |epsilon: f64| self.read(contour, epsilon);
-        let (root, slope) = root(|epsilon| at(epsilon).middle - ln_delta, start, contour);
-        let ends = at(root);
-        let spread = |distance: f64| {
-            (1.1 * distance.max(0.0) / slope)
-                .max(1e-15 * root.abs())
-                .max(1e-300)
-        };
-        let mut upper = f64::INFINITY;
-        let mut step = spread(ends.upper - ends.middle);
-        for _ in 0..60 {
-            if at(root + step).upper <= ln_delta - ROOM {
-                upper = root + step;
-                break;
-            }
-            step *= 1.5;
-        }
-        let mut lower = 0.0;
-        let mut step = spread(ends.middle - ends.lower);
-        for _ in 0..60 {
-            if root - step <= 0.0 || at(root - step).lower >= ln_delta + ROOM {
-                lower = (root - step).max(0.0);
-                break;
-            }
-            step *= 1.5;
-        }
+        let slope = (contour.order() - 1.0).abs().max(1e-3);
+        let (lower, upper) = both_ends(&at, ln_delta, start, slope);
         Found {
             lower: Some(lower),
-            upper: upper.max(0.0),
+            upper,
             engine: Engine::Contour,
         }
     }
@@ -447,10 +425,47 @@ fn crossing(f: impl Fn(f64) -> f64, tolerance: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// A root of a decreasing function on [0, ∞) from `start`, with |slope| there: secant steps,
-/// kept inside a bracket that shrinks; −∞ counts as below the root.
-fn root(f: impl Fn(f64) -> f64, start: f64, contour: &Contour) -> (f64, f64) {
-    let mut slope = (contour.order() - 1.0).abs().max(1e-3);
+/// Both ends of the ε ≥ 0 at which a decreasing ln δ passes `ln_delta`, searched from `start`
+/// with a first guess of the slope's size: δ is certified to be at most that at the upper end,
+/// which is infinite when none was found, and at least that at the lower.
+pub(crate) fn both_ends(
+    at: &dyn Fn(f64) -> LnBounds,
+    ln_delta: f64,
+    start: f64,
+    slope: f64,
+) -> (f64, f64) {
+    let (root, slope) = root(|epsilon| at(epsilon).middle - ln_delta, start, slope);
+    let ends = at(root);
+    let spread = |distance: f64| {
+        (1.1 * distance.max(0.0) / slope)
+            .max(1e-15 * root.abs())
+            .max(1e-300)
+    };
+    let mut upper = f64::INFINITY;
+    let mut step = spread(ends.upper - ends.middle);
+    for _ in 0..60 {
+        if at(root + step).upper <= ln_delta - ROOM {
+            upper = root + step;
+            break;
+        }
+        step *= 1.5;
+    }
+    let mut lower = 0.0;
+    let mut step = spread(ends.middle - ends.lower);
+    for _ in 0..60 {
+        if root - step <= 0.0 || at(root - step).lower >= ln_delta + ROOM {
+            lower = (root - step).max(0.0);
+            break;
+        }
+        step *= 1.5;
+    }
+    (lower, upper.max(0.0))
+}
+
+/// A root of a decreasing function on [0, ∞) from `start`, with |slope| there, about
+/// `slope` to begin with: secant steps, kept inside a bracket that shrinks; −∞ counts as below
+/// the root.
+fn root(f: impl Fn(f64) -> f64, start: f64, mut slope: f64) -> (f64, f64) {
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut x = start;
     let mut y = f(x);

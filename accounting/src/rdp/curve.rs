@@ -40,23 +40,10 @@ impl RdpCurve {
     /// [`Error::Unsupported`] for a run without protection; [`Error::NotCertified`] when an
     /// order is out of reach.
     pub fn of(loss: &PrivacyLoss, orders: &[Order]) -> Result<Self> {
-        if loss.unbounded {
-            return Err(Error::Unsupported {
-                what: "the Rényi curve of a run without protection".into(),
-                why: "every divergence is infinite".into(),
-            });
-        }
-        let highest = orders.iter().map(|order| order.get()).fold(2.0, f64::max);
-        let scout = Scout::new(&loss.without_laws(), highest)?;
-        let divergences = orders
+        let divergences = Self::bounds(loss, orders)?
             .iter()
-            .map(|order| {
-                let (total, _) = scout.certified(order.get());
-                let laws = loss.ln_moment_of_laws(order.get())?.1;
-                let ln = (total.ln + total.error + laws).max(0.0);
-                Ok(Upper::new(ln / (order.get() - 1.0) * (1.0 + f64::EPSILON)))
-            })
-            .collect::<Result<_>>()?;
+            .map(|ends| ends.upper.unwrap_or(Upper::new(f64::INFINITY)))
+            .collect();
         Ok(Self {
             orders: orders.to_vec(),
             divergences,
@@ -81,20 +68,24 @@ impl RdpCurve {
     /// # Errors
     /// As [`RdpCurve::of`].
     pub fn bounds(loss: &PrivacyLoss, orders: &[Order]) -> Result<Vec<Bounds<f64>>> {
-        let upper = Self::of(loss, orders)?;
+        if loss.unbounded {
+            return Err(Error::Unsupported {
+                what: "the Rényi curve of a run without protection".into(),
+                why: "every divergence is infinite".into(),
+            });
+        }
         let highest = orders.iter().map(|order| order.get()).fold(2.0, f64::max);
         let scout = Scout::new(&loss.without_laws(), highest)?;
-        let both = |(order, upper): (&Order, &Upper<f64>)| {
+        let both = |order: &Order| {
             let total = scout.certified(order.get()).0;
-            let laws = loss.ln_moment_of_laws(order.get())?.0;
-            let low = (total.ln - total.error + laws).max(0.0) / (order.get() - 1.0);
+            let laws = loss.ln_moment_of_laws(order.get())?;
+            let over = |ln: f64| ln.max(0.0) / (order.get() - 1.0);
+            let high = over(total.ln + total.error + laws.1) * (1.0 + f64::EPSILON);
+            let low = over(total.ln - total.error + laws.0) * (1.0 - f64::EPSILON);
             let low = if loss.bounds_only() { 0.0 } else { low };
-            Ok(Bounds::between(
-                (low * (1.0 - f64::EPSILON)).min(*upper.get()),
-                *upper.get(),
-            ))
+            Ok(Bounds::between(low.min(high), high))
         };
-        orders.iter().zip(&upper.divergences).map(both).collect()
+        orders.iter().map(both).collect()
     }
 
     /// The least ε at `delta` over the curve's orders, with the order.
