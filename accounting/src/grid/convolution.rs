@@ -1,14 +1,13 @@
 //! The composed law around a tilt, from above and from below, and δ(ε) from it.
 
 use super::cells::{Brackets, Lattice};
-use super::moments::{Moments, steps};
+use super::moments::Moments;
 use super::ruler::{Lines, Ruler};
 use super::spectrum::Spectrum;
 use crate::certificate::{ErrorEnds, ErrorSource, ErrorTerm};
 use crate::error::{Error, Result};
 use crate::interval::LnBounds;
 use crate::law::{Comb, Law};
-use crate::pld::PrivacyLoss;
 use crate::special::{ROUND, ln_add_exp};
 
 /// The longest grid: three arrays of it fit in 25 MB.
@@ -78,12 +77,12 @@ pub(crate) struct Wanted {
 }
 
 impl Convolution {
-    /// Composes `loss` as `wanted`.
+    /// Composes the steps of `moments` as `wanted`.
     ///
     /// # Errors
     /// [`Error::NotCertified`] when a step has too many cells.
-    pub(crate) fn new(loss: &PrivacyLoss, moments: &Moments, wanted: Wanted) -> Result<Self> {
-        let steps = steps(loss);
+    pub(crate) fn new(moments: &Moments, wanted: Wanted) -> Result<Self> {
+        let steps = moments.steps.as_slice();
         let theta = wanted.theta;
         let ln_goal = wanted.relative.ln() - 10.0;
         let (right, right_order) = moments.reach(theta, ln_goal, 1.0);
@@ -95,7 +94,7 @@ impl Convolution {
         let widest = (steps.iter())
             .map(|(law, _)| law.loss_range(ln_cut))
             .fold(0.0f64, |widest, (low, high)| widest.max(high - low));
-        let grid = Grid::choose(&steps, wanted, (left + right).max(widest))?;
+        let grid = Grid::choose(steps, wanted, (left + right).max(widest))?;
         let mut brackets = Vec::with_capacity(steps.len());
         for (part, (law, times)) in steps.iter().enumerate() {
             let (tilted, whole) = moments.tilted(part, theta);

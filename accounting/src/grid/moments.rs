@@ -8,9 +8,10 @@ use crate::pld::PrivacyLoss;
 /// Distances of the tilt from its pole that are tried.
 const TILTS: (f64, f64) = (1e-7, 1e7);
 
-/// The nodes of each distinct step with its count.
+/// The distinct steps, and the nodes of each with its count.
 #[derive(Debug)]
 pub(crate) struct Moments {
+    pub(crate) steps: Vec<(Law, u64)>,
     parts: Vec<(Vec<(f64, f64)>, f64)>,
 }
 
@@ -34,9 +35,9 @@ pub(crate) fn steps(loss: &PrivacyLoss) -> Vec<(Law, u64)> {
 }
 
 impl Moments {
-    pub(crate) fn new(steps: &[(Law, u64)], ln_cut: f64) -> Result<Self> {
+    pub(crate) fn new(steps: Vec<(Law, u64)>, ln_cut: f64) -> Result<Self> {
         let mut parts = Vec::with_capacity(steps.len());
-        for (law, times) in steps {
+        for (law, times) in &steps {
             let mut nodes = Vec::new();
             law.spread(ln_cut, None, &mut |node| {
                 if node.ln_second > f64::NEG_INFINITY {
@@ -45,7 +46,7 @@ impl Moments {
             })?;
             parts.push((nodes, *times as f64));
         }
-        Ok(Self { parts })
+        Ok(Self { steps, parts })
     }
 
     /// The losses of a part in ascending order, each with the tilted mass up to its middle, and

@@ -20,7 +20,7 @@ impl Law {
     /// The law in cells fine enough for its moment of order c, and the ln P-mass cut off.
     fn fine_brackets(&self, order: f64) -> Result<(Brackets, f64)> {
         let ln_cut = self.cut_for(order);
-        let moments = Moments::new(&[(self.clone(), 1)], ln_cut)?;
+        let moments = Moments::new(vec![(self.clone(), 1)], ln_cut)?;
         let size = moments.at(order).value.abs().max(1e-14);
         let wish = (8.0 * ACCURACY * size.min(1.0) / (order * (order - 1.0).max(1e-3))).sqrt();
         let spacing = match self.atom_gaps().first() {

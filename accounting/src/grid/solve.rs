@@ -52,7 +52,7 @@ impl Solver {
 
     pub(crate) fn moments(&mut self) -> Result<&Moments> {
         if self.moments.is_none() {
-            self.moments = Some(Moments::new(&steps(&self.loss), LN_NOTHING)?);
+            self.moments = Some(Moments::new(steps(&self.loss), LN_NOTHING)?);
         }
         self.moments.as_ref().ok_or_else(no_moments)
     }
@@ -116,7 +116,7 @@ impl Solver {
             ln_delta,
             finer: FINER.powi(i32::try_from(attempt).unwrap_or(i32::MAX)),
         };
-        Convolution::new(&self.loss, moments, wanted)
+        Convolution::new(moments, wanted)
     }
 
     /// Both ends of ε(δ) on a grid, a relative `tolerance` apart if the grid allows.

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 /// δ(ε) on a grid, aiming at `relative`.
 fn delta(loss: &PrivacyLoss, epsilon: f64, relative: f64) -> LnBounds {
-    let moments = Moments::new(&steps(loss), -760.0).unwrap();
+    let moments = Moments::new(steps(loss), -760.0).unwrap();
     let theta = moments.tilt(epsilon);
     let wanted = Wanted {
         theta,
@@ -20,9 +20,7 @@ fn delta(loss: &PrivacyLoss, epsilon: f64, relative: f64) -> LnBounds {
         ln_delta: -40.0,
         finer: 1.0,
     };
-    Convolution::new(loss, &moments, wanted)
-        .unwrap()
-        .value(epsilon)
+    Convolution::new(&moments, wanted).unwrap().value(epsilon)
 }
 
 fn loss(run: &Mechanism, neighbours: Neighbours, direction: Direction) -> PrivacyLoss {
