@@ -17,7 +17,8 @@ use crate::quantity::{Steps, Tolerance};
 /// let pairs = (0..3).map(|e| (e, 0)).chain((3..12).map(|e| (e, 1))).collect();
 /// let incidence = Incidence::new(20, 2, pairs)?;
 /// let promise = Secret::new(Probability::new(1e-6)?, Probability::new(1e-3)?)?;
-/// let training = Training::new(&incidence, &[promise; 2], 2.0, Steps::new(100))?;
+/// let promises = [promise; 2];
+/// let training = Training::new(&incidence, &promises, 2.0, Steps::new(100))?;
 /// let tolerance = Tolerance::new(1e-4)?;
 /// let weighed = training.weigh(training.full_capacity() / 4.0, tolerance, None)?;
 /// assert!((weighed.solution.mass - 13.5).abs() < 0.01); // 9/4 of each secret's examples, 8 free
