@@ -21,7 +21,7 @@ use crate::quantity::{Steps, Tolerance};
 /// let training = Training::new(&incidence, &promises, 2.0, Steps::new(100))?;
 /// let tolerance = Tolerance::new(1e-4)?;
 /// let weighed = training.weigh(training.full_capacity() / 4.0, tolerance, None)?;
-/// assert!((weighed.solution.mass - 13.5).abs() < 0.01); // 9/4 of each secret's examples, 8 free
+/// assert!((weighed.solution.mass - 12.5).abs() < 0.01); // 9/4 of each secret's examples, 8 free
 /// let noise = training.noise(&weighed, Proof::BlowUp, tolerance)?;
 /// assert!(noise.sigma.get() < 3.0);
 /// # Ok::<(), reticent_accounting::Error>(())
