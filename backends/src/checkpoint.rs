@@ -127,7 +127,7 @@ impl Checkpoint {
             .into_iter()
             .zip(weights)
             .map(|(p, w)| Named {
-                name: p.name.to_owned(),
+                name: p.name,
                 shape: p.shape,
                 values: w.clone(),
             })
@@ -238,7 +238,7 @@ fn load_weights(folder: &Path, config: &LstmConfig, manifest: &Manifest) -> Resu
     let mut weights = Vec::with_capacity(parameters.len());
     for p in &parameters {
         let tensor = tensors
-            .remove(p.name)
+            .remove(&p.name)
             .ok_or_else(|| bad(format!("lacks the tensor {}", p.name)))?;
         if tensor.shape != p.shape {
             return Err(bad(format!(

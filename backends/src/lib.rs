@@ -31,7 +31,10 @@ pub use engine::{Device, lstm};
 pub use error::{Error, Result};
 pub use ledger::Ledger;
 pub use manifest::{CanarySeal, Initial, Manifest, Phase, hexadecimal};
-pub use model::LstmConfig;
+pub use model::{
+    Activation, Family, Head, HeadLayout, LayerLayout, Layout, LinearAt, LstmConfig, Model, NormAt,
+    NormKind, NormPlace, Rotary, RotaryScaling, TransformerConfig,
+};
 pub use optimizer::{Optimizer, OptimizerSpec, Update};
 pub use owner::{Owner, owner_folder, state_folder};
 pub use random::{ChaChaNoise, Noise, PoissonSampler, RunKey, Sampler, keyed_digest, shuffled};

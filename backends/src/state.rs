@@ -100,7 +100,7 @@ impl State {
             .iter()
             .zip(trainer.weights())
             .map(|(p, w)| Named {
-                name: p.name.to_owned(),
+                name: p.name.clone(),
                 shape: p.shape.clone(),
                 values: w.clone(),
             })
@@ -152,7 +152,11 @@ impl State {
                 .map(|t| t.values)
                 .ok_or_else(|| bad(&format!("the snapshot lacks {name}")))
         };
-        let names: Vec<&str> = trainer.parameters().iter().map(|p| p.name).collect();
+        let names: Vec<&str> = trainer
+            .parameters()
+            .iter()
+            .map(|p| p.name.as_str())
+            .collect();
         let weights = names
             .into_iter()
             .map(&mut take)

@@ -9,7 +9,7 @@ use reticent_corpus::{Record, Side, TokenId, TrainingSet};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
     /// Its name in the checkpoint.
-    pub name: &'static str,
+    pub name: String,
     /// Its shape, row-major.
     pub shape: Vec<usize>,
 }
@@ -319,7 +319,7 @@ pub(crate) fn check_shapes(parameters: &[Parameter], weights: &[Vec<f32>]) -> Re
     for (p, w) in parameters.iter().zip(weights) {
         if p.len() != w.len() {
             return Err(Error::Shape {
-                name: p.name.into(),
+                name: p.name.clone(),
                 expected: p.shape.clone(),
                 actual: vec![w.len()],
             });

@@ -245,7 +245,7 @@ fn the_processors_kernels_equal_the_portable_ones() {
     Flex::add_weighted_sums(copy(), &weights, &factors, &packed, &mut sums[0]);
     portable::add_weighted_sums(copy(), &weights, &factors, &packed, &mut sums[1]);
     for ((a, b), p) in sums[0].iter().zip(&sums[1]).zip(CONFIG.parameters()) {
-        close(a, b, p.name);
+        close(a, b, &p.name);
     }
     let z = taps.d_gates.clone();
     let fast = Flex::recurrence(z.clone(), weights.recurrent.clone(), &packed);

@@ -1,6 +1,7 @@
-//! Model shapes and starting weights, apart from any tensor library.
+//! The one-layer LSTM language model.
 
-use crate::error::{Error, Result};
+use super::in_range;
+use crate::error::Result;
 use crate::trainer::Parameter;
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
@@ -33,28 +34,12 @@ impl LstmConfig {
     /// Checks the sizes, so that a checkpoint from elsewhere can't ask for all memory.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// [`crate::Error::OutOfRange`].
     pub fn validated(self) -> Result<Self> {
-        let check = |what, value: usize, least: usize, most: usize, range| {
-            if (least..=most).contains(&value) {
-                Ok(())
-            } else {
-                Err(Error::OutOfRange {
-                    what,
-                    range,
-                    value: value as f64,
-                })
-            }
-        };
-        check(
-            "vocabulary size",
-            self.vocabulary,
-            2,
-            1 << 20,
-            "[2, 1048576]",
-        )?;
-        check("embedding width", self.embedding, 1, 1 << 14, "[1, 16384]")?;
-        check("hidden width", self.hidden, 1, 1 << 14, "[1, 16384]")?;
+        let vocabulary = self.vocabulary;
+        in_range("vocabulary size", vocabulary, 2, 1 << 20, "[2, 1048576]")?;
+        in_range("embedding width", self.embedding, 1, 1 << 14, "[1, 16384]")?;
+        in_range("hidden width", self.hidden, 1, 1 << 14, "[1, 16384]")?;
         Ok(self)
     }
 
@@ -62,8 +47,8 @@ impl LstmConfig {
     #[must_use]
     pub fn parameters(&self) -> Vec<Parameter> {
         let (v, e, h) = (self.vocabulary, self.embedding, self.hidden);
-        let make = |name, shape: &[usize]| Parameter {
-            name,
+        let make = |name: &str, shape: &[usize]| Parameter {
+            name: name.to_owned(),
             shape: shape.to_vec(),
         };
         vec![

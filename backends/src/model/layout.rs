@@ -1,0 +1,269 @@
+//! Every parameter of a transformer: its name, shape, starting value, and where engines find it.
+
+use super::transformer::{Family, Head, NormKind, NormPlace, TransformerConfig};
+use crate::trainer::Parameter;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use rand_distr::{Distribution, Normal};
+
+/// Indices of a linear layer's tensors: weight `[in, out]`, bias `[out]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinearAt {
+    /// The weight.
+    pub weight: usize,
+    /// The bias, where the family has one.
+    pub bias: Option<usize>,
+}
+
+/// Indices of a norm's tensors, both `[d]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NormAt {
+    /// The gain.
+    pub gain: usize,
+    /// The bias, with layer norms only.
+    pub bias: Option<usize>,
+}
+
+/// Indices of one layer's tensors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerLayout {
+    /// The norm on what enters attention.
+    pub attention_before: Option<NormAt>,
+    /// Query, key and value side by side: `[d, query width + 2 · key-value width]`.
+    pub attention_in: LinearAt,
+    /// `[query width, d]`.
+    pub attention_out: LinearAt,
+    /// The norm on what leaves attention ([`NormPlace::Both`]) or on the residual sum
+    /// ([`NormPlace::After`]).
+    pub attention_after: Option<NormAt>,
+    /// The norm on what enters the feed-forward part.
+    pub feed_forward_before: Option<NormAt>,
+    /// `[d, feed_forward]`; gated: `[d, 2 · feed_forward]`, the gate first.
+    pub feed_forward_in: LinearAt,
+    /// `[feed_forward, d]`.
+    pub feed_forward_out: LinearAt,
+    /// As [`Self::attention_after`].
+    pub feed_forward_after: Option<NormAt>,
+}
+
+/// Indices of the head's tensors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeadLayout {
+    /// A decoder's: `[d, V]`, or `None` where the token embedding `[V, d]` serves.
+    NextToken {
+        /// The matrix of its own.
+        projection: Option<usize>,
+    },
+    /// An encoder's masked-token head.
+    MaskedToken {
+        /// `[d, d]`, followed by the activation.
+        transform: LinearAt,
+        /// After the activation.
+        norm: NormAt,
+        /// `[d, V]`, or `None` where the token embedding `[V, d]` serves.
+        projection: Option<usize>,
+        /// `[V]`.
+        bias: usize,
+    },
+    /// An encoder's classes, from the first token.
+    Classes {
+        /// `[d, d]`, followed by tanh.
+        dense: LinearAt,
+        /// `[d, classes]`.
+        output: LinearAt,
+    },
+}
+
+/// Indices of all tensors of a transformer in [`TransformerConfig::parameters`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// `[V, d]`.
+    pub token_embedding: usize,
+    /// `[positions, d]`, learned positions only.
+    pub position_embedding: Option<usize>,
+    /// `[token types, d]`, encoders only.
+    pub token_type_embedding: Option<usize>,
+    /// The norm on the embedded sum, encoders only.
+    pub embedding_norm: Option<NormAt>,
+    /// The layers, first to last.
+    pub layers: Vec<LayerLayout>,
+    /// The norm after the last layer, decoders only.
+    pub final_norm: Option<NormAt>,
+    /// The head.
+    pub head: HeadLayout,
+}
+
+/// How a parameter starts.
+#[derive(Debug, Clone, Copy)]
+enum Start {
+    Normal(f32),
+    Constant(f32),
+}
+
+/// The layout with the parameters it points to.
+pub(super) struct Plan {
+    pub(super) layout: Layout,
+    entries: Vec<(Parameter, Start)>,
+}
+
+/// Deviation of the starting weights.
+const DEVIATION: f32 = 0.02;
+
+impl Plan {
+    pub(super) fn of(config: &TransformerConfig) -> Self {
+        let mut planner = Planner {
+            config,
+            entries: Vec::new(),
+        };
+        let layout = planner.layout();
+        Self {
+            layout,
+            entries: planner.entries,
+        }
+    }
+
+    pub(super) fn parameters(self) -> Vec<Parameter> {
+        self.entries.into_iter().map(|(p, _)| p).collect()
+    }
+
+    pub(super) fn starting_weights(&self, seed: u64) -> Vec<Vec<f32>> {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut values = |length: usize, start: Start| match start {
+            Start::Constant(value) => vec![value; length],
+            Start::Normal(deviation) => {
+                let normal = Normal::new(0.0, deviation).expect("the deviations are positive");
+                (0..length).map(|_| normal.sample(&mut rng)).collect()
+            }
+        };
+        self.entries
+            .iter()
+            .map(|(p, start)| values(p.len(), *start))
+            .collect()
+    }
+}
+
+struct Planner<'a> {
+    config: &'a TransformerConfig,
+    entries: Vec<(Parameter, Start)>,
+}
+
+impl Planner<'_> {
+    fn layout(&mut self) -> Layout {
+        let c = self.config;
+        let encoder = !c.causal();
+        let learned = c.rotary.is_none();
+        Layout {
+            token_embedding: self.table("token", c.vocabulary),
+            position_embedding: learned.then(|| self.table("position", c.positions)),
+            token_type_embedding: (c.token_types > 0)
+                .then(|| self.table("token_type", c.token_types)),
+            embedding_norm: encoder.then(|| self.norm("embedding.norm")),
+            layers: (0..c.layers).map(|i| self.layer(i)).collect(),
+            final_norm: (!encoder).then(|| self.norm("final_norm")),
+            head: self.head(),
+        }
+    }
+
+    fn layer(&mut self, index: usize) -> LayerLayout {
+        let c = self.config;
+        let (before, after) = match c.norm_place() {
+            NormPlace::Before => (true, false),
+            NormPlace::After => (false, true),
+            NormPlace::Both => (true, true),
+        };
+        let at = |part: &str| format!("layers.{index}.{part}");
+        let joined = c.query_width() + 2 * c.key_value_width();
+        let inner = c.feed_forward * if c.gated() { 2 } else { 1 };
+        LayerLayout {
+            attention_before: before.then(|| self.norm(&at("attention.before"))),
+            attention_in: self.linear(&at("attention.in"), c.width, joined),
+            attention_out: self.residual(&at("attention.out"), c.query_width()),
+            attention_after: after.then(|| self.norm(&at("attention.after"))),
+            feed_forward_before: before.then(|| self.norm(&at("feed_forward.before"))),
+            feed_forward_in: self.linear(&at("feed_forward.in"), c.width, inner),
+            feed_forward_out: self.residual(&at("feed_forward.out"), c.feed_forward),
+            feed_forward_after: after.then(|| self.norm(&at("feed_forward.after"))),
+        }
+    }
+
+    fn head(&mut self) -> HeadLayout {
+        let (d, v, tied) = (self.config.width, self.config.vocabulary, self.config.tied);
+        match self.config.head {
+            Head::NextToken => HeadLayout::NextToken {
+                projection: (!tied).then(|| self.weight("head.weight", &[d, v])),
+            },
+            Head::MaskedToken => HeadLayout::MaskedToken {
+                transform: self.linear("head.transform", d, d),
+                norm: self.norm("head.norm"),
+                projection: (!tied).then(|| self.weight("head.weight", &[d, v])),
+                bias: self.constant("head.bias", v, 0.0),
+            },
+            Head::Classes(classes) => HeadLayout::Classes {
+                dense: self.linear("head.dense", d, d),
+                output: self.linear("head.output", d, classes),
+            },
+        }
+    }
+
+    fn push(&mut self, name: &str, shape: &[usize], start: Start) -> usize {
+        let parameter = Parameter {
+            name: name.to_owned(),
+            shape: shape.to_vec(),
+        };
+        self.entries.push((parameter, start));
+        self.entries.len() - 1
+    }
+
+    fn weight(&mut self, name: &str, shape: &[usize]) -> usize {
+        self.push(name, shape, Start::Normal(DEVIATION))
+    }
+
+    fn constant(&mut self, name: &str, length: usize, value: f32) -> usize {
+        self.push(name, &[length], Start::Constant(value))
+    }
+
+    fn table(&mut self, name: &str, rows: usize) -> usize {
+        self.weight(
+            &format!("embedding.{name}.weight"),
+            &[rows, self.config.width],
+        )
+    }
+
+    fn linear(&mut self, name: &str, inputs: usize, outputs: usize) -> LinearAt {
+        let weight = self.weight(&format!("{name}.weight"), &[inputs, outputs]);
+        self.with_bias(name, weight, outputs)
+    }
+
+    /// A linear layer whose output enters the residual stream.
+    fn residual(&mut self, name: &str, inputs: usize) -> LinearAt {
+        let d = self.config.width;
+        let smaller = DEVIATION / ((2 * self.config.layers) as f32).sqrt();
+        let weight = self.push(
+            &format!("{name}.weight"),
+            &[inputs, d],
+            Start::Normal(smaller),
+        );
+        self.with_bias(name, weight, d)
+    }
+
+    fn with_bias(&mut self, name: &str, weight: usize, outputs: usize) -> LinearAt {
+        let bias = self
+            .config
+            .biases()
+            .then(|| self.constant(&format!("{name}.bias"), outputs, 0.0));
+        LinearAt { weight, bias }
+    }
+
+    fn norm(&mut self, name: &str) -> NormAt {
+        let d = self.config.width;
+        let neutral = if self.config.family == Family::Gemma2 {
+            0.0
+        } else {
+            1.0
+        };
+        let gain = self.constant(&format!("{name}.gain"), d, neutral);
+        let bias = (self.config.norm_kind() == NormKind::Layer)
+            .then(|| self.constant(&format!("{name}.bias"), d, 0.0));
+        NormAt { gain, bias }
+    }
+}

@@ -1,0 +1,109 @@
+//! Model shapes and starting weights, apart from any tensor library.
+
+mod layout;
+mod lstm;
+mod rotary;
+mod transformer;
+mod validate;
+
+pub use layout::{HeadLayout, LayerLayout, Layout, LinearAt, NormAt};
+pub use lstm::LstmConfig;
+pub use rotary::{Rotary, RotaryScaling};
+pub use transformer::{Activation, Family, Head, NormKind, NormPlace, TransformerConfig};
+
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Error, Result};
+use crate::trainer::Parameter;
+use serde::{Deserialize, Serialize};
+
+/// The shape of any model we train or score.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// The papers' one-layer LSTM.
+    Lstm(LstmConfig),
+    /// A decoder or an encoder of the transformer families.
+    Transformer(Box<TransformerConfig>),
+}
+
+impl Model {
+    /// Checks the sizes, so that a checkpoint from elsewhere can't ask for all memory.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::Unsuitable`].
+    pub fn validated(self) -> Result<Self> {
+        match self {
+            Self::Lstm(config) => Ok(Self::Lstm(config.validated()?)),
+            Self::Transformer(config) => Ok(Self::Transformer(Box::new(config.validated()?))),
+        }
+    }
+
+    /// Parameters in checkpoint order.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<Parameter> {
+        match self {
+            Self::Lstm(config) => config.parameters(),
+            Self::Transformer(config) => config.parameters(),
+        }
+    }
+
+    /// Random starting weights that depend on nothing but the seed.
+    #[must_use]
+    pub fn starting_weights(&self, seed: u64) -> Vec<Vec<f32>> {
+        match self {
+            Self::Lstm(config) => config.starting_weights(seed),
+            Self::Transformer(config) => config.starting_weights(seed),
+        }
+    }
+
+    /// Number of tokens V.
+    #[must_use]
+    pub fn vocabulary(&self) -> usize {
+        match self {
+            Self::Lstm(config) => config.vocabulary,
+            Self::Transformer(config) => config.vocabulary,
+        }
+    }
+
+    /// The longest sequence in tokens; an LSTM has no limit.
+    #[must_use]
+    pub fn context(&self) -> Option<usize> {
+        match self {
+            Self::Lstm(_) => None,
+            Self::Transformer(config) => Some(config.longest()),
+        }
+    }
+}
+
+impl From<LstmConfig> for Model {
+    fn from(config: LstmConfig) -> Self {
+        Self::Lstm(config)
+    }
+}
+
+impl From<TransformerConfig> for Model {
+    fn from(config: TransformerConfig) -> Self {
+        Self::Transformer(Box::new(config))
+    }
+}
+
+/// An error unless `value` lies between `least` and `most`.
+fn in_range(
+    what: &'static str,
+    value: usize,
+    least: usize,
+    most: usize,
+    range: &'static str,
+) -> Result<()> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(Error::OutOfRange {
+            what,
+            range,
+            value: value as f64,
+        })
+    }
+}
