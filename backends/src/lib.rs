@@ -5,6 +5,7 @@
 //! update. With `cpu` it trains and scores on the processor, with `cuda` on NVIDIA devices.
 
 mod checkpoint;
+mod clip;
 mod collective;
 #[cfg(feature = "cpu")]
 mod engine;
@@ -25,6 +26,7 @@ mod trainer;
 mod weights;
 
 pub use checkpoint::{Checkpoint, free_for};
+pub use clip::{Clip, Clipping, Factors, SquaredNorms};
 pub use collective::{Collective, Local, Threads};
 #[cfg(feature = "cpu")]
 pub use engine::{Device, lstm};
@@ -37,12 +39,14 @@ pub use model::{
 };
 pub use optimizer::{Optimizer, OptimizerSpec, Update};
 pub use owner::{Owner, owner_folder, state_folder};
-pub use random::{ChaChaNoise, Noise, PoissonSampler, RunKey, Sampler, keyed_digest, shuffled};
+pub use random::{
+    ChaChaNoise, Noise, PoissonSampler, Rates, RunKey, Sampler, keyed_digest, shuffled,
+};
 pub use recipe::{PrivateOptions, Recipe, Schedule, TrainOptions};
 pub use run::{Surroundings, TrainProgress, Trained, train};
 pub use scorer::{PrefixScorer, Scorer, StateId, TokenScore};
 pub use step::{PrivateStep, Step};
 pub use trainer::{
-    Added, Clip, Parameter, PrivateBatch, PrivateRecords, Privatized, PublicBatch, PublicRecords,
+    Added, Parameter, PrivateBatch, PrivateRecords, Privatized, PublicBatch, PublicRecords,
     Trainer, all_private, split, unprotected,
 };

@@ -1,5 +1,6 @@
 //! What ran, beside the weights it made. Nothing in it is an unaccounted function of the private text.
 
+use crate::clip::Clipping;
 use crate::error::{Error, Result};
 use crate::optimizer::OptimizerSpec;
 use crate::recipe::Recipe;
@@ -41,6 +42,9 @@ pub enum Phase {
         expected_batch: f64,
         /// C.
         clipping_norm: f64,
+        /// How C was kept.
+        #[serde(default)]
+        clipping: Clipping,
         /// η, by which norms were lifted before clipping.
         clipping_margin: f64,
         /// How weights moved.

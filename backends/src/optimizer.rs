@@ -23,6 +23,13 @@ pub enum OptimizerSpec {
         /// Step size.
         learning_rate: f64,
     },
+    /// Adam with decoupled decay, w ← (1 − lr·λ) w before each step. Source: Loshchilov & Hutter 2019.
+    AdamW {
+        /// Step size.
+        learning_rate: f64,
+        /// λ, in [0, 1].
+        weight_decay: f64,
+    },
 }
 
 impl OptimizerSpec {
@@ -31,13 +38,24 @@ impl OptimizerSpec {
     /// # Errors
     /// [`Error::OutOfRange`].
     pub fn validated(self) -> Result<Self> {
-        let (rate, momentum) = match self {
+        let (rate, momentum, decay) = match self {
             Self::Sgd {
                 learning_rate,
                 momentum,
-            } => (learning_rate, momentum),
-            Self::Adam { learning_rate } => (learning_rate, 0.0),
+            } => (learning_rate, momentum, 0.0),
+            Self::Adam { learning_rate } => (learning_rate, 0.0, 0.0),
+            Self::AdamW {
+                learning_rate,
+                weight_decay,
+            } => (learning_rate, 0.0, weight_decay),
         };
+        if !(0.0..=1.0).contains(&decay) {
+            return Err(Error::OutOfRange {
+                what: "weight decay",
+                range: "[0, 1]",
+                value: decay,
+            });
+        }
         if !(rate > 0.0 && rate.is_finite()) {
             return Err(Error::OutOfRange {
                 what: "learning rate",
@@ -81,10 +99,9 @@ impl Optimizer {
     #[must_use]
     pub fn new(spec: OptimizerSpec, lengths: &[usize]) -> Self {
         let zeros = || lengths.iter().map(|n| vec![0.0; *n]).collect::<Vec<_>>();
-        let second = if matches!(spec, OptimizerSpec::Adam { .. }) {
-            zeros()
-        } else {
-            Vec::new()
+        let second = match spec {
+            OptimizerSpec::Adam { .. } | OptimizerSpec::AdamW { .. } => zeros(),
+            OptimizerSpec::Sgd { .. } => Vec::new(),
         };
         Self {
             spec,
@@ -147,34 +164,100 @@ impl Update for Optimizer {
                 }
             }
             OptimizerSpec::Adam { learning_rate } => {
-                let t = self.steps.min(1 << 30) as i32;
-                let first_correction = 1.0 - BETA1.powi(t);
-                let second_correction = (1.0 - BETA2.powi(t)).sqrt();
-                let rate =
-                    (learning_rate * self.scale * second_correction / first_correction) as f32;
-                let epsilon = (EPSILON * second_correction) as f32;
-                let (b1, b2) = (BETA1 as f32, BETA2 as f32);
-                for (((w, m), v), g) in weights
-                    .iter_mut()
-                    .zip(&mut self.first)
-                    .zip(&mut self.second)
-                    .zip(gradients)
-                {
-                    let blocks = w
-                        .par_chunks_mut(BLOCK)
-                        .zip(m.par_chunks_mut(BLOCK))
-                        .zip(v.par_chunks_mut(BLOCK));
-                    blocks
-                        .zip(g.par_chunks(BLOCK))
-                        .for_each(|(((w, m), v), g)| {
-                            for (((w, m), v), g) in w.iter_mut().zip(m).zip(v).zip(g) {
-                                *m = b1 * *m + (1.0 - b1) * g;
-                                *v = b2 * *v + (1.0 - b2) * g * g;
-                                *w -= rate * *m / (v.sqrt() + epsilon);
-                            }
-                        });
+                self.adam(learning_rate, 0.0, weights, gradients)
+            }
+            OptimizerSpec::AdamW {
+                learning_rate,
+                weight_decay,
+            } => self.adam(learning_rate, weight_decay, weights, gradients),
+        }
+    }
+}
+
+impl Optimizer {
+    fn adam(&mut self, rate: f64, decay: f64, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]) {
+        let t = self.steps.min(1 << 30) as i32;
+        let first_correction = 1.0 - BETA1.powi(t);
+        let second_correction = (1.0 - BETA2.powi(t)).sqrt();
+        let keep = (1.0 - rate * self.scale * decay) as f32;
+        let rate = (rate * self.scale * second_correction / first_correction) as f32;
+        let epsilon = (EPSILON * second_correction) as f32;
+        let (b1, b2) = (BETA1 as f32, BETA2 as f32);
+        let moments = self.first.iter_mut().zip(&mut self.second);
+        for ((w, (m, v)), g) in weights.iter_mut().zip(moments).zip(gradients) {
+            let moments = m.par_chunks_mut(BLOCK).zip(v.par_chunks_mut(BLOCK));
+            let blocks = w.par_chunks_mut(BLOCK).zip(moments);
+            blocks
+                .zip(g.par_chunks(BLOCK))
+                .for_each(|((w, (m, v)), g)| {
+                    for ((w, (m, v)), g) in w.iter_mut().zip(m.iter_mut().zip(v)).zip(g) {
+                        *m = b1 * *m + (1.0 - b1) * g;
+                        *v = b2 * *v + (1.0 - b2) * g * g;
+                        *w = keep * *w - rate * *m / (v.sqrt() + epsilon);
+                    }
+                });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The update rules written down in f64, weight by weight.
+    fn by_hand(spec: OptimizerSpec, gradients: &[f64], start: f64) -> f64 {
+        let (mut w, mut m, mut v) = (start, 0.0, 0.0);
+        for (t, g) in (1..).zip(gradients) {
+            match spec {
+                OptimizerSpec::Sgd {
+                    learning_rate,
+                    momentum,
+                } => {
+                    m = momentum * m + g;
+                    w -= learning_rate * m;
+                }
+                OptimizerSpec::Adam { learning_rate }
+                | OptimizerSpec::AdamW { learning_rate, .. } => {
+                    if let OptimizerSpec::AdamW { weight_decay, .. } = spec {
+                        w -= learning_rate * weight_decay * w;
+                    }
+                    m = BETA1 * m + (1.0 - BETA1) * g;
+                    v = BETA2 * v + (1.0 - BETA2) * g * g;
+                    let (m, v) = (m / (1.0 - BETA1.powi(t)), v / (1.0 - BETA2.powi(t)));
+                    w -= learning_rate * m / (v.sqrt() + EPSILON);
                 }
             }
         }
+        w
+    }
+
+    #[test]
+    fn every_optimiser_moves_weights_by_its_rule() {
+        let gradients = [0.5, -1.25, 3.0, 0.0, 0.125];
+        for spec in [
+            OptimizerSpec::Sgd {
+                learning_rate: 0.1,
+                momentum: 0.9,
+            },
+            OptimizerSpec::Adam { learning_rate: 0.1 },
+            OptimizerSpec::AdamW {
+                learning_rate: 0.1,
+                weight_decay: 0.3,
+            },
+        ] {
+            let mut optimizer = Optimizer::new(spec.validated().unwrap(), &[1]);
+            let mut weights = vec![vec![2.0f32]];
+            for g in gradients {
+                optimizer.update(&mut weights, &[vec![g as f32]]);
+            }
+            let expected = by_hand(spec, &gradients, 2.0);
+            let error = (f64::from(weights[0][0]) - expected).abs();
+            assert!(error < 1e-5, "{spec:?}: {error}");
+        }
+        let bad = OptimizerSpec::AdamW {
+            learning_rate: 0.1,
+            weight_decay: 1.5,
+        };
+        assert!(bad.validated().unwrap_err().to_string().contains("1.5"));
     }
 }

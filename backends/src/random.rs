@@ -132,48 +132,127 @@ impl Noise for ChaChaNoise {
     }
 }
 
+/// The probability of each record to be in a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rates(Kept);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Kept {
+    Uniform { rate: SamplingRate, records: usize },
+    Each(Vec<f64>),
+}
+
+impl Rates {
+    /// The same rate for so many records.
+    #[must_use]
+    pub const fn uniform(rate: SamplingRate, records: usize) -> Self {
+        Self(Kept::Uniform { rate, records })
+    }
+    /// A rate for every record; one of rate 0 is never drawn.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a rate outside [0, 1].
+    pub fn each(rates: Vec<f64>) -> Result<Self> {
+        match rates.iter().find(|r| !(0.0..=1.0).contains(*r)) {
+            Some(&value) => Err(Error::OutOfRange {
+                what: "rate of a record",
+                range: "[0, 1]",
+                value,
+            }),
+            None => Ok(Self(Kept::Each(rates))),
+        }
+    }
+    /// How many records there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        match &self.0 {
+            Kept::Uniform { records, .. } => *records,
+            Kept::Each(rates) => rates.len(),
+        }
+    }
+    /// Whether there is no record.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The rate of one record; 0 for one that does not exist.
+    #[must_use]
+    pub fn of(&self, record: usize) -> f64 {
+        match &self.0 {
+            Kept::Uniform { rate, records } if record < *records => rate.get(),
+            Kept::Uniform { .. } => 0.0,
+            Kept::Each(rates) => rates.get(record).copied().unwrap_or(0.0),
+        }
+    }
+    /// The largest rate: what the accountant needs for any one record. Absent when no record
+    /// is ever drawn and the rates are weights; the rate itself where it is common to all.
+    #[must_use]
+    pub fn largest(&self) -> Option<SamplingRate> {
+        match &self.0 {
+            Kept::Uniform { rate, .. } => Some(*rate),
+            Kept::Each(rates) => {
+                let most = rates.iter().copied().fold(0.0, f64::max);
+                SamplingRate::new(most).ok()
+            }
+        }
+    }
+    /// Σ of the rates: how many records a batch has on average.
+    #[must_use]
+    pub fn expected_batch(&self) -> f64 {
+        match &self.0 {
+            Kept::Uniform { rate, records } => rate.get() * *records as f64,
+            Kept::Each(rates) => rates.iter().sum(),
+        }
+    }
+}
+
 /// Which records form the batch of a step.
 pub trait Sampler: Send {
     /// The probability with which each record is in a batch; what the accountant gets.
-    fn rate(&self) -> SamplingRate;
+    fn rates(&self) -> &Rates;
     /// The indices of the batch; may be empty.
     fn batch(&mut self, step: u64) -> Vec<u32>;
 }
 
-/// Poisson sampling: every record independently with the same rate, by a keyed function of (step, record).
+/// Poisson sampling: every record independently with its own rate, by a keyed function of (step, record).
 #[derive(Debug, Clone)]
 pub struct PoissonSampler {
     key: RunKey,
-    rate: SamplingRate,
-    records: usize,
+    rates: Rates,
 }
 
 impl PoissonSampler {
-    /// Samples from `records` records.
+    /// Samples from `records` records, all with the same rate.
     #[must_use]
     pub const fn new(key: RunKey, rate: SamplingRate, records: usize) -> Self {
-        Self { key, rate, records }
+        Self::with(key, Rates::uniform(rate, records))
+    }
+    /// Samples records with these rates.
+    #[must_use]
+    pub const fn with(key: RunKey, rates: Rates) -> Self {
+        Self { key, rates }
     }
 }
 
+/// ⌊rate · 2^64⌋, or `None` for a record that is always in. Rounded down (the product is
+/// exact): the realised rate never exceeds the accounted one.
+fn threshold(rate: f64) -> Option<u64> {
+    (rate < 1.0).then(|| (rate * 2f64.powi(64)) as u64)
+}
+
 impl Sampler for PoissonSampler {
-    fn rate(&self) -> SamplingRate {
-        self.rate
+    fn rates(&self) -> &Rates {
+        &self.rates
     }
     fn batch(&mut self, step: u64) -> Vec<u32> {
+        // record i has the i-th draw of its step's stream, whatever the other records' rates
         let mut rng = self.key.stream("poisson", step);
-        // rounded down: the realised rate never exceeds the accounted one
-        let threshold = self.rate.get() * (u64::MAX as f64);
-        let threshold = if self.rate.get() >= 1.0 {
-            u64::MAX
-        } else {
-            threshold as u64
-        };
-        (0..self.records as u32)
-            .filter(|_| {
+        (0..self.rates.len())
+            .filter(|record| {
                 let draw = rng.next_u64();
-                draw < threshold || threshold == u64::MAX
+                threshold(self.rates.of(*record)).is_none_or(|threshold| draw < threshold)
             })
+            .map(|record| record as u32)
             .collect()
     }
 }

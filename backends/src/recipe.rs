@@ -1,5 +1,6 @@
 //! Recipes: which records which optimiser sees, with which noise, as data.
 
+use crate::clip::{Clip, Clipping};
 use crate::error::{Error, Result};
 use crate::manifest::Phase;
 use crate::optimizer::OptimizerSpec;
@@ -39,6 +40,9 @@ pub struct PrivateOptions {
     pub noise_multiplier: f64,
     /// C.
     pub clipping_norm: f64,
+    /// How C is kept.
+    #[serde(default)]
+    pub clipping: Clipping,
     /// Expected records per step; the sampling rate is this over |D_pri|.
     pub batch_size: u64,
     /// How weights move.
@@ -100,7 +104,7 @@ impl TrainOptions {
             }
             (Some(p), _) => {
                 NoiseMultiplier::new(p.noise_multiplier)?;
-                crate::trainer::Clip::new(p.clipping_norm, 0.0)?;
+                Clip::new(p.clipping_norm, 0.0)?.by(p.clipping)?;
                 positive("private batch size", p.batch_size, 1 << 24, "[1, 16777216]")?;
                 p.optimizer.validated()?;
             }
@@ -233,6 +237,7 @@ impl Schedule {
                 sampling_rate: rate.get(),
                 expected_batch: p.batch_size as f64,
                 clipping_norm: p.clipping_norm,
+                clipping: p.clipping,
                 clipping_margin: margin,
                 optimizer: p.optimizer,
             });

@@ -1,5 +1,6 @@
 //! Running a recipe: the order of steps, snapshots, resumption, and what the ledger says at the end.
 
+use crate::clip::Clip;
 use crate::collective::Local;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
@@ -9,7 +10,7 @@ use crate::random::{ChaChaNoise, PoissonSampler, RunKey, Sampler, shuffled};
 use crate::recipe::{PrivateOptions, Schedule, TrainOptions};
 use crate::state::State;
 use crate::step::{PrivateStep, Step};
-use crate::trainer::{Clip, PrivateRecords, Trainer};
+use crate::trainer::{PrivateRecords, Trainer};
 use reticent_accounting::{Mechanism, NoiseMultiplier};
 use reticent_corpus::TrainingSet;
 use std::path::PathBuf;
@@ -145,7 +146,7 @@ impl PrivateSide {
             noise: ChaChaNoise::new(key.clone()),
             constants: PrivateStep {
                 noise_multiplier: NoiseMultiplier::new(options.noise_multiplier)?,
-                clip: Clip::new(options.clipping_norm, margin)?,
+                clip: Clip::new(options.clipping_norm, margin)?.by(options.clipping)?,
                 expected_batch: options.batch_size as f64,
             },
         }))

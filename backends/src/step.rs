@@ -1,11 +1,12 @@
 //! One private step: clip and add, then reduce, noise, divide, apply and write down, once.
 
+use crate::clip::Clip;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::optimizer::Update;
 use crate::random::Noise;
-use crate::trainer::{Added, Clip, PrivateBatch, Privatized, Trainer};
+use crate::trainer::{Added, PrivateBatch, Privatized, Trainer};
 use reticent_accounting::NoiseMultiplier;
 
 /// Tokens per microbatch: bounds memory, changes nothing else.
@@ -92,7 +93,7 @@ impl<'a> Step<'a> {
         update: &mut dyn Update,
         ledger: &mut Ledger,
     ) -> Result<Added> {
-        let std = self.constants.noise_multiplier.get() * self.constants.clip.norm();
+        let std = self.constants.noise_multiplier.get() * self.constants.clip.sensitivity();
         let divisor = self.constants.expected_batch;
         let mut gradients = Vec::new();
         for (tensor, sum) in self.trainer.accumulator().iter_mut().enumerate() {

@@ -1,5 +1,6 @@
 //! What an engine must offer to be trained, and the types by which a privacy mistake does not compile.
 
+use crate::clip::Clip;
 use crate::error::{Error, Result};
 use crate::optimizer::Update;
 use crate::scorer::PrefixScorer;
@@ -24,66 +25,6 @@ impl Parameter {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-/// Flat clipping: each example's gradient is scaled to norm at most `norm`.
-///
-/// Factor: min(1, C / (‖g‖ (1 + η))), where η covers the error of the norm's arithmetic.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Clip {
-    norm: f64,
-    margin: f64,
-}
-
-impl Clip {
-    /// Clips to `norm`, with a relative `margin` η for the arithmetic of norms.
-    ///
-    /// # Errors
-    /// [`Error::OutOfRange`] unless norm is positive and finite and margin lies in [0, 1).
-    pub fn new(norm: f64, margin: f64) -> Result<Self> {
-        if !(norm > 0.0 && norm.is_finite()) {
-            return Err(Error::OutOfRange {
-                what: "clipping norm",
-                range: "(0, inf)",
-                value: norm,
-            });
-        }
-        if !(0.0..1.0).contains(&margin) {
-            return Err(Error::OutOfRange {
-                what: "clipping margin",
-                range: "[0, 1)",
-                value: margin,
-            });
-        }
-        Ok(Self { norm, margin })
-    }
-    /// C, the largest norm of one example's contribution.
-    #[must_use]
-    pub const fn norm(&self) -> f64 {
-        self.norm
-    }
-    /// η.
-    #[must_use]
-    pub const fn margin(&self) -> f64 {
-        self.margin
-    }
-    /// The factor for a gradient of this squared norm; zero where the norm is not finite, so
-    /// that such an example contributes nothing.
-    #[must_use]
-    pub fn factor(&self, squared_norm: f64) -> f32 {
-        let norm = squared_norm.sqrt() * (1.0 + self.margin);
-        if !norm.is_finite() {
-            return 0.0;
-        }
-        let factor = (self.norm / norm).min(1.0);
-        // rounding to f32 must not lift the factor
-        let rounded = factor as f32;
-        if f64::from(rounded) > factor {
-            rounded.next_down()
-        } else {
-            rounded
-        }
     }
 }
 
@@ -275,6 +216,9 @@ pub trait Trainer: PrefixScorer {
     /// # Errors
     /// [`Error::Shape`] where a length does not fit.
     fn set_weights(&mut self, weights: Vec<Vec<f32>>) -> Result<()>;
+    /// The clipping group of each parameter, numbered from 0 without gaps. Parameters whose
+    /// norms come from one computation share a group.
+    fn groups(&self) -> &[usize];
     /// The margin η that this engine's norms need.
     fn norm_margin(&self) -> f64;
     /// The gradient of the mean negative log-likelihood per token over a public batch, and that mean (nats).
@@ -284,7 +228,7 @@ pub trait Trainer: PrefixScorer {
     fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)>;
     /// Zeroes the accumulator.
     fn begin(&mut self);
-    /// accumulator += Σ_i clip(g_i), where g_i is the gradient of example i's summed negative
+    /// accumulator += Σ_i clip(g_i) by the factors of [`Clip::factors`], where g_i is the gradient of example i's summed negative
     /// log-likelihood. Does not depend on how a batch is cut into microbatches.
     ///
     /// # Errors

@@ -154,7 +154,7 @@ fn poisson_batches_are_independent_with_the_declared_rate() {
     let (q, steps, records) = (0.13f64, 2000u64, 50usize);
     let mut sampler =
         PoissonSampler::new(RunKey::from_seed(4), SamplingRate::new(q).unwrap(), records);
-    assert!((sampler.rate().get() - q).abs() < 1e-15);
+    assert!((sampler.rates().of(7) - q).abs() < 1e-15);
     let (mut counts, mut pairs, mut sizes) = (vec![0u64; records], 0u64, Vec::new());
     for step in 0..steps {
         let batch = sampler.batch(step);

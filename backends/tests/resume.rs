@@ -4,8 +4,8 @@
 
 use reticent_accounting::Mechanism;
 use reticent_backends::{
-    Device, Error, LstmConfig, OptimizerSpec, PrivateOptions, Recipe, Surroundings, TrainOptions,
-    Trained, Trainer, lstm, train,
+    Clipping, Device, Error, LstmConfig, OptimizerSpec, PrivateOptions, Recipe, Surroundings,
+    TrainOptions, Trained, Trainer, lstm, train,
 };
 use reticent_corpus::{ConservativeOptions, PrepareOptions, TrainingSet, prepare, simulate};
 use std::path::Path;
@@ -34,6 +34,7 @@ fn options(recipe: Recipe, seed: Option<u64>) -> TrainOptions {
         private: Some(PrivateOptions {
             noise_multiplier: 1.0,
             clipping_norm: 1.0,
+            clipping: Clipping::Flat,
             batch_size: 8,
             optimizer: OptimizerSpec::Sgd {
                 learning_rate: 0.1,

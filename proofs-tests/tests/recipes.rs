@@ -7,8 +7,8 @@
 
 use reticent_accounting::Mechanism;
 use reticent_backends::{
-    Clip, Device, LstmConfig, OptimizerSpec, PrivateOptions, Recipe, Schedule, Surroundings,
-    TrainOptions, Trained, lstm, train,
+    Clip, Clipping, Device, LstmConfig, OptimizerSpec, PrivateOptions, Recipe, Schedule,
+    Surroundings, TrainOptions, Trained, lstm, train,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::sync::atomic::AtomicBool;
@@ -48,6 +48,7 @@ fn options(recipe: Recipe, private_rate: f64) -> TrainOptions {
         private: (recipe != Recipe::Sgd).then_some(PrivateOptions {
             noise_multiplier: 1.0,
             clipping_norm: 1.0,
+            clipping: Clipping::Flat,
             batch_size: 3,
             optimizer: OptimizerSpec::Sgd {
                 learning_rate: private_rate,

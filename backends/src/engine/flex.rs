@@ -6,8 +6,9 @@ use super::host::contraction::{
 };
 use super::host::product::product_transposed;
 use super::host::{layers, recurrence};
-use super::kernels::{Kernels, Recurrence, Taps, Weights};
+use super::kernels::{GROUPS, Kernels, Recurrence, Taps, Weights};
 use super::packed::{Group, Packed};
+use crate::clip::Factors;
 use burn::tensor::{Tensor, TensorData, TensorPrimitive};
 use burn_flex::{Flex, FlexTensor};
 use rayon::prelude::*;
@@ -108,14 +109,14 @@ impl Kernels for Flex {
 
     fn squared_norms(taps: &Taps<Self>, weights: &Weights<Self>, packed: &Packed) -> Vec<f64> {
         let work = NormWork::new(taps, weights);
-        let per_group: Vec<Vec<(usize, f64)>> = packed
+        let per_group: Vec<Vec<(usize, [f64; GROUPS])>> = packed
             .groups
             .par_iter()
             .map(|group| work.group(group, packed))
             .collect();
-        let mut norms = vec![0.0; packed.examples];
-        for (example, norm) in per_group.into_iter().flatten() {
-            norms[example] = norm;
+        let mut norms = vec![0.0; packed.examples * GROUPS];
+        for (example, own) in per_group.into_iter().flatten() {
+            norms[example * GROUPS..(example + 1) * GROUPS].copy_from_slice(&own);
         }
         norms
     }
@@ -123,7 +124,7 @@ impl Kernels for Flex {
     fn add_weighted_sums(
         taps: Taps<Self>,
         weights: &Weights<Self>,
-        factors: &[f32],
+        factors: &Factors,
         packed: &Packed,
         accumulators: &mut [Vec<f32>],
     ) {
@@ -132,17 +133,28 @@ impl Kernels for Flex {
         let rows = packed.rows();
         let hidden = Values::of(&taps.hidden);
         let (mut d_gates, mut d_logits) = (owned(taps.d_gates), owned(taps.d_logits));
-        scale_rows(&mut d_gates, factors, packed, gates);
-        scale_rows(&mut d_logits, factors, packed, vocabulary);
+        let (distinct, index) = packed.distinct_inputs();
+        // rows with the same input token share it: sum their gradients first, then multiply once
+        let by_token = |d_gates: &[f32]| {
+            let mut sums = vec![0.0; distinct.len() * gates];
+            scatter_add(d_gates, &index, &mut sums, gates);
+            sums
+        };
+        // where the embedding has factors of its own, its rows are scaled and summed apart
+        let apart = (!factors.alike(0, 1)).then(|| {
+            let mut scaled = d_gates.clone();
+            scale_rows(&mut scaled, &factors.group(0), packed, gates);
+            by_token(&scaled)
+        });
+        scale_rows(&mut d_gates, &factors.group(1), packed, gates);
+        scale_rows(&mut d_logits, &factors.group(2), packed, vocabulary);
         let [embedding, input, recurrent, bias, head, head_bias] = accumulators else {
             unreachable!("an LSTM has six parameters")
         };
-        // rows with the same input token share it: sum their gradients first, then multiply once
-        let (distinct, index) = packed.distinct_inputs();
-        let mut by_token = vec![0.0; distinct.len() * gates];
-        scatter_add(&d_gates, &index, &mut by_token, gates);
+        let by_token = by_token(&d_gates);
         let table = layers::lookup(Values::of(&weights.embedding).slice(), &distinct, embed);
         add_weight_sum(&table, &by_token, input, (distinct.len(), embed, gates));
+        let by_token = apart.unwrap_or(by_token);
         let d_table =
             layers::linear_backward(&by_token, Values::of(&weights.input).slice(), embed, gates);
         scatter_add(&d_table, &distinct, embedding, embed);
@@ -227,7 +239,7 @@ impl NormWork {
         }
     }
 
-    fn group(&self, group: &Group, packed: &Packed) -> Vec<(usize, f64)> {
+    fn group(&self, group: &Group, packed: &Packed) -> Vec<(usize, [f64; GROUPS])> {
         group
             .examples
             .iter()
@@ -241,8 +253,8 @@ impl NormWork {
             .collect()
     }
 
-    /// ‖gradient‖² of one example over all six parameters.
-    fn example(&self, rows: &[usize], packed: &Packed) -> f64 {
+    /// ‖gradient‖² of one example: embedding, recurrent layer, head.
+    fn example(&self, rows: &[usize], packed: &Packed) -> [f64; GROUPS] {
         let (t, e, h) = (rows.len(), self.embed, self.width);
         let gates = gather(self.d_gates.slice(), rows, 4 * h);
         // input weight, recurrent weight and bias share dL/dz: one layer with inputs [x, h before, 1]
@@ -262,9 +274,11 @@ impl NormWork {
             line[h] = 1.0;
         }
         let logits = gather(self.d_logits.slice(), rows, self.vocabulary);
-        squared_norm_linear(&inputs, &gates, (t, e + h + 1, 4 * h))
-            + squared_norm_linear(&outputs, &logits, (t, h + 1, self.vocabulary))
-            + self.embedding_norm(rows, &gates, packed)
+        [
+            self.embedding_norm(rows, &gates, packed),
+            squared_norm_linear(&inputs, &gates, (t, e + h + 1, 4 * h)),
+            squared_norm_linear(&outputs, &logits, (t, h + 1, self.vocabulary)),
+        ]
     }
 
     /// Σ over distinct tokens v of ‖(Σ_{t: x_t = v} dL/dz_t) Wᵀ‖².

@@ -5,6 +5,7 @@
 
 use super::packed::Packed;
 use super::portable;
+use crate::clip::Factors;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use reticent_corpus::TokenId;
@@ -47,6 +48,12 @@ pub(crate) struct Weights<B: Backend> {
     pub(crate) head_bias: Tensor<B, 1>,
 }
 
+/// The clipping group of each parameter, in the order of [`Weights`]: the embedding; the
+/// recurrent layer, whose three parameters share dL/dz; the head.
+pub(crate) const GROUP: [usize; 6] = [0, 1, 1, 1, 2, 2];
+/// Clipping groups of an LSTM.
+pub(crate) const GROUPS: usize = 3;
+
 /// What a device must be able to do; bodies default to the portable ones.
 pub(crate) trait Kernels: Backend<FloatElem = f32> {
     /// Rows of a table by index.
@@ -82,15 +89,16 @@ pub(crate) trait Kernels: Backend<FloatElem = f32> {
     fn cross_entropy(logits: Tensor<Self, 2>, targets: &[TokenId]) -> (Vec<f64>, Tensor<Self, 2>) {
         portable::cross_entropy(logits, targets)
     }
-    /// Squared gradient norm of each example over all parameters, f64.
+    /// Squared gradient norms of each example, f64: [`GROUPS`] values each.
     fn squared_norms(taps: &Taps<Self>, weights: &Weights<Self>, packed: &Packed) -> Vec<f64> {
         portable::squared_norms(taps, weights, packed)
     }
-    /// accumulators += Σ_i factor_i · gradient_i, parameter by parameter in the order of [`Weights`].
+    /// accumulators += Σ_i factor_i · gradient_i, group by group, parameter by parameter in the
+    /// order of [`Weights`].
     fn add_weighted_sums(
         taps: Taps<Self>,
         weights: &Weights<Self>,
-        factors: &[f32],
+        factors: &Factors,
         packed: &Packed,
         accumulators: &mut [Vec<f32>],
     ) {

@@ -1,14 +1,15 @@
 //! The one-layer LSTM language model: forward, taps, clipped sums, scoring with cached states.
 
-use super::kernels::{Kernels, Taps, Weights};
+use super::kernels::{GROUP, GROUPS, Kernels, Taps, Weights};
 use super::ops;
 use super::packed::Packed;
 use super::portable::host;
+use crate::clip::{Clip, Factors, SquaredNorms};
 use crate::error::{Error, Result};
 use crate::optimizer::Update;
 use crate::scorer::{PrefixScorer, Scorer, StateId, TokenScore};
 use crate::trainer::{
-    Added, Clip, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, check_shapes,
+    Added, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, check_shapes,
 };
 use burn::tensor::{Tensor, TensorData};
 use reticent_corpus::TokenId;
@@ -219,6 +220,9 @@ impl<B: Kernels> Trainer for Lstm<B> {
         self.states.clear();
         Ok(())
     }
+    fn groups(&self) -> &[usize] {
+        &GROUP
+    }
     fn norm_margin(&self) -> f64 {
         self.margin
     }
@@ -230,7 +234,7 @@ impl<B: Kernels> Trainer for Lstm<B> {
             return Ok((gradient, 0.0));
         }
         let (taps, nll) = self.taps(&packed);
-        let factors = vec![1.0 / packed.rows() as f32; packed.examples];
+        let factors = Factors::uniform(packed.examples, GROUPS, 1.0 / packed.rows() as f32);
         B::add_weighted_sums(taps, &self.weights, &factors, &packed, &mut gradient);
         Ok((gradient, nll / packed.rows() as f64))
     }
@@ -245,13 +249,11 @@ impl<B: Kernels> Trainer for Lstm<B> {
             return Ok(Added::default());
         }
         let (taps, _) = self.taps(&packed);
-        let norms = B::squared_norms(&taps, &self.weights, &packed);
-        let factors: Vec<f32> = norms.iter().map(|n| clip.factor(*n)).collect();
-        let rejected = norms.iter().filter(|n| !n.is_finite()).count();
-        if rejected > 0 {
-            return self.add_finite(microbatch, &norms, clip, rejected);
+        let norms = SquaredNorms::new(GROUPS, B::squared_norms(&taps, &self.weights, &packed))?;
+        if norms.rejected() > 0 {
+            return self.add_finite(microbatch, &norms, clip);
         }
-        let clipped = factors.iter().filter(|f| **f < 1.0).count();
+        let factors = clip.factors(&norms);
         B::add_weighted_sums(
             taps,
             &self.weights,
@@ -261,7 +263,7 @@ impl<B: Kernels> Trainer for Lstm<B> {
         );
         Ok(Added {
             examples: packed.examples,
-            clipped,
+            clipped: factors.clipped(),
             rejected: 0,
         })
     }
@@ -284,17 +286,12 @@ impl<B: Kernels> Lstm<B> {
     fn add_finite(
         &mut self,
         batch: &PrivateBatch<'_>,
-        norms: &[f64],
+        norms: &SquaredNorms,
         clip: &Clip,
-        rejected: usize,
     ) -> Result<Added> {
-        let finite: Vec<&[TokenId]> = batch
-            .0
-            .iter()
-            .zip(norms)
-            .filter(|(_, n)| n.is_finite())
-            .map(|(s, _)| *s)
-            .collect();
+        let rejected = norms.rejected();
+        let kept = (0..batch.0.len()).filter(|e| norms.finite(*e));
+        let finite: Vec<&[TokenId]> = kept.map(|e| batch.0[e]).collect();
         let added = self.add(&PrivateBatch(finite), clip)?;
         Ok(Added {
             examples: added.examples + rejected,

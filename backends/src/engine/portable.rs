@@ -2,6 +2,7 @@
 
 use super::kernels::{Recurrence, Taps, Weights};
 use super::packed::Packed;
+use crate::clip::Factors;
 use burn::tensor::activation::{log_softmax, sigmoid};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor, TensorData};
@@ -270,29 +271,27 @@ pub(super) fn squared_norms<B: Backend>(
         .iter()
         .zip(&head)
         .zip(&embedding)
-        .map(|((a, b), c)| a + b + c)
+        .flat_map(|((a, b), c)| [*c, *a, *b])
         .collect()
 }
 
 pub(super) fn add_weighted_sums<B: Backend>(
     taps: Taps<B>,
     weights: &Weights<B>,
-    factors: &[f32],
+    factors: &Factors,
     packed: &Packed,
     accumulators: &mut [Vec<f32>],
 ) {
     let device = taps.hidden.device();
-    let per_row: Vec<f32> = packed
-        .example
-        .iter()
-        .map(|e| factors[*e as usize])
-        .collect();
-    let factor: Tensor<B, 2> =
-        Tensor::from_data(TensorData::new(per_row, [packed.rows(), 1]), &device);
-    let d_gates = taps.d_gates * factor.clone();
-    let d_logits = taps.d_logits * factor;
+    let factor = |group: usize| -> Tensor<B, 2> {
+        let rows = packed.example.iter();
+        let per_row: Vec<f32> = rows.map(|e| factors.of(*e as usize, group)).collect();
+        Tensor::from_data(TensorData::new(per_row, [packed.rows(), 1]), &device)
+    };
+    let d_embedded = linear_backward(taps.d_gates.clone() * factor(0), weights.input.clone());
+    let d_gates = taps.d_gates * factor(1);
+    let d_logits = taps.d_logits * factor(2);
     let embedded = lookup(weights.embedding.clone(), &packed.inputs);
-    let d_embedded = linear_backward(d_gates.clone(), weights.input.clone());
     let d_embedding = weights.embedding.zeros_like().select_assign(
         0,
         indices(&packed.inputs, &device),

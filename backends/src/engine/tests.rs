@@ -4,8 +4,9 @@
 use super::kernels::{Kernels, Taps, Weights};
 use super::packed::Packed;
 use super::portable;
+use crate::clip::{Clip, Clipping, Factors};
 use crate::model::LstmConfig;
-use crate::trainer::{Clip, PrivateBatch, PublicBatch};
+use crate::trainer::{PrivateBatch, PublicBatch};
 use burn::backend::Autodiff;
 use burn::tensor::activation::{log_softmax, sigmoid};
 use burn::tensor::{Tensor, TensorData};
@@ -113,6 +114,15 @@ fn distance(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
         .sqrt()
 }
 
+/// ‖g‖ of each clipping group.
+fn group_norms(gradient: &[Vec<f32>]) -> [f64; 3] {
+    let mut squared = [0.0; 3];
+    for (parameter, group) in gradient.iter().zip(super::kernels::GROUP) {
+        squared[group] += norm(std::slice::from_ref(parameter)).powi(2);
+    }
+    squared.map(f64::sqrt)
+}
+
 #[test]
 fn clipped_sum_equals_separate_backward_passes() {
     use crate::trainer::Trainer;
@@ -122,26 +132,33 @@ fn clipped_sum_equals_separate_backward_passes() {
     let plain: Vec<_> = all.iter().map(|s| plain_gradient(&weights, s)).collect();
     let mut norms: Vec<f64> = plain.iter().map(|(g, _)| norm(g)).collect();
     norms.sort_by(f64::total_cmp);
-    for clip in [norms[35], norms[0] * 0.5, norms[69] * 2.0] {
-        let clip = Clip::new(clip, 0.0).unwrap();
+    let kinds = [
+        Clipping::Flat,
+        Clipping::PerLayer,
+        Clipping::Automatic { stability: 0.5 },
+    ];
+    for (c, kind) in [norms[35], norms[0] * 0.5, norms[69] * 2.0]
+        .into_iter()
+        .flat_map(|c| kinds.map(|kind| (c, kind)))
+    {
+        let clip = Clip::new(c, 0.0).unwrap().by(kind).unwrap();
         let mut expected: Vec<Vec<f32>> = weights.iter().map(|w| vec![0.0; w.len()]).collect();
         for (g, _) in &plain {
-            let factor = (clip.norm() / norm(g)).min(1.0) as f32;
-            expected
-                .iter_mut()
-                .flatten()
-                .zip(g.iter().flatten())
-                .for_each(|(e, x)| *e += factor * x);
+            let factors = match kind {
+                Clipping::Flat => [(c / norm(g)).min(1.0); 3],
+                Clipping::PerLayer => group_norms(g).map(|n| (c / 3f64.sqrt() / n).min(1.0)),
+                Clipping::Automatic { stability } => [c / (norm(g) + stability); 3],
+            };
+            for ((e, x), group) in expected.iter_mut().zip(g).zip(super::kernels::GROUP) {
+                let pairs = e.iter_mut().zip(x);
+                pairs.for_each(|(e, x)| *e += factors[group] as f32 * x);
+            }
         }
         model.begin();
         let added = model.add(&PrivateBatch(views(&all)), &clip).unwrap();
         assert_eq!((added.examples, added.rejected), (70, 0));
         let error = distance(model.accumulator(), &expected) / norm(&expected);
-        assert!(
-            error < 2e-6,
-            "relative error {error} at C = {}",
-            clip.norm()
-        );
+        assert!(error < 2e-6, "{kind:?}, C = {c}: relative error {error}");
     }
 }
 
@@ -233,7 +250,8 @@ fn the_processors_kernels_equal_the_portable_ones() {
             "norm of example {i}: {a} against {b}"
         );
     }
-    let factors: Vec<f32> = (0..packed.examples).map(|i| (i % 7) as f32 / 7.0).collect();
+    let values = (0..packed.examples * 3).map(|i| (i % 7) as f32 / 7.0);
+    let factors = Factors::new(3, values.collect()).unwrap();
     let lengths = [CONFIG
         .parameters()
         .iter()
@@ -318,9 +336,12 @@ fn an_example_contributes_the_same_bits_alone_and_in_any_batch() {
     for (i, s) in all.iter().enumerate() {
         let alone = factor_bits(&mut model, std::slice::from_ref(s));
         assert_eq!(
-            alone[0].to_bits(),
-            together[i].to_bits(),
-            "norm of example {i}"
+            alone[..].iter().map(|n| n.to_bits()).collect::<Vec<_>>(),
+            together[3 * i..3 * i + 3]
+                .iter()
+                .map(|n| n.to_bits())
+                .collect::<Vec<_>>(),
+            "norms of example {i}"
         );
         model.begin();
         model

@@ -9,7 +9,8 @@ use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
 use crate::contract::{Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, print};
 use anyhow::{Context, Result, ensure};
 use reticent_backends::{
-    Error, OptimizerSpec, Phase, PrivateOptions, Recipe, Surroundings, TrainOptions, Trained,
+    Clipping, Error, OptimizerSpec, Phase, PrivateOptions, Recipe, Surroundings, TrainOptions,
+    Trained,
 };
 use reticent_corpus::{
     CanaryOptions, CanarySight, ConservativeOptions, Document, PrepareOptions, Prepared, Trigram,
@@ -250,6 +251,7 @@ fn options(recipe: Recipe, prepared: &Prepared) -> TrainOptions {
     let private = PrivateOptions {
         noise_multiplier: schedule::NOISE_MULTIPLIER,
         clipping_norm: schedule::CLIPPING_NORM,
+        clipping: Clipping::Flat,
         batch_size: batch,
         optimizer: OptimizerSpec::Sgd {
             learning_rate: schedule::PRIVATE_LEARNING_RATE,

@@ -13,8 +13,9 @@ use reticent_accounting::{
     Tolerance,
 };
 use reticent_backends::{
-    Checkpoint, Device, Error, Initial, LstmConfig, Manifest, OptimizerSpec, Owner, PrivateOptions,
-    Recipe, Schedule, Surroundings, TrainOptions, Trained, free_for, lstm, state_folder, train,
+    Checkpoint, Clipping, Device, Error, Initial, LstmConfig, Manifest, OptimizerSpec, Owner,
+    PrivateOptions, Recipe, Schedule, Surroundings, TrainOptions, Trained, free_for, lstm,
+    state_folder, train,
 };
 use reticent_corpus::Prepared;
 use serde::Serialize;
@@ -182,6 +183,7 @@ fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Result<TrainOpti
     let private = |sigma| PrivateOptions {
         noise_multiplier: sigma,
         clipping_norm: asked.clip,
+        clipping: Clipping::Flat,
         batch_size: batch as u64,
         optimizer: OptimizerSpec::Sgd {
             learning_rate: asked.private_learning_rate,
