@@ -299,6 +299,7 @@ fn help_and_completions_are_data() {
         "calibrate --help",
         "--version",
         "completions bash",
+        "man calibrate",
     ] {
         let output = line(arguments);
         assert_eq!(code(&output), 0, "{arguments}");

@@ -87,7 +87,8 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             })?;
         }
         Some(Command::Protect(wish)) => return protect::run(wish, format),
-        Some(Command::Completions(completions)) => completions.run()?,
+        Some(Command::Completions(completions)) => completions.run::<cli::Account>()?,
+        Some(Command::Man(page)) => page.run::<cli::Account>()?,
         None => {
             let plan = &arguments.plan;
             if let Some(folder) = &plan.prepared {

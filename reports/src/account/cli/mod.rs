@@ -11,9 +11,8 @@ pub use plan::{OutcomeArgs, PlanArgs, QuestionArgs, RedactionArgs, RunArgs, Sche
 pub use values::NeighboursArg;
 
 use super::protect::cli::Protect;
-use crate::contract::print;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
+use crate::contract::{Completions, ManualPage};
+use clap::{Parser, Subcommand, ValueEnum};
 
 const AFTER: &str = "\
 Exit codes: 0 finished; 1 finished, and the promised epsilon is above --max-epsilon; 2 not finished \
@@ -78,35 +77,19 @@ pub enum Command {
     /// Weights and noise that protect a set of secrets.
     Protect(Box<Protect>),
     /// Write the completions of a shell to stdout.
+    #[command(
+        after_help = "Example:\n  account completions bash > ~/.local/share/bash-completion/completions/account"
+    )]
     Completions(Completions),
-}
-
-/// Arguments of `account completions`.
-#[derive(Debug, Clone, PartialEq, Args)]
-#[command(
-    after_help = "Example:\n  account completions bash > ~/.local/share/bash-completion/completions/account"
-)]
-pub struct Completions {
-    /// The shell.
-    #[arg(value_enum)]
-    pub shell: Shell,
-}
-
-impl Completions {
-    /// Writes the completions, made from this very definition.
-    ///
-    /// # Errors
-    /// Trouble with stdout.
-    pub fn run(&self) -> std::io::Result<()> {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Account::command(), "account", &mut script);
-        print(&String::from_utf8_lossy(&script))
-    }
+    /// Write a manual page to stdout.
+    #[command(after_help = "Example:\n  account man > account.1")]
+    Man(ManualPage),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_definition_is_consistent() {

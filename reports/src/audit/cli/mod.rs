@@ -13,9 +13,8 @@ pub use prepare::{Prepare, Simulate, Simulation};
 pub use train::{ArmName, Demo, Noise, Train};
 pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, Recipe, TokenizerArg};
 
-use crate::contract::{Format, print};
-use clap::{Args, CommandFactory, Parser, Subcommand};
-use clap_complete::Shell;
+use crate::contract::{Completions, Format, ManualPage};
+use clap::{Parser, Subcommand};
 
 const AFTER: &str = "\
 Exit codes: 0 finished; 1 finished, and a measured lower bound exceeds the promised upper bound \
@@ -52,30 +51,13 @@ pub enum Command {
     /// How exposed the planted canaries are: exact ranks among all candidates.
     Exposure(Exposure),
     /// Write the completions of a shell to stdout.
+    #[command(
+        after_help = "Example:\n  audit completions bash > ~/.local/share/bash-completion/completions/audit"
+    )]
     Completions(Completions),
-}
-
-/// Arguments of `audit completions`.
-#[derive(Debug, Clone, PartialEq, Args)]
-#[command(
-    after_help = "Example:\n  audit completions bash > ~/.local/share/bash-completion/completions/audit"
-)]
-pub struct Completions {
-    /// The shell.
-    #[arg(value_enum)]
-    pub shell: Shell,
-}
-
-impl Completions {
-    /// Writes the completions, made from this very definition.
-    ///
-    /// # Errors
-    /// Trouble with stdout.
-    pub fn run(&self) -> std::io::Result<()> {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Audit::command(), "audit", &mut script);
-        print(&String::from_utf8_lossy(&script))
-    }
+    /// Write a manual page to stdout.
+    #[command(after_help = "Example:\n  audit man > audit.1")]
+    Man(ManualPage),
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 use super::*;
+use clap::CommandFactory;
 use clap::error::ErrorKind;
+use clap_complete::Shell;
 use reticent_corpus::{PolicyChoice, PrepareOptions, TokenizerChoice};
 
 fn parse(line: &str) -> Result<Command, clap::Error> {

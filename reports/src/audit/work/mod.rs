@@ -31,7 +31,11 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
             Ok(Exit::Finished)
         }
         Command::Completions(completions) => {
-            completions.run()?;
+            completions.run::<Audit>()?;
+            Ok(Exit::Finished)
+        }
+        Command::Man(page) => {
+            page.run::<Audit>()?;
             Ok(Exit::Finished)
         }
         Command::Prepare(asked) => prepare::run(asked, format, interrupt),
