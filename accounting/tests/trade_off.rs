@@ -355,6 +355,11 @@ fn without_slack_only_the_full_sum_is_safe() {
         (high - 10.0).abs() < 1e-9 && low > 1.0 && low < high,
         "{low} {high}"
     );
+    // Replaced, both sides move: twice as far.
+    let query = Query::single(Neighbours::Replace);
+    let replaced = GaussianFit::of(&run, query, Delta::ZERO, tolerance(1e-4)).unwrap();
+    let high = distance(&replaced).1;
+    assert!((high - 20.0).abs() < 1e-9, "{high}");
     let with_slack = distance(&fit(&run, 1e-10, 1e-4)).1;
     assert!(with_slack < 2.0);
     let query = Query::single(Neighbours::AddRemove);
