@@ -24,6 +24,16 @@ pub enum Error {
         /// The least length.
         least: usize,
     },
+    /// A sequence longer than the model's context.
+    #[error("sequence {index} has {length} tokens; the model takes at most {most}")]
+    TooLong {
+        /// Which one.
+        index: usize,
+        /// How long it is.
+        length: usize,
+        /// The most tokens.
+        most: usize,
+    },
     /// A state that was never made, or was released.
     #[error("state {0} is unknown or was released")]
     UnknownState(u64),

@@ -10,6 +10,8 @@ mod collective;
 #[cfg(feature = "cpu")]
 mod engine;
 mod error;
+#[cfg(feature = "cpu")]
+mod exact;
 mod files;
 mod ledger;
 mod manifest;
@@ -31,6 +33,8 @@ pub use collective::{Collective, Local, Threads};
 #[cfg(feature = "cpu")]
 pub use engine::{Device, lstm};
 pub use error::{Error, Result};
+#[cfg(feature = "cpu")]
+pub use exact::{exact, exact_logits};
 pub use ledger::Ledger;
 pub use manifest::{CanarySeal, Initial, Manifest, Phase, hexadecimal};
 pub use model::{
@@ -44,7 +48,7 @@ pub use random::{
 };
 pub use recipe::{PrivateOptions, Recipe, Schedule, TrainOptions};
 pub use run::{Surroundings, TrainProgress, Trained, train};
-pub use scorer::{PrefixScorer, Scorer, StateId, TokenScore};
+pub use scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
 pub use step::{PrivateStep, Step};
 pub use trainer::{
     Added, Parameter, PrivateBatch, PrivateRecords, Privatized, PublicBatch, PublicRecords,

@@ -61,3 +61,40 @@ pub trait PrefixScorer: Scorer {
     /// Forgets states; unknown ones are ignored.
     fn release(&mut self, states: &[StateId]);
 }
+
+/// Logits of one sequence, for encoders and decoders alike.
+pub trait Logits: Send {
+    /// Row-major logits: tokens × V, or one row of classes. `token_types` is empty (all 0) or as
+    /// long as `tokens`.
+    ///
+    /// # Errors
+    /// No token, too many, one outside the vocabulary, or types that do not fit.
+    fn logits(&mut self, tokens: &[TokenId], token_types: &[u32]) -> Result<Vec<f64>>;
+}
+
+/// Checks token types against a model and the tokens they stand beside.
+#[cfg(feature = "cpu")]
+pub(crate) fn check_token_types(
+    model: &crate::model::Model,
+    tokens: &[TokenId],
+    token_types: &[u32],
+) -> Result<()> {
+    if token_types.is_empty() {
+        return Ok(());
+    }
+    let known = match model {
+        crate::model::Model::Lstm(_) => 0,
+        crate::model::Model::Transformer(config) => config.token_types,
+    };
+    if token_types.len() != tokens.len() {
+        return Err(crate::error::Error::Shape {
+            name: "token types".into(),
+            expected: vec![tokens.len()],
+            actual: vec![token_types.len()],
+        });
+    }
+    match token_types.iter().find(|t| **t as usize >= known) {
+        Some(&token) => Err(crate::error::Error::UnknownToken { token, size: known }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,148 @@
+//! What stands on top of the last layer, forward and backward.
+
+use super::arithmetic::{
+    add_outer, add_rows, add_to_rows, cap, cap_slope, product, product_transposed,
+};
+use super::norm::NormTrace;
+use super::transformer::Pass;
+use crate::model::HeadLayout;
+
+/// What the head's backward pass needs.
+pub(super) enum HeadTrace {
+    NextToken {
+        hidden: Vec<f64>,
+    },
+    MaskedToken {
+        hidden: Vec<f64>,
+        transformed: Vec<f64>,
+        norm: Option<NormTrace>,
+        normed: Vec<f64>,
+    },
+    Classes {
+        first: Vec<f64>,
+        pooled: Vec<f64>,
+    },
+}
+
+impl Pass<'_> {
+    /// Logits from hidden rows by a matrix `[d, V]`, or by the token embedding `[V, d]`.
+    fn project(&self, projection: Option<usize>, hidden: &[f64]) -> Vec<f64> {
+        let (d, v) = (self.c.width, self.c.vocabulary);
+        match projection {
+            Some(matrix) => product(hidden, &self.w[matrix], d, v),
+            None => product_transposed(hidden, &self.w[self.layout.token_embedding], v, d),
+        }
+    }
+
+    fn project_backward(
+        &self,
+        projection: Option<usize>,
+        hidden: &[f64],
+        d_logits: &[f64],
+        gradient: &mut [Vec<f64>],
+    ) -> Vec<f64> {
+        let (d, v) = (self.c.width, self.c.vocabulary);
+        match projection {
+            Some(matrix) => {
+                add_outer(hidden, d_logits, d, v, &mut gradient[matrix]);
+                product_transposed(d_logits, &self.w[matrix], d, v)
+            }
+            None => {
+                let table = self.layout.token_embedding;
+                add_outer(d_logits, hidden, v, d, &mut gradient[table]);
+                product(d_logits, &self.w[table], v, d)
+            }
+        }
+    }
+
+    pub(super) fn head(&self, hidden: Vec<f64>) -> (Vec<f64>, HeadTrace) {
+        let d = self.c.width;
+        match &self.layout.head {
+            HeadLayout::NextToken { projection } => {
+                let mut logits = self.project(*projection, &hidden);
+                logits
+                    .iter_mut()
+                    .for_each(|l| *l = cap(*l, self.c.logit_cap));
+                (logits, HeadTrace::NextToken { hidden })
+            }
+            HeadLayout::MaskedToken {
+                transform,
+                norm,
+                projection,
+                bias,
+            } => {
+                let transformed = self.linear(*transform, &hidden, d);
+                let act = self.c.activation;
+                let activated = transformed.iter().map(|x| act.value(*x)).collect();
+                let (normed, norm) = self.norm(Some(*norm), activated);
+                let mut logits = self.project(*projection, &normed);
+                add_to_rows(&self.w[*bias], &mut logits);
+                let trace = HeadTrace::MaskedToken {
+                    hidden,
+                    transformed,
+                    norm,
+                    normed,
+                };
+                (logits, trace)
+            }
+            HeadLayout::Classes { dense, output } => {
+                let first = hidden[..d].to_vec();
+                let mut pooled = self.linear(*dense, &first, d);
+                pooled.iter_mut().for_each(|x| *x = x.tanh());
+                let logits = self.linear(*output, &pooled, d);
+                (logits, HeadTrace::Classes { first, pooled })
+            }
+        }
+    }
+
+    pub(super) fn head_backward(
+        &self,
+        trace: &HeadTrace,
+        logits: &[f64],
+        mut d_logits: Vec<f64>,
+        rows: usize,
+        gradient: &mut [Vec<f64>],
+    ) -> Vec<f64> {
+        let d = self.c.width;
+        match (&self.layout.head, trace) {
+            (HeadLayout::NextToken { projection }, HeadTrace::NextToken { hidden }) => {
+                for (d, logit) in d_logits.iter_mut().zip(logits) {
+                    *d *= cap_slope(*logit, self.c.logit_cap);
+                }
+                self.project_backward(*projection, hidden, &d_logits, gradient)
+            }
+            (
+                HeadLayout::MaskedToken {
+                    transform,
+                    norm: at,
+                    projection,
+                    bias,
+                },
+                HeadTrace::MaskedToken {
+                    hidden,
+                    transformed,
+                    norm,
+                    normed,
+                },
+            ) => {
+                add_rows(&d_logits, &mut gradient[*bias]);
+                let d_y = self.project_backward(*projection, normed, &d_logits, gradient);
+                let mut d_y = self.norm_backward(Some(*at), norm, d_y, gradient);
+                for (d, x) in d_y.iter_mut().zip(transformed) {
+                    *d *= self.c.activation.slope(*x);
+                }
+                self.linear_backward(*transform, hidden, &d_y, d, gradient)
+            }
+            (HeadLayout::Classes { dense, output }, HeadTrace::Classes { first, pooled }) => {
+                let mut d_y = self.linear_backward(*output, pooled, &d_logits, d, gradient);
+                for (d, y) in d_y.iter_mut().zip(pooled) {
+                    *d *= 1.0 - y * y;
+                }
+                let mut d_x = self.linear_backward(*dense, first, &d_y, d, gradient);
+                d_x.resize(rows * d, 0.0);
+                d_x
+            }
+            _ => unreachable!("the trace came from this layout"),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The LSTM in f64: one sequence forward, then backward through time by hand.
+
+use super::activation::sigmoid;
+use super::arithmetic::{add, add_outer, add_rows, add_to_rows, product, product_transposed};
+use super::{Network, Sequence};
+use crate::model::LstmConfig;
+
+/// One step's values: the gates after their activation, the cell, and what came before.
+struct Step {
+    /// Input, forget, candidate and output gate, side by side.
+    gates: Vec<f64>,
+    cell: Vec<f64>,
+    cell_before: Vec<f64>,
+    hidden_before: Vec<f64>,
+}
+
+struct Trace {
+    steps: Vec<Step>,
+    hidden: Vec<f64>,
+    logits: Vec<f64>,
+}
+
+impl LstmConfig {
+    fn embedded<'a>(&self, w: &'a [Vec<f64>], token: u32) -> &'a [f64] {
+        &w[0][token as usize * self.embedding..][..self.embedding]
+    }
+
+    fn forward(&self, w: &[Vec<f64>], sequence: &Sequence<'_>) -> Trace {
+        let (e, h) = (self.embedding, self.hidden);
+        let (mut hidden_before, mut cell_before) = (vec![0.0; h], vec![0.0; h]);
+        let (mut steps, mut all_hidden) = (Vec::new(), Vec::new());
+        for &token in sequence.tokens {
+            let mut gates = product(self.embedded(w, token), &w[1], e, 4 * h);
+            add(&product(&hidden_before, &w[2], h, 4 * h), &mut gates);
+            add(&w[3], &mut gates);
+            for (i, z) in gates.iter_mut().enumerate() {
+                let candidate = (2 * h..3 * h).contains(&i);
+                *z = if candidate { z.tanh() } else { sigmoid(*z) };
+            }
+            let cell: Vec<f64> = (0..h)
+                .map(|i| gates[h + i] * cell_before[i] + gates[i] * gates[2 * h + i])
+                .collect();
+            let hidden: Vec<f64> = (0..h).map(|i| gates[3 * h + i] * cell[i].tanh()).collect();
+            all_hidden.extend_from_slice(&hidden);
+            steps.push(Step {
+                gates,
+                cell_before: std::mem::replace(&mut cell_before, cell.clone()),
+                hidden_before: std::mem::replace(&mut hidden_before, hidden),
+                cell,
+            });
+        }
+        let mut logits = product(&all_hidden, &w[4], h, self.vocabulary);
+        add_to_rows(&w[5], &mut logits);
+        Trace {
+            steps,
+            hidden: all_hidden,
+            logits,
+        }
+    }
+
+    /// dL/d(gates before their activation), and dL/d(cell before), of one step.
+    fn step_backward(&self, step: &Step, d_hidden: &[f64], d_next: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let h = self.hidden;
+        let (mut d_gates, mut d_before) = (vec![0.0; 4 * h], vec![0.0; h]);
+        for i in 0..h {
+            let gate = |which: usize| step.gates[which * h + i];
+            let squashed = step.cell[i].tanh();
+            let d_cell = d_next[i] + d_hidden[i] * gate(3) * (1.0 - squashed * squashed);
+            let sigmoid_slope = |y: f64| y * (1.0 - y);
+            d_gates[i] = d_cell * gate(2) * sigmoid_slope(gate(0));
+            d_gates[h + i] = d_cell * step.cell_before[i] * sigmoid_slope(gate(1));
+            d_gates[2 * h + i] = d_cell * gate(0) * (1.0 - gate(2) * gate(2));
+            d_gates[3 * h + i] = d_hidden[i] * squashed * sigmoid_slope(gate(3));
+            d_before[i] = d_cell * gate(1);
+        }
+        (d_gates, d_before)
+    }
+}
+
+impl Network for LstmConfig {
+    fn logits(&self, weights: &[Vec<f64>], sequence: &Sequence<'_>) -> Vec<f64> {
+        self.forward(weights, sequence).logits
+    }
+
+    fn gradient(
+        &self,
+        w: &[Vec<f64>],
+        sequence: &Sequence<'_>,
+        slope: &dyn Fn(&[f64]) -> Vec<f64>,
+    ) -> Vec<Vec<f64>> {
+        let (e, h, v) = (self.embedding, self.hidden, self.vocabulary);
+        let trace = self.forward(w, sequence);
+        let d_logits = slope(&trace.logits);
+        let mut gradient: Vec<Vec<f64>> = w.iter().map(|w| vec![0.0; w.len()]).collect();
+        add_outer(&trace.hidden, &d_logits, h, v, &mut gradient[4]);
+        add_rows(&d_logits, &mut gradient[5]);
+        let d_all = product_transposed(&d_logits, &w[4], h, v);
+        let (mut d_later, mut d_cell) = (vec![0.0; h], vec![0.0; h]);
+        for (t, step) in trace.steps.iter().enumerate().rev() {
+            let mut d_hidden = d_all[t * h..(t + 1) * h].to_vec();
+            add(&d_later, &mut d_hidden);
+            let (d_gates, d_before) = self.step_backward(step, &d_hidden, &d_cell);
+            let token = sequence.tokens[t];
+            let embedded = self.embedded(w, token);
+            add_outer(embedded, &d_gates, e, 4 * h, &mut gradient[1]);
+            add_outer(&step.hidden_before, &d_gates, h, 4 * h, &mut gradient[2]);
+            add(&d_gates, &mut gradient[3]);
+            let d_embedded = product_transposed(&d_gates, &w[1], e, 4 * h);
+            let row = &mut gradient[0][token as usize * e..][..e];
+            add(&d_embedded, row);
+            d_later = product_transposed(&d_gates, &w[2], h, 4 * h);
+            d_cell = d_before;
+        }
+        gradient
+    }
+}

@@ -1,0 +1,260 @@
+//! The exact engine: f64 throughout, gradients written by hand, one example at a time.
+//!
+//! Slow and plain on purpose. It is what the fast engines are compared with, and it shares no
+//! code with them beyond the shapes of [`crate::Model`]. No tensor library.
+
+mod activation;
+mod arithmetic;
+mod attention;
+mod head;
+mod lstm;
+mod norm;
+mod scoring;
+#[cfg(test)]
+mod tests;
+mod transformer;
+
+use crate::error::{Error, Result};
+use crate::model::{Head, Model};
+use crate::optimizer::Update;
+use crate::scorer::Logits;
+use crate::trainer::{
+    Added, Clip, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, check_shapes,
+};
+use arithmetic::{dot, log_softmax};
+use reticent_corpus::TokenId;
+use std::collections::HashMap;
+
+/// Relative error of a clipped gradient's norm: its values are rounded to f32.
+const MARGIN: f64 = 1e-6;
+
+/// One sequence: its tokens and, for encoders, their types (all 0 where empty).
+struct Sequence<'a> {
+    tokens: &'a [TokenId],
+    token_types: &'a [u32],
+}
+
+/// A model as a function of its weights.
+trait Network: Send {
+    /// Logits, row-major: one row per token, or one row of classes.
+    fn logits(&self, weights: &[Vec<f64>], sequence: &Sequence<'_>) -> Vec<f64>;
+    /// dL/d(weights), where `slope` gives dL/d(logits) at the logits.
+    fn gradient(
+        &self,
+        weights: &[Vec<f64>],
+        sequence: &Sequence<'_>,
+        slope: &dyn Fn(&[f64]) -> Vec<f64>,
+    ) -> Vec<Vec<f64>>;
+}
+
+/// A model with its weights.
+struct Exact {
+    model: Model,
+    network: Box<dyn Network>,
+    parameters: Vec<Parameter>,
+    values: Vec<Vec<f32>>,
+    weights: Vec<Vec<f64>>,
+    accumulator: Vec<Vec<f32>>,
+    states: HashMap<u64, Vec<TokenId>>,
+    next_state: u64,
+}
+
+/// The exact engine for a model that predicts the next token.
+///
+/// # Errors
+/// [`Error::Shape`] where the weights do not fit; [`Error::Unsuitable`] for an encoder.
+pub fn exact(model: &Model, weights: Vec<Vec<f32>>) -> Result<Box<dyn Trainer>> {
+    if let Model::Transformer(config) = model
+        && config.head != Head::NextToken
+    {
+        return Err(Error::Unsuitable(format!(
+            "{:?} with the head {:?} predicts no next token; only its logits can be had",
+            config.family, config.head
+        )));
+    }
+    Ok(Box::new(Exact::new(model, weights)?))
+}
+
+/// The exact engine's logits of any model.
+///
+/// # Errors
+/// [`Error::Shape`] where the weights do not fit.
+pub fn exact_logits(model: &Model, weights: Vec<Vec<f32>>) -> Result<Box<dyn Logits>> {
+    Ok(Box::new(Exact::new(model, weights)?))
+}
+
+impl Exact {
+    fn new(model: &Model, values: Vec<Vec<f32>>) -> Result<Self> {
+        let model = model.clone().validated()?;
+        let parameters = model.parameters();
+        check_shapes(&parameters, &values)?;
+        let network: Box<dyn Network> = match &model {
+            Model::Lstm(config) => Box::new(config.clone()),
+            Model::Transformer(config) => {
+                Box::new(transformer::Transformer::new((**config).clone()))
+            }
+        };
+        Ok(Self {
+            network,
+            weights: widened(&values),
+            accumulator: Vec::new(),
+            states: HashMap::new(),
+            next_state: 0,
+            model,
+            parameters,
+            values,
+        })
+    }
+
+    fn zeros(&self) -> Vec<Vec<f32>> {
+        self.parameters.iter().map(|p| vec![0.0; p.len()]).collect()
+    }
+
+    /// Checks one sequence of a call.
+    fn check(&self, index: usize, tokens: &[TokenId], least: usize) -> Result<()> {
+        let length = tokens.len();
+        if length < least {
+            return Err(Error::TooShort {
+                index,
+                length,
+                least,
+            });
+        }
+        if let Some(most) = self.model.context().filter(|most| length > *most) {
+            return Err(Error::TooLong {
+                index,
+                length,
+                most,
+            });
+        }
+        let size = self.model.vocabulary();
+        match tokens.iter().find(|t| **t as usize >= size) {
+            Some(&token) => Err(Error::UnknownToken { token, size }),
+            None => Ok(()),
+        }
+    }
+
+    /// Log-probabilities over the vocabulary after each token.
+    fn log_probabilities(&self, tokens: &[TokenId]) -> Vec<Vec<f64>> {
+        let sequence = Sequence {
+            tokens,
+            token_types: &[],
+        };
+        let logits = self.network.logits(&self.weights, &sequence);
+        let rows = logits.chunks_exact(self.model.vocabulary());
+        rows.map(log_softmax).collect()
+    }
+
+    /// Gradient of the summed negative log-likelihood of one example, and that sum (nats).
+    fn example(&self, tokens: &[TokenId]) -> (Vec<Vec<f64>>, f64) {
+        let (inputs, targets) = (&tokens[..tokens.len() - 1], &tokens[1..]);
+        let nll = std::cell::Cell::new(0.0);
+        let slope = |logits: &[f64]| {
+            let mut d = Vec::with_capacity(logits.len());
+            let rows = logits.chunks_exact(self.model.vocabulary());
+            for (row, target) in rows.zip(targets) {
+                let log_p = log_softmax(row);
+                nll.set(nll.get() - log_p[*target as usize]);
+                let start = d.len();
+                d.extend(log_p.iter().map(|l| l.exp()));
+                d[start + *target as usize] -= 1.0;
+            }
+            d
+        };
+        let sequence = Sequence {
+            tokens: inputs,
+            token_types: &[],
+        };
+        let gradient = self.network.gradient(&self.weights, &sequence, &slope);
+        (gradient, nll.get())
+    }
+
+    fn step(&mut self, update: &mut dyn Update, gradient: &[Vec<f32>]) -> Result<()> {
+        check_shapes(&self.parameters, gradient)?;
+        update.update(&mut self.values, gradient);
+        self.weights = widened(&self.values);
+        self.states.clear();
+        Ok(())
+    }
+}
+
+fn widened(values: &[Vec<f32>]) -> Vec<Vec<f64>> {
+    let widen = |v: &Vec<f32>| v.iter().map(|x| f64::from(*x)).collect();
+    values.iter().map(widen).collect()
+}
+
+impl Trainer for Exact {
+    fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+    fn weights(&self) -> &[Vec<f32>] {
+        &self.values
+    }
+    fn set_weights(&mut self, weights: Vec<Vec<f32>>) -> Result<()> {
+        check_shapes(&self.parameters, &weights)?;
+        self.weights = widened(&weights);
+        self.values = weights;
+        self.states.clear();
+        Ok(())
+    }
+    fn norm_margin(&self) -> f64 {
+        MARGIN
+    }
+
+    fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {
+        for (index, tokens) in batch.0.iter().enumerate() {
+            self.check(index, tokens, 2)?;
+        }
+        let mut sum: Vec<Vec<f64>> = self.weights.iter().map(|w| vec![0.0; w.len()]).collect();
+        let (mut nll, mut predicted) = (0.0, 0usize);
+        for tokens in &batch.0 {
+            let (gradient, own) = self.example(tokens);
+            for (sum, g) in sum.iter_mut().zip(&gradient) {
+                arithmetic::add(g, sum);
+            }
+            nll += own;
+            predicted += tokens.len() - 1;
+        }
+        let count = predicted.max(1) as f64;
+        let mean = |g: &Vec<f64>| g.iter().map(|g| (g / count) as f32).collect();
+        Ok((sum.iter().map(mean).collect(), nll / count))
+    }
+
+    fn begin(&mut self) {
+        self.accumulator = self.zeros();
+    }
+
+    fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
+        for (index, tokens) in microbatch.0.iter().enumerate() {
+            self.check(index, tokens, 2)?;
+        }
+        let mut added = Added::default();
+        for tokens in &microbatch.0 {
+            let (gradient, _) = self.example(tokens);
+            let squared_norm: f64 = gradient.iter().map(|g| dot(g, g)).sum();
+            added.examples += 1;
+            if !squared_norm.is_finite() {
+                added.rejected += 1;
+                continue;
+            }
+            let factor = clip.factor(squared_norm);
+            added.clipped += usize::from(factor < 1.0);
+            for (sum, g) in self.accumulator.iter_mut().zip(&gradient) {
+                for (sum, g) in sum.iter_mut().zip(g) {
+                    *sum += (f64::from(factor) * g) as f32;
+                }
+            }
+        }
+        Ok(added)
+    }
+
+    fn accumulator(&mut self) -> &mut [Vec<f32>] {
+        &mut self.accumulator
+    }
+    fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()> {
+        self.step(update, &gradient.gradients)
+    }
+    fn apply_public(&mut self, gradient: Vec<Vec<f32>>, update: &mut dyn Update) -> Result<()> {
+        self.step(update, &gradient)
+    }
+}

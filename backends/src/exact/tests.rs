@@ -1,0 +1,142 @@
+//! Backward passes against central differences of the forward passes, for every family and head.
+
+use super::*;
+use crate::model::{Family, LstmConfig, Rotary, RotaryScaling, TransformerConfig};
+use rand::RngExt;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+/// Every family and head, small, with all that is special about them switched on.
+pub(super) fn models() -> Vec<(&'static str, Model)> {
+    let tiny = |family| TransformerConfig::new(family, 7, 8, 2, 2, 6);
+    let llama = TransformerConfig {
+        heads: 4,
+        key_value_heads: 2,
+        head_width: 4,
+        feed_forward: 6,
+        rotary: Some(Rotary {
+            theta: 100.0,
+            scaling: Some(RotaryScaling::Llama3 {
+                factor: 4.0,
+                low: 1.0,
+                high: 4.0,
+                original: 32.0,
+            }),
+        }),
+        ..tiny(Family::Llama)
+    };
+    let gemma = TransformerConfig {
+        sliding_window: Some(2),
+        query_scalar: Some(3.0),
+        attention_cap: Some(0.5),
+        logit_cap: Some(0.7),
+        key_value_heads: 1,
+        ..tiny(Family::Gemma2)
+    };
+    let classes = |family| TransformerConfig {
+        head: Head::Classes(3),
+        ..tiny(family)
+    };
+    let untied = |family| TransformerConfig {
+        tied: false,
+        ..tiny(family)
+    };
+    let lstm = LstmConfig {
+        vocabulary: 7,
+        embedding: 3,
+        hidden: 4,
+    };
+    vec![
+        ("lstm", lstm.into()),
+        ("gpt2", tiny(Family::Gpt2).into()),
+        ("gpt2 untied", untied(Family::Gpt2).into()),
+        ("llama", llama.into()),
+        ("gemma2", gemma.into()),
+        ("bert", tiny(Family::Bert).into()),
+        ("bert untied", untied(Family::Bert).into()),
+        ("bert classes", classes(Family::Bert).into()),
+        ("roberta", tiny(Family::Roberta).into()),
+        ("roberta classes", classes(Family::Roberta).into()),
+    ]
+}
+
+/// Weights far from any symmetry: uniform in ±0.5 around the starting ones.
+fn weights(model: &Model) -> Vec<Vec<f64>> {
+    let mut rng = ChaCha20Rng::seed_from_u64(17);
+    let mut moved = widened(&model.starting_weights(5));
+    for w in moved.iter_mut().flatten() {
+        *w += rng.random::<f64>() - 0.5;
+    }
+    moved
+}
+
+/// L = Σ c ∘ logits with fixed c; central differences with step h = 1e-5 are good to about
+/// h²·|L'''|/6 + 1e-16·|L|/h, some 1e-9.
+#[test]
+fn gradients_agree_with_central_differences() {
+    for (name, model) in models() {
+        let engine = Exact::new(&model, model.starting_weights(5)).unwrap();
+        let tokens = [3u32, 0, 3, 6];
+        let token_types = if name.starts_with("bert") {
+            vec![0u32, 0, 1, 1]
+        } else {
+            Vec::new()
+        };
+        let sequence = Sequence {
+            tokens: &tokens,
+            token_types: &token_types,
+        };
+        let mut w = weights(&model);
+        let slopes = |logits: &[f64]| -> Vec<f64> {
+            (0..logits.len()).map(|i| (i as f64 * 1.7).sin()).collect()
+        };
+        let gradient = engine.network.gradient(&w, &sequence, &slopes);
+        let loss = |w: &[Vec<f64>]| {
+            let logits = engine.network.logits(w, &sequence);
+            dot(&slopes(&logits), &logits)
+        };
+        let step = 1e-5;
+        for p in 0..w.len() {
+            for i in 0..w[p].len() {
+                let old = w[p][i];
+                w[p][i] = old + step;
+                let up = loss(&w);
+                w[p][i] = old - step;
+                let down = loss(&w);
+                w[p][i] = old;
+                let difference = (up - down) / (2.0 * step);
+                let error = (gradient[p][i] - difference).abs();
+                assert!(
+                    error < 1e-7 * (1.0 + difference.abs()),
+                    "{name}: {}[{i}]: {} against {difference}",
+                    engine.parameters[p].name,
+                    gradient[p][i]
+                );
+            }
+        }
+        let some = |g: &Vec<f64>| g.iter().any(|g| g.abs() > 1e-6);
+        let silent: Vec<&str> = engine
+            .parameters
+            .iter()
+            .zip(&gradient)
+            .filter(|(_, g)| !some(g))
+            .map(|(p, _)| p.name.as_str())
+            .collect();
+        assert!(silent.is_empty(), "{name}: no gradient at {silent:?}");
+    }
+}
+
+#[test]
+fn an_encoder_is_no_next_token_model() {
+    let model: Model = TransformerConfig::new(Family::Bert, 7, 8, 1, 2, 6).into();
+    let error = exact(&model, model.starting_weights(1)).err().unwrap();
+    assert!(error.to_string().contains("no next token"), "{error}");
+    let mut logits = exact_logits(&model, model.starting_weights(1)).unwrap();
+    assert_eq!(logits.logits(&[1, 2], &[0, 1]).unwrap().len(), 14);
+    assert!(logits.logits(&[1, 2], &[0, 2]).is_err());
+    assert!(logits.logits(&[1, 2], &[0]).is_err());
+    assert!(matches!(
+        logits.logits(&[1; 7], &[]),
+        Err(Error::TooLong { most: 6, .. })
+    ));
+}

@@ -1,0 +1,373 @@
+//! The transformer families in f64: one sequence forward, then backward by hand.
+
+use super::arithmetic::{add, add_outer, add_rows, add_to_rows, product, product_transposed};
+use super::attention::{Attention, AttentionTrace};
+use super::head::HeadTrace;
+use super::norm::{self, NormTrace};
+use super::{Network, Sequence};
+use crate::model::{LayerLayout, Layout, LinearAt, NormAt, TransformerConfig};
+
+/// A transformer's shape with its layout.
+pub(super) struct Transformer {
+    config: TransformerConfig,
+    layout: Layout,
+}
+
+/// What one layer's backward pass needs.
+struct LayerTrace {
+    attention_before: Option<NormTrace>,
+    attention_input: Vec<f64>,
+    attention: AttentionTrace,
+    attention_output: Vec<f64>,
+    attention_after: Option<NormTrace>,
+    feed_forward_before: Option<NormTrace>,
+    feed_forward_input: Vec<f64>,
+    inner: Vec<f64>,
+    activated: Vec<f64>,
+    feed_forward_after: Option<NormTrace>,
+}
+
+struct Trace {
+    embedding_norm: Option<NormTrace>,
+    layers: Vec<LayerTrace>,
+    final_norm: Option<NormTrace>,
+    head: HeadTrace,
+    logits: Vec<f64>,
+}
+
+impl Network for Transformer {
+    fn logits(&self, weights: &[Vec<f64>], sequence: &Sequence<'_>) -> Vec<f64> {
+        self.pass(weights).forward(sequence).logits
+    }
+
+    fn gradient(
+        &self,
+        weights: &[Vec<f64>],
+        sequence: &Sequence<'_>,
+        slope: &dyn Fn(&[f64]) -> Vec<f64>,
+    ) -> Vec<Vec<f64>> {
+        let pass = self.pass(weights);
+        let trace = pass.forward(sequence);
+        let d_logits = slope(&trace.logits);
+        let mut gradient: Vec<Vec<f64>> = weights.iter().map(|w| vec![0.0; w.len()]).collect();
+        pass.backward(sequence, &trace, d_logits, &mut gradient);
+        gradient
+    }
+}
+
+impl Transformer {
+    pub(super) fn new(config: TransformerConfig) -> Self {
+        let layout = config.layout();
+        Self { config, layout }
+    }
+
+    fn pass<'a>(&'a self, w: &'a [Vec<f64>]) -> Pass<'a> {
+        Pass {
+            c: &self.config,
+            layout: &self.layout,
+            w,
+        }
+    }
+}
+
+/// One sequence's way through the model.
+pub(super) struct Pass<'a> {
+    pub(super) c: &'a TransformerConfig,
+    pub(super) layout: &'a Layout,
+    pub(super) w: &'a [Vec<f64>],
+}
+
+impl Pass<'_> {
+    fn forward(&self, sequence: &Sequence<'_>) -> Trace {
+        let x = self.embed(sequence);
+        let (mut x, embedding_norm) = self.norm(self.layout.embedding_norm, x);
+        let mut layers = Vec::with_capacity(self.layout.layers.len());
+        for (index, at) in self.layout.layers.iter().enumerate() {
+            let (next, trace) = self.layer(index, at, x);
+            x = next;
+            layers.push(trace);
+        }
+        let (x, final_norm) = self.norm(self.layout.final_norm, x);
+        let (logits, head) = self.head(x);
+        Trace {
+            embedding_norm,
+            layers,
+            final_norm,
+            head,
+            logits,
+        }
+    }
+
+    fn backward(
+        &self,
+        sequence: &Sequence<'_>,
+        trace: &Trace,
+        d_logits: Vec<f64>,
+        gradient: &mut [Vec<f64>],
+    ) {
+        let d = self.head_backward(
+            &trace.head,
+            &trace.logits,
+            d_logits,
+            sequence.tokens.len(),
+            gradient,
+        );
+        let mut d = self.norm_backward(self.layout.final_norm, &trace.final_norm, d, gradient);
+        for (index, at) in self.layout.layers.iter().enumerate().rev() {
+            d = self.layer_backward(index, at, &trace.layers[index], d, gradient);
+        }
+        let d = self.norm_backward(
+            self.layout.embedding_norm,
+            &trace.embedding_norm,
+            d,
+            gradient,
+        );
+        self.embed_backward(sequence, &d, gradient);
+    }
+
+    /// Tables and the rows taken from them, with what each row is multiplied by.
+    fn tables(&self, sequence: &Sequence<'_>) -> Vec<(usize, Vec<usize>, f64)> {
+        let rows = |ids: &[u32]| ids.iter().map(|i| *i as usize).collect::<Vec<_>>();
+        let tokens = (
+            self.layout.token_embedding,
+            rows(sequence.tokens),
+            self.c.embedding_scale(),
+        );
+        let mut tables = vec![tokens];
+        if let Some(table) = self.layout.position_embedding {
+            tables.push((table, self.c.position_rows(sequence.tokens), 1.0));
+        }
+        if let Some(table) = self.layout.token_type_embedding {
+            let types = if sequence.token_types.is_empty() {
+                vec![0; sequence.tokens.len()]
+            } else {
+                rows(sequence.token_types)
+            };
+            tables.push((table, types, 1.0));
+        }
+        tables
+    }
+
+    fn embed(&self, sequence: &Sequence<'_>) -> Vec<f64> {
+        let d = self.c.width;
+        let mut x = vec![0.0; sequence.tokens.len() * d];
+        for (table, rows, scale) in self.tables(sequence) {
+            for (x, row) in x.chunks_exact_mut(d).zip(rows) {
+                for (x, w) in x.iter_mut().zip(&self.w[table][row * d..]) {
+                    *x += scale * w;
+                }
+            }
+        }
+        x
+    }
+
+    fn embed_backward(&self, sequence: &Sequence<'_>, d_x: &[f64], gradient: &mut [Vec<f64>]) {
+        let d = self.c.width;
+        for (table, rows, scale) in self.tables(sequence) {
+            for (d_x, row) in d_x.chunks_exact(d).zip(rows) {
+                for (sum, d_x) in gradient[table][row * d..].iter_mut().zip(d_x) {
+                    *sum += scale * d_x;
+                }
+            }
+        }
+    }
+
+    pub(super) fn linear(&self, at: LinearAt, x: &[f64], inputs: usize) -> Vec<f64> {
+        let w = &self.w[at.weight];
+        let mut y = product(x, w, inputs, w.len() / inputs);
+        if let Some(bias) = at.bias {
+            add_to_rows(&self.w[bias], &mut y);
+        }
+        y
+    }
+
+    pub(super) fn linear_backward(
+        &self,
+        at: LinearAt,
+        x: &[f64],
+        d_y: &[f64],
+        inputs: usize,
+        gradient: &mut [Vec<f64>],
+    ) -> Vec<f64> {
+        let w = &self.w[at.weight];
+        let outputs = w.len() / inputs;
+        add_outer(x, d_y, inputs, outputs, &mut gradient[at.weight]);
+        if let Some(bias) = at.bias {
+            add_rows(d_y, &mut gradient[bias]);
+        }
+        product_transposed(d_y, w, inputs, outputs)
+    }
+
+    /// The norm, or the input itself where there is none.
+    pub(super) fn norm(&self, at: Option<NormAt>, x: Vec<f64>) -> (Vec<f64>, Option<NormTrace>) {
+        let Some(at) = at else { return (x, None) };
+        let bias = at.bias.map(|b| self.w[b].as_slice());
+        let (kind, epsilon) = (self.c.norm_kind(), self.c.norm_epsilon);
+        let (y, trace) = norm::forward(kind, &x, &self.w[at.gain], bias, epsilon);
+        (y, Some(trace))
+    }
+
+    pub(super) fn norm_backward(
+        &self,
+        at: Option<NormAt>,
+        trace: &Option<NormTrace>,
+        d_y: Vec<f64>,
+        gradient: &mut [Vec<f64>],
+    ) -> Vec<f64> {
+        let (Some(at), Some(trace)) = (at, trace) else {
+            return d_y;
+        };
+        let gain = &self.w[at.gain];
+        let mut d_gain = vec![0.0; gain.len()];
+        let d_bias = at.bias.map(|b| gradient[b].as_mut_slice());
+        let d_x = norm::backward(self.c.norm_kind(), trace, gain, &d_y, &mut d_gain, d_bias);
+        add(&d_gain, &mut gradient[at.gain]);
+        d_x
+    }
+
+    /// Whether an `after` norm stands on the residual sum, not on the block's output.
+    fn after_sum(&self) -> bool {
+        self.c.norm_place() == crate::model::NormPlace::After
+    }
+
+    /// x + after(y), or after(x + y).
+    fn join(
+        &self,
+        at: Option<NormAt>,
+        mut x: Vec<f64>,
+        y: Vec<f64>,
+    ) -> (Vec<f64>, Option<NormTrace>) {
+        if self.after_sum() {
+            add(&y, &mut x);
+            self.norm(at, x)
+        } else {
+            let (y, trace) = self.norm(at, y);
+            add(&y, &mut x);
+            (x, trace)
+        }
+    }
+
+    /// dL/dx and dL/dy of [`Self::join`].
+    fn join_backward(
+        &self,
+        at: Option<NormAt>,
+        trace: &Option<NormTrace>,
+        d: Vec<f64>,
+        gradient: &mut [Vec<f64>],
+    ) -> (Vec<f64>, Vec<f64>) {
+        if self.after_sum() {
+            let d = self.norm_backward(at, trace, d, gradient);
+            (d.clone(), d)
+        } else {
+            (d.clone(), self.norm_backward(at, trace, d, gradient))
+        }
+    }
+
+    fn layer(&self, index: usize, at: &LayerLayout, x: Vec<f64>) -> (Vec<f64>, LayerTrace) {
+        let (d, query) = (self.c.width, self.c.query_width());
+        let attention = Attention {
+            config: self.c,
+            layer: index,
+        };
+        let (attention_input, attention_before) = self.norm(at.attention_before, x.clone());
+        let joined = self.linear(at.attention_in, &attention_input, d);
+        let (attention_output, attention) = attention.forward(joined);
+        let y = self.linear(at.attention_out, &attention_output, query);
+        let (x, attention_after) = self.join(at.attention_after, x, y);
+        let (feed_forward_input, feed_forward_before) =
+            self.norm(at.feed_forward_before, x.clone());
+        let inner = self.linear(at.feed_forward_in, &feed_forward_input, d);
+        let activated = self.activate(&inner);
+        let y = self.linear(at.feed_forward_out, &activated, self.c.feed_forward);
+        let (x, feed_forward_after) = self.join(at.feed_forward_after, x, y);
+        let trace = LayerTrace {
+            attention_before,
+            attention_input,
+            attention,
+            attention_output,
+            attention_after,
+            feed_forward_before,
+            feed_forward_input,
+            inner,
+            activated,
+            feed_forward_after,
+        };
+        (x, trace)
+    }
+
+    fn layer_backward(
+        &self,
+        index: usize,
+        at: &LayerLayout,
+        trace: &LayerTrace,
+        d: Vec<f64>,
+        gradient: &mut [Vec<f64>],
+    ) -> Vec<f64> {
+        let (width, query) = (self.c.width, self.c.query_width());
+        let (mut d_x, d_y) = self.join_backward(
+            at.feed_forward_after,
+            &trace.feed_forward_after,
+            d,
+            gradient,
+        );
+        let inner_width = self.c.feed_forward;
+        let d_y = self.linear_backward(
+            at.feed_forward_out,
+            &trace.activated,
+            &d_y,
+            inner_width,
+            gradient,
+        );
+        let d_y = self.activate_backward(&trace.inner, &d_y);
+        let input = &trace.feed_forward_input;
+        let d_y = self.linear_backward(at.feed_forward_in, input, &d_y, width, gradient);
+        let before = &trace.feed_forward_before;
+        add(
+            &self.norm_backward(at.feed_forward_before, before, d_y, gradient),
+            &mut d_x,
+        );
+        let (mut d_x, d_y) =
+            self.join_backward(at.attention_after, &trace.attention_after, d_x, gradient);
+        let output = &trace.attention_output;
+        let d_y = self.linear_backward(at.attention_out, output, &d_y, query, gradient);
+        let attention = Attention {
+            config: self.c,
+            layer: index,
+        };
+        let d_y = attention.backward(&trace.attention, &d_y);
+        let input = &trace.attention_input;
+        let d_y = self.linear_backward(at.attention_in, input, &d_y, width, gradient);
+        let before = &trace.attention_before;
+        add(
+            &self.norm_backward(at.attention_before, before, d_y, gradient),
+            &mut d_x,
+        );
+        d_x
+    }
+
+    /// Rows × feed-forward width from the inner layer; gated: activation(gate) ∘ up.
+    fn activate(&self, inner: &[f64]) -> Vec<f64> {
+        let (act, width) = (self.c.activation, self.c.feed_forward);
+        if !self.c.gated() {
+            return inner.iter().map(|x| act.value(*x)).collect();
+        }
+        let rows = inner.chunks_exact(2 * width).map(|row| row.split_at(width));
+        rows.flat_map(|(gate, up)| gate.iter().zip(up).map(|(g, u)| act.value(*g) * u))
+            .collect()
+    }
+
+    fn activate_backward(&self, inner: &[f64], d_y: &[f64]) -> Vec<f64> {
+        let (act, width) = (self.c.activation, self.c.feed_forward);
+        if !self.c.gated() {
+            let pairs = inner.iter().zip(d_y);
+            return pairs.map(|(x, d)| d * act.slope(*x)).collect();
+        }
+        let mut d_inner = Vec::with_capacity(inner.len());
+        for (row, d_y) in inner.chunks_exact(2 * width).zip(d_y.chunks_exact(width)) {
+            let (gate, up) = row.split_at(width);
+            d_inner.extend((0..width).map(|i| d_y[i] * up[i] * act.slope(gate[i])));
+            d_inner.extend((0..width).map(|i| d_y[i] * act.value(gate[i])));
+        }
+        d_inner
+    }
+}
