@@ -13,7 +13,7 @@ mod portable;
 mod tests;
 
 use crate::error::{Error, Result};
-use crate::model::LstmConfig;
+use crate::model::{LstmConfig, Model};
 use crate::trainer::Trainer;
 
 /// Relative error of norms on the processor: f32 products, f64 sums; measured below 1e-6 in tests.
@@ -26,6 +26,8 @@ pub enum Device {
     Cpu,
     /// A CUDA device by number.
     Cuda(usize),
+    /// The exact engine: f64 on one core, slow, for comparison.
+    Exact,
 }
 
 impl std::str::FromStr for Device {
@@ -33,11 +35,12 @@ impl std::str::FromStr for Device {
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || Error::Device {
             device: text.to_owned(),
-            why: "must be `cpu` or `cuda:<number>`".into(),
+            why: "must be `cpu`, `cuda:<number>` or `exact`".into(),
         };
         match text {
             "cpu" => Ok(Self::Cpu),
             "cuda" => Ok(Self::Cuda(0)),
+            "exact" => Ok(Self::Exact),
             _ => text
                 .strip_prefix("cuda:")
                 .and_then(|n| n.parse().ok())
@@ -66,6 +69,23 @@ pub fn lstm(
             PROCESSOR_MARGIN,
         )?)),
         Device::Cuda(number) => on_cuda(config, weights, number),
+        Device::Exact => crate::exact::exact(&config.into(), weights),
+    }
+}
+
+/// Any model that predicts the next token, with these weights, on a device.
+///
+/// # Errors
+/// [`Error::Device`] where the device is not there or this build does not cover it;
+/// [`Error::Shape`] where the weights do not fit; [`Error::Unsuitable`] for an encoder.
+pub fn open(model: &Model, weights: Vec<Vec<f32>>, device: Device) -> Result<Box<dyn Trainer>> {
+    match (model, device) {
+        (_, Device::Exact) => crate::exact::exact(model, weights),
+        (Model::Lstm(config), _) => lstm(config, weights, device),
+        (Model::Transformer(_), _) => Err(Error::Device {
+            device: format!("{device:?}"),
+            why: "transformers run on the device `exact` only so far".into(),
+        }),
     }
 }
 

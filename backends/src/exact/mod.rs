@@ -14,12 +14,13 @@ mod scoring;
 mod tests;
 mod transformer;
 
+use crate::clip::{Clip, SquaredNorms};
 use crate::error::{Error, Result};
 use crate::model::{Head, Model};
 use crate::optimizer::Update;
 use crate::scorer::Logits;
 use crate::trainer::{
-    Added, Clip, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, check_shapes,
+    Added, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, check_shapes,
 };
 use arithmetic::{dot, log_softmax};
 use reticent_corpus::TokenId;
@@ -52,6 +53,7 @@ struct Exact {
     model: Model,
     network: Box<dyn Network>,
     parameters: Vec<Parameter>,
+    groups: Vec<usize>,
     values: Vec<Vec<f32>>,
     weights: Vec<Vec<f64>>,
     accumulator: Vec<Vec<f32>>,
@@ -86,7 +88,7 @@ pub fn exact_logits(model: &Model, weights: Vec<Vec<f32>>) -> Result<Box<dyn Log
 impl Exact {
     fn new(model: &Model, values: Vec<Vec<f32>>) -> Result<Self> {
         let model = model.clone().validated()?;
-        let parameters = model.parameters();
+        let (parameters, groups) = (model.parameters(), model.groups());
         check_shapes(&parameters, &values)?;
         let network: Box<dyn Network> = match &model {
             Model::Lstm(config) => Box::new(config.clone()),
@@ -102,6 +104,7 @@ impl Exact {
             next_state: 0,
             model,
             parameters,
+            groups,
             values,
         })
     }
@@ -169,6 +172,15 @@ impl Exact {
         (gradient, nll.get())
     }
 
+    fn squared_norms(&self, gradient: &[Vec<f64>]) -> Result<SquaredNorms> {
+        let groups = self.groups.last().map_or(0, |last| last + 1);
+        let mut norms = vec![0.0; groups];
+        for (g, group) in gradient.iter().zip(&self.groups) {
+            norms[*group] += dot(g, g);
+        }
+        SquaredNorms::new(groups, norms)
+    }
+
     fn step(&mut self, update: &mut dyn Update, gradient: &[Vec<f32>]) -> Result<()> {
         check_shapes(&self.parameters, gradient)?;
         update.update(&mut self.values, gradient);
@@ -196,6 +208,9 @@ impl Trainer for Exact {
         self.values = weights;
         self.states.clear();
         Ok(())
+    }
+    fn groups(&self) -> &[usize] {
+        &self.groups
     }
     fn norm_margin(&self) -> f64 {
         MARGIN
@@ -231,17 +246,18 @@ impl Trainer for Exact {
         let mut added = Added::default();
         for tokens in &microbatch.0 {
             let (gradient, _) = self.example(tokens);
-            let squared_norm: f64 = gradient.iter().map(|g| dot(g, g)).sum();
+            let norms = self.squared_norms(&gradient)?;
             added.examples += 1;
-            if !squared_norm.is_finite() {
+            if !norms.finite(0) {
                 added.rejected += 1;
                 continue;
             }
-            let factor = clip.factor(squared_norm);
-            added.clipped += usize::from(factor < 1.0);
-            for (sum, g) in self.accumulator.iter_mut().zip(&gradient) {
+            let factors = clip.factors(&norms);
+            added.clipped += factors.clipped();
+            for ((sum, g), group) in self.accumulator.iter_mut().zip(&gradient).zip(&self.groups) {
+                let factor = f64::from(factors.of(0, *group));
                 for (sum, g) in sum.iter_mut().zip(g) {
-                    *sum += (f64::from(factor) * g) as f32;
+                    *sum += (factor * g) as f32;
                 }
             }
         }

@@ -49,6 +49,24 @@ impl Model {
         }
     }
 
+    /// The clipping group of each parameter, numbered from 0 without gaps: tensors of one layer
+    /// (a weight and its bias, a gain and its bias) share a group.
+    #[must_use]
+    pub fn groups(&self) -> Vec<usize> {
+        let parameters = self.parameters();
+        let layer = |i: usize| parameters[i].name.rsplit_once('.').map(|(layer, _)| layer);
+        let mut groups = Vec::with_capacity(parameters.len());
+        for i in 0..parameters.len() {
+            let last = groups.last().copied();
+            groups.push(match last {
+                None => 0,
+                Some(group) if layer(i) == layer(i - 1) => group,
+                Some(group) => group + 1,
+            });
+        }
+        groups
+    }
+
     /// Random starting weights that depend on nothing but the seed.
     #[must_use]
     pub fn starting_weights(&self, seed: u64) -> Vec<Vec<f32>> {

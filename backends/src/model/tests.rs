@@ -104,3 +104,16 @@ fn shapes_that_ask_for_too_much_or_do_not_fit_are_refused() {
         "number of parameters",
     );
 }
+
+#[test]
+fn tensors_of_one_layer_share_a_group() {
+    let lstm = Model::from(LstmConfig::paper(10));
+    assert_eq!(lstm.groups(), [0, 1, 1, 1, 2, 2]);
+    let config = TransformerConfig::new(Family::Gpt2, 40, 16, 1, 4, 24);
+    let (layout, groups) = (config.layout(), Model::from(config).groups());
+    let query = layout.layers[0].attention_in;
+    assert_eq!(groups[query.weight], groups[query.bias.unwrap()]);
+    assert!(groups[query.weight] < groups[layout.layers[0].attention_out.weight]);
+    assert_eq!(groups[layout.token_embedding], 0);
+    assert!(groups.windows(2).all(|w| w[1] == w[0] || w[1] == w[0] + 1));
+}
