@@ -276,3 +276,29 @@ impl Sum {
         self.high + self.low
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever the weights were, negative or above one: afterwards none lies outside [0, 1]
+        /// and no capacity is passed, in floating-point numbers as they are.
+        #[test]
+        fn any_weights_become_feasible(
+            weights in proptest::collection::vec(-2.0f64..2.0, 12),
+            capacities in proptest::collection::vec(0.05f64..4.0, 3),
+        ) {
+            let pairs = (0..12u32).map(|e| (e, e % 3)).chain((0..6).map(|e| (e, (e + 1) % 3)));
+            let incidence = Incidence::new(12, 3, pairs.collect()).unwrap();
+            let packing = Packing::new(&incidence, capacities.clone()).unwrap();
+            let mut weights = weights;
+            packing.made_feasible(&mut weights, &packing.order());
+            prop_assert!(weights.iter().all(|w| (0.0..=1.0).contains(w)), "{weights:?}");
+            for (secret, capacity) in capacities.iter().enumerate() {
+                prop_assert!(packing.used(&weights, secret) <= *capacity);
+            }
+        }
+    }
+}
