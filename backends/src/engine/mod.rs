@@ -5,10 +5,14 @@ mod cuda;
 mod flex;
 mod host;
 mod kernels;
+mod layers;
 mod lstm;
 mod ops;
 mod packed;
 mod portable;
+mod portable_layers;
+mod processor;
+mod rows;
 #[cfg(test)]
 mod tests;
 

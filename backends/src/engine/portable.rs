@@ -9,9 +9,9 @@ use burn::tensor::{Int, Tensor, TensorData};
 use reticent_corpus::TokenId;
 
 /// Longest row that a device may sum on its own; beyond it the host sums in f64.
-const DEVICE_SUM: usize = 1024;
+pub(super) const DEVICE_SUM: usize = 1024;
 
-fn indices<B: Backend>(index: &[u32], device: &B::Device) -> Tensor<B, 1, Int> {
+pub(super) fn indices<B: Backend>(index: &[u32], device: &B::Device) -> Tensor<B, 1, Int> {
     let wide: Vec<i64> = index.iter().map(|i| i64::from(*i)).collect();
     let length = wide.len();
     Tensor::from_data(TensorData::new(wide, [length]), device)

@@ -4,10 +4,15 @@
 //! any machine with the same instruction set.
 
 pub(crate) mod activation;
+pub(crate) mod attention;
 pub(crate) mod contraction;
+pub(crate) mod examples;
+pub(crate) mod gemm;
+pub(crate) mod head;
 pub(crate) mod layers;
 pub(crate) mod product;
 pub(crate) mod recurrence;
+pub(crate) mod vector;
 
 use super::packed::Packed;
 

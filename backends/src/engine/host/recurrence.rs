@@ -3,6 +3,7 @@
 use super::activation::{sigmoid, tanh};
 use super::product::{add_product_of_few_rows, transposed};
 use super::split_rows;
+use super::vector::wide;
 use crate::engine::packed::{Group, Packed};
 use rayon::prelude::*;
 
@@ -15,12 +16,6 @@ pub(crate) struct Forward {
     pub(crate) cell: Vec<f32>,
     /// Hidden states, N × H.
     pub(crate) hidden: Vec<f32>,
-}
-
-/// Runs a kernel with the widest vector instructions of this machine. A struct and not a
-/// closure: only its `call` is sure to be inlined, and so compiled for them.
-fn wide<K: pulp::NullaryFnOnce>(kernel: K) -> K::Output {
-    pulp::Arch::new().dispatch(kernel)
 }
 
 struct ForwardGroup<'a> {

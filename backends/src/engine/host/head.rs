@@ -1,0 +1,88 @@
+//! The head's loss: rows of logits to losses and gradients, in place.
+
+use super::activation::tanh;
+use super::vector::{exponentials, largest, wide};
+use crate::engine::rows::NOTHING;
+use rayon::prelude::*;
+use reticent_corpus::TokenId;
+
+/// Rows per parallel task.
+const BLOCK: usize = 8;
+
+struct LossRows<'a> {
+    logits: &'a mut [f32],
+    targets: &'a [TokenId],
+    nll: &'a mut [f64],
+    vocabulary: usize,
+    cap: Option<f32>,
+}
+
+impl pulp::NullaryFnOnce for LossRows<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        let rows = self.logits.chunks_exact_mut(self.vocabulary).zip(self.targets);
+        let mut slopes = Vec::new();
+        for ((row, target), nll) in rows.zip(self.nll) {
+            if *target == NOTHING {
+                row.fill(0.0);
+                *nll = 0.0;
+                continue;
+            }
+            if let Some(c) = self.cap {
+                cap_rows(row, c);
+                slopes.clear();
+                slopes.extend(row.iter().map(|x| 1.0 - (x / c) * (x / c)));
+            }
+            let target = *target as usize;
+            let chosen = row[target];
+            let most = largest(row);
+            let total = exponentials(row, most);
+            *nll = f64::from(most) + f64::from(total).ln() - f64::from(chosen);
+            let share = 1.0 / total;
+            row.iter_mut().for_each(|x| *x *= share);
+            row[target] -= 1.0;
+            if self.cap.is_some() {
+                row.iter_mut().zip(&slopes).for_each(|(x, s)| *x *= s);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn cap_rows(x: &mut [f32], c: f32) {
+    x.iter_mut().for_each(|x| *x = c * tanh(*x / c));
+}
+
+/// Uncapped logits of rows to dL/dlogits in place; returns each row's negative log-likelihood
+/// (nats), 0 where nothing is predicted.
+pub(crate) fn loss(
+    logits: &mut [f32],
+    targets: &[TokenId],
+    vocabulary: usize,
+    cap: Option<f32>,
+) -> Vec<f64> {
+    let mut nll = vec![0.0; targets.len()];
+    logits
+        .par_chunks_mut(BLOCK * vocabulary)
+        .zip(targets.par_chunks(BLOCK))
+        .zip(nll.par_chunks_mut(BLOCK))
+        .for_each(|((logits, targets), nll)| {
+            wide(LossRows { logits, targets, nll, vocabulary, cap });
+        });
+    nll
+}
+
+struct CapRows<'a>(&'a mut [f32], f32);
+impl pulp::NullaryFnOnce for CapRows<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        cap_rows(self.0, self.1);
+    }
+}
+
+/// x ← c tanh(x / c).
+pub(crate) fn cap(x: &mut [f32], c: f32) {
+    x.par_chunks_mut(1 << 14).for_each(|x| wide(CapRows(x, c)));
+}

@@ -1,0 +1,289 @@
+//! The seam between transformers and devices: what a device must be able to do for their layers.
+//!
+//! Two implementations: [`Portable`] in tensor operations of any backend, on grids of fixed
+//! shape (CUDA), and [`super::processor::Processor`] on plain slices without padding.
+
+use super::host::attention::Attention;
+use super::host::vector::Normal;
+use super::portable_layers as portable;
+use super::rows::Rows;
+use crate::model::Activation;
+use crate::trainer::Parameter;
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+
+/// A matrix on the backend B.
+pub(crate) type Matrix<B> = Tensor<B, 2>;
+
+/// A backend that computes in f32.
+pub(crate) trait Floats: Backend<FloatElem = f32> {}
+impl<B: Backend<FloatElem = f32>> Floats for B {}
+
+/// Gain and bias of a norm, each 1 × d, with its kind.
+#[derive(Debug, Clone)]
+pub(crate) struct NormWeights<B: Backend> {
+    pub(crate) gain: Matrix<B>,
+    pub(crate) bias: Option<Matrix<B>>,
+    pub(crate) normal: Normal,
+}
+
+/// Normalised rows times gain plus bias, the rows before that, each row's 1/σ (N × 1).
+#[derive(Debug, Clone)]
+pub(crate) struct Normalised<B: Backend> {
+    pub(crate) y: Matrix<B>,
+    pub(crate) unit: Matrix<B>,
+    pub(crate) scale: Matrix<B>,
+}
+
+/// What attention keeps: its output, and the logarithms of the softmax's normalisers where the
+/// device uses them.
+#[derive(Debug, Clone)]
+pub(crate) struct Attended<B: Backend> {
+    pub(crate) out: Matrix<B>,
+    pub(crate) normalisers: Option<Matrix<B>>,
+}
+
+/// The nonlinearity of a feed-forward part.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Nonlinearity {
+    pub(crate) kind: Activation,
+    pub(crate) gated: bool,
+    /// Columns of its output.
+    pub(crate) width: usize,
+}
+
+/// The last matrix: V × d where it is the embedding, d × V where it is its own.
+#[derive(Debug, Clone)]
+pub(crate) struct HeadWeights<B: Backend> {
+    pub(crate) matrix: Matrix<B>,
+    pub(crate) tied: bool,
+    pub(crate) cap: Option<f32>,
+}
+
+/// Loss of the head and its gradients.
+pub(crate) struct HeadRun<B: Backend> {
+    /// Negative log-likelihood of each row (nats), 0 where nothing is predicted.
+    pub(crate) nll: Vec<f64>,
+    /// dL/dhidden.
+    pub(crate) d_hidden: Matrix<B>,
+    /// dL/dlogits, N × V, unless it went into a sum right away.
+    pub(crate) delta: Option<Matrix<B>>,
+}
+
+/// A linear layer's input and the gradient of its output.
+pub(crate) struct LinearTap<B: Backend> {
+    pub(crate) weight: usize,
+    pub(crate) bias: Option<usize>,
+    pub(crate) input: Matrix<B>,
+    pub(crate) gradient: Matrix<B>,
+}
+
+/// A norm's normalised rows and the gradient of its output.
+pub(crate) struct NormTap<B: Backend> {
+    pub(crate) gain: usize,
+    pub(crate) bias: Option<usize>,
+    pub(crate) unit: Matrix<B>,
+    pub(crate) gradient: Matrix<B>,
+}
+
+/// The gradient of the embedded sum of tokens and positions.
+pub(crate) struct EmbeddingTap<B: Backend> {
+    pub(crate) token: usize,
+    pub(crate) position: Option<usize>,
+    /// What embedded tokens were multiplied by.
+    pub(crate) scale: f32,
+    pub(crate) gradient: Matrix<B>,
+}
+
+/// The head's input and dL/dlogits.
+pub(crate) struct HeadTap<B: Backend> {
+    pub(crate) weight: usize,
+    pub(crate) tied: bool,
+    pub(crate) hidden: Matrix<B>,
+    /// Absent where the head's sum was taken right away.
+    pub(crate) delta: Option<Matrix<B>>,
+}
+
+/// What one forward and one backward pass leave behind: every trained parameter in one tap, a
+/// tied head in two.
+pub(crate) struct Tape<B: Backend> {
+    pub(crate) linears: Vec<LinearTap<B>>,
+    pub(crate) norms: Vec<NormTap<B>>,
+    pub(crate) embedding: EmbeddingTap<B>,
+    pub(crate) head: HeadTap<B>,
+}
+
+impl<B: Backend> Tape<B> {
+    /// The parameters that a tap covers, in ascending order, each once.
+    pub(crate) fn covered(&self) -> Vec<usize> {
+        let linears = self.linears.iter().flat_map(|l| [Some(l.weight), l.bias]);
+        let norms = self.norms.iter().flat_map(|n| [Some(n.gain), n.bias]);
+        let embedding = [Some(self.embedding.token), self.embedding.position];
+        let head = [(!self.head.tied).then_some(self.head.weight)];
+        let mut all: Vec<usize> = linears
+            .chain(norms)
+            .chain(embedding)
+            .chain(head)
+            .flatten()
+            .collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+/// Squared norms of each parameter's gradient, example by example, and what was written down
+/// on the way.
+pub(crate) struct Norms {
+    /// `squared[parameter][example]`.
+    pub(crate) squared: Vec<Vec<f64>>,
+    /// Gradients of weights that need no second product, by tap (the head comes last) and example.
+    pub(crate) kept: Vec<Vec<Option<Vec<f32>>>>,
+}
+
+impl Norms {
+    pub(crate) fn new(parameters: usize, taps: usize, examples: usize) -> Self {
+        Self {
+            squared: vec![vec![0.0; examples]; parameters],
+            kept: (0..taps).map(|_| (0..examples).map(|_| None).collect()).collect(),
+        }
+    }
+    /// Squared norm of each example's whole gradient.
+    #[cfg(test)]
+    pub(crate) fn flat(&self) -> Vec<f64> {
+        let examples = self.squared.first().map_or(0, Vec::len);
+        (0..examples)
+            .map(|i| self.squared.iter().map(|p| p[i]).sum())
+            .collect()
+    }
+}
+
+/// What each example's gradient is multiplied by, parameter by parameter.
+#[derive(Debug, Clone)]
+pub(crate) struct Factors {
+    /// By group and example.
+    pub(crate) by_group: Vec<Vec<f32>>,
+    /// The group of each parameter.
+    pub(crate) group_of: Vec<usize>,
+}
+
+impl Factors {
+    /// One number for all.
+    pub(crate) fn constant(value: f32, examples: usize, parameters: usize) -> Self {
+        Self {
+            by_group: vec![vec![value; examples]],
+            group_of: vec![0; parameters],
+        }
+    }
+    pub(crate) fn of(&self, parameter: usize) -> &[f32] {
+        &self.by_group[self.group_of[parameter]]
+    }
+}
+
+/// Sums of gradients, where the device wants them.
+pub(crate) enum Sums<B: Backend> {
+    /// In host memory.
+    Host(Vec<Vec<f32>>),
+    /// On the device, vectors as one row.
+    Device(Vec<Matrix<B>>),
+}
+
+impl<B: Floats> Sums<B> {
+    /// Their values in host memory.
+    pub(crate) fn into_host(self) -> Vec<Vec<f32>> {
+        match self {
+            Self::Host(sums) => sums,
+            Self::Device(sums) => sums.into_iter().map(super::portable::host).collect(),
+        }
+    }
+    pub(crate) fn host_mut(&mut self, parameter: usize) -> &mut [f32] {
+        match self {
+            Self::Host(sums) => &mut sums[parameter],
+            Self::Device(_) => unreachable!("the processor sums in host memory"),
+        }
+    }
+    pub(crate) fn add(&mut self, parameter: usize, sum: Matrix<B>) {
+        match self {
+            Self::Device(sums) => {
+                let old = sums[parameter].clone();
+                sums[parameter] = old.add(sum);
+            }
+            Self::Host(_) => unreachable!("a device sums in its own memory"),
+        }
+    }
+}
+
+/// What a device must be able to do for transformers; bodies default to the portable ones.
+pub(crate) trait Layers<B: Floats>: Send + 'static {
+    /// Whether rows come on a grid of fixed shape.
+    const GRID: bool = true;
+
+    /// Sums of zeros.
+    fn zeros(parameters: &[Parameter], device: &B::Device) -> Sums<B> {
+        portable::zeros(parameters, device)
+    }
+    /// x w + b, where b is 1 × p.
+    fn linear(x: &Matrix<B>, w: &Matrix<B>, b: Option<&Matrix<B>>) -> Matrix<B> {
+        portable::linear(x, w, b)
+    }
+    /// dL/dx = dL/dy wᵀ.
+    fn linear_back(dy: &Matrix<B>, w: &Matrix<B>) -> Matrix<B> {
+        portable::linear_back(dy, w)
+    }
+    /// Logits of rows: h w, or h wᵀ where tied, capped.
+    fn logits(hidden: &Matrix<B>, head: &HeadWeights<B>) -> Matrix<B> {
+        portable::logits(hidden, head)
+    }
+    /// Normalises rows.
+    fn normalise(x: &Matrix<B>, weights: &NormWeights<B>) -> Normalised<B> {
+        portable::normalise(x, weights)
+    }
+    /// dL/dx of [`Self::normalise`].
+    fn normalise_back(dy: &Matrix<B>, kept: &Normalised<B>, weights: &NormWeights<B>) -> Matrix<B> {
+        portable::normalise_back(dy, kept, weights)
+    }
+    /// Attention over queries, keys and values side by side.
+    fn attend(joined: &Matrix<B>, rows: &Rows, attention: &Attention) -> Attended<B> {
+        portable::attend(joined, rows, attention)
+    }
+    /// dL/d(joined) of [`Self::attend`].
+    fn attend_back(
+        d_out: &Matrix<B>,
+        joined: &Matrix<B>,
+        kept: &Attended<B>,
+        rows: &Rows,
+        attention: &Attention,
+    ) -> Matrix<B> {
+        portable::attend_back(d_out, joined, kept, rows, attention)
+    }
+    /// The nonlinearity of a feed-forward part.
+    fn activate(z: &Matrix<B>, nonlinearity: Nonlinearity) -> Matrix<B> {
+        portable::activate(z, nonlinearity)
+    }
+    /// dL/dz of [`Self::activate`].
+    fn activate_back(d_out: &Matrix<B>, z: &Matrix<B>, nonlinearity: Nonlinearity) -> Matrix<B> {
+        portable::activate_back(d_out, z, nonlinearity)
+    }
+    /// Loss and gradients of the head, block by block. With `sum` each block's share of the
+    /// head's gradient, times the factor, goes into it and no block is kept.
+    fn head(
+        hidden: &Matrix<B>,
+        head: &HeadWeights<B>,
+        rows: &Rows,
+        sum: Option<(&mut Sums<B>, usize, f32)>,
+    ) -> HeadRun<B> {
+        portable::head(hidden, head, rows, sum)
+    }
+    /// Squared gradient norms by parameter and example.
+    fn norms(tape: &Tape<B>, rows: &Rows, parameters: usize) -> Norms {
+        portable::norms(tape, rows, parameters)
+    }
+    /// sums += Σ_i factor_i · gradient_i.
+    fn add_sums(tape: Tape<B>, kept: &Norms, factors: &Factors, rows: &Rows, sums: &mut Sums<B>) {
+        let _ = kept;
+        portable::add_sums(tape, factors, rows, sums);
+    }
+}
+
+/// Every kernel in tensor operations.
+pub(crate) struct Portable;
+impl<B: Floats> Layers<B> for Portable {}

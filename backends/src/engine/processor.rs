@@ -1,0 +1,511 @@
+//! Transformer layers on the processor: plain slices, rows without padding.
+
+use super::flex::Values;
+use super::host::attention::{self, Attention};
+use super::host::examples::{
+    Way, column_sums, cross_term, gram_norm, instantiated, square, table_norm,
+};
+use super::host::gemm::{Store, View, product, weighted_product};
+use super::host::vector::{self, sum_of_squares};
+use super::host::head;
+use super::layers::{
+    Attended, Factors, HeadRun, HeadWeights, Layers, Matrix, Nonlinearity, NormWeights, Normalised,
+    Norms, Sums, Tape,
+};
+use super::rows::{Rows, Span};
+use crate::trainer::Parameter;
+use burn::tensor::{Tensor, TensorData, TensorPrimitive};
+use burn_flex::{Flex, FlexTensor};
+use rayon::prelude::*;
+
+/// Values of logits at once where they need not be kept.
+const HEAD_VALUES: usize = 1 << 25;
+/// Values of per-example gradients that may be kept for the sum (256 MiB).
+const KEPT_VALUES: usize = 1 << 26;
+/// Rows per parallel block of copies.
+const ROWS: usize = 64;
+
+/// The processor's kernels.
+pub(crate) struct Processor;
+
+/// A matrix of these values.
+pub(crate) fn matrix(values: Vec<f32>, columns: usize) -> Matrix<Flex> {
+    let rows = values.len() / columns.max(1);
+    let data = TensorData::new(values, [rows, columns]);
+    Tensor::from_primitive(TensorPrimitive::Float(FlexTensor::from_data(data)))
+}
+
+/// The head's matrix as d × V.
+fn head_view<'a>(values: &'a Values, head: &HeadWeights<Flex>) -> View<'a> {
+    let view = View::new(values.slice(), head.matrix.dims()[1]);
+    if head.tied { view.transposed() } else { view }
+}
+
+fn vocabulary(head: &HeadWeights<Flex>) -> usize {
+    head.matrix.dims()[usize::from(!head.tied)]
+}
+
+impl Layers<Flex> for Processor {
+    const GRID: bool = false;
+
+    fn zeros(parameters: &[Parameter], _: &burn_flex::FlexDevice) -> Sums<Flex> {
+        Sums::Host(parameters.iter().map(|p| vec![0.0; p.len()]).collect())
+    }
+
+    fn linear(x: &Matrix<Flex>, w: &Matrix<Flex>, b: Option<&Matrix<Flex>>) -> Matrix<Flex> {
+        let ([n, d], [_, p]) = (x.dims(), w.dims());
+        let mut out = vec![0.0; n * p];
+        let (x, w) = (Values::of(x), Values::of(w));
+        let mut store = Store::Set;
+        if let Some(b) = b {
+            let b = Values::of(b);
+            out.par_chunks_mut(ROWS * p).for_each(|rows| {
+                rows.chunks_exact_mut(p)
+                    .for_each(|row| row.copy_from_slice(b.slice()));
+            });
+            store = Store::Add;
+        }
+        product(View::new(x.slice(), d), View::new(w.slice(), p), &mut out, (n, d, p), store);
+        matrix(out, p)
+    }
+
+    fn linear_back(dy: &Matrix<Flex>, w: &Matrix<Flex>) -> Matrix<Flex> {
+        let ([n, p], [d, _]) = (dy.dims(), w.dims());
+        let mut out = vec![0.0; n * d];
+        let (dy, w) = (Values::of(dy), Values::of(w));
+        let back = View::new(w.slice(), p).transposed();
+        product(View::new(dy.slice(), p), back, &mut out, (n, p, d), Store::Set);
+        matrix(out, d)
+    }
+
+    fn logits(hidden: &Matrix<Flex>, head: &HeadWeights<Flex>) -> Matrix<Flex> {
+        let [n, d] = hidden.dims();
+        let v = vocabulary(head);
+        let mut out = vec![0.0; n * v];
+        let (h, w) = (Values::of(hidden), Values::of(&head.matrix));
+        product(View::new(h.slice(), d), head_view(&w, head), &mut out, (n, d, v), Store::Set);
+        if let Some(c) = head.cap {
+            head::cap(&mut out, c);
+        }
+        matrix(out, v)
+    }
+
+    fn normalise(x: &Matrix<Flex>, weights: &NormWeights<Flex>) -> Normalised<Flex> {
+        let width = x.dims()[1];
+        let (x, gain) = (Values::of(x), Values::of(&weights.gain));
+        let bias = weights.bias.as_ref().map(Values::of);
+        let bias = bias.as_ref().map(Values::slice);
+        let out = vector::normalise(x.slice(), gain.slice(), bias, weights.normal);
+        Normalised {
+            y: matrix(out.y, width),
+            unit: matrix(out.unit, width),
+            scale: matrix(out.scale, 1),
+        }
+    }
+
+    fn normalise_back(
+        dy: &Matrix<Flex>,
+        kept: &Normalised<Flex>,
+        weights: &NormWeights<Flex>,
+    ) -> Matrix<Flex> {
+        let width = dy.dims()[1];
+        let (dy, gain) = (Values::of(dy), Values::of(&weights.gain));
+        let (unit, scale) = (Values::of(&kept.unit), Values::of(&kept.scale));
+        let kept = (unit.slice(), scale.slice());
+        matrix(vector::normalise_back(dy.slice(), gain.slice(), kept, weights.normal), width)
+    }
+
+    fn attend(joined: &Matrix<Flex>, rows: &Rows, shape: &Attention) -> Attended<Flex> {
+        let (out, normalisers) = attention::forward(Values::of(joined).slice(), rows, shape);
+        Attended {
+            out: matrix(out, shape.heads * shape.width),
+            normalisers: Some(matrix(normalisers, shape.heads)),
+        }
+    }
+
+    fn attend_back(
+        d_out: &Matrix<Flex>,
+        joined: &Matrix<Flex>,
+        kept: &Attended<Flex>,
+        rows: &Rows,
+        shape: &Attention,
+    ) -> Matrix<Flex> {
+        let (d_out, joined, out) = (Values::of(d_out), Values::of(joined), Values::of(&kept.out));
+        let normalisers = Values::of(kept.normalisers.as_ref().expect("the forward pass kept them"));
+        let kept = (out.slice(), normalisers.slice());
+        let d = attention::backward(d_out.slice(), joined.slice(), kept, rows, shape);
+        matrix(d, shape.joined())
+    }
+
+    fn activate(z: &Matrix<Flex>, shape: Nonlinearity) -> Matrix<Flex> {
+        let out = vector::activate(Values::of(z).slice(), shape.kind, shape.gated, shape.width);
+        matrix(out, shape.width)
+    }
+
+    fn activate_back(d_out: &Matrix<Flex>, z: &Matrix<Flex>, shape: Nonlinearity) -> Matrix<Flex> {
+        let columns = z.dims()[1];
+        let (d_out, z) = (Values::of(d_out), Values::of(z));
+        let d = vector::activate_back(d_out.slice(), z.slice(), shape.kind, shape.gated, shape.width);
+        matrix(d, columns)
+    }
+
+    fn head(
+        hidden: &Matrix<Flex>,
+        head: &HeadWeights<Flex>,
+        rows: &Rows,
+        mut sum: Option<(&mut Sums<Flex>, usize, f32)>,
+    ) -> HeadRun<Flex> {
+        let ([n, d], v) = (hidden.dims(), vocabulary(head));
+        let (h, w) = (Values::of(hidden), Values::of(&head.matrix));
+        let w = head_view(&w, head);
+        let mut nll = Vec::with_capacity(n);
+        let mut d_hidden = vec![0.0; n * d];
+        let mut deltas = Vec::new();
+        let block = if sum.is_some() { (HEAD_VALUES / v).max(1) } else { n.max(1) };
+        for start in (0..n).step_by(block) {
+            let count = (n - start).min(block);
+            deltas.resize(count * v, 0.0);
+            let h = View::new(h.slice(), d).from(start, 0);
+            product(h, w, &mut deltas, (count, d, v), Store::Set);
+            nll.extend(head::loss(&mut deltas, &rows.targets[start..start + count], v, head.cap));
+            let delta = View::new(&deltas, v);
+            let into = &mut d_hidden[start * d..(start + count) * d];
+            product(delta, w.transposed(), into, (count, v, d), Store::Set);
+            if let Some((sums, parameter, factor)) = &mut sum {
+                let factors = vec![*factor; count];
+                let into = sums.host_mut(*parameter);
+                add_head_sum(h, delta, &factors, into, (count, d, v), head.tied);
+            }
+        }
+        HeadRun {
+            nll,
+            d_hidden: matrix(d_hidden, d),
+            delta: sum.is_none().then(|| matrix(deltas, v)),
+        }
+    }
+
+    fn norms(tape: &Tape<Flex>, rows: &Rows, parameters: usize) -> Norms {
+        Measure::new(tape, rows).all(parameters)
+    }
+
+    fn add_sums(
+        tape: Tape<Flex>,
+        norms: &Norms,
+        factors: &Factors,
+        rows: &Rows,
+        sums: &mut Sums<Flex>,
+    ) {
+        for (tap, kept) in tape.linears.iter().zip(&norms.kept) {
+            let (a, g) = (Values::of(&tap.input), Values::of(&tap.gradient));
+            let (d, p) = (tap.input.dims()[1], tap.gradient.dims()[1]);
+            if let Some(bias) = tap.bias {
+                let scale = rows.spread(factors.of(bias), 0.0);
+                add_columns(None, g.slice(), &scale, sums.host_mut(bias));
+            }
+            let scale = factors.of(tap.weight);
+            let into = sums.host_mut(tap.weight);
+            if let Some(scale) = add_kept(kept, scale, rows, into) {
+                let (a, g) = (View::new(a.slice(), d).transposed(), View::new(g.slice(), p));
+                weighted_product(a, Some(&scale), g, into, (d, rows.len(), p), Store::Add);
+            }
+        }
+        for tap in &tape.norms {
+            let (unit, g) = (Values::of(&tap.unit), Values::of(&tap.gradient));
+            if let Some(bias) = tap.bias {
+                let scale = rows.spread(factors.of(bias), 0.0);
+                add_columns(None, g.slice(), &scale, sums.host_mut(bias));
+            }
+            let scale = rows.spread(factors.of(tap.gain), 0.0);
+            add_columns(Some(unit.slice()), g.slice(), &scale, sums.host_mut(tap.gain));
+        }
+        let embedding = &tape.embedding;
+        let (g, d) = (Values::of(&embedding.gradient), embedding.gradient.dims()[1]);
+        let mut scale = rows.spread(factors.of(embedding.token), 0.0);
+        scale.iter_mut().for_each(|x| *x *= embedding.scale);
+        scatter(g.slice(), &rows.inputs, &scale, sums.host_mut(embedding.token), d);
+        if let Some(position) = embedding.position {
+            let scale = rows.spread(factors.of(position), 0.0);
+            scatter(g.slice(), &rows.positions, &scale, sums.host_mut(position), d);
+        }
+        if let Some(delta) = &tape.head.delta {
+            let (h, delta) = (Values::of(&tape.head.hidden), Values::of(delta));
+            let v = delta.slice().len() / rows.len().max(1);
+            let into = sums.host_mut(tape.head.weight);
+            let kept = norms.kept.last().map_or(&[][..], Vec::as_slice);
+            if let Some(scale) = add_kept(kept, factors.of(tape.head.weight), rows, into) {
+                let (h, delta) = (View::new(h.slice(), d), View::new(delta.slice(), v));
+                add_head_sum(h, delta, &scale, into, (rows.len(), d, v), tape.head.tied);
+            }
+        }
+    }
+}
+
+/// sum += Σ factor · hᵀδ, d × V, or V × d where tied.
+fn add_head_sum(
+    h: View<'_>,
+    delta: View<'_>,
+    factors: &[f32],
+    sum: &mut [f32],
+    (n, d, v): (usize, usize, usize),
+    tied: bool,
+) {
+    if tied {
+        weighted_product(delta.transposed(), Some(factors), h, sum, (v, n, d), Store::Add);
+    } else {
+        weighted_product(h.transposed(), Some(factors), delta, sum, (d, n, v), Store::Add);
+    }
+}
+
+/// Adds the gradients that were kept; returns a factor per row for the product of the rest, or
+/// nothing where no example is left.
+fn add_kept(
+    kept: &[Option<Vec<f32>>],
+    factors: &[f32],
+    rows: &Rows,
+    sum: &mut [f32],
+) -> Option<Vec<f32>> {
+    const BLOCK: usize = 1 << 13;
+    let parts: Vec<(f32, &[f32])> = kept
+        .iter()
+        .zip(factors)
+        .filter_map(|(kept, factor)| kept.as_ref().map(|k| (*factor, k.as_slice())))
+        .collect();
+    if !parts.is_empty() {
+        sum.par_chunks_mut(BLOCK).enumerate().for_each(|(i, sum)| {
+            for (factor, part) in &parts {
+                let part = &part[i * BLOCK..][..sum.len()];
+                sum.iter_mut().zip(part).for_each(|(s, x)| *s += factor * x);
+            }
+        });
+    }
+    if parts.len() == rows.spans.len() {
+        return None;
+    }
+    let mut left = factors.to_vec();
+    for (factor, kept) in left.iter_mut().zip(kept) {
+        if kept.is_some() {
+            *factor = 0.0;
+        }
+    }
+    Some(rows.spread(&left, 0.0))
+}
+
+/// sum += Σ rows of factor · g, or of factor · x∘g.
+fn add_columns(x: Option<&[f32]>, g: &[f32], factors: &[f32], sum: &mut [f32]) {
+    let width = sum.len();
+    let mut total = vec![0.0f64; width];
+    for (row, factor) in factors.iter().enumerate() {
+        let at = row * width..(row + 1) * width;
+        let g = &g[at.clone()];
+        match x {
+            None => total
+                .iter_mut()
+                .zip(g)
+                .for_each(|(t, g)| *t += f64::from(factor * g)),
+            Some(x) => total
+                .iter_mut()
+                .zip(g)
+                .zip(&x[at])
+                .for_each(|((t, g), x)| *t += f64::from(factor * x * g)),
+        }
+    }
+    sum.iter_mut().zip(total).for_each(|(s, t)| *s += t as f32);
+}
+
+/// Adds factor · g row by row to the rows that `index` names.
+fn scatter(g: &[f32], index: &[u32], factors: &[f32], sum: &mut [f32], width: usize) {
+    for ((g, &i), factor) in g.chunks_exact(width).zip(index).zip(factors) {
+        let into = &mut sum[i as usize * width..(i as usize + 1) * width];
+        into.iter_mut().zip(g).for_each(|(s, x)| *s += factor * x);
+    }
+}
+
+/// Borrowed inputs of the norms.
+struct Measure<'a> {
+    tape: &'a Tape<Flex>,
+    rows: &'a Rows,
+    linears: Vec<(Values, Values)>,
+    norms: Vec<(Values, Values)>,
+    embedding: Values,
+    hidden: Values,
+    delta: Values,
+    /// Whether a gradient once written down also serves the sum.
+    keeps: bool,
+}
+
+/// What one example's task found.
+struct Found {
+    squared: Vec<(usize, f64)>,
+    kept: Option<Vec<f32>>,
+}
+
+impl<'a> Measure<'a> {
+    fn new(tape: &'a Tape<Flex>, rows: &'a Rows) -> Self {
+        let delta = tape.head.delta.as_ref().expect("norms need the head's gradient");
+        let sizes = |a: &Matrix<Flex>, g: &Matrix<Flex>| a.dims()[1] * g.dims()[1];
+        let values: usize = tape.linears.iter().map(|l| sizes(&l.input, &l.gradient)).sum();
+        let values = values + sizes(&tape.head.hidden, delta);
+        Self {
+            tape,
+            rows,
+            linears: tape
+                .linears
+                .iter()
+                .map(|l| (Values::of(&l.input), Values::of(&l.gradient)))
+                .collect(),
+            norms: tape
+                .norms
+                .iter()
+                .map(|n| (Values::of(&n.unit), Values::of(&n.gradient)))
+                .collect(),
+            embedding: Values::of(&tape.embedding.gradient),
+            hidden: Values::of(&tape.head.hidden),
+            delta: Values::of(delta),
+            keeps: values * 8 <= KEPT_VALUES,
+        }
+    }
+
+    fn all(&self, parameters: usize) -> Norms {
+        let taps = self.linears.len() + 1;
+        let examples = self.rows.spans.len();
+        let mut norms = Norms::new(parameters, taps, examples);
+        let kept_examples = self.kept_examples();
+        // the head first: it is the largest task
+        let tasks: Vec<(usize, usize)> = (0..taps + 1)
+            .rev()
+            .flat_map(|tap| (0..examples).map(move |example| (tap, example)))
+            .collect();
+        let found: Vec<Found> = tasks
+            .par_iter()
+            .map(|&(tap, example)| self.one(tap, example, example < kept_examples))
+            .collect();
+        for ((tap, example), found) in tasks.into_iter().zip(found) {
+            for (parameter, squared) in found.squared {
+                norms.squared[parameter][example] += squared;
+            }
+            if let Some(gradient) = found.kept {
+                norms.kept[tap][example] = Some(gradient);
+            }
+        }
+        norms
+    }
+
+    /// How many of the first examples fit into the memory for kept gradients.
+    fn kept_examples(&self) -> usize {
+        let mut left = if self.keeps { KEPT_VALUES } else { 0 };
+        let shapes: Vec<(usize, usize)> = self
+            .tape
+            .linears
+            .iter()
+            .map(|l| (l.input.dims()[1], l.gradient.dims()[1]))
+            .chain([self.head_shape()])
+            .collect();
+        self.rows
+            .spans
+            .iter()
+            .take_while(|span| {
+                let values = |(d, p): &(usize, usize)| match Way::of((span.length, *d, *p), self.keeps) {
+                    Way::Gram => 0,
+                    Way::Instantiated => d * p,
+                };
+                let needed: usize = shapes.iter().map(values).sum();
+                let fits = self.keeps && needed <= left;
+                left = left.saturating_sub(needed);
+                fits
+            })
+            .count()
+    }
+
+    fn head_shape(&self) -> (usize, usize) {
+        let d = self.tape.head.hidden.dims()[1];
+        (d, self.delta.slice().len() / self.rows.len().max(1))
+    }
+
+    /// Taps in order: linear layers, the head with the embedding, and all norms as one.
+    fn one(&self, tap: usize, example: usize, keep: bool) -> Found {
+        let span = self.rows.spans[example];
+        if tap < self.linears.len() {
+            self.linear(tap, span, keep)
+        } else if tap == self.linears.len() {
+            self.ends(span, keep)
+        } else {
+            self.gains(span)
+        }
+    }
+
+    fn linear(&self, index: usize, span: Span, keep: bool) -> Found {
+        let tap = &self.tape.linears[index];
+        let (a, g) = &self.linears[index];
+        let (d, p) = (tap.input.dims()[1], tap.gradient.dims()[1]);
+        let (a, g) = (part(a, span, d), part(g, span, p));
+        let (norm, kept) = self.weight(a, g, (span.length, d, p), keep, false);
+        let mut squared = vec![(tap.weight, norm)];
+        if let Some(bias) = tap.bias {
+            squared.push((bias, square(&column_sums(None, g, p))));
+        }
+        Found { squared, kept }
+    }
+
+    /// ‖aᵀg‖², and the gradient if it was written down and is to be kept.
+    fn weight(
+        &self,
+        a: &[f32],
+        g: &[f32],
+        (t, d, p): (usize, usize, usize),
+        keep: bool,
+        tied: bool,
+    ) -> (f64, Option<Vec<f32>>) {
+        match Way::of((t, d, p), self.keeps) {
+            Way::Gram => (gram_norm(a, g, (t, d, p)), None),
+            Way::Instantiated => {
+                let gradient = if tied {
+                    instantiated(g, a, (t, p, d))
+                } else {
+                    instantiated(a, g, (t, d, p))
+                };
+                (sum_of_squares(&gradient), keep.then_some(gradient))
+            }
+        }
+    }
+
+    fn gains(&self, span: Span) -> Found {
+        let mut squared = Vec::new();
+        for (tap, (unit, g)) in self.tape.norms.iter().zip(&self.norms) {
+            let width = tap.unit.dims()[1];
+            let (unit, g) = (part(unit, span, width), part(g, span, width));
+            squared.push((tap.gain, square(&column_sums(Some(unit), g, width))));
+            if let Some(bias) = tap.bias {
+                squared.push((bias, square(&column_sums(None, g, width))));
+            }
+        }
+        Found { squared, kept: None }
+    }
+
+    /// Embeddings and head; where they share a matrix, with the product of both gradients.
+    fn ends(&self, span: Span, keep: bool) -> Found {
+        let (embedding, head) = (&self.tape.embedding, &self.tape.head);
+        let (d, v) = self.head_shape();
+        let tokens = &self.rows.inputs[span.range()];
+        let g = part(&self.embedding, span, d);
+        let (h, delta) = (part(&self.hidden, span, d), part(&self.delta, span, v));
+        let scale = f64::from(embedding.scale);
+        let (norm, kept) = self.weight(h, delta, (span.length, d, v), keep, head.tied);
+        let mut squared = vec![
+            (head.weight, norm),
+            (embedding.token, scale * scale * table_norm(tokens, g, d)),
+        ];
+        if head.tied {
+            let cross = cross_term(delta, h, g, tokens, (d, v));
+            squared.push((embedding.token, 2.0 * scale * cross));
+        }
+        if let Some(position) = embedding.position {
+            squared.push((position, table_norm(&self.rows.positions[span.range()], g, d)));
+        }
+        Found { squared, kept }
+    }
+}
+
+/// The rows of an example.
+fn part(values: &Values, span: Span, width: usize) -> &[f32] {
+    &values.slice()[span.start * width..(span.start + span.length) * width]
+}

@@ -1,0 +1,200 @@
+//! Batches for transformers: the rows of an example lie together, in time order.
+
+use crate::error::{Error, Result};
+use reticent_corpus::TokenId;
+
+/// No token to predict here.
+pub(crate) const NOTHING: TokenId = TokenId::MAX;
+
+/// The rows of one example.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// First row.
+    pub(crate) start: usize,
+    /// Number of rows.
+    pub(crate) length: usize,
+}
+
+impl Span {
+    pub(crate) fn range(self) -> std::ops::Range<usize> {
+        self.start..self.start + self.length
+    }
+}
+
+/// A fixed shape: so many examples of so many rows each, unused rows at the end of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Grid {
+    pub(crate) examples: usize,
+    pub(crate) steps: usize,
+}
+
+/// Token sequences as rows; on a grid with unused rows, which predict nothing.
+#[derive(Debug, Clone)]
+pub(crate) struct Rows {
+    /// One span per example.
+    pub(crate) spans: Vec<Span>,
+    /// Input token of each row.
+    pub(crate) inputs: Vec<TokenId>,
+    /// Row of the position table, or the position itself, of each row.
+    pub(crate) positions: Vec<u32>,
+    /// Token to predict of each row, or [`NOTHING`].
+    pub(crate) targets: Vec<TokenId>,
+    /// The fixed shape, where the device wants one.
+    pub(crate) grid: Option<Grid>,
+}
+
+impl Rows {
+    /// Rows that predict each next token.
+    ///
+    /// # Errors
+    /// [`Error::TooShort`], [`Error::UnknownToken`], [`Error::Unsuitable`] for a sequence longer
+    /// than the context.
+    pub(crate) fn predicting(
+        sequences: &[&[TokenId]],
+        (vocabulary, context): (usize, usize),
+        grid: Option<Grid>,
+    ) -> Result<Self> {
+        let mut rows = Self::empty(grid);
+        for (index, s) in sequences.iter().enumerate() {
+            check(s, index, 2, vocabulary, context + 1)?;
+            rows.push(&s[..s.len() - 1], &s[1..]);
+        }
+        Ok(rows.filled())
+    }
+
+    /// Rows that read whole sequences and predict nothing.
+    ///
+    /// # Errors
+    /// As [`Self::predicting`].
+    pub(crate) fn reading(
+        sequences: &[&[TokenId]],
+        (vocabulary, context): (usize, usize),
+        grid: Option<Grid>,
+    ) -> Result<Self> {
+        let mut rows = Self::empty(grid);
+        for (index, s) in sequences.iter().enumerate() {
+            check(s, index, 1, vocabulary, context)?;
+            rows.push(s, &[]);
+        }
+        Ok(rows.filled())
+    }
+
+    fn empty(grid: Option<Grid>) -> Self {
+        Self {
+            spans: Vec::new(),
+            inputs: Vec::new(),
+            positions: Vec::new(),
+            targets: Vec::new(),
+            grid,
+        }
+    }
+
+    fn push(&mut self, inputs: &[TokenId], targets: &[TokenId]) {
+        let start = self.inputs.len();
+        let length = inputs.len();
+        self.spans.push(Span { start, length });
+        self.inputs.extend_from_slice(inputs);
+        self.targets.extend_from_slice(targets);
+        self.pad(start + length);
+        if let Some(grid) = self.grid {
+            self.pad(start + grid.steps);
+        }
+        self.positions.extend(0..(self.inputs.len() - start) as u32);
+    }
+
+    fn pad(&mut self, rows: usize) {
+        self.inputs.resize(rows, 0);
+        self.targets.resize(rows, NOTHING);
+    }
+
+    fn filled(mut self) -> Self {
+        if let Some(grid) = self.grid {
+            let rows = grid.examples * grid.steps;
+            let have = self.inputs.len();
+            self.pad(rows);
+            self.positions
+                .extend((have..rows).map(|row| (row % grid.steps) as u32));
+        }
+        self
+    }
+
+    /// Number of rows, unused ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Number of rows that predict a token.
+    pub(crate) fn predictions(&self) -> usize {
+        self.targets.iter().filter(|t| **t != NOTHING).count()
+    }
+
+    /// One value per row from one per example; unused rows get `rest`.
+    pub(crate) fn spread(&self, values: &[f32], rest: f32) -> Vec<f32> {
+        let mut out = vec![rest; self.len()];
+        for (span, value) in self.spans.iter().zip(values) {
+            out[span.range()].fill(*value);
+        }
+        out
+    }
+}
+
+fn check(
+    s: &[TokenId],
+    index: usize,
+    least: usize,
+    vocabulary: usize,
+    most: usize,
+) -> Result<()> {
+    if s.len() < least {
+        return Err(Error::TooShort {
+            index,
+            length: s.len(),
+            least,
+        });
+    }
+    if s.len() > most {
+        return Err(Error::Unsuitable(format!(
+            "sequence {index} has {} tokens; the model's context takes at most {most}",
+            s.len()
+        )));
+    }
+    known(s, vocabulary)
+}
+
+/// Checks tokens against the vocabulary.
+pub(crate) fn known(tokens: &[TokenId], vocabulary: usize) -> Result<()> {
+    match tokens.iter().find(|t| **t as usize >= vocabulary) {
+        Some(&token) => Err(Error::UnknownToken {
+            token,
+            size: vocabulary,
+        }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grid_pads_with_rows_that_predict_nothing() {
+        let (a, b): (&[u32], &[u32]) = (&[1, 2, 3], &[4, 5]);
+        let packed = Rows::predicting(&[a, b], (9, 8), None).unwrap();
+        assert_eq!(packed.inputs, [1, 2, 4]);
+        assert_eq!(packed.targets, [2, 3, 5]);
+        assert_eq!(packed.positions, [0, 1, 0]);
+        let grid = Grid {
+            examples: 3,
+            steps: 3,
+        };
+        let padded = Rows::predicting(&[a, b], (9, 8), Some(grid)).unwrap();
+        assert_eq!(padded.inputs, [1, 2, 0, 4, 0, 0, 0, 0, 0]);
+        assert_eq!(padded.targets[..3], [2, 3, NOTHING]);
+        assert_eq!(padded.positions, [0, 1, 2, 0, 1, 2, 0, 1, 2]);
+        assert_eq!(padded.predictions(), packed.predictions());
+        assert_eq!(padded.spans[1].range(), 3..4);
+        assert!(Rows::reading(&[&[]], (9, 8), None).is_err());
+        assert!(Rows::reading(&[&[9]], (9, 8), None).is_err());
+        assert!(Rows::predicting(&[a], (9, 1), None).is_err());
+    }
+}
