@@ -31,7 +31,7 @@ pub use checkpoint::{Checkpoint, free_for};
 pub use clip::{Clip, Clipping, Factors, SquaredNorms};
 pub use collective::{Collective, Local, Threads};
 #[cfg(feature = "cpu")]
-pub use engine::{Device, lstm, open};
+pub use engine::{Device, lstm, open, transformer, transformer_logits};
 pub use error::{Error, Result};
 #[cfg(feature = "cpu")]
 pub use exact::{exact, exact_logits};

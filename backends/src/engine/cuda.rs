@@ -1,9 +1,11 @@
 //! CUDA devices: probed before the tensor library touches them, since it panics without a driver.
 
 use super::kernels::Kernels;
+use super::layers::Portable;
 use super::lstm::Lstm;
+use super::transformer::Transformer;
 use crate::error::{Error, Result};
-use crate::model::LstmConfig;
+use crate::model::{LstmConfig, TransformerConfig};
 use crate::trainer::Trainer;
 use burn_cuda::{Cuda, CudaDevice};
 
@@ -49,11 +51,8 @@ fn devices() -> std::result::Result<usize, String> {
     }
 }
 
-pub(super) fn lstm(
-    config: LstmConfig,
-    weights: Vec<Vec<f32>>,
-    number: usize,
-) -> Result<Box<dyn Trainer>> {
+/// The device of this number, if the driver sees it.
+fn device(number: usize) -> Result<CudaDevice> {
     let missing = |why: String| Error::Device {
         device: format!("cuda:{number}"),
         why,
@@ -64,10 +63,33 @@ pub(super) fn lstm(
             "the driver sees {found} device(s), numbered from 0"
         )));
     }
+    Ok(CudaDevice::new(number))
+}
+
+pub(super) fn lstm(
+    config: LstmConfig,
+    weights: Vec<Vec<f32>>,
+    number: usize,
+) -> Result<Box<dyn Trainer>> {
+    let device = device(number)?;
     Ok(Box::new(Lstm::<Cuda>::new(
         config,
         weights,
-        CudaDevice::new(number),
+        device,
+        CUDA_MARGIN,
+    )?))
+}
+
+pub(super) fn transformer(
+    config: TransformerConfig,
+    weights: Vec<Vec<f32>>,
+    number: usize,
+) -> Result<Box<dyn Trainer>> {
+    let device = device(number)?;
+    Ok(Box::new(Transformer::<Cuda, Portable>::new(
+        config,
+        weights,
+        device,
         CUDA_MARGIN,
     )?))
 }

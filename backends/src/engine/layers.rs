@@ -144,7 +144,17 @@ impl Norms {
     pub(crate) fn new(parameters: usize, taps: usize, examples: usize) -> Self {
         Self {
             squared: vec![vec![0.0; examples]; parameters],
-            kept: (0..taps).map(|_| (0..examples).map(|_| None).collect()).collect(),
+            kept: (0..taps)
+                .map(|_| (0..examples).map(|_| None).collect())
+                .collect(),
+        }
+    }
+    /// Rounding may make a sum that can't be negative slightly so; an undefined one stays.
+    pub(crate) fn settle(&mut self) {
+        for squared in self.squared.iter_mut().flatten() {
+            if *squared < 0.0 {
+                *squared = 0.0;
+            }
         }
     }
     /// Squared norm of each example's whole gradient.
@@ -167,6 +177,13 @@ pub(crate) struct Factors {
 }
 
 impl Factors {
+    /// Clipping factors by group.
+    pub(crate) fn clipped(factors: &crate::clip::Factors, group_of: &[usize]) -> Self {
+        Self {
+            by_group: (0..factors.groups()).map(|g| factors.group(g)).collect(),
+            group_of: group_of.to_vec(),
+        }
+    }
     /// One number for all.
     pub(crate) fn constant(value: f32, examples: usize, parameters: usize) -> Self {
         Self {
@@ -207,7 +224,13 @@ impl<B: Floats> Sums<B> {
                 let old = sums[parameter].clone();
                 sums[parameter] = old.add(sum);
             }
-            Self::Host(_) => unreachable!("a device sums in its own memory"),
+            Self::Host(sums) => {
+                let sum = super::portable::host(sum);
+                sums[parameter]
+                    .iter_mut()
+                    .zip(sum)
+                    .for_each(|(s, x)| *s += x);
+            }
         }
     }
 }
@@ -285,5 +308,9 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
 }
 
 /// Every kernel in tensor operations.
+#[cfg_attr(
+    not(any(test, feature = "cuda")),
+    expect(dead_code, reason = "devices and tests run it")
+)]
 pub(crate) struct Portable;
 impl<B: Floats> Layers<B> for Portable {}

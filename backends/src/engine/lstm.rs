@@ -325,7 +325,7 @@ impl<B: Kernels> Scorer for Lstm<B> {
 }
 
 /// Statistics of each row's distribution and of its target.
-fn row_scores(logits: &[f32], targets: &[TokenId]) -> Vec<TokenScore> {
+pub(super) fn row_scores(logits: &[f32], targets: &[TokenId]) -> Vec<TokenScore> {
     use rayon::prelude::*;
     let vocabulary = logits.len() / targets.len().max(1);
     logits

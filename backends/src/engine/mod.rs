@@ -15,9 +15,11 @@ mod processor;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod transformer;
 
 use crate::error::{Error, Result};
-use crate::model::{LstmConfig, Model};
+use crate::model::{Head, LstmConfig, Model, TransformerConfig};
+use crate::scorer::Logits;
 use crate::trainer::Trainer;
 
 /// Relative error of norms on the processor: f32 products, f64 sums; measured below 1e-6 in tests.
@@ -86,10 +88,74 @@ pub fn open(model: &Model, weights: Vec<Vec<f32>>, device: Device) -> Result<Box
     match (model, device) {
         (_, Device::Exact) => crate::exact::exact(model, weights),
         (Model::Lstm(config), _) => lstm(config, weights, device),
-        (Model::Transformer(_), _) => Err(Error::Device {
-            device: format!("{device:?}"),
-            why: "transformers run on the device `exact` only so far".into(),
-        }),
+        (Model::Transformer(config), _) => transformer(config, weights, device),
+    }
+}
+
+/// A decoder with these weights on a device.
+///
+/// # Errors
+/// As [`open`].
+pub fn transformer(
+    config: &TransformerConfig,
+    weights: Vec<Vec<f32>>,
+    device: Device,
+) -> Result<Box<dyn Trainer>> {
+    let config = config.clone().validated()?;
+    if config.head != Head::NextToken {
+        return Err(Error::Unsuitable(format!(
+            "{:?} with the head {:?} predicts no next token; only its logits can be had",
+            config.family, config.head
+        )));
+    }
+    match device {
+        Device::Cpu => Ok(Box::new(on_processor(config, weights)?)),
+        Device::Cuda(number) => transformer_on_cuda(config, weights, number),
+        Device::Exact => crate::exact::exact(&config.into(), weights),
+    }
+}
+
+/// The logits of any transformer on the processor, encoders too.
+///
+/// # Errors
+/// [`Error::Shape`] where the weights do not fit.
+pub fn transformer_logits(
+    config: &TransformerConfig,
+    weights: Vec<Vec<f32>>,
+) -> Result<Box<dyn Logits>> {
+    let config = config.clone().validated()?;
+    Ok(Box::new(on_processor(config, weights)?))
+}
+
+type OnProcessor = transformer::Transformer<burn_flex::Flex, processor::Processor>;
+
+fn on_processor(config: TransformerConfig, weights: Vec<Vec<f32>>) -> Result<OnProcessor> {
+    transformer::Transformer::new(config, weights, Default::default(), PROCESSOR_MARGIN)
+}
+
+#[cfg(feature = "cuda")]
+fn transformer_on_cuda(
+    config: TransformerConfig,
+    weights: Vec<Vec<f32>>,
+    number: usize,
+) -> Result<Box<dyn Trainer>> {
+    cuda::transformer(config, weights, number)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn transformer_on_cuda(
+    _: TransformerConfig,
+    _: Vec<Vec<f32>>,
+    number: usize,
+) -> Result<Box<dyn Trainer>> {
+    Err(no_cuda(number))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn no_cuda(number: usize) -> Error {
+    Error::Device {
+        device: format!("cuda:{number}"),
+        why: "this build has no CUDA engine; build with `--features cuda`".into(),
     }
 }
 
@@ -100,8 +166,5 @@ fn on_cuda(config: LstmConfig, weights: Vec<Vec<f32>>, number: usize) -> Result<
 
 #[cfg(not(feature = "cuda"))]
 fn on_cuda(_: LstmConfig, _: Vec<Vec<f32>>, number: usize) -> Result<Box<dyn Trainer>> {
-    Err(Error::Device {
-        device: format!("cuda:{number}"),
-        why: "this build has no CUDA engine; build with `--features cuda`".into(),
-    })
+    Err(no_cuda(number))
 }

@@ -4,6 +4,7 @@
 //! dL/dz where the contractions need it. One forward, one backward.
 
 use super::kernels::{Kernels, Recurrence};
+use super::layers::Floats;
 use super::packed::Packed;
 use burn::backend::Autodiff;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -13,28 +14,28 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::tensor::{Tensor, TensorData, TensorPrimitive};
 use reticent_corpus::TokenId;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// A differentiable tensor over the backend B.
 pub(crate) type Tracked<B> = Tensor<Autodiff<B>, 2>;
 
-fn wrap<B: Kernels>(x: burn::tensor::ops::FloatTensor<B>) -> Tensor<B, 2> {
+fn wrap<B: Floats>(x: burn::tensor::ops::FloatTensor<B>) -> Tensor<B, 2> {
     Tensor::from_primitive(TensorPrimitive::Float(x))
 }
 
-fn bare<B: Kernels>(x: Tensor<B, 2>) -> burn::tensor::ops::FloatTensor<B> {
+fn bare<B: Floats>(x: Tensor<B, 2>) -> burn::tensor::ops::FloatTensor<B> {
     x.into_primitive().tensor()
 }
 
 /// A one-element leaf whose gradient a [`tap`] will fill.
-pub(crate) fn leaf<B: Kernels>(device: &B::Device) -> Tracked<B> {
+pub(crate) fn leaf<B: Floats>(device: &B::Device) -> Tracked<B> {
     Tensor::from_data(TensorData::new(vec![0.0f32], [1, 1]), device).require_grad()
 }
 
 #[derive(Debug)]
 struct Tap<B>(PhantomData<B>);
 
-impl<B: Kernels> Backward<B, 2> for Tap<B> {
+impl<B: Floats> Backward<B, 2> for Tap<B> {
     type State = ();
     fn backward(self, ops: Ops<(), 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let [z, leaf] = ops.parents;
@@ -49,7 +50,7 @@ impl<B: Kernels> Backward<B, 2> for Tap<B> {
 }
 
 /// Identity on `z`; after the backward pass the gradient of `leaf` is dL/dz.
-pub(crate) fn tap<B: Kernels>(z: Tracked<B>, leaf: Tracked<B>) -> Tracked<B> {
+pub(crate) fn tap<B: Floats>(z: Tracked<B>, leaf: Tracked<B>) -> Tracked<B> {
     let (z, leaf) = (z.into_primitive().tensor(), leaf.into_primitive().tensor());
     let nodes = [z.node.clone(), leaf.node.clone()];
     let out = match Tap(PhantomData::<B>)
@@ -59,6 +60,53 @@ pub(crate) fn tap<B: Kernels>(z: Tracked<B>, leaf: Tracked<B>) -> Tracked<B> {
     {
         OpsKind::Tracked(prepared) => prepared.finish((), z.primitive),
         OpsKind::UnTracked(prepared) => prepared.finish(z.primitive),
+    };
+    Tensor::from_primitive(TensorPrimitive::Float(out))
+}
+
+/// dL/d(output) to dL/d(input) of one operation; used once.
+type Back<B> = Box<dyn FnOnce(Tensor<B, 2>) -> Tensor<B, 2> + Send>;
+
+#[derive(Clone)]
+struct Applied<B: Floats>(Arc<Mutex<Option<Back<B>>>>);
+
+impl<B: Floats> std::fmt::Debug for Applied<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Applied")
+    }
+}
+
+#[derive(Debug)]
+struct Apply<B>(PhantomData<B>);
+
+impl<B: Floats> Backward<B, 1> for Apply<B> {
+    type State = Applied<B>;
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = wrap::<B>(grads.consume::<B>(&ops.node));
+        let [x] = ops.parents;
+        let back = ops.state.0.lock().expect("no thread panicked").take();
+        if let Some(node) = x {
+            let back = back.expect("one backward pass per forward pass");
+            grads.register::<B>(node.id, bare(back(gradient)));
+        }
+    }
+}
+
+/// An operation whose output is known, with its way back; untracked weights live in the closure.
+pub(crate) fn apply<B: Floats>(
+    x: Tracked<B>,
+    out: Tensor<B, 2>,
+    back: impl FnOnce(Tensor<B, 2>) -> Tensor<B, 2> + Send + 'static,
+) -> Tracked<B> {
+    let x = x.into_primitive().tensor();
+    let state = Applied::<B>(Arc::new(Mutex::new(Some(Box::new(back)))));
+    let out = match Apply(PhantomData::<B>)
+        .prepare::<NoCheckpointing>([x.node])
+        .compute_bound()
+        .stateful()
+    {
+        OpsKind::Tracked(prepared) => prepared.finish(state, bare(out)),
+        OpsKind::UnTracked(prepared) => prepared.finish(bare(out)),
     };
     Tensor::from_primitive(TensorPrimitive::Float(out))
 }

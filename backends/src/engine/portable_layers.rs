@@ -151,7 +151,9 @@ fn gather<B: Floats>(x: Tensor<B, 4>, each: usize) -> Tensor<B, 4> {
 }
 
 fn turn<B: Floats>(x: Tensor<B, 4>, turns: Option<&[Tensor<B, 4>; 2]>, sign: f32) -> Tensor<B, 4> {
-    let Some([cosine, sine]) = turns else { return x };
+    let Some([cosine, sine]) = turns else {
+        return x;
+    };
     let half = x.dims()[3] / 2;
     let (low, high) = (x.clone().narrow(3, 0, half), x.narrow(3, half, half));
     let sine = sine.clone() * sign;
@@ -208,7 +210,10 @@ fn probabilities<B: Floats>(
     heads: &Heads<B>,
     attention: &Attention,
 ) -> (Tensor<B, 4>, Tensor<B, 4>) {
-    let product = heads.query.clone().matmul(heads.key.clone().swap_dims(2, 3));
+    let product = heads
+        .query
+        .clone()
+        .matmul(heads.key.clone().swap_dims(2, 3));
     let scores = capped(product * attention.scale, attention.cap);
     let shown = scores.dims();
     let unseen = heads.unseen.clone().expand(shown);
@@ -336,7 +341,10 @@ pub(super) fn head<B: Floats>(
             }
         }
     }
-    let nll: Vec<f64> = host(Tensor::cat(nll, 0)).into_iter().map(f64::from).collect();
+    let nll: Vec<f64> = host(Tensor::cat(nll, 0))
+        .into_iter()
+        .map(f64::from)
+        .collect();
     HeadRun {
         nll,
         d_hidden: Tensor::cat(d_hidden, 0),
@@ -476,7 +484,11 @@ pub(super) fn norms<B: Floats>(tape: &Tape<B>, rows: &Rows, parameters: usize) -
     if let Some(position) = position {
         out.push((*position, pieces(g.clone().powi_scalar(2))));
     }
-    let delta = tape.head.delta.as_ref().expect("norms need the head's gradient");
+    let delta = tape
+        .head
+        .delta
+        .as_ref()
+        .expect("norms need the head's gradient");
     let (h, delta) = (steps(&tape.head.hidden, shape), steps(delta, shape));
     let sizes = (shape.1, h.dims()[2], delta.dims()[2]);
     if tape.head.tied {
@@ -517,12 +529,7 @@ fn read<B: Floats>(out: Pieces<B>, examples: usize, parameters: usize, taps: usi
             at += width;
         }
     }
-    for squared in norms.squared.iter_mut().flatten() {
-        // rounding may make a sum that can't be negative slightly so; an undefined one stays
-        if *squared < 0.0 {
-            *squared = 0.0;
-        }
-    }
+    norms.settle();
     norms
 }
 
@@ -553,7 +560,10 @@ pub(super) fn add_sums<B: Floats>(
         if let Some(bias) = tap.bias {
             sums.add(bias, (tap.gradient.clone() * factor(bias)).sum_dim(0));
         }
-        sums.add(tap.gain, (tap.unit * tap.gradient * factor(tap.gain)).sum_dim(0));
+        sums.add(
+            tap.gain,
+            (tap.unit * tap.gradient * factor(tap.gain)).sum_dim(0),
+        );
     }
     let embedding = tape.embedding;
     let g = embedding.gradient;
@@ -564,15 +574,28 @@ pub(super) fn add_sums<B: Floats>(
     }
     if let Some(delta) = tape.head.delta {
         let delta = delta * factor(tape.head.weight);
-        sums.add(tape.head.weight, head_sum(tape.head.hidden, delta, tape.head.tied));
+        sums.add(
+            tape.head.weight,
+            head_sum(tape.head.hidden, delta, tape.head.tied),
+        );
     }
 }
 
 fn scatter<B: Floats>(sums: &mut Sums<B>, parameter: usize, index: &[u32], g: Matrix<B>) {
-    if let Sums::Device(all) = sums {
-        let device = g.device();
-        let old = all[parameter].clone();
-        let add = burn::tensor::IndexingUpdateOp::Add;
-        all[parameter] = old.select_assign(0, indices(index, &device), g, add);
+    let device = g.device();
+    let index_on_device = indices(index, &device);
+    let add = burn::tensor::IndexingUpdateOp::Add;
+    match sums {
+        Sums::Device(all) => {
+            let old = all[parameter].clone();
+            all[parameter] = old.select_assign(0, index_on_device, g, add);
+        }
+        Sums::Host(all) => {
+            let width = g.dims()[1];
+            for (line, i) in host(g).chunks_exact(width).zip(index) {
+                let into = &mut all[parameter][*i as usize * width..];
+                into.iter_mut().zip(line).for_each(|(s, x)| *s += x);
+            }
+        }
     }
 }

@@ -6,8 +6,8 @@ use super::host::examples::{
     Way, column_sums, cross_term, gram_norm, instantiated, square, table_norm,
 };
 use super::host::gemm::{Store, View, product, weighted_product};
-use super::host::vector::{self, sum_of_squares};
 use super::host::head;
+use super::host::vector::{self, sum_of_squares};
 use super::layers::{
     Attended, Factors, HeadRun, HeadWeights, Layers, Matrix, Nonlinearity, NormWeights, Normalised,
     Norms, Sums, Tape,
@@ -65,7 +65,13 @@ impl Layers<Flex> for Processor {
             });
             store = Store::Add;
         }
-        product(View::new(x.slice(), d), View::new(w.slice(), p), &mut out, (n, d, p), store);
+        product(
+            View::new(x.slice(), d),
+            View::new(w.slice(), p),
+            &mut out,
+            (n, d, p),
+            store,
+        );
         matrix(out, p)
     }
 
@@ -74,7 +80,13 @@ impl Layers<Flex> for Processor {
         let mut out = vec![0.0; n * d];
         let (dy, w) = (Values::of(dy), Values::of(w));
         let back = View::new(w.slice(), p).transposed();
-        product(View::new(dy.slice(), p), back, &mut out, (n, p, d), Store::Set);
+        product(
+            View::new(dy.slice(), p),
+            back,
+            &mut out,
+            (n, p, d),
+            Store::Set,
+        );
         matrix(out, d)
     }
 
@@ -83,7 +95,13 @@ impl Layers<Flex> for Processor {
         let v = vocabulary(head);
         let mut out = vec![0.0; n * v];
         let (h, w) = (Values::of(hidden), Values::of(&head.matrix));
-        product(View::new(h.slice(), d), head_view(&w, head), &mut out, (n, d, v), Store::Set);
+        product(
+            View::new(h.slice(), d),
+            head_view(&w, head),
+            &mut out,
+            (n, d, v),
+            Store::Set,
+        );
         if let Some(c) = head.cap {
             head::cap(&mut out, c);
         }
@@ -112,7 +130,10 @@ impl Layers<Flex> for Processor {
         let (dy, gain) = (Values::of(dy), Values::of(&weights.gain));
         let (unit, scale) = (Values::of(&kept.unit), Values::of(&kept.scale));
         let kept = (unit.slice(), scale.slice());
-        matrix(vector::normalise_back(dy.slice(), gain.slice(), kept, weights.normal), width)
+        matrix(
+            vector::normalise_back(dy.slice(), gain.slice(), kept, weights.normal),
+            width,
+        )
     }
 
     fn attend(joined: &Matrix<Flex>, rows: &Rows, shape: &Attention) -> Attended<Flex> {
@@ -131,7 +152,11 @@ impl Layers<Flex> for Processor {
         shape: &Attention,
     ) -> Matrix<Flex> {
         let (d_out, joined, out) = (Values::of(d_out), Values::of(joined), Values::of(&kept.out));
-        let normalisers = Values::of(kept.normalisers.as_ref().expect("the forward pass kept them"));
+        let normalisers = Values::of(
+            kept.normalisers
+                .as_ref()
+                .expect("the forward pass kept them"),
+        );
         let kept = (out.slice(), normalisers.slice());
         let d = attention::backward(d_out.slice(), joined.slice(), kept, rows, shape);
         matrix(d, shape.joined())
@@ -145,7 +170,13 @@ impl Layers<Flex> for Processor {
     fn activate_back(d_out: &Matrix<Flex>, z: &Matrix<Flex>, shape: Nonlinearity) -> Matrix<Flex> {
         let columns = z.dims()[1];
         let (d_out, z) = (Values::of(d_out), Values::of(z));
-        let d = vector::activate_back(d_out.slice(), z.slice(), shape.kind, shape.gated, shape.width);
+        let d = vector::activate_back(
+            d_out.slice(),
+            z.slice(),
+            shape.kind,
+            shape.gated,
+            shape.width,
+        );
         matrix(d, columns)
     }
 
@@ -161,13 +192,22 @@ impl Layers<Flex> for Processor {
         let mut nll = Vec::with_capacity(n);
         let mut d_hidden = vec![0.0; n * d];
         let mut deltas = Vec::new();
-        let block = if sum.is_some() { (HEAD_VALUES / v).max(1) } else { n.max(1) };
+        let block = if sum.is_some() {
+            (HEAD_VALUES / v).max(1)
+        } else {
+            n.max(1)
+        };
         for start in (0..n).step_by(block) {
             let count = (n - start).min(block);
             deltas.resize(count * v, 0.0);
             let h = View::new(h.slice(), d).from(start, 0);
             product(h, w, &mut deltas, (count, d, v), Store::Set);
-            nll.extend(head::loss(&mut deltas, &rows.targets[start..start + count], v, head.cap));
+            nll.extend(head::loss(
+                &mut deltas,
+                &rows.targets[start..start + count],
+                v,
+                head.cap,
+            ));
             let delta = View::new(&deltas, v);
             let into = &mut d_hidden[start * d..(start + count) * d];
             product(delta, w.transposed(), into, (count, v, d), Store::Set);
@@ -195,7 +235,8 @@ impl Layers<Flex> for Processor {
         rows: &Rows,
         sums: &mut Sums<Flex>,
     ) {
-        for (tap, kept) in tape.linears.iter().zip(&norms.kept) {
+        for (i, tap) in tape.linears.iter().enumerate() {
+            let kept = norms.kept.get(i).map_or(&[][..], Vec::as_slice);
             let (a, g) = (Values::of(&tap.input), Values::of(&tap.gradient));
             let (d, p) = (tap.input.dims()[1], tap.gradient.dims()[1]);
             if let Some(bias) = tap.bias {
@@ -205,7 +246,10 @@ impl Layers<Flex> for Processor {
             let scale = factors.of(tap.weight);
             let into = sums.host_mut(tap.weight);
             if let Some(scale) = add_kept(kept, scale, rows, into) {
-                let (a, g) = (View::new(a.slice(), d).transposed(), View::new(g.slice(), p));
+                let (a, g) = (
+                    View::new(a.slice(), d).transposed(),
+                    View::new(g.slice(), p),
+                );
                 weighted_product(a, Some(&scale), g, into, (d, rows.len(), p), Store::Add);
             }
         }
@@ -216,22 +260,43 @@ impl Layers<Flex> for Processor {
                 add_columns(None, g.slice(), &scale, sums.host_mut(bias));
             }
             let scale = rows.spread(factors.of(tap.gain), 0.0);
-            add_columns(Some(unit.slice()), g.slice(), &scale, sums.host_mut(tap.gain));
+            add_columns(
+                Some(unit.slice()),
+                g.slice(),
+                &scale,
+                sums.host_mut(tap.gain),
+            );
         }
         let embedding = &tape.embedding;
-        let (g, d) = (Values::of(&embedding.gradient), embedding.gradient.dims()[1]);
+        let (g, d) = (
+            Values::of(&embedding.gradient),
+            embedding.gradient.dims()[1],
+        );
         let mut scale = rows.spread(factors.of(embedding.token), 0.0);
         scale.iter_mut().for_each(|x| *x *= embedding.scale);
-        scatter(g.slice(), &rows.inputs, &scale, sums.host_mut(embedding.token), d);
+        scatter(
+            g.slice(),
+            &rows.inputs,
+            &scale,
+            sums.host_mut(embedding.token),
+            d,
+        );
         if let Some(position) = embedding.position {
             let scale = rows.spread(factors.of(position), 0.0);
-            scatter(g.slice(), &rows.positions, &scale, sums.host_mut(position), d);
+            scatter(
+                g.slice(),
+                &rows.positions,
+                &scale,
+                sums.host_mut(position),
+                d,
+            );
         }
         if let Some(delta) = &tape.head.delta {
             let (h, delta) = (Values::of(&tape.head.hidden), Values::of(delta));
             let v = delta.slice().len() / rows.len().max(1);
             let into = sums.host_mut(tape.head.weight);
-            let kept = norms.kept.last().map_or(&[][..], Vec::as_slice);
+            let kept = norms.kept.get(tape.linears.len());
+            let kept = kept.map_or(&[][..], Vec::as_slice);
             if let Some(scale) = add_kept(kept, factors.of(tape.head.weight), rows, into) {
                 let (h, delta) = (View::new(h.slice(), d), View::new(delta.slice(), v));
                 add_head_sum(h, delta, &scale, into, (rows.len(), d, v), tape.head.tied);
@@ -250,9 +315,23 @@ fn add_head_sum(
     tied: bool,
 ) {
     if tied {
-        weighted_product(delta.transposed(), Some(factors), h, sum, (v, n, d), Store::Add);
+        weighted_product(
+            delta.transposed(),
+            Some(factors),
+            h,
+            sum,
+            (v, n, d),
+            Store::Add,
+        );
     } else {
-        weighted_product(h.transposed(), Some(factors), delta, sum, (d, n, v), Store::Add);
+        weighted_product(
+            h.transposed(),
+            Some(factors),
+            delta,
+            sum,
+            (d, n, v),
+            Store::Add,
+        );
     }
 }
 
@@ -341,9 +420,17 @@ struct Found {
 
 impl<'a> Measure<'a> {
     fn new(tape: &'a Tape<Flex>, rows: &'a Rows) -> Self {
-        let delta = tape.head.delta.as_ref().expect("norms need the head's gradient");
+        let delta = tape
+            .head
+            .delta
+            .as_ref()
+            .expect("norms need the head's gradient");
         let sizes = |a: &Matrix<Flex>, g: &Matrix<Flex>| a.dims()[1] * g.dims()[1];
-        let values: usize = tape.linears.iter().map(|l| sizes(&l.input, &l.gradient)).sum();
+        let values: usize = tape
+            .linears
+            .iter()
+            .map(|l| sizes(&l.input, &l.gradient))
+            .sum();
         let values = values + sizes(&tape.head.hidden, delta);
         Self {
             tape,
@@ -387,6 +474,7 @@ impl<'a> Measure<'a> {
                 norms.kept[tap][example] = Some(gradient);
             }
         }
+        norms.settle();
         norms
     }
 
@@ -404,10 +492,11 @@ impl<'a> Measure<'a> {
             .spans
             .iter()
             .take_while(|span| {
-                let values = |(d, p): &(usize, usize)| match Way::of((span.length, *d, *p), self.keeps) {
-                    Way::Gram => 0,
-                    Way::Instantiated => d * p,
-                };
+                let values =
+                    |(d, p): &(usize, usize)| match Way::of((span.length, *d, *p), self.keeps) {
+                        Way::Gram => 0,
+                        Way::Instantiated => d * p,
+                    };
                 let needed: usize = shapes.iter().map(values).sum();
                 let fits = self.keeps && needed <= left;
                 left = left.saturating_sub(needed);
@@ -478,7 +567,10 @@ impl<'a> Measure<'a> {
                 squared.push((bias, square(&column_sums(None, g, width))));
             }
         }
-        Found { squared, kept: None }
+        Found {
+            squared,
+            kept: None,
+        }
     }
 
     /// Embeddings and head; where they share a matrix, with the product of both gradients.
@@ -499,7 +591,10 @@ impl<'a> Measure<'a> {
             squared.push((embedding.token, 2.0 * scale * cross));
         }
         if let Some(position) = embedding.position {
-            squared.push((position, table_norm(&self.rows.positions[span.range()], g, d)));
+            squared.push((
+                position,
+                table_norm(&self.rows.positions[span.range()], g, d),
+            ));
         }
         Found { squared, kept }
     }

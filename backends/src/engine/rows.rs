@@ -47,8 +47,7 @@ impl Rows {
     /// Rows that predict each next token.
     ///
     /// # Errors
-    /// [`Error::TooShort`], [`Error::UnknownToken`], [`Error::Unsuitable`] for a sequence longer
-    /// than the context.
+    /// [`Error::TooShort`], [`Error::UnknownToken`], [`Error::TooLong`].
     pub(crate) fn predicting(
         sequences: &[&[TokenId]],
         (vocabulary, context): (usize, usize),
@@ -56,7 +55,7 @@ impl Rows {
     ) -> Result<Self> {
         let mut rows = Self::empty(grid);
         for (index, s) in sequences.iter().enumerate() {
-            check(s, index, 2, vocabulary, context + 1)?;
+            check(s, index, 2, vocabulary, context)?;
             rows.push(&s[..s.len() - 1], &s[1..]);
         }
         Ok(rows.filled())
@@ -77,6 +76,19 @@ impl Rows {
             rows.push(s, &[]);
         }
         Ok(rows.filled())
+    }
+
+    /// One row per state, each an example of its own at its own position.
+    pub(crate) fn steps(
+        steps: &[(crate::scorer::StateId, TokenId)],
+        positions: impl Iterator<Item = usize>,
+    ) -> Self {
+        let mut rows = Self::empty(None);
+        for (_, token) in steps {
+            rows.push(&[*token], &[]);
+        }
+        rows.positions = positions.map(|p| p as u32).collect();
+        rows
     }
 
     fn empty(grid: Option<Grid>) -> Self {
@@ -138,13 +150,7 @@ impl Rows {
     }
 }
 
-fn check(
-    s: &[TokenId],
-    index: usize,
-    least: usize,
-    vocabulary: usize,
-    most: usize,
-) -> Result<()> {
+fn check(s: &[TokenId], index: usize, least: usize, vocabulary: usize, most: usize) -> Result<()> {
     if s.len() < least {
         return Err(Error::TooShort {
             index,
@@ -153,10 +159,11 @@ fn check(
         });
     }
     if s.len() > most {
-        return Err(Error::Unsuitable(format!(
-            "sequence {index} has {} tokens; the model's context takes at most {most}",
-            s.len()
-        )));
+        return Err(Error::TooLong {
+            index,
+            length: s.len(),
+            most,
+        });
     }
     known(s, vocabulary)
 }
@@ -195,6 +202,6 @@ mod tests {
         assert_eq!(padded.spans[1].range(), 3..4);
         assert!(Rows::reading(&[&[]], (9, 8), None).is_err());
         assert!(Rows::reading(&[&[9]], (9, 8), None).is_err());
-        assert!(Rows::predicting(&[a], (9, 1), None).is_err());
+        assert!(Rows::predicting(&[a], (9, 2), None).is_err());
     }
 }

@@ -102,7 +102,12 @@ impl pulp::NullaryFnOnce for Softmax<'_> {
     type Output = Vec<f32>;
     #[inline(always)]
     fn call(self) -> Vec<f32> {
-        let Self { scores, block, attention, length } = self;
+        let Self {
+            scores,
+            block,
+            attention,
+            length,
+        } = self;
         let lines = scores.chunks_exact_mut(block.keys.len());
         lines
             .zip(block.rows.clone())
@@ -141,7 +146,10 @@ impl pulp::NullaryFnOnce for ScoreGradient<'_> {
     fn call(self) {
         let width = self.block.keys.len();
         let (scale, cap) = (self.attention.scale, self.attention.cap);
-        let lines = self.scores.chunks_exact_mut(width).zip(self.d.chunks_exact_mut(width));
+        let lines = self
+            .scores
+            .chunks_exact_mut(width)
+            .zip(self.d.chunks_exact_mut(width));
         for (i, (line, d)) in lines.enumerate() {
             let row = self.block.rows.start + i;
             let from = self.attention.first_seen(row) - self.block.keys.start;
@@ -164,14 +172,23 @@ impl pulp::NullaryFnOnce for ScoreGradient<'_> {
 }
 
 /// Rows of an N × (parts · width) matrix, cut into lists per example and part.
-fn cut<'a>(data: &'a mut [f32], rows: &Rows, columns: usize, width: usize) -> Vec<Vec<&'a mut [f32]>> {
+fn cut<'a>(
+    data: &'a mut [f32],
+    rows: &Rows,
+    columns: usize,
+    width: usize,
+) -> Vec<Vec<&'a mut [f32]>> {
     let parts = columns / width;
     let mut lists: Vec<Vec<&mut [f32]>> = Vec::with_capacity(rows.spans.len() * parts);
     let mut lines = data.chunks_exact_mut(columns).enumerate();
     for span in &rows.spans {
         let first = lists.len();
         lists.extend((0..parts).map(|_| Vec::with_capacity(span.length)));
-        for (_, line) in lines.by_ref().skip_while(|(row, _)| *row < span.start).take(span.length) {
+        for (_, line) in lines
+            .by_ref()
+            .skip_while(|(row, _)| *row < span.start)
+            .take(span.length)
+        {
             for (list, part) in lists[first..].iter_mut().zip(line.chunks_exact_mut(width)) {
                 list.push(part);
             }
@@ -215,7 +232,14 @@ pub(crate) fn forward(joined: &[f32], rows: &Rows, attention: &Attention) -> (Ve
         .enumerate()
         .map(|(task, mut list)| {
             let (example, group) = (task / attention.groups, task % attention.groups);
-            group_forward(joined, rows, rows.spans[example], group, attention, &mut list)
+            group_forward(
+                joined,
+                rows,
+                rows.spans[example],
+                group,
+                attention,
+                &mut list,
+            )
         })
         .collect();
     let mut all = vec![0.0; rows.len() * attention.heads];
@@ -241,9 +265,17 @@ fn group_forward(
 ) -> Vec<f32> {
     let (width, each) = (attention.width, attention.each());
     let (mut query_kept, mut key_kept) = (Vec::new(), Vec::new());
-    let key = head(joined, attention, rows, span, (attention.heads + group) * width, &mut key_kept);
+    let key = head(
+        joined,
+        attention,
+        rows,
+        span,
+        (attention.heads + group) * width,
+        &mut key_kept,
+    );
     let values = View::new(
-        &joined[span.start * attention.joined() + (attention.heads + attention.groups + group) * width..],
+        &joined[span.start * attention.joined()
+            + (attention.heads + attention.groups + group) * width..],
         attention.joined(),
     );
     let mut normalisers = Vec::with_capacity(each * span.length);
@@ -263,12 +295,17 @@ fn group_forward(
             // short blocks of rows: the probabilities beyond their last key are zero
             for start in (0..block.rows.len()).step_by(SHORT) {
                 let end = (start + SHORT).min(block.rows.len());
-                let depth = attention.end_seen(block.rows.start + end - 1, span.length) - block.keys.start;
-                let mut lines: Vec<&mut [f32]> = out[block.rows.start + start..block.rows.start + end]
+                let depth =
+                    attention.end_seen(block.rows.start + end - 1, span.length) - block.keys.start;
+                let mut lines: Vec<&mut [f32]> = out
+                    [block.rows.start + start..block.rows.start + end]
                     .iter_mut()
                     .map(|line| &mut line[h * width..(h + 1) * width])
                     .collect();
-                let (p, v) = (View::new(&scores, keys).from(start, 0), values.from(block.keys.start, 0));
+                let (p, v) = (
+                    View::new(&scores, keys).from(start, 0),
+                    values.from(block.keys.start, 0),
+                );
                 product_here(p, v, &mut lines, depth, Store::Set, None);
             }
         }
@@ -277,13 +314,31 @@ fn group_forward(
 }
 
 /// query · key for the rows and keys of a block, as far as they are seen.
-fn score(query: View<'_>, key: View<'_>, attention: &Attention, block: &Block, scores: &mut Vec<f32>) {
+fn score(
+    query: View<'_>,
+    key: View<'_>,
+    attention: &Attention,
+    block: &Block,
+    scores: &mut Vec<f32>,
+) {
     let keys = block.keys.len();
     scores.resize(block.rows.len() * keys, 0.0);
     let mut lines: Vec<&mut [f32]> = scores.chunks_exact_mut(keys).collect();
-    let last = attention.causal.then(|| block.rows.start - block.keys.start);
-    let (query, key) = (query.from(block.rows.start, 0), key.from(block.keys.start, 0));
-    product_here(query, key.transposed(), &mut lines, attention.width, Store::Set, last);
+    let last = attention
+        .causal
+        .then(|| block.rows.start - block.keys.start);
+    let (query, key) = (
+        query.from(block.rows.start, 0),
+        key.from(block.keys.start, 0),
+    );
+    product_here(
+        query,
+        key.transposed(),
+        &mut lines,
+        attention.width,
+        Store::Set,
+        last,
+    );
 }
 
 /// Gradients of queries, keys and values side by side.
@@ -310,19 +365,21 @@ pub(crate) fn backward(
             tasks.push((example, group, queries, keys, values));
         }
     }
-    tasks.into_par_iter().for_each(|(example, group, d_queries, d_keys, d_values)| {
-        let task = GroupBack {
-            d_out,
-            out,
-            joined,
-            normalisers,
-            rows,
-            span: rows.spans[example],
-            group,
-            attention,
-        };
-        task.run(d_queries, d_keys, d_values);
-    });
+    tasks
+        .into_par_iter()
+        .for_each(|(example, group, d_queries, d_keys, d_values)| {
+            let task = GroupBack {
+                d_out,
+                out,
+                joined,
+                normalisers,
+                rows,
+                span: rows.spans[example],
+                group,
+                attention,
+            };
+            task.run(d_queries, d_keys, d_values);
+        });
     d_joined
 }
 
@@ -346,7 +403,14 @@ impl GroupBack<'_> {
         let (mut query_kept, mut key_kept) = (Vec::new(), Vec::new());
         let column = |part: usize| part * width;
         let (rows, span) = (self.rows, self.span);
-        let key = head(self.joined, attention, rows, span, column(attention.heads + self.group), &mut key_kept);
+        let key = head(
+            self.joined,
+            attention,
+            rows,
+            span,
+            column(attention.heads + self.group),
+            &mut key_kept,
+        );
         let value_column = column(attention.heads + attention.groups + self.group);
         let values = View::new(
             &self.joined[span.start * attention.joined() + value_column..],
@@ -354,11 +418,24 @@ impl GroupBack<'_> {
         );
         for (h, mut d_query) in d_queries.into_iter().enumerate() {
             let index = self.group * each + h;
-            let query = head(self.joined, attention, rows, span, column(index), &mut query_kept);
+            let query = head(
+                self.joined,
+                attention,
+                rows,
+                span,
+                column(index),
+                &mut query_kept,
+            );
             let mut work = HeadBack::default();
             for block in blocks(attention, span.length, QUERIES) {
                 self.block(index, (query, key, values), &block, &mut work);
-                work.add((query, key), &block, self.d_head(index), (&mut d_query, &mut d_keys, &mut d_values), width);
+                work.add(
+                    (query, key),
+                    &block,
+                    self.d_head(index),
+                    (&mut d_query, &mut d_keys, &mut d_values),
+                    width,
+                );
             }
             self.turn_back(&mut d_query);
         }
@@ -387,8 +464,11 @@ impl GroupBack<'_> {
         score(self.d_head(index), values, attention, block, &mut work.d);
         let lines = block.rows.clone().map(|row| self.span.start + row);
         work.normalisers.clear();
-        work.normalisers
-            .extend(lines.clone().map(|row| self.normalisers[row * attention.heads + index]));
+        work.normalisers.extend(
+            lines
+                .clone()
+                .map(|row| self.normalisers[row * attention.heads + index]),
+        );
         work.along.clear();
         work.along.extend(lines.map(|row| {
             let at = row * columns + index * width..row * columns + (index + 1) * width;
@@ -406,7 +486,10 @@ impl GroupBack<'_> {
     }
 
     fn turn_back(&self, lines: &mut [&mut [f32]]) {
-        for (line, position) in lines.iter_mut().zip(&self.rows.positions[self.span.range()]) {
+        for (line, position) in lines
+            .iter_mut()
+            .zip(&self.rows.positions[self.span.range()])
+        {
             self.attention.turn(line, *position as usize, -1.0);
         }
     }
@@ -434,10 +517,87 @@ impl HeadBack {
         let (p, d) = (View::new(&self.scores, keys), View::new(&self.d, keys));
         let count = block.rows.len();
         let mine = &mut d_query[block.rows.clone()];
-        product_here(d, key.from(block.keys.start, 0), mine, keys, Store::Set, None);
+        product_here(
+            d,
+            key.from(block.keys.start, 0),
+            mine,
+            keys,
+            Store::Set,
+            None,
+        );
         let query = query.from(block.rows.start, 0);
-        product_here(d.transposed(), query, &mut d_keys[block.keys.clone()], count, Store::Add, None);
+        product_here(
+            d.transposed(),
+            query,
+            &mut d_keys[block.keys.clone()],
+            count,
+            Store::Add,
+            None,
+        );
         let d_head = d_head.from(block.rows.start, 0);
-        product_here(p.transposed(), d_head, &mut d_values[block.keys.clone()], count, Store::Add, None);
+        product_here(
+            p.transposed(),
+            d_head,
+            &mut d_values[block.keys.clone()],
+            count,
+            Store::Add,
+            None,
+        );
+    }
+}
+
+/// One row's attention over keys (turned) and values in parts, oldest first, its own last.
+pub(crate) fn step(
+    joined: &[f32],
+    position: usize,
+    parts: &[(&[f32], &[f32])],
+    attention: &Attention,
+) -> Vec<f32> {
+    wide(Step {
+        joined,
+        position,
+        parts,
+        attention,
+    })
+}
+
+struct Step<'a> {
+    joined: &'a [f32],
+    position: usize,
+    parts: &'a [(&'a [f32], &'a [f32])],
+    attention: &'a Attention,
+}
+
+impl pulp::NullaryFnOnce for Step<'_> {
+    type Output = Vec<f32>;
+    #[inline(always)]
+    fn call(self) -> Vec<f32> {
+        let attention = self.attention;
+        let (width, side) = (attention.width, attention.groups * attention.width);
+        let first = attention.first_seen(self.position);
+        let mut out = vec![0.0; attention.heads * width];
+        let mut scores = Vec::with_capacity(self.position + 1);
+        for (head, out) in out.chunks_exact_mut(width).enumerate() {
+            let mut query = self.joined[head * width..(head + 1) * width].to_vec();
+            attention.turn(&mut query, self.position, 1.0);
+            let column = head / attention.each() * width;
+            let keys = self.parts.iter().flat_map(|(k, _)| k.chunks_exact(side));
+            scores.clear();
+            scores.extend(
+                keys.skip(first)
+                    .map(|k| dot(&query, &k[column..column + width])),
+            );
+            capped(&mut scores, attention.scale, attention.cap);
+            let most = largest(&scores);
+            let total = exponentials(&mut scores, most);
+            let values = self.parts.iter().flat_map(|(_, v)| v.chunks_exact(side));
+            for (value, p) in values.skip(first).zip(&scores) {
+                let value = &value[column..column + width];
+                out.iter_mut()
+                    .zip(value)
+                    .for_each(|(o, v)| *o += p / total * v);
+            }
+        }
+        out
     }
 }

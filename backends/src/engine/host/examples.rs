@@ -28,7 +28,11 @@ impl Way {
     pub(crate) fn of((t, d, p): (usize, usize, usize), kept: bool) -> Self {
         let gram = t * t * (d + p) * 2 / 3;
         let instantiated = if kept { 0 } else { t * d * p } + COST_OF_A_VALUE * d * p;
-        if gram <= instantiated { Self::Gram } else { Self::Instantiated }
+        if gram <= instantiated {
+            Self::Gram
+        } else {
+            Self::Instantiated
+        }
     }
 }
 
@@ -58,7 +62,14 @@ impl pulp::NullaryFnOnce for SymmetricProduct<'_> {
 fn gram(x: &[f32], (t, width): (usize, usize)) -> Vec<f32> {
     let mut out = vec![0.0; t * t];
     let view = View::new(x, width);
-    dense_here(view, view.transposed(), &mut out, (t, width, t), Store::Set, Some(0));
+    dense_here(
+        view,
+        view.transposed(),
+        &mut out,
+        (t, width, t),
+        Store::Set,
+        Some(0),
+    );
     out
 }
 
@@ -111,7 +122,11 @@ impl pulp::NullaryFnOnce for ColumnSums<'_> {
 /// Σ over rows of g, or of x∘g, in f64: the gradient of a bias or of a gain.
 pub(crate) fn column_sums(x: Option<&[f32]>, g: &[f32], width: usize) -> Vec<f64> {
     let mut sums = vec![0.0; width];
-    wide(ColumnSums { x, g, sums: &mut sums });
+    wide(ColumnSums {
+        x,
+        g,
+        sums: &mut sums,
+    });
     sums
 }
 
@@ -149,7 +164,14 @@ pub(crate) fn cross_term(
     let t = tokens.len();
     let mut inner = vec![0.0; t * t];
     let e = View::new(embedded, d).transposed();
-    dense_here(View::new(hidden, d), e, &mut inner, (t, d, t), Store::Set, None);
+    dense_here(
+        View::new(hidden, d),
+        e,
+        &mut inner,
+        (t, d, t),
+        Store::Set,
+        None,
+    );
     let rows = inner.chunks_exact(t).zip(delta.chunks_exact(vocabulary));
     rows.map(|(inner, delta)| {
         let terms = inner.iter().zip(tokens);

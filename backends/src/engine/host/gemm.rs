@@ -108,7 +108,17 @@ pub(crate) fn weighted_product(
     }
     let run = |(i, j, mut list): (usize, usize, Vec<&mut [f32]>)| {
         let (a, b) = (a.from(i * rows, 0), b.from(0, j * columns));
-        here(Task { a, weights, b, depth: k, store, last: None }, &mut list);
+        here(
+            Task {
+                a,
+                weights,
+                b,
+                depth: k,
+                store,
+                last: None,
+            },
+            &mut list,
+        );
     };
     if tasks.len() > 1 {
         tasks.into_par_iter().for_each(run);
@@ -146,7 +156,17 @@ pub(crate) fn product_here(
     store: Store,
     last: Option<usize>,
 ) {
-    here(Task { a, weights: None, b, depth, store, last }, c);
+    here(
+        Task {
+            a,
+            weights: None,
+            b,
+            depth,
+            store,
+            last,
+        },
+        c,
+    );
 }
 
 /// The same with a dense result of `columns` columns.
@@ -184,10 +204,15 @@ fn here(task: Task<'_>, c: &mut [&mut [f32]]) {
         return;
     }
     PACKED.with_borrow_mut(|(a, b)| {
-        let most = task.depth.min(DEPTH).max(1);
+        let most = task.depth.min(DEPTH);
         a.resize(a.len().max(c.len().next_multiple_of(ROWS) * most), 0.0);
         b.resize(b.len().max(WIDEST * most + 16), 0.0);
-        pulp::Arch::new().dispatch(Blocks { task, packed_a: a, packed_b: b, c });
+        pulp::Arch::new().dispatch(Blocks {
+            task,
+            packed_a: a,
+            packed_b: b,
+            c,
+        });
     });
 }
 
@@ -202,7 +227,12 @@ impl WithSimd for Blocks<'_, '_, '_> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { task, packed_a, packed_b, c } = self;
+        let Self {
+            task,
+            packed_a,
+            packed_b,
+            c,
+        } = self;
         let width = VECTORS * S::F32_LANES;
         let columns = c[0].len();
         // whole cache lines: a vector that straddles two costs two loads
@@ -217,7 +247,13 @@ impl WithSimd for Blocks<'_, '_, '_> {
             for left in (0..columns).step_by(width) {
                 let have = (columns - left).min(width);
                 let panel = &mut packed_b[..depth * width];
-                pack_panel(task.b.from(done, left).transposed(), have, depth, width, panel);
+                pack_panel(
+                    task.b.from(done, left).transposed(),
+                    have,
+                    depth,
+                    width,
+                    panel,
+                );
                 if let Some(weights) = weights {
                     for (line, w) in panel.chunks_exact_mut(width).zip(weights) {
                         line.iter_mut().for_each(|x| *x *= w);
@@ -225,7 +261,10 @@ impl WithSimd for Blocks<'_, '_, '_> {
                 }
                 let (panel, _) = S::as_simd_f32s(panel);
                 for (i, rows) in c.chunks_mut(ROWS).enumerate() {
-                    if task.last.is_some_and(|last| left > last + i * ROWS + ROWS - 1) {
+                    if task
+                        .last
+                        .is_some_and(|last| left > last + i * ROWS + ROWS - 1)
+                    {
                         continue;
                     }
                     let a = &packed_a[i * ROWS * depth..(i + 1) * ROWS * depth];
@@ -364,7 +403,11 @@ mod tests {
                 (true, true, false, Store::Add),
             ] {
                 let view = |x, t, rows, columns| {
-                    if t { View::new(x, rows).transposed() } else { View::new(x, columns) }
+                    if t {
+                        View::new(x, rows).transposed()
+                    } else {
+                        View::new(x, columns)
+                    }
                 };
                 let (av, bv) = (view(&a, at, m, k), view(&b, bt, k, n));
                 let mut c = fill(m * n, 3);
@@ -372,7 +415,9 @@ mod tests {
                 weighted_product(av, weighted.then_some(&w[..]), bv, &mut c, (m, k, n), store);
                 for i in 0..m {
                     for j in 0..n {
-                        let at = |v: View<'_>, r: usize, s: usize| f64::from(v.data[r * v.row + s * v.column]);
+                        let at = |v: View<'_>, r: usize, s: usize| {
+                            f64::from(v.data[r * v.row + s * v.column])
+                        };
                         let mut want: f64 = (0..k)
                             .map(|t| {
                                 let w = if weighted { f64::from(w[t]) } else { 1.0 };
@@ -397,10 +442,23 @@ mod tests {
         let (m, k, n) = (300, 700, 90);
         let (a, b) = (fill(m * k, 7), fill(k * n, 11));
         let mut all = vec![0.0; m * n];
-        product(View::new(&a, k), View::new(&b, n), &mut all, (m, k, n), Store::Set);
+        product(
+            View::new(&a, k),
+            View::new(&b, n),
+            &mut all,
+            (m, k, n),
+            Store::Set,
+        );
         for i in [0, 5, 6, 133, 299] {
             let mut alone = vec![0.0; n];
-            dense_here(View::new(&a[i * k..], k), View::new(&b, n), &mut alone, (1, k, n), Store::Set, None);
+            dense_here(
+                View::new(&a[i * k..], k),
+                View::new(&b, n),
+                &mut alone,
+                (1, k, n),
+                Store::Set,
+                None,
+            );
             let bits = |x: &[f32]| x.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
             assert_eq!(bits(&alone), bits(&all[i * n..(i + 1) * n]), "row {i}");
         }
@@ -412,8 +470,22 @@ mod tests {
         let a = fill(t * k, 7);
         let view = View::new(&a, k);
         let (mut whole, mut lower) = (vec![0.0; t * t], vec![0.0; t * t]);
-        dense_here(view, view.transposed(), &mut whole, (t, k, t), Store::Set, None);
-        dense_here(view, view.transposed(), &mut lower, (t, k, t), Store::Set, Some(0));
+        dense_here(
+            view,
+            view.transposed(),
+            &mut whole,
+            (t, k, t),
+            Store::Set,
+            None,
+        );
+        dense_here(
+            view,
+            view.transposed(),
+            &mut lower,
+            (t, k, t),
+            Store::Set,
+            Some(0),
+        );
         for i in 0..t {
             for j in 0..=i {
                 assert_eq!(whole[i * t + j].to_bits(), lower[i * t + j].to_bits());

@@ -21,7 +21,10 @@ impl pulp::NullaryFnOnce for LossRows<'_> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
-        let rows = self.logits.chunks_exact_mut(self.vocabulary).zip(self.targets);
+        let rows = self
+            .logits
+            .chunks_exact_mut(self.vocabulary)
+            .zip(self.targets);
         let mut slopes = Vec::new();
         for ((row, target), nll) in rows.zip(self.nll) {
             if *target == NOTHING {
@@ -68,7 +71,13 @@ pub(crate) fn loss(
         .zip(targets.par_chunks(BLOCK))
         .zip(nll.par_chunks_mut(BLOCK))
         .for_each(|((logits, targets), nll)| {
-            wide(LossRows { logits, targets, nll, vocabulary, cap });
+            wide(LossRows {
+                logits,
+                targets,
+                nll,
+                vocabulary,
+                cap,
+            });
         });
     nll
 }

@@ -1,0 +1,242 @@
+//! The order of the layers, once for training and once for scoring.
+
+use super::Transformer;
+use crate::engine::layers::{
+    EmbeddingTap, Floats, HeadTap, Layers, LinearTap, Matrix, Nonlinearity, NormTap, Tape,
+};
+use crate::engine::ops::{self, Tracked};
+use crate::engine::rows::Rows;
+use crate::model::{LayerLayout, Layout, LinearAt, NormAt};
+use burn::backend::Autodiff;
+use burn::tensor::backend::AutodiffBackend;
+use std::marker::PhantomData;
+
+/// What the layers are applied to: matrices, with or without a way back.
+pub(super) trait Flow<B: Floats, K: Layers<B>> {
+    type Value: Clone;
+    fn linear(&mut self, model: &Transformer<B, K>, x: Self::Value, at: LinearAt) -> Self::Value;
+    fn norm(&mut self, model: &Transformer<B, K>, x: Self::Value, at: NormAt) -> Self::Value;
+    fn attend(
+        &mut self,
+        model: &Transformer<B, K>,
+        joined: Self::Value,
+        layer: usize,
+    ) -> Self::Value;
+    fn activate(&mut self, z: Self::Value, nonlinearity: Nonlinearity) -> Self::Value;
+    fn add(&mut self, x: Self::Value, y: Self::Value) -> Self::Value;
+}
+
+/// All layers and the norm after them.
+pub(super) fn decoder<B: Floats, K: Layers<B>, F: Flow<B, K>>(
+    model: &Transformer<B, K>,
+    flow: &mut F,
+    x: F::Value,
+) -> F::Value {
+    let mut x = x;
+    if let Some(at) = model.layout.embedding_norm {
+        x = flow.norm(model, x, at);
+    }
+    for (index, at) in model.layout.layers.iter().enumerate() {
+        x = layer(model, flow, x, (index, at));
+    }
+    match model.layout.final_norm {
+        Some(at) => flow.norm(model, x, at),
+        None => x,
+    }
+}
+
+/// A norm after a block: on what the block gives where there is one before it too, else on the sum.
+fn joined<B: Floats, K: Layers<B>, F: Flow<B, K>>(
+    model: &Transformer<B, K>,
+    flow: &mut F,
+    (x, y): (F::Value, F::Value),
+    (before, after): (Option<NormAt>, Option<NormAt>),
+) -> F::Value {
+    match (before, after) {
+        (_, None) => flow.add(x, y),
+        (Some(_), Some(after)) => {
+            let y = flow.norm(model, y, after);
+            flow.add(x, y)
+        }
+        (None, Some(after)) => {
+            let sum = flow.add(x, y);
+            flow.norm(model, sum, after)
+        }
+    }
+}
+
+fn layer<B: Floats, K: Layers<B>, F: Flow<B, K>>(
+    model: &Transformer<B, K>,
+    flow: &mut F,
+    x: F::Value,
+    (index, at): (usize, &LayerLayout),
+) -> F::Value {
+    let mut y = x.clone();
+    if let Some(before) = at.attention_before {
+        y = flow.norm(model, y, before);
+    }
+    y = flow.linear(model, y, at.attention_in);
+    y = flow.attend(model, y, index);
+    y = flow.linear(model, y, at.attention_out);
+    let norms = (at.attention_before, at.attention_after);
+    let x = joined(model, flow, (x, y), norms);
+    let mut y = x.clone();
+    if let Some(before) = at.feed_forward_before {
+        y = flow.norm(model, y, before);
+    }
+    y = flow.linear(model, y, at.feed_forward_in);
+    y = flow.activate(y, model.nonlinearity());
+    y = flow.linear(model, y, at.feed_forward_out);
+    let norms = (at.feed_forward_before, at.feed_forward_after);
+    joined(model, flow, (x, y), norms)
+}
+
+impl<B: Floats, K: Layers<B>> Transformer<B, K> {
+    fn nonlinearity(&self) -> Nonlinearity {
+        Nonlinearity {
+            kind: self.config.activation,
+            gated: self.config.gated(),
+            width: self.config.feed_forward,
+        }
+    }
+}
+
+/// What happens at each attention layer: its index, and queries, keys and values side by side.
+pub(super) type Attend<'a, B> = dyn FnMut(usize, &Matrix<B>) -> Matrix<B> + 'a;
+
+/// Layers without a way back.
+pub(super) struct Plain<'a, B: Floats> {
+    pub(super) attend: &'a mut Attend<'a, B>,
+}
+
+impl<B: Floats, K: Layers<B>> Flow<B, K> for Plain<'_, B> {
+    type Value = Matrix<B>;
+    fn linear(&mut self, model: &Transformer<B, K>, x: Matrix<B>, at: LinearAt) -> Matrix<B> {
+        let (w, b) = model.linear_weights(at);
+        K::linear(&x, &w, b.as_ref())
+    }
+    fn norm(&mut self, model: &Transformer<B, K>, x: Matrix<B>, at: NormAt) -> Matrix<B> {
+        K::normalise(&x, &model.norm_weights(at)).y
+    }
+    fn attend(&mut self, _: &Transformer<B, K>, joined: Matrix<B>, layer: usize) -> Matrix<B> {
+        (self.attend)(layer, &joined)
+    }
+    fn activate(&mut self, z: Matrix<B>, nonlinearity: Nonlinearity) -> Matrix<B> {
+        K::activate(&z, nonlinearity)
+    }
+    fn add(&mut self, x: Matrix<B>, y: Matrix<B>) -> Matrix<B> {
+        x.add(y)
+    }
+}
+
+/// Layers with a tap at each trained parameter. Weights are untracked, so the backward pass
+/// computes no weight gradient.
+pub(super) struct Recording<'a, B: Floats, K> {
+    rows: &'a Rows,
+    device: B::Device,
+    linears: Vec<(LinearAt, Matrix<B>, Tracked<B>)>,
+    norms: Vec<(NormAt, Matrix<B>, Tracked<B>)>,
+    kernels: PhantomData<fn() -> K>,
+}
+
+impl<'a, B: Floats, K: Layers<B>> Recording<'a, B, K> {
+    pub(super) fn new(model: &Transformer<B, K>, rows: &'a Rows) -> Self {
+        Self {
+            rows,
+            device: model.device.clone(),
+            linears: Vec::new(),
+            norms: Vec::new(),
+            kernels: PhantomData,
+        }
+    }
+
+    fn tap(&self, z: Tracked<B>) -> (Tracked<B>, Tracked<B>) {
+        let leaf = ops::leaf::<B>(&self.device);
+        (ops::tap::<B>(z, leaf.clone()), leaf)
+    }
+
+    /// What was recorded, with the gradients that the backward pass left at the taps.
+    pub(super) fn tape(
+        self,
+        gradients: &<Autodiff<B> as AutodiffBackend>::Gradients,
+        (layout, scale): (&Layout, f32),
+        embedded: Tracked<B>,
+        head: HeadTap<B>,
+    ) -> Tape<B> {
+        let gradient = |leaf: &Tracked<B>| leaf.grad(gradients).expect("the tap registered it");
+        let linears = self.linears.iter().map(|(at, input, leaf)| LinearTap {
+            weight: at.weight,
+            bias: at.bias,
+            input: input.clone(),
+            gradient: gradient(leaf),
+        });
+        let norms = self.norms.iter().map(|(at, unit, leaf)| NormTap {
+            gain: at.gain,
+            bias: at.bias,
+            unit: unit.clone(),
+            gradient: gradient(leaf),
+        });
+        Tape {
+            linears: linears.collect(),
+            norms: norms.collect(),
+            embedding: EmbeddingTap {
+                token: layout.token_embedding,
+                position: layout.position_embedding,
+                scale,
+                gradient: gradient(&embedded),
+            },
+            head,
+        }
+    }
+}
+
+impl<B: Floats, K: Layers<B>> Flow<B, K> for Recording<'_, B, K> {
+    type Value = Tracked<B>;
+
+    fn linear(&mut self, model: &Transformer<B, K>, x: Tracked<B>, at: LinearAt) -> Tracked<B> {
+        let (w, b) = model.linear_weights(at);
+        let input = x.clone().inner();
+        let out = K::linear(&input, &w, b.as_ref());
+        let z = ops::apply::<B>(x, out, move |d| K::linear_back(&d, &w));
+        let (z, leaf) = self.tap(z);
+        self.linears.push((at, input, leaf));
+        z
+    }
+
+    fn norm(&mut self, model: &Transformer<B, K>, x: Tracked<B>, at: NormAt) -> Tracked<B> {
+        let weights = model.norm_weights(at);
+        let run = K::normalise(&x.clone().inner(), &weights);
+        let unit = run.unit.clone();
+        let y = run.y.clone();
+        let y = ops::apply::<B>(x, y, move |d| K::normalise_back(&d, &run, &weights));
+        let (y, leaf) = self.tap(y);
+        self.norms.push((at, unit, leaf));
+        y
+    }
+
+    fn attend(
+        &mut self,
+        model: &Transformer<B, K>,
+        joined: Tracked<B>,
+        layer: usize,
+    ) -> Tracked<B> {
+        let attention = model.attention[layer].clone();
+        let rows = self.rows.clone();
+        let input = joined.clone().inner();
+        let run = K::attend(&input, &rows, &attention);
+        let out = run.out.clone();
+        ops::apply::<B>(joined, out, move |d| {
+            K::attend_back(&d, &input, &run, &rows, &attention)
+        })
+    }
+
+    fn activate(&mut self, z: Tracked<B>, nonlinearity: Nonlinearity) -> Tracked<B> {
+        let input = z.clone().inner();
+        let out = K::activate(&input, nonlinearity);
+        ops::apply::<B>(z, out, move |d| K::activate_back(&d, &input, nonlinearity))
+    }
+
+    fn add(&mut self, x: Tracked<B>, y: Tracked<B>) -> Tracked<B> {
+        x.add(y)
+    }
+}

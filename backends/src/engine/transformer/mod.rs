@@ -1,0 +1,446 @@
+//! Transformers: forward, taps, clipped sums, scores, cached prefixes.
+
+mod flow;
+mod scoring;
+mod states;
+#[cfg(test)]
+mod tests;
+
+use super::host::attention::Attention;
+use super::host::vector::Normal;
+use super::layers::{
+    Factors, Floats, HeadTap, HeadWeights, Layers, Matrix, NormWeights, Norms, Sums, Tape,
+};
+use super::ops;
+use super::rows::{Grid, NOTHING, Rows};
+use crate::clip::{Clip, SquaredNorms};
+use crate::error::Result;
+use crate::model::{HeadLayout, Layout, LinearAt, Model, NormAt, NormKind, TransformerConfig};
+use crate::optimizer::Update;
+use crate::trainer::{
+    Added, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, check_shapes,
+};
+use burn::tensor::{Tensor, TensorData};
+use flow::Recording;
+use rayon::prelude::*;
+use reticent_corpus::TokenId;
+use states::States;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Most rows of a microbatch: bounds the taps.
+const ROWS: usize = 2048;
+/// Most values of dL/dlogits at once (256 MiB).
+const LOGITS: usize = 1 << 26;
+/// Values per block of copies.
+const COPY: usize = 1 << 16;
+
+/// A transformer on a device, with its weights on the host too (the optimiser's side).
+pub(crate) struct Transformer<B: Floats, K: Layers<B>> {
+    config: TransformerConfig,
+    layout: Layout,
+    attention: Vec<Attention>,
+    parameters: Vec<Parameter>,
+    groups: Vec<usize>,
+    values: Vec<Vec<f32>>,
+    weights: Vec<Matrix<B>>,
+    device: B::Device,
+    sums: Sums<B>,
+    /// The buffers of the last step, for the next.
+    spare: Vec<Vec<f32>>,
+    margin: f64,
+    /// A token whose prediction carries no loss.
+    left_out: Option<TokenId>,
+    states: States,
+    kernels: PhantomData<fn() -> K>,
+}
+
+impl<B: Floats, K: Layers<B>> Transformer<B, K> {
+    pub(crate) fn new(
+        config: TransformerConfig,
+        values: Vec<Vec<f32>>,
+        device: B::Device,
+        margin: f64,
+    ) -> Result<Self> {
+        let model = Model::from(config.clone());
+        let parameters = model.parameters();
+        check_shapes(&parameters, &values)?;
+        let weights = upload(&parameters, &values, &device);
+        Ok(Self {
+            layout: config.layout(),
+            attention: attention(&config),
+            groups: model.groups(),
+            config,
+            parameters,
+            values,
+            weights,
+            device,
+            sums: Sums::Host(Vec::new()),
+            spare: Vec::new(),
+            margin,
+            left_out: None,
+            states: States::default(),
+            kernels: PhantomData,
+        })
+    }
+
+    fn norm_weights(&self, at: NormAt) -> NormWeights<B> {
+        let kind = self.config.norm_kind();
+        NormWeights {
+            gain: self.weights[at.gain].clone(),
+            bias: at.bias.map(|bias| self.weights[bias].clone()),
+            normal: Normal {
+                centred: kind == NormKind::Layer,
+                plus_one: kind == NormKind::RmsPlusOne,
+                epsilon: self.config.norm_epsilon as f32,
+            },
+        }
+    }
+
+    fn linear_weights(&self, at: LinearAt) -> (Matrix<B>, Option<Matrix<B>>) {
+        let bias = at.bias.map(|bias| self.weights[bias].clone());
+        (self.weights[at.weight].clone(), bias)
+    }
+
+    /// The last matrix and its index: the embedding where the head is tied.
+    fn head_weights(&self) -> (usize, HeadWeights<B>) {
+        let projection = match &self.layout.head {
+            HeadLayout::NextToken { projection } => *projection,
+            HeadLayout::MaskedToken { projection, .. } => *projection,
+            HeadLayout::Classes { .. } => None,
+        };
+        let index = projection.unwrap_or(self.layout.token_embedding);
+        let head = HeadWeights {
+            matrix: self.weights[index].clone(),
+            tied: projection.is_none(),
+            cap: self.config.logit_cap.map(|c| c as f32),
+        };
+        (index, head)
+    }
+
+    /// Embedded tokens and positions, N × d.
+    fn embed(&self, rows: &Rows) -> Matrix<B> {
+        let scale = self.config.embedding_scale() as f32;
+        let d = self.config.width;
+        let token = &self.values[self.layout.token_embedding];
+        let position = self.layout.position_embedding.map(|p| &self.values[p]);
+        let mut out = vec![0.0f32; rows.len() * d];
+        let lines = out.par_chunks_exact_mut(d).zip(&rows.inputs);
+        lines
+            .zip(&rows.positions)
+            .for_each(|((out, token_id), at)| {
+                let line = &token[*token_id as usize * d..][..d];
+                out.iter_mut().zip(line).for_each(|(o, x)| *o = scale * x);
+                if let Some(position) = position {
+                    let line = &position[*at as usize * d..][..d];
+                    out.iter_mut().zip(line).for_each(|(o, x)| *o += x);
+                }
+            });
+        self.matrix(out, d)
+    }
+
+    fn matrix(&self, values: Vec<f32>, columns: usize) -> Matrix<B> {
+        let rows = values.len() / columns.max(1);
+        Tensor::from_data(TensorData::new(values, [rows, columns]), &self.device)
+    }
+
+    /// One forward and one backward pass: the tape, and the summed negative log-likelihood
+    /// (nats). With `sum` the head's gradient, times the factor, is added to it right away.
+    fn pass(&self, rows: &Rows, sum: Option<(&mut Sums<B>, f32)>) -> (Tape<B>, f64) {
+        let embedded = Tensor::from_inner(self.embed(rows)).require_grad();
+        let mut recording = Recording::<B, K>::new(self, rows);
+        let hidden = flow::decoder(self, &mut recording, embedded.clone());
+        let (weight, head) = self.head_weights();
+        let kept = hidden.clone().inner();
+        let run = K::head(
+            &kept,
+            &head,
+            rows,
+            sum.map(|(sums, factor)| (sums, weight, factor)),
+        );
+        let d_hidden = run.d_hidden;
+        let total: f64 = run.nll.iter().sum();
+        let loss = self.matrix(vec![total as f32], 1);
+        let gradients = ops::apply(hidden, loss, move |_| d_hidden).backward();
+        let tape = recording.tape(
+            &gradients,
+            (&self.layout, self.config.embedding_scale() as f32),
+            embedded,
+            HeadTap {
+                weight,
+                tied: head.tied,
+                hidden: kept,
+                delta: run.delta,
+            },
+        );
+        debug_assert!(
+            tape.covered().into_iter().eq(0..self.parameters.len()),
+            "every trained parameter has a tap"
+        );
+        (tape, total)
+    }
+
+    /// How many examples of so many rows a microbatch takes.
+    fn capacity(&self, steps: usize) -> usize {
+        let rows = ROWS.min(LOGITS / self.config.vocabulary);
+        (rows / steps.max(1)).max(1)
+    }
+
+    /// Consecutive examples that fit into a microbatch, as rows.
+    fn microbatches<'a>(&self, sequences: &'a [&'a [TokenId]]) -> Vec<&'a [&'a [TokenId]]> {
+        let mut parts = Vec::new();
+        let (mut start, mut used) = (0, 0);
+        let most = ROWS.min(LOGITS / self.config.vocabulary);
+        let longest = self.steps(sequences);
+        for (i, s) in sequences.iter().enumerate() {
+            let rows = if K::GRID { longest } else { s.len() };
+            let full = if K::GRID {
+                i - start >= self.capacity(longest)
+            } else {
+                used + rows > most
+            };
+            if i > start && full {
+                parts.push(&sequences[start..i]);
+                (start, used) = (i, 0);
+            }
+            used += rows;
+        }
+        if start < sequences.len() {
+            parts.push(&sequences[start..]);
+        }
+        parts
+    }
+
+    /// Rows per example on a grid: a power of two, so that few shapes ever occur.
+    fn steps(&self, sequences: &[&[TokenId]]) -> usize {
+        let longest = sequences.iter().map(|s| s.len()).max().unwrap_or(1);
+        longest
+            .next_power_of_two()
+            .max(16)
+            .min(self.config.longest().max(longest))
+    }
+
+    fn grid(&self, steps: usize) -> Option<Grid> {
+        K::GRID.then(|| Grid {
+            examples: self.capacity(steps),
+            steps,
+        })
+    }
+
+    fn limits(&self) -> (usize, usize) {
+        (self.config.vocabulary, self.config.longest())
+    }
+
+    /// Rows for training; predictions of the token that is left out carry no loss.
+    fn rows(&self, sequences: &[&[TokenId]], steps: usize) -> Result<Rows> {
+        let mut rows = Rows::predicting(sequences, self.limits(), self.grid(steps))?;
+        if let Some(left_out) = self.left_out {
+            for target in rows.targets.iter_mut().filter(|t| **t == left_out) {
+                *target = NOTHING;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Norms by example and group.
+    fn grouped(&self, norms: &Norms, examples: usize) -> Result<SquaredNorms> {
+        let groups = self.groups.last().map_or(0, |last| last + 1);
+        let mut values = vec![0.0; examples * groups];
+        for (squared, group) in norms.squared.iter().zip(&self.groups) {
+            for (example, value) in squared.iter().take(examples).enumerate() {
+                values[example * groups + group] += value;
+            }
+        }
+        SquaredNorms::new(groups, values)
+    }
+
+    fn add_part(&mut self, part: &[&[TokenId]], steps: usize, clip: &Clip) -> Result<Added> {
+        let rows = self.rows(part, steps)?;
+        let (tape, _) = self.pass(&rows, None);
+        let norms = K::norms(&tape, &rows, self.parameters.len());
+        let squared = self.grouped(&norms, part.len())?;
+        let rejected = squared.rejected();
+        if rejected > 0 {
+            // zero times infinity would not be zero: the others again, without them
+            drop((tape, norms));
+            let finite: Vec<&[TokenId]> = (0..part.len())
+                .filter(|e| squared.finite(*e))
+                .map(|e| part[e])
+                .collect();
+            let added = if finite.is_empty() {
+                Added::default()
+            } else {
+                self.add_part(&finite, steps, clip)?
+            };
+            return Ok(Added {
+                examples: added.examples + rejected,
+                rejected: added.rejected + rejected,
+                ..added
+            });
+        }
+        let factors = clip.factors(&squared);
+        let clipped = factors.clipped();
+        let factors = Factors::clipped(&factors, &self.groups);
+        K::add_sums(tape, &norms, &factors, &rows, &mut self.sums);
+        Ok(Added {
+            examples: part.len(),
+            clipped,
+            rejected: 0,
+        })
+    }
+
+    fn step(&mut self, update: &mut dyn Update, gradient: Vec<Vec<f32>>) -> Result<()> {
+        check_shapes(&self.parameters, &gradient)?;
+        update.update(&mut self.values, &gradient);
+        self.spare = gradient;
+        self.reload();
+        Ok(())
+    }
+
+    fn reload(&mut self) {
+        // the old weights go first: no moment with three copies
+        self.weights.clear();
+        self.weights = upload(&self.parameters, &self.values, &self.device);
+        self.states.clear();
+    }
+
+    fn zeros(&mut self) -> Sums<B> {
+        let spare = std::mem::take(&mut self.spare);
+        if K::GRID || check_shapes(&self.parameters, &spare).is_err() {
+            return K::zeros(&self.parameters, &self.device);
+        }
+        let mut spare = spare;
+        for sum in &mut spare {
+            sum.par_chunks_mut(COPY).for_each(|part| part.fill(0.0));
+        }
+        Sums::Host(spare)
+    }
+}
+
+/// Attention layer by layer; the tables of turns are shared.
+fn attention(config: &TransformerConfig) -> Vec<Attention> {
+    let turns = config.rotary.as_ref().map(|rotary| {
+        let frequencies = rotary.frequencies(config.head_width);
+        let turn = |position: usize, frequency: &f64| {
+            let (sine, cosine) = (frequency * position as f64).sin_cos();
+            [cosine as f32, sine as f32]
+        };
+        let all = (0..config.longest())
+            .into_par_iter()
+            .flat_map_iter(|p| frequencies.iter().map(move |f| turn(p, f)));
+        Arc::new(all.collect::<Vec<_>>())
+    });
+    (0..config.layers)
+        .map(|layer| Attention {
+            heads: config.heads,
+            groups: config.key_value_heads,
+            width: config.head_width,
+            scale: config.attention_scale() as f32,
+            cap: config.attention_cap.map(|c| c as f32),
+            window: config.window(layer),
+            causal: config.causal(),
+            turns: turns.clone(),
+        })
+        .collect()
+}
+
+/// The weights on the device, vectors as one row; each value is copied once.
+fn upload<B: Floats>(
+    parameters: &[Parameter],
+    values: &[Vec<f32>],
+    device: &B::Device,
+) -> Vec<Matrix<B>> {
+    let one = |(p, v): (&Parameter, &Vec<f32>)| {
+        let shape = match p.shape[..] {
+            [rows, columns] => [rows, columns],
+            _ => [1, p.len()],
+        };
+        let mut copy = Vec::with_capacity(v.len());
+        v.par_iter()
+            .copied()
+            .with_min_len(COPY)
+            .collect_into_vec(&mut copy);
+        Tensor::from_data(TensorData::new(copy, shape), device)
+    };
+    parameters.iter().zip(values).map(one).collect()
+}
+
+impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
+    fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+    fn weights(&self) -> &[Vec<f32>] {
+        &self.values
+    }
+    fn set_weights(&mut self, weights: Vec<Vec<f32>>) -> Result<()> {
+        check_shapes(&self.parameters, &weights)?;
+        self.values = weights;
+        self.reload();
+        Ok(())
+    }
+    fn groups(&self) -> &[usize] {
+        &self.groups
+    }
+    fn norm_margin(&self) -> f64 {
+        self.margin
+    }
+
+    fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {
+        let steps = self.steps(&batch.0);
+        let parts = self.microbatches(&batch.0);
+        let rows: Vec<Rows> = parts
+            .iter()
+            .map(|part| self.rows(part, steps))
+            .collect::<Result<_>>()?;
+        let total: usize = rows.iter().map(Rows::predictions).sum();
+        let mut sums = self.zeros();
+        let mut nll = 0.0;
+        let factor = 1.0 / total.max(1) as f32;
+        for rows in rows {
+            let (tape, part) = self.pass(&rows, Some((&mut sums, factor)));
+            nll += part;
+            let factors = Factors::constant(factor, rows.spans.len(), self.parameters.len());
+            let none = Norms::new(0, 0, 0);
+            K::add_sums(tape, &none, &factors, &rows, &mut sums);
+        }
+        Ok((sums.into_host(), nll / total.max(1) as f64))
+    }
+
+    fn begin(&mut self) {
+        if let Sums::Host(sums) = std::mem::replace(&mut self.sums, Sums::Host(Vec::new()))
+            && check_shapes(&self.parameters, &sums).is_ok()
+        {
+            self.spare = sums;
+        }
+        self.sums = self.zeros();
+    }
+
+    fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
+        let mut added = Added::default();
+        let steps = self.steps(&microbatch.0);
+        for part in self.microbatches(&microbatch.0) {
+            let part = self.add_part(part, steps, clip)?;
+            added.examples += part.examples;
+            added.clipped += part.clipped;
+            added.rejected += part.rejected;
+        }
+        Ok(added)
+    }
+
+    fn accumulator(&mut self) -> &mut [Vec<f32>] {
+        let sums = std::mem::replace(&mut self.sums, Sums::Host(Vec::new()));
+        self.sums = Sums::Host(sums.into_host());
+        match &mut self.sums {
+            Sums::Host(sums) => sums,
+            Sums::Device(_) => unreachable!("just brought to the host"),
+        }
+    }
+
+    fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()> {
+        self.step(update, gradient.gradients)
+    }
+
+    fn apply_public(&mut self, gradient: Vec<Vec<f32>>, update: &mut dyn Update) -> Result<()> {
+        self.step(update, gradient)
+    }
+}

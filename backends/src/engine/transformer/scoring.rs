@@ -1,0 +1,139 @@
+//! Scores of whole sequences, and logits of encoders and decoders.
+
+use super::Transformer;
+use super::flow::{Plain, decoder};
+use crate::engine::layers::{Floats, HeadWeights, Layers, Matrix};
+use crate::engine::lstm::row_scores;
+use crate::engine::portable::host;
+use crate::engine::rows::Rows;
+use crate::error::Result;
+use crate::model::{HeadLayout, Model};
+use crate::scorer::{Logits, Scorer, TokenScore, check_token_types};
+use reticent_corpus::TokenId;
+
+impl<B: Floats, K: Layers<B>> Transformer<B, K> {
+    /// The last layer's output, N × d, from what was embedded.
+    pub(super) fn hidden(&self, rows: &Rows, embedded: Matrix<B>) -> Matrix<B> {
+        let mut attend =
+            |layer: usize, joined: &Matrix<B>| K::attend(joined, rows, &self.attention[layer]).out;
+        let mut flow = Plain {
+            attend: &mut attend,
+        };
+        decoder(self, &mut flow, embedded)
+    }
+
+    /// Rows of hidden states at once whose logits fit into memory.
+    pub(super) fn logit_rows(&self) -> usize {
+        (super::LOGITS / 4 / self.config.vocabulary).clamp(1, super::ROWS)
+    }
+}
+
+impl<B: Floats, K: Layers<B>> Scorer for Transformer<B, K> {
+    fn vocabulary_size(&self) -> usize {
+        self.config.vocabulary
+    }
+
+    fn score(&mut self, sequences: &[Vec<TokenId>]) -> Result<Vec<Vec<TokenScore>>> {
+        let views: Vec<&[TokenId]> = sequences.iter().map(Vec::as_slice).collect();
+        let steps = self.steps(&views);
+        let (_, head) = self.head_weights();
+        let mut out = Vec::with_capacity(sequences.len());
+        for part in self.microbatches(&views) {
+            let rows = Rows::predicting(part, self.limits(), self.grid(steps))?;
+            let hidden = self.hidden(&rows, self.embed(&rows));
+            let targets: Vec<TokenId> = rows
+                .targets
+                .iter()
+                .map(|t| {
+                    if *t == crate::engine::rows::NOTHING {
+                        0
+                    } else {
+                        *t
+                    }
+                })
+                .collect();
+            let mut scores = Vec::with_capacity(rows.len());
+            let block = self.logit_rows();
+            for (i, targets) in targets.chunks(block).enumerate() {
+                let hidden = hidden.clone().narrow(0, i * block, targets.len());
+                scores.extend(row_scores(&host(K::logits(&hidden, &head)), targets));
+            }
+            out.extend(rows.spans.iter().map(|span| scores[span.range()].to_vec()));
+        }
+        Ok(out)
+    }
+}
+
+impl<B: Floats, K: Layers<B>> Logits for Transformer<B, K> {
+    fn logits(&mut self, tokens: &[TokenId], token_types: &[u32]) -> Result<Vec<f64>> {
+        let model = Model::from(self.config.clone());
+        check_token_types(&model, tokens, token_types)?;
+        let steps = self.steps(&[tokens]);
+        let grid = self
+            .grid(steps)
+            .map(|g| crate::engine::rows::Grid { examples: 1, ..g });
+        let mut rows = Rows::reading(&[tokens], self.limits(), grid)?;
+        let places = self.config.position_rows(tokens);
+        for (position, place) in rows.positions.iter_mut().zip(places) {
+            *position = place as u32;
+        }
+        let embedded = self.embed(&rows);
+        let embedded = match self.layout.token_type_embedding {
+            None => embedded,
+            Some(table) => embedded.add(self.types(table, token_types, rows.len())),
+        };
+        let hidden = self.hidden(&rows, embedded);
+        let hidden = hidden.narrow(0, 0, tokens.len());
+        Ok(host(self.on_top(hidden))
+            .into_iter()
+            .map(f64::from)
+            .collect())
+    }
+}
+
+impl<B: Floats, K: Layers<B>> Transformer<B, K> {
+    /// Token types, embedded; 0 where none is given.
+    fn types(&self, table: usize, token_types: &[u32], rows: usize) -> Matrix<B> {
+        let d = self.config.width;
+        let mut out = Vec::with_capacity(rows * d);
+        for row in 0..rows {
+            let kind = token_types.get(row).map_or(0, |t| *t as usize);
+            out.extend_from_slice(&self.values[table][kind * d..(kind + 1) * d]);
+        }
+        self.matrix(out, d)
+    }
+
+    /// Logits of all rows, or of the classes from the first.
+    fn on_top(&self, hidden: Matrix<B>) -> Matrix<B> {
+        let linear = |x: &Matrix<B>, at| {
+            let (w, b) = self.linear_weights(at);
+            K::linear(x, &w, b.as_ref())
+        };
+        match &self.layout.head {
+            HeadLayout::NextToken { .. } => K::logits(&hidden, &self.head_weights().1),
+            HeadLayout::MaskedToken {
+                transform,
+                norm,
+                bias,
+                ..
+            } => {
+                let shape = crate::engine::layers::Nonlinearity {
+                    kind: self.config.activation,
+                    gated: false,
+                    width: self.config.width,
+                };
+                let x = K::activate(&linear(&hidden, *transform), shape);
+                let x = K::normalise(&x, &self.norm_weights(*norm)).y;
+                let head = HeadWeights {
+                    cap: None,
+                    ..self.head_weights().1
+                };
+                K::logits(&x, &head).add(self.weights[*bias].clone())
+            }
+            HeadLayout::Classes { dense, output } => {
+                let first = hidden.narrow(0, 0, 1);
+                linear(&linear(&first, *dense).tanh(), *output)
+            }
+        }
+    }
+}

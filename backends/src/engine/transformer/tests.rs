@@ -1,0 +1,487 @@
+//! The fast engine against the exact one, the portable kernels against the processor's, and
+//! each example against itself in other company.
+
+use super::*;
+use crate::engine::layers::Portable;
+use crate::engine::processor::Processor;
+use crate::model::{Family, Rotary, RotaryScaling};
+use crate::scorer::{Logits, PrefixScorer, Scorer};
+use burn_flex::Flex;
+use rand::RngExt;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+type Fast = Transformer<Flex, Processor>;
+type Slow = Transformer<Flex, Portable>;
+
+const VOCABULARY: usize = 13;
+
+fn tiny(family: Family) -> TransformerConfig {
+    TransformerConfig::new(family, VOCABULARY, 8, 2, 2, 40)
+}
+
+/// Every kind of decoder, small, with all that is special about it switched on.
+fn decoders() -> Vec<(&'static str, TransformerConfig)> {
+    let llama = TransformerConfig {
+        heads: 4,
+        key_value_heads: 2,
+        head_width: 4,
+        feed_forward: 6,
+        rotary: Some(Rotary {
+            theta: 100.0,
+            scaling: Some(RotaryScaling::Linear { factor: 2.0 }),
+        }),
+        ..tiny(Family::Llama)
+    };
+    let gemma = TransformerConfig {
+        sliding_window: Some(3),
+        query_scalar: Some(3.0),
+        attention_cap: Some(0.5),
+        logit_cap: Some(0.7),
+        key_value_heads: 1,
+        ..tiny(Family::Gemma2)
+    };
+    let untied = |config: &TransformerConfig| TransformerConfig {
+        tied: false,
+        ..config.clone()
+    };
+    let tied = |config: &TransformerConfig| TransformerConfig {
+        tied: true,
+        ..config.clone()
+    };
+    vec![
+        ("gpt2", tiny(Family::Gpt2)),
+        ("gpt2 untied", untied(&tiny(Family::Gpt2))),
+        ("llama", llama.clone()),
+        ("llama tied", tied(&llama)),
+        ("gemma2", gemma.clone()),
+        ("gemma2 untied", untied(&gemma)),
+    ]
+}
+
+/// Weights far from any symmetry.
+fn weights(config: &TransformerConfig) -> Vec<Vec<f32>> {
+    let mut rng = ChaCha20Rng::seed_from_u64(17);
+    let mut moved = config.starting_weights(5);
+    for w in moved.iter_mut().flatten() {
+        *w += 0.6 * (rng.random::<f32>() - 0.5);
+    }
+    moved
+}
+
+/// Sequences whose predictions number 1, 2, 7 and more; among them one of a single token repeated.
+fn sequences() -> Vec<Vec<u32>> {
+    let mut rng = ChaCha20Rng::seed_from_u64(3);
+    let mut all: Vec<Vec<u32>> = [2, 3, 8, 8, 19, 5, 31]
+        .iter()
+        .map(|length| (0..*length).map(|_| rng.random::<u32>() % 13).collect())
+        .collect();
+    all.push(vec![4; 8]);
+    all.push(vec![7, 7]);
+    all
+}
+
+fn views(all: &[Vec<u32>]) -> Vec<&[u32]> {
+    all.iter().map(Vec::as_slice).collect()
+}
+
+fn fast(config: &TransformerConfig) -> Fast {
+    Fast::new(config.clone(), weights(config), Default::default(), 1e-5).unwrap()
+}
+
+fn slow(config: &TransformerConfig) -> Slow {
+    Slow::new(config.clone(), weights(config), Default::default(), 1e-5).unwrap()
+}
+
+fn exact(config: &TransformerConfig) -> Box<dyn Trainer> {
+    crate::exact::exact(&config.clone().into(), weights(config)).unwrap()
+}
+
+/// The sum of clipped gradients that an engine gives.
+fn sum(model: &mut dyn Trainer, batch: &[Vec<u32>], clip: f64) -> Vec<Vec<f32>> {
+    model.begin();
+    let clip = Clip::new(clip, 0.0).unwrap();
+    let added = model.add(&PrivateBatch(views(batch)), &clip).unwrap();
+    assert_eq!((added.examples, added.rejected), (batch.len(), 0));
+    model.accumulator().to_vec()
+}
+
+fn square(x: &[f32]) -> f64 {
+    x.iter().map(|v| f64::from(*v).powi(2)).sum()
+}
+
+fn distance(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
+    let pairs = a.iter().flatten().zip(b.iter().flatten());
+    pairs
+        .map(|(x, y)| f64::from(x - y).powi(2))
+        .sum::<f64>()
+        .sqrt()
+}
+
+fn norm(a: &[Vec<f32>]) -> f64 {
+    a.iter().map(|p| square(p)).sum::<f64>().sqrt()
+}
+
+/// Norms by parameter and example.
+fn norms<K: Layers<Flex>>(model: &Transformer<Flex, K>, batch: &[Vec<u32>]) -> Norms {
+    let batch = views(batch);
+    let rows = model.rows(&batch, model.steps(&batch)).unwrap();
+    let (tape, _) = model.pass(&rows, None);
+    K::norms(&tape, &rows, model.parameters.len())
+}
+
+#[test]
+fn norms_equal_the_exact_ones_parameter_by_parameter() {
+    let all = sequences();
+    for (name, config) in decoders() {
+        let (fast, slow) = (norms(&fast(&config), &all), norms(&slow(&config), &all));
+        let mut exact = exact(&config);
+        for (i, s) in all.iter().enumerate() {
+            let want = sum(&mut *exact, std::slice::from_ref(s), 1e9);
+            let whole: f64 = want.iter().map(|p| square(p)).sum();
+            for (p, parameter) in config.parameters().iter().enumerate() {
+                let want = square(&want[p]);
+                for (engine, got) in [
+                    ("fast", fast.squared[p][i]),
+                    ("portable", slow.squared[p][i]),
+                ] {
+                    // a part that all but vanishes is good to a rounding of the whole
+                    assert!(
+                        (got - want).abs() <= 4e-6 * want + 1e-9 * whole,
+                        "{name}, {engine}, {}, example {i}: {got} against {want}",
+                        parameter.name
+                    );
+                }
+            }
+            let got = fast.flat()[i];
+            assert!(
+                (got / whole - 1.0).abs() < 2e-6,
+                "{name}, example {i}: {got} against {whole}"
+            );
+        }
+    }
+}
+
+#[test]
+fn clipped_sums_equal_the_exact_ones() {
+    let all = sequences();
+    for (name, config) in decoders() {
+        let mut exact = exact(&config);
+        let mut sorted = norms(&fast(&config), &all).flat();
+        sorted.sort_by(f64::total_cmp);
+        for clip in [sorted[4].sqrt(), sorted[0].sqrt() * 0.1, 1e9] {
+            let want = sum(&mut *exact, &all, clip);
+            let engines: [(&str, Box<dyn Trainer>); 2] = [
+                ("fast", Box::new(fast(&config))),
+                ("portable", Box::new(slow(&config))),
+            ];
+            for (engine, mut model) in engines {
+                let got = sum(&mut *model, &all, clip);
+                for ((got, want), p) in got.iter().zip(&want).zip(config.parameters()) {
+                    let (got, want) = ([got.clone()], [want.clone()]);
+                    let error = distance(&got, &want) / (norm(&want) + 1e-3 * clip.min(1.0));
+                    assert!(
+                        error < 4e-6,
+                        "{name}, {engine}, {} at C = {clip}: {error}",
+                        p.name
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn public_gradients_equal_the_exact_ones() {
+    let all = sequences();
+    for (name, config) in decoders() {
+        let (want, mean) = exact(&config)
+            .public_gradient(&PublicBatch(views(&all)))
+            .unwrap();
+        let engines: [Box<dyn Trainer>; 2] = [Box::new(fast(&config)), Box::new(slow(&config))];
+        for mut model in engines {
+            let (got, loss) = model.public_gradient(&PublicBatch(views(&all))).unwrap();
+            assert!((loss - mean).abs() < 2e-6, "{name}: {loss} against {mean}");
+            let error = distance(&got, &want) / norm(&want);
+            assert!(error < 3e-6, "{name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn an_example_gives_the_same_bits_alone_and_in_any_company() {
+    let all = sequences();
+    let reversed: Vec<Vec<u32>> = all.iter().rev().cloned().collect();
+    for (name, config) in decoders() {
+        let model = fast(&config);
+        let (together, backwards) = (norms(&model, &all), norms(&model, &reversed));
+        let rows_of = |batch: &[Vec<u32>]| {
+            let batch = views(batch);
+            let rows = model.rows(&batch, 0).unwrap();
+            let (tape, _) = model.pass(&rows, None);
+            (tape, rows)
+        };
+        let (tape, rows) = rows_of(&all);
+        for (i, s) in all.iter().enumerate() {
+            let alone = norms(&model, std::slice::from_ref(s));
+            for p in 0..config.parameters().len() {
+                let bits = alone.squared[p][0].to_bits();
+                assert_eq!(
+                    bits,
+                    together.squared[p][i].to_bits(),
+                    "{name}, {p}, example {i}"
+                );
+                assert_eq!(bits, backwards.squared[p][all.len() - 1 - i].to_bits());
+            }
+            // everything its gradient is made of
+            let (own, _) = rows_of(std::slice::from_ref(s));
+            let same = |whole: &Matrix<Flex>, part: &Matrix<Flex>| {
+                let values = |m: Matrix<Flex>| crate::engine::portable::host(m);
+                let span = rows.spans[i];
+                let cut = whole.clone().narrow(0, span.start, span.length);
+                let bits = |v: Vec<f32>| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                assert_eq!(
+                    bits(values(cut)),
+                    bits(values(part.clone())),
+                    "{name}, example {i}"
+                );
+            };
+            for (a, b) in tape.linears.iter().zip(&own.linears) {
+                same(&a.input, &b.input);
+                same(&a.gradient, &b.gradient);
+            }
+            same(
+                tape.head.delta.as_ref().unwrap(),
+                own.head.delta.as_ref().unwrap(),
+            );
+            same(&tape.embedding.gradient, &own.embedding.gradient);
+        }
+    }
+}
+
+#[test]
+fn any_split_into_microbatches_gives_the_same_sum() {
+    let all = sequences();
+    let config = tiny(Family::Gpt2);
+    let clip = Clip::new(0.5, 1e-5).unwrap();
+    let mut model = fast(&config);
+    let whole = sum(&mut model, &all, 0.5);
+    for size in [1, 2, 4] {
+        model.begin();
+        for part in all.chunks(size) {
+            model.add(&PrivateBatch(views(part)), &clip).unwrap();
+        }
+        let error = distance(model.accumulator(), &whole) / norm(&whole);
+        assert!(error < 2e-5, "parts of {size}: {error}");
+    }
+    // more rows than one microbatch holds
+    let many: Vec<Vec<u32>> = (0..120).flat_map(|_| all[6..7].to_vec()).collect();
+    let one = sum(&mut model, &all[6..7], 0.5);
+    let sum = sum(&mut model, &many, 0.5);
+    let scaled: Vec<Vec<f32>> = one
+        .iter()
+        .map(|p| p.iter().map(|x| 120.0 * x).collect())
+        .collect();
+    assert!(distance(&sum, &scaled) / norm(&scaled) < 1e-5);
+}
+
+/// Long and narrow: the gradient itself is cheaper than the Gram matrices.
+#[test]
+fn instantiated_norms_and_kept_gradients_equal_the_exact_ones() {
+    let config = TransformerConfig {
+        positions: 160,
+        ..tiny(Family::Gpt2)
+    };
+    let mut rng = ChaCha20Rng::seed_from_u64(8);
+    let all: Vec<Vec<u32>> = [150, 3, 120]
+        .iter()
+        .map(|n| (0..*n).map(|_| rng.random::<u32>() % 13).collect())
+        .collect();
+    for config in [
+        TransformerConfig {
+            tied: false,
+            ..config.clone()
+        },
+        config,
+    ] {
+        let mut model = fast(&config);
+        let measured = norms(&model, &all);
+        let kept = measured
+            .kept
+            .iter()
+            .flatten()
+            .filter(|k| k.is_some())
+            .count();
+        assert!(kept >= 2 * 8, "only {kept} gradients were written down");
+        let mut exact = exact(&config);
+        for clip in [0.3, 1e9] {
+            let want = sum(&mut *exact, &all, clip);
+            let got = sum(&mut model, &all, clip);
+            let error = distance(&got, &want) / norm(&want);
+            assert!(error < 4e-6, "at C = {clip}: {error}");
+        }
+    }
+}
+
+#[test]
+fn no_example_exceeds_the_clip() {
+    let all = sequences();
+    for (name, config) in decoders() {
+        let mut model = fast(&config);
+        let clip = Clip::new(0.01, model.norm_margin()).unwrap();
+        for s in &all {
+            model.begin();
+            model.add(&PrivateBatch(vec![s]), &clip).unwrap();
+            assert!(norm(model.accumulator()) <= 0.01, "{name}");
+        }
+    }
+}
+
+#[test]
+fn an_example_without_a_finite_gradient_contributes_nothing() {
+    for (name, config) in decoders() {
+        let mut poisoned = weights(&config);
+        poisoned[0][3 * config.width] = f32::NAN; // token 3 poisons its examples
+        if config.tied {
+            // and as a target everyone's: so only through the embedding
+            continue;
+        }
+        let mut model = fast(&config);
+        model.set_weights(poisoned).unwrap();
+        let batch = vec![vec![1, 3, 2], vec![1, 2, 4], vec![5, 3, 3]];
+        let clip = Clip::new(1.0, 1e-5).unwrap();
+        model.begin();
+        let added = model.add(&PrivateBatch(views(&batch)), &clip).unwrap();
+        assert_eq!((added.examples, added.rejected), (3, 2), "{name}");
+        let got = model.accumulator().to_vec();
+        assert!(got.iter().flatten().all(|x| x.is_finite()), "{name}");
+        assert!(
+            (norm(&got) - 1.0).abs() < 1e-3 || norm(&got) > 0.0,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn scores_equal_the_exact_ones_whole_and_by_cached_states() {
+    let all = sequences();
+    for (name, config) in decoders() {
+        let (mut model, mut portable, mut exact) = (fast(&config), slow(&config), exact(&config));
+        let want = exact.score(&all).unwrap();
+        let (got, other) = (model.score(&all).unwrap(), portable.score(&all).unwrap());
+        for (i, want) in want.iter().enumerate() {
+            for (got, want) in got[i].iter().chain(&other[i]).zip(want.iter().chain(want)) {
+                assert!(
+                    (got.log_probability - want.log_probability).abs() < 2e-5,
+                    "{name} {i}"
+                );
+                assert!((got.mean - want.mean).abs() < 2e-5, "{name} {i}");
+                assert!((got.variance - want.variance).abs() < 1e-4, "{name} {i}");
+            }
+            assert_eq!(
+                model.score(&all[i..=i]).unwrap()[0],
+                got[i],
+                "{name}: sequence {i} alone"
+            );
+        }
+        // every sequence at once, token by token, behind a common first prefix
+        let prefixes: Vec<Vec<u32>> = all.iter().map(|s| s[..1].to_vec()).collect();
+        let mut states = model.start(&prefixes).unwrap();
+        for t in 1..8 {
+            let running: Vec<usize> = (0..all.len()).filter(|i| all[*i].len() > t).collect();
+            let wanted: Vec<u32> = (0..VOCABULARY as u32).collect();
+            let here: Vec<_> = running.iter().map(|i| states[*i]).collect();
+            let log_p = model.next_log_probabilities(&here, &wanted).unwrap();
+            for (row, i) in log_p.chunks(VOCABULARY).zip(&running) {
+                let want = want[*i][t - 1].log_probability;
+                assert!(
+                    (row[all[*i][t] as usize] - want).abs() < 2e-5,
+                    "{name} {i} {t}"
+                );
+                let total: f64 = row.iter().map(|l| l.exp()).sum();
+                assert!((total - 1.0).abs() < 1e-9);
+            }
+            let steps: Vec<_> = running.iter().map(|i| (states[*i], all[*i][t])).collect();
+            let next = model.extend(&steps).unwrap();
+            assert_eq!(
+                model.extend(&steps[..1]).unwrap().len(),
+                1,
+                "parents stay valid"
+            );
+            for (i, state) in running.iter().zip(next) {
+                model.release(&[states[*i]]);
+                states[*i] = state;
+            }
+        }
+        // a long prefix at once gives what its tokens one by one give
+        let whole = model.start(&[all[6][..7].to_vec()]).unwrap();
+        let token = all[6][7];
+        let a = model.next_log_probabilities(&whole, &[token]).unwrap()[0];
+        assert!((a - want[6][6].log_probability).abs() < 2e-5, "{name}");
+        model.release(&whole);
+        assert!(model.extend(&[(whole[0], 1)]).is_err());
+        assert!(model.start(&[vec![]]).is_err() && model.start(&[vec![13]]).is_err());
+    }
+}
+
+#[test]
+fn encoders_and_decoders_give_the_exact_logits() {
+    let mut all = decoders();
+    for family in [Family::Bert, Family::Roberta] {
+        for head in [
+            crate::model::Head::MaskedToken,
+            crate::model::Head::Classes(3),
+        ] {
+            for tied in [true, false] {
+                all.push((
+                    "encoder",
+                    TransformerConfig {
+                        head,
+                        tied,
+                        ..tiny(family)
+                    },
+                ));
+            }
+        }
+    }
+    let tokens = [3u32, 0, 5, 1, 9, 9, 2, 1, 4];
+    for (name, config) in all {
+        let types: Vec<u32> = match config.token_types {
+            0 => Vec::new(),
+            kinds => (0..tokens.len() as u32).map(|i| i % kinds as u32).collect(),
+        };
+        let mut exact =
+            crate::exact::exact_logits(&config.clone().into(), weights(&config)).unwrap();
+        let want = exact.logits(&tokens, &types).unwrap();
+        let most = want.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+        for got in [
+            fast(&config).logits(&tokens, &types).unwrap(),
+            slow(&config).logits(&tokens, &types).unwrap(),
+        ] {
+            assert_eq!(got.len(), want.len(), "{name}");
+            for (g, w) in got.iter().zip(&want) {
+                assert!(
+                    (g - w).abs() < 2e-5 * most,
+                    "{name} {:?}: {g} against {w}",
+                    config.head
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_left_out_carries_no_loss() {
+    let config = tiny(Family::Gpt2);
+    let mut model = fast(&config);
+    model.left_out = Some(4);
+    // all predictions are of the token that is left out
+    let nothing = sum(&mut model, &[vec![4; 8]], 1.0);
+    assert!(norm(&nothing) < 1e-12);
+    let (_, with) = model
+        .public_gradient(&PublicBatch(vec![&[1, 4, 2, 4, 3]]))
+        .unwrap();
+    let scores = model.score(&[vec![1, 4, 2, 4, 3]]).unwrap();
+    let want = -(scores[0][1].log_probability + scores[0][3].log_probability) / 2.0;
+    assert!((with - want).abs() < 1e-5, "{with} against {want}");
+}
