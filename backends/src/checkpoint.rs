@@ -76,6 +76,7 @@ impl Manifest {
             neighbours: Neighbours::AddRemove,
             phases: trained.phases.clone(),
             mechanism: trained.mechanism.clone(),
+            estimates: trained.estimates.clone(),
             seeded: trained.seeded,
             weights: String::new(),
             canaries: None,

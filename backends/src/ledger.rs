@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// One private step.
@@ -98,6 +99,22 @@ impl Ledger {
         }
         self.entries.insert(entry);
         Ok(())
+    }
+
+    /// Private steps of these indices that were released, each counted once.
+    #[must_use]
+    pub fn private_steps_of(&self, indices: &Range<u64>) -> u64 {
+        let inside = |e: &&Entry| indices.contains(&e.step);
+        self.entries.iter().filter(inside).count() as u64
+    }
+
+    /// How many rounds of `steps` indices each were begun under some key: in each of them a
+    /// record may have been used once.
+    #[must_use]
+    pub fn rounds_of(&self, indices: &Range<u64>, steps: u64) -> u64 {
+        let inside = self.entries.iter().filter(|e| indices.contains(&e.step));
+        let rounds = inside.map(|e| (&e.key, (e.step - indices.start) / steps.max(1)));
+        rounds.collect::<BTreeSet<_>>().len() as u64
     }
 
     /// Private steps that were released, each counted once.

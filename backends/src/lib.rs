@@ -15,11 +15,13 @@ mod exact;
 mod files;
 mod ledger;
 mod manifest;
+mod material;
 mod model;
 mod optimizer;
 mod owner;
 mod random;
 mod recipe;
+mod replay;
 mod run;
 mod scorer;
 mod state;
@@ -37,6 +39,7 @@ pub use error::{Error, Result};
 pub use exact::{exact, exact_logits};
 pub use ledger::Ledger;
 pub use manifest::{CanarySeal, Initial, Manifest, Phase, hexadecimal};
+pub use material::{Corpus, SecretRates, Sensitive};
 pub use model::{
     Activation, Family, Head, HeadLayout, LayerLayout, Layout, LinearAt, LstmConfig, Model, NormAt,
     NormKind, NormPlace, Rotary, RotaryScaling, TransformerConfig,
@@ -46,11 +49,15 @@ pub use owner::{Owner, owner_folder, state_folder};
 pub use random::{
     ChaChaNoise, Noise, PoissonSampler, Rates, RunKey, Sampler, keyed_digest, shuffled,
 };
-pub use recipe::{PrivateOptions, Recipe, Schedule, TrainOptions};
-pub use run::{Surroundings, TrainProgress, Trained, train};
+pub use recipe::{
+    FirstPhase, FirstPhaseKind, PrivateOptions, Recipe, Schedule, StateOptions, TrainOptions,
+};
+pub use replay::{Replay, replay};
+pub use run::{Surroundings, TrainProgress, Trained, train, train_on};
 pub use scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
-pub use step::{PrivateStep, Step};
+pub use step::{PrivateStep, StateRelease, Step};
 pub use trainer::{
     Added, Parameter, PrivateBatch, PrivateRecords, Privatized, PublicBatch, PublicRecords,
-    Trainer, all_private, split, unprotected,
+    Recurrent, ReleaseState, Segment, SelectiveBatch, SelectiveRecords, Trainer, all_private,
+    split, unprotected,
 };

@@ -4,7 +4,8 @@ use crate::clip::Clipping;
 use crate::error::{Error, Result};
 use crate::optimizer::OptimizerSpec;
 use crate::recipe::Recipe;
-use reticent_accounting::{Mechanism, Neighbours};
+use reticent_accounting::confidentiality::RedactedAlike;
+use reticent_accounting::{Mechanism, MissRate, Neighbours, SamplingRate};
 use reticent_corpus::{Origin, StageStability, Unit};
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,95 @@ pub enum Phase {
         /// η, by which norms were lifted before clipping.
         clipping_margin: f64,
         /// How weights moved.
+        optimizer: OptimizerSpec,
+    },
+    /// Ordinary optimisation of redacted text, `<MASK>` out of the loss: the first phase of
+    /// JFT. Costs nothing if both contents of a secret are redacted alike.
+    Redacted {
+        /// Steps taken.
+        steps: u64,
+        /// Records per step.
+        batch_size: u64,
+        /// Whether only records were used in which someone had looked for misses.
+        screened: bool,
+        /// What is known of the policy.
+        alike: RedactedAlike,
+        /// How weights moved.
+        optimizer: OptimizerSpec,
+    },
+    /// Clipped, lightly noised optimisation of redacted text: the first phase of JFT. Accounted
+    /// in full; the papers' figure by the miss rate is an estimate.
+    LightNoise {
+        /// Private steps released, each counted once.
+        steps: u64,
+        /// σ.
+        noise_multiplier: f64,
+        /// q.
+        sampling_rate: f64,
+        /// The fixed expected batch size that divides the noised sum.
+        expected_batch: f64,
+        /// C.
+        clipping_norm: f64,
+        /// How C was kept.
+        #[serde(default)]
+        clipping: Clipping,
+        /// η, by which norms were lifted before clipping.
+        clipping_margin: f64,
+        /// Both ends of the miss rate per token.
+        miss: (MissRate, MissRate),
+        /// How weights moved.
+        optimizer: OptimizerSpec,
+    },
+    /// Clipped, noised optimisation with a sampling rate for every record.
+    Weighted {
+        /// Private steps released, each counted once.
+        steps: u64,
+        /// σ.
+        noise_multiplier: f64,
+        /// The largest rate of any record.
+        largest_rate: f64,
+        /// Rates that dominate those of the records of every secret.
+        secret_rates: Vec<SamplingRate>,
+        /// The fixed expected batch size that divides the noised sum.
+        expected_batch: f64,
+        /// C.
+        clipping_norm: f64,
+        /// How C was kept.
+        #[serde(default)]
+        clipping: Clipping,
+        /// η, by which norms were lifted before clipping.
+        clipping_margin: f64,
+        /// How weights moved.
+        optimizer: OptimizerSpec,
+    },
+    /// Selective DP-SGD: every record once a pass, in parts of a fixed size.
+    Selective {
+        /// Selective steps released, each counted once.
+        steps: u64,
+        /// Passes in which a record can have been used.
+        passes: u64,
+        /// Records per step, and the fixed divisor of the noised sum.
+        batch_size: u64,
+        /// σ of the gradient of the sensitive predictions.
+        noise_multiplier: f64,
+        /// C.
+        clipping_norm: f64,
+        /// How C was kept.
+        #[serde(default)]
+        clipping: Clipping,
+        /// η, by which norms were lifted before clipping.
+        clipping_margin: f64,
+        /// Noise of a released state over its norm.
+        state_noise_multiplier: f64,
+        /// To which h, and c, was clipped.
+        state_norm: f64,
+        /// The most states that one record releases in a pass.
+        states: u64,
+        /// What is known of the policy.
+        alike: RedactedAlike,
+        /// How ordinary gradients moved weights.
+        ordinary_optimizer: OptimizerSpec,
+        /// How noised gradients moved weights.
         optimizer: OptimizerSpec,
     },
 }
@@ -104,6 +194,9 @@ pub struct Manifest {
     pub phases: Vec<Phase>,
     /// The same for the accountant.
     pub mechanism: Mechanism,
+    /// What the papers estimate where they do not bound, if anything; never an upper bound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub estimates: Vec<Mechanism>,
     /// Whether a fixed seed made the randomness: then nothing here is private.
     pub seeded: bool,
     /// SHA-256 of `model.safetensors`, hexadecimal.

@@ -115,17 +115,23 @@ impl ChaChaNoise {
 
 impl Noise for ChaChaNoise {
     fn add(&mut self, step: u64, tensor: usize, std: f64, values: &mut [f32]) {
-        values
-            .par_chunks_mut(NOISE_BLOCK)
-            .enumerate()
-            .for_each(|(block, values)| {
-                // tensor and block in the purpose, step in the position: no two ever share a stream
-                let mut rng = self.key.stream(&format!("noise/{tensor}/{block}"), step);
-                for v in values {
-                    let normal: f64 = StandardNormal.sample(&mut rng);
-                    *v = (f64::from(*v) + std * normal) as f32;
-                }
-            });
+        let block = |(block, values): (usize, &mut [f32])| {
+            // tensor and block in the purpose, step in the position: no two ever share a stream
+            let mut rng = self.key.stream(&format!("noise/{tensor}/{block}"), step);
+            for v in values {
+                let normal: f64 = StandardNormal.sample(&mut rng);
+                *v = (f64::from(*v) + std * normal) as f32;
+            }
+        };
+        if values.len() <= NOISE_BLOCK {
+            // on this thread: a caller may hold a lock, and other work must not be stolen under it
+            block((0, values));
+        } else {
+            values
+                .par_chunks_mut(NOISE_BLOCK)
+                .enumerate()
+                .for_each(block);
+        }
     }
     fn is_secret(&self) -> bool {
         self.key.is_secret()

@@ -4,12 +4,12 @@
 use crate::error::{Error, Result, at};
 use crate::files::{private_folder, write_whole};
 use crate::ledger::Ledger;
+use crate::material::Corpus;
 use crate::optimizer::Optimizer;
 use crate::random::{RunKey, keyed_digest};
 use crate::recipe::TrainOptions;
 use crate::trainer::Trainer;
 use crate::weights::{Named, from_bytes, read, to_bytes};
-use reticent_corpus::TrainingSet;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -31,9 +31,9 @@ struct Stored {
 }
 
 /// Options and data in one keyed digest: resuming something else is refused.
-fn run_digest(key: &RunKey, options: &TrainOptions, set: &TrainingSet) -> Result<String> {
+fn run_digest(key: &RunKey, options: &TrainOptions, corpus: &Corpus<'_>) -> Result<String> {
     let description =
-        serde_json::to_vec(&(options, set)).map_err(|e| Error::Engine(e.to_string()))?;
+        serde_json::to_vec(&(options, corpus)).map_err(|e| Error::Engine(e.to_string()))?;
     Ok(crate::manifest::hexadecimal(&keyed_digest(
         key.bytes(),
         &description,
@@ -43,7 +43,7 @@ fn run_digest(key: &RunKey, options: &TrainOptions, set: &TrainingSet) -> Result
 impl State {
     /// Opens the folder of this run or creates it. Where the key was lost, a fresh one is
     /// drawn, and the ledger counts the replayed steps again.
-    pub(crate) fn open(folder: &Path, options: &TrainOptions, set: &TrainingSet) -> Result<Self> {
+    pub(crate) fn open(folder: &Path, options: &TrainOptions, corpus: &Corpus<'_>) -> Result<Self> {
         private_folder(folder)?;
         let path = folder.join("key.json");
         let key = if path.exists() {
@@ -54,7 +54,7 @@ impl State {
             };
             let stored: Stored = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
             let key = RunKey::from_bytes(stored.key, stored.secret);
-            if run_digest(&key, options, set)? != stored.run {
+            if run_digest(&key, options, corpus)? != stored.run {
                 return Err(Error::State {
                     path: folder.to_path_buf(),
                     why:
@@ -70,7 +70,7 @@ impl State {
             let stored = Stored {
                 key: *key.bytes(),
                 secret: key.is_secret(),
-                run: run_digest(&key, options, set)?,
+                run: run_digest(&key, options, corpus)?,
             };
             let json = serde_json::to_vec(&stored).map_err(|e| Error::Engine(e.to_string()))?;
             write_whole(&path, &json)?;
@@ -125,7 +125,8 @@ impl State {
 
     /// Restores the last snapshot; returns the position it was taken at (0 without one).
     ///
-    /// A snapshot taken under another key is ignored: its steps stay in the ledger.
+    /// A snapshot taken under another key is as good: its steps stay in the ledger, and those
+    /// that follow draw from the fresh key.
     pub(crate) fn restore(
         &self,
         trainer: &mut dyn Trainer,

@@ -6,8 +6,9 @@ use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::optimizer::Update;
 use crate::random::Noise;
-use crate::trainer::{Added, PrivateBatch, Privatized, Trainer};
+use crate::trainer::{Added, PrivateBatch, Privatized, SelectiveBatch, Trainer};
 use reticent_accounting::NoiseMultiplier;
+use std::sync::{Mutex, PoisonError};
 
 /// Tokens per microbatch: bounds memory, changes nothing else.
 const MICROBATCH: usize = 16_384;
@@ -22,6 +23,28 @@ pub struct PrivateStep {
     /// The fixed expected batch size by which the noised sum is divided. Never the realised
     /// size: that would make the update a function of the batch's secret size.
     pub expected_batch: f64,
+}
+
+/// How the states that leave sensitive segments are released: h and c, each clipped to the
+/// norm and noised by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StateRelease {
+    /// Noise standard deviation over the norm.
+    pub noise_multiplier: NoiseMultiplier,
+    /// The norm to which h, and c, is clipped.
+    pub clip: Clip,
+}
+
+impl StateRelease {
+    fn release(&self, state: &mut [f32], noise: &mut dyn Noise, step: u64, tensor: usize) {
+        let squared: f64 = state.iter().map(|x| f64::from(*x).powi(2)).sum();
+        let factor = self.clip.factor(squared);
+        // a state that is not finite has factor zero, and leaves nothing behind
+        let clipped = |x: f32| if factor > 0.0 { x * factor } else { 0.0 };
+        state.iter_mut().for_each(|x| *x = clipped(*x));
+        let std = self.noise_multiplier.get() * self.clip.sensitivity();
+        noise.add(step, tensor, std, state);
+    }
 }
 
 /// A private step under way. [`Step::finish`] consumes it: noise is added exactly once, also
@@ -77,6 +100,40 @@ impl<'a> Step<'a> {
             self.added.rejected += added.rejected;
         }
         Ok(())
+    }
+
+    /// Adds the clipped gradients of a batch's sensitive predictions, and returns the gradient
+    /// of the ordinary ones, which needs no noise: what it saw of a sensitive segment went
+    /// through `states`.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for a model without recurrent state; a failing engine.
+    pub fn add_selective(
+        &mut self,
+        batch: &SelectiveBatch<'_>,
+        states: &StateRelease,
+        noise: &mut dyn Noise,
+    ) -> Result<Vec<Vec<f32>>> {
+        let (first, index) = (self.trainer.parameters().len(), self.index);
+        let recurrent = self.trainer.as_recurrent().ok_or_else(|| {
+            Error::Unsuitable("selective steps need a recurrent model (lstm)".into())
+        })?;
+        // draws are keyed by example and segment: their order does not matter
+        let noise = Mutex::new(noise);
+        let release = |example: usize, segment: usize, h: &mut [f32], c: &mut [f32]| {
+            let mut noise = noise.lock().unwrap_or_else(PoisonError::into_inner);
+            for (which, state) in [h, c].into_iter().enumerate() {
+                // beyond the tensors of the weights, a number for every state of the batch
+                let tensor = first + (example << 32) + 2 * segment + which;
+                states.release(state, &mut **noise, index, tensor);
+            }
+        };
+        let clip = &self.constants.clip;
+        let (ordinary, added) = recurrent.add_selective(batch, clip, &release)?;
+        self.added.examples += added.examples;
+        self.added.clipped += added.clipped;
+        self.added.rejected += added.rejected;
+        Ok(ordinary)
     }
 
     /// Reduce, noise once, divide by the expected batch size, write the ledger, apply.

@@ -2,9 +2,11 @@
 
 use crate::clip::Clip;
 use crate::error::{Error, Result};
+use crate::material::Sensitive;
 use crate::optimizer::Update;
 use crate::scorer::PrefixScorer;
 use reticent_corpus::{Record, Side, TokenId, TrainingSet};
+use std::ops::Range;
 
 /// A trainable parameter by name and shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +82,125 @@ pub fn all_private(set: &TrainingSet) -> PrivateRecords {
 #[must_use]
 pub fn unprotected(set: &TrainingSet) -> PublicRecords {
     PublicRecords { tokens: all(set) }
+}
+
+/// Redacted records for ordinary optimisation: all of them, or those that `only` names.
+///
+/// # Errors
+/// [`Error::Unsuitable`] for a record that does not exist or is named twice.
+pub(crate) fn redacted(
+    set: &TrainingSet,
+    sensitive: &Sensitive,
+    only: Option<&[u32]>,
+) -> Result<PublicRecords> {
+    let everyone: Vec<u32> = (0..set.records.len() as u32).collect();
+    let chosen = only.unwrap_or(&everyone);
+    let mut seen = std::collections::HashSet::new();
+    let mut tokens = Vec::with_capacity(chosen.len());
+    for &number in chosen {
+        let record = set.records.get(number as usize);
+        match record {
+            Some(record) if seen.insert(number) => {
+                tokens.push(sensitive.redacted(number as usize, &record.tokens));
+            }
+            _ => {
+                return Err(Error::Unsuitable(format!(
+                    "screened records must be different numbers in [0, {}), got {number}",
+                    set.records.len()
+                )));
+            }
+        }
+    }
+    Ok(PublicRecords { tokens })
+}
+
+/// Every record, redacted, for private optimisation.
+///
+/// # Errors
+/// As [`redacted`].
+pub(crate) fn redacted_private(set: &TrainingSet, sensitive: &Sensitive) -> Result<PrivateRecords> {
+    Ok(PrivateRecords {
+        tokens: redacted(set, sensitive, None)?.tokens,
+        mask_only: set.mask_only,
+    })
+}
+
+/// Records with their sensitive tokens, for selective steps alone.
+#[derive(Debug, Clone)]
+pub struct SelectiveRecords {
+    records: Vec<(Vec<TokenId>, Vec<Segment>)>,
+}
+
+/// A batch of records with their segments.
+#[derive(Debug, Clone)]
+pub struct SelectiveBatch<'a>(pub(crate) Vec<(&'a [TokenId], &'a [Segment])>);
+
+/// Consecutive predictions of a record, all sensitive or all ordinary. Prediction t reads token
+/// t and is asked for token t + 1; it is sensitive if either is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// The predictions.
+    pub rows: Range<usize>,
+    /// Whether they read or predict a sensitive token.
+    pub sensitive: bool,
+}
+
+fn segments(tokens: usize, spans: &[Range<usize>]) -> Vec<Segment> {
+    let inside = |token: usize| spans.iter().any(|s| s.contains(&token));
+    let mut out: Vec<Segment> = Vec::new();
+    for row in 0..tokens.saturating_sub(1) {
+        let sensitive = inside(row) || inside(row + 1);
+        match out.last_mut() {
+            Some(last) if last.sensitive == sensitive => last.rows.end = row + 1,
+            _ => out.push(Segment {
+                rows: row..row + 1,
+                sensitive,
+            }),
+        }
+    }
+    out
+}
+
+/// The records of a set with their segments.
+///
+/// # Errors
+/// Spans of another set.
+pub(crate) fn selective(set: &TrainingSet, sensitive: &Sensitive) -> Result<SelectiveRecords> {
+    let records = set.records.iter().enumerate();
+    Ok(SelectiveRecords {
+        records: records
+            .map(|(i, r)| (r.tokens.clone(), segments(r.tokens.len(), sensitive.of(i))))
+            .collect(),
+    })
+}
+
+impl SelectiveRecords {
+    /// Number of records.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+    /// The most states that one record releases in one pass: sensitive segments with an
+    /// ordinary one behind them, h and c each.
+    #[must_use]
+    pub fn most_states(&self) -> u64 {
+        let of = |segments: &[Segment]| {
+            let behind = segments.iter().take(segments.len().saturating_sub(1));
+            2 * behind.filter(|s| s.sensitive).count() as u64
+        };
+        self.records.iter().map(|(_, s)| of(s)).max().unwrap_or(0)
+    }
+    /// The batch of these indices; an index out of range is ignored.
+    #[must_use]
+    pub fn batch(&self, indices: &[u32]) -> SelectiveBatch<'_> {
+        let chosen = indices.iter().filter_map(|i| self.records.get(*i as usize));
+        SelectiveBatch(chosen.map(|(t, s)| (t.as_slice(), s.as_slice())).collect())
+    }
 }
 
 fn all(set: &TrainingSet) -> Vec<Vec<TokenId>> {
@@ -236,6 +357,23 @@ pub trait Trainer: PrefixScorer {
     fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added>;
     /// The accumulator, for the collective and the noise.
     fn accumulator(&mut self) -> &mut [Vec<f32>];
+    /// From now on predictions of this token carry no loss in training (`<MASK>` of a redacted
+    /// text), in no gradient and no mean. `None` undoes it.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for an engine that can't.
+    fn leave_out(&mut self, target: Option<TokenId>) -> Result<()> {
+        match target {
+            None => Ok(()),
+            Some(_) => Err(Error::Unsuitable(
+                "this model can't leave a token out of the loss".into(),
+            )),
+        }
+    }
+    /// The same model for Selective DP-SGD, if it is recurrent.
+    fn as_recurrent(&mut self) -> Option<&mut dyn Recurrent> {
+        None
+    }
     /// Moves the weights by a privatised gradient.
     ///
     /// # Errors
@@ -246,6 +384,29 @@ pub trait Trainer: PrefixScorer {
     /// # Errors
     /// A failing engine.
     fn apply_public(&mut self, gradient: Vec<Vec<f32>>, update: &mut dyn Update) -> Result<()>;
+}
+
+/// Clips and noises the state that leaves a sensitive segment: example, segment, h, c.
+pub type ReleaseState<'a> = dyn Fn(usize, usize, &mut [f32], &mut [f32]) + Sync + 'a;
+
+/// A model whose past is a state of fixed size, which Selective DP-SGD can release.
+pub trait Recurrent {
+    /// Values of h, and of c.
+    fn state_width(&self) -> usize;
+    /// accumulator += Σ_i clip(g_i), g_i the gradient of example i's sensitive predictions
+    /// together; returns the gradient of the mean negative log-likelihood of the ordinary ones.
+    ///
+    /// Each segment starts from the state the last one left, without gradient through it. What
+    /// an ordinary segment starts from has gone through `release` if a sensitive one came before.
+    ///
+    /// # Errors
+    /// A token outside the vocabulary, or a failing engine.
+    fn add_selective(
+        &mut self,
+        batch: &SelectiveBatch<'_>,
+        clip: &Clip,
+        release: &ReleaseState<'_>,
+    ) -> Result<(Vec<Vec<f32>>, Added)>;
 }
 
 /// Checks lengths against shapes.

@@ -39,6 +39,8 @@ fn save(folder: &Path) -> Prepared {
             momentum: 0.0,
         },
         private: None,
+        first_phase: None,
+        states: None,
         decay: false,
         initial_seed: 0,
         seed: Some(0),

@@ -41,6 +41,8 @@ fn options(recipe: Recipe, seed: Option<u64>) -> TrainOptions {
                 momentum: 0.9,
             },
         }),
+        first_phase: None,
+        states: None,
         decay: true,
         initial_seed: 3,
         seed,

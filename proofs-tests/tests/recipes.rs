@@ -55,6 +55,8 @@ fn options(recipe: Recipe, private_rate: f64) -> TrainOptions {
                 momentum: 0.0,
             },
         }),
+        first_phase: None,
+        states: None,
         decay: false,
         initial_seed: 1,
         seed: Some(7),

@@ -4,12 +4,14 @@ use super::kernels::{GROUP, GROUPS, Kernels, Taps, Weights};
 use super::ops;
 use super::packed::Packed;
 use super::portable::host;
+use super::selective::Plain;
 use crate::clip::{Clip, Factors, SquaredNorms};
 use crate::error::{Error, Result};
 use crate::optimizer::Update;
 use crate::scorer::{PrefixScorer, Scorer, StateId, TokenScore};
 use crate::trainer::{
-    Added, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, check_shapes,
+    Added, Parameter, PrivateBatch, Privatized, PublicBatch, Recurrent, ReleaseState,
+    SelectiveBatch, Trainer, check_shapes,
 };
 use burn::tensor::{Tensor, TensorData};
 use reticent_corpus::TokenId;
@@ -30,6 +32,7 @@ pub(crate) struct Lstm<B: Kernels> {
     device: B::Device,
     accumulator: Vec<Vec<f32>>,
     margin: f64,
+    left_out: Option<TokenId>,
     states: HashMap<u64, Vec<f32>>,
     next_state: u64,
 }
@@ -52,9 +55,19 @@ impl<B: Kernels> Lstm<B> {
             device,
             accumulator: Vec::new(),
             margin,
+            left_out: None,
             states: HashMap::new(),
             next_state: 0,
         })
+    }
+
+    /// A batch to train on, without loss where it is left out.
+    fn packed(&self, sequences: &[&[TokenId]]) -> Result<Arc<Packed>> {
+        let mut packed = Packed::new(sequences, self.config.vocabulary)?;
+        if let Some(token) = self.left_out {
+            packed.leave_out(token);
+        }
+        Ok(Arc::new(packed))
     }
 
     fn zeros(&self) -> Vec<Vec<f32>> {
@@ -228,15 +241,15 @@ impl<B: Kernels> Trainer for Lstm<B> {
     }
 
     fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {
-        let packed = Arc::new(Packed::new(&batch.0, self.config.vocabulary)?);
+        let packed = self.packed(&batch.0)?;
         let mut gradient = self.zeros();
-        if packed.rows() == 0 {
+        if packed.counted() == 0 {
             return Ok((gradient, 0.0));
         }
         let (taps, nll) = self.taps(&packed);
-        let factors = Factors::uniform(packed.examples, GROUPS, 1.0 / packed.rows() as f32);
+        let factors = Factors::uniform(packed.examples, GROUPS, 1.0 / packed.counted() as f32);
         B::add_weighted_sums(taps, &self.weights, &factors, &packed, &mut gradient);
-        Ok((gradient, nll / packed.rows() as f64))
+        Ok((gradient, nll / packed.counted() as f64))
     }
 
     fn begin(&mut self) {
@@ -244,7 +257,7 @@ impl<B: Kernels> Trainer for Lstm<B> {
     }
 
     fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
-        let packed = Arc::new(Packed::new(&microbatch.0, self.config.vocabulary)?);
+        let packed = self.packed(&microbatch.0)?;
         if packed.rows() == 0 {
             return Ok(Added::default());
         }
@@ -266,6 +279,15 @@ impl<B: Kernels> Trainer for Lstm<B> {
             clipped: factors.clipped(),
             rejected: 0,
         })
+    }
+
+    fn leave_out(&mut self, target: Option<TokenId>) -> Result<()> {
+        self.left_out = target;
+        Ok(())
+    }
+
+    fn as_recurrent(&mut self) -> Option<&mut dyn Recurrent> {
+        Some(self)
     }
 
     fn accumulator(&mut self) -> &mut [Vec<f32>] {
@@ -298,6 +320,28 @@ impl<B: Kernels> Lstm<B> {
             rejected: added.rejected + rejected,
             ..added
         })
+    }
+}
+
+impl<B: Kernels> Recurrent for Lstm<B> {
+    fn state_width(&self) -> usize {
+        self.config.hidden
+    }
+
+    fn add_selective(
+        &mut self,
+        batch: &SelectiveBatch<'_>,
+        clip: &Clip,
+        release: &ReleaseState<'_>,
+    ) -> Result<(Vec<Vec<f32>>, Added)> {
+        for (tokens, _) in &batch.0 {
+            tokens.iter().try_for_each(|t| self.known(*t))?;
+        }
+        // on the host whatever the device: states leave it after every segment
+        let model = Plain::new(&self.config, &self.values);
+        let mut ordinary = self.zeros();
+        let added = model.add(batch, clip, release, &mut ordinary, &mut self.accumulator)?;
+        Ok((ordinary, added))
     }
 }
 

@@ -13,6 +13,7 @@ mod portable;
 mod portable_layers;
 mod processor;
 mod rows;
+mod selective;
 #[cfg(test)]
 mod tests;
 mod transformer;

@@ -40,6 +40,9 @@ impl Group {
     }
 }
 
+/// The target of a row that carries no loss.
+pub(crate) const NO_LOSS: TokenId = TokenId::MAX;
+
 /// A batch of token sequences: N rows, one per predicted token, no padding.
 #[derive(Debug, Clone)]
 pub(crate) struct Packed {
@@ -115,6 +118,17 @@ impl Packed {
             active,
             examples,
         });
+    }
+
+    /// Predictions of this token carry no loss.
+    pub(crate) fn leave_out(&mut self, token: TokenId) {
+        let targets = self.targets.iter_mut();
+        targets.filter(|t| **t == token).for_each(|t| *t = NO_LOSS);
+    }
+
+    /// Rows that carry loss.
+    pub(crate) fn counted(&self) -> usize {
+        self.targets.iter().filter(|t| **t != NO_LOSS).count()
     }
 
     /// N, the number of rows.

@@ -1,7 +1,7 @@
 //! The kernels in tensor operations of any backend. The second opinion on the processor's own.
 
 use super::kernels::{Recurrence, Taps, Weights};
-use super::packed::Packed;
+use super::packed::{NO_LOSS, Packed};
 use crate::clip::Factors;
 use burn::tensor::activation::{log_softmax, sigmoid};
 use burn::tensor::backend::Backend;
@@ -169,15 +169,23 @@ pub(super) fn cross_entropy<B: Backend>(
     let device = logits.device();
     let [rows, vocabulary] = logits.dims();
     let log_p = log_softmax(logits, 1);
-    let index = indices::<B>(targets, &device).reshape([rows, 1]);
-    let nll = host(log_p.clone().gather(1, index))
+    // a row without loss looks up any token, and is then multiplied by zero
+    let known: Vec<TokenId> = targets
+        .iter()
+        .map(|t| if *t == NO_LOSS { 0 } else { *t })
+        .collect();
+    let counts = targets.iter().map(|t| f32::from(u8::from(*t != NO_LOSS)));
+    let counts: Tensor<B, 2> =
+        Tensor::from_data(TensorData::new(counts.collect(), [rows, 1]), &device);
+    let index = indices::<B>(&known, &device).reshape([rows, 1]);
+    let nll = host(log_p.clone().gather(1, index) * counts.clone())
         .iter()
         .map(|x| -f64::from(*x))
         .collect();
-    let chosen = indices::<B>(targets, &device)
+    let chosen = indices::<B>(&known, &device)
         .one_hot::<2>(vocabulary)
         .float();
-    (nll, log_p.exp() - chosen)
+    (nll, (log_p.exp() - chosen) * counts)
 }
 
 /// Rows of each example, padded with a zero row, as examples × longest × width.

@@ -6,7 +6,7 @@ use super::packed::Packed;
 use super::portable;
 use crate::clip::{Clip, Clipping, Factors};
 use crate::model::LstmConfig;
-use crate::trainer::{PrivateBatch, PublicBatch};
+use crate::trainer::{PrivateBatch, PublicBatch, Segment, SelectiveBatch};
 use burn::backend::Autodiff;
 use burn::tensor::activation::{log_softmax, sigmoid};
 use burn::tensor::{Tensor, TensorData};
@@ -415,4 +415,150 @@ fn an_example_without_a_finite_gradient_contributes_nothing() {
     assert_eq!((added.examples, added.rejected), (3, 2));
     assert!(model.accumulator().iter().flatten().all(|x| x.is_finite()));
     assert!(norm(model.accumulator()) > 0.0);
+}
+
+/// A batch of whole examples, all predictions ordinary or all sensitive.
+fn in_one_segment(all: &[Vec<u32>], sensitive: bool) -> Vec<Vec<Segment>> {
+    let segment = |s: &Vec<u32>| Segment {
+        rows: 0..s.len() - 1,
+        sensitive,
+    };
+    all.iter().map(|s| vec![segment(s)]).collect()
+}
+
+fn selective_batch<'a>(all: &'a [Vec<u32>], segments: &'a [Vec<Segment>]) -> SelectiveBatch<'a> {
+    let pairs = all.iter().zip(segments);
+    SelectiveBatch(pairs.map(|(t, s)| (t.as_slice(), s.as_slice())).collect())
+}
+
+const AS_IT_IS: fn(usize, usize, &mut [f32], &mut [f32]) = |_, _, _, _| {};
+
+#[test]
+fn selective_gradients_of_whole_examples_are_the_engines_own() {
+    use crate::trainer::{Recurrent, Trainer};
+    let all = sequences(30, 11);
+    let mut model = engine();
+    let clip = Clip::new(0.8, 1e-5)
+        .unwrap()
+        .by(Clipping::PerLayer)
+        .unwrap();
+    let (public, _) = model.public_gradient(&PublicBatch(views(&all))).unwrap();
+    model.begin();
+    model.add(&PrivateBatch(views(&all)), &clip).unwrap();
+    let private = model.accumulator().to_vec();
+    for sensitive in [false, true] {
+        let segments = in_one_segment(&all, sensitive);
+        model.begin();
+        let batch = selective_batch(&all, &segments);
+        let (ordinary, added) = model.add_selective(&batch, &clip, &AS_IT_IS).unwrap();
+        assert_eq!((added.examples, added.rejected), (30, 0));
+        let sum = model.accumulator();
+        let (found, expected, silent) = if sensitive {
+            (sum.to_vec(), &private, ordinary)
+        } else {
+            (ordinary, &public, sum.to_vec())
+        };
+        assert!(distance(&found, expected) / norm(expected) < 2e-6);
+        assert!(norm(&silent) < 1e-30);
+    }
+}
+
+#[test]
+fn a_segment_goes_on_from_the_state_it_is_given() {
+    use crate::trainer::{Recurrent, Trainer};
+    let all = sequences(20, 12);
+    let mut model = engine();
+    let clip = Clip::new(1e6, 0.0).unwrap();
+    // the second half of each example is ordinary, the first sensitive
+    let halves: Vec<Vec<Segment>> = all
+        .iter()
+        .map(|s| {
+            let (middle, end) = (s.len() / 2, s.len() - 1);
+            let part = |rows: std::ops::Range<usize>, sensitive| Segment { rows, sensitive };
+            let parts = [part(0..middle, true), part(middle..end, false)];
+            parts.into_iter().filter(|p| !p.rows.is_empty()).collect()
+        })
+        .collect();
+    let batch = selective_batch(&all, &halves);
+    let forget = |_: usize, _: usize, h: &mut [f32], c: &mut [f32]| {
+        h.fill(0.0);
+        c.fill(0.0);
+    };
+    model.begin();
+    let (forgotten, _) = model.add_selective(&batch, &clip, &forget).unwrap();
+    // the same as examples that begin in the middle
+    let seconds: Vec<&[u32]> = all
+        .iter()
+        .map(|s| &s[s.len() / 2..])
+        .filter(|s| s.len() > 1)
+        .collect();
+    let (expected, _) = model.public_gradient(&PublicBatch(seconds)).unwrap();
+    assert!(distance(&forgotten, &expected) / norm(&expected) < 2e-6);
+    model.begin();
+    let (kept, _) = model.add_selective(&batch, &clip, &AS_IT_IS).unwrap();
+    assert!(distance(&kept, &expected) / norm(&expected) > 1e-4);
+}
+
+#[test]
+fn a_token_left_out_of_the_loss_is_in_no_gradient() {
+    use crate::trainer::Trainer;
+    let all = sequences(25, 13);
+    let mut model = engine();
+    // every target 3 left out: the weighted sum over the other predictions, counted by them alone
+    let counted: usize = all
+        .iter()
+        .flat_map(|s| &s[1..])
+        .filter(|t| **t != 3)
+        .count();
+    let weights = model.weights().to_vec();
+    model.leave_out(Some(3)).unwrap();
+    let (gradient, mean) = model.public_gradient(&PublicBatch(views(&all))).unwrap();
+    let nll: f64 = all
+        .iter()
+        .flat_map(|s| {
+            let scores = crate::scorer::Scorer::score(&mut model, std::slice::from_ref(s)).unwrap();
+            let asked = s[1..].to_vec();
+            scores[0].clone().into_iter().zip(asked)
+        })
+        .filter(|(_, token)| *token != 3)
+        .map(|(score, _)| -score.log_probability)
+        .sum();
+    assert!((mean - nll / counted as f64).abs() < 1e-6, "{mean}");
+    // numerically: the loss falls along the gradient by its squared norm
+    let step = 1e-3 / norm(&gradient);
+    let moved = weights.iter().zip(&gradient).map(|(w, g)| {
+        let pairs = w.iter().zip(g);
+        pairs.map(|(w, g)| w - step as f32 * g).collect()
+    });
+    model.set_weights(moved.collect()).unwrap();
+    let (_, after) = model.public_gradient(&PublicBatch(views(&all))).unwrap();
+    let slope = (mean - after) / step / norm(&gradient).powi(2);
+    assert!((slope - 1.0).abs() < 1e-2, "{slope}");
+    let (_, with) = {
+        model.leave_out(None).unwrap();
+        model.public_gradient(&PublicBatch(views(&all))).unwrap()
+    };
+    assert!((with - after).abs() > 1e-4);
+    // the two ways to the same loss, all predictions left out included
+    let (packed, _) = (Packed::new(&views(&all), 11).unwrap(), ());
+    let mut left = packed.clone();
+    left.leave_out(3);
+    let rows = packed.rows();
+    let logits = Tensor::<Flex, 2>::from_data(
+        TensorData::new(
+            (0..rows * 11)
+                .map(|i| (i % 17) as f32 / 5.0)
+                .collect::<Vec<_>>(),
+            [rows, 11],
+        ),
+        &Default::default(),
+    );
+    let (fast, fast_d) = Flex::cross_entropy(logits.clone(), &left.targets);
+    let (slow, slow_d) = portable::cross_entropy(logits, &left.targets);
+    assert!(fast.iter().zip(&slow).all(|(a, b)| (a - b).abs() < 2e-6));
+    close(
+        &portable::host(fast_d),
+        &portable::host(slow_d),
+        "dL/dlogits",
+    );
 }

@@ -57,6 +57,7 @@ struct Exact {
     values: Vec<Vec<f32>>,
     weights: Vec<Vec<f64>>,
     accumulator: Vec<Vec<f32>>,
+    left_out: Option<TokenId>,
     states: HashMap<u64, Vec<TokenId>>,
     next_state: u64,
 }
@@ -100,6 +101,7 @@ impl Exact {
             network,
             weights: widened(&values),
             accumulator: Vec::new(),
+            left_out: None,
             states: HashMap::new(),
             next_state: 0,
             model,
@@ -156,6 +158,10 @@ impl Exact {
             let mut d = Vec::with_capacity(logits.len());
             let rows = logits.chunks_exact(self.model.vocabulary());
             for (row, target) in rows.zip(targets) {
+                if self.left_out == Some(*target) {
+                    d.resize(d.len() + row.len(), 0.0);
+                    continue;
+                }
                 let log_p = log_softmax(row);
                 nll.set(nll.get() - log_p[*target as usize]);
                 let start = d.len();
@@ -228,7 +234,8 @@ impl Trainer for Exact {
                 arithmetic::add(g, sum);
             }
             nll += own;
-            predicted += tokens.len() - 1;
+            let counted = tokens[1..].iter().filter(|t| self.left_out != Some(**t));
+            predicted += counted.count();
         }
         let count = predicted.max(1) as f64;
         let mean = |g: &Vec<f64>| g.iter().map(|g| (g / count) as f32).collect();
@@ -262,6 +269,11 @@ impl Trainer for Exact {
             }
         }
         Ok(added)
+    }
+
+    fn leave_out(&mut self, target: Option<TokenId>) -> Result<()> {
+        self.left_out = target;
+        Ok(())
     }
 
     fn accumulator(&mut self) -> &mut [Vec<f32>] {

@@ -227,12 +227,11 @@ pub fn schedule(given: &Schedule, inputs: Inputs) -> Result<(SamplingRate, Steps
     };
     let (steps, inputs) = match given.epochs {
         Some(epochs) => {
-            let steps = (epochs / rate.get()).ceil();
-            if steps > (1u64 << 53) as f64 {
+            let Some(steps) = Steps::for_epochs(epochs, rate) else {
                 bail!("--epochs: must make at most 2^53 steps, got {epochs:?}");
-            }
+            };
             let inputs = inputs.given("epochs", epochs)?;
-            (steps as u64, inputs.given("steps", steps as u64)?)
+            (steps.get(), inputs.given("steps", steps.get())?)
         }
         None => {
             let steps = given.steps.unwrap_or(STEPS);

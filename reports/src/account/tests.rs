@@ -412,14 +412,21 @@ fn the_joint_miss_is_the_most_it_can_be_when_nobody_says() {
 }
 
 #[test]
-fn epochs_round_up_to_whole_steps() {
-    let asked = asked("account --sigma 1 --batch-size 3 --dataset-size 10 --epochs 1");
-    let plan::Run::DpSgd { rate, steps, .. } = asked.run else {
-        panic!("{:?}", asked.run);
-    };
-    assert_eq!(steps.get(), 4);
-    assert!((rate.get() - 0.3).abs() < 1e-15);
-    assert!(!asked.inputs.is_assumed("sample_rate") && !asked.inputs.is_assumed("steps"));
+fn epochs_are_the_steps_that_training_takes() {
+    // 1/q to the nearest whole step an epoch, as the trainer runs it
+    for (line, expected, rate) in [
+        ("--batch-size 3 --dataset-size 10 --epochs 1", 3, 0.3),
+        ("--sample-rate 0.28 --epochs 10", 40, 0.28),
+        ("--sample-rate 0.28 --epochs 0.3", 2, 0.28),
+    ] {
+        let asked = asked(&format!("account --sigma 1 {line}"));
+        let plan::Run::DpSgd { rate: q, steps, .. } = asked.run else {
+            panic!("{:?}", asked.run);
+        };
+        assert_eq!(steps.get(), expected, "{line}");
+        assert!((q.get() - rate).abs() < 1e-15);
+        assert!(!asked.inputs.is_assumed("sample_rate") && !asked.inputs.is_assumed("steps"));
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::activation::exp;
 use super::product::{add_product, product_transposed};
+use crate::engine::packed::NO_LOSS;
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
 
@@ -46,7 +47,8 @@ pub(crate) fn linear_backward(dy: &[f32], w: &[f32], d: usize, p: usize) -> Vec<
     out
 }
 
-/// Negative log-likelihood of each row's target (nats, f64) and dL/dlogits = softmax − one-hot, in place.
+/// Negative log-likelihood of each row's target (nats, f64) and dL/dlogits = softmax − one-hot, in
+/// place; zero for a row without loss.
 pub(crate) fn cross_entropy(
     logits: &mut [f32],
     targets: &[TokenId],
@@ -59,6 +61,10 @@ pub(crate) fn cross_entropy(
         .zip(nll.par_chunks_mut(BLOCK))
         .for_each(|((logits, targets), nll)| {
             for ((row, &target), nll) in logits.chunks_exact_mut(vocabulary).zip(targets).zip(nll) {
+                if target == NO_LOSS {
+                    row.fill(0.0);
+                    continue;
+                }
                 let chosen = row[target as usize];
                 let (max, sum) = softmax_in_place(row);
                 *nll = f64::from(max) + f64::from(sum).ln() - f64::from(chosen);

@@ -172,7 +172,7 @@ fn forward_group(
 
 /// One LSTM cell: activates the gates in place and writes the new cell and hidden state.
 #[inline(always)]
-fn cell(z: &mut [f32], old: Option<&[f32]>, c: &mut [f32], h: &mut [f32]) {
+pub(crate) fn cell(z: &mut [f32], old: Option<&[f32]>, c: &mut [f32], h: &mut [f32]) {
     let width = c.len();
     let (i, rest) = z.split_at_mut(width);
     let (f, rest) = rest.split_at_mut(width);
@@ -273,7 +273,7 @@ fn backward_group(
 
 /// One cell backwards. `d_cell` enters as dL/dc from the next step and leaves as dL/dc for the previous one.
 #[inline(always)]
-fn cell_backward(
+pub(crate) fn cell_backward(
     gates: &[f32],
     cell: &[f32],
     before: Option<&[f32]>,

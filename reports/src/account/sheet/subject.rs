@@ -295,11 +295,10 @@ fn schedule(
         }
         (None, Some(epochs)) if epochs > 0.0 && epochs.is_finite() => {
             inputs = inputs.given("epochs", epochs)?;
-            let steps = (epochs * (1.0 / rate.get()).round().max(1.0)).ceil();
-            if steps > (1u64 << 53) as f64 {
+            let Some(steps) = Steps::for_epochs(epochs, rate) else {
                 bail!("training.epochs: must make at most 2^53 steps, got {epochs:?}");
-            }
-            steps as u64
+            };
+            steps.get()
         }
         (None, Some(epochs)) => {
             bail!("training.epochs: must be a number in (0, inf), got {epochs:?}")

@@ -274,6 +274,8 @@ fn options(recipe: Recipe, prepared: &Prepared) -> TrainOptions {
             learning_rate: schedule::LEARNING_RATE,
         },
         private: (recipe != Recipe::Sgd).then_some(private),
+        first_phase: None,
+        states: None,
         decay: true,
         initial_seed: INITIAL_SEED,
         seed: None,
@@ -350,7 +352,7 @@ fn private_phase(trained: &Trained) -> Option<PrivatePhase> {
             sampling_rate: *sampling_rate,
             steps: *steps,
         }),
-        Phase::Public { .. } | Phase::Unprotected { .. } => None,
+        _ => None,
     })
 }
 

@@ -166,6 +166,8 @@ fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Result<TrainOpti
             learning_rate: asked.learning_rate,
         },
         private: None,
+        first_phase: None,
+        states: None,
         decay: true,
         initial_seed: INITIAL_SEED,
         seed: asked.seed,

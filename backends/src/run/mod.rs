@@ -1,18 +1,19 @@
 //! Running a recipe: the order of steps, snapshots, resumption, and what the ledger says at the end.
 
-use crate::clip::Clip;
-use crate::collective::Local;
+mod side;
+
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::manifest::Phase;
+use crate::material::Corpus;
 use crate::optimizer::{Optimizer, OptimizerSpec};
-use crate::random::{ChaChaNoise, PoissonSampler, RunKey, Sampler, shuffled};
-use crate::recipe::{PrivateOptions, Schedule, TrainOptions};
+use crate::random::{ChaChaNoise, Noise, RunKey};
+use crate::recipe::{Place, Schedule, TrainOptions, estimates, mechanism};
 use crate::state::State;
-use crate::step::{PrivateStep, Step};
-use crate::trainer::{PrivateRecords, Trainer};
-use reticent_accounting::{Mechanism, NoiseMultiplier};
+use crate::trainer::Trainer;
+use reticent_accounting::Mechanism;
 use reticent_corpus::TrainingSet;
+use side::Side;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -70,6 +71,8 @@ pub struct Trained {
     pub phases: Vec<Phase>,
     /// The same for the accountant.
     pub mechanism: Mechanism,
+    /// What a paper estimates where it has no bound (JFT's light noise); never an upper bound.
+    pub estimates: Vec<Mechanism>,
     /// Whether a fixed seed made the randomness.
     pub seeded: bool,
     state: Option<State>,
@@ -85,11 +88,11 @@ impl Trained {
     }
 }
 
-/// Trains `trainer` by a recipe, from the start or from the last snapshot.
+/// Trains `trainer` by a recipe that needs nothing but the training set, from the start or from
+/// the last snapshot.
 ///
 /// # Errors
-/// Options out of range, a training set that does not suit, a state folder of another run, a
-/// file that can't be written, [`Error::Interrupted`] after `stop`, or a failing engine.
+/// As [`train_on`].
 pub fn train(
     trainer: Box<dyn Trainer>,
     options: &TrainOptions,
@@ -97,68 +100,62 @@ pub fn train(
     surroundings: &Surroundings<'_>,
     progress: &mut dyn FnMut(TrainProgress),
 ) -> Result<Trained> {
+    train_on(
+        trainer,
+        options,
+        &Corpus::plain(set),
+        surroundings,
+        progress,
+    )
+}
+
+/// Trains `trainer` by a recipe, from the start or from the last snapshot.
+///
+/// # Errors
+/// Options out of range, a training set that does not suit, a state folder of another run, a
+/// file that can't be written, [`Error::Interrupted`] after `stop`, or a failing engine.
+pub fn train_on(
+    trainer: Box<dyn Trainer>,
+    options: &TrainOptions,
+    corpus: &Corpus<'_>,
+    surroundings: &Surroundings<'_>,
+    progress: &mut dyn FnMut(TrainProgress),
+) -> Result<Trained> {
     let options = options.clone().validated()?;
-    let schedule = Schedule::new(&options, set)?;
+    let schedule = Schedule::of(&options, corpus)?;
     let state = surroundings
         .state
         .as_deref()
-        .map(|folder| State::open(folder, &options, set))
+        .map(|folder| State::open(folder, &options, corpus))
         .transpose()?;
-    let mut run = Run::new(trainer, options, schedule, state)?;
+    let mut run = Run::new(trainer, options, schedule, state, &|key| {
+        Box::new(ChaChaNoise::new(key.clone()))
+    })?;
     run.finish(surroundings, progress)?;
-    run.into_trained()
+    run.into_trained(corpus)
 }
 
-struct Run {
-    trainer: Box<dyn Trainer>,
+pub(crate) struct Run {
+    pub(crate) trainer: Box<dyn Trainer>,
     options: TrainOptions,
-    schedule: Schedule,
+    pub(crate) schedule: Schedule,
     state: Option<State>,
     key: RunKey,
     memory: Ledger,
-    public: Optimizer,
-    private: Optimizer,
-    side: Option<PrivateSide>,
-    order: (u64, Vec<u32>),
+    /// The ordinary one, and that of noised gradients.
+    optimizers: [Optimizer; 2],
+    /// By stage.
+    sides: Vec<Side>,
     position: u64,
 }
 
-struct PrivateSide {
-    records: PrivateRecords,
-    sampler: PoissonSampler,
-    noise: ChaChaNoise,
-    constants: PrivateStep,
-}
-
-impl PrivateSide {
-    fn new(
-        schedule: &Schedule,
-        options: &PrivateOptions,
-        key: &RunKey,
-        margin: f64,
-    ) -> Result<Option<Self>> {
-        let Some((records, rate)) = &schedule.private else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
-            sampler: PoissonSampler::new(key.clone(), *rate, records.len()),
-            records: records.clone(),
-            noise: ChaChaNoise::new(key.clone()),
-            constants: PrivateStep {
-                noise_multiplier: NoiseMultiplier::new(options.noise_multiplier)?,
-                clip: Clip::new(options.clipping_norm, margin)?.by(options.clipping)?,
-                expected_batch: options.batch_size as f64,
-            },
-        }))
-    }
-}
-
 impl Run {
-    fn new(
+    pub(crate) fn new(
         mut trainer: Box<dyn Trainer>,
         options: TrainOptions,
         schedule: Schedule,
         state: Option<State>,
+        noise: &dyn Fn(&RunKey) -> Box<dyn Noise>,
     ) -> Result<Self> {
         let key = match (&state, options.seed) {
             (Some(state), _) => state.key.clone(),
@@ -178,47 +175,44 @@ impl Run {
             None => 0,
         };
         let margin = trainer.norm_margin();
-        let side = match &options.private {
-            Some(constants) => PrivateSide::new(&schedule, constants, &key, margin)?,
-            None => None,
-        };
-        let memory = Ledger::in_memory(&key.name());
+        let stages = schedule.stages.iter().enumerate();
+        let sides = stages
+            .map(|(number, stage)| Side::new(number, stage, &options, &key, margin, noise(&key)))
+            .collect::<Result<_>>()?;
         Ok(Self {
             trainer,
             options,
             schedule,
+            memory: Ledger::in_memory(&key.name()),
             state,
             key,
-            memory,
-            public,
-            private,
-            side,
-            order: (u64::MAX, Vec::new()),
+            optimizers: [public, private],
+            sides,
             position,
         })
     }
 
-    fn finish(
+    pub(crate) fn finish(
         &mut self,
         surroundings: &Surroundings<'_>,
         progress: &mut dyn FnMut(TrainProgress),
     ) -> Result<()> {
         let total = self.schedule.total();
         let mut stored = Instant::now();
-        while self.position < total {
+        while let Some(place) = self.schedule.place(self.position) {
             if surroundings.stop.load(Ordering::Relaxed) {
                 self.store()?;
                 return Err(Error::Interrupted {
                     steps: self.position,
                 });
             }
-            let private = self.step()?;
+            self.step(place)?;
             self.position += 1;
             progress(TrainProgress {
                 step: self.position,
                 total,
-                epoch: self.epoch(self.position - 1) + 1,
-                private,
+                epoch: place.epoch + 1,
+                private: self.schedule.stages[place.stage].is_private(),
             });
             if stored.elapsed() >= surroundings.snapshot_every {
                 self.store()?;
@@ -228,85 +222,47 @@ impl Run {
         self.store()
     }
 
-    const fn per_epoch(&self) -> u64 {
-        self.schedule.public_steps + self.schedule.private_steps
-    }
-
-    const fn epoch(&self, position: u64) -> u64 {
-        position / self.per_epoch()
-    }
-
     fn store(&self) -> Result<()> {
+        let [public, private] = &self.optimizers;
         match &self.state {
-            Some(state) => state.save(
-                self.position,
-                self.trainer.as_ref(),
-                &[&self.public, &self.private],
-            ),
+            Some(state) => state.save(self.position, self.trainer.as_ref(), &[public, private]),
             None => Ok(()),
         }
     }
 
-    /// One step; says whether it was private.
-    fn step(&mut self) -> Result<bool> {
-        let epoch = self.epoch(self.position);
-        let offset = self.position % self.per_epoch();
+    fn step(&mut self, place: Place) -> Result<()> {
         let scale = if self.options.decay {
-            1.0 - epoch as f64 / self.options.epochs as f64
+            1.0 - place.epoch as f64 / place.epochs as f64
         } else {
             1.0
         };
-        if offset < self.schedule.public_steps {
-            self.public.set_scale(scale);
-            self.public_step(epoch, offset)?;
-            Ok(false)
-        } else {
-            self.private.set_scale(scale);
-            self.private_step(
-                epoch * self.schedule.private_steps + offset - self.schedule.public_steps,
-            )?;
-            Ok(true)
-        }
-    }
-
-    fn public_step(&mut self, epoch: u64, offset: u64) -> Result<()> {
-        let each = self.schedule.public_steps / self.schedule.public_passes;
-        let pass = epoch * self.schedule.public_passes + offset / each;
-        if self.order.0 != pass {
-            self.order = (pass, shuffled(&self.key, pass, self.schedule.public.len()));
-        }
-        let size = self.options.batch_size as usize;
-        let from = (offset % each) as usize * size;
-        let to = (from + size).min(self.order.1.len());
-        let batch = self.schedule.public.batch(&self.order.1[from..to]);
-        let (gradient, _) = self.trainer.public_gradient(&batch)?;
-        self.trainer.apply_public(gradient, &mut self.public)
-    }
-
-    fn private_step(&mut self, index: u64) -> Result<()> {
-        let side = self
-            .side
-            .as_mut()
-            .ok_or_else(|| Error::Unsuitable("this recipe has no private side".into()))?;
-        let batch = side.sampler.batch(index);
-        let mut step = Step::begin(self.trainer.as_mut(), side.constants, index)?;
-        step.add(&side.records.batch(&batch))?;
+        self.optimizers.iter_mut().for_each(|o| o.set_scale(scale));
+        let stage = &self.schedule.stages[place.stage];
+        self.trainer.leave_out(stage.leave_out)?;
         let ledger = self
             .state
             .as_mut()
             .map_or(&mut self.memory, |s| &mut s.ledger);
-        step.finish(&mut side.noise, &mut Local, &mut self.private, ledger)?;
-        Ok(())
+        self.sides[place.stage].step(
+            stage,
+            place,
+            self.trainer.as_mut(),
+            &mut self.optimizers,
+            ledger,
+        )
     }
 
-    fn into_trained(self) -> Result<Trained> {
+    fn into_trained(mut self, corpus: &Corpus<'_>) -> Result<Trained> {
+        self.trainer.leave_out(None)?;
         let ledger = self.state.as_ref().map_or(&self.memory, |s| &s.ledger);
-        let margin = self.trainer.norm_margin();
-        let phases = self
-            .schedule
-            .phases(&self.options, ledger.private_steps(), margin)?;
+        let mut phases = Vec::new();
+        for (number, (stage, side)) in self.schedule.stages.iter().zip(&self.sides).enumerate() {
+            let epochs = self.schedule.epochs_of(number);
+            phases.extend(side.phase(stage, epochs, &self.options, corpus, ledger)?);
+        }
         Ok(Trained {
-            mechanism: Schedule::mechanism(&phases)?,
+            mechanism: mechanism(&phases)?,
+            estimates: estimates(&phases)?,
             phases,
             seeded: !self.key.is_secret(),
             trainer: self.trainer,

@@ -1,0 +1,238 @@
+//! What a recipe trains on: the training set, which of its tokens are sensitive, and how often
+//! each record may be drawn.
+
+use crate::error::{Error, Result};
+use reticent_accounting::confidentiality::RedactedAlike;
+use reticent_accounting::{Probability, SamplingRate};
+use reticent_corpus::{TokenId, TrainingSet};
+use serde::Serialize;
+use std::ops::Range;
+
+/// A training set with what some recipes need to know about it.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Corpus<'a> {
+    /// The records. For `sdp` and `jft` they are **not** redacted.
+    pub set: &'a TrainingSet,
+    /// Which tokens are sensitive: for `sdp` and `jft`.
+    pub sensitive: Option<&'a Sensitive>,
+    /// How often each record is drawn: for `protect`.
+    pub rates: Option<&'a SecretRates>,
+}
+
+impl<'a> Corpus<'a> {
+    /// A training set of which nothing more is known: enough for `sgd`, `dpsgd` and `crt`.
+    #[must_use]
+    pub const fn plain(set: &'a TrainingSet) -> Self {
+        Self {
+            set,
+            sensitive: None,
+            rates: None,
+        }
+    }
+}
+
+/// Which tokens of each record a policy calls sensitive, in a set that is not redacted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Sensitive {
+    spans: Vec<Vec<Range<usize>>>,
+    mask: TokenId,
+    alike: RedactedAlike,
+}
+
+impl Sensitive {
+    /// Spans of token positions, record by record, and the token that stands for a mask.
+    ///
+    /// `alike` says what is known of the policy. Unless all of it holds, whatever trains on
+    /// the other tokens without noise promises nothing.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] unless there is one list per record, each ascending, without
+    /// touching spans, and inside its record without the beginning of text.
+    pub fn new(
+        set: &TrainingSet,
+        spans: Vec<Vec<Range<usize>>>,
+        mask: TokenId,
+        alike: RedactedAlike,
+    ) -> Result<Self> {
+        if spans.len() != set.records.len() {
+            return Err(Error::Unsuitable(format!(
+                "sensitive spans must be given for each of the {} records, got {}",
+                set.records.len(),
+                spans.len()
+            )));
+        }
+        for (number, (spans, record)) in spans.iter().zip(&set.records).enumerate() {
+            let mut from = 1; // after the beginning of text
+            for span in spans {
+                if span.start < from || span.is_empty() || span.end > record.tokens.len() {
+                    return Err(Error::Unsuitable(format!(
+                        "sensitive spans of record {number} must ascend inside [1, {}] without touching, got {}..{}",
+                        record.tokens.len(),
+                        span.start,
+                        span.end
+                    )));
+                }
+                from = span.end + 1;
+            }
+        }
+        Ok(Self { spans, mask, alike })
+    }
+
+    /// The spans of a record.
+    pub(crate) fn of(&self, record: usize) -> &[Range<usize>] {
+        &self.spans[record]
+    }
+
+    /// The token of a mask.
+    #[must_use]
+    pub const fn mask(&self) -> TokenId {
+        self.mask
+    }
+
+    /// What is known of the policy.
+    #[must_use]
+    pub const fn alike(&self) -> RedactedAlike {
+        self.alike
+    }
+
+    /// The share of tokens that are sensitive, beginnings of text left out. JFT's conservative
+    /// light noise takes it for the miss rate: a detector of recall 0.
+    #[must_use]
+    pub fn share(&self, set: &TrainingSet) -> Probability {
+        let sensitive: usize = self.spans.iter().flatten().map(Range::len).sum();
+        let all: usize = set.records.iter().map(|r| r.tokens.len() - 1).sum();
+        let share = (sensitive as f64 / all.max(1) as f64).min(1.0);
+        Probability::new(share).expect("a share lies in [0, 1]")
+    }
+
+    /// A record with one mask in place of each span.
+    pub(crate) fn redacted(&self, record: usize, tokens: &[TokenId]) -> Vec<TokenId> {
+        let mut out = Vec::with_capacity(tokens.len());
+        let mut from = 0;
+        for span in self.of(record) {
+            out.extend_from_slice(&tokens[from..span.start]);
+            out.push(self.mask);
+            from = span.end;
+        }
+        out.extend_from_slice(&tokens[from..]);
+        out
+    }
+}
+
+/// Sampling rates of secret protection: of each record, and which records hold which secret.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SecretRates {
+    rates: Vec<f64>,
+    secrets: Vec<Vec<u32>>,
+}
+
+impl SecretRates {
+    /// Rates by record of the training set, as `account protect` gives them, and the records
+    /// that hold each secret.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a rate outside [0, 1] or a record that does not exist.
+    pub fn new(rates: Vec<f64>, secrets: Vec<Vec<u32>>) -> Result<Self> {
+        crate::random::Rates::each(rates.clone())?;
+        let missing = |record: &&u32| **record as usize >= rates.len();
+        if let Some(record) = secrets.iter().flatten().find(missing) {
+            return Err(Error::OutOfRange {
+                what: "record of a secret",
+                range: "[0, number of records)",
+                value: f64::from(*record),
+            });
+        }
+        Ok(Self { rates, secrets })
+    }
+
+    /// By record.
+    #[must_use]
+    pub fn rates(&self) -> &[f64] {
+        &self.rates
+    }
+
+    /// Rates that dominate those of every secret: at each place the largest of any secret's
+    /// rates at that place, all sorted downwards. What they promise holds for each secret,
+    /// since a pair of mixtures grows with its rates; for a secret by itself, query its own.
+    /// Without secrets, the largest rate of any record.
+    #[must_use]
+    pub fn dominating(&self, of: impl Fn(usize) -> f64) -> Vec<SamplingRate> {
+        let mut most: Vec<f64> = Vec::new();
+        let everyone = (0..self.rates.len() as u32).map(|record| vec![record]);
+        let alone: Vec<Vec<u32>> = if self.secrets.is_empty() {
+            everyone.collect()
+        } else {
+            Vec::new()
+        };
+        for secret in self.secrets.iter().chain(&alone) {
+            let mut records = secret.clone();
+            records.sort_unstable();
+            records.dedup();
+            let mut own: Vec<f64> = records.iter().map(|r| of(*r as usize)).collect();
+            own.sort_by(|a, b| b.total_cmp(a));
+            most.resize(most.len().max(own.len()), 0.0);
+            for (most, own) in most.iter_mut().zip(own) {
+                *most = most.max(own);
+            }
+        }
+        // a rate of zero is no record
+        most.into_iter()
+            .filter_map(|rate| SamplingRate::new(rate).ok())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reticent_corpus::{Record, Side, Unit};
+
+    fn set() -> TrainingSet {
+        let record = |tokens: &[u32]| Record {
+            side: Side::Private,
+            tokens: tokens.to_vec(),
+        };
+        TrainingSet {
+            unit: Unit::Turn,
+            records: vec![record(&[0, 5, 6, 7, 1]), record(&[0, 5, 1])],
+            mask_only: 0,
+        }
+    }
+
+    #[test]
+    fn one_mask_stands_for_a_span_of_any_length() {
+        let set = set();
+        let spans = vec![Some(1..3).into_iter().collect(), vec![]];
+        let sensitive = Sensitive::new(&set, spans, 9, RedactedAlike::YES).unwrap();
+        assert_eq!(sensitive.redacted(0, &set.records[0].tokens), [0, 9, 7, 1]);
+        assert_eq!(sensitive.redacted(1, &set.records[1].tokens), [0, 5, 1]);
+        assert!((sensitive.share(&set).get() - 2.0 / 6.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn spans_that_do_not_fit_are_refused() {
+        let bad = |spans| Sensitive::new(&set(), spans, 9, RedactedAlike::YES).unwrap_err();
+        for spans in [[0..1, 2..3], [1..2, 4..6], [1..2, 2..3], [2..3, 1..2]] {
+            let error = bad(vec![spans.to_vec(), vec![]]).to_string();
+            assert!(error.contains("record 0"), "{error}");
+        }
+        assert!(bad(vec![vec![]]).to_string().contains("2 records"));
+    }
+
+    #[test]
+    fn dominating_rates_cover_every_secret() {
+        let rates = vec![0.1, 0.5, 0.2, 0.0, 0.3];
+        let of = |rates: &SecretRates| {
+            let found = rates.dominating(|r| rates.rates()[r]);
+            found.iter().map(|r| r.get()).collect::<Vec<_>>()
+        };
+        let secrets = vec![vec![0, 2, 2, 3], vec![1], vec![4, 0]];
+        assert_eq!(
+            of(&SecretRates::new(rates.clone(), secrets).unwrap()),
+            [0.5, 0.1]
+        );
+        assert_eq!(of(&SecretRates::new(rates.clone(), vec![]).unwrap()), [0.5]);
+        assert!(SecretRates::new(rates, vec![vec![5]]).is_err());
+        assert!(SecretRates::new(vec![1.5], vec![]).is_err());
+    }
+}

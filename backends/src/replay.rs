@@ -1,0 +1,229 @@
+//! Neighbouring inputs, the same randomness: does a recipe keep the sensitivity it declares?
+//!
+//! A run on D is recorded: every value that is about to be noised, and what came out. A run on
+//! a neighbour D' is then replayed against it: each of its noised values is taken for the one
+//! that came out on D. Whatever else it computes must then be the same bit by bit, weights
+//! included, or something of the neighbour went past the noise. The values before noise may
+//! differ by the declared sensitivity, and the draws must be the same in number, length and
+//! deviation. Idea: Cebere et al. 2026; that releases are forced is ours.
+
+use crate::error::{Error, Result};
+use crate::material::Corpus;
+use crate::random::{ChaChaNoise, Noise, RunKey};
+use crate::recipe::{Schedule, TrainOptions, Work};
+use crate::run::{Run, Surroundings};
+use crate::trainer::Trainer;
+use reticent_accounting::Neighbours;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a replay found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replay {
+    /// Sums and states that were noised on D.
+    pub releases: usize,
+    /// Calls for noise on D, and on the neighbour.
+    pub draws: (usize, usize),
+    /// Whether both runs asked for the same noise: same steps, tensors, lengths, deviations.
+    pub same_flow: bool,
+    /// Whether both ended in the same weights, bit by bit, given the same releases.
+    pub same_weights: bool,
+    /// The largest distance of what was about to be noised, over what the neighbours allow: the
+    /// declared sensitivity, twice that for replace.
+    pub largest: f64,
+}
+
+impl Replay {
+    /// Whether the declared sensitivity was kept and nothing went past the noise. A relative
+    /// 1e-5 is allowed for the arithmetic of sums.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.same_flow && self.same_weights && self.largest <= 1.0 + 1e-5
+    }
+}
+
+/// One call for noise.
+#[derive(Debug, Clone)]
+struct Draw {
+    std: f64,
+    before: Vec<f32>,
+    after: Vec<f32>,
+}
+
+/// By step and tensor.
+type Tape = BTreeMap<(u64, usize), Draw>;
+
+#[derive(Default)]
+struct Reel {
+    tape: Tape,
+    /// Calls that repeat one on the tape.
+    repeated: usize,
+}
+
+fn open(reel: &Mutex<Reel>) -> MutexGuard<'_, Reel> {
+    reel.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Noise that keeps what it is given, and gives back what is on the tape of another run.
+struct Recorder {
+    noise: ChaChaNoise,
+    forced: Option<Arc<Tape>>,
+    reel: Arc<Mutex<Reel>>,
+}
+
+impl Noise for Recorder {
+    fn add(&mut self, step: u64, tensor: usize, std: f64, values: &mut [f32]) {
+        let before = values.to_vec();
+        self.noise.add(step, tensor, std, values);
+        let forced = self.forced.as_ref().and_then(|t| t.get(&(step, tensor)));
+        if let Some(forced) = forced.filter(|f| f.after.len() == values.len()) {
+            values.copy_from_slice(&forced.after);
+        }
+        let after = values.to_vec();
+        let draw = Draw { std, before, after };
+        let mut reel = open(&self.reel);
+        let old = reel.tape.insert((step, tensor), draw);
+        reel.repeated += usize::from(old.is_some());
+    }
+    fn is_secret(&self) -> bool {
+        false
+    }
+}
+
+struct Recorded {
+    reel: Reel,
+    weights: Vec<Vec<f32>>,
+    schedule: Schedule,
+    tensors: usize,
+}
+
+fn recorded(
+    trainer: Box<dyn Trainer>,
+    options: &TrainOptions,
+    corpus: &Corpus<'_>,
+    forced: Option<Arc<Tape>>,
+) -> Result<Recorded> {
+    let options = options.clone().validated()?;
+    let schedule = Schedule::of(&options, corpus)?;
+    let reel = Arc::new(Mutex::new(Reel::default()));
+    let recorder = |key: &RunKey| -> Box<dyn Noise> {
+        Box::new(Recorder {
+            noise: ChaChaNoise::new(key.clone()),
+            forced: forced.clone(),
+            reel: reel.clone(),
+        })
+    };
+    let mut run = Run::new(trainer, options, schedule, None, &recorder)?;
+    let stop = AtomicBool::new(false);
+    run.finish(&Surroundings::in_memory(&stop), &mut |_| {})?;
+    let kept = std::mem::take(&mut *open(&reel));
+    Ok(Recorded {
+        reel: kept,
+        tensors: run.trainer.parameters().len(),
+        weights: run.trainer.weights().to_vec(),
+        schedule: run.schedule,
+    })
+}
+
+/// Runs a recipe on a corpus and on its neighbour, and compares.
+///
+/// `make` gives the same fresh model twice. `neighbour` differs from `corpus` as `neighbours`
+/// says and in nothing that the schedule sees, |D_pri| included: one record more takes the
+/// place of a point that is only `<MASK>`. The options must hold a seed.
+///
+/// # Errors
+/// As [`crate::train_on`]; options without a seed.
+pub fn replay(
+    make: &dyn Fn() -> Result<Box<dyn Trainer>>,
+    options: &TrainOptions,
+    corpus: &Corpus<'_>,
+    neighbour: &Corpus<'_>,
+    neighbours: Neighbours,
+) -> Result<Replay> {
+    if options.seed.is_none() {
+        return Err(Error::Unsuitable(
+            "a replay needs a seed: both runs must draw the same".into(),
+        ));
+    }
+    let here = recorded(make()?, options, corpus, None)?;
+    let tape = Arc::new(here.reel.tape);
+    let there = recorded(make()?, options, neighbour, Some(tape.clone()))?;
+    let allowed = match neighbours {
+        Neighbours::Replace => 2.0,
+        _ => 1.0,
+    };
+    let distances = distances(&tape, &there.reel.tape, here.tensors);
+    let mut largest: f64 = 0.0;
+    for (&(step, state), (distance, std)) in &distances {
+        let sigma = noise_multiplier(&here.schedule, options, step, state.is_some());
+        let share = distance.sqrt() / (std / sigma * allowed);
+        // what is no number breaks the promise
+        largest = if share.is_nan() {
+            f64::INFINITY
+        } else {
+            largest.max(share)
+        };
+    }
+    let draws = (
+        tape.len() + here.reel.repeated,
+        there.reel.tape.len() + there.reel.repeated,
+    );
+    Ok(Replay {
+        releases: distances.len(),
+        draws,
+        same_flow: draws.0 == draws.1
+            && here.reel.repeated == 0
+            && same_flow(&tape, &there.reel.tape),
+        same_weights: same_bits(&here.weights, &there.weights),
+        largest,
+    })
+}
+
+fn same_flow(a: &Tape, b: &Tape) -> bool {
+    a.len() == b.len()
+        && a.iter().zip(b).all(|((place, x), (other, y))| {
+            let shape = x.before.len() == y.before.len();
+            place == other && shape && x.std.to_bits() == y.std.to_bits()
+        })
+}
+
+fn same_bits(a: &[Vec<f32>], b: &[Vec<f32>]) -> bool {
+    let bits = |w: &[Vec<f32>]| w.iter().flatten().map(|x| x.to_bits()).collect::<Vec<_>>();
+    bits(a) == bits(b)
+}
+
+/// Squared distance and deviation of each release: all weights of a step are one, a state one.
+fn distances(a: &Tape, b: &Tape, tensors: usize) -> BTreeMap<(u64, Option<usize>), (f64, f64)> {
+    let mut out = BTreeMap::new();
+    let nothing = Vec::new();
+    for (&(step, tensor), draw) in a {
+        let other = b.get(&(step, tensor)).map_or(&nothing, |d| &d.before);
+        let pairs = draw.before.iter().zip(other);
+        let squared: f64 = pairs
+            .map(|(x, y)| (f64::from(*x) - f64::from(*y)).powi(2))
+            .sum();
+        let state = (tensor >= tensors).then_some(tensor);
+        let sum = out.entry((step, state)).or_insert((0.0, draw.std));
+        sum.0 += squared;
+    }
+    out
+}
+
+/// σ of a release: that of its stage, or of the states.
+fn noise_multiplier(schedule: &Schedule, options: &TrainOptions, step: u64, state: bool) -> f64 {
+    if let (true, Some(states)) = (state, options.states) {
+        return states.noise_multiplier;
+    }
+    let stages = schedule.stages.iter().enumerate();
+    let mut found = f64::NAN;
+    for (number, stage) in stages {
+        let end = stage.first_index + schedule.epochs_of(number) * stage.steps;
+        if (stage.first_index..end).contains(&step)
+            && let Work::Private { constants, .. } | Work::Selective { constants, .. } = &stage.work
+        {
+            found = constants.noise_multiplier;
+        }
+    }
+    found
+}

@@ -1,0 +1,291 @@
+//! One stage of a run with its randomness: the sampler, the noise, the order of records.
+
+use crate::clip::Clip;
+use crate::collective::Local;
+use crate::error::{Error, Result};
+use crate::ledger::Ledger;
+use crate::manifest::Phase;
+use crate::material::Corpus;
+use crate::optimizer::Optimizer;
+use crate::random::{Noise, PoissonSampler, RunKey, Sampler, shuffled};
+use crate::recipe::{Constants, FirstPhaseKind, Place, Recipe, Stage, TrainOptions, Work};
+use crate::step::{PrivateStep, StateRelease, Step};
+use crate::trainer::Trainer;
+use reticent_accounting::{MissRate, NoiseMultiplier, SamplingRate};
+
+/// What a stage draws from.
+pub(super) struct Side {
+    number: u64,
+    key: RunKey,
+    noise: Box<dyn Noise>,
+    sampler: Option<PoissonSampler>,
+    constants: Option<PrivateStep>,
+    states: Option<StateRelease>,
+    /// The pass whose order is at hand.
+    order: (u64, Vec<u32>),
+}
+
+impl Side {
+    pub(super) fn new(
+        number: usize,
+        stage: &Stage,
+        options: &TrainOptions,
+        key: &RunKey,
+        margin: f64,
+        noise: Box<dyn Noise>,
+    ) -> Result<Self> {
+        let constants = |c: &Constants| -> Result<PrivateStep> {
+            Ok(PrivateStep {
+                noise_multiplier: NoiseMultiplier::new(c.noise_multiplier)?,
+                clip: Clip::new(c.clipping_norm, margin)?.by(c.clipping)?,
+                expected_batch: c.expected_batch,
+            })
+        };
+        let mut side = Self {
+            number: number as u64,
+            key: key.clone(),
+            noise,
+            sampler: None,
+            constants: None,
+            states: None,
+            order: (u64::MAX, Vec::new()),
+        };
+        match &stage.work {
+            Work::Public { .. } => {}
+            Work::Private {
+                rates,
+                constants: c,
+                ..
+            } => {
+                side.sampler = Some(PoissonSampler::with(key.clone(), rates.clone()));
+                side.constants = Some(constants(c)?);
+            }
+            Work::Selective { constants: c, .. } => {
+                side.constants = Some(constants(c)?);
+                if let Some(states) = options.states {
+                    side.states = Some(StateRelease {
+                        noise_multiplier: NoiseMultiplier::new(states.noise_multiplier)?,
+                        clip: Clip::new(states.norm, margin)?,
+                    });
+                }
+            }
+        }
+        Ok(side)
+    }
+
+    /// The records of one part of a pass, in the pass's own order.
+    fn part(&mut self, pass: u64, part: u64, records: usize, size: u64) -> Vec<u32> {
+        if self.order.0 != pass {
+            // stages never share an order
+            let stream = (self.number << 48) + pass;
+            self.order = (pass, shuffled(&self.key, stream, records));
+        }
+        let from = (part * size) as usize;
+        let to = (from + size as usize).min(records);
+        self.order.1[from..to].to_vec()
+    }
+
+    /// One step of the stage.
+    pub(super) fn step(
+        &mut self,
+        stage: &Stage,
+        place: Place,
+        trainer: &mut dyn Trainer,
+        optimizers: &mut [Optimizer; 2],
+        ledger: &mut Ledger,
+    ) -> Result<()> {
+        let index = stage.first_index + place.epoch * stage.steps + place.offset;
+        match &stage.work {
+            Work::Public {
+                records,
+                passes,
+                batch_size,
+            } => {
+                let each = stage.steps / passes;
+                let pass = place.epoch * passes + place.offset / each;
+                let part = self.part(pass, place.offset % each, records.len(), *batch_size);
+                let (gradient, _) = trainer.public_gradient(&records.batch(&part))?;
+                trainer.apply_public(gradient, &mut optimizers[stage.optimizer])
+            }
+            Work::Private { records, .. } => {
+                let batch = self.sampler_mut()?.batch(index);
+                let mut step = Step::begin(trainer, self.constants()?, index)?;
+                step.add(&records.batch(&batch))?;
+                let update = &mut optimizers[stage.optimizer];
+                step.finish(self.noise.as_mut(), &mut Local, update, ledger)?;
+                Ok(())
+            }
+            Work::Selective {
+                records,
+                batch_size,
+                ..
+            } => {
+                let part = self.part(place.epoch, place.offset, records.len(), *batch_size);
+                let (batch, states) = (records.batch(&part), self.states()?);
+                let mut step = Step::begin(trainer, self.constants()?, index)?;
+                let ordinary = step.add_selective(&batch, &states, self.noise.as_mut())?;
+                let [public, private] = optimizers;
+                step.finish(self.noise.as_mut(), &mut Local, private, ledger)?;
+                trainer.apply_public(ordinary, public)
+            }
+        }
+    }
+
+    fn sampler_mut(&mut self) -> Result<&mut PoissonSampler> {
+        self.sampler.as_mut().ok_or_else(no_private_side)
+    }
+    fn sampler(&self) -> Result<&dyn Sampler> {
+        let sampler = self.sampler.as_ref().ok_or_else(no_private_side)?;
+        Ok(sampler)
+    }
+    fn constants(&self) -> Result<PrivateStep> {
+        self.constants.ok_or_else(no_private_side)
+    }
+    fn states(&self) -> Result<StateRelease> {
+        self.states.ok_or_else(no_private_side)
+    }
+
+    /// What this stage was, in what its sampler, its constants and the ledger say; nothing for a
+    /// public stage without records.
+    pub(super) fn phase(
+        &self,
+        stage: &Stage,
+        epochs: u64,
+        options: &TrainOptions,
+        corpus: &Corpus<'_>,
+        ledger: &Ledger,
+    ) -> Result<Option<Phase>> {
+        let taken = epochs * stage.steps;
+        let indices = stage.first_index..stage.first_index + taken;
+        let steps = ledger.private_steps_of(&indices);
+        match &stage.work {
+            Work::Public {
+                records,
+                batch_size,
+                ..
+            } => Ok((!records.is_empty())
+                .then(|| self.public_phase(stage, taken, *batch_size, options, corpus))),
+            Work::Private { .. } => self.private_phase(stage, steps, options, corpus).map(Some),
+            Work::Selective { records, .. } => {
+                let (states, c) = (self.states()?, self.constants()?);
+                Ok(Some(Phase::Selective {
+                    steps,
+                    passes: ledger.rounds_of(&indices, stage.steps),
+                    batch_size: c.expected_batch as u64,
+                    noise_multiplier: c.noise_multiplier.get(),
+                    clipping_norm: c.clip.norm(),
+                    clipping: c.clip.kind(),
+                    clipping_margin: c.clip.margin(),
+                    state_noise_multiplier: states.noise_multiplier.get(),
+                    state_norm: states.clip.norm(),
+                    states: records.most_states(),
+                    alike: sensitive(corpus)?.alike(),
+                    ordinary_optimizer: options.optimizer,
+                    optimizer: private_optimizer(options),
+                }))
+            }
+        }
+    }
+
+    fn public_phase(
+        &self,
+        stage: &Stage,
+        steps: u64,
+        batch_size: u64,
+        options: &TrainOptions,
+        corpus: &Corpus<'_>,
+    ) -> Phase {
+        let optimizer = options.optimizer;
+        match (&options.first_phase, corpus.sensitive) {
+            _ if stage.unprotected => Phase::Unprotected {
+                steps,
+                batch_size,
+                optimizer,
+            },
+            (Some(first), Some(sensitive)) => Phase::Redacted {
+                steps,
+                batch_size,
+                screened: matches!(first.kind, FirstPhaseKind::Screened { .. }),
+                alike: sensitive.alike(),
+                optimizer,
+            },
+            _ => Phase::Public {
+                steps,
+                batch_size,
+                optimizer,
+            },
+        }
+    }
+
+    fn private_phase(
+        &self,
+        stage: &Stage,
+        steps: u64,
+        options: &TrainOptions,
+        corpus: &Corpus<'_>,
+    ) -> Result<Phase> {
+        let (rates, c) = (self.sampler()?.rates(), self.constants()?);
+        let largest = rates.largest().map_or(0.0, SamplingRate::get);
+        if let (Recipe::Protect, Some(given)) = (options.recipe, corpus.rates) {
+            return Ok(Phase::Weighted {
+                steps,
+                noise_multiplier: c.noise_multiplier.get(),
+                largest_rate: largest,
+                secret_rates: given.dominating(|record| rates.of(record)),
+                expected_batch: c.expected_batch,
+                clipping_norm: c.clip.norm(),
+                clipping: c.clip.kind(),
+                clipping_margin: c.clip.margin(),
+                optimizer: private_optimizer(options),
+            });
+        }
+        // the first phase of `jft` steps with the ordinary optimiser
+        Ok(match (&options.first_phase, stage.optimizer) {
+            (Some(first), 0) => Phase::LightNoise {
+                steps,
+                noise_multiplier: c.noise_multiplier.get(),
+                sampling_rate: largest,
+                expected_batch: c.expected_batch,
+                clipping_norm: c.clip.norm(),
+                clipping: c.clip.kind(),
+                clipping_margin: c.clip.margin(),
+                miss: miss(&first.kind, corpus)?,
+                optimizer: options.optimizer,
+            },
+            _ => Phase::Private {
+                steps,
+                noise_multiplier: c.noise_multiplier.get(),
+                sampling_rate: largest,
+                expected_batch: c.expected_batch,
+                clipping_norm: c.clip.norm(),
+                clipping: c.clip.kind(),
+                clipping_margin: c.clip.margin(),
+                optimizer: private_optimizer(options),
+            },
+        })
+    }
+}
+
+fn no_private_side() -> Error {
+    Error::Unsuitable("this stage has no private side".into())
+}
+
+fn sensitive<'a>(corpus: &Corpus<'a>) -> Result<&'a crate::material::Sensitive> {
+    corpus.sensitive.ok_or_else(no_private_side)
+}
+
+fn private_optimizer(options: &TrainOptions) -> crate::optimizer::OptimizerSpec {
+    options.private.map_or(options.optimizer, |p| p.optimizer)
+}
+
+/// The interval of the miss rate of light noise; of conservative light noise, the share of
+/// sensitive tokens twice.
+fn miss(kind: &FirstPhaseKind, corpus: &Corpus<'_>) -> Result<(MissRate, MissRate)> {
+    match kind {
+        FirstPhaseKind::LightNoise { miss, .. } => Ok(*miss),
+        _ => {
+            let share = sensitive(corpus)?.share(corpus.set).get();
+            Ok((MissRate::new(share)?, MissRate::new(share)?))
+        }
+    }
+}
