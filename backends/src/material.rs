@@ -191,6 +191,7 @@ mod tests {
         let record = |tokens: &[u32]| Record {
             side: Side::Private,
             tokens: tokens.to_vec(),
+            sensitive: Vec::new(),
         };
         TrainingSet {
             unit: Unit::Turn,

@@ -2,6 +2,7 @@
 
 use crate::unit::Unit;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Index of a token in the vocabulary.
 pub type TokenId = u32;
@@ -24,6 +25,10 @@ pub struct Record {
     pub side: Side,
     /// The tokens, specials included.
     pub tokens: Vec<TokenId>,
+    /// Where the policy found something and the text was left as it is: ranges of `tokens`,
+    /// ascending, none touching the next. Empty in redacted text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sensitive: Vec<Range<usize>>,
 }
 
 /// The training set: records in corpus order, and how many further private points are only `<MASK>`.

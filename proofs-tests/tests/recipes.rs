@@ -26,6 +26,7 @@ fn corpus(shift: u32) -> TrainingSet {
         tokens: (0..4 + i % 3)
             .map(|t| (i * 5 + t * 2 + shift) % 9)
             .collect(),
+        sensitive: Vec::new(),
     };
     let public = (0..12).map(|i| record(Side::Public, i, 0));
     let private = (12..20).map(|i| record(Side::Private, i, shift));

@@ -12,6 +12,7 @@ use crate::tokenize::Tokenizer;
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::ops::Range;
 use std::path::Path;
 
 impl Prepared {
@@ -181,6 +182,7 @@ fn check_records(
     for (number, line) in (1u64..).zip(lines) {
         let at = |problem: String| wrong(path, format!("line {number}: {problem}"));
         frame.check(&line.tokens).map_err(at)?;
+        check_ranges(&line.sensitive, line.tokens.len()).map_err(at)?;
         let point = line
             .point
             .ok_or_else(|| at("a record without its point".to_owned()))?;
@@ -195,6 +197,7 @@ fn check_records(
         records.push(Record {
             side: line.side,
             tokens: line.tokens.into_owned(),
+            sensitive: line.sensitive.into_owned(),
         });
     }
     let training = TrainingSet {
@@ -212,6 +215,21 @@ fn check_records(
     let loss: u64 = training.records.iter().map(targets).sum();
     expect(path, "tokens that carry loss", loss, facts.loss_tokens)?;
     Ok((training.records, points))
+}
+
+/// Sensitive ranges rise, lie behind the beginning of text, and do not touch.
+fn check_ranges(ranges: &[Range<usize>], tokens: usize) -> std::result::Result<(), String> {
+    let mut least = 1;
+    for range in ranges {
+        if range.start < least || range.is_empty() || range.end > tokens {
+            return Err(format!(
+                "sensitive range {}..{}; ranges rise inside 1..{tokens} without touching",
+                range.start, range.end
+            ));
+        }
+        least = range.end + 1;
+    }
+    Ok(())
 }
 
 fn targets(record: &Record) -> u64 {
@@ -246,10 +264,12 @@ fn load_held_out(
     for (number, line) in (1u64..).zip(lines) {
         frame
             .check(&line.tokens)
+            .and_then(|()| check_ranges(&line.sensitive, line.tokens.len()))
             .map_err(|problem| wrong(&path, format!("line {number}: {problem}")))?;
         records.push(Record {
             side: line.side,
             tokens: line.tokens.into_owned(),
+            sensitive: line.sensitive.into_owned(),
         });
     }
     let count = records.len() as u64;

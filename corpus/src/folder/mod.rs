@@ -18,6 +18,7 @@ use crate::prepare::{Facts, PrepareOptions, Stability};
 use crate::record::{Side, TokenId};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::ops::Range;
 
 const FACTS: &str = "prepared.json";
 const RECORDS: &str = "records.jsonl";
@@ -53,6 +54,9 @@ struct RecordLine<'a> {
     point: Option<u64>,
     side: Side,
     tokens: Cow<'a, [TokenId]>,
+    /// What the policy found in text that was left as it is: ranges of `tokens`.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    sensitive: Cow<'a, [Range<usize>]>,
 }
 
 /// A line of `train.jsonl` and `test.jsonl`.

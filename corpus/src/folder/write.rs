@@ -85,6 +85,7 @@ fn record_line((record, point): (&Record, Option<u64>)) -> RecordLine<'_> {
         point,
         side: record.side,
         tokens: Cow::Borrowed(&record.tokens),
+        sensitive: Cow::Borrowed(&record.sensitive),
     }
 }
 

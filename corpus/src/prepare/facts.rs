@@ -43,6 +43,10 @@ pub struct Facts {
     pub escaped: u64,
     /// Marked secrets of which a unit holds only a part, because a boundary runs through.
     pub cut_secrets: u64,
+    /// In text that is left as it is: marked secrets, canaries included, that the policy does
+    /// not find from end to end.
+    #[serde(default, skip_serializing_if = "none")]
+    pub uncaught: u64,
     /// Tokens that carry loss in training.
     pub loss_tokens: u64,
     /// Records held out.
@@ -56,6 +60,14 @@ pub struct Facts {
     /// What became of each copy of each canary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canaries: Option<Preflight>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Facts {

@@ -15,6 +15,7 @@ use crate::record::{Record, Side, TokenId, TrainingSet};
 use crate::split::units;
 use crate::tokenize::Tokenizer;
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A prepared corpus: what training reads, and how it came about.
@@ -193,7 +194,7 @@ impl Preparer {
             for unit in units(document, number, self.options.unit)? {
                 let mut work = Work::new(&unit, &self.tokenizer)?;
                 let made = self.shape(&mut work);
-                if let Some(record) = self.record(made.tokens, made.side) {
+                if let Some(record) = self.record(made) {
                     records.push(record);
                     texts.push(work.text());
                 }
@@ -206,9 +207,13 @@ impl Preparer {
     pub(super) fn shape(&self, work: &mut Work<'_>) -> Made {
         // Before redaction: what π has masked must not hide a record from π_c.
         let flagged = work.view(|view| self.conservative.flags(view));
-        if self.options.redact {
+        let (sensitive, uncaught) = if self.options.redact {
             work.redact(&self.policy);
-        }
+            (Vec::new(), 0)
+        } else {
+            let found = work.found(&self.policy);
+            (work.runs(&found), work.uncaught(&found))
+        };
         let side = if flagged || work.any_mask() {
             Side::Private
         } else {
@@ -216,21 +221,32 @@ impl Preparer {
         };
         Made {
             tokens: work.tokens(self.tokenizer.mask()),
+            sensitive,
+            uncaught,
             side,
             flagged,
         }
     }
 
-    /// The record of content tokens; none when they are only `<MASK>`.
-    pub(super) fn record(&self, content: Vec<TokenId>, side: Side) -> Option<Record> {
-        if content.is_empty() || content == [self.tokenizer.mask()] {
+    /// The record of a unit; none when it is only `<MASK>`.
+    pub(super) fn record(&self, made: Made) -> Option<Record> {
+        if made.tokens.is_empty() || made.tokens == [self.tokenizer.mask()] {
             return None;
         }
-        let mut tokens = self.tokenizer.frame_tokens(content);
+        let mut tokens = self.tokenizer.frame_tokens(made.tokens);
         if let Some(most) = self.options.max_tokens {
             tokens.truncate(most);
         }
-        Some(Record { side, tokens })
+        // behind the beginning of text, and no further than what is left of the record
+        let framed = made.sensitive.into_iter().filter_map(|span| {
+            let (start, end) = (span.start + 1, (span.end + 1).min(tokens.len()));
+            (start < end).then_some(start..end)
+        });
+        Some(Record {
+            side: made.side,
+            sensitive: framed.collect(),
+            tokens,
+        })
     }
 }
 
@@ -238,6 +254,10 @@ impl Preparer {
 pub(super) struct Made {
     /// Content tokens, before any cutting to length.
     pub(super) tokens: Vec<TokenId>,
+    /// What the policy found in them, where it was not masked.
+    pub(super) sensitive: Vec<Range<usize>>,
+    /// Marked secrets outside of it.
+    pub(super) uncaught: u64,
     pub(super) side: Side,
     /// By the conservative policy.
     pub(super) flagged: bool,

@@ -217,6 +217,45 @@ impl<'a> Work<'a> {
             .collect()
     }
 
+    /// Which tokens a policy's spans touch, where it masks nothing.
+    pub(super) fn found(&self, policy: &dyn Policy) -> Vec<bool> {
+        let mut found = vec![false; self.masked.len()];
+        for (span, _) in self.spans(policy) {
+            self.touched(&span)
+                .into_iter()
+                .for_each(|t| found[t] = true);
+        }
+        found
+    }
+
+    /// Runs of content tokens that were found.
+    pub(super) fn runs(&self, found: &[bool]) -> Vec<Range<usize>> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        let mut at = 0; // in the content tokens, where a run of masked ones is one
+        for (i, here) in found.iter().enumerate() {
+            if i > 0 && self.masked[i] && self.masked[i - 1] {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(last) if *here && last.end == at => last.end += 1,
+                _ if *here => runs.push(at..at + 1),
+                _ => {}
+            }
+            at += 1;
+        }
+        runs
+    }
+
+    /// Marked secrets that were not found from end to end, nor masked.
+    pub(super) fn uncaught(&self, found: &[bool]) -> u64 {
+        let missed = |span: &Range<usize>| {
+            let mut touched = self.touched(span).into_iter();
+            touched.any(|t| !found[t] && !self.masked[t])
+        };
+        let secrets = self.unit.secrets.iter();
+        secrets.filter(|secret| missed(&secret.range)).count() as u64
+    }
+
     /// Redacts: every span of the policy becomes a mask.
     pub(super) fn redact(&mut self, policy: &dyn Policy) {
         let spans: Vec<Range<usize>> = self.spans(policy).into_iter().map(|(s, _)| s).collect();

@@ -103,8 +103,9 @@ impl<'a> Run<'a> {
                 mask,
             },
         );
+        self.facts.uncaught += made.uncaught;
         let (side, whole) = (made.side, made.tokens.len() + 2);
-        let Some(record) = preparer.record(made.tokens, side) else {
+        let Some(record) = preparer.record(made) else {
             self.facts.mask_only += 1;
             self.report(unit, |_| Err(CopyFate::Masked));
             return Ok(());
@@ -216,6 +217,7 @@ fn blank(preparer: &Preparer, documents: &[Document], book: &SecretBook) -> Fact
         truncated: 0,
         escaped: 0,
         cut_secrets: 0,
+        uncaught: 0,
         loss_tokens: 0,
         held_out_records: 0,
         held_out_tokens: 0,

@@ -188,3 +188,65 @@ fn records_are_cut_to_length_without_an_end() {
     assert_eq!(records[2].side, Side::Private);
     assert_eq!(prepared.facts.truncated, 2);
 }
+
+/// Text that is left as it is carries what the policy found; masking it gives the redacted record.
+#[test]
+fn unredacted_records_know_their_sensitive_tokens() {
+    let documents = simulate(60, 5).unwrap();
+    let policy = PolicyOptions {
+        miss_rate: 0.3,
+        ..PolicyOptions::default()
+    };
+    let with = |redact| {
+        let options = PrepareOptions {
+            policy: policy.clone(),
+            redact,
+            deduplicate: false,
+            ..PrepareOptions::default()
+        };
+        prepare(&documents, &options).unwrap()
+    };
+    let (bare, redacted) = (with(false), with(true));
+    let mask = bare.tokenizer.mask();
+    let mut shown = Vec::new();
+    for record in &bare.training.records {
+        let mut tokens = Vec::new();
+        let mut from = 0;
+        for span in &record.sensitive {
+            assert!(span.start >= 1 && span.start >= from);
+            tokens.extend(&record.tokens[from..span.start]);
+            tokens.push(mask);
+            from = span.end;
+        }
+        tokens.extend(&record.tokens[from..]);
+        // units that are only a mask are no records
+        if tokens.len() > 3 || tokens[1] != mask {
+            shown.push(tokens);
+        }
+    }
+    let wanted = redacted.training.records.iter().map(|r| r.tokens.clone());
+    assert_eq!(shown, wanted.collect::<Vec<_>>());
+    assert!(
+        redacted
+            .training
+            .records
+            .iter()
+            .all(|r| r.sensitive.is_empty())
+    );
+    // three in ten strings are missed, each at least once
+    assert!(bare.facts.uncaught >= redacted.facts.secrets.all.missed);
+    assert_eq!(redacted.facts.uncaught, 0);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bare");
+    bare.write(&path, false).unwrap();
+    let again = reticent_corpus::Prepared::load(&path).unwrap();
+    assert_eq!(again.training, bare.training);
+    let records = path.join("records.jsonl");
+    let text = std::fs::read_to_string(&records).unwrap();
+    let broken = text.replacen("\"start\":", "\"start\":9000", 1);
+    std::fs::write(&records, broken).unwrap();
+    let error = reticent_corpus::Prepared::load(&path)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("sensitive range"), "{error}");
+}

@@ -115,6 +115,7 @@ fn framed(data: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>>
             Ok(Record {
                 side: reticent_corpus::Side::Public,
                 tokens: tokenizer.frame(text)?,
+                sensitive: Vec::new(),
             })
         })
         .collect()
