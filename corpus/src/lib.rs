@@ -31,8 +31,10 @@ pub use canary::{
 pub use document::{Document, Masked, Secret};
 pub use error::{Error, Result};
 pub use policy::{
-    Conservative, ConservativeOptions, Gold, MASKED, PatternRule, Patterns, Policy, PolicyChoice,
-    PolicyOptions, Simulated, Span, View, missed_strings, resolved,
+    AtLeast, Conservative, ConservativeOptions, Country, Cover, DetectorOptions, Detectors,
+    Dictionary, DictionaryOptions, EntityKind, Gold, IDENTIFYING, Level, Levels, MASKED, NUMERIC,
+    PatternRule, Patterns, Policy, PolicyChoice, PolicyOptions, Role, Simulated, Span, Tagger,
+    Threshold, View, missed_strings, resolved,
 };
 pub use prepare::{
     CanarySight, Copies, Facts, KindFacts, NeighbourDiff, PrepareOptions, Prepared, Preparer,

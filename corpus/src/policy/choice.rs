@@ -1,13 +1,17 @@
 //! Policies as data, for options and files.
 
+use super::compose::{AtLeast, Threshold};
+use super::detect::{DetectorOptions, Detectors};
+use super::dictionary::{Dictionary, DictionaryOptions};
+use super::levels::{Level, Levels};
 use super::patterns::{PatternRule, Patterns};
 use super::{Gold, Policy};
-use crate::error::Result;
+use crate::error::{Result, range};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Which redaction policy.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum PolicyChoice {
     /// Finds nothing.
@@ -22,19 +26,79 @@ pub enum PolicyChoice {
         /// The patterns.
         rules: Vec<PatternRule>,
     },
+    /// Validated patterns of identifiers, numbers and times.
+    Detectors(DetectorOptions),
+    /// A list of words.
+    Dictionary(DictionaryOptions),
+    /// One of JFT's levels, without a tagger.
+    Level {
+        /// Which.
+        level: Level,
+    },
+    /// What any of these policies finds.
+    Any {
+        /// The policies.
+        of: Vec<PolicyChoice>,
+    },
+    /// What all of these policies find, byte by byte.
+    All {
+        /// The policies.
+        of: Vec<PolicyChoice>,
+    },
+    /// What so many of these policies find, byte by byte.
+    AtLeast {
+        /// From 1 to their number.
+        count: usize,
+        /// The policies.
+        of: Vec<PolicyChoice>,
+    },
+    /// The spans of a policy that score at least so much.
+    Threshold {
+        /// From 0 to 1.
+        least: f32,
+        /// The policy.
+        of: Box<PolicyChoice>,
+    },
 }
+
+/// Policies inside policies inside policies end somewhere, in a file too.
+const DEEPEST: usize = 16;
 
 impl PolicyChoice {
     /// The policy, ready to run.
     ///
     /// # Errors
-    /// A pattern that does not compile.
+    /// A pattern that does not compile, a number outside its range, an empty list of policies
+    /// or of words, policies nested more than 16 deep.
     pub fn build(&self) -> Result<Arc<dyn Policy>> {
+        self.build_below(DEEPEST)
+    }
+
+    fn build_below(&self, depth: usize) -> Result<Arc<dyn Policy>> {
+        let Some(depth) = depth.checked_sub(1) else {
+            return Err(range(
+                "the depth of policies inside policies",
+                DEEPEST + 1,
+                format!("at most {DEEPEST}"),
+            ));
+        };
+        let each = |of: &[Self]| -> Result<Vec<Arc<dyn Policy>>> {
+            of.iter().map(|policy| policy.build_below(depth)).collect()
+        };
         Ok(match self {
             Self::Nothing => Arc::new(Patterns::new("nothing", &[])?),
             Self::Gold => Arc::new(Gold),
             Self::Customers => Arc::new(Patterns::customers()?),
             Self::Patterns { rules } => Arc::new(Patterns::new("patterns", rules)?),
+            Self::Detectors(options) => Arc::new(Detectors::new(options)?),
+            Self::Dictionary(options) => Arc::new(Dictionary::new(options)?),
+            Self::Level { level } => Arc::new(Levels::new(*level, None)?),
+            Self::Any { of } => Arc::new(AtLeast::new(each(of)?, 1)?),
+            Self::All { of } => Arc::new(AtLeast::new(each(of)?, of.len())?),
+            Self::AtLeast { count, of } => Arc::new(AtLeast::new(each(of)?, *count)?),
+            Self::Threshold { least, of } => {
+                Arc::new(Threshold::new(of.build_below(depth)?, *least)?)
+            }
         })
     }
 }

@@ -2,13 +2,21 @@
 //! about a record depends on that record and on nothing else in the corpus.
 
 mod choice;
+mod compose;
 mod conservative;
 mod customers;
+mod detect;
+mod dictionary;
+mod levels;
 mod patterns;
 mod simulated;
 
 pub use choice::{PolicyChoice, PolicyOptions};
+pub use compose::{AtLeast, Threshold};
 pub use conservative::{Conservative, ConservativeOptions};
+pub use detect::{Country, DetectorOptions, Detectors, IDENTIFYING, NUMERIC};
+pub use dictionary::{Dictionary, DictionaryOptions};
+pub use levels::{Cover, EntityKind, Level, Levels, Role, Tagger};
 pub use patterns::{PatternRule, Patterns};
 pub use simulated::{Simulated, missed_strings};
 

@@ -6,10 +6,10 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use reticent_accounting::{MissRate, Probability};
 use reticent_corpus::{
-    CanaryOptions, CanarySight, CanaryTemplate, Carriers, ConservativeOptions, Origin, PatternRule,
-    PolicyChoice, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
+    CanaryOptions, CanarySight, CanaryTemplate, Carriers, ConservativeOptions, Origin,
+    PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
 };
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Arguments of `audit simulate`.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -54,7 +54,9 @@ pub struct Prepare {
     /// What one record is: turn, sentence, dialogue or document.
     #[arg(long, default_value = "turn", value_parser = unit)]
     pub unit: Unit,
-    /// The redaction policy: customers, gold (the marked secrets), nothing, or a .json file of patterns.
+    /// The redaction policy: customers, detectors (validated patterns), low-entity, high-entity,
+    /// low-contextual or high-contextual (JFT's levels, without a parser), gold (the marked
+    /// secrets), nothing, or a .json file: patterns, or a composed policy.
     #[arg(long, default_value = "customers")]
     pub policy: PolicyArg,
     /// The share of secrets that the policy is made to miss, in [0, 1].
@@ -133,7 +135,7 @@ impl Prepare {
             deduplicate: !self.no_deduplication,
             redact: !self.no_redaction,
             policy: PolicyOptions {
-                policy: self.policy()?,
+                policy: self.policy.choice().context("--policy")?,
                 miss_rate: self.miss_rate.get(),
                 false_positive_rate: self.false_positive_rate.get(),
                 seed: self.seed,
@@ -166,16 +168,6 @@ impl Prepare {
             (_, Some(_)) => bail!("--vocabulary: belongs to a tokenizer.json only"),
         }
     }
-    fn policy(&self) -> Result<PolicyChoice> {
-        Ok(match &self.policy {
-            PolicyArg::Customers => PolicyChoice::Customers,
-            PolicyArg::Gold => PolicyChoice::Gold,
-            PolicyArg::Nothing => PolicyChoice::Nothing,
-            PolicyArg::File(path) => PolicyChoice::Patterns {
-                rules: rules(path).context("--policy")?,
-            },
-        })
-    }
     fn conservative(&self) -> Option<ConservativeOptions> {
         let has = |sign| self.conservative.contains(&sign);
         (!self.conservative.is_empty()).then(|| ConservativeOptions {
@@ -185,13 +177,6 @@ impl Prepare {
             patterns: Vec::new(),
         })
     }
-}
-
-fn rules(path: &Path) -> Result<Vec<PatternRule>> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_str(&text)
-        .with_context(|| format!("{} is no list of {{\"kind\", \"pattern\"}}", path.display()))
 }
 
 /// A value of a closed list, by the name it has in JSON files.

@@ -1,7 +1,9 @@
 //! Values of arguments.
 
+use anyhow::{Context, Result};
 use clap::ValueEnum;
-use std::path::PathBuf;
+use reticent_corpus::{Level, PolicyChoice};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// How a model is trained.
@@ -84,7 +86,11 @@ pub enum PolicyArg {
     Gold,
     /// Nothing is masked.
     Nothing,
-    /// Patterns from a JSON file: a list of `{"kind", "pattern"}`.
+    /// Validated patterns: numbers of persons and accounts, addresses of the net, keys, dates, money.
+    Detectors,
+    /// One of JFT's four levels.
+    Level(Level),
+    /// From a JSON file: a list of `{"kind", "pattern"}`, or a composed policy `{"type", …}`.
     File(PathBuf),
 }
 
@@ -95,12 +101,47 @@ impl FromStr for PolicyArg {
             "customers" | "regex" => Ok(Self::Customers),
             "gold" => Ok(Self::Gold),
             "nothing" => Ok(Self::Nothing),
+            "detectors" => Ok(Self::Detectors),
+            "low-entity" => Ok(Self::Level(Level::LowEntity)),
+            "high-entity" => Ok(Self::Level(Level::HighEntity)),
+            "low-contextual" => Ok(Self::Level(Level::LowContextual)),
+            "high-contextual" => Ok(Self::Level(Level::HighContextual)),
             _ if text.ends_with(".json") => Ok(Self::File(text.into())),
             _ => Err(format!(
-                "must be customers, gold, nothing or a .json file of patterns, got {text:?}"
+                "must be customers, gold, nothing, detectors, low-entity, high-entity, low-contextual, high-contextual or a .json file, got {text:?}"
             )),
         }
     }
+}
+
+impl PolicyArg {
+    /// The policy as data; reads the file, if it is one.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no policy.
+    pub fn choice(&self) -> Result<PolicyChoice> {
+        Ok(match self {
+            Self::Customers => PolicyChoice::Customers,
+            Self::Gold => PolicyChoice::Gold,
+            Self::Nothing => PolicyChoice::Nothing,
+            Self::Detectors => PolicyChoice::Detectors(reticent_corpus::DetectorOptions::default()),
+            Self::Level(level) => PolicyChoice::Level { level: *level },
+            Self::File(path) => from_file(path)?,
+        })
+    }
+}
+
+/// A list of patterns, or a composed policy.
+fn from_file(path: &Path) -> Result<PolicyChoice> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if text.trim_start().starts_with('{') {
+        return serde_json::from_str(&text)
+            .with_context(|| format!("{} is no policy {{\"type\", ...}}", path.display()));
+    }
+    let rules = serde_json::from_str(&text)
+        .with_context(|| format!("{} is no list of {{\"kind\", \"pattern\"}}", path.display()))?;
+    Ok(PolicyChoice::Patterns { rules })
 }
 
 /// A tokenizer by name, or a `tokenizer.json`.

@@ -4,7 +4,9 @@ use crate::audit::cli::Prepare;
 use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, print};
 use crate::number::grouped;
 use anyhow::{Context, Result};
-use reticent_corpus::{CopyFate, Facts, Prepared, Preparer, read_documents};
+use reticent_corpus::{
+    CopyFate, Cover, Facts, Level, Levels, PolicyChoice, Prepared, Preparer, read_documents,
+};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -91,7 +93,42 @@ fn summary(prepared: &Prepared, out: &str) -> String {
             lost(preflight)
         ));
     }
+    lines.extend(covered(prepared));
     lines.join("\n")
+}
+
+/// For one of JFT's levels: what finds each of the eighteen kinds of entities.
+fn covered(prepared: &Prepared) -> Option<String> {
+    let PolicyChoice::Level { level } = prepared.options.policy.policy else {
+        return None;
+    };
+    let coverage = Levels::new(level, None).ok()?.coverage();
+    let words = [
+        (Cover::Grammar, "by grammar"),
+        (Cover::Tagger, "by a tagger"),
+        (
+            Cover::ListAndCapitals,
+            "by a short list and capitals inside sentences",
+        ),
+        (Cover::CapitalsOnly, "by capitals inside sentences only"),
+        (Cover::NotAsked, "not sensitive at this level"),
+    ];
+    let kinds = |cover| -> Vec<&str> {
+        let of = coverage.iter().filter(|(_, c)| *c == cover);
+        of.map(|(kind, _)| kind.name()).collect()
+    };
+    let said: Vec<String> = words
+        .iter()
+        .map(|(cover, how)| (kinds(*cover), how))
+        .filter(|(kinds, _)| !kinds.is_empty())
+        .map(|(kinds, how)| format!("{how}: {}", kinds.join(", ")))
+        .collect();
+    let parser = if level >= Level::LowContextual {
+        "; subjects, objects and verbs need a parser and are not covered"
+    } else {
+        ""
+    };
+    Some(format!("entities     {}{parser}", said.join("; ")))
 }
 
 fn origin(prepared: &Prepared) -> String {

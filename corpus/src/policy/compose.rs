@@ -1,0 +1,134 @@
+//! Policies made of policies.
+
+use super::{Policy, Span, View};
+use crate::error::{Result, range};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What at least `count` of several policies call secret, byte by byte: 1 is any of them,
+/// their number is all of them.
+#[derive(Debug, Clone)]
+pub struct AtLeast {
+    policies: Vec<Arc<dyn Policy>>,
+    count: usize,
+}
+
+impl AtLeast {
+    /// Composes policies.
+    ///
+    /// # Errors
+    /// A count below 1 or above the number of policies.
+    pub fn new(policies: Vec<Arc<dyn Policy>>, count: usize) -> Result<Self> {
+        if !(1..=policies.len()).contains(&count) {
+            return Err(range(
+                "how many policies must agree",
+                count,
+                format!("from 1 to {}, the number of policies", policies.len()),
+            ));
+        }
+        Ok(Self { policies, count })
+    }
+}
+
+impl Policy for AtLeast {
+    fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
+        if self.count == 1 {
+            for policy in &self.policies {
+                policy.find(view, spans);
+            }
+            return;
+        }
+        let each: Vec<Vec<Span>> = self
+            .policies
+            .iter()
+            .map(|policy| {
+                let mut found = Vec::new();
+                policy.find(view, &mut found);
+                found
+            })
+            .collect();
+        spans.extend(agreed(&each, self.count));
+    }
+}
+
+/// The stretches that enough policies cover, between the ends of any of their spans.
+fn agreed(each: &[Vec<Span>], count: usize) -> Vec<Span> {
+    let cuts: BTreeSet<usize> = each
+        .iter()
+        .flatten()
+        .flat_map(|s| [s.start, s.end])
+        .collect();
+    let cuts: Vec<usize> = cuts.into_iter().collect();
+    let mut out: Vec<Span> = Vec::new();
+    for pair in cuts.windows(2) {
+        let (start, end) = (pair[0], pair[1]);
+        // Of each policy the surest span over this stretch.
+        let mut votes: Vec<&Span> = each
+            .iter()
+            .filter_map(|found| {
+                found
+                    .iter()
+                    .filter(|s| s.start <= start && end <= s.end)
+                    .max_by(|a, b| a.score.total_cmp(&b.score))
+            })
+            .collect();
+        if votes.len() < count {
+            continue;
+        }
+        votes.sort_by(|a, b| b.score.total_cmp(&a.score));
+        // So sure are at least `count` of them.
+        let score = votes[count - 1].score;
+        match out.last_mut() {
+            Some(last) if last.end == start => {
+                last.end = end;
+                last.score = last.score.max(score);
+            }
+            _ => {
+                let sources: BTreeSet<&str> = votes.iter().map(|s| &*s.source).collect();
+                let sources: Vec<&str> = sources.into_iter().collect();
+                out.push(Span {
+                    start,
+                    end,
+                    kind: votes[0].kind.clone(),
+                    source: sources.join("+").into(),
+                    score,
+                });
+            }
+        }
+    }
+    out
+}
+
+/// The spans of a policy that it is sure enough of. Two thresholds over one policy give π and
+/// the conservative π_c (Zhao et al. 2022, appendix A.4).
+#[derive(Debug, Clone)]
+pub struct Threshold {
+    policy: Arc<dyn Policy>,
+    least: f32,
+}
+
+impl Threshold {
+    /// Keeps spans that score at least `least`.
+    ///
+    /// # Errors
+    /// A threshold outside [0, 1].
+    pub fn new(policy: Arc<dyn Policy>, least: f32) -> Result<Self> {
+        if !(0.0..=1.0).contains(&least) {
+            return Err(range("the threshold", least, "from 0 to 1"));
+        }
+        Ok(Self { policy, least })
+    }
+}
+
+impl Policy for Threshold {
+    fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
+        let from = spans.len();
+        self.policy.find(view, spans);
+        let kept: Vec<Span> = spans
+            .drain(from..)
+            // A score that is no number counts as sure: it masks rather than misses.
+            .filter(|s| s.score >= self.least || s.score.is_nan())
+            .collect();
+        spans.extend(kept);
+    }
+}

@@ -1,0 +1,354 @@
+//! What regular expressions cannot say: checksums, ranges, surroundings.
+
+use super::engine::Candidate;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The digits of a text as numbers, everything else left out.
+pub(super) fn digits(text: &str) -> Vec<u32> {
+    text.chars().filter_map(|c| c.to_digit(10)).collect()
+}
+
+/// Luhn's sum (ISO/IEC 7812-1) is a multiple of ten.
+pub(super) fn luhn(digits: &[u32]) -> bool {
+    let sum: u32 = digits
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(i, &d)| match (i % 2, d * 2) {
+            (0, _) => d,
+            (_, twice) if twice > 9 => twice - 9,
+            (_, twice) => twice,
+        })
+        .sum();
+    sum.is_multiple_of(10)
+}
+
+/// A payment card: 12 to 19 digits with Luhn's sum, not all alike.
+pub(super) fn card(mut c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let digits = digits(c.found());
+    let alike = digits.windows(2).all(|w| w[0] == w[1]);
+    if !(12..=19).contains(&digits.len()) || alike || !luhn(&digits) {
+        return None;
+    }
+    // Issuers' first digits; others exist, so they only lower the score.
+    if !matches!(digits[0], 2..=6) {
+        c.score = 0.6;
+    }
+    Some(c)
+}
+
+/// Lengths of IBANs by country (ISO 13616 registry).
+const IBAN_LENGTHS: &[(&str, usize)] = &[
+    ("AD", 24),
+    ("AE", 23),
+    ("AL", 28),
+    ("AT", 20),
+    ("AZ", 28),
+    ("BA", 20),
+    ("BE", 16),
+    ("BG", 22),
+    ("BH", 22),
+    ("BR", 29),
+    ("BY", 28),
+    ("CH", 21),
+    ("CR", 22),
+    ("CY", 28),
+    ("CZ", 24),
+    ("DE", 22),
+    ("DK", 18),
+    ("DO", 28),
+    ("EE", 20),
+    ("EG", 29),
+    ("ES", 24),
+    ("FI", 18),
+    ("FO", 18),
+    ("FR", 27),
+    ("GB", 22),
+    ("GE", 22),
+    ("GI", 23),
+    ("GL", 18),
+    ("GR", 27),
+    ("GT", 28),
+    ("HR", 21),
+    ("HU", 28),
+    ("IE", 22),
+    ("IL", 23),
+    ("IQ", 23),
+    ("IS", 26),
+    ("IT", 27),
+    ("JO", 30),
+    ("KW", 30),
+    ("KZ", 20),
+    ("LB", 28),
+    ("LC", 32),
+    ("LI", 21),
+    ("LT", 20),
+    ("LU", 20),
+    ("LV", 21),
+    ("LY", 25),
+    ("MC", 27),
+    ("MD", 24),
+    ("ME", 22),
+    ("MK", 19),
+    ("MR", 27),
+    ("MT", 31),
+    ("MU", 30),
+    ("NL", 18),
+    ("NO", 15),
+    ("PK", 24),
+    ("PL", 28),
+    ("PS", 29),
+    ("PT", 25),
+    ("QA", 29),
+    ("RO", 24),
+    ("RS", 22),
+    ("SA", 24),
+    ("SC", 31),
+    ("SE", 24),
+    ("SI", 19),
+    ("SK", 24),
+    ("SM", 27),
+    ("ST", 25),
+    ("SV", 28),
+    ("TL", 23),
+    ("TN", 24),
+    ("TR", 26),
+    ("UA", 29),
+    ("VA", 22),
+    ("VG", 24),
+    ("XK", 20),
+];
+
+/// An IBAN: as many letters and digits as its country says, with ISO 7064's sum mod 97.
+pub(super) fn iban(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let country = c.found().get(..2)?.to_ascii_uppercase();
+    let (_, length) = IBAN_LENGTHS.iter().find(|(name, _)| *name == country)?;
+    // Words may follow; the number is the first so many letters and digits.
+    let mut text = String::with_capacity(*length);
+    let mut end = c.start;
+    for (at, ch) in c.text[c.start..].char_indices() {
+        if ch.is_ascii_alphanumeric() {
+            text.push(ch.to_ascii_uppercase());
+            end = c.start + at + 1;
+            if text.len() == *length {
+                break;
+            }
+        } else if ch != ' ' && ch != '-' {
+            break;
+        }
+    }
+    let c = Candidate { end, ..c };
+    (text.len() == *length && mod_97(&text) && !continues(c)).then_some(c)
+}
+
+/// Whether a letter or digit follows at once.
+fn continues(c: Candidate<'_>) -> bool {
+    c.after().is_some_and(char::is_alphanumeric)
+}
+
+fn mod_97(iban: &str) -> bool {
+    let value = |c: char| c.to_digit(36).unwrap_or(0);
+    let sum = iban[4..]
+        .chars()
+        .chain(iban[..4].chars())
+        .fold(0u32, |sum, c| {
+            let v = value(c);
+            let shift = if v > 9 { 100 } else { 10 };
+            (sum * shift + v) % 97
+        });
+    sum == 1
+}
+
+/// A social security number that may have been issued: area 001 to 899 without 666, group and
+/// serial not zero. Area 900 to 999 is a taxpayer number.
+pub(super) fn ssn(mut c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let d = digits(c.found());
+    let [a, b, e, g, h, rest @ ..] = d.as_slice() else {
+        return None;
+    };
+    let area = a * 100 + b * 10 + e;
+    let serial = rest.iter().fold(0, |n, d| n * 10 + d);
+    if rest.len() != 4 || area == 0 || area == 666 || g * 10 + h == 0 || serial == 0 {
+        return None;
+    }
+    if area >= 900 {
+        c.score = c.score.min(0.6);
+    }
+    Some(c)
+}
+
+/// An IPv4 address that is no part of a longer dotted number.
+pub(super) fn ipv4(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let after = c.text[c.end..]
+        .strip_prefix('.')
+        .and_then(|t| t.chars().next());
+    let longer = after.is_some_and(|c| c.is_ascii_digit()) || c.before() == Some('.');
+    (!longer && c.found().parse::<Ipv4Addr>().is_ok()).then_some(c)
+}
+
+/// An IPv6 address with a digit in it, standing alone (`std::vec` holds none).
+pub(super) fn ipv6(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let joined = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == ':');
+    if joined(c.before()) || joined(c.after()) {
+        return None;
+    }
+    let digit = c.found().bytes().any(|b| b.is_ascii_digit());
+    (digit && c.found().parse::<Ipv6Addr>().is_ok()).then_some(c)
+}
+
+/// The part before the `@`, which the pattern leaves out, in any script.
+pub(super) fn email(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let inside = |c: char| c.is_alphanumeric() || "._%+-'".contains(c);
+    let local = c.text[..c.start]
+        .char_indices()
+        .rev()
+        .take(64)
+        .take_while(|&(_, ch)| inside(ch))
+        .last()?;
+    let lead = &c.text[local.0..c.start];
+    let start = c.start - lead.trim_start_matches(['.', '\'', '-']).len();
+    (start < c.start).then_some(Candidate { start, ..c })
+}
+
+/// An address of the web up to the next white space, without the stop of the sentence.
+pub(super) fn url(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let rest = &c.text[c.start..];
+    let stops = |ch: char| ch.is_whitespace() || "<>\"\u{fffc}".contains(ch);
+    let length = rest.find(stops).unwrap_or(rest.len());
+    let body = rest[..length].trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '\'']);
+    Some(Candidate {
+        end: c.start + body.len().max(c.end - c.start),
+        ..c
+    })
+}
+
+/// Seven to fifteen digits (E.164's most).
+pub(super) fn phone(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let count = digits(c.found()).len();
+    ((7..=15).contains(&count) && !dotted_further(c)).then_some(c)
+}
+
+fn dotted_further(c: Candidate<'_>) -> bool {
+    let joins = |c: char| ".-/".contains(c);
+    let mut after = c.text[c.end..].chars();
+    let mut before = c.text[..c.start].chars().rev();
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    (after.next().is_some_and(joins) && digit(after.next()))
+        || (before.next().is_some_and(joins) && digit(before.next()))
+}
+
+/// Day, month and year in some order, each in its range.
+pub(super) fn numeric_date(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let parts: Vec<u32> = c
+        .found()
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|p| p.parse().ok())
+        .collect();
+    let [one, two, three] = parts[..] else {
+        return None;
+    };
+    let day_and_month = |a: u32, b: u32| {
+        (1..=31).contains(&a) && (1..=12).contains(&b)
+            || (1..=31).contains(&b) && (1..=12).contains(&a)
+    };
+    let year_first = one > 31 && day_and_month(two, three);
+    (!dotted_further(c) && (year_first || day_and_month(one, two))).then_some(c)
+}
+
+/// Both letters and digits.
+pub(super) fn mixed(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let has = |f: fn(&u8) -> bool| c.found().bytes().any(|b| f(&b));
+    (has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)).then_some(c)
+}
+
+/// What follows a word such as `order number`: the last piece, with a digit in it.
+pub(super) fn named_reference(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let at = c
+        .found()
+        .rfind(|c: char| !(c.is_ascii_alphanumeric() || "-_/".contains(c)))?;
+    let start = c.start + at + 1;
+    let c = Candidate { start, ..c };
+    (c.found().bytes().filter(u8::is_ascii_digit).count() >= 2).then_some(c)
+}
+
+/// UPS: 1Z and sixteen letters and digits, the last a check digit (letters count A = 2 … mod 10).
+pub(super) fn ups(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let body = c.found().get(2..17)?;
+    let sum: u32 = body
+        .bytes()
+        .enumerate()
+        .map(|(i, b)| {
+            let value = match b {
+                b'0'..=b'9' => u32::from(b - b'0'),
+                _ => (u32::from(b.to_ascii_uppercase()) - 63) % 10,
+            };
+            value * (1 + (i as u32 % 2))
+        })
+        .sum();
+    let check = (10 - sum % 10) % 10;
+    (c.found().chars().last()?.to_digit(10)? == check).then_some(c)
+}
+
+/// Postal item of the Universal Postal Union (S10): two letters, eight digits, check digit.
+pub(super) fn postal_item(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let d = digits(c.found());
+    let sum: u32 = d
+        .iter()
+        .zip([8, 6, 4, 2, 3, 5, 9, 7])
+        .map(|(d, w)| d * w)
+        .sum();
+    let check = match 11 - sum % 11 {
+        10 => 0,
+        11 => 5,
+        check => check,
+    };
+    (d.get(8) == Some(&check)).then_some(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Candidate<'_> {
+        Candidate {
+            text,
+            start: 0,
+            end: text.len(),
+            score: 1.0,
+        }
+    }
+
+    /// Published test numbers: of card networks, and examples of the IBAN registry.
+    #[test]
+    fn checksums_pass_the_published_examples_and_no_single_changed_digit() {
+        type Case = (fn(Candidate<'_>) -> Option<Candidate<'_>>, &'static str);
+        let cases: [Case; 8] = [
+            (card, "4111111111111111"),
+            (card, "378282246310005"),
+            (card, "6011 1111 1111 1117"),
+            (iban, "GB82 WEST 1234 5698 7654 32"),
+            (iban, "DE89370400440532013000"),
+            (iban, "NO9386011117947"),
+            (ups, "1Z5R89390357567127"),
+            (postal_item, "RR473124829GB"),
+        ];
+        for (check, good) in cases {
+            assert!(check(of(good)).is_some(), "{good}");
+            for (at, c) in good.char_indices().skip(2) {
+                let Some(digit) = c.to_digit(10) else {
+                    continue;
+                };
+                let mut bad = good.to_owned();
+                bad.replace_range(at..=at, &((digit + 1) % 10).to_string());
+                assert!(check(of(&bad)).is_none(), "{bad}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_iban_ends_where_its_country_says() {
+        let found = iban(of("GB82 WEST 1234 5698 7654 32 and more")).unwrap();
+        assert_eq!(found.found(), "GB82 WEST 1234 5698 7654 32");
+        assert!(iban(of("GB82WEST123456987654321")).is_none());
+    }
+}

@@ -1,0 +1,107 @@
+//! Keys without a known prefix: long tokens that look random.
+
+use std::ops::Range;
+
+/// Shortest token looked at, in characters.
+const SHORTEST: usize = 20;
+
+/// Long tokens of letters, digits and `+/_=-` that look random, with a score.
+pub(super) fn keys(text: &str, mut found: impl FnMut(Range<usize>, f32)) {
+    let bytes = text.as_bytes();
+    let inside = |b: u8| b.is_ascii_alphanumeric() || b"+/_=-".contains(&b);
+    let mut at = 0;
+    // A token of the shortest length covers one of every SHORTEST-th bytes: only those are
+    // looked at where no token is.
+    while at + SHORTEST <= bytes.len() {
+        if !inside(bytes[at + SHORTEST - 1]) {
+            at += SHORTEST;
+            continue;
+        }
+        let probe = at + SHORTEST - 1;
+        let start = (at..probe)
+            .rev()
+            .find(|&i| !inside(bytes[i]))
+            .map_or(at, |i| i + 1);
+        let end = (probe..bytes.len())
+            .find(|&i| !inside(bytes[i]))
+            .unwrap_or(bytes.len());
+        if end - start >= SHORTEST {
+            if let Some(score) = random(&bytes[start..end]) {
+                found(start..end, score);
+            }
+            at = end;
+        } else {
+            at = end.max(at + 1);
+        }
+    }
+}
+
+/// Bits per character and the mixture of classes tell keys from words joined by dashes.
+fn random(token: &[u8]) -> Option<f32> {
+    let (mut digits, mut letters, mut upper) = (0usize, 0usize, 0usize);
+    let mut counts = [0u32; 256];
+    let mut hex = true;
+    for &b in token {
+        digits += usize::from(b.is_ascii_digit());
+        letters += usize::from(b.is_ascii_alphabetic());
+        upper += usize::from(b.is_ascii_uppercase());
+        hex &= b.is_ascii_hexdigit() || b == b'-';
+        counts[usize::from(b)] += 1;
+    }
+    if digits < 2 || letters < 2 {
+        return None;
+    }
+    let n = token.len() as f64;
+    let entropy: f64 = counts
+        .iter()
+        .filter(|c| **c > 0)
+        .map(|&c| {
+            let p = f64::from(c) / n;
+            -p * p.log2()
+        })
+        .sum();
+    // Sixteen hexadecimal digits hold four bits at most, so less is asked of them.
+    let mixed = upper > 0 && upper < letters;
+    match (hex, entropy) {
+        (true, e) if e >= 3.0 => Some(0.7),
+        (false, e) if e >= 4.0 && mixed => Some(0.8),
+        (false, e) if e >= 3.7 => Some(0.6),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<&str> {
+        let mut out = Vec::new();
+        keys(text, |range, _| out.push(&text[range]));
+        out
+    }
+
+    /// Every place of a key in a text, so that no stride steps over one.
+    #[test]
+    fn keys_are_found_whole_at_every_offset() {
+        let key = "aZ3k9Qw7Lm2Xc8Vb5N4d";
+        for before in 0..45 {
+            let text = format!("{} {key}, {}", "x ".repeat(before), "y".repeat(before % 7));
+            assert_eq!(found(&text), [key], "{text}");
+            let text = format!("{}{key}", " ".repeat(before));
+            assert_eq!(found(&text), [key], "{text}");
+        }
+    }
+
+    #[test]
+    fn long_words_and_dashes_are_no_keys() {
+        for text in [
+            "internationalisation-of-the-document",
+            "11111111111111111111111111111111",
+            "======================",
+            "aaaaaaaaaaaaaaaaaaaa11",
+        ] {
+            assert_eq!(found(text), Vec::<&str>::new(), "{text}");
+        }
+        assert_eq!(found("id 9f86d081884c7d659a2feaa0c55ad015 end").len(), 1);
+    }
+}

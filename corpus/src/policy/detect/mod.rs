@@ -1,0 +1,158 @@
+//! Detectors: patterns with validation for identifiers, numbers and times.
+
+mod checks;
+mod countries;
+mod engine;
+mod entropy;
+mod grammar;
+mod rules;
+
+pub use countries::Country;
+
+use super::{Policy, Span, View};
+use crate::error::{Error, Result, range};
+use engine::Scanner;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Kinds that name a person or an account, or can be traced to one.
+pub const IDENTIFYING: [&str; 13] = [
+    "email",
+    "phone",
+    "url",
+    "ip",
+    "mac",
+    "iban",
+    "card",
+    "ssn",
+    "national-id",
+    "bank-routing",
+    "postcode",
+    "reference",
+    "api-key",
+];
+/// Kinds that a grammar of numbers and times finds.
+pub const NUMERIC: [&str; 7] = [
+    "date", "time", "money", "percent", "quantity", "ordinal", "cardinal",
+];
+
+/// What detectors look for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DetectorOptions {
+    /// Kinds: of [`IDENTIFYING`] and [`NUMERIC`]. Default: the identifying ones, dates, times
+    /// and money.
+    pub kinds: Vec<String>,
+    /// Country packs. Default: every one.
+    pub countries: Vec<Country>,
+    /// Least score of a span, in [0, 1]. Default 0.5. Lower finds more: some kinds need a word
+    /// beside them (`phone`, `order`) to score higher.
+    pub least: f32,
+}
+
+impl Default for DetectorOptions {
+    fn default() -> Self {
+        let kinds = IDENTIFYING.iter().chain(&["date", "time", "money"]);
+        Self {
+            kinds: kinds.map(|k| (*k).to_owned()).collect(),
+            countries: Country::ALL.to_vec(),
+            least: 0.5,
+        }
+    }
+}
+
+/// Patterns with validation: checksums (card by Luhn, IBAN mod 97, national numbers), ranges
+/// (IP, dates), context words, entropy (keys). One pass over the text for all of them.
+///
+/// A candidate that fails its check may still be found as another kind: sixteen digits that
+/// are no card are a reference number.
+///
+/// ```
+/// use reticent_corpus::{DetectorOptions, Detectors, View, resolved};
+/// let text = "Card 4111 1111 1111 1111, mail ada@example.org";
+/// let spans = resolved(&Detectors::new(&DetectorOptions::default())?, &View { text, secrets: &[] });
+/// let kinds: Vec<&str> = spans.iter().map(|s| &*s.kind).collect();
+/// assert_eq!(kinds, ["card", "email"]);
+/// assert_eq!(&text[spans[0].start..spans[0].end], "4111 1111 1111 1111");
+/// # Ok::<(), reticent_corpus::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Detectors {
+    scanner: Scanner,
+    /// Kinds in the order of the scanner's rules' names.
+    kinds: Vec<Arc<str>>,
+    keys: bool,
+    least: f32,
+    source: Arc<str>,
+}
+
+impl Detectors {
+    /// Compiles the rules of the kinds asked for.
+    ///
+    /// # Errors
+    /// A kind that does not exist, or a least score outside [0, 1].
+    pub fn new(options: &DetectorOptions) -> Result<Self> {
+        if !(0.0..=1.0).contains(&options.least) {
+            return Err(range("the least score", options.least, "from 0 to 1"));
+        }
+        let known: BTreeSet<&str> = IDENTIFYING.into_iter().chain(NUMERIC).collect();
+        if let Some(kind) = options.kinds.iter().find(|k| !known.contains(k.as_str())) {
+            let names: Vec<&str> = known.into_iter().collect();
+            return Err(Error::Range {
+                name: "a kind of detector",
+                value: format!("{kind:?}"),
+                allowed: format!("one of {}", names.join(", ")),
+            });
+        }
+        let wanted = |kind: &str| options.kinds.iter().any(|k| k == kind);
+        let packs: BTreeSet<Country> = options.countries.iter().copied().collect();
+        let rules: Vec<engine::Rule> = rules::rules()
+            .into_iter()
+            .chain(grammar::rules())
+            .chain(packs.into_iter().flat_map(Country::rules))
+            .filter(|rule| wanted(rule.kind))
+            .collect();
+        Ok(Self {
+            scanner: Scanner::new(rules)?,
+            kinds: options.kinds.iter().map(|k| k.as_str().into()).collect(),
+            keys: wanted("api-key"),
+            least: options.least,
+            source: "detectors".into(),
+        })
+    }
+
+    /// The kinds it looks for.
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.kinds.iter().map(AsRef::as_ref)
+    }
+
+    fn kind(&self, name: &str) -> Arc<str> {
+        let known = self.kinds.iter().find(|k| k.as_ref() == name);
+        known.map_or_else(|| name.into(), Arc::clone)
+    }
+}
+
+impl Policy for Detectors {
+    fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
+        let mut push = |kind: &str, start: usize, end: usize, score: f32| {
+            if score >= self.least && start < end {
+                spans.push(Span {
+                    start,
+                    end,
+                    kind: self.kind(kind),
+                    source: self.source.clone(),
+                    score,
+                });
+            }
+        };
+        self.scanner.scan(view.text, |rule, c| {
+            push(rule.kind, c.start, c.end, c.score)
+        });
+        if self.keys {
+            entropy::keys(view.text, |range, score| {
+                push("api-key", range.start, range.end, score)
+            });
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The four levels of detectors of JFT (Shi et al. 2022, section 4), and what covers them here.
+
+mod coverage;
+mod words;
+
+pub use coverage::{Cover, EntityKind};
+
+use super::detect::{DetectorOptions, Detectors, NUMERIC};
+use super::dictionary::{Dictionary, DictionaryOptions};
+use super::{Policy, Span, View};
+use crate::error::Result;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How much a detector takes for sensitive. Each level holds the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// Persons, organisations, dates and locations.
+    LowEntity,
+    /// All eighteen kinds of named entities.
+    HighEntity,
+    /// Those, and proper nouns, pronouns, subjects and objects.
+    LowContextual,
+    /// Those, and verbs.
+    HighContextual,
+}
+
+impl Level {
+    /// Every level, from the lowest.
+    pub const ALL: [Self; 4] = [
+        Self::LowEntity,
+        Self::HighEntity,
+        Self::LowContextual,
+        Self::HighContextual,
+    ];
+
+    /// The kinds of entities it takes for sensitive.
+    #[must_use]
+    pub fn entities(self) -> Vec<EntityKind> {
+        let low = |kind: &EntityKind| {
+            use EntityKind::{Date, Fac, Gpe, Loc, Org, Person};
+            self > Self::LowEntity || matches!(kind, Person | Org | Date | Gpe | Loc | Fac)
+        };
+        EntityKind::ALL.into_iter().filter(low).collect()
+    }
+}
+
+/// What a tagger says of one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Role {
+    /// A named entity of a kind.
+    Entity(EntityKind),
+    /// A proper noun.
+    ProperNoun,
+    /// A pronoun.
+    Pronoun,
+    /// The subject of a clause.
+    Subject,
+    /// The object of a verb or a preposition.
+    Object,
+    /// A verb that is no auxiliary.
+    Verb,
+}
+
+/// A tagger or parser that [`Levels`] asks for what no pattern can see. It must look at the
+/// record alone.
+pub trait Tagger: Send + Sync + std::fmt::Debug {
+    /// Appends words with their roles, in bytes of the text; a word may have several.
+    fn tag(&self, text: &str, words: &mut Vec<(Range<usize>, Role)>);
+}
+
+/// One of JFT's levels: grammars of numbers and times, word lists, capitals inside sentences,
+/// closed word classes, and a tagger for the rest.
+///
+/// Without a tagger, subjects, objects and verbs are not found, and names only by their
+/// capitals: [`Levels::coverage`] says what is covered by what.
+///
+/// ```
+/// use reticent_corpus::{Level, Levels, View, resolved};
+/// let text = "Did you hear Alice is getting divorced?";
+/// let spans = resolved(&Levels::new(Level::LowEntity, None)?, &View { text, secrets: &[] });
+/// assert_eq!(&text[spans[0].start..spans[0].end], "Alice");
+/// assert_eq!(spans.len(), 1);
+/// # Ok::<(), reticent_corpus::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Levels {
+    level: Level,
+    grammar: Detectors,
+    lists: Vec<Dictionary>,
+    tagger: Option<Arc<dyn Tagger>>,
+    source: Arc<str>,
+}
+
+impl Levels {
+    /// The detector of a level.
+    ///
+    /// # Errors
+    /// None for the patterns and lists made here.
+    pub fn new(level: Level, tagger: Option<Arc<dyn Tagger>>) -> Result<Self> {
+        let numeric = level.entities().into_iter().filter_map(EntityKind::grammar);
+        let options = DetectorOptions {
+            kinds: numeric.map(str::to_owned).collect(),
+            countries: Vec::new(),
+            ..DetectorOptions::default()
+        };
+        let lists = words::lists()
+            .into_iter()
+            .filter(|(kind, _)| level.entities().contains(kind))
+            .map(|(kind, words)| {
+                Dictionary::new(&DictionaryOptions {
+                    kind: kind.name().to_owned(),
+                    words,
+                    case_sensitive: true,
+                    whole_words: true,
+                })
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            level,
+            grammar: Detectors::new(&options)?,
+            lists,
+            tagger,
+            source: "level".into(),
+        })
+    }
+
+    /// Of each of the eighteen kinds of entities: what covers it at this level, and how well.
+    #[must_use]
+    pub fn coverage(&self) -> Vec<(EntityKind, Cover)> {
+        coverage::of(self.level, self.tagger.is_some())
+    }
+
+    fn contextual(&self) -> bool {
+        self.level >= Level::LowContextual
+    }
+
+    fn wants(&self, role: Role) -> bool {
+        match role {
+            Role::Entity(kind) => self.level.entities().contains(&kind),
+            Role::Verb => self.level == Level::HighContextual,
+            Role::ProperNoun | Role::Pronoun | Role::Subject | Role::Object => self.contextual(),
+        }
+    }
+}
+
+impl Policy for Levels {
+    fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
+        // Of spans over the same text the first gives its kind: the names last.
+        self.grammar.find(view, spans);
+        for list in &self.lists {
+            list.find(view, spans);
+        }
+        let mut push = |range: Range<usize>, kind: &str, score| {
+            spans.push(Span {
+                start: range.start,
+                end: range.end,
+                kind: kind.into(),
+                source: self.source.clone(),
+                score,
+            });
+        };
+        if self.contextual() {
+            for pronoun in words::pronouns(view.text) {
+                push(pronoun, "pronoun", 1.0);
+            }
+        }
+        if let Some(tagger) = &self.tagger {
+            let mut tagged = Vec::new();
+            tagger.tag(view.text, &mut tagged);
+            for (range, role) in tagged {
+                if self.wants(role) {
+                    push(range, role.name(), 0.9);
+                }
+            }
+        }
+        for name in words::names(view.text) {
+            // No list or pattern tells persons from places; the capitals say it is a name.
+            push(name, "proper-name", 0.6);
+        }
+    }
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Entity(kind) => kind.name(),
+            Self::ProperNoun => "proper-noun",
+            Self::Pronoun => "pronoun",
+            Self::Subject => "subject",
+            Self::Object => "object",
+            Self::Verb => "verb",
+        }
+    }
+}
+
+// Every grammar named by a kind of entity is one of the detectors'.
+const _: () = assert!(NUMERIC.len() == 7);

@@ -1,0 +1,198 @@
+//! Dictionaries and policies made of policies.
+
+use super::{found, spans};
+use proptest::prelude::*;
+use reticent_corpus::{
+    AtLeast, Dictionary, DictionaryOptions, Policy, PolicyChoice, Span, Threshold, View,
+};
+use std::sync::Arc;
+
+fn dictionary(words: &[&str], case_sensitive: bool, whole_words: bool) -> Dictionary {
+    Dictionary::new(&DictionaryOptions {
+        kind: "place".to_owned(),
+        words: words.iter().map(|w| (*w).to_owned()).collect(),
+        case_sensitive,
+        whole_words,
+    })
+    .unwrap()
+}
+
+#[test]
+fn a_dictionary_finds_whole_words_in_any_case_unless_told_otherwise() {
+    let policy = dictionary(&["york", "A."], false, true);
+    let texts: Vec<String> = found(&policy, "York, yorkshire, new-york; éyork a. b")
+        .into_iter()
+        .map(|(_, t)| t)
+        .collect();
+    assert_eq!(texts, ["York", "york", "a."]);
+    assert_eq!(
+        spans(&dictionary(&["york"], false, false), "yorkshire").len(),
+        1
+    );
+    assert_eq!(spans(&dictionary(&["york"], true, true), "York").len(), 0);
+}
+
+/// The first phrase must not swallow the beginning of the second.
+#[test]
+fn overlapping_words_are_all_found() {
+    let policy = dictionary(&["new york", "york city"], false, true);
+    assert_eq!(found(&policy, "in New York City now")[0].1, "New York City");
+}
+
+#[test]
+fn an_empty_dictionary_or_word_is_named() {
+    for (words, said) in [
+        (
+            vec![],
+            "the number of words of a dictionary must be at least 1, got 0",
+        ),
+        (
+            vec!["a", " "],
+            "a word of a dictionary must be more than white space, got \" \" (number 2)",
+        ),
+    ] {
+        let error = Dictionary::new(&DictionaryOptions {
+            kind: "k".to_owned(),
+            words: words.iter().map(|w| (*w).to_owned()).collect(),
+            case_sensitive: false,
+            whole_words: true,
+        })
+        .unwrap_err();
+        assert_eq!(error.to_string(), said);
+    }
+}
+
+/// Spans given beforehand.
+#[derive(Debug)]
+struct Fixed(Vec<(usize, usize, f32)>);
+
+impl Policy for Fixed {
+    fn find(&self, _: &View<'_>, spans: &mut Vec<Span>) {
+        spans.extend(self.0.iter().map(|&(start, end, score)| Span {
+            start,
+            end,
+            kind: "k".into(),
+            source: "fixed".into(),
+            score,
+        }));
+    }
+}
+
+const TEXT: &str = "0123456789";
+
+fn bytes(spans: &[Span]) -> Vec<bool> {
+    (0..TEXT.len())
+        .map(|at| spans.iter().any(|s| s.start <= at && at < s.end))
+        .collect()
+}
+
+#[test]
+fn the_score_of_an_agreement_is_that_of_its_least_sure_voter() {
+    let policies: Vec<Arc<dyn Policy>> = vec![
+        Arc::new(Fixed(vec![(0, 6, 0.9)])),
+        Arc::new(Fixed(vec![(2, 8, 0.5)])),
+        Arc::new(Fixed(vec![(2, 4, 0.7)])),
+    ];
+    let agreed = |count| {
+        spans(&AtLeast::new(policies.clone(), count).unwrap(), TEXT)
+            .iter()
+            .map(|s| (s.start, s.end, s.score))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(agreed(3), [(2, 4, 0.5)]);
+    assert_eq!(agreed(2), [(2, 6, 0.7)]);
+    for wrong in [0, 4] {
+        let text = AtLeast::new(policies.clone(), wrong)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            text,
+            format!(
+                "how many policies must agree must be from 1 to 3, the number of policies, got {wrong}"
+            )
+        );
+    }
+}
+
+#[test]
+fn a_threshold_keeps_what_reaches_it_and_what_has_no_score() {
+    let base: Arc<dyn Policy> = Arc::new(Fixed(vec![(0, 1, 0.5), (2, 3, 0.49), (4, 5, f32::NAN)]));
+    let kept = spans(&Threshold::new(base.clone(), 0.5).unwrap(), TEXT);
+    assert_eq!(kept.iter().map(|s| s.start).collect::<Vec<_>>(), [0, 4]);
+    for wrong in [-0.1, 1.5, f32::NAN] {
+        let text = Threshold::new(base.clone(), wrong).unwrap_err().to_string();
+        assert_eq!(
+            text,
+            format!("the threshold must be from 0 to 1, got {wrong}")
+        );
+    }
+}
+
+#[test]
+fn compositions_are_read_from_json() {
+    let text = r#"{"type":"threshold","least":0.9,"of":{"type":"any","of":[
+        {"type":"detectors","kinds":["email"]},
+        {"type":"dictionary","kind":"name","words":["Ada"]},
+        {"type":"level","level":"low-entity"}]}}"#;
+    let choice: PolicyChoice = serde_json::from_str(text).unwrap();
+    let policy = choice.build().unwrap();
+    let kinds: Vec<String> = found(policy.as_ref(), "ask Ada at ada@example.org or Bob")
+        .into_iter()
+        .map(|(k, _)| k)
+        .collect();
+    assert_eq!(kinds, ["name", "email"]);
+    let again = serde_json::to_string(&choice).unwrap();
+    assert_eq!(
+        serde_json::from_str::<PolicyChoice>(&again).unwrap(),
+        choice
+    );
+    let wrong = r#"{"type":"detectors","kind":["email"]}"#;
+    assert!(serde_json::from_str::<PolicyChoice>(wrong).is_err());
+}
+
+#[test]
+fn policies_inside_policies_end() {
+    let mut choice = PolicyChoice::Gold;
+    for _ in 0..17 {
+        choice = PolicyChoice::Any { of: vec![choice] };
+    }
+    let text = choice.build().unwrap_err().to_string();
+    assert_eq!(
+        text,
+        "the depth of policies inside policies must be at most 16, got 17"
+    );
+    let nobody = PolicyChoice::All { of: vec![] };
+    assert!(
+        nobody
+            .build()
+            .unwrap_err()
+            .to_string()
+            .contains("must agree")
+    );
+}
+
+fn fixed() -> impl Strategy<Value = Vec<(usize, usize, f32)>> {
+    let span = (0..TEXT.len(), 1..5usize, 0.0..1.0f32);
+    proptest::collection::vec(
+        span.prop_map(|(s, l, p)| (s, (s + l).min(TEXT.len()), p)),
+        0..4,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A byte is masked exactly when so many policies cover it; any holds each, each holds all.
+    #[test]
+    fn agreement_is_counted_byte_by_byte(each in proptest::collection::vec(fixed(), 1..5)) {
+        let policies: Vec<Arc<dyn Policy>> = each.iter().map(|f| Arc::new(Fixed(f.clone())) as Arc<dyn Policy>).collect();
+        let covers: Vec<Vec<bool>> = policies.iter().map(|p| bytes(&spans(p.as_ref(), TEXT))).collect();
+        for count in 1..=policies.len() {
+            let policy = AtLeast::new(policies.clone(), count).unwrap();
+            let expected: Vec<bool> = (0..TEXT.len())
+                .map(|at| covers.iter().filter(|c| c[at]).count() >= count)
+                .collect();
+            prop_assert_eq!(bytes(&spans(&policy, TEXT)), expected);
+        }
+    }
+}

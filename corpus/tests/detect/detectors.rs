@@ -1,0 +1,370 @@
+//! Each kind in its formats, what is none, and texts made to hurt.
+
+use super::{found, spans};
+use proptest::prelude::*;
+use reticent_corpus::{Country, DetectorOptions, Detectors, IDENTIFYING, NUMERIC, Policy, View};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+fn all() -> Detectors {
+    static ALL: OnceLock<Detectors> = OnceLock::new();
+    ALL.get_or_init(every).clone()
+}
+
+fn every() -> Detectors {
+    let kinds = IDENTIFYING.iter().chain(&NUMERIC);
+    Detectors::new(&DetectorOptions {
+        kinds: kinds.map(|k| (*k).to_owned()).collect(),
+        ..DetectorOptions::default()
+    })
+    .unwrap()
+}
+
+/// The detectors of one kind, compiled once.
+fn only(kind: &str) -> Arc<Detectors> {
+    type Known = Mutex<HashMap<String, Arc<Detectors>>>;
+    static KNOWN: OnceLock<Known> = OnceLock::new();
+    let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap();
+    let made = known.entry(kind.to_owned()).or_insert_with(|| {
+        let options = DetectorOptions {
+            kinds: vec![kind.to_owned()],
+            ..DetectorOptions::default()
+        };
+        Arc::new(Detectors::new(&options).unwrap())
+    });
+    made.clone()
+}
+
+/// Numbers with a checksum are published test numbers or the registries' own examples.
+#[test]
+fn each_kind_is_found_whole_in_its_formats() {
+    let cases: [(&str, &[&str]); 20] = [
+        (
+            "email",
+            &[
+                "ada@example.org",
+                "o'hara.b+x@mail.example.co.uk",
+                "émile@exemple.fr",
+            ],
+        ),
+        (
+            "url",
+            &["https://example.org/a?b=c&d=é#f", "www.example.org"],
+        ),
+        (
+            "ip",
+            &[
+                "192.0.2.1",
+                "2001:db8::1",
+                "2001:0db8:85a3:0000:0000:8a2e:0370:7334",
+                "::ffff:192.0.2.33",
+            ],
+        ),
+        ("mac", &["00:00:5E:00:53:01"]),
+        (
+            "iban",
+            &[
+                "GB82WEST12345698765432",
+                "GB82 WEST 1234 5698 7654 32",
+                "gb82west12345698765432",
+                "NO9386011117947",
+            ],
+        ),
+        (
+            "card",
+            &[
+                "4111111111111111",
+                "4111 1111 1111 1111",
+                "3782 822463 10005",
+                "5555-5555-5555-4444",
+            ],
+        ),
+        ("ssn", &["078-05-1120", "078 05 1120", "987-65-4321"]),
+        (
+            "phone",
+            &[
+                "+49 30 901820",
+                "(555) 010-2345",
+                "555.010.2345",
+                "555-010-2345x12",
+                "+46 (0)8 928 571 38",
+                "0341 8387176",
+                "+15550102345",
+            ],
+        ),
+        (
+            "reference",
+            &[
+                "1Z5R89390357567127",
+                "RR473124829GB",
+                "123-45678-9012",
+                "#A1-2345",
+                "AB12CD34EF",
+            ],
+        ),
+        (
+            "national-id",
+            &[
+                "AB 12 34 56 C",
+                "12345678Z",
+                "X1234567L",
+                "RSSMRA85T10A562S",
+                "2 55 08 14 168 025 38",
+            ],
+        ),
+        ("postcode", &["SW1A 2AA", "ME 04401-1234"]),
+        (
+            "api-key",
+            &[
+                "AKIAIOSFODNN7EXAMPLE",
+                "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+                "aZ3k9Qw7Lm2Xc8Vb5N4d",
+                "sk_live_0123456789abcdef",
+            ],
+        ),
+        (
+            "date",
+            &[
+                "2024-02-29",
+                "29.2.2024",
+                "02/29/24",
+                "March 3rd, 2020",
+                "3 March 2020",
+                "Monday, January 5",
+                "1998",
+                "last week",
+                "three days ago",
+                "2024-02-29T12:30:00Z",
+            ],
+        ),
+        (
+            "time",
+            &["12:30", "5 pm", "7:05 a.m.", "three o'clock", "two hours"],
+        ),
+        (
+            "money",
+            &["$5", "€1,200.50", "five dollars", "20 USD", "US$ 3 million"],
+        ),
+        ("percent", &["5%", "12.5 percent", "ten per cent"]),
+        ("quantity", &["5 km", "twelve miles", "3,000 kg"]),
+        ("ordinal", &["3rd", "first", "twenty-first"]),
+        ("cardinal", &["42", "1,000,000", "two hundred and five"]),
+        ("bank-routing", &["bank 021000021"]),
+    ];
+    for (kind, texts) in cases {
+        for text in texts {
+            for (before, after) in [
+                ("", ""),
+                ("so ", " it"),
+                ("(", ")"),
+                ("é: ", ", é"),
+                ("\u{fffc} ", "."),
+            ] {
+                let whole = format!("{before}{text}{after}");
+                let expected = text.strip_prefix("bank ").unwrap_or(text);
+                let hits = found(only(kind).as_ref(), &whole);
+                assert!(
+                    hits.iter().any(|(k, t)| k == kind && t.contains(expected)),
+                    "{kind} {whole:?}: {hits:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_fails_its_check_is_not_of_the_kind() {
+    let cases: [(&str, &[&str]); 10] = [
+        (
+            "card",
+            &["4111111111111112", "1111111111111111", "41111111111"],
+        ),
+        (
+            "iban",
+            &[
+                "GB83WEST12345698765432",
+                "GB82WEST1234569876543",
+                "ZZ82WEST12345698765432",
+            ],
+        ),
+        (
+            "ip",
+            &[
+                "256.1.1.1",
+                "1.2.3",
+                "1.2.3.4.5",
+                "std::vec::Vec",
+                "12:30:45",
+            ],
+        ),
+        (
+            "ssn",
+            &[
+                "000-12-3456",
+                "666-12-3456",
+                "123-00-4567",
+                "123-45-0000",
+                "123-45-67890",
+            ],
+        ),
+        ("email", &["a@b", "@example.org", "a @example.org"]),
+        ("date", &["32.13.24", "1.2.3.4", "45/45/45"]),
+        ("national-id", &["12345678A", "RSSMRA85T10A562T"]),
+        ("reference", &["please order the book", "my order is late"]),
+        (
+            "api-key",
+            &[
+                "internationalisation-of-documents",
+                "00000000000000000000000000",
+            ],
+        ),
+        ("phone", &["12", "1.2.3", "12345678901234567890"]),
+    ];
+    for (kind, texts) in cases {
+        for text in texts {
+            let hits = found(only(kind).as_ref(), text);
+            assert_eq!(hits, [], "{kind} {text:?}");
+        }
+    }
+}
+
+/// Nine digits alone say little; a word before them says which number they are.
+#[test]
+fn context_raises_a_score() {
+    assert_eq!(found(only("ssn").as_ref(), "it is 078051120"), []);
+    let text = "my social security number is 078051120";
+    assert_eq!(
+        found(only("ssn").as_ref(), text),
+        [("ssn".to_owned(), "078051120".to_owned())]
+    );
+    assert_eq!(
+        found(only("phone").as_ref(), "the pair 99 577450 holds"),
+        []
+    );
+    assert_eq!(spans(only("phone").as_ref(), "call me: 99 577450").len(), 1);
+    // A word that only ends like one is none.
+    assert_eq!(found(only("reference").as_ref(), "disorder 12345"), []);
+    assert_eq!(spans(only("reference").as_ref(), "order 12345").len(), 1);
+}
+
+#[test]
+fn a_candidate_that_fails_one_check_is_found_as_another_kind() {
+    let hits = found(&all(), "number 4111111111111112.");
+    assert_eq!(
+        hits,
+        [("reference".to_owned(), "4111111111111112".to_owned())]
+    );
+}
+
+#[test]
+fn spans_say_kind_score_and_source() {
+    let span = &spans(only("card").as_ref(), "4111111111111111")[0];
+    assert_eq!((&*span.kind, &*span.source), ("card", "detectors"));
+    assert!(span.score > 0.9 && span.score <= 1.0);
+}
+
+#[test]
+fn a_country_pack_that_was_not_asked_for_stays_silent() {
+    let policy = Detectors::new(&DetectorOptions {
+        kinds: vec!["national-id".to_owned(), "ssn".to_owned()],
+        countries: vec![Country::Es],
+        least: 0.5,
+    })
+    .unwrap();
+    let text = "AB 12 34 56 C, 078-05-1120, 12345678Z";
+    assert_eq!(
+        found(&policy, text),
+        [("national-id".to_owned(), "12345678Z".to_owned())]
+    );
+}
+
+#[test]
+fn wrong_options_are_named_with_their_range() {
+    let options = |kind: &str, least| DetectorOptions {
+        kinds: vec![kind.to_owned()],
+        least,
+        ..DetectorOptions::default()
+    };
+    let text = Detectors::new(&options("name", 0.5))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.starts_with("a kind of detector must be one of api-key, ")
+            && text.ends_with("got \"name\""),
+        "{text}"
+    );
+    for least in [-0.1, 1.1, f32::NAN] {
+        let text = Detectors::new(&options("card", least))
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            text,
+            format!("the least score must be from 0 to 1, got {least}")
+        );
+    }
+}
+
+/// Work per byte, not time: 300 000 bytes in which a match could begin everywhere. With work
+/// that grows by the square this test would not end.
+#[test]
+fn hostile_texts_end() {
+    let policy = all();
+    for piece in [
+        "a.",
+        "1,",
+        "1-",
+        "@a.",
+        ":a",
+        "http://",
+        "1 ",
+        "A1-",
+        "one ",
+        "eyJ",
+        "\u{fffc}1",
+        "é@",
+    ] {
+        let text = piece.repeat(300_000 / piece.len());
+        let mut out = Vec::new();
+        policy.find(
+            &View {
+                text: &text,
+                secrets: &[],
+            },
+            &mut out,
+        );
+        assert!(
+            out.iter().all(|s| s.start < s.end
+                && text.is_char_boundary(s.start)
+                && text.is_char_boundary(s.end)),
+            "{piece}"
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Any text at all: no panic, spans inside it and on characters.
+    #[test]
+    fn any_text_is_searched(text in "[0-9a-zA-Z@.:/ é+()#$€%–-]{0,60}|\\PC{0,40}") {
+        let policy = all();
+        let mut out = Vec::new();
+        policy.find(&View { text: &text, secrets: &[] }, &mut out);
+        for span in out {
+            prop_assert!(span.start < span.end && span.end <= text.len());
+            prop_assert!(text.is_char_boundary(span.start) && text.is_char_boundary(span.end));
+            prop_assert!((0.0..=1.0).contains(&span.score));
+        }
+    }
+
+    /// One pass over all rules finds at least what each kind finds by itself.
+    #[test]
+    fn no_kind_hides_another(text in "([0-9]{1,5}[ ./:,-]?|[a-z]{1,4}@?|[A-Z]{1,3}|call |order |\\$|%| ){0,16}") {
+        let together = spans(&all(), &text);
+        for kind in IDENTIFYING.iter().chain(&NUMERIC) {
+            for span in spans(only(kind).as_ref(), &text) {
+                prop_assert!(together.iter().any(|s| s.start <= span.start && span.end <= s.end), "{kind} {:?}", &text[span.start..span.end]);
+            }
+        }
+    }
+}
