@@ -121,7 +121,18 @@ fn variants() -> Vec<PrepareOptions> {
         held_out: 0.5,
         ..PrepareOptions::default()
     };
-    vec![PrepareOptions::default(), everything]
+    let composed = r#"{"type":"threshold","least":0.5,"of":{"type":"at-least","count":1,"of":[
+        {"type":"detectors","kinds":["card"],"countries":["gb"],"least":0.5},
+        {"type":"dictionary","kind":"k","words":["w"]},
+        {"type":"any","of":[{"type":"level","level":"low-entity"}]}]}}"#;
+    let composed = PrepareOptions {
+        policy: PolicyOptions {
+            policy: serde_json::from_str(composed).unwrap(),
+            ..PolicyOptions::default()
+        },
+        ..PrepareOptions::default()
+    };
+    vec![PrepareOptions::default(), everything, composed]
 }
 
 #[test]
