@@ -28,6 +28,7 @@ fn main() -> reticent_backends::Result<()> {
                 tokens: (0..length / 2 + rng.random::<u32>() % length)
                     .map(|_| rng.random::<u32>() % 100)
                     .collect(),
+                sensitive: Vec::new(),
             })
             .collect();
         let set = TrainingSet {

@@ -12,6 +12,7 @@ fn record(content: &[u32]) -> Record {
     Record {
         side: Side::Private,
         tokens,
+        sensitive: Vec::new(),
     }
 }
 

@@ -66,6 +66,7 @@ pub(crate) fn set(public: u32, private: u32, mask_only: u64) -> TrainingSet {
             Side::Private
         },
         tokens: (0..6 + i % 4).map(|t| (i * 7 + t * 3) % 10).collect(),
+        sensitive: Vec::new(),
     };
     TrainingSet {
         unit: Unit::Turn,
