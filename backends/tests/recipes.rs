@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{MASK, options, secret_rates, sensitive, set, spans, trained, weights};
+use common::{MASK, models, options, secret_rates, sensitive, set, spans, trained, weights};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::{
     Delta, Direction, GroupSize, Mechanism, MissRate, Neighbours, PrivacyLoss, Query, SamplingRate,
@@ -12,6 +12,7 @@ use reticent_accounting::{
 };
 use reticent_backends::{
     Corpus, FirstPhase, FirstPhaseKind, Phase, Recipe, Schedule, Sensitive, TrainOptions, Trained,
+    unprotected,
 };
 use reticent_corpus::TrainingSet;
 
@@ -295,4 +296,51 @@ fn selective_training_without_sensitive_tokens_is_ordinary_training() {
         assert!(matches!(phases[0], Phase::Selective { states: s, .. } if s == states));
     }
     assert_ne!(weights(&run(&none)), weights(&run(&all)));
+}
+
+#[test]
+fn every_model_leaves_a_token_out_of_the_loss() {
+    let set = set(10, 0, 0);
+    let records = unprotected(&set);
+    let everything: Vec<u32> = (0..10).collect();
+    let batch = records.batch(&everything);
+    let texts: Vec<Vec<u32>> = set.records.iter().map(|r| r.tokens.clone()).collect();
+    for (name, make) in models() {
+        let mut model = make();
+        let scores = model.score(&texts).unwrap();
+        let asked = texts.iter().flat_map(|t| &t[1..]);
+        let pairs = scores.iter().flatten().zip(asked);
+        let kept: Vec<f64> = pairs
+            .filter(|(_, token)| **token != 3)
+            .map(|(score, _)| -score.log_probability)
+            .collect();
+        let expected = kept.iter().sum::<f64>() / kept.len() as f64;
+        let (with, _) = model.public_gradient(&batch).unwrap();
+        model.leave_out(Some(3)).unwrap();
+        let (gradient, mean) = model.public_gradient(&batch).unwrap();
+        assert!(
+            (mean - expected).abs() < 1e-5,
+            "{name}: {mean} against {expected}"
+        );
+        // along its own gradient the mean falls by the squared norm
+        let norm = |g: &[Vec<f32>]| {
+            let squares = g.iter().flatten().map(|x| f64::from(*x).powi(2));
+            squares.sum::<f64>().sqrt()
+        };
+        let step = 2e-3 / norm(&gradient);
+        let before = model.weights().to_vec();
+        let mut loss = |sign: f64| {
+            let moved = before.iter().zip(&gradient).map(|(w, g)| {
+                let pairs = w.iter().zip(g);
+                pairs.map(|(w, g)| w + (sign * step) as f32 * g).collect()
+            });
+            model.set_weights(moved.collect()).unwrap();
+            model.public_gradient(&batch).unwrap().1
+        };
+        let slope = (loss(1.0) - loss(-1.0)) / (2.0 * step) / norm(&gradient).powi(2);
+        assert!((slope - 1.0).abs() < 2e-2, "{name}: {slope}");
+        let apart = with.iter().flatten().zip(gradient.iter().flatten());
+        let apart = apart.map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
+        assert!(apart > 1e-6, "{name}: the token made no difference");
+    }
 }

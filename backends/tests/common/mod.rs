@@ -5,9 +5,9 @@
 use reticent_accounting::MissRate;
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_backends::{
-    Clipping, Corpus, Device, FirstPhase, FirstPhaseKind, LstmConfig, OptimizerSpec,
+    Clipping, Corpus, Device, Family, FirstPhase, FirstPhaseKind, LstmConfig, Model, OptimizerSpec,
     PrivateOptions, Recipe, SecretRates, Sensitive, StateOptions, Surroundings, TrainOptions,
-    Trained, Trainer, lstm, train_on,
+    Trained, Trainer, TransformerConfig, lstm, open, train_on,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::ops::Range;
@@ -26,11 +26,27 @@ pub(crate) const CONFIG: LstmConfig = LstmConfig {
 /// A model's name, and how to make it.
 pub(crate) type Made = (&'static str, fn() -> Box<dyn Trainer>);
 
+/// A transformer of one layer.
+fn transformer(family: Family, device: Device) -> Box<dyn Trainer> {
+    let config = TransformerConfig::new(family, VOCABULARY, 8, 1, 2, 16);
+    let model = Model::from(config);
+    open(&model, model.starting_weights(1), device).unwrap()
+}
+
 /// Every model the harness runs on, by name; a model joins by one line.
 pub(crate) fn models() -> Vec<Made> {
-    vec![("lstm", || {
-        lstm(&CONFIG, CONFIG.starting_weights(1), Device::Cpu).unwrap()
-    })]
+    vec![
+        ("lstm", || {
+            lstm(&CONFIG, CONFIG.starting_weights(1), Device::Cpu).unwrap()
+        }),
+        ("lstm, exact", || {
+            lstm(&CONFIG, CONFIG.starting_weights(1), Device::Exact).unwrap()
+        }),
+        ("gpt2", || transformer(Family::Gpt2, Device::Cpu)),
+        ("gpt2, exact", || transformer(Family::Gpt2, Device::Exact)),
+        ("llama", || transformer(Family::Llama, Device::Cpu)),
+        ("gemma2", || transformer(Family::Gemma2, Device::Cpu)),
+    ]
 }
 
 pub(crate) fn model() -> Box<dyn Trainer> {

@@ -427,6 +427,11 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
         Ok(added)
     }
 
+    fn leave_out(&mut self, target: Option<TokenId>) -> Result<()> {
+        self.left_out = target;
+        Ok(())
+    }
+
     fn accumulator(&mut self) -> &mut [Vec<f32>] {
         let sums = std::mem::replace(&mut self.sums, Sums::Host(Vec::new()));
         self.sums = Sums::Host(sums.into_host());
