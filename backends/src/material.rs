@@ -78,6 +78,16 @@ impl Sensitive {
         Ok(Self { spans, mask, alike })
     }
 
+    /// What the records themselves say: a set prepared without redaction carries what its
+    /// policy found.
+    ///
+    /// # Errors
+    /// As [`Sensitive::new`].
+    pub fn marked(set: &TrainingSet, mask: TokenId, alike: RedactedAlike) -> Result<Self> {
+        let spans = set.records.iter().map(|r| r.sensitive.clone()).collect();
+        Self::new(set, spans, mask, alike)
+    }
+
     /// The spans of a record.
     pub(crate) fn of(&self, record: usize) -> &[Range<usize>] {
         &self.spans[record]
@@ -208,6 +218,10 @@ mod tests {
         assert_eq!(sensitive.redacted(0, &set.records[0].tokens), [0, 9, 7, 1]);
         assert_eq!(sensitive.redacted(1, &set.records[1].tokens), [0, 5, 1]);
         assert!((sensitive.share(&set).get() - 2.0 / 6.0).abs() < 1e-15);
+        let mut marked = set;
+        marked.records[0].sensitive.push(1..3);
+        let read = Sensitive::marked(&marked, 9, RedactedAlike::YES).unwrap();
+        assert_eq!(read, sensitive);
     }
 
     #[test]
