@@ -10,6 +10,7 @@
 //! trained model has to beat.
 
 mod canary;
+mod dedup;
 mod document;
 mod error;
 mod folder;
@@ -28,6 +29,7 @@ pub use canary::{
     Canary, CanaryOptions, CanaryPlace, CanaryPlan, CanaryTemplate, CandidateSpace, Carriers,
     CopyFate, CopyReport, Field, Insertion, Preflight, Spec, insert,
 };
+pub use dedup::{Deduplication, Fate};
 pub use document::{Document, Masked, Secret};
 pub use error::{Error, Result};
 pub use policy::{
@@ -37,9 +39,9 @@ pub use policy::{
     Threshold, View, missed_strings, resolved,
 };
 pub use prepare::{
-    CanarySight, Copies, Facts, KindFacts, NeighbourDiff, PrepareOptions, Prepared, Preparer,
-    SecretFacts, SecretSource, Stability, Stage, StageStability, TokenizerChoice, mask_secret,
-    neighbour_diff, prepare,
+    ButFor, CanarySight, Copies, Facts, KindFacts, NeighbourDiff, PrepareOptions, Prepared,
+    Preparer, SecretCopies, SecretFacts, SecretSource, Stability, Stage, StageStability,
+    TokenizerChoice, mask_secret, neighbour_diff, prepare,
 };
 pub use read::{LINE_LIMIT, read_documents};
 pub use record::{Record, Side, TokenId, TrainingSet};

@@ -7,8 +7,8 @@
 )]
 
 use reticent_corpus::{
-    CanaryOptions, ConservativeOptions, Masked, PatternRule, PolicyChoice, PolicyOptions,
-    PrepareOptions, prepare, simulate,
+    CanaryOptions, ConservativeOptions, Deduplication, Masked, PatternRule, PolicyChoice,
+    PolicyOptions, PrepareOptions, prepare, simulate,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -126,13 +126,18 @@ fn variants() -> Vec<PrepareOptions> {
         {"type":"dictionary","kind":"k","words":["w"]},
         {"type":"any","of":[{"type":"level","level":"low-entity"}]}]}}"#;
     let composed = PrepareOptions {
+        duplicates: Deduplication::Bloom { bits: 8 },
         policy: PolicyOptions {
             policy: serde_json::from_str(composed).unwrap(),
             ..PolicyOptions::default()
         },
         ..PrepareOptions::default()
     };
-    vec![PrepareOptions::default(), everything, composed]
+    let stretches = PrepareOptions {
+        duplicates: Deduplication::Substring { length: 20 },
+        ..PrepareOptions::default()
+    };
+    vec![PrepareOptions::default(), everything, composed, stretches]
 }
 
 #[test]

@@ -27,6 +27,9 @@ pub struct Facts {
     pub distinct_units: u64,
     /// Units replaced by a single `<MASK>` because they were there before.
     pub duplicates: u64,
+    /// Kept units of which a stretch that stood earlier became `<MASK>`.
+    #[serde(default, skip_serializing_if = "none")]
+    pub repeated: u64,
     /// |D_pub|.
     pub public: u64,
     /// |D_pri|, with the points that are only `<MASK>`.

@@ -1,5 +1,6 @@
 //! The pipeline, in the order of CRT: split, tokenise, deduplicate, redact, take sides.
 
+mod copies;
 mod diff;
 mod facts;
 mod options;
@@ -9,8 +10,9 @@ mod run;
 mod secrets;
 mod stability;
 
+pub use copies::SecretCopies;
 pub use diff::{NeighbourDiff, mask_secret, neighbour_diff};
 pub use facts::{Facts, KindFacts, SecretFacts, SecretSource};
 pub use options::{CanarySight, PrepareOptions, TokenizerChoice};
 pub use preparer::{Prepared, Preparer, prepare};
-pub use stability::{Copies, Stability, Stage, StageStability};
+pub use stability::{ButFor, Copies, Stability, Stage, StageStability};

@@ -1,6 +1,7 @@
 //! What a preparation is asked to do.
 
 use crate::canary::CanaryOptions;
+use crate::dedup::Deduplication;
 use crate::error::{Result, range};
 use crate::policy::{ConservativeOptions, PolicyOptions};
 use crate::tokenize::{Origin, Tokenizer};
@@ -64,6 +65,8 @@ pub struct PrepareOptions {
     pub tokenizer: TokenizerChoice,
     /// Whether later copies of a unit become a single `<MASK>`.
     pub deduplicate: bool,
+    /// How duplicates are told.
+    pub duplicates: Deduplication,
     /// Whether the policy's spans become `<MASK>`.
     pub redact: bool,
     /// The redaction policy π.
@@ -89,6 +92,7 @@ impl Default for PrepareOptions {
             unit: Unit::Turn,
             tokenizer: TokenizerChoice::default(),
             deduplicate: true,
+            duplicates: Deduplication::Exact,
             redact: true,
             policy: PolicyOptions::default(),
             conservative: None,
@@ -114,6 +118,7 @@ impl PrepareOptions {
                 "at least 0 and below 1",
             ));
         }
+        self.duplicates.validate()?;
         let rates = [
             ("the miss rate", self.policy.miss_rate),
             ("the false-positive rate", self.policy.false_positive_rate),

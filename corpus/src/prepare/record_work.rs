@@ -78,6 +78,22 @@ impl<'a> Work<'a> {
         self.ranges = joined;
     }
 
+    /// Masks ranges of the tokens that [`Work::tokens`] gives.
+    pub(super) fn hide(&mut self, ranges: &[Range<usize>]) {
+        let mut number = 0;
+        let mut inside = false;
+        let mut spans = Vec::new();
+        for (offsets, &masked) in self.encoded.offsets.iter().zip(&self.masked) {
+            // A run of masked tokens is one there.
+            number += usize::from(!(masked && inside));
+            inside = masked;
+            if ranges.iter().any(|r| r.contains(&(number - 1))) {
+                spans.push(offsets.clone());
+            }
+        }
+        self.mask(&spans);
+    }
+
     /// Numbers of the tokens that overlap a span. A token without width counts inside one.
     pub(super) fn touched(&self, span: &Range<usize>) -> Vec<usize> {
         let offsets = &self.encoded.offsets;

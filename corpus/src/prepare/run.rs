@@ -1,17 +1,18 @@
 //! One pass over a corpus.
 
 use super::facts::{Facts, SecretSource};
+use super::options::PrepareOptions;
 use super::preparer::{Prepared, Preparer};
 use super::record_work::Work;
 use super::secrets::{Outcome, SecretBook};
 use super::stability::StageStability;
 use crate::canary::{CANARY_KIND, CanaryPlace, CopyFate, CopyReport, Preflight};
+use crate::dedup::{Deduplication, Fate, digest};
 use crate::document::{Document, Offsets};
 use crate::error::Result;
 use crate::policy::Policy;
 use crate::record::{Record, Side, TokenId, TrainingSet};
-use crate::split::UnitText;
-use sha1::{Digest, Sha1};
+use crate::split::{UnitText, units};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -19,6 +20,9 @@ use std::ops::Range;
 pub(super) struct Run<'a> {
     preparer: &'a Preparer,
     seen: HashSet<[u8; 20]>,
+    /// What becomes of each unit, where that takes a look at the whole corpus first.
+    fates: Option<std::vec::IntoIter<Fate>>,
+    masked_input: bool,
     book: SecretBook,
     pub(super) facts: Facts,
     records: Vec<Record>,
@@ -42,11 +46,12 @@ struct Arrival {
 impl<'a> Run<'a> {
     pub(super) fn new(preparer: &'a Preparer, documents: &[Document]) -> Result<Self> {
         let marked = |d: &Document| d.secrets.iter().any(|s| s.kind != CANARY_KIND);
-        let book = SecretBook::new(if documents.iter().any(marked) {
+        let source = if documents.iter().any(marked) {
             SecretSource::Gold
         } else {
             SecretSource::Detected
-        });
+        };
+        let book = SecretBook::new(source, spreads(&preparer.options));
         let contexts = match &preparer.plan {
             Some(plan) => plan
                 .canaries
@@ -59,6 +64,8 @@ impl<'a> Run<'a> {
             facts: blank(preparer, documents, &book),
             preparer,
             seen: HashSet::new(),
+            fates: fates(preparer, documents)?.map(Vec::into_iter),
+            masked_input: documents.iter().any(|d| !d.masked.is_empty()),
             book,
             records: Vec::new(),
             points: Vec::new(),
@@ -78,11 +85,20 @@ impl<'a> Run<'a> {
         let mut work = Work::new(unit, &preparer.tokenizer)?;
         let new = self.seen.insert(digest(&work.tokens(mask)));
         self.facts.distinct_units += u64::from(new);
-        if !new && preparer.options.deduplicate {
+        let fate = match &mut self.fates {
+            Some(fates) => fates.next().unwrap_or(Fate::Drop),
+            None if !new && preparer.options.deduplicate => Fate::Drop,
+            None => Fate::Keep,
+        };
+        if fate == Fate::Drop {
             self.facts.duplicates += 1;
             self.facts.mask_only += 1;
             self.report(unit, |_| Err(CopyFate::Deduplicated));
             return Ok(());
+        }
+        if let Fate::Cut(ranges) = &fate {
+            work.hide(ranges);
+            self.facts.repeated += 1;
         }
         let before = work.clone();
         let made = preparer.shape(&mut work);
@@ -178,6 +194,13 @@ impl<'a> Run<'a> {
         self.facts.held_out_records = held_out.len() as u64;
         self.facts.held_out_tokens = held_out.iter().map(|r| r.tokens.len() as u64 - 1).sum();
         self.facts.secrets = self.book.facts();
+        let options = &preparer.options;
+        self.facts.stages = StageStability::of(
+            options.deduplicate.then_some(&options.duplicates),
+            options.max_tokens.is_some(),
+            self.masked_input,
+            usize::try_from(self.facts.units).unwrap_or(usize::MAX),
+        );
         self.facts.canaries = preparer
             .plan
             .as_ref()
@@ -199,7 +222,6 @@ impl<'a> Run<'a> {
 /// Facts before the first unit.
 fn blank(preparer: &Preparer, documents: &[Document], book: &SecretBook) -> Facts {
     let options = &preparer.options;
-    let masked_input = documents.iter().any(|d| !d.masked.is_empty());
     Facts {
         unit: options.unit,
         vocabulary: preparer.tokenizer.origin(),
@@ -209,6 +231,7 @@ fn blank(preparer: &Preparer, documents: &[Document], book: &SecretBook) -> Fact
         units: 0,
         distinct_units: 0,
         duplicates: 0,
+        repeated: 0,
         public: 0,
         private: 0,
         mask_only: 0,
@@ -222,11 +245,7 @@ fn blank(preparer: &Preparer, documents: &[Document], book: &SecretBook) -> Fact
         held_out_records: 0,
         held_out_tokens: 0,
         secrets: book.facts(),
-        stages: StageStability::of(
-            options.deduplicate,
-            options.max_tokens.is_some(),
-            masked_input,
-        ),
+        stages: Vec::new(),
         canaries: None,
     }
 }
@@ -242,11 +261,32 @@ fn copies(places: &[CanaryPlace], documents: &[Document]) -> HashMap<(usize, usi
         .collect()
 }
 
-/// What exact deduplication compares: SHA-1 over the tokens of a unit before redaction.
-fn digest(tokens: &[TokenId]) -> [u8; 20] {
-    let mut hash = Sha1::new();
-    for token in tokens {
-        hash.update(token.to_le_bytes());
+/// Whether one unit can decide what becomes of others that hold no copy of it.
+fn spreads(options: &PrepareOptions) -> bool {
+    options.deduplicate && options.duplicates != Deduplication::Exact
+}
+
+/// The fates that take a look at the whole corpus first; none where one pass tells them.
+fn fates(preparer: &Preparer, documents: &[Document]) -> Result<Option<Vec<Fate>>> {
+    let options = &preparer.options;
+    if !spreads(options) {
+        return Ok(None);
     }
-    hash.finalize().into()
+    let tokens = unit_tokens(preparer, documents)?;
+    options.duplicates.fates(&tokens, options.seed).map(Some)
+}
+
+/// The tokens of every unit before redaction.
+pub(super) fn unit_tokens(
+    preparer: &Preparer,
+    documents: &[Document],
+) -> Result<Vec<Vec<TokenId>>> {
+    let mut out = Vec::new();
+    for (number, document) in documents.iter().enumerate() {
+        for unit in units(document, number, preparer.options.unit)? {
+            let work = Work::new(&unit, &preparer.tokenizer)?;
+            out.push(work.tokens(preparer.tokenizer.mask()));
+        }
+    }
+    Ok(out)
 }

@@ -13,6 +13,9 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(super) struct SecretBook {
     source: SecretSource,
+    /// Whether masking a secret can change records that do not hold it: then none counts as
+    /// caught.
+    spreads: bool,
     by_text: HashMap<String, Entry>,
 }
 
@@ -35,9 +38,10 @@ pub(super) struct Outcome<'a> {
 }
 
 impl SecretBook {
-    pub(super) fn new(source: SecretSource) -> Self {
+    pub(super) fn new(source: SecretSource, spreads: bool) -> Self {
         Self {
             source,
+            spreads,
             by_text: HashMap::new(),
         }
     }
@@ -55,7 +59,7 @@ impl SecretBook {
         let mut missed_here: Vec<String> = Vec::new();
         for (range, kind) in self.known(unit, before, base) {
             let text = unit.text[range.clone()].to_owned();
-            let missed = !caught(before, &range, policy, outcome);
+            let missed = self.spreads || !caught(before, &range, policy, outcome);
             let entry = self.by_text.entry(text.clone()).or_insert_with(|| Entry {
                 kind,
                 ..Entry::default()

@@ -1,5 +1,6 @@
 //! How far one changed record spreads.
 
+use crate::dedup::Deduplication;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How many records of a stage's output may change when one record of its input does.
@@ -84,7 +85,8 @@ pub enum Copies {
 /// Exact deduplication: with all copies of a unit s changed to s′ together, the first differs
 /// and the later ones are `<MASK>` either way, so 1. With a single copy changed,
 /// {s, s} → {s, `<MASK>`} but {s′, s} → {s′, s}: 2. Where the input holds masked spans
-/// already, s′ may be there before the change and lose its place: 2 as well.
+/// already, s′ may be there before the change and lose its place: 2 as well. A Bloom filter
+/// has these numbers but for a collision; near-duplicates and repeated stretches have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageStability {
     /// The stage.
@@ -93,19 +95,46 @@ pub struct StageStability {
     pub all_copies: Stability,
     /// Under [`Copies::Single`].
     pub single_copy: Stability,
+    /// What holds instead but for a rare event, whose probability then belongs into δ. Who
+    /// does not add it takes the two above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub but_for: Option<ButFor>,
+}
+
+/// Stability that fails with a known probability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ButFor {
+    /// Under [`Copies::All`].
+    pub all_copies: Stability,
+    /// Under [`Copies::Single`].
+    pub single_copy: Stability,
+    /// It fails with probability at most 2 to the power of minus this.
+    pub probability_bits: u32,
 }
 
 impl StageStability {
     /// The stages of a pipeline in order.
-    pub(super) fn of(deduplicate: bool, truncate: bool, masked_input: bool) -> Vec<Self> {
+    pub(super) fn of(
+        deduplicate: Option<&Deduplication>,
+        truncate: bool,
+        masked_input: bool,
+        units: usize,
+    ) -> Vec<Self> {
         let stage = |stage, all, single| Self {
             stage,
             all_copies: Stability::Bounded(all),
             single_copy: Stability::Bounded(single),
+            but_for: None,
         };
         let mut out = vec![stage(Stage::Split, 1, 1), stage(Stage::Tokenise, 1, 1)];
-        if deduplicate {
-            out.push(stage(Stage::Deduplicate, 1 + u64::from(masked_input), 2));
+        if let Some(method) = deduplicate {
+            let (all_copies, single_copy, but_for) = method.stability(masked_input, units);
+            out.push(Self {
+                stage: Stage::Deduplicate,
+                all_copies,
+                single_copy,
+                but_for,
+            });
         }
         out.push(stage(Stage::Redact, 1, 1));
         out.push(stage(Stage::Screen, 1, 1));

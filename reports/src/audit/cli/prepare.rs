@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use reticent_accounting::{MissRate, Probability};
 use reticent_corpus::{
-    CanaryOptions, CanarySight, CanaryTemplate, Carriers, ConservativeOptions, Origin,
-    PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
+    CanaryOptions, CanarySight, CanaryTemplate, Carriers, ConservativeOptions, Deduplication,
+    Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
 };
 use std::path::PathBuf;
 
@@ -71,6 +71,10 @@ pub struct Prepare {
     /// Keep repeated records.
     #[arg(long)]
     pub no_deduplication: bool,
+    /// How repeated records are told: exact, bloom:BITS per record, near:SIMILARITY, or
+    /// substring:TOKENS. Only exact has a stability that a promise can rest on.
+    #[arg(long, value_name = "METHOD", default_value = "exact", value_parser = duplicates, conflicts_with = "no_deduplication")]
+    pub duplicates: Deduplication,
     /// Mask nothing in the text; the policy still decides what is private.
     #[arg(long)]
     pub no_redaction: bool,
@@ -133,6 +137,7 @@ impl Prepare {
             unit: self.unit,
             tokenizer: self.tokenizer()?,
             deduplicate: !self.no_deduplication,
+            duplicates: self.duplicates,
             redact: !self.no_redaction,
             policy: PolicyOptions {
                 policy: self.policy.choice().context("--policy")?,
@@ -186,6 +191,30 @@ fn named<T: serde::de::DeserializeOwned>(text: &str, allowed: &str) -> Result<T,
 }
 pub(super) fn unit(text: &str) -> Result<Unit, String> {
     named(text, "turn, sentence, dialogue, document")
+}
+/// Five tokens to a shingle, and bands that bring pairs together from a similarity of 0.5 on.
+fn duplicates(text: &str) -> Result<Deduplication, String> {
+    let allowed = "exact, bloom:BITS, near:SIMILARITY, substring:TOKENS";
+    let refused = || format!("must be one of {allowed}, got {text:?}");
+    let (name, number) = text.split_once(':').unwrap_or((text, ""));
+    let method = match name {
+        "exact" if number.is_empty() => Deduplication::Exact,
+        "bloom" => Deduplication::Bloom {
+            bits: number.parse().map_err(|_| refused())?,
+        },
+        "near" => Deduplication::Near {
+            shingle: 5,
+            bands: 32,
+            rows: 4,
+            similarity: number.parse().map_err(|_| refused())?,
+        },
+        "substring" => Deduplication::Substring {
+            length: number.parse().map_err(|_| refused())?,
+        },
+        _ => return Err(refused()),
+    };
+    method.validate().map_err(|error| error.to_string())?;
+    Ok(method)
 }
 fn sight(text: &str) -> Result<CanarySight, String> {
     named(text, "ordinary, missed-by-policy, missed-by-both")

@@ -1,0 +1,189 @@
+//! Deduplication: which units were there before.
+
+mod bloom;
+mod near;
+mod substring;
+
+use crate::error::{Result, range};
+use crate::prepare::{ButFor, Stability};
+use crate::record::TokenId;
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// How duplicates are told. Units are compared by their tokens before redaction, in corpus
+/// order: the first stays.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Deduplication {
+    /// By SHA-1 of the tokens (Zhao et al. 2022, Algorithm 1). Stability 1 when all copies of a
+    /// unit change together, 2 for a single copy.
+    #[default]
+    Exact,
+    /// By a Bloom filter: it may drop a unit that is new, and never keeps one that is not.
+    /// Stability as exact deduplication, but for a collision.
+    Bloom {
+        /// Memory: bits per unit, from 2 to 256.
+        bits: u32,
+    },
+    /// Units whose sets of shingles have a Jaccard similarity of at least `similarity` with a
+    /// unit that stays, among those that locality-sensitive hashing of MinHash signatures
+    /// brings together. What one unit is decides for any number of others: no stability.
+    Near {
+        /// Tokens of one shingle, from 1.
+        shingle: usize,
+        /// Bands of the signature, from 1 to 256: more find more pairs.
+        bands: usize,
+        /// Hashes of one band, from 1 to 64: more find fewer.
+        rows: usize,
+        /// Least similarity, in (0, 1].
+        similarity: f64,
+    },
+    /// Stretches of `length` tokens that stand earlier in the corpus become `<MASK>`, the rest
+    /// of the unit stays (the exact substrings of Lee et al. 2022). What one unit is decides
+    /// for any number of others: no stability.
+    Substring {
+        /// Tokens of the shortest stretch, from 2.
+        length: usize,
+    },
+}
+
+/// What becomes of a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// It is new.
+    Keep,
+    /// It was there before, or is taken for one that was.
+    Drop,
+    /// These tokens, in order and apart, were there before.
+    Cut(Vec<Range<usize>>),
+}
+
+impl Deduplication {
+    /// Checks every number against its range.
+    ///
+    /// # Errors
+    /// The number, its value and its range.
+    pub fn validate(&self) -> Result<()> {
+        let within = |name, value: usize, from, to| {
+            if (from..=to).contains(&value) {
+                Ok(())
+            } else {
+                Err(range(name, value, format!("from {from} to {to}")))
+            }
+        };
+        match *self {
+            Self::Exact => Ok(()),
+            Self::Bloom { bits } => {
+                within("the bits per unit of a Bloom filter", bits as usize, 2, 256)
+            }
+            Self::Near {
+                shingle,
+                bands,
+                rows,
+                similarity,
+            } => {
+                within("the tokens of a shingle", shingle, 1, 1 << 16)?;
+                within("the bands of a signature", bands, 1, 256)?;
+                within("the rows of a band", rows, 1, 64)?;
+                if similarity > 0.0 && similarity <= 1.0 {
+                    Ok(())
+                } else {
+                    Err(range(
+                        "the similarity of near-duplicates",
+                        similarity,
+                        "above 0 and at most 1",
+                    ))
+                }
+            }
+            Self::Substring { length } => {
+                within("the tokens of a repeated stretch", length, 2, 1 << 24)
+            }
+        }
+    }
+
+    /// The fate of every unit, in order. `seed` keys the hashes of Bloom filter and signatures.
+    ///
+    /// ```
+    /// use reticent_corpus::{Deduplication, Fate};
+    /// let units = [vec![1, 2, 3], vec![4, 5], vec![1, 2, 3]];
+    /// assert_eq!(Deduplication::Exact.fates(&units, 0)?, [Fate::Keep, Fate::Keep, Fate::Drop]);
+    /// let cut = Deduplication::Substring { length: 2 }.fates(&[vec![1, 2, 3], vec![9, 2, 3]], 0)?;
+    /// assert_eq!(cut[1], Fate::Cut(vec![1..3]));
+    /// # Ok::<(), reticent_corpus::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Deduplication::validate`].
+    pub fn fates(&self, units: &[Vec<TokenId>], seed: u64) -> Result<Vec<Fate>> {
+        self.validate()?;
+        Ok(match *self {
+            Self::Exact => {
+                let mut seen = HashSet::new();
+                units
+                    .iter()
+                    .map(|unit| fate(seen.insert(digest(unit))))
+                    .collect()
+            }
+            Self::Bloom { bits } => {
+                let mut filter = bloom::Filter::new(units.len(), bits, seed);
+                units.iter().map(|unit| fate(filter.insert(unit))).collect()
+            }
+            Self::Near {
+                shingle,
+                bands,
+                rows,
+                similarity,
+            } => near::fates(
+                units,
+                near::Shape {
+                    shingle,
+                    bands,
+                    rows,
+                    similarity,
+                },
+                seed,
+            ),
+            Self::Substring { length } => substring::fates(units, length),
+        })
+    }
+
+    /// Stability of all copies together, of a single copy, and what a bounded one rests on.
+    /// `masked_input`: spans were masked before; `units`: how many there are.
+    pub(crate) fn stability(
+        &self,
+        masked_input: bool,
+        units: usize,
+    ) -> (Stability, Stability, Option<ButFor>) {
+        let all = Stability::Bounded(1 + u64::from(masked_input));
+        let single = Stability::Bounded(2);
+        match *self {
+            Self::Exact => (all, single, None),
+            Self::Bloom { bits } => {
+                let rare = ButFor {
+                    all_copies: all,
+                    single_copy: single,
+                    probability_bits: bloom::collision_bits(units, bits),
+                };
+                (Stability::Unbounded, Stability::Unbounded, Some(rare))
+            }
+            Self::Near { .. } | Self::Substring { .. } => {
+                (Stability::Unbounded, Stability::Unbounded, None)
+            }
+        }
+    }
+}
+
+fn fate(new: bool) -> Fate {
+    if new { Fate::Keep } else { Fate::Drop }
+}
+
+/// What exact deduplication compares: SHA-1 over the tokens of a unit before redaction.
+pub(crate) fn digest(tokens: &[TokenId]) -> [u8; 20] {
+    use sha1::{Digest, Sha1};
+    let mut hash = Sha1::new();
+    for token in tokens {
+        hash.update(token.to_le_bytes());
+    }
+    hash.finalize().into()
+}

@@ -1,0 +1,65 @@
+//! What deduplication does to the copies of each secret.
+
+use super::preparer::Preparer;
+use super::record_work::Work;
+use super::run::unit_tokens;
+use crate::dedup::Fate;
+use crate::error::Result;
+use crate::split::units;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// In how many places a secret stands before and after deduplication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SecretCopies {
+    /// Places in all units.
+    pub before: u64,
+    /// Places in the units that stay.
+    pub after: u64,
+    /// Units before.
+    pub units_before: u64,
+    /// Units after: deduplication removes copies of units, not of secrets.
+    pub units_after: u64,
+}
+
+impl Preparer {
+    /// For each marked secret string, its copies before and after deduplication. A secret of
+    /// which a part is cut out counts as gone from there.
+    ///
+    /// # Errors
+    /// As [`crate::prepare`].
+    pub fn copies(&self) -> Result<BTreeMap<String, SecretCopies>> {
+        let tokens = unit_tokens(self, self.documents())?;
+        let fates = if self.options.deduplicate {
+            self.options.duplicates.fates(&tokens, self.options.seed)?
+        } else {
+            vec![Fate::Keep; tokens.len()]
+        };
+        let mut fates = fates.iter();
+        let mut out: BTreeMap<String, SecretCopies> = BTreeMap::new();
+        for (number, document) in self.documents().iter().enumerate() {
+            for unit in units(document, number, self.options.unit)? {
+                let fate = fates.next();
+                let mut work = Work::new(&unit, &self.tokenizer)?;
+                if let Some(Fate::Cut(ranges)) = fate {
+                    work.hide(ranges);
+                }
+                let mut here: BTreeMap<&str, bool> = BTreeMap::new();
+                for secret in &unit.secrets {
+                    let stays = fate != Some(&Fate::Drop) && !work.hides(&secret.range);
+                    let text = &unit.text[secret.range.clone()];
+                    let copies = out.entry(text.to_owned()).or_default();
+                    copies.before += 1;
+                    copies.after += u64::from(stays);
+                    *here.entry(text).or_default() |= stays;
+                }
+                for (text, stays) in here {
+                    let copies = out.entry(text.to_owned()).or_default();
+                    copies.units_before += 1;
+                    copies.units_after += u64::from(stays);
+                }
+            }
+        }
+        Ok(out)
+    }
+}
