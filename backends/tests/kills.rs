@@ -1,0 +1,179 @@
+//! A hundred runs die at random moments, and end as if nothing had happened.
+#![cfg(feature = "cpu")]
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
+
+mod common;
+
+use common::{LIGHT, model, options, secret_rates, sensitive, set, trained, weights};
+use rand::RngExt;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use reticent_backends::{
+    Corpus, FirstPhase, Recipe, Schedule, Surroundings, TrainOptions, Trained, train_on,
+};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Every recipe whose private steps a ledger counts.
+fn recipes() -> Vec<TrainOptions> {
+    let light = TrainOptions {
+        first_phase: Some(FirstPhase {
+            epochs: 1,
+            kind: LIGHT,
+        }),
+        ..options(Recipe::Jft)
+    };
+    let others = [Recipe::Dpsgd, Recipe::Crt, Recipe::Sdp, Recipe::Protect].map(options);
+    others.into_iter().chain([light]).collect()
+}
+
+fn with_corpus<T>(work: impl FnOnce(&Corpus<'_>) -> T) -> T {
+    let set = set(4, 8, 1);
+    let (spans, rates) = (sensitive(&set), secret_rates(12));
+    work(&Corpus {
+        set: &set,
+        sensitive: Some(&spans),
+        rates: Some(&rates),
+    })
+}
+
+/// What a child is told: which recipe, after which step to die, how many microseconds later,
+/// how often to store, and where.
+#[derive(Clone, Copy)]
+struct Death {
+    recipe: usize,
+    step: u64,
+    later: u64,
+    store: u64,
+}
+
+const TOLD: &str = "RETICENT_TEST_DEATH";
+const STATE: &str = "RETICENT_TEST_STATE";
+
+impl Death {
+    fn told(self) -> String {
+        format!(
+            "{} {} {} {}",
+            self.recipe, self.step, self.later, self.store
+        )
+    }
+    fn from(told: &str) -> Self {
+        let numbers: Vec<u64> = told.split(' ').map(|n| n.parse().unwrap()).collect();
+        Self {
+            recipe: numbers[0] as usize,
+            step: numbers[1],
+            later: numbers[2],
+            store: numbers[3],
+        }
+    }
+}
+
+/// The child: trains, and is gone in the middle of whatever it does some moment after a step.
+fn die(death: Death, state: &Path) {
+    let stop = AtomicBool::new(false);
+    let surroundings = Surroundings {
+        state: Some(state.to_path_buf()),
+        snapshot_every: Duration::from_micros(death.store),
+        stop: &stop,
+    };
+    let mut killer = None;
+    with_corpus(|corpus| {
+        let options = &recipes()[death.recipe];
+        let last = Schedule::of(options, corpus).unwrap().total() - 1;
+        let end = train_on(model(), options, corpus, &surroundings, &mut |at| {
+            if at.step == death.step {
+                killer = Some(std::thread::spawn(move || {
+                    let (begun, later) = (Instant::now(), Duration::from_micros(death.later));
+                    while begun.elapsed() < later {
+                        std::hint::spin_loop();
+                    }
+                    // no destructor runs, nothing is flushed
+                    std::process::abort();
+                }));
+            }
+            if at.step >= last
+                && let Some(killer) = killer.take()
+            {
+                killer.join().unwrap(); // never: a run that is to die does not finish first
+            }
+        });
+        drop(end);
+    });
+}
+
+fn resumed(recipe: usize, state: &Path, corpus: &Corpus<'_>) -> Trained {
+    let stop = AtomicBool::new(false);
+    let surroundings = Surroundings::resumable(state.to_path_buf(), &stop);
+    let options = &recipes()[recipe];
+    train_on(model(), options, corpus, &surroundings, &mut |_| {}).unwrap()
+}
+
+/// Kills one child; returns how many lines its ledger had.
+fn kill(death: Death, state: &Path) -> usize {
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "a_hundred_killed_runs_resume_with_an_exact_ledger",
+        ])
+        .env(TOLD, death.told())
+        .env(STATE, state)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(!status.success(), "it was to die: {}", death.told());
+    let ledger = std::fs::read_to_string(state.join("ledger.jsonl"));
+    ledger.map_or(0, |text| text.lines().count())
+}
+
+/// Seed 20: a hundred runs, 20 of each recipe; each dies up to 4 ms after a random step, in
+/// the middle of a step, a ledger line or a snapshot as it comes.
+#[test]
+fn a_hundred_killed_runs_resume_with_an_exact_ledger() {
+    if let (Ok(told), Some(state)) = (std::env::var(TOLD), std::env::var_os(STATE)) {
+        die(Death::from(&told), Path::new(&state));
+        return;
+    }
+    let mut random = ChaCha20Rng::seed_from_u64(20);
+    let count = recipes().len();
+    let totals: Vec<u64> = with_corpus(|corpus| {
+        let total = |o: &TrainOptions| Schedule::of(o, corpus).unwrap().total();
+        recipes().iter().map(total).collect()
+    });
+    let deaths: Vec<Death> = (0..100)
+        .map(|run| Death {
+            recipe: run % count,
+            step: 1 + random.random::<u64>() % (totals[run % count] - 2),
+            later: random.random::<u64>() % 4000,
+            store: [0, 1000, 3000, 1_000_000][random.random::<u64>() as usize % 4],
+        })
+        .collect();
+    let whole: Vec<Trained> =
+        with_corpus(|corpus| recipes().iter().map(|o| trained(o, corpus)).collect());
+    let expected: Vec<_> = whole
+        .iter()
+        .map(|w| (w.phases.clone(), w.mechanism.clone(), weights(w)))
+        .collect();
+    let (next, spent) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(death) = deaths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let folder = tempfile::tempdir().unwrap();
+                    let state = folder.path().join("state");
+                    let lines = kill(*death, &state);
+                    spent.fetch_add(usize::from(lines > 0), Ordering::Relaxed);
+                    let run = with_corpus(|corpus| resumed(death.recipe, &state, corpus));
+                    let (phases, mechanism, bits) = &expected[death.recipe];
+                    assert_eq!(&run.phases, phases, "{}", death.told());
+                    assert_eq!(&run.mechanism, mechanism, "{}", death.told());
+                    assert_eq!(&weights(&run), bits, "{}", death.told());
+                }
+            });
+        }
+    });
+    // most died after something was spent: their steps are replayed and not counted twice
+    assert!(spent.load(Ordering::Relaxed) > 50);
+}
