@@ -9,7 +9,7 @@ use crate::run::Trained;
 use crate::trainer::check_shapes;
 use crate::weights::{Named, from_bytes, read, to_bytes};
 use reticent_accounting::{Mechanism, Neighbours};
-use reticent_corpus::{Prepared, Tokenizer};
+use reticent_corpus::{Origin, Prepared, Tokenizer};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -43,7 +43,7 @@ struct Config {
 }
 
 /// What the guarantee of a run never covers.
-fn not_covered(seeded: bool) -> Vec<String> {
+fn not_covered(seeded: bool, vocabulary: Origin) -> Vec<String> {
     let mut list: Vec<String> = [
         "tuning and choice among runs: compose all runs, or account for the selection",
         "metrics, loss curves and reports computed on the training text",
@@ -58,7 +58,25 @@ fn not_covered(seeded: bool) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if vocabulary == Origin::Leaks {
+        list.insert(
+            0,
+            "the vocabulary: it was built from private text and publishes its rare words"
+                .to_owned(),
+        );
+    }
     list
+}
+
+/// What ran, with the vocabulary that the checkpoint publishes.
+fn told(mechanism: &Mechanism, vocabulary: Origin) -> Mechanism {
+    if vocabulary != Origin::Leaks {
+        return mechanism.clone();
+    }
+    let why = "the vocabulary was built from private text and is published with the model".into();
+    Mechanism::Sequence {
+        parts: vec![Mechanism::NonPrivate { why }, mechanism.clone()],
+    }
 }
 
 impl Manifest {
@@ -75,12 +93,12 @@ impl Manifest {
             initial,
             neighbours: Neighbours::AddRemove,
             phases: trained.phases.clone(),
-            mechanism: trained.mechanism.clone(),
+            mechanism: told(&trained.mechanism, prepared.tokenizer.origin()),
             estimates: trained.estimates.clone(),
             seeded: trained.seeded,
             weights: String::new(),
             canaries: None,
-            not_covered: not_covered(trained.seeded),
+            not_covered: not_covered(trained.seeded, prepared.tokenizer.origin()),
         }
     }
 

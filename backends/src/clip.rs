@@ -324,6 +324,20 @@ mod tests {
     }
 
     #[test]
+    fn the_margin_only_ever_lowers_factors() {
+        // a norm that came out too small by η must still not exceed C
+        for eta in [1e-6, 1e-5, 2e-3] {
+            let clip = Clip::new(1.0, eta).unwrap();
+            let squared = 9.0f64;
+            let short = squared * (1.0 - eta).powi(2);
+            for kind in [Clipping::Flat, Clipping::Automatic { stability: 1e-9 }] {
+                let factor = clip.by(kind).unwrap().scaled(short, 1.0);
+                assert!(f64::from(factor) * 3.0 <= 1.0, "{kind:?}, {eta}: {factor}");
+            }
+        }
+    }
+
+    #[test]
     fn one_group_that_is_not_finite_silences_the_example() {
         let norms = SquaredNorms::new(2, vec![1.0, f64::NAN, 1.0, 2.0]).unwrap();
         assert_eq!((norms.rejected(), norms.finite(1)), (1, true));
