@@ -86,6 +86,6 @@ fn a_missing_link_is_noticed() {
     assert!(found(&format!("{good}\n{good}"), "5: twice"));
     assert!(found(
         "| 5 | what |  | `no-clipping` |",
-        "no test, or no mutant"
+        "5: no test, or no mutant"
     ));
 }
