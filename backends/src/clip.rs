@@ -329,7 +329,7 @@ mod tests {
         for eta in [1e-6, 1e-5, 2e-3] {
             let clip = Clip::new(1.0, eta).unwrap();
             let squared = 9.0f64;
-            let short = squared * (1.0 - eta).powi(2);
+            let short = squared / (1.0 + eta).powi(2);
             for kind in [Clipping::Flat, Clipping::Automatic { stability: 1e-9 }] {
                 let factor = clip.by(kind).unwrap().scaled(short, 1.0);
                 assert!(f64::from(factor) * 3.0 <= 1.0, "{kind:?}, {eta}: {factor}");
