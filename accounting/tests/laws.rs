@@ -519,3 +519,19 @@ fn what_is_not_covered_is_refused() {
         .unwrap();
     assert!(found.bounds.lower.is_none() && found.bounds.upper.is_some());
 }
+
+#[test]
+fn an_epoch_is_the_whole_steps_nearest_to_one_over_the_rate() {
+    let steps = |epochs: f64, rate: f64| {
+        let rate = SamplingRate::new(rate).unwrap();
+        Steps::for_epochs(epochs, rate).map(Steps::get)
+    };
+    // 1/0.28 = 3.57: four steps an epoch, as the trainer takes them, and not ⌈10/0.28⌉ = 36
+    assert_eq!(steps(10.0, 0.28), Some(40));
+    assert_eq!(steps(0.3, 0.28), Some(2));
+    assert_eq!(steps(3.0, 1.0), Some(3));
+    assert_eq!(steps(2.0, 0.7), Some(2));
+    assert_eq!(steps(0.0, 0.5), None);
+    assert_eq!(steps(f64::NAN, 0.5), None);
+    assert_eq!(steps(1e300, 0.5), None);
+}

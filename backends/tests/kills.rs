@@ -9,7 +9,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use reticent_backends::{
-    Corpus, FirstPhase, Recipe, Schedule, Surroundings, TrainOptions, Trained, train_on,
+    Corpus, FirstPhase, Phase, Recipe, Schedule, Surroundings, TrainOptions, Trained, train_on,
 };
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -176,4 +176,31 @@ fn a_hundred_killed_runs_resume_with_an_exact_ledger() {
     });
     // most died after something was spent: their steps are replayed and not counted twice
     assert!(spent.load(Ordering::Relaxed) > 50);
+}
+
+#[test]
+fn a_lost_key_of_a_selective_run_counts_the_pass_it_had_begun_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |stop_at: u64| {
+        with_corpus(|corpus| {
+            let stop = AtomicBool::new(false);
+            let surroundings = Surroundings::resumable(folder.path().to_path_buf(), &stop);
+            let options = TrainOptions {
+                seed: None,
+                ..options(Recipe::Sdp)
+            };
+            train_on(model(), &options, corpus, &surroundings, &mut |at| {
+                stop.store(at.step >= stop_at, Ordering::Relaxed);
+            })
+        })
+    };
+    assert!(run(2).is_err());
+    std::fs::remove_file(folder.path().join("key.json")).unwrap();
+    std::fs::remove_file(folder.path().join("snapshot.safetensors")).unwrap();
+    let phases = run(u64::MAX).unwrap().phases;
+    // two epochs of four parts; two parts of a third under the key that is gone
+    let [Phase::Selective { steps, passes, .. }] = phases[..] else {
+        panic!("{phases:?}")
+    };
+    assert_eq!((steps, passes), (10, 3));
 }

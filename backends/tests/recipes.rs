@@ -344,3 +344,20 @@ fn every_model_leaves_a_token_out_of_the_loss() {
         assert!(apart > 1e-6, "{name}: the token made no difference");
     }
 }
+
+#[test]
+fn a_plan_counts_the_steps_that_training_takes() {
+    // q = 7/25 = 0.28, 1/q = 3.57: four steps an epoch, forty in ten
+    let set = set(0, 25, 0);
+    let mut asked = options(Recipe::Dpsgd);
+    asked.epochs = 10;
+    if let Some(private) = &mut asked.private {
+        private.batch_size = 7;
+    }
+    let schedule = Schedule::new(&asked, &set).unwrap();
+    let rate = schedule.sampling_rate().unwrap();
+    assert_eq!(schedule.planned_private_steps(), 40);
+    assert_eq!(Steps::for_epochs(10.0, rate), Some(Steps::new(40)));
+    let run = trained(&asked, &Corpus::plain(&set));
+    assert_eq!(steps_of(&run.mechanism), 40);
+}
