@@ -1,12 +1,13 @@
 //! The checkpoint folder: `config.json`, `model.safetensors`, `tokenizer.json`, `manifest.json`.
 
 use crate::error::{Error, Result, at};
-use crate::files::write_whole;
+use crate::files::Building;
+use crate::hugging_face::{self, load_hugging_face};
 use crate::manifest::{Initial, Manifest, Phase, hexadecimal};
-use crate::model::LstmConfig;
+use crate::model::{LstmConfig, Model};
 use crate::recipe::Recipe;
 use crate::run::Trained;
-use crate::trainer::check_shapes;
+use crate::trainer::{Parameter, check_shapes};
 use crate::weights::{Named, from_bytes, read, to_bytes};
 use reticent_accounting::{Mechanism, Neighbours};
 use reticent_corpus::{Origin, Prepared, Tokenizer};
@@ -15,15 +16,17 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The model type in `config.json`.
+/// The file of the weights.
+const WEIGHTS: &str = "model.safetensors";
+/// The model type of our LSTM in `config.json`.
 const MODEL_TYPE: &str = "reticent-lstm";
 
 /// A loaded checkpoint; every file was checked against the others.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
     /// The model's shape.
-    pub config: LstmConfig,
-    /// Its weights, in the order of [`LstmConfig::parameters`].
+    pub model: Model,
+    /// Its weights, in the order of [`Model::parameters`].
     pub weights: Vec<Vec<f32>>,
     /// Its tokenizer.
     pub tokenizer: Tokenizer,
@@ -121,64 +124,36 @@ impl Checkpoint {
     /// Writes a checkpoint folder, whole or not at all.
     ///
     /// # Errors
-    /// A folder that exists and is not empty, or can't be written.
+    /// A folder that exists and is not empty, or can't be written; a tokenizer with more tokens
+    /// than the model.
     pub fn save(
         folder: &Path,
-        config: &LstmConfig,
+        model: &Model,
         weights: &[Vec<f32>],
         tokenizer: &Tokenizer,
         mut manifest: Manifest,
     ) -> Result<()> {
         free_for(folder)?;
-        let parent = folder
-            .parent()
-            .filter(|p| !p.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        at(parent, std::fs::create_dir_all(parent))?;
-        let building = at(
-            parent,
-            tempfile::Builder::new()
-                .prefix(".reticent-")
-                .tempdir_in(parent),
-        )?;
-        let tensors: Vec<Named> = config
-            .parameters()
-            .into_iter()
-            .zip(weights)
-            .map(|(p, w)| Named {
-                name: p.name,
-                shape: p.shape,
-                values: w.clone(),
-            })
-            .collect();
-        let bytes = to_bytes(
-            &tensors,
-            HashMap::from([("format".to_owned(), "pt".to_owned())]),
-        )?;
+        if tokenizer.vocabulary_size() > model.vocabulary() {
+            return Err(Error::Unsuitable(format!(
+                "the tokenizer has {} tokens, the model {}",
+                tokenizer.vocabulary_size(),
+                model.vocabulary()
+            )));
+        }
+        check_shapes(&model.parameters(), weights)?;
+        let building = Building::beside(folder)?;
+        let bytes = weight_bytes(model, weights)?;
         manifest.weights = hexadecimal(&Sha256::digest(&bytes));
-        let config = Config {
-            architectures: vec!["ReticentLstmForCausalLM".into()],
-            model_type: MODEL_TYPE.into(),
-            vocab_size: config.vocabulary,
-            embedding_size: config.embedding,
-            hidden_size: config.hidden,
-            bos_token_id: tokenizer.bos(),
-            eos_token_id: tokenizer.eos(),
-        };
-        let config =
-            serde_json::to_string_pretty(&config).map_err(|e| Error::Engine(e.to_string()))?;
+        let config = config_json(model, tokenizer)?;
         let tokenizer = tokenizer
             .to_json()
             .map_err(|e| Error::Unsuitable(e.to_string()))?;
-        let at_home = |name: &str| building.path().join(name);
-        write_whole(&at_home("model.safetensors"), &bytes)?;
-        write_whole(&at_home("config.json"), config.as_bytes())?;
-        write_whole(&at_home("tokenizer.json"), tokenizer.as_bytes())?;
-        write_whole(&at_home("manifest.json"), manifest.to_json()?.as_bytes())?;
-        if folder.exists() {
-            at(folder, std::fs::remove_dir(folder))?; // empty, as checked above
-        }
-        at(folder, std::fs::rename(building.keep(), folder))
+        building.write(WEIGHTS, &bytes)?;
+        building.write("config.json", config.as_bytes())?;
+        building.write("tokenizer.json", tokenizer.as_bytes())?;
+        building.write("manifest.json", manifest.to_json()?.as_bytes())?;
+        building.finish(folder)
     }
 
     /// Loads a checkpoint folder. Nothing in it is trusted.
@@ -187,50 +162,39 @@ impl Checkpoint {
     /// [`Error::Io`] for a missing file; [`Error::Checkpoint`] for one that is truncated,
     /// tampered with, or does not fit the others.
     pub fn load(folder: &Path) -> Result<Self> {
-        let text = |name: &str| -> Result<String> {
-            let path = folder.join(name);
-            String::from_utf8(read(&path)?).map_err(|e| Error::Checkpoint {
-                path,
-                why: format!("not UTF-8: {e}"),
-            })
-        };
         let bad = |name: &str, why: String| Error::Checkpoint {
             path: folder.join(name),
             why,
         };
-        let manifest =
-            Manifest::from_json(&text("manifest.json")?).map_err(|e| bad("manifest.json", e))?;
-        let config: Config = serde_json::from_str(&text("config.json")?)
-            .map_err(|e| bad("config.json", e.to_string()))?;
-        if config.model_type != MODEL_TYPE {
-            return Err(bad(
-                "config.json",
-                format!(
-                    "model_type is `{}`, expected `{MODEL_TYPE}`",
-                    config.model_type
-                ),
-            ));
-        }
-        let config = LstmConfig {
-            vocabulary: config.vocab_size,
-            embedding: config.embedding_size,
-            hidden: config.hidden_size,
-        }
-        .validated()
-        .map_err(|e| bad("config.json", e.to_string()))?;
-        let weights = load_weights(folder, &config, &manifest)?;
-        let tokenizer = Tokenizer::from_json(&text("tokenizer.json")?, manifest.vocabulary)
-            .map_err(|e| bad("tokenizer.json", e.to_string()))?;
-        if tokenizer.vocabulary_size() != config.vocabulary {
+        let manifest = Manifest::from_json(&text(folder, "manifest.json")?)
+            .map_err(|e| bad("manifest.json", e))?;
+        let model = read_config(folder)?;
+        let path = folder.join(WEIGHTS);
+        let bytes = read(&path)?;
+        let weights = read_weights(&path, &bytes, &model)?;
+        let digest = hexadecimal(&Sha256::digest(&bytes));
+        if digest != manifest.weights {
             let why = format!(
-                "has {} tokens, config.json says {}",
-                tokenizer.vocabulary_size(),
-                config.vocabulary
+                "its SHA-256 is {digest}, manifest.json says {}: tampered with",
+                manifest.weights
             );
+            return Err(bad(WEIGHTS, why));
+        }
+        drop(bytes);
+        let tokenizer = Tokenizer::from_json(&text(folder, "tokenizer.json")?, manifest.vocabulary)
+            .map_err(|e| bad("tokenizer.json", e.to_string()))?;
+        let (tokens, known) = (tokenizer.vocabulary_size(), model.vocabulary());
+        // published vocabularies are often padded; ours never are
+        let fits = match model {
+            Model::Lstm(_) => tokens == known,
+            Model::Transformer(_) => tokens <= known,
+        };
+        if !fits {
+            let why = format!("has {tokens} tokens, config.json says {known}");
             return Err(bad("tokenizer.json", why));
         }
         Ok(Self {
-            config,
+            model,
             weights,
             tokenizer,
             manifest,
@@ -238,22 +202,134 @@ impl Checkpoint {
     }
 }
 
-fn load_weights(folder: &Path, config: &LstmConfig, manifest: &Manifest) -> Result<Vec<Vec<f32>>> {
-    let path = folder.join("model.safetensors");
-    let bytes = read(&path)?;
-    let (mut tensors, _) = from_bytes(&path, &bytes)?;
+/// A model to score or to start from: a checkpoint of ours, or any Hugging Face folder.
+#[derive(Debug, Clone)]
+pub struct Pretrained {
+    /// The model's shape.
+    pub model: Model,
+    /// Its weights, in the order of [`Model::parameters`].
+    pub weights: Vec<Vec<f32>>,
+    /// Its tokenizer.
+    pub tokenizer: Tokenizer,
+    /// What ran, where the folder is ours.
+    pub manifest: Option<Manifest>,
+}
+
+impl Pretrained {
+    /// Loads a folder. Nothing in it is trusted. The vocabulary of a folder without
+    /// `manifest.json` counts as pretrained: built by others, before and without this text.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::load`] and [`crate::load_hugging_face`].
+    pub fn load(folder: &Path) -> Result<Self> {
+        if folder.join("manifest.json").exists() {
+            let Checkpoint {
+                model,
+                weights,
+                tokenizer,
+                manifest,
+            } = Checkpoint::load(folder)?;
+            return Ok(Self {
+                model,
+                weights,
+                tokenizer,
+                manifest: Some(manifest),
+            });
+        }
+        let (config, weights) = load_hugging_face(folder)?;
+        let tokenizer =
+            Tokenizer::load_folder(folder, Origin::Pretrained).map_err(|e| Error::Checkpoint {
+                path: folder.to_path_buf(),
+                why: e.to_string(),
+            })?;
+        Ok(Self {
+            model: config.into(),
+            weights,
+            tokenizer,
+            manifest: None,
+        })
+    }
+}
+
+fn text(folder: &Path, name: &str) -> Result<String> {
+    let path = folder.join(name);
+    String::from_utf8(read(&path)?).map_err(|e| Error::Checkpoint {
+        path,
+        why: format!("not UTF-8: {e}"),
+    })
+}
+
+fn config_json(model: &Model, tokenizer: &Tokenizer) -> Result<String> {
+    let (bos, eos) = (tokenizer.bos(), tokenizer.eos());
+    match model {
+        Model::Transformer(config) => hugging_face::config_json(config, Some([bos, eos])),
+        Model::Lstm(config) => serde_json::to_string_pretty(&Config {
+            architectures: vec!["ReticentLstmForCausalLM".into()],
+            model_type: MODEL_TYPE.into(),
+            vocab_size: config.vocabulary,
+            embedding_size: config.embedding,
+            hidden_size: config.hidden,
+            bos_token_id: bos,
+            eos_token_id: eos,
+        })
+        .map_err(|e| Error::Engine(e.to_string())),
+    }
+}
+
+fn weight_bytes(model: &Model, weights: &[Vec<f32>]) -> Result<Vec<u8>> {
+    let config = match model {
+        Model::Transformer(config) => return hugging_face::weight_bytes(config, weights),
+        Model::Lstm(config) => config,
+    };
+    let named = |(p, w): (Parameter, &Vec<f32>)| Named {
+        name: p.name,
+        shape: p.shape,
+        values: w.clone(),
+    };
+    let tensors: Vec<Named> = config
+        .parameters()
+        .into_iter()
+        .zip(weights)
+        .map(named)
+        .collect();
+    let notes = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    to_bytes(&tensors, notes)
+}
+
+/// The shape in `config.json`, ours or Hugging Face's.
+fn read_config(folder: &Path) -> Result<Model> {
+    #[derive(Deserialize)]
+    struct Kind {
+        model_type: String,
+    }
     let bad = |why: String| Error::Checkpoint {
-        path: path.clone(),
+        path: folder.join("config.json"),
         why,
     };
-    let digest = hexadecimal(&Sha256::digest(&bytes));
-    if digest != manifest.weights {
-        return Err(bad(format!(
-            "its SHA-256 is {digest}, manifest.json says {}: tampered with",
-            manifest.weights
-        )));
+    let json = text(folder, "config.json")?;
+    let kind: Kind = serde_json::from_str(&json).map_err(|e| bad(e.to_string()))?;
+    if kind.model_type != MODEL_TYPE {
+        return Ok(hugging_face::read_config(&folder.join("config.json"))?.into());
     }
-    let parameters = config.parameters();
+    let config: Config = serde_json::from_str(&json).map_err(|e| bad(e.to_string()))?;
+    let config = LstmConfig {
+        vocabulary: config.vocab_size,
+        embedding: config.embedding_size,
+        hidden: config.hidden_size,
+    };
+    Ok(config.validated().map_err(|e| bad(e.to_string()))?.into())
+}
+
+fn read_weights(path: &Path, bytes: &[u8], model: &Model) -> Result<Vec<Vec<f32>>> {
+    if let Model::Transformer(config) = model {
+        return hugging_face::read_weights(path, bytes, config);
+    }
+    let (mut tensors, _) = from_bytes(path, bytes)?;
+    let bad = |why: String| Error::Checkpoint {
+        path: path.to_path_buf(),
+        why,
+    };
+    let parameters = model.parameters();
     let mut weights = Vec::with_capacity(parameters.len());
     for p in &parameters {
         let tensor = tensors

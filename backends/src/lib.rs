@@ -13,6 +13,7 @@ mod error;
 #[cfg(feature = "cpu")]
 mod exact;
 mod files;
+mod hugging_face;
 mod ledger;
 mod manifest;
 mod material;
@@ -29,7 +30,7 @@ mod step;
 mod trainer;
 mod weights;
 
-pub use checkpoint::{Checkpoint, free_for};
+pub use checkpoint::{Checkpoint, Pretrained, free_for};
 pub use clip::{Clip, Clipping, Factors, SquaredNorms};
 pub use collective::{Collective, Local, Threads};
 #[cfg(feature = "cpu")]
@@ -37,6 +38,7 @@ pub use engine::{Device, lstm, open, transformer, transformer_logits};
 pub use error::{Error, Result};
 #[cfg(feature = "cpu")]
 pub use exact::{exact, exact_logits};
+pub use hugging_face::{convert_llama2c, load_hugging_face, save_hugging_face};
 pub use ledger::Ledger;
 pub use manifest::{CanarySeal, Initial, Manifest, Phase, hexadecimal};
 pub use material::{Corpus, SecretRates, Sensitive};

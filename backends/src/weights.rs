@@ -50,35 +50,78 @@ pub(crate) fn from_bytes(
         |e: safetensors::SafeTensorError| bad(format!("not a whole safetensors file: {e}"));
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_ours)?;
     let notes = header.metadata().clone().unwrap_or_default();
-    let file = SafeTensors::deserialize(bytes).map_err(not_ours)?;
     let mut tensors = HashMap::new();
-    for (name, view) in file.tensors() {
-        if view.dtype() != Dtype::F32 {
-            return Err(bad(format!(
-                "tensor {name} has type {:?}, expected F32",
-                view.dtype()
-            )));
-        }
-        let values: Vec<f32> = view
-            .data()
-            .chunks_exact(4)
-            .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-            .collect();
-        if let Some(bad_value) = values.iter().find(|v| !v.is_finite()) {
-            return Err(bad(format!(
-                "tensor {name} holds {bad_value}; weights must be finite"
-            )));
-        }
-        tensors.insert(
-            name.clone(),
-            Named {
-                name,
-                shape: view.shape().to_vec(),
-                values,
-            },
-        );
-    }
+    each_tensor(path, bytes, |name, view| {
+        let named = Named {
+            name: name.to_owned(),
+            shape: view.shape().to_vec(),
+            values: values(path, name, view)?,
+        };
+        tensors.insert(name.to_owned(), named);
+        Ok(())
+    })?;
     Ok((tensors, notes))
+}
+
+/// Visits the tensors of a safetensors file without decoding them.
+pub(crate) fn each_tensor(
+    path: &Path,
+    bytes: &[u8],
+    mut visit: impl FnMut(&str, &TensorView<'_>) -> Result<()>,
+) -> Result<()> {
+    let file = SafeTensors::deserialize(bytes).map_err(|e| Error::Checkpoint {
+        path: path.to_path_buf(),
+        why: format!("not a whole safetensors file: {e}"),
+    })?;
+    file.iter().try_for_each(|(name, view)| visit(name, &view))
+}
+
+/// The values of a tensor of type f32, f16 or bf16; all of them finite.
+pub(crate) fn values(path: &Path, name: &str, view: &TensorView<'_>) -> Result<Vec<f32>> {
+    let bad = |why: String| Error::Checkpoint {
+        path: path.to_path_buf(),
+        why: format!("tensor {name} {why}"),
+    };
+    let halves = || {
+        let pairs = view.data().chunks_exact(2);
+        pairs.map(|b| u16::from_le_bytes([b[0], b[1]]))
+    };
+    let values: Vec<f32> = match view.dtype() {
+        Dtype::F32 => {
+            let words = view.data().chunks_exact(4);
+            words
+                .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+                .collect()
+        }
+        Dtype::F16 => halves().map(from_f16).collect(),
+        Dtype::BF16 => halves().map(from_bf16).collect(),
+        other => {
+            return Err(bad(format!(
+                "has type {other:?}, expected F32, F16 or BF16"
+            )));
+        }
+    };
+    match values.iter().find(|v| !v.is_finite()) {
+        Some(value) => Err(bad(format!("holds {value}; weights must be finite"))),
+        None => Ok(values),
+    }
+}
+
+/// bf16 is the upper half of an f32.
+fn from_bf16(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// IEEE half precision: 1 sign, 5 exponent and 10 fraction bits. Exact.
+fn from_f16(bits: u16) -> f32 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
+    let size = match exponent {
+        0 => fraction * 2f32.powi(-24),
+        31 if fraction > 0.0 => f32::NAN,
+        31 => f32::INFINITY,
+        _ => (1024.0 + fraction) * 2f32.powi(exponent - 25),
+    };
+    if bits >> 15 == 1 { -size } else { size }
 }
 
 /// Reads a file of bounded size.
@@ -91,4 +134,28 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
         });
     }
     at(path, std::fs::read(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Known patterns (IEEE 754): 1, −2, the largest, the smallest normal and subnormal, 1/3.
+    #[test]
+    fn half_precision_is_read_exactly() {
+        let known = [
+            (0x3c00, 1.0),
+            (0xc000, -2.0),
+            (0x7bff, 65_504.0),
+            (0x0400, 6.103_515_6e-5),
+            (0x0001, 5.960_464_5e-8),
+            (0x3555, 0.333_251_95),
+        ];
+        for (bits, value) in known {
+            assert_eq!(from_f16(bits).to_bits(), f32::to_bits(value), "{bits:x}");
+        }
+        assert!(from_f16(0x7c00).is_infinite() && from_f16(0x7e00).is_nan());
+        assert_eq!(from_bf16(0x3f80).to_bits(), 1f32.to_bits());
+        assert_eq!(from_bf16(0xc2f7).to_bits(), (-123.5f32).to_bits());
+    }
 }

@@ -4,7 +4,7 @@
 
 use reticent_backends::{
     Checkpoint, Device, Error, Initial, LstmConfig, Manifest, OptimizerSpec, Owner, Recipe,
-    Surroundings, TrainOptions, lstm, train,
+    Surroundings, TrainOptions, lstm, open, train,
 };
 use reticent_corpus::{CanaryOptions, PrepareOptions, Prepared, prepare, simulate};
 use std::path::Path;
@@ -68,7 +68,7 @@ fn save(folder: &Path) -> Prepared {
     manifest.canaries = Some(seal);
     Checkpoint::save(
         folder,
-        &config,
+        &config.into(),
         trained.trainer.weights(),
         &prepared.tokenizer,
         manifest,
@@ -85,7 +85,7 @@ fn what_is_saved_is_loaded() {
     let checkpoint = Checkpoint::load(&folder).unwrap();
     assert!(checkpoint.manifest.is_unprotected() && checkpoint.manifest.seeded);
     assert!(checkpoint.manifest.not_covered[0].contains("not private"));
-    let mut model = lstm(&checkpoint.config, checkpoint.weights.clone(), Device::Cpu).unwrap();
+    let mut model = open(&checkpoint.model, checkpoint.weights.clone(), Device::Cpu).unwrap();
     assert!(
         model
             .score(&[checkpoint.tokenizer.frame("USR: hello").unwrap()])
@@ -113,7 +113,7 @@ fn what_is_saved_is_loaded() {
     // an occupied folder is never written over
     let again = Checkpoint::save(
         &folder,
-        &checkpoint.config,
+        &checkpoint.model,
         &checkpoint.weights,
         &checkpoint.tokenizer,
         checkpoint.manifest.clone(),
@@ -193,7 +193,7 @@ fn damage_is_named_and_refused() {
                 .replace("reticent-lstm", "gpt2")
                 .into_bytes()
         },
-        "gpt2",
+        "GPT2LMHeadModel",
     );
     expect(
         "config.json",

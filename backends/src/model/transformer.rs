@@ -159,7 +159,7 @@ impl TransformerConfig {
             heads,
             key_value_heads: heads,
             head_width,
-            feed_forward: 4 * width,
+            feed_forward: width.saturating_mul(4),
             positions,
             norm_epsilon: match family {
                 Family::Gpt2 | Family::Roberta => 1e-5,

@@ -105,6 +105,32 @@ impl Tokenizer {
         })
     }
 
+    /// Loads the tokenizer of a Hugging Face folder: `tokenizer.json`, or the `vocab.json` and
+    /// `merges.txt` of a byte-level vocabulary (GPT-2, RoBERTa).
+    ///
+    /// # Errors
+    /// A folder with neither, a file that cannot be read, or that the `tokenizers` crate refuses.
+    pub fn load_folder(folder: &Path, origin: Origin) -> Result<Self> {
+        let whole = folder.join("tokenizer.json");
+        if whole.exists() {
+            return Self::load(&whole, origin);
+        }
+        let files = [folder.join("vocab.json"), folder.join("merges.txt")];
+        if !files.iter().all(|f| f.exists()) {
+            return Err(Error::Tokenizer(format!(
+                "{} has neither tokenizer.json nor vocab.json with merges.txt; write the first \
+                 with: python -c \"import transformers as t; \
+                 t.AutoTokenizer.from_pretrained('{0}').save_pretrained('{0}')\"",
+                folder.display()
+            )));
+        }
+        let [vocabulary, merges] = files.map(|path| {
+            std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })
+        });
+        let json = pretrained::byte_level(&vocabulary?, &merges?)?;
+        Self::from_json(&json, origin)
+    }
+
     /// The same from the text of a `tokenizer.json`.
     ///
     /// # Errors

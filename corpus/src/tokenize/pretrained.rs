@@ -3,6 +3,7 @@
 use super::{Encoded, MASK_TEXT};
 use crate::error::{Error, Result};
 use crate::record::TokenId;
+use serde_json::{Value, json};
 use tokenizers::{AddedToken, PostProcessorWrapper, Tokenizer as Engine};
 
 /// A loaded tokenizer, with padding, truncation and post-processing taken out of the way.
@@ -105,4 +106,49 @@ fn special(engine: &mut Engine, names: &[&str]) -> Result<TokenId> {
 
 fn problem(error: impl std::fmt::Display) -> Error {
     Error::Tokenizer(error.to_string())
+}
+
+/// Special tokens of the byte-level vocabularies that come as two files.
+const SPECIAL: [&str; 6] = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"];
+
+/// The `tokenizer.json` of a byte-level vocabulary with its merges, best first, two symbols a
+/// line after an optional `#version` line.
+pub(super) fn byte_level(vocabulary: &str, merges: &str) -> Result<String> {
+    let vocabulary: serde_json::Map<String, Value> = serde_json::from_str(vocabulary)
+        .map_err(|error| Error::Tokenizer(format!("vocab.json: {error}")))?;
+    let mut pairs = Vec::new();
+    for (number, line) in merges.lines().enumerate() {
+        if line.is_empty() || (number == 0 && line.starts_with("#version")) {
+            continue;
+        }
+        let pair: Vec<&str> = line.split(' ').collect();
+        if pair.len() != 2 {
+            let line_number = number + 1;
+            return Err(Error::Tokenizer(format!(
+                "merges.txt, line {line_number}: two symbols expected"
+            )));
+        }
+        pairs.push(json!(pair));
+    }
+    let added: Vec<Value> = SPECIAL
+        .iter()
+        .filter_map(|name| {
+            let id = vocabulary.get(*name)?;
+            Some(
+                json!({"id": id, "content": name, "single_word": false, "lstrip": false,
+                "rstrip": false, "normalized": false, "special": true}),
+            )
+        })
+        .collect();
+    let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false,
+        "trim_offsets": true, "use_regex": true});
+    let whole = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added,
+        "normalizer": null, "pre_tokenizer": byte_level, "post_processor": byte_level,
+        "decoder": byte_level,
+        "model": {"type": "BPE", "dropout": null, "unk_token": null,
+            "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": false,
+            "byte_fallback": false, "ignore_merges": false, "vocab": vocabulary, "merges": pairs}
+    });
+    Ok(whole.to_string())
 }

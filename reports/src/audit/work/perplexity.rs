@@ -5,7 +5,7 @@ use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, Progress, print
 use crate::number::{grouped, nearest};
 use anyhow::{Context, Result, ensure};
 use reticent_attacks::perplexity;
-use reticent_backends::{Checkpoint, Scorer, Trainer, lstm};
+use reticent_backends::{Checkpoint, Scorer, Trainer};
 use reticent_corpus::{
     PolicyChoice, PolicyOptions, PrepareOptions, Preparer, Record, Tokenizer, Unit, read_documents,
 };
@@ -22,12 +22,9 @@ pub(super) fn open(
     device: crate::audit::cli::DeviceArg,
 ) -> Result<(Checkpoint, Box<dyn Trainer>)> {
     let checkpoint = Checkpoint::load(folder).context("--model")?;
-    let model = lstm(
-        &checkpoint.config,
-        checkpoint.weights.clone(),
-        device.into(),
-    )
-    .context("--device")?;
+    let weights = checkpoint.weights.clone();
+    let model =
+        reticent_backends::open(&checkpoint.model, weights, device.into()).context("--device")?;
     Ok((checkpoint, model))
 }
 

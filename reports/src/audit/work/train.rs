@@ -80,7 +80,7 @@ pub(super) fn save(
     let config = LstmConfig::paper(prepared.tokenizer.vocabulary_size());
     Ok(Checkpoint::save(
         folder,
-        &config,
+        &config.into(),
         trained.trainer.weights(),
         &prepared.tokenizer,
         manifest,

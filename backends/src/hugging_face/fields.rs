@@ -1,0 +1,151 @@
+//! The keys of an untrusted JSON object, each read as one type, with errors that name the key.
+
+use crate::error::{Error, Result};
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+
+/// Largest JSON file we read.
+const LARGEST_JSON: u64 = 1 << 28;
+
+/// A JSON object from a file.
+pub(super) struct Fields {
+    path: PathBuf,
+    /// Where inside the file, for messages.
+    inside: String,
+    map: Map<String, Value>,
+}
+
+/// Reads a small file whole.
+pub(super) fn read_small(path: &Path) -> Result<Vec<u8>> {
+    let size = crate::error::at(path, std::fs::metadata(path))?.len();
+    if size > LARGEST_JSON {
+        return Err(Error::Checkpoint {
+            path: path.to_path_buf(),
+            why: format!("{size} bytes, more than the {LARGEST_JSON} that are read"),
+        });
+    }
+    crate::error::at(path, std::fs::read(path))
+}
+
+impl Fields {
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let refuse = |why: String| Error::Checkpoint {
+            path: path.to_path_buf(),
+            why,
+        };
+        let value: Value = serde_json::from_slice(&read_small(path)?)
+            .map_err(|e| refuse(format!("not JSON: {e}")))?;
+        match value {
+            Value::Object(map) => Ok(Self {
+                path: path.to_path_buf(),
+                inside: String::new(),
+                map,
+            }),
+            _ => Err(refuse("not a JSON object".into())),
+        }
+    }
+
+    pub(super) fn bad(&self, why: impl std::fmt::Display) -> Error {
+        Error::Checkpoint {
+            path: self.path.clone(),
+            why: why.to_string(),
+        }
+    }
+
+    fn wrong(&self, key: &str, wanted: &str, value: &Value) -> Error {
+        let text = value.to_string();
+        let shown: String = text.chars().take(60).collect();
+        self.bad(format!(
+            "{}{key} must be {wanted}, got {shown}",
+            self.inside
+        ))
+    }
+
+    /// The value of a key; `null` counts as absent.
+    pub(super) fn get(&self, key: &str) -> Option<&Value> {
+        self.map.get(key).filter(|v| !v.is_null())
+    }
+
+    fn lacks(&self, key: &str) -> Error {
+        self.bad(format!("lacks {}{key}", self.inside))
+    }
+
+    pub(super) fn size_if_there(&self, key: &str) -> Result<Option<usize>> {
+        let read = |v: &Value| {
+            v.as_u64()
+                .and_then(|n| usize::try_from(n).ok())
+                .ok_or_else(|| self.wrong(key, "a whole number", v))
+        };
+        self.get(key).map(read).transpose()
+    }
+
+    pub(super) fn size(&self, key: &str) -> Result<usize> {
+        self.size_if_there(key)?.ok_or_else(|| self.lacks(key))
+    }
+
+    pub(super) fn number_if_there(&self, key: &str) -> Result<Option<f64>> {
+        let read = |v: &Value| v.as_f64().ok_or_else(|| self.wrong(key, "a number", v));
+        self.get(key).map(read).transpose()
+    }
+
+    pub(super) fn number(&self, key: &str) -> Result<f64> {
+        self.number_if_there(key)?.ok_or_else(|| self.lacks(key))
+    }
+
+    pub(super) fn flag(&self, key: &str, default: bool) -> Result<bool> {
+        let read = |v: &Value| {
+            v.as_bool()
+                .ok_or_else(|| self.wrong(key, "a truth value", v))
+        };
+        self.get(key).map_or(Ok(default), read)
+    }
+
+    pub(super) fn text_if_there(&self, key: &str) -> Result<Option<&str>> {
+        let read = |v| Value::as_str(v).ok_or_else(|| self.wrong(key, "a text", v));
+        self.get(key).map(read).transpose()
+    }
+
+    pub(super) fn text(&self, key: &str) -> Result<&str> {
+        self.text_if_there(key)?.ok_or_else(|| self.lacks(key))
+    }
+
+    pub(super) fn texts(&self, key: &str) -> Result<Vec<&str>> {
+        let wrong = |v: &Value| self.wrong(key, "a list of texts", v);
+        match self.get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(list)) => list
+                .iter()
+                .map(|v| v.as_str().ok_or_else(|| wrong(v)))
+                .collect(),
+            Some(other) => Err(wrong(other)),
+        }
+    }
+
+    /// An object inside.
+    pub(super) fn object(&self, key: &str) -> Result<Option<Self>> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Value::Object(map)) => Ok(Some(Self {
+                path: self.path.clone(),
+                inside: format!("{}{key}.", self.inside),
+                map: map.clone(),
+            })),
+            Some(other) => Err(self.wrong(key, "an object", other)),
+        }
+    }
+
+    /// Every key with its text.
+    pub(super) fn all_texts(&self) -> Result<Vec<(&str, &str)>> {
+        self.map
+            .iter()
+            .map(|(k, v)| {
+                let text = v.as_str().ok_or_else(|| self.wrong(k, "a text", v))?;
+                Ok((k.as_str(), text))
+            })
+            .collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.map.len()
+    }
+}

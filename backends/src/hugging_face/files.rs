@@ -1,0 +1,89 @@
+//! One safetensors file or shards with their index; never a pickle.
+
+use super::fields::Fields;
+use super::tensors::Gathering;
+use crate::error::{Error, Result};
+use crate::model::TransformerConfig;
+use crate::weights::read as read_file;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Component, Path};
+
+const SINGLE: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+/// Most shards of a model.
+const MOST_SHARDS: usize = 1024;
+
+pub(super) fn read(folder: &Path, config: &TransformerConfig) -> Result<Vec<Vec<f32>>> {
+    let (single, index) = (folder.join(SINGLE), folder.join(INDEX));
+    if single.exists() {
+        let bytes = read_file(&single)?;
+        return super::read_weights(&single, &bytes, config);
+    }
+    if index.exists() {
+        return read_shards(folder, &index, config);
+    }
+    Err(absent(folder))
+}
+
+/// What to do about a folder without safetensors.
+fn absent(folder: &Path) -> Error {
+    for pickle in ["pytorch_model.bin", "pytorch_model.bin.index.json"] {
+        let path = folder.join(pickle);
+        if path.exists() {
+            let from = folder.display();
+            let why = format!(
+                "a pickle, which can run code when it is read; convert it where you trust it: \
+                 python -c \"import transformers as t; d = '{from}'; \
+                 c = t.AutoConfig.from_pretrained(d); \
+                 getattr(t, c.architectures[0]).from_pretrained(d)\
+                 .save_pretrained(d + '-safetensors', safe_serialization=True); \
+                 t.AutoTokenizer.from_pretrained(d).save_pretrained(d + '-safetensors')\""
+            );
+            return Error::Checkpoint { path, why };
+        }
+    }
+    Error::Io {
+        path: folder.join(SINGLE),
+        source: std::io::ErrorKind::NotFound.into(),
+    }
+}
+
+fn read_shards(folder: &Path, index: &Path, config: &TransformerConfig) -> Result<Vec<Vec<f32>>> {
+    let fields = Fields::read(index)?;
+    let map = fields
+        .object("weight_map")?
+        .ok_or_else(|| fields.bad("lacks weight_map"))?;
+    let mut shards: BTreeMap<&str, HashSet<&str>> = BTreeMap::new();
+    for (tensor, shard) in map.all_texts()? {
+        if !plain(shard) {
+            return Err(fields.bad(format!(
+                "weight_map places {tensor} in `{shard}`; a shard is a plain file name that ends \
+                 in .safetensors"
+            )));
+        }
+        shards.entry(shard).or_default().insert(tensor);
+    }
+    if shards.len() > MOST_SHARDS {
+        return Err(fields.bad(format!(
+            "{} shards, more than the {MOST_SHARDS} that are read",
+            shards.len()
+        )));
+    }
+    let mut gathering = Gathering::new(config);
+    for (shard, tensors) in &shards {
+        let path = folder.join(shard);
+        let bytes = read_file(&path)?;
+        gathering.file(&path, &bytes, Some(&|name| tensors.contains(name)))?;
+    }
+    gathering.finish(index)
+}
+
+/// Whether a name stays in its folder.
+fn plain(name: &str) -> bool {
+    let mut components = Path::new(name).components();
+    let one = matches!(
+        (components.next(), components.next()),
+        (Some(Component::Normal(_)), None)
+    );
+    one && name.ends_with(".safetensors") && !name.contains(['/', '\\', ':', '\0'])
+}

@@ -1,0 +1,104 @@
+//! Model folders as Hugging Face's transformers writes and reads them.
+//!
+//! `config.json` and `model.safetensors` (or shards with their index), f32, f16 or bf16, of GPT-2,
+//! Llama, Gemma 2, BERT and RoBERTa. Nothing in a folder is trusted.
+
+mod config;
+mod fields;
+mod files;
+mod llama2c;
+mod names;
+mod tensors;
+
+pub use llama2c::convert_llama2c;
+
+use crate::checkpoint::free_for;
+use crate::error::{Error, Result};
+use crate::files::Building;
+use crate::model::TransformerConfig;
+use crate::trainer::check_shapes;
+use crate::weights::to_bytes;
+use reticent_corpus::Tokenizer;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Reads a transformer's shape and weights from a folder.
+///
+/// # Errors
+/// [`Error::Io`] for a missing file; [`Error::Checkpoint`] naming file and tensor for one that is
+/// truncated, is not covered, or does not fit the others. A folder that holds only a pickle
+/// (`pytorch_model.bin`) is refused with the command that converts it.
+pub fn load_hugging_face(folder: &Path) -> Result<(TransformerConfig, Vec<Vec<f32>>)> {
+    let config = config::read(&folder.join("config.json"))?;
+    let weights = files::read(folder, &config)?;
+    Ok((config, weights))
+}
+
+/// Writes a folder that transformers loads as it is, whole or not at all.
+///
+/// # Errors
+/// A folder that exists and is not empty, or can't be written; [`Error::Shape`] where the
+/// weights do not fit.
+pub fn save_hugging_face(
+    folder: &Path,
+    config: &TransformerConfig,
+    weights: &[Vec<f32>],
+    tokenizer: Option<&Tokenizer>,
+) -> Result<()> {
+    let json = tokenizer
+        .map(Tokenizer::to_json)
+        .transpose()
+        .map_err(|e| Error::Unsuitable(e.to_string()))?;
+    let specials = tokenizer.map(|t| [t.bos(), t.eos()]);
+    write(folder, config, weights, specials, json.as_deref())
+}
+
+fn write(
+    folder: &Path,
+    config: &TransformerConfig,
+    weights: &[Vec<f32>],
+    specials: Option<[u32; 2]>,
+    tokenizer: Option<&str>,
+) -> Result<()> {
+    free_for(folder)?;
+    let building = Building::beside(folder)?;
+    building.write("config.json", config_json(config, specials)?.as_bytes())?;
+    building.write("model.safetensors", &weight_bytes(config, weights)?)?;
+    if let Some(json) = tokenizer {
+        building.write("tokenizer.json", json.as_bytes())?;
+    }
+    building.finish(folder)
+}
+
+/// The text of `config.json`; `specials` are the ids of beginning and end of text.
+pub(crate) fn config_json(
+    config: &TransformerConfig,
+    specials: Option<[u32; 2]>,
+) -> Result<String> {
+    let specials = specials.map(|[bos, eos]| config::Specials { bos, eos });
+    serde_json::to_string_pretty(&config::write(config, specials))
+        .map_err(|e| Error::Engine(e.to_string()))
+}
+
+/// The bytes of `model.safetensors`.
+pub(crate) fn weight_bytes(config: &TransformerConfig, weights: &[Vec<f32>]) -> Result<Vec<u8>> {
+    check_shapes(&config.parameters(), weights)?;
+    let notes = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    to_bytes(&tensors::theirs(config, weights), notes)
+}
+
+/// The shape in a folder's `config.json`.
+pub(crate) fn read_config(path: &Path) -> Result<TransformerConfig> {
+    config::read(path)
+}
+
+/// The weights in the bytes of one safetensors file.
+pub(crate) fn read_weights(
+    path: &Path,
+    bytes: &[u8],
+    config: &TransformerConfig,
+) -> Result<Vec<Vec<f32>>> {
+    let mut gathering = tensors::Gathering::new(config);
+    gathering.file(path, bytes, None)?;
+    gathering.finish(path)
+}

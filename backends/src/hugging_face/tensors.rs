@@ -1,0 +1,253 @@
+//! Between their tensors and our parameters: joined, turned, checked.
+
+use super::names::{Names, Part};
+use crate::error::{Error, Result};
+use crate::model::TransformerConfig;
+use crate::trainer::Parameter;
+use crate::weights::{Named, each_tensor, values};
+use safetensors::tensor::TensorView;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Names listed in a message.
+const LISTED: usize = 5;
+
+/// Our weights as their tensors.
+pub(super) fn theirs(config: &TransformerConfig, weights: &[Vec<f32>]) -> Vec<Named> {
+    let names = Names::of(config);
+    let mut out = Vec::new();
+    for ((parameter, weight), parts) in config.parameters().iter().zip(weights).zip(&names.parts) {
+        let mut offset = 0;
+        for part in parts {
+            out.push(Named {
+                name: part.name.clone(),
+                shape: part.shape(parameter),
+                values: part.cut(parameter, weight, offset),
+            });
+            offset += part.columns;
+        }
+    }
+    // transformers 4.46 leaves RoBERTa's decoder bias at zero unless it finds it by this name
+    let bias = out.iter().find(|t| t.name == "lm_head.bias").cloned();
+    out.extend(bias.map(|bias| Named {
+        name: "lm_head.decoder.bias".to_owned(),
+        ..bias
+    }));
+    out
+}
+
+/// Rows and columns; a vector is one row.
+fn sides(parameter: &Parameter) -> (usize, usize) {
+    let columns = parameter.shape.last().copied().unwrap_or(1);
+    (parameter.len() / columns.max(1), columns)
+}
+
+impl Part {
+    fn shape(&self, parameter: &Parameter) -> Vec<usize> {
+        let (rows, _) = sides(parameter);
+        match (parameter.shape.len(), self.transposed) {
+            (1, _) => vec![self.columns],
+            (_, true) => vec![self.columns, rows],
+            (_, false) => vec![rows, self.columns],
+        }
+    }
+
+    /// Calls with every pair of places (theirs, ours).
+    fn places(&self, parameter: &Parameter, offset: usize, mut pair: impl FnMut(usize, usize)) {
+        let (rows, width) = sides(parameter);
+        for row in 0..rows {
+            for column in 0..self.columns {
+                let theirs = if self.transposed {
+                    column * rows + row
+                } else {
+                    row * self.columns + column
+                };
+                pair(theirs, row * width + offset + column);
+            }
+        }
+    }
+
+    fn cut(&self, parameter: &Parameter, ours: &[f32], offset: usize) -> Vec<f32> {
+        let mut theirs = vec![0.0; sides(parameter).0 * self.columns];
+        self.places(parameter, offset, |t, o| theirs[t] = ours[o]);
+        theirs
+    }
+}
+
+/// Where one of their tensors goes.
+#[derive(Clone, Copy)]
+struct Place {
+    parameter: usize,
+    part: usize,
+    offset: usize,
+}
+
+/// Gathers weights from one or more files.
+pub(super) struct Gathering<'a> {
+    config: &'a TransformerConfig,
+    parameters: Vec<Parameter>,
+    names: Names,
+    places: HashMap<String, Place>,
+    /// The file's own name of each tensor that was found.
+    found: HashMap<String, String>,
+    /// Tensors under their second name.
+    second: HashMap<String, Vec<f32>>,
+    weights: Vec<Vec<f32>>,
+}
+
+impl<'a> Gathering<'a> {
+    pub(super) fn new(config: &'a TransformerConfig) -> Self {
+        let names = Names::of(config);
+        let mut places = HashMap::new();
+        for (parameter, parts) in names.parts.iter().enumerate() {
+            let mut offset = 0;
+            for (part, theirs) in parts.iter().enumerate() {
+                let place = Place {
+                    parameter,
+                    part,
+                    offset,
+                };
+                places.insert(theirs.name.clone(), place);
+                offset += theirs.columns;
+            }
+        }
+        let parameters = config.parameters();
+        Self {
+            config,
+            weights: vec![Vec::new(); parameters.len()],
+            parameters,
+            names,
+            places,
+            found: HashMap::new(),
+            second: HashMap::new(),
+        }
+    }
+
+    /// Their full name of a tensor, where the file may leave the bare model's prefix out.
+    fn full(&self, name: &str) -> Option<String> {
+        let known = |n: &str| {
+            self.places.contains_key(n) || self.names.aliases.iter().any(|(other, _)| other == n)
+        };
+        let prefixed = format!("{}{name}", self.names.prefix);
+        if known(name) {
+            Some(name.to_owned())
+        } else {
+            known(&prefixed).then_some(prefixed)
+        }
+    }
+
+    /// Takes every tensor of a file. `expected` says what an index promised to be in it.
+    pub(super) fn file(
+        &mut self,
+        path: &Path,
+        bytes: &[u8],
+        expected: Option<&dyn Fn(&str) -> bool>,
+    ) -> Result<()> {
+        each_tensor(path, bytes, |name, view| {
+            let bad = |why: String| Error::Checkpoint {
+                path: path.to_path_buf(),
+                why,
+            };
+            if expected.is_some_and(|expected| !expected(name)) {
+                return Err(bad(format!(
+                    "holds the tensor {name}, which the index does not place in it"
+                )));
+            }
+            if self.names.ignored(self.config, name) {
+                return Ok(());
+            }
+            let full = self
+                .full(name)
+                .ok_or_else(|| bad(format!("holds the tensor {name}, which the model lacks")))?;
+            if let Some(before) = self.found.insert(full.clone(), name.to_owned()) {
+                return Err(bad(format!(
+                    "holds the tensor {name}, which was there already as {before}"
+                )));
+            }
+            self.take(path, &full, name, view)
+        })
+    }
+
+    fn take(&mut self, path: &Path, full: &str, name: &str, view: &TensorView<'_>) -> Result<()> {
+        let first = self.first_name(full).to_owned();
+        let place = self.places[&first];
+        let parameter = &self.parameters[place.parameter];
+        let part = &self.names.parts[place.parameter][place.part];
+        let shape = part.shape(parameter);
+        if view.shape() != shape {
+            return Err(Error::Checkpoint {
+                path: path.to_path_buf(),
+                why: format!(
+                    "tensor {name} has shape {:?}, expected {shape:?}",
+                    view.shape()
+                ),
+            });
+        }
+        let theirs = values(path, name, view)?;
+        if first == full {
+            self.put(place, &theirs);
+        } else {
+            self.second.insert(full.to_owned(), theirs);
+        }
+        Ok(())
+    }
+
+    /// The name that a name stands for.
+    fn first_name<'b>(&'b self, name: &'b str) -> &'b str {
+        let pair = self.names.aliases.iter().find(|(other, _)| other == name);
+        pair.map_or(name, |(_, first)| first)
+    }
+
+    fn put(&mut self, place: Place, theirs: &[f32]) {
+        let parameter = &self.parameters[place.parameter];
+        let part = &self.names.parts[place.parameter][place.part];
+        let ours = &mut self.weights[place.parameter];
+        ours.resize(parameter.len(), 0.0);
+        part.places(parameter, place.offset, |t, o| ours[o] = theirs[t]);
+    }
+
+    /// The weights, when nothing is missing and second names agree with the first.
+    pub(super) fn finish(mut self, path: &Path) -> Result<Vec<Vec<f32>>> {
+        let bad = |why: String| Error::Checkpoint {
+            path: path.to_path_buf(),
+            why,
+        };
+        for (other, theirs) in std::mem::take(&mut self.second) {
+            let first = self.first_name(&other).to_owned();
+            let place = self.places[&first];
+            if self.found.contains_key(&first) {
+                let parameter = &self.parameters[place.parameter];
+                let part = &self.names.parts[place.parameter][place.part];
+                let own = part.cut(parameter, &self.weights[place.parameter], place.offset);
+                let same = own
+                    .iter()
+                    .zip(&theirs)
+                    .all(|(a, b)| a.to_bits() == b.to_bits());
+                if !same {
+                    return Err(bad(format!(
+                        "tensors {other} and {first} differ, though config.json ties them"
+                    )));
+                }
+            } else {
+                self.put(place, &theirs);
+                self.found.insert(first, other);
+            }
+        }
+        let mut missing: Vec<&str> = self
+            .places
+            .keys()
+            .filter(|name| !self.found.contains_key(*name))
+            .map(String::as_str)
+            .collect();
+        missing.sort_unstable();
+        if missing.is_empty() {
+            return Ok(self.weights);
+        }
+        let shown = missing[..missing.len().min(LISTED)].join(", ");
+        let more = match missing.len().saturating_sub(LISTED) {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        Err(bad(format!("lacks the tensors {shown}{more}")))
+    }
+}

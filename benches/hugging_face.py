@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Our logits against Hugging Face transformers, on random weights, there and back.
+
+    pip install torch transformers numpy
+    python benches/hugging_face.py [--out DIR] [--golden]
+
+Makes tiny random models of all five families with save_pretrained (single file, shards, f16,
+bf16), runs the example `hugging_face` of reticent-backends on them, and lets transformers load
+what we saved. Criterion: max |difference| / max |logit| <= 1e-4, each way.
+--golden prints the numbers that backends/tests/hugging_face_golden.rs holds.
+"""
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers as hf
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT = 1e-4
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+
+
+def sizes(scale):
+    """Common sizes: heads 4, width 8 x scale, 3 layers."""
+    return {"hidden": 8 * scale, "layers": 3, "heads": 4, "inner": 20 * scale, "positions": 48}
+
+
+def configs(scale, vocabulary):
+    s = sizes(scale)
+    head = s["hidden"] // s["heads"]
+    encoder = dict(
+        vocab_size=vocabulary, hidden_size=s["hidden"], num_hidden_layers=s["layers"],
+        num_attention_heads=s["heads"], intermediate_size=s["inner"],
+        max_position_embeddings=s["positions"], attn_implementation="eager",
+    )
+    decoder = dict(encoder, num_key_value_heads=2, tie_word_embeddings=False)
+    gemma = dict(decoder, tie_word_embeddings=True, head_dim=2 * head, query_pre_attn_scalar=7,
+                 sliding_window=4, attn_logit_softcapping=2.0, final_logit_softcapping=3.0)
+    gpt2 = hf.GPT2Config(
+        vocab_size=vocabulary, n_embd=s["hidden"], n_layer=s["layers"], n_head=s["heads"],
+        n_positions=s["positions"], bos_token_id=0, eos_token_id=0, attn_implementation="eager",
+    )
+    special = dict(pad_token_id=1, bos_token_id=0, eos_token_id=2)
+    llama = hf.LlamaConfig(**decoder, rope_theta=500.0, rope_scaling=LLAMA3, bos_token_id=0, eos_token_id=0)
+    tied = hf.LlamaConfig(**dict(decoder, tie_word_embeddings=True), bos_token_id=0, eos_token_id=0)
+    roberta = dict(encoder, type_vocab_size=1, **special)
+    return [
+        ("gpt2", hf.GPT2LMHeadModel, gpt2, {}),
+        ("gpt2-shards", hf.GPT2LMHeadModel, gpt2, {"shards": True}),
+        ("llama", hf.LlamaForCausalLM, llama, {}),
+        ("llama-tied-bf16", hf.LlamaForCausalLM, tied, {"dtype": torch.bfloat16}),
+        ("gemma2", hf.Gemma2ForCausalLM, hf.Gemma2Config(**gemma, bos_token_id=0, eos_token_id=0, pad_token_id=0), {}),
+        ("bert-masked", hf.BertForMaskedLM, hf.BertConfig(**encoder), {}),
+        ("bert-classes", hf.BertForSequenceClassification, hf.BertConfig(**encoder, num_labels=3), {}),
+        ("roberta-masked", hf.RobertaForMaskedLM, hf.RobertaConfig(**roberta), {}),
+        ("roberta-classes-f16", hf.RobertaForSequenceClassification, hf.RobertaConfig(**roberta), {"dtype": torch.float16}),
+    ]
+
+
+def logits(model, case):
+    model = model.eval().float()
+    arguments = {"input_ids": torch.tensor([case["tokens"]])}
+    if case["token_types"]:
+        arguments["token_type_ids"] = torch.tensor([case["token_types"]])
+    with torch.no_grad():
+        return model(**arguments).logits[0].double().numpy()
+
+
+def make(folder, scale, vocabulary, seed=7):
+    """Random models on disk, and what they say about a few sequences."""
+    generator = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    for name, kind, config, options in configs(scale, vocabulary):
+        model = kind(config)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.15 * torch.randn_like(parameter))
+        if "dtype" in options:
+            model = model.to(options["dtype"])
+        model.save_pretrained(folder / name, **({"max_shard_size": "20KB"} if "shards" in options else {}))
+        if "dtype" in options:  # what the file holds, in full precision
+            model = kind.from_pretrained(folder / name, torch_dtype=torch.float32, attn_implementation="eager")
+        cases = []
+        for length in (2, 5, 31):
+            tokens = [int(t) for t in generator.integers(3, vocabulary, length)]
+            types = [int(i >= length // 2) for i in range(length)] if name.startswith("bert") else []
+            case = {"tokens": tokens, "token_types": types}
+            case["logits"] = logits(model, case).ravel().tolist()
+            cases.append(case)
+        (folder / name / "cases.json").write_text(json.dumps(cases))
+    return [name for name, *_ in configs(scale, vocabulary)]
+
+
+def relative(ours, theirs):
+    return float(np.abs(np.asarray(ours) - np.asarray(theirs)).max() / np.abs(np.asarray(theirs)).max())
+
+
+def back(folder, names):
+    """transformers on what we saved."""
+    worst = {}
+    kinds = {name: kind for name, kind, *_ in configs(1, 11)}
+    for name in names:
+        model, report = kinds[name].from_pretrained(folder / name / "ours", output_loading_info=True, attn_implementation="eager")
+        problems = {k: v for k, v in report.items() if v and k != "error_msgs"}
+        if problems:
+            sys.exit(f"{name}: transformers complains: {problems}")
+        cases = json.loads((folder / name / "cases.json").read_text())
+        worst[name] = max(relative(logits(model, case).ravel(), case["logits"]) for case in cases)
+    return worst
+
+
+def formula(name, index, gain):
+    """A weight that needs no file: the same numbers in Python and in Rust."""
+    phase = sum((i + 1) * b for i, b in enumerate(name.encode())) % 1000
+    return (1.0 if gain else 0.0) + 0.3 * math.sin(0.7 * index + 0.013 * phase)
+
+
+def golden():
+    for name, kind, config, _ in configs(1, 11):
+        if name in ("gpt2-shards", "llama-tied-bf16"):
+            continue
+        config.num_hidden_layers = 2
+        model = kind(config).double().eval()
+        with torch.no_grad():
+            for key, parameter in model.named_parameters():
+                gain = parameter.dim() == 1 and key.endswith(".weight") and "gemma" not in name
+                values = [formula(key, i, gain) for i in range(parameter.numel())]
+                parameter.copy_(torch.tensor(values, dtype=torch.float32).double().view(parameter.shape))
+        tokens = [3, 9, 4, 4, 7, 10]
+        with torch.no_grad():
+            out = model(input_ids=torch.tensor([tokens])).logits[0]
+        row = out[-1] if out.dim() == 2 else out
+        print(f"// {name}\n[{', '.join(f'{v:.9}' for v in row.tolist())}],")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--golden", action="store_true")
+    arguments = parser.parse_args()
+    print(f"# torch {torch.__version__}, transformers {hf.__version__}", file=sys.stderr)
+    if arguments.golden:
+        return golden()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.out or Path(temporary)
+        names = make(folder, 4, 101)
+        run = ["cargo", "run", "--quiet", "-p", "reticent-backends", "--features", "cpu", "--example", "hugging_face", "--", str(folder)]
+        forward = json.loads(subprocess.run(run, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
+        backward = back(folder, names)
+        print(f"{'model':24}{'ours':>12}{'saved, theirs':>16}")
+        for name in names:
+            print(f"{name:24}{forward[name]:12.1e}{backward[name]:16.1e}")
+        if max(*forward.values(), *backward.values()) > LIMIT or set(forward) != set(names):
+            sys.exit(f"above {LIMIT}")
+
+
+if __name__ == "__main__":
+    main()
