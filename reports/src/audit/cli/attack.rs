@@ -12,16 +12,16 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "Example:\n  audit perplexity --model ckpt --data held-out.jsonl")]
 pub struct Perplexity {
-    /// A checkpoint folder.
+    /// A checkpoint folder, or a Hugging Face folder.
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// The text: JSON Lines, or plain text.
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
-    /// What one record is; the model's own unit if absent.
+    /// What one record is; the model's own unit if absent, a document if it has none.
     #[arg(long, value_parser = unit)]
     pub unit: Option<Unit>,
-    /// Where: cpu or cuda:NUMBER.
+    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
 }
@@ -60,7 +60,7 @@ pub struct Exposure {
     /// Also write a page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Where: cpu or cuda:NUMBER.
+    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
     /// Print the secrets instead of dots.

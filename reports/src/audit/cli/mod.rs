@@ -4,11 +4,13 @@
 //! checked against its range, and that is all.
 
 mod attack;
+mod convert;
 mod prepare;
 mod train;
 mod values;
 
 pub use attack::{Exposure, Perplexity};
+pub use convert::{Convert, Layout};
 pub use prepare::{Prepare, Simulate, Simulation};
 pub use train::{ArmName, Demo, Noise, Train};
 pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, Recipe, TokenizerArg};
@@ -48,6 +50,8 @@ pub enum Command {
     Train(Train),
     /// How well a model predicts a text.
     Perplexity(Perplexity),
+    /// Turn a model of another layout into a folder that transformers and audit read.
+    Convert(Convert),
     /// How exposed the planted canaries are: exact ranks among all candidates.
     Exposure(Exposure),
     /// Write the completions of a shell to stdout.

@@ -27,7 +27,7 @@ pub struct Train {
     /// What to train: lstm, the papers' one layer of 200.
     #[arg(long, value_enum, default_value_t)]
     pub model: ModelArg,
-    /// Where: cpu or cuda:NUMBER.
+    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
     /// Passes over the data, in expectation where batches are random.
@@ -143,7 +143,7 @@ pub struct Demo {
     /// Seed of the made-up corpus and of the canaries. Noise and batches are never seeded.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Where: cpu or cuda:NUMBER.
+    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
     /// Print the canaries' secrets instead of dots.

@@ -3,6 +3,8 @@
 #[cfg(feature = "audit")]
 mod attack;
 #[cfg(feature = "audit")]
+mod convert;
+#[cfg(feature = "audit")]
 mod demo;
 #[cfg(feature = "audit")]
 mod exposure;
@@ -46,9 +48,15 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         #[cfg(feature = "audit")]
         Command::Perplexity(asked) => perplexity::run(asked, format, interrupt),
         #[cfg(feature = "audit")]
+        Command::Convert(asked) => convert::run(asked, format),
+        #[cfg(feature = "audit")]
         Command::Exposure(asked) => exposure::run(asked, format, interrupt),
         #[cfg(not(feature = "audit"))]
-        Command::Demo(_) | Command::Train(_) | Command::Perplexity(_) | Command::Exposure(_) => {
+        Command::Demo(_)
+        | Command::Train(_)
+        | Command::Perplexity(_)
+        | Command::Convert(_)
+        | Command::Exposure(_) => {
             anyhow::bail!("this build has no engine; build with the default features")
         }
     }

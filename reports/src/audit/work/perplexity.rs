@@ -5,7 +5,7 @@ use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, Progress, print
 use crate::number::{grouped, nearest};
 use anyhow::{Context, Result, ensure};
 use reticent_attacks::perplexity;
-use reticent_backends::{Checkpoint, Scorer, Trainer};
+use reticent_backends::{Checkpoint, Pretrained, Scorer, Trainer};
 use reticent_corpus::{
     PolicyChoice, PolicyOptions, PrepareOptions, Preparer, Record, Tokenizer, Unit, read_documents,
 };
@@ -58,9 +58,13 @@ struct Shown {
 }
 
 pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Result<Exit> {
-    let (checkpoint, mut model) = open(&asked.model, asked.device)?;
-    let unit = asked.unit.unwrap_or(checkpoint.manifest.unit);
-    let records = framed(&asked.data, unit, &checkpoint.tokenizer).context("--data")?;
+    let pretrained = Pretrained::load(&asked.model).context("--model")?;
+    let mut model =
+        reticent_backends::open(&pretrained.model, pretrained.weights, asked.device.into())
+            .context("--device")?;
+    let own = pretrained.manifest.map_or(Unit::Document, |m| m.unit);
+    let unit = asked.unit.unwrap_or(own);
+    let records = framed(&asked.data, unit, &pretrained.tokenizer).context("--data")?;
     let (value, tokens) = measure(model.as_mut(), &records, interrupt)?;
     let shown = Shown {
         perplexity: value,

@@ -1,0 +1,173 @@
+//! Engines, models, records, and what the tests ask of them.
+
+use reticent_backends::{
+    Added, Clip, Device, Family, LstmConfig, Model, Rotary, RotaryScaling, Trainer,
+    TransformerConfig, all_private, open, unprotected,
+};
+use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
+
+pub const VOCABULARY: usize = 13;
+
+/// One engine on one model.
+pub struct Subject {
+    pub name: String,
+    pub model: Model,
+    pub device: Device,
+    pub weights: Vec<Vec<f32>>,
+}
+
+impl Subject {
+    pub fn open(&self) -> Box<dyn Trainer> {
+        self.with(self.weights.clone())
+    }
+
+    pub fn with(&self, weights: Vec<Vec<f32>>) -> Box<dyn Trainer> {
+        open(&self.model, weights, self.device).unwrap()
+    }
+
+    pub fn exact(&self) -> Box<dyn Trainer> {
+        open(&self.model, self.weights.clone(), Device::Exact).unwrap()
+    }
+
+    /// How far this engine may be from the exact one, relative to the largest norm.
+    pub fn tolerance(&self) -> f64 {
+        if self.device == Device::Exact {
+            1e-6
+        } else {
+            2e-5
+        }
+    }
+}
+
+/// Every engine of this build on every kind of model that predicts the next token.
+pub fn subjects() -> Vec<Subject> {
+    let mut out = Vec::new();
+    for (name, model) in models() {
+        for (engine, device) in [("cpu", Device::Cpu), ("exact", Device::Exact)] {
+            out.push(Subject {
+                name: format!("{name} on {engine}"),
+                weights: weights(&model),
+                model: model.clone(),
+                device,
+            });
+        }
+    }
+    out
+}
+
+/// Starting weights three times as large, so that gates, norms and caps are at work.
+fn weights(model: &Model) -> Vec<Vec<f32>> {
+    let mut weights = model.starting_weights(11);
+    let transformer = matches!(model, Model::Transformer(_));
+    for (w, p) in weights.iter_mut().zip(model.parameters()) {
+        if transformer && p.shape.len() > 1 {
+            w.iter_mut().for_each(|w| *w *= 8.0);
+        }
+    }
+    weights
+}
+
+fn models() -> Vec<(&'static str, Model)> {
+    let tiny = |family| TransformerConfig::new(family, VOCABULARY, 8, 2, 2, 24);
+    let lstm = LstmConfig {
+        vocabulary: VOCABULARY,
+        embedding: 5,
+        hidden: 6,
+    };
+    let llama = TransformerConfig {
+        heads: 4,
+        key_value_heads: 2,
+        head_width: 4,
+        rotary: Some(Rotary {
+            theta: 100.0,
+            scaling: Some(RotaryScaling::Linear { factor: 2.0 }),
+        }),
+        ..tiny(Family::Llama)
+    };
+    let gemma = TransformerConfig {
+        sliding_window: Some(3),
+        attention_cap: Some(0.5),
+        logit_cap: Some(0.7),
+        tied: false,
+        ..tiny(Family::Gemma2)
+    };
+    vec![
+        ("lstm", lstm.into()),
+        ("gpt2", tiny(Family::Gpt2).into()),
+        ("llama", llama.into()),
+        ("gemma2", gemma.into()),
+    ]
+}
+
+/// Records of 2 to 9 tokens: repeated tokens, equal records, the shortest there can be.
+pub fn records() -> Vec<Vec<TokenId>> {
+    vec![
+        vec![1, 2],
+        vec![5, 5, 5, 5, 5, 5],
+        vec![7, 3, 9, 3, 7],
+        vec![0, 4, 8, 1, 11, 2, 6, 10, 3],
+        vec![7, 3, 9, 3, 7],
+        vec![2, 1, 0],
+    ]
+}
+
+pub fn set(records: &[Vec<TokenId>]) -> TrainingSet {
+    let record = |tokens: &Vec<TokenId>| Record {
+        side: Side::Private,
+        tokens: tokens.clone(),
+        sensitive: Vec::new(),
+    };
+    TrainingSet {
+        unit: Unit::Turn,
+        records: records.iter().map(record).collect(),
+        mask_only: 0,
+    }
+}
+
+/// The sum of clipped gradients of records, added in these microbatches.
+pub fn sum(
+    model: &mut dyn Trainer,
+    records: &[Vec<TokenId>],
+    microbatches: &[&[u32]],
+    clip: &Clip,
+) -> (Vec<Vec<f32>>, Added) {
+    let private = all_private(&set(records));
+    let mut all = Added::default();
+    model.begin();
+    for indices in microbatches {
+        let added = model.add(&private.batch(indices), clip).unwrap();
+        all.examples += added.examples;
+        all.clipped += added.clipped;
+        all.rejected += added.rejected;
+    }
+    (model.accumulator().to_vec(), all)
+}
+
+/// The clipped gradient of one record alone.
+pub fn alone(model: &mut dyn Trainer, record: &[TokenId], clip: &Clip) -> Vec<Vec<f32>> {
+    sum(model, &[record.to_vec()], &[&[0]], clip).0
+}
+
+/// The public gradient of records, and their mean negative log-likelihood.
+pub fn public(model: &mut dyn Trainer, records: &[Vec<TokenId>]) -> (Vec<Vec<f32>>, f64) {
+    let everyone: Vec<u32> = (0..records.len() as u32).collect();
+    let records = unprotected(&set(records));
+    model.public_gradient(&records.batch(&everyone)).unwrap()
+}
+
+pub fn norm(x: &[Vec<f32>]) -> f64 {
+    let squares = x.iter().flatten().map(|v| f64::from(*v).powi(2));
+    squares.sum::<f64>().sqrt()
+}
+
+pub fn distance(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
+    let pairs = a.iter().flatten().zip(b.iter().flatten());
+    let squares = pairs.map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2));
+    squares.sum::<f64>().sqrt()
+}
+
+pub fn bits(x: &[Vec<f32>]) -> Vec<Vec<u32>> {
+    x.iter()
+        .map(|v| v.iter().map(|v| v.to_bits()).collect())
+        .collect()
+}
