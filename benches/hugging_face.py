@@ -160,10 +160,11 @@ def main():
         run = ["cargo", "run", "--quiet", "-p", "reticent-backends", "--features", "cpu", "--example", "hugging_face", "--", str(folder)]
         forward = json.loads(subprocess.run(run, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
         backward = back(folder, names)
-        print(f"{'model':24}{'ours':>12}{'saved, theirs':>16}")
+        print(f"{'model':24}{'exact':>12}{'fast':>12}{'saved, theirs':>16}")
         for name in names:
-            print(f"{name:24}{forward[name]:12.1e}{backward[name]:16.1e}")
-        if max(*forward.values(), *backward.values()) > LIMIT or set(forward) != set(names):
+            exact, fast = forward[name]
+            print(f"{name:24}{exact:12.1e}{fast:12.1e}{backward[name]:16.1e}")
+        if set(forward) != set(names) or max(*sum(forward.values(), []), *backward.values()) > LIMIT:
             sys.exit(f"above {LIMIT}")
 
 

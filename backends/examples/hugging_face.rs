@@ -1,9 +1,11 @@
 //! Our logits on the folders that `benches/hugging_face.py` made, and our copies of them.
 //!
 //! `hugging_face DIR`: reads DIR/*/ with its `cases.json`, writes DIR/*/ours, and prints the
-//! worst max |difference| / max |logit| of each as JSON.
+//! worst max |difference| / max |logit| of each as JSON: of the exact engine, of the fast one.
 
-use reticent_backends::{exact_logits, load_hugging_face, save_hugging_face};
+use reticent_backends::{
+    Logits, exact_logits, load_hugging_face, save_hugging_face, transformer_logits,
+};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -30,11 +32,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn compare(folder: &Path) -> Result<f64, Box<dyn std::error::Error>> {
+fn compare(folder: &Path) -> Result<[f64; 2], Box<dyn std::error::Error>> {
     let (config, weights) = load_hugging_face(folder)?;
     save_hugging_face(&folder.join("ours"), &config, &weights, None)?;
-    let mut model = exact_logits(&config.into(), weights)?;
     let cases: Vec<Case> = serde_json::from_slice(&std::fs::read(folder.join("cases.json"))?)?;
+    let mut fast = transformer_logits(&config, weights.clone())?;
+    let mut exact = exact_logits(&config.into(), weights)?;
+    Ok([
+        worst(exact.as_mut(), &cases)?,
+        worst(fast.as_mut(), &cases)?,
+    ])
+}
+
+fn worst(model: &mut dyn Logits, cases: &[Case]) -> Result<f64, Box<dyn std::error::Error>> {
     let mut worst = 0.0f64;
     for case in cases {
         let ours = model.logits(&case.tokens, &case.token_types)?;

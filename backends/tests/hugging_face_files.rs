@@ -1,4 +1,5 @@
 //! Folders from elsewhere: shards, second names, half precision, and everything that is refused.
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_backends::{
     Family, Head, Pretrained, TransformerConfig, load_hugging_face, save_hugging_face,

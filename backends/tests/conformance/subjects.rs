@@ -6,31 +6,31 @@ use reticent_backends::{
 };
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
 
-pub const VOCABULARY: usize = 13;
+pub(crate) const VOCABULARY: usize = 13;
 
 /// One engine on one model.
-pub struct Subject {
-    pub name: String,
-    pub model: Model,
-    pub device: Device,
-    pub weights: Vec<Vec<f32>>,
+pub(crate) struct Subject {
+    pub(crate) name: String,
+    pub(crate) model: Model,
+    pub(crate) device: Device,
+    pub(crate) weights: Vec<Vec<f32>>,
 }
 
 impl Subject {
-    pub fn open(&self) -> Box<dyn Trainer> {
+    pub(crate) fn open(&self) -> Box<dyn Trainer> {
         self.with(self.weights.clone())
     }
 
-    pub fn with(&self, weights: Vec<Vec<f32>>) -> Box<dyn Trainer> {
+    pub(crate) fn with(&self, weights: Vec<Vec<f32>>) -> Box<dyn Trainer> {
         open(&self.model, weights, self.device).unwrap()
     }
 
-    pub fn exact(&self) -> Box<dyn Trainer> {
+    pub(crate) fn exact(&self) -> Box<dyn Trainer> {
         open(&self.model, self.weights.clone(), Device::Exact).unwrap()
     }
 
     /// How far this engine may be from the exact one, relative to the largest norm.
-    pub fn tolerance(&self) -> f64 {
+    pub(crate) fn tolerance(&self) -> f64 {
         if self.device == Device::Exact {
             1e-6
         } else {
@@ -40,7 +40,7 @@ impl Subject {
 }
 
 /// Every engine of this build on every kind of model that predicts the next token.
-pub fn subjects() -> Vec<Subject> {
+pub(crate) fn subjects() -> Vec<Subject> {
     let mut out = Vec::new();
     for (name, model) in models() {
         for (engine, device) in [("cpu", Device::Cpu), ("exact", Device::Exact)] {
@@ -100,7 +100,7 @@ fn models() -> Vec<(&'static str, Model)> {
 }
 
 /// Records of 2 to 9 tokens: repeated tokens, equal records, the shortest there can be.
-pub fn records() -> Vec<Vec<TokenId>> {
+pub(crate) fn records() -> Vec<Vec<TokenId>> {
     vec![
         vec![1, 2],
         vec![5, 5, 5, 5, 5, 5],
@@ -111,7 +111,7 @@ pub fn records() -> Vec<Vec<TokenId>> {
     ]
 }
 
-pub fn set(records: &[Vec<TokenId>]) -> TrainingSet {
+pub(crate) fn set(records: &[Vec<TokenId>]) -> TrainingSet {
     let record = |tokens: &Vec<TokenId>| Record {
         side: Side::Private,
         tokens: tokens.clone(),
@@ -125,7 +125,7 @@ pub fn set(records: &[Vec<TokenId>]) -> TrainingSet {
 }
 
 /// The sum of clipped gradients of records, added in these microbatches.
-pub fn sum(
+pub(crate) fn sum(
     model: &mut dyn Trainer,
     records: &[Vec<TokenId>],
     microbatches: &[&[u32]],
@@ -144,29 +144,29 @@ pub fn sum(
 }
 
 /// The clipped gradient of one record alone.
-pub fn alone(model: &mut dyn Trainer, record: &[TokenId], clip: &Clip) -> Vec<Vec<f32>> {
+pub(crate) fn alone(model: &mut dyn Trainer, record: &[TokenId], clip: &Clip) -> Vec<Vec<f32>> {
     sum(model, &[record.to_vec()], &[&[0]], clip).0
 }
 
 /// The public gradient of records, and their mean negative log-likelihood.
-pub fn public(model: &mut dyn Trainer, records: &[Vec<TokenId>]) -> (Vec<Vec<f32>>, f64) {
+pub(crate) fn public(model: &mut dyn Trainer, records: &[Vec<TokenId>]) -> (Vec<Vec<f32>>, f64) {
     let everyone: Vec<u32> = (0..records.len() as u32).collect();
     let records = unprotected(&set(records));
     model.public_gradient(&records.batch(&everyone)).unwrap()
 }
 
-pub fn norm(x: &[Vec<f32>]) -> f64 {
+pub(crate) fn norm(x: &[Vec<f32>]) -> f64 {
     let squares = x.iter().flatten().map(|v| f64::from(*v).powi(2));
     squares.sum::<f64>().sqrt()
 }
 
-pub fn distance(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
+pub(crate) fn distance(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
     let pairs = a.iter().flatten().zip(b.iter().flatten());
     let squares = pairs.map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2));
     squares.sum::<f64>().sqrt()
 }
 
-pub fn bits(x: &[Vec<f32>]) -> Vec<Vec<u32>> {
+pub(crate) fn bits(x: &[Vec<f32>]) -> Vec<Vec<u32>> {
     x.iter()
         .map(|v| v.iter().map(|v| v.to_bits()).collect())
         .collect()

@@ -21,6 +21,10 @@ pub struct Perplexity {
     /// What one record is; the model's own unit if absent, a document if it has none.
     #[arg(long, value_parser = unit)]
     pub unit: Option<Unit>,
+    /// Score the text alone, without the end-of-text token behind each record: for models that
+    /// never saw one.
+    #[arg(long)]
+    pub without_end: bool,
     /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
     #[arg(long, default_value_t)]
     pub device: DeviceArg,

@@ -64,7 +64,13 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
             .context("--device")?;
     let own = pretrained.manifest.map_or(Unit::Document, |m| m.unit);
     let unit = asked.unit.unwrap_or(own);
-    let records = framed(&asked.data, unit, &pretrained.tokenizer).context("--data")?;
+    let mut records = framed(&asked.data, unit, &pretrained.tokenizer).context("--data")?;
+    if asked.without_end {
+        for record in &mut records {
+            record.tokens.pop();
+        }
+        records.retain(|r| r.tokens.len() > 1);
+    }
     let (value, tokens) = measure(model.as_mut(), &records, interrupt)?;
     let shown = Shown {
         perplexity: value,
@@ -77,7 +83,8 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
             let inputs = Inputs::new()
                 .given("model", asked.model.display().to_string())?
                 .given("data", asked.data.display().to_string())?
-                .or_assumed("unit", asked.unit, unit)?;
+                .or_assumed("unit", asked.unit, unit)?
+                .given("without_end", asked.without_end)?;
             Envelope::new("perplexity", inputs, &shown).to_text()?
         }
         Format::Text => format!(
