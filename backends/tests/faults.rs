@@ -408,7 +408,14 @@ fn nothing_of_the_key_is_left_behind() {
             .unwrap(),
     );
     let weights = trained.trainer.weights();
-    Checkpoint::save(&out, &config(&prepared), weights, &prepared.tokenizer, made).unwrap();
+    Checkpoint::save(
+        &out,
+        &config(&prepared).into(),
+        weights,
+        &prepared.tokenizer,
+        made,
+    )
+    .unwrap();
     trained.erase_state().unwrap();
     let forms = [
         key.clone(),
