@@ -25,6 +25,7 @@ mod recipe;
 mod replay;
 mod run;
 mod scorer;
+mod segments;
 mod state;
 mod step;
 mod trainer;
@@ -57,9 +58,9 @@ pub use recipe::{
 pub use replay::{Replay, replay};
 pub use run::{Surroundings, TrainProgress, Trained, train, train_on};
 pub use scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
+pub use segments::{Segment, SelectiveBatch, SelectiveRecords};
 pub use step::{PrivateStep, StateRelease, Step};
 pub use trainer::{
     Added, Parameter, PrivateBatch, PrivateRecords, Privatized, PublicBatch, PublicRecords,
-    Recurrent, ReleaseState, Segment, SelectiveBatch, SelectiveRecords, Trainer, all_private,
-    split, unprotected,
+    Recurrent, ReleaseState, Trainer, all_private, split, unprotected,
 };

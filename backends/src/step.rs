@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::optimizer::Update;
 use crate::random::Noise;
-use crate::trainer::{Added, PrivateBatch, Privatized, SelectiveBatch, Trainer};
+use crate::segments::SelectiveBatch;
+use crate::trainer::{Added, PrivateBatch, Privatized, Trainer};
 use reticent_accounting::NoiseMultiplier;
 use std::sync::{Mutex, PoisonError};
 

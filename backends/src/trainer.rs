@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use crate::material::Sensitive;
 use crate::optimizer::Update;
 use crate::scorer::PrefixScorer;
+use crate::segments::SelectiveBatch;
 use reticent_corpus::{Record, Side, TokenId, TrainingSet};
-use std::ops::Range;
 
 /// A trainable parameter by name and shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,84 +123,6 @@ pub(crate) fn redacted_private(set: &TrainingSet, sensitive: &Sensitive) -> Resu
         tokens: redacted(set, sensitive, None)?.tokens,
         mask_only: set.mask_only,
     })
-}
-
-/// Records with their sensitive tokens, for selective steps alone.
-#[derive(Debug, Clone)]
-pub struct SelectiveRecords {
-    records: Vec<(Vec<TokenId>, Vec<Segment>)>,
-}
-
-/// A batch of records with their segments.
-#[derive(Debug, Clone)]
-pub struct SelectiveBatch<'a>(pub(crate) Vec<(&'a [TokenId], &'a [Segment])>);
-
-/// Consecutive predictions of a record, all sensitive or all ordinary. Prediction t reads token
-/// t and is asked for token t + 1; it is sensitive if either is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment {
-    /// The predictions.
-    pub rows: Range<usize>,
-    /// Whether they read or predict a sensitive token.
-    pub sensitive: bool,
-}
-
-fn segments(tokens: usize, spans: &[Range<usize>]) -> Vec<Segment> {
-    let inside = |token: usize| spans.iter().any(|s| s.contains(&token));
-    let mut out: Vec<Segment> = Vec::new();
-    for row in 0..tokens.saturating_sub(1) {
-        let sensitive = inside(row) || inside(row + 1);
-        match out.last_mut() {
-            Some(last) if last.sensitive == sensitive => last.rows.end = row + 1,
-            _ => out.push(Segment {
-                rows: row..row + 1,
-                sensitive,
-            }),
-        }
-    }
-    out
-}
-
-/// The records of a set with their segments.
-///
-/// # Errors
-/// Spans of another set.
-pub(crate) fn selective(set: &TrainingSet, sensitive: &Sensitive) -> Result<SelectiveRecords> {
-    let records = set.records.iter().enumerate();
-    Ok(SelectiveRecords {
-        records: records
-            .map(|(i, r)| (r.tokens.clone(), segments(r.tokens.len(), sensitive.of(i))))
-            .collect(),
-    })
-}
-
-impl SelectiveRecords {
-    /// Number of records.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.records.len()
-    }
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
-    }
-    /// The most states that one record releases in one pass: sensitive segments with an
-    /// ordinary one behind them, h and c each.
-    #[must_use]
-    pub fn most_states(&self) -> u64 {
-        let of = |segments: &[Segment]| {
-            let behind = segments.iter().take(segments.len().saturating_sub(1));
-            2 * behind.filter(|s| s.sensitive).count() as u64
-        };
-        self.records.iter().map(|(_, s)| of(s)).max().unwrap_or(0)
-    }
-    /// The batch of these indices; an index out of range is ignored.
-    #[must_use]
-    pub fn batch(&self, indices: &[u32]) -> SelectiveBatch<'_> {
-        let chosen = indices.iter().filter_map(|i| self.records.get(*i as usize));
-        SelectiveBatch(chosen.map(|(t, s)| (t.as_slice(), s.as_slice())).collect())
-    }
 }
 
 fn all(set: &TrainingSet) -> Vec<Vec<TokenId>> {

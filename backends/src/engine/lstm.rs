@@ -9,9 +9,10 @@ use crate::clip::{Clip, Factors, SquaredNorms};
 use crate::error::{Error, Result};
 use crate::optimizer::Update;
 use crate::scorer::{PrefixScorer, Scorer, StateId, TokenScore};
+use crate::segments::SelectiveBatch;
 use crate::trainer::{
-    Added, Parameter, PrivateBatch, Privatized, PublicBatch, Recurrent, ReleaseState,
-    SelectiveBatch, Trainer, check_shapes,
+    Added, Parameter, PrivateBatch, Privatized, PublicBatch, Recurrent, ReleaseState, Trainer,
+    check_shapes,
 };
 use burn::tensor::{Tensor, TensorData};
 use reticent_corpus::TokenId;

@@ -12,7 +12,8 @@ use super::kernels::{GROUP, GROUPS};
 use crate::clip::{Clip, Factors, SquaredNorms};
 use crate::error::Result;
 use crate::model::LstmConfig;
-use crate::trainer::{Added, ReleaseState, Segment, SelectiveBatch};
+use crate::segments::{Segment, SelectiveBatch};
+use crate::trainer::{Added, ReleaseState};
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
 

@@ -5,9 +5,9 @@ use crate::clip::Clipping;
 use crate::error::{Error, Result};
 use crate::material::Corpus;
 use crate::random::Rates;
+use crate::segments::{SelectiveRecords, selective};
 use crate::trainer::{
-    PrivateRecords, PublicRecords, SelectiveRecords, all_private, redacted, redacted_private,
-    selective, split, unprotected,
+    PrivateRecords, PublicRecords, all_private, redacted, redacted_private, split, unprotected,
 };
 use reticent_accounting::{SamplingRate, Steps};
 use reticent_corpus::{TokenId, TrainingSet};
@@ -327,7 +327,7 @@ fn selectively(options: &TrainOptions, corpus: &Corpus<'_>) -> Result<Stage> {
         corpus.sensitive,
     )?;
     let private = constants(options)?;
-    let records = selective(corpus.set, sensitive)?;
+    let records = selective(corpus.set, sensitive);
     // a batch is one of an epoch's parts: its size is not random, and nothing is amplified
     let batch_size = private.batch_size;
     let steps = (records.len() as u64).div_ceil(batch_size);
