@@ -12,7 +12,10 @@ pub struct SelectiveRecords {
 
 /// A batch of records with their segments.
 #[derive(Debug, Clone)]
-pub struct SelectiveBatch<'a>(pub(crate) Vec<(&'a [TokenId], &'a [Segment])>);
+pub struct SelectiveBatch<'a>(
+    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
+    pub(crate)  Vec<(&'a [TokenId], &'a [Segment])>,
+);
 
 /// Consecutive predictions of a record, all sensitive or all ordinary. Prediction t reads token
 /// t and is asked for token t + 1; it is sensitive if either is.
