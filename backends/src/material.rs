@@ -32,6 +32,10 @@ impl<'a> Corpus<'a> {
 }
 
 /// Which tokens of each record a policy calls sensitive, in a set that is not redacted.
+///
+/// Neighbours give spans another content, of any length, and leave their number and order as
+/// they are: how many states `sdp` releases is then no secret. A content that the policy would
+/// cut into other spans, or overlook, is one that it does not catch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sensitive {
     spans: Vec<Vec<Range<usize>>>,
