@@ -5,7 +5,8 @@
 use reticent_backends::{Pretrained, convert_llama2c, exact_logits};
 use std::path::{Path, PathBuf};
 
-const WIDTH: usize = 8;
+/// Heads are 4 wide: with 2, neighbours and halves would be the same pairs.
+const WIDTH: usize = 16;
 const INNER: usize = 6;
 const LAYERS: usize = 2;
 const HEADS: usize = 4;
