@@ -24,6 +24,7 @@ import transformers as hf
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 1e-4
+hf.utils.logging.disable_progress_bar()
 LLAMA3 = {
     "rope_type": "llama3",
     "factor": 8.0,
