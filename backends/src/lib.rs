@@ -2,7 +2,8 @@
 //!
 //! Without features this crate is traits and data: [`Scorer`], [`PrefixScorer`], [`Trainer`],
 //! [`Noise`], [`Sampler`], [`Collective`], and the [`Step`] that alone makes a privatised
-//! update. With `cpu` it trains and scores on the processor, with `cuda` on NVIDIA devices.
+//! update. With `cpu` it trains and scores on the processor, by a fast and by
+//! an exact engine, with `cuda` on NVIDIA devices.
 
 mod checkpoint;
 mod clip;

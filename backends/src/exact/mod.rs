@@ -64,6 +64,15 @@ struct Exact {
 
 /// The exact engine for a model that predicts the next token.
 ///
+/// ```
+/// use reticent_backends::{Family, Model, TransformerConfig, exact};
+/// let model = Model::from(TransformerConfig::new(Family::Llama, 50, 8, 1, 2, 16));
+/// let mut engine = exact(&model, model.starting_weights(0))?;
+/// let score = engine.score(&[vec![3, 7, 7]])?[0][1]; // of the last token, after the first two
+/// assert!(score.log_probability <= score.top_log_probability && score.mean < 0.0);
+/// # Ok::<(), reticent_backends::Error>(())
+/// ```
+///
 /// # Errors
 /// [`Error::Shape`] where the weights do not fit; [`Error::Unsuitable`] for an encoder.
 pub fn exact(model: &Model, weights: Vec<Vec<f32>>) -> Result<Box<dyn Trainer>> {

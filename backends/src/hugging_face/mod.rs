@@ -36,6 +36,17 @@ pub fn load_hugging_face(folder: &Path) -> Result<(TransformerConfig, Vec<Vec<f3
 
 /// Writes a folder that transformers loads as it is, whole or not at all.
 ///
+/// ```
+/// use reticent_backends::{Family, TransformerConfig, load_hugging_face, save_hugging_face};
+/// let config = TransformerConfig::new(Family::Gpt2, 50, 8, 1, 2, 16).validated()?;
+/// let weights = config.starting_weights(0);
+/// let home = tempfile::tempdir().expect("a folder for temporary files");
+/// let folder = home.path().join("tiny-gpt2");
+/// save_hugging_face(&folder, &config, &weights, None)?;
+/// assert_eq!(load_hugging_face(&folder)?, (config, weights));
+/// # Ok::<(), reticent_backends::Error>(())
+/// ```
+///
 /// # Errors
 /// A folder that exists and is not empty, or can't be written; [`Error::Shape`] where the
 /// weights do not fit.
