@@ -86,6 +86,7 @@ impl Manifest {
     /// The manifest of a finished run on a prepared corpus.
     #[must_use]
     pub fn of(recipe: Recipe, prepared: &Prepared, trained: &Trained, initial: Initial) -> Self {
+        let seeded = trained.seeded || initial.is_seeded();
         Self {
             schema: 1,
             kind: "checkpoint".into(),
@@ -93,15 +94,22 @@ impl Manifest {
             unit: prepared.training.unit,
             vocabulary: prepared.tokenizer.origin(),
             stages: prepared.facts.stages.clone(),
-            initial,
             neighbours: Neighbours::AddRemove,
             phases: trained.phases.clone(),
-            mechanism: told(&trained.mechanism, prepared.tokenizer.origin()),
-            estimates: trained.estimates.clone(),
-            seeded: trained.seeded,
+            mechanism: told(
+                &initial.then(trained.mechanism.clone()),
+                prepared.tokenizer.origin(),
+            ),
+            estimates: trained
+                .estimates
+                .iter()
+                .map(|estimate| initial.then(estimate.clone()))
+                .collect(),
+            seeded,
+            initial,
             weights: String::new(),
             canaries: None,
-            not_covered: not_covered(trained.seeded, prepared.tokenizer.origin()),
+            not_covered: not_covered(seeded, prepared.tokenizer.origin()),
         }
     }
 

@@ -65,3 +65,4 @@ pub use trainer::{
     Added, Parameter, PrivateBatch, PrivateRecords, Privatized, PublicBatch, PublicRecords,
     Recurrent, ReleaseState, Trainer, all_private, split, unprotected,
 };
+pub use weights::weights_digest;

@@ -143,7 +143,7 @@ pub enum Phase {
 }
 
 /// Where the starting weights came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "from", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Initial {
     /// Random, from this seed and nothing else.
@@ -151,6 +151,44 @@ pub enum Initial {
         /// The seed.
         seed: u64,
     },
+    /// A model that others trained, before and without this text.
+    Pretrained {
+        /// [`crate::weights_digest`] of its weights.
+        weights: String,
+    },
+    /// A checkpoint of ours. What it promised goes on: both runs compose, as if they had used
+    /// the same records.
+    Continued {
+        /// [`crate::weights_digest`] of its weights.
+        weights: String,
+        /// How it was trained.
+        recipe: Recipe,
+        /// What ran.
+        mechanism: Box<Mechanism>,
+        /// Whether a fixed seed made its randomness.
+        seeded: bool,
+    },
+}
+
+impl Initial {
+    /// What ran in all, when this came before.
+    #[must_use]
+    pub fn then(&self, mechanism: Mechanism) -> Mechanism {
+        match self {
+            Self::Random { .. } | Self::Pretrained { .. } => mechanism,
+            Self::Continued {
+                mechanism: before, ..
+            } => Mechanism::Sequence {
+                parts: vec![(**before).clone(), mechanism],
+            },
+        }
+    }
+
+    /// Whether it was itself made by seeded randomness.
+    #[must_use]
+    pub const fn is_seeded(&self) -> bool {
+        matches!(self, Self::Continued { seeded: true, .. })
+    }
 }
 
 /// The canaries the model was trained with, sealed: only the owner's key opens the digest.

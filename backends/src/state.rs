@@ -30,10 +30,15 @@ struct Stored {
     run: String,
 }
 
-/// Options and data in one keyed digest: resuming something else is refused.
-fn run_digest(key: &RunKey, options: &TrainOptions, corpus: &Corpus<'_>) -> Result<String> {
-    let description =
-        serde_json::to_vec(&(options, corpus)).map_err(|e| Error::Engine(e.to_string()))?;
+/// Options, data and starting weights in one keyed digest: resuming something else is refused.
+fn run_digest(
+    key: &RunKey,
+    options: &TrainOptions,
+    corpus: &Corpus<'_>,
+    weights: &str,
+) -> Result<String> {
+    let description = serde_json::to_vec(&(options, corpus, weights))
+        .map_err(|e| Error::Engine(e.to_string()))?;
     Ok(crate::manifest::hexadecimal(&keyed_digest(
         key.bytes(),
         &description,
@@ -43,7 +48,12 @@ fn run_digest(key: &RunKey, options: &TrainOptions, corpus: &Corpus<'_>) -> Resu
 impl State {
     /// Opens the folder of this run or creates it. Where the key was lost, a fresh one is
     /// drawn, and the ledger counts the replayed steps again.
-    pub(crate) fn open(folder: &Path, options: &TrainOptions, corpus: &Corpus<'_>) -> Result<Self> {
+    pub(crate) fn open(
+        folder: &Path,
+        options: &TrainOptions,
+        corpus: &Corpus<'_>,
+        weights: &str,
+    ) -> Result<Self> {
         private_folder(folder)?;
         let path = folder.join("key.json");
         let key = if path.exists() {
@@ -54,11 +64,11 @@ impl State {
             };
             let stored: Stored = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
             let key = RunKey::from_bytes(stored.key, stored.secret);
-            if run_digest(&key, options, corpus)? != stored.run {
+            if run_digest(&key, options, corpus, weights)? != stored.run {
                 return Err(Error::State {
                     path: folder.to_path_buf(),
                     why:
-                        "belongs to a run with other options or other data; remove it to start over"
+                        "belongs to a run with other options, data or starting weights; remove it to start over"
                             .into(),
                 });
             }
@@ -70,7 +80,7 @@ impl State {
             let stored = Stored {
                 key: *key.bytes(),
                 secret: key.is_secret(),
-                run: run_digest(&key, options, corpus)?,
+                run: run_digest(&key, options, corpus, weights)?,
             };
             let json = serde_json::to_vec(&stored).map_err(|e| Error::Engine(e.to_string()))?;
             write_whole(&path, &json)?;

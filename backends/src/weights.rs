@@ -1,7 +1,9 @@
 //! Tensors in safetensors files: the one format in which weights and snapshots lie on disk.
 
 use crate::error::{Error, Result, at};
+use crate::manifest::hexadecimal;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -15,6 +17,23 @@ pub(crate) struct Named {
 
 /// Largest file we read: a checkpoint from elsewhere must not ask for all memory.
 const LARGEST: u64 = 16 << 30;
+
+/// SHA-256 of weights in checkpoint order, hexadecimal: of each tensor its length, then its
+/// values as little-endian f32.
+#[must_use]
+pub fn weights_digest(weights: &[Vec<f32>]) -> String {
+    let mut digest = Sha256::new();
+    let mut bytes = Vec::new();
+    for tensor in weights {
+        digest.update((tensor.len() as u64).to_le_bytes());
+        for block in tensor.chunks(1 << 16) {
+            bytes.clear();
+            bytes.extend(block.iter().flat_map(|v| v.to_le_bytes()));
+            digest.update(&bytes);
+        }
+    }
+    hexadecimal(&digest.finalize())
+}
 
 /// The bytes of a safetensors file, with text entries in its header.
 pub(crate) fn to_bytes(tensors: &[Named], notes: HashMap<String, String>) -> Result<Vec<u8>> {

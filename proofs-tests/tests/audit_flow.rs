@@ -1,63 +1,11 @@
 //! The audit command from text to finding, as a user runs it; and what it says to bad input.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
+use reticent_proofs_tests::commands::{audit, binary, listing, ok, refused, run};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-
-fn audit(home: &Path) -> Command {
-    let mut command = Command::new(binary("audit"));
-    command.current_dir(home).stdin(Stdio::null());
-    command
-}
-
-/// The built binary. `cargo test --workspace` puts it beside the folder of the test programs.
-fn binary(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let path = test.parent().and_then(Path::parent).unwrap().join(name);
-    assert!(
-        path.is_file(),
-        "{} is not built: run cargo test --workspace",
-        path.display()
-    );
-    path
-}
-
-fn run(home: &Path, line: &str) -> Output {
-    audit(home).args(line.split_whitespace()).output().unwrap()
-}
-
-fn ok(home: &Path, line: &str) -> String {
-    let output = run(home, line);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "audit {line}: {error}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn refused(home: &Path, line: &str, words: &[&str]) {
-    let before = listing(home);
-    let output = run(home, line);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "audit {line}: {error}");
-    for word in words {
-        assert!(
-            error.contains(word),
-            "audit {line}: {word:?} is not in {error}"
-        );
-    }
-    assert!(output.stdout.is_empty(), "audit {line} printed data");
-    assert_eq!(listing(home), before, "audit {line} left something behind");
-}
-
-fn listing(home: &Path) -> Vec<String> {
-    let names = std::fs::read_dir(home)
-        .unwrap()
-        .map(|e| e.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    names
-}
 
 const PREPARE: &str = "prepare data.jsonl --unit turn --conservative digits,capitals,policy --canaries 3x4 --out prepared";
 const TRAIN: &str = "train prepared --epochs 1 --batch-size 16 --seed 5";
@@ -150,7 +98,7 @@ fn bad_models(home: &Path) {
     refused(
         home,
         "exposure --model nowhere --canaries 3x4",
-        &["--model", "nowhere/manifest.json"],
+        &["--model", "nowhere/config.json"],
     );
     refused(
         home,

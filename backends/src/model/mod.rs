@@ -1,5 +1,6 @@
 //! Model shapes and starting weights, apart from any tensor library.
 
+mod grow;
 mod layout;
 mod lstm;
 mod rotary;

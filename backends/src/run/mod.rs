@@ -126,7 +126,10 @@ pub fn train_on(
     let state = surroundings
         .state
         .as_deref()
-        .map(|folder| State::open(folder, &options, corpus))
+        .map(|folder| {
+            let weights = crate::weights::weights_digest(trainer.weights());
+            State::open(folder, &options, corpus, &weights)
+        })
         .transpose()?;
     let mut run = Run::new(trainer, options, schedule, state, &|key| {
         Box::new(ChaChaNoise::new(key.clone()))

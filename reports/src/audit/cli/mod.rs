@@ -6,13 +6,15 @@
 mod attack;
 mod convert;
 mod prepare;
+mod recipe;
 mod train;
 mod values;
 
 pub use attack::{Exposure, Perplexity};
 pub use convert::{Convert, Layout};
 pub use prepare::{Prepare, Simulate, Simulation};
-pub use train::{ArmName, Demo, Noise, Train};
+pub use recipe::{Assumption, ClippingArg, FirstPhaseArg, OptimizerArg, RecipeArgs};
+pub use train::{ArmName, Demo, Noise, Start, Train};
 pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, Recipe, TokenizerArg};
 
 use crate::contract::{Completions, Format, ManualPage};

@@ -1,5 +1,6 @@
 //! Arguments of `audit train` and `audit demo`.
 
+use super::recipe::{FirstPhaseArg, RecipeArgs};
 use super::values::{DeviceArg, ModelArg, Recipe};
 use crate::contract::{positive, positive_number, quantity};
 use anyhow::{Result, bail};
@@ -24,9 +25,9 @@ pub struct Train {
     /// How to train.
     #[arg(long, value_enum)]
     pub recipe: Recipe,
-    /// What to train: lstm, the papers' one layer of 200.
-    #[arg(long, value_enum, default_value_t)]
-    pub model: ModelArg,
+    /// What to train.
+    #[command(flatten)]
+    pub start: Start,
     /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
@@ -57,12 +58,36 @@ pub struct Train {
     /// Step size of ordinary steps (Adam); it falls linearly to zero over the epochs.
     #[arg(long, value_name = "RATE", value_parser = positive_number, default_value_t = 4e-3, allow_negative_numbers = true)]
     pub learning_rate: f64,
-    /// Step size of private steps (gradient descent with momentum 0.9); it falls in the same way.
+    /// Step size of private steps; it falls in the same way.
     #[arg(long, value_name = "RATE", value_parser = positive_number, default_value_t = 0.06, allow_negative_numbers = true)]
     pub private_learning_rate: f64,
+    /// What single recipes need besides.
+    #[command(flatten)]
+    pub of_recipe: RecipeArgs,
     /// Fixes noise and batches, for tests: the run is then marked as not private.
     #[arg(long)]
     pub seed: Option<u64>,
+}
+
+/// The model a run starts from.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct Start {
+    /// What to train: lstm (the papers' one layer of 200) or gpt2, both freshly drawn, or a folder:
+    /// a Hugging Face model as it is, or a checkpoint of ours, whose promise then continues.
+    #[arg(long, value_name = "MODEL", default_value_t)]
+    pub model: ModelArg,
+    /// Layers of a fresh gpt2.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256), default_value_t = 4)]
+    pub layers: u64,
+    /// Width of a fresh gpt2, a multiple of its heads.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=16384), default_value_t = 256)]
+    pub width: u64,
+    /// Attention heads of a fresh gpt2.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024), default_value_t = 8)]
+    pub heads: u64,
+    /// Longest text of a fresh gpt2, in tokens; at least the longest record.
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(2..=1 << 20), default_value_t = 512)]
+    pub context: u64,
 }
 
 /// How much noise a recipe adds.
@@ -82,11 +107,29 @@ pub enum Noise {
 }
 
 impl Train {
+    /// Whether all that the recipe releases is one run of DP-SGD, so that ε decides its noise.
+    fn calibrates(&self) -> bool {
+        match self.recipe {
+            Recipe::Dpsgd | Recipe::Crt => true,
+            Recipe::Jft => matches!(
+                self.of_recipe.first_phase.unwrap_or_default(),
+                FirstPhaseArg::Direct | FirstPhaseArg::Screened
+            ),
+            Recipe::Sgd | Recipe::Sdp | Recipe::Protect => false,
+        }
+    }
+
     /// The noise these arguments ask for.
     ///
     /// # Errors
     /// A private recipe without noise, or noise for one that adds none.
     pub fn noise(&self) -> Result<Noise> {
+        if let Some((flag, owner)) = self.of_recipe.misplaced(self.recipe) {
+            bail!(
+                "{flag}: belongs to the recipe {owner}, got {}",
+                self.recipe.name()
+            );
+        }
         let given = match (self.sigma, self.epsilon, self.delta) {
             (Some(sigma), _, _) => Noise::Sigma(sigma),
             (None, Some(epsilon), Some(delta)) => Noise::Calibrated { epsilon, delta },
@@ -98,6 +141,11 @@ impl Train {
             ),
             (false, Noise::Sigma(_)) => bail!("--sigma: the recipe sgd adds no noise"),
             (false, Noise::Calibrated { .. }) => bail!("--epsilon: the recipe sgd adds no noise"),
+            (true, Noise::Calibrated { .. }) if !self.calibrates() => bail!(
+                "--epsilon: what {} releases is no run of DP-SGD alone; give --sigma, and see the \
+                 promise with `account compose` on the manifest",
+                self.recipe.name()
+            ),
             (_, noise) => Ok(noise),
         }
     }

@@ -15,13 +15,32 @@ pub enum Recipe {
     Dpsgd,
     /// Ordinary training on the public side, DP-SGD on the private side, in turns.
     Crt,
+    /// Selective DP-SGD: noise where the policy finds something, for the lstm.
+    Sdp,
+    /// Just Fine-tune Twice: the redacted text first, the original by DP-SGD second.
+    Jft,
+    /// Secret protection: DP-SGD with a sampling rate for every record.
+    Protect,
 }
 
 impl Recipe {
     /// Whether any of its steps adds noise.
     #[must_use]
     pub const fn is_private(self) -> bool {
-        matches!(self, Self::Dpsgd | Self::Crt)
+        !matches!(self, Self::Sgd)
+    }
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sgd => "sgd",
+            Self::Dpsgd => "dpsgd",
+            Self::Crt => "crt",
+            Self::Sdp => "sdp",
+            Self::Jft => "jft",
+            Self::Protect => "protect",
+        }
     }
 }
 
@@ -75,11 +94,42 @@ impl From<DeviceArg> for reticent_backends::Device {
 }
 
 /// What to train.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ModelArg {
     /// The papers' one-layer LSTM, freshly drawn.
     #[default]
     Lstm,
+    /// A GPT-2, freshly drawn.
+    Gpt2,
+    /// A Hugging Face folder, or a checkpoint of ours, to go on from.
+    Folder(PathBuf),
+}
+
+impl FromStr for ModelArg {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "lstm" => Ok(Self::Lstm),
+            "gpt2" => Ok(Self::Gpt2),
+            "" => Err("must be lstm, gpt2 or a folder, got nothing".into()),
+            _ if text.contains(['/', '\\', '.']) || std::path::Path::new(text).is_dir() => {
+                Ok(Self::Folder(text.into()))
+            }
+            _ => Err(format!(
+                "must be lstm, gpt2 or a folder that is there, got {text:?}"
+            )),
+        }
+    }
+}
+
+impl std::fmt::Display for ModelArg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Lstm => f.write_str("lstm"),
+            Self::Gpt2 => f.write_str("gpt2"),
+            Self::Folder(path) => write!(f, "{}", path.display()),
+        }
+    }
 }
 
 /// A redaction policy by name, or the patterns of a file.

@@ -1,16 +1,17 @@
 //! `audit demo`: the whole job on one corpus, with and without protection.
 
 use super::attack::Attack;
+use super::model::Beginning;
 use super::perplexity::measure;
 use super::promise::{guarantees, seen_from_canaries};
-use super::train::{INITIAL_SEED, MOMENTUM, met, save, with_progress};
+use super::train::{INITIAL_SEED, Job, MOMENTUM, met};
 use crate::audit::cli::{ArmName, Demo};
 use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
 use crate::contract::{Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, print};
 use anyhow::{Context, Result, ensure};
 use reticent_backends::{
-    Clipping, Error, OptimizerSpec, Phase, PrivateOptions, Recipe, Surroundings, TrainOptions,
-    Trained,
+    Clipping, Corpus, Error, OptimizerSpec, Phase, PrivateOptions, Recipe, Surroundings,
+    TrainOptions, Trained,
 };
 use reticent_corpus::{
     CanaryOptions, CanarySight, ConservativeOptions, Document, PrepareOptions, Prepared, Trigram,
@@ -295,15 +296,21 @@ fn arm(
     let begun = Instant::now();
     let surroundings = Surroundings::in_memory(interrupt.flag());
     let what = format!("training {}", spec.name);
-    let mut trained = match with_progress(&own, &options, asked.device.into(), &surroundings, &what)
-    {
+    let start = Beginning::paper(&own, options.initial_seed);
+    let job = Job {
+        prepared: &own,
+        corpus: Corpus::plain(&own.training),
+        options: &options,
+        begun: &start,
+    };
+    let mut trained = match job.train(asked.device.into(), &surroundings, &what) {
         Ok(trained) => trained,
         Err(Error::Interrupted { .. }) => return Err(Interrupted::default().into()),
         Err(error @ Error::Device { .. }) => return Err(error).context("--device"),
         Err(error) => return Err(error.into()),
     };
     let seconds = begun.elapsed().as_secs_f64();
-    save(&folder.join(spec.folder), &own, &options, &trained)?;
+    job.save(&folder.join(spec.folder), &trained)?;
     let (perplexity, _) = measure(trained.trainer.as_mut(), &reference.held_out, interrupt)?;
     let plan = own
         .plan

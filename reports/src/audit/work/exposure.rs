@@ -1,13 +1,13 @@
 //! `audit exposure`: exact ranks of planted canaries in a checkpoint, and the verdict.
 
 use super::attack::Attack;
-use super::perplexity::open;
+use super::model::open;
 use super::promise::Met;
 use crate::audit::cli::Exposure as Asked;
 use crate::contract::{AtomicFile, Exit, Format, Inputs, Interrupt, print};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::Mechanism;
-use reticent_backends::{Checkpoint, Owner, owner_folder};
+use reticent_backends::{CanarySeal, Owner, Pretrained, owner_folder};
 use reticent_corpus::CanaryPlan;
 use std::io::Write;
 use std::path::Path;
@@ -16,8 +16,8 @@ use std::path::Path;
 const FLAT_SAMPLE: u64 = 2_000;
 
 pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Result<Exit> {
-    let (checkpoint, mut model) = open(&asked.model, asked.device)?;
-    let (plan, met) = plan(asked, &checkpoint)?;
+    let (loaded, mut model) = open(&asked.model, asked.device)?;
+    let (plan, met) = plan(asked, &loaded)?;
     if let Some(spec) = asked.canaries {
         let stored = plan.spec()?;
         ensure!(
@@ -30,12 +30,12 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
         );
     }
     let mechanism = match &asked.mechanism {
-        Some(path) => read_mechanism(path).context("--mechanism")?,
-        None => checkpoint.manifest.mechanism.clone(),
+        Some(path) => Some(read_mechanism(path).context("--mechanism")?),
+        None => loaded.manifest.map(|m| m.mechanism),
     };
     let released = asked.model.display().to_string();
-    let mut attack = Attack::new(&plan, &checkpoint.tokenizer, &released, met)?;
-    attack.mechanism = Some(&mechanism);
+    let mut attack = Attack::new(&plan, &loaded.tokenizer, &released, met)?;
+    attack.mechanism = mechanism.as_ref();
     attack.confidence = asked.confidence;
     attack.budget = asked.budget;
     attack.flat_sample = Some(FLAT_SAMPLE);
@@ -69,31 +69,43 @@ fn inputs(asked: &Asked) -> Result<Inputs> {
     Ok(inputs)
 }
 
-/// The plan: from the file that was named, else from the owner's folder beside the checkpoint.
-/// It must be the one the manifest seals.
-fn plan(asked: &Asked, checkpoint: &Checkpoint) -> Result<(CanaryPlan, Met)> {
-    let seal = checkpoint.manifest.canaries.as_ref();
-    let Some(seal) = seal else {
-        bail!(
-            "--model: the manifest of {} names no canaries; plant them before training: \
+/// The plan, and how the run met it: sealed by the manifest of a checkpoint of ours, or the file
+/// that was named for a model that others trained.
+fn plan(asked: &Asked, loaded: &Pretrained) -> Result<(CanaryPlan, Met)> {
+    let seal = loaded.manifest.as_ref().and_then(|m| m.canaries.as_ref());
+    match (seal, &asked.canary_file) {
+        (Some(seal), _) => sealed(asked, seal),
+        (None, Some(path)) if loaded.manifest.is_none() => {
+            let plan = read_plan(path)?;
+            // Nobody says what became of the copies: all of them, as far as anyone knows.
+            let records = plan.copies;
+            Ok((plan, Met { records, public: 0 }))
+        }
+        _ => bail!(
+            "--model: {} names no canaries; plant them before training: \
              `audit prepare DATA --canaries 10x20 --out prepared/` writes a plain train.jsonl for any trainer \
-             and a canaries.json",
+             and a canaries.json, which --canary-file takes afterwards",
             asked.model.display()
-        );
-    };
-    let owned = owner_folder(&asked.model);
-    let path = asked
-        .canary_file
-        .clone()
-        .unwrap_or_else(|| owned.join("canaries.json"));
-    let json = std::fs::read_to_string(&path).with_context(|| {
+        ),
+    }
+}
+
+fn read_plan(path: &Path) -> Result<CanaryPlan> {
+    let json = std::fs::read_to_string(path).with_context(|| {
         format!(
             "--canary-file: cannot read {}; name the canaries.json of this model",
             path.display()
         )
     })?;
-    let plan = CanaryPlan::from_json(&json)
-        .with_context(|| format!("--canary-file: {}", path.display()))?;
+    CanaryPlan::from_json(&json).with_context(|| format!("--canary-file: {}", path.display()))
+}
+
+/// The plan from the owner's folder beside the checkpoint, unless another file was named; it
+/// must be the one that was sealed.
+fn sealed(asked: &Asked, seal: &CanarySeal) -> Result<(CanaryPlan, Met)> {
+    let owned = owner_folder(&asked.model).join("canaries.json");
+    let path = asked.canary_file.as_ref().unwrap_or(&owned);
+    let plan = read_plan(path)?;
     let owner = Owner::open(&asked.model)
         .context("the owner's key, without which the seal can't be checked")?;
     ensure!(
@@ -101,13 +113,11 @@ fn plan(asked: &Asked, checkpoint: &Checkpoint) -> Result<(CanaryPlan, Met)> {
         "--canary-file: {} is not the plan this model was trained with (its seal differs)",
         path.display()
     );
-    Ok((
-        plan,
-        Met {
-            records: seal.records,
-            public: seal.on_public_side,
-        },
-    ))
+    let met = Met {
+        records: seal.records,
+        public: seal.on_public_side,
+    };
+    Ok((plan, met))
 }
 
 fn read_mechanism(path: &Path) -> Result<Mechanism> {

@@ -9,6 +9,12 @@ mod demo;
 #[cfg(feature = "audit")]
 mod exposure;
 #[cfg(feature = "audit")]
+mod material;
+#[cfg(feature = "audit")]
+mod model;
+#[cfg(feature = "audit")]
+mod options;
+#[cfg(feature = "audit")]
 mod perplexity;
 mod prepare;
 #[cfg(feature = "audit")]

@@ -1,11 +1,12 @@
 //! `audit perplexity`: how well a model predicts a text.
 
+use super::model::open;
 use crate::audit::cli::Perplexity as Asked;
 use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, Progress, print};
 use crate::number::{grouped, nearest};
 use anyhow::{Context, Result, ensure};
 use reticent_attacks::perplexity;
-use reticent_backends::{Checkpoint, Pretrained, Scorer, Trainer};
+use reticent_backends::Scorer;
 use reticent_corpus::{
     PolicyChoice, PolicyOptions, PrepareOptions, Preparer, Record, Tokenizer, Unit, read_documents,
 };
@@ -15,18 +16,6 @@ use std::path::Path;
 
 /// Tokens scored at once.
 const BATCH_TOKENS: usize = 32_768;
-
-/// A checkpoint with its model ready to score.
-pub(super) fn open(
-    folder: &Path,
-    device: crate::audit::cli::DeviceArg,
-) -> Result<(Checkpoint, Box<dyn Trainer>)> {
-    let checkpoint = Checkpoint::load(folder).context("--model")?;
-    let weights = checkpoint.weights.clone();
-    let model =
-        reticent_backends::open(&checkpoint.model, weights, device.into()).context("--device")?;
-    Ok((checkpoint, model))
-}
 
 /// exp(mean NLL) over records, every token but the first of each; also the tokens scored.
 pub(super) fn measure<S: Scorer + ?Sized>(
@@ -54,28 +43,39 @@ struct Shown {
     perplexity: f64,
     tokens: u64,
     records: u64,
+    /// Records longer than the model reads at once, scored in windows.
+    #[serde(skip_serializing_if = "none")]
+    cut: u64,
     unit: Unit,
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn none(count: &u64) -> bool {
+    *count == 0
+}
+
 pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Result<Exit> {
-    let pretrained = Pretrained::load(&asked.model).context("--model")?;
-    let mut model =
-        reticent_backends::open(&pretrained.model, pretrained.weights, asked.device.into())
-            .context("--device")?;
-    let own = pretrained.manifest.map_or(Unit::Document, |m| m.unit);
+    let (loaded, mut model) = open(&asked.model, asked.device)?;
+    let own = loaded.manifest.map_or(Unit::Document, |m| m.unit);
     let unit = asked.unit.unwrap_or(own);
-    let mut records = framed(&asked.data, unit, &pretrained.tokenizer).context("--data")?;
+    let mut records = framed(&asked.data, unit, &loaded.tokenizer).context("--data")?;
     if asked.without_end {
         for record in &mut records {
             record.tokens.pop();
         }
         records.retain(|r| r.tokens.len() > 1);
     }
+    let count = records.len() as u64;
+    let (records, cut) = windows(records, loaded.model.context());
     let (value, tokens) = measure(model.as_mut(), &records, interrupt)?;
     let shown = Shown {
         perplexity: value,
         tokens,
-        records: records.len() as u64,
+        records: count,
+        cut,
         unit,
     };
     let text = match format {
@@ -87,12 +87,21 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
                 .given("without_end", asked.without_end)?;
             Envelope::new("perplexity", inputs, &shown).to_text()?
         }
-        Format::Text => format!(
-            "perplexity {} per token over {} tokens in {} records (unit: {unit}; the text as it stands, nothing redacted)",
-            nearest(value, 4),
-            grouped(tokens),
-            grouped(shown.records),
-        ),
+        Format::Text => {
+            let windows = match (cut, loaded.model.context()) {
+                (0, _) | (_, None) => String::new(),
+                (_, Some(context)) => format!(
+                    "; {} of them longer than {context} tokens, scored in windows that overlap by one",
+                    grouped(cut)
+                ),
+            };
+            format!(
+                "perplexity {} per token over {} tokens in {} records{windows} (unit: {unit}; the text as it stands, nothing redacted)",
+                nearest(value, 4),
+                grouped(tokens),
+                grouped(shown.records),
+            )
+        }
     };
     print(&text)?;
     Ok(Exit::Finished)
@@ -127,4 +136,62 @@ fn framed(data: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>>
             })
         })
         .collect()
+}
+
+/// Records longer than the model reads at once, in windows of that length. Each overlaps the last
+/// by one token, so that every token but a record's first is predicted once. Also how many were cut.
+fn windows(records: Vec<Record>, context: Option<usize>) -> (Vec<Record>, u64) {
+    let Some(context) = context.filter(|c| *c >= 2) else {
+        return (records, 0);
+    };
+    let mut out = Vec::with_capacity(records.len());
+    let mut cut = 0;
+    for record in records {
+        if record.tokens.len() <= context {
+            out.push(record);
+            continue;
+        }
+        cut += 1;
+        let mut start = 0;
+        while start + 1 < record.tokens.len() {
+            let end = (start + context).min(record.tokens.len());
+            out.push(Record {
+                tokens: record.tokens[start..end].to_vec(),
+                sensitive: Vec::new(),
+                ..record
+            });
+            start = end - 1;
+        }
+    }
+    (out, cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_predict_every_token_once() {
+        for length in 2..40u32 {
+            for context in 2..12usize {
+                let record = Record {
+                    side: reticent_corpus::Side::Public,
+                    tokens: (0..length).collect(),
+                    sensitive: Vec::new(),
+                };
+                let (parts, cut) = windows(vec![record], Some(context));
+                assert_eq!(cut, u64::from(length as usize > context));
+                let predicted = parts.iter().flat_map(|p| p.tokens[1..].iter().copied());
+                assert_eq!(
+                    predicted.collect::<Vec<_>>(),
+                    (1..length).collect::<Vec<_>>()
+                );
+                assert!(
+                    parts
+                        .iter()
+                        .all(|p| p.tokens.len() <= context && p.tokens.len() > 1)
+                );
+            }
+        }
+    }
 }

@@ -1,23 +1,21 @@
 //! `audit train`: a recipe on a prepared corpus, to a checkpoint.
 
+use super::material::Material;
+use super::model::Beginning;
+use super::options::{options, private_batch};
 use super::promise::{DELTA, Met, guarantees};
-use crate::audit::cli::{ModelArg, Noise, Recipe as RecipeArg, Train};
+use crate::audit::cli::Train;
 use crate::contract::{
     Envelope, Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, Progress, print,
 };
 use crate::number::{grouped, nearest, rounded_up};
 use anyhow::{Context, Result};
-use reticent_accounting::calibrate::{Target, calibrate_noise};
-use reticent_accounting::{
-    Convention, Delta, GroupSize, Guarantee, Mechanism, Neighbours, Query, SamplingRate, Steps,
-    Tolerance,
-};
+use reticent_accounting::{Convention, Guarantee, Mechanism, Notion, UnitName};
 use reticent_backends::{
-    Checkpoint, Clipping, Device, Error, Initial, LstmConfig, Manifest, OptimizerSpec, Owner,
-    PrivateOptions, Recipe, Schedule, Surroundings, TrainOptions, Trained, free_for, lstm,
-    state_folder, train,
+    Checkpoint, Corpus, Device, Error, Manifest, Owner, Recipe, Schedule, Surroundings,
+    TrainOptions, Trained, free_for, open, state_folder, train_on,
 };
-use reticent_corpus::Prepared;
+use reticent_corpus::{Prepared, Unit};
 use serde::Serialize;
 use std::path::Path;
 
@@ -26,65 +24,50 @@ pub(super) const MOMENTUM: f64 = 0.9;
 /// Seed of the starting weights; they depend on nothing else.
 pub(super) const INITIAL_SEED: u64 = 0;
 
-impl From<RecipeArg> for Recipe {
-    fn from(recipe: RecipeArg) -> Self {
-        match recipe {
-            RecipeArg::Sgd => Self::Sgd,
-            RecipeArg::Dpsgd => Self::Dpsgd,
-            RecipeArg::Crt => Self::Crt,
+/// What is trained, on what, and how.
+pub(super) struct Job<'a> {
+    pub(super) prepared: &'a Prepared,
+    pub(super) corpus: Corpus<'a>,
+    pub(super) options: &'a TrainOptions,
+    pub(super) begun: &'a Beginning,
+}
+
+impl Job<'_> {
+    /// Trains with a progress line.
+    pub(super) fn train(
+        &self,
+        device: Device,
+        surroundings: &Surroundings<'_>,
+        what: &str,
+    ) -> std::result::Result<Trained, Error> {
+        let model = open(&self.begun.model, self.begun.weights.clone(), device)?;
+        let total = Schedule::of(self.options, &self.corpus)?.total();
+        let progress = Progress::of(total, what, "steps");
+        train_on(model, self.options, &self.corpus, surroundings, &mut |at| {
+            progress.at(at.step)
+        })
+    }
+
+    /// Writes checkpoint and owner's folder; gives what the checkpoint says ran.
+    pub(super) fn save(&self, folder: &Path, trained: &Trained) -> Result<Mechanism> {
+        let recipe = self.options.recipe;
+        let prepared = self.prepared;
+        let mut manifest = Manifest::of(recipe, prepared, trained, self.begun.initial.clone());
+        let mechanism = manifest.mechanism.clone();
+        if let (Some(plan), Some(preflight)) = (&prepared.plan, &prepared.facts.canaries) {
+            let met = met(recipe, preflight, plan.canaries.len() as u64);
+            manifest.canaries =
+                Some(Owner::open_or_create(folder)?.keep(plan, met.records, met.public)?);
         }
+        Checkpoint::save(
+            folder,
+            &self.begun.model,
+            trained.trainer.weights(),
+            &prepared.tokenizer,
+            manifest,
+        )?;
+        Ok(mechanism)
     }
-}
-
-/// Trains with a progress line.
-pub(super) fn with_progress(
-    prepared: &Prepared,
-    options: &TrainOptions,
-    device: Device,
-    surroundings: &Surroundings<'_>,
-    what: &str,
-) -> std::result::Result<Trained, Error> {
-    let config = LstmConfig::paper(prepared.tokenizer.vocabulary_size());
-    let model = lstm(
-        &config,
-        config.starting_weights(options.initial_seed),
-        device,
-    )?;
-    let total = Schedule::new(options, &prepared.training)?.total();
-    let progress = Progress::of(total, what, "steps");
-    train(
-        model,
-        options,
-        &prepared.training,
-        surroundings,
-        &mut |at| progress.at(at.step),
-    )
-}
-
-/// Writes checkpoint and owner's folder.
-pub(super) fn save(
-    folder: &Path,
-    prepared: &Prepared,
-    options: &TrainOptions,
-    trained: &Trained,
-) -> Result<()> {
-    let initial = Initial::Random {
-        seed: options.initial_seed,
-    };
-    let mut manifest = Manifest::of(options.recipe, prepared, trained, initial);
-    if let (Some(plan), Some(preflight)) = (&prepared.plan, &prepared.facts.canaries) {
-        let met = met(options.recipe, preflight, plan.canaries.len() as u64);
-        manifest.canaries =
-            Some(Owner::open_or_create(folder)?.keep(plan, met.records, met.public)?);
-    }
-    let config = LstmConfig::paper(prepared.tokenizer.vocabulary_size());
-    Ok(Checkpoint::save(
-        folder,
-        &config.into(),
-        trained.trainer.weights(),
-        &prepared.tokenizer,
-        manifest,
-    )?)
 }
 
 /// How a recipe met the canaries: only CRT trains a public side.
@@ -103,6 +86,9 @@ struct Shown {
     recipe: Recipe,
     mechanism: Mechanism,
     guarantees: Vec<Guarantee>,
+    /// What a paper estimates where it has no bound.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    estimates: Vec<Mechanism>,
     seeded: bool,
 }
 
@@ -110,18 +96,19 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
     let noise = asked.noise()?;
     free_for(&asked.out).context("--out")?;
     OutputFolder::probe(&asked.out).context("--out")?;
-    let ModelArg::Lstm = asked.model;
     let prepared = Prepared::load(&asked.prepared).context("PREPARED")?;
     let options = options(asked, noise, &prepared)?;
+    let material = Material::of(asked, private_batch(asked, &prepared), &prepared)?;
+    let begun = Beginning::asked(&asked.start, asked.recipe, &prepared, INITIAL_SEED)?;
+    let job = Job {
+        prepared: &prepared,
+        corpus: material.corpus(&prepared),
+        options: &options,
+        begun: &begun,
+    };
     let surroundings = Surroundings::resumable(state_folder(&asked.out), interrupt.flag());
     let what = format!("training {}", options.recipe);
-    let mut trained = match with_progress(
-        &prepared,
-        &options,
-        asked.device.into(),
-        &surroundings,
-        &what,
-    ) {
+    let mut trained = match job.train(asked.device.into(), &surroundings, &what) {
         Ok(trained) => trained,
         Err(Error::Interrupted { .. }) => {
             let resume = Some("the same arguments".to_owned());
@@ -133,13 +120,14 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
         }
         Err(error) => return Err(error.into()),
     };
-    save(&asked.out, &prepared, &options, &trained).context("--out")?;
+    let mechanism = job.save(&asked.out, &trained).context("--out")?;
     trained.erase_state()?;
     let shown = Shown {
         out: asked.out.display().to_string(),
         recipe: options.recipe,
-        guarantees: guarantees(&trained.mechanism, prepared.training.unit, 1)?,
-        mechanism: trained.mechanism,
+        guarantees: promised(options.recipe, &mechanism, prepared.training.unit)?,
+        mechanism,
+        estimates: trained.estimates,
         seeded: trained.seeded,
     };
     let text = match format {
@@ -149,89 +137,37 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
                 .given("options", &options)?;
             Envelope::new("training", inputs, &shown).to_text()?
         }
-        Format::Text => summary(&shown, prepared.training.unit),
+        Format::Text => summary(&shown),
     };
     print(&text)?;
     Ok(Exit::Finished)
 }
 
-/// The options of the backends crate; calibrates σ where ε was asked for.
-fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Result<TrainOptions> {
-    let mut options = TrainOptions {
-        recipe: asked.recipe.into(),
-        epochs: asked.epochs,
-        public_passes: asked.public_passes,
-        batch_size: asked.batch_size,
-        optimizer: OptimizerSpec::Adam {
-            learning_rate: asked.learning_rate,
-        },
-        private: None,
-        first_phase: None,
-        states: None,
-        decay: true,
-        initial_seed: INITIAL_SEED,
-        seed: asked.seed,
-    };
-    if let Noise::None = noise {
-        return Ok(options);
-    }
-    let size = prepared.training.private_size();
-    let side = if options.recipe == Recipe::Crt {
-        size
-    } else {
-        size + prepared.training.public_size()
-    };
-    let batch = (asked.sample_rate.get() * side as f64).round().max(1.0);
-    let private = |sigma| PrivateOptions {
-        noise_multiplier: sigma,
-        clipping_norm: asked.clip,
-        clipping: Clipping::Flat,
-        batch_size: batch as u64,
-        optimizer: OptimizerSpec::Sgd {
-            learning_rate: asked.private_learning_rate,
-            momentum: MOMENTUM,
-        },
-    };
-    options.private = Some(private(1.0));
-    let sigma = match noise {
-        Noise::Sigma(sigma) => sigma.get(),
-        Noise::Calibrated { epsilon, delta } => {
-            let schedule = Schedule::new(&options, &prepared.training)?;
-            let rate = schedule
-                .sampling_rate()
-                .context("the private side is empty: there is nothing to calibrate")?;
-            let steps = Steps::new(schedule.planned_private_steps());
-            calibrated(epsilon, delta, rate, steps).context("--epsilon")?
+/// What the recipe promises, in its own notion: of one record, of what the policy finds in one,
+/// or of all records of one secret.
+fn promised(recipe: Recipe, mechanism: &Mechanism, unit: Unit) -> Result<Vec<Guarantee>> {
+    let mut rows = guarantees(mechanism, unit, 1)?;
+    for row in &mut rows {
+        match recipe {
+            Recipe::Jft | Recipe::Sdp => row.notion = Notion::SelectiveDp,
+            Recipe::Protect => row.unit = UnitName::new("secret")?,
+            Recipe::Sgd | Recipe::Dpsgd | Recipe::Crt => {}
         }
-        Noise::None => 1.0,
-    };
-    options.private = Some(private(sigma));
-    Ok(options)
+    }
+    Ok(rows)
 }
 
-/// σ for the replacement of one record, on the safe side.
-fn calibrated(
-    epsilon: reticent_accounting::Epsilon,
-    delta: Delta,
-    rate: SamplingRate,
-    steps: Steps,
-) -> Result<f64> {
-    let query = Query {
-        neighbours: Neighbours::Replace,
-        group: GroupSize::ONE,
-    };
-    let run = |sigma| Mechanism::dp_sgd(sigma, rate, steps);
-    let target = Target::Epsilon {
-        query,
-        epsilon,
-        delta,
-    };
-    Ok(calibrate_noise(run, target, Tolerance::new(1e-4)?)?
-        .answer
-        .get())
+/// Why nothing is promised, where a part of the run protects nothing.
+fn bare(mechanism: &Mechanism) -> Option<&str> {
+    match mechanism {
+        Mechanism::NonPrivate { why } => Some(why),
+        Mechanism::Sequence { parts } => parts.iter().find_map(bare),
+        Mechanism::Repeat { each, .. } => bare(each),
+        _ => None,
+    }
 }
 
-fn summary(shown: &Shown, unit: reticent_corpus::Unit) -> String {
+fn summary(shown: &Shown) -> String {
     let mut lines = vec![format!("{}: trained by {}", shown.out, shown.recipe)];
     if let Mechanism::Repeat { times, .. } = &shown.mechanism {
         lines.push(format!("private steps {}", grouped(times.get())));
@@ -250,11 +186,21 @@ fn summary(shown: &Shown, unit: reticent_corpus::Unit) -> String {
         } else {
             "infinite: nothing is promised".into()
         };
+        let whose = match g.notion {
+            Notion::SelectiveDp => format!("what the policy finds in one {}", g.unit),
+            _ => format!("one {}", g.unit),
+        };
         lines.push(format!(
-            "ε ({}, one {unit}, {convention}, δ = {}) {said}",
+            "ε ({}, {whose}, {convention}, δ = {}) {said}",
             g.neighbours,
             nearest(DELTA, 2)
         ));
+    }
+    if let Some(why) = bare(&shown.mechanism) {
+        lines.push(format!("because {why}"));
+    }
+    if !shown.estimates.is_empty() {
+        lines.push("The manifest also holds the paper's estimate, which is no bound.".into());
     }
     if shown.seeded {
         lines.push("A fixed seed made the noise: this model is NOT private.".into());

@@ -1,0 +1,67 @@
+//! Running the built commands as a user does, and what is expected of them.
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// `audit` in a folder, without input.
+#[must_use]
+pub fn audit(home: &Path) -> Command {
+    let mut command = Command::new(binary("audit"));
+    command.current_dir(home).stdin(Stdio::null());
+    command
+}
+
+/// The built binary. `cargo test --workspace` puts it beside the folder of the test programs.
+#[must_use]
+pub fn binary(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let path = test.parent().and_then(Path::parent).unwrap().join(name);
+    assert!(
+        path.is_file(),
+        "{} is not built: run cargo test --workspace",
+        path.display()
+    );
+    path
+}
+
+/// Runs a line of arguments.
+#[must_use]
+pub fn run(home: &Path, line: &str) -> Output {
+    audit(home).args(line.split_whitespace()).output().unwrap()
+}
+
+/// The output of a line that must succeed.
+pub fn ok(home: &Path, line: &str) -> String {
+    let output = run(home, line);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "audit {line}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A line that must end with 2, name these words, print no data and leave nothing behind.
+pub fn refused(home: &Path, line: &str, words: &[&str]) {
+    let before = listing(home);
+    let output = run(home, line);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "audit {line}: {error}");
+    for word in words {
+        assert!(
+            error.contains(word),
+            "audit {line}: {word:?} is not in {error}"
+        );
+    }
+    assert!(output.stdout.is_empty(), "audit {line} printed data");
+    assert_eq!(listing(home), before, "audit {line} left something behind");
+}
+
+/// The names in a folder, sorted.
+#[must_use]
+pub fn listing(home: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(home)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,232 @@
+//! Every recipe and every kind of model through the command, as a user types it.
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
+
+use reticent_proofs_tests::commands::{binary, ok, refused};
+use serde_json::Value;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+/// Small corpora: as it is, with every marked secret known, and redacted.
+fn corpora() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    ok(
+        at,
+        "simulate customers --dialogues 12 --seed 1 --out data.jsonl",
+    );
+    let raw = "prepare data.jsonl --policy gold --no-redaction --no-deduplication";
+    ok(at, &format!("{raw} --out raw/"));
+    ok(at, &format!("{raw} --miss-rate 0.5 --out missed/"));
+    ok(
+        at,
+        "prepare data.jsonl --policy gold --max-tokens 64 --out redacted/",
+    );
+    home
+}
+
+fn json(at: &Path, line: &str) -> Value {
+    serde_json::from_str(&ok(at, &format!("{line} --format json"))).unwrap()
+}
+
+fn manifest(at: &Path, folder: &str) -> Value {
+    let path = at.join(folder).join("manifest.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn epsilon(document: &Value) -> f64 {
+    let upper = &document["guarantees"][0]["epsilon"]["upper"];
+    upper.as_f64().unwrap_or(f64::INFINITY)
+}
+
+#[test]
+fn just_fine_tune_twice_promises_what_its_first_phase_leaves() {
+    let home = corpora();
+    let at = home.path();
+    let line = "--recipe jft --sigma 1 --epochs 1 --sample-rate 0.1";
+    let direct = json(at, &format!("train raw/ {line} --out direct"));
+    assert_eq!(direct["guarantees"][0]["notion"], "selective-dp");
+    assert!(epsilon(&direct) < 10.0);
+    let sides = |m: &Value| -> Vec<String> {
+        let phases = m["phases"].as_array().unwrap().iter();
+        phases
+            .map(|p| p["side"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(sides(&manifest(at, "direct")), ["redacted", "private"]);
+    // A detector that misses leaves its misses to the first phase, without noise.
+    let leaky = ok(at, &format!("train missed/ {line} --out leaky"));
+    assert!(
+        leaky.contains("nothing is promised") && leaky.contains("misses"),
+        "{leaky}"
+    );
+    let light = "--first-phase light-noise --first-sigma 0.8 --token-miss 0.01,0.1";
+    let light = json(at, &format!("train missed/ {line} {light} --out light"));
+    assert!(epsilon(&light).is_finite() && epsilon(&light) > epsilon(&direct));
+    assert_eq!(light["estimates"].as_array().unwrap().len(), 2);
+    std::fs::write(at.join("ids.txt"), "unit-1\nunit-2\n\nunit-3\n").unwrap();
+    let screened = "--first-phase screened --screened ids.txt --assume screening";
+    let screened = json(at, &format!("train raw/ {line} {screened} --out screened"));
+    assert!((epsilon(&screened) - epsilon(&direct)).abs() < 1e-9);
+    let unsaid = "--first-phase screened --screened ids.txt";
+    let unsaid = ok(at, &format!("train raw/ {line} {unsaid} --out unsaid"));
+    assert!(unsaid.contains("depends on secrets"), "{unsaid}");
+    refused(
+        at,
+        &format!("train redacted/ {line} --out x"),
+        &["--recipe", "--no-redaction"],
+    );
+    refused(
+        at,
+        &format!("train missed/ {line} --assume caught --out x"),
+        &["--assume", "marked"],
+    );
+    refused(
+        at,
+        &format!("train raw/ {line} --first-sigma 1 --out x"),
+        &["--first-sigma"],
+    );
+}
+
+#[test]
+fn selective_training_needs_a_recurrent_model_and_a_policy_that_catches() {
+    let home = corpora();
+    let at = home.path();
+    let line = "--recipe sdp --sigma 2 --state-sigma 5 --epochs 1 --sample-rate 0.1";
+    let caught = json(at, &format!("train raw/ {line} --out caught"));
+    assert!(epsilon(&caught).is_finite());
+    assert_eq!(caught["guarantees"][0]["notion"], "selective-dp");
+    assert_eq!(manifest(at, "caught")["phases"][0]["side"], "selective");
+    assert!(epsilon(&json(at, &format!("train missed/ {line} --out missed-sdp"))).is_infinite());
+    refused(
+        at,
+        &format!("train raw/ {line} --model gpt2 --out x"),
+        &["--model", "lstm"],
+    );
+    refused(
+        at,
+        "train raw/ --recipe sdp --sigma 1 --out x",
+        &["--state-sigma"],
+    );
+}
+
+#[test]
+fn secret_protection_trains_at_the_rates_that_were_planned() {
+    let home = corpora();
+    let at = home.path();
+    let mut pairs = String::from("example,secret\n");
+    for (i, line) in std::fs::read_to_string(at.join("redacted/train.jsonl"))
+        .unwrap()
+        .lines()
+        .enumerate()
+    {
+        let record: Value = serde_json::from_str(line).unwrap();
+        if i % 7 == 0 {
+            writeln!(pairs, "{},secret-{}", record["id"].as_str().unwrap(), i % 3).unwrap();
+        }
+    }
+    std::fs::write(at.join("pairs.csv"), pairs).unwrap();
+    let records = manifest_size(at);
+    let batch = (0.1 * records as f64).round();
+    let plan = format!(
+        "protect --incidence pairs.csv --prior 1e-6 --posterior 1e-2 --dataset-size {records} \
+         --batch-size {batch} --steps 10 --c 3 --weights weights.csv"
+    );
+    let output = Command::new(binary("account"))
+        .args(plan.split_whitespace())
+        .current_dir(at)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let line = "train redacted/ --recipe protect --sigma 1 --epochs 1 --sample-rate 0.1";
+    let files = "--weights weights.csv --incidence pairs.csv";
+    let trained = json(at, &format!("{line} {files} --out protected"));
+    assert!(epsilon(&trained).is_finite());
+    assert_eq!(trained["guarantees"][0]["unit"], "secret");
+    let phase = &manifest(at, "protected")["phases"][0];
+    assert_eq!(phase["side"], "weighted");
+    let planned = std::fs::read_to_string(at.join("weights.csv")).unwrap();
+    let rates = planned
+        .lines()
+        .skip(1)
+        .map(|l| l.rsplit(',').next().unwrap().parse::<f64>().unwrap());
+    let largest = rates.fold(0.0, f64::max);
+    let dominating = phase["secret_rates"][0].as_f64().unwrap();
+    // rounded down to 2^-64 by the sampler
+    assert!(
+        (dominating - largest).abs() < 1e-12,
+        "{dominating} {largest}"
+    );
+    refused(
+        at,
+        &format!("{line} --incidence pairs.csv --out x"),
+        &["--weights"],
+    );
+    std::fs::write(at.join("few.csv"), "example,rate\nunit-0,0.5\n").unwrap();
+    let few = "--weights few.csv --incidence pairs.csv";
+    refused(
+        at,
+        &format!("{line} {few} --out x"),
+        &["--weights", "no rate"],
+    );
+}
+
+fn manifest_size(at: &Path) -> usize {
+    let records = std::fs::read_to_string(at.join("redacted/records.jsonl")).unwrap();
+    records.lines().count()
+}
+
+#[test]
+fn a_transformer_trains_and_its_promise_continues() {
+    let home = corpora();
+    let at = home.path();
+    let fresh = "--model gpt2 --layers 1 --width 16 --heads 2 --context 64";
+    let line = "train redacted/ --recipe dpsgd --sigma 1 --epochs 1 --sample-rate 0.1 \
+                --private-optimizer adamw --clipping per-layer --private-learning-rate 1e-3";
+    let first = json(at, &format!("{line} {fresh} --out first"));
+    let config: Value =
+        serde_json::from_str(&std::fs::read_to_string(at.join("first/config.json")).unwrap())
+            .unwrap();
+    assert_eq!(config["model_type"], "gpt2");
+    let second = json(at, &format!("{line} --model first/ --out second"));
+    assert_eq!(second["mechanism"]["type"], "sequence");
+    assert_eq!(manifest(at, "second")["initial"]["from"], "continued");
+    assert!(epsilon(&second) > 1.2 * epsilon(&first));
+    // The same folder without our manifest is anybody's model.
+    std::fs::remove_file(at.join("first/manifest.json")).unwrap();
+    let third = json(at, &format!("{line} --model first/ --out third"));
+    assert_eq!(manifest(at, "third")["initial"]["from"], "pretrained");
+    assert!((epsilon(&third) - epsilon(&first)).abs() < 1e-9);
+    assert!(
+        ok(at, "perplexity --model third --data data.jsonl --unit turn").contains("perplexity")
+    );
+    refused(
+        at,
+        &format!("{line} --model gpt2 --heads 3 --out x"),
+        &["--width", "--heads"],
+    );
+    refused(
+        at,
+        &format!("{line} --model gpt2 --context 8 --out x"),
+        &["--model", "--max-tokens"],
+    );
+    refused(
+        at,
+        &format!("{line} --model nowhere --out x"),
+        &["--model", "nowhere"],
+    );
+    ok(
+        at,
+        "prepare data.jsonl --tokenizer bytes --max-tokens 64 --out bytes/",
+    );
+    let other = line.replace("redacted/", "bytes/");
+    refused(
+        at,
+        &format!("{other} --model third/ --out x"),
+        &["--model", "tokenizer"],
+    );
+}

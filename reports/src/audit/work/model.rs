@@ -1,0 +1,153 @@
+//! The model a run starts from, and models that others trained.
+
+use crate::audit::cli::{DeviceArg, ModelArg, Recipe, Start};
+use anyhow::{Context, Result, bail, ensure};
+use reticent_backends::{
+    Family, Initial, LstmConfig, Manifest, Model, Pretrained, Trainer, TransformerConfig,
+    open as engine, weights_digest,
+};
+use reticent_corpus::{Origin, Prepared};
+use std::path::Path;
+
+/// What a run starts from.
+pub(super) struct Beginning {
+    pub(super) model: Model,
+    pub(super) weights: Vec<Vec<f32>>,
+    pub(super) initial: Initial,
+}
+
+impl Beginning {
+    /// The papers' LSTM, freshly drawn.
+    pub(super) fn paper(prepared: &Prepared, seed: u64) -> Self {
+        Self::drawn(
+            LstmConfig::paper(prepared.tokenizer.vocabulary_size()).into(),
+            seed,
+        )
+    }
+
+    fn drawn(model: Model, seed: u64) -> Self {
+        Self {
+            weights: model.starting_weights(seed),
+            model,
+            initial: Initial::Random { seed },
+        }
+    }
+
+    /// What the arguments name, with room for every token of the prepared corpus.
+    pub(super) fn asked(
+        asked: &Start,
+        recipe: Recipe,
+        prepared: &Prepared,
+        seed: u64,
+    ) -> Result<Self> {
+        let begun = match &asked.model {
+            ModelArg::Lstm => Self::paper(prepared, seed),
+            ModelArg::Gpt2 => Self::drawn(gpt2(asked, prepared)?, seed),
+            ModelArg::Folder(folder) => Self::loaded(folder, prepared).context("--model")?,
+        };
+        begun.fits(prepared)?;
+        ensure!(
+            recipe != Recipe::Sdp || matches!(begun.model, Model::Lstm(_)),
+            "--model: the recipe sdp releases the states of a recurrent model; it must be lstm, got {}",
+            asked.model
+        );
+        Ok(begun)
+    }
+
+    fn loaded(folder: &Path, prepared: &Prepared) -> Result<Self> {
+        let loaded = Pretrained::load(folder)?;
+        same_tokens(folder, &loaded, prepared)?;
+        let weights = weights_digest(&loaded.weights);
+        let initial = match loaded.manifest {
+            Some(manifest) => continued(weights, &manifest, prepared)?,
+            None => Initial::Pretrained { weights },
+        };
+        let tokens = prepared.tokenizer.vocabulary_size();
+        let (model, weights) = if tokens > loaded.model.vocabulary() {
+            loaded.model.grown(loaded.weights, tokens)?
+        } else {
+            (loaded.model, loaded.weights)
+        };
+        Ok(Self {
+            model,
+            weights,
+            initial,
+        })
+    }
+
+    /// No record may be longer than the model can read.
+    fn fits(&self, prepared: &Prepared) -> Result<()> {
+        let Some(context) = self.model.context() else {
+            return Ok(());
+        };
+        let records = prepared.training.records.iter();
+        let longest = records.map(|r| r.tokens.len()).max().unwrap_or(0);
+        ensure!(
+            longest <= context,
+            "--model: it takes at most {context} tokens, and the longest record has {longest}; \
+             prepare with --max-tokens {context}, or give a fresh gpt2 a longer --context"
+        );
+        Ok(())
+    }
+}
+
+fn gpt2(asked: &Start, prepared: &Prepared) -> Result<Model> {
+    ensure!(
+        asked.width % asked.heads == 0,
+        "--width: must be a multiple of --heads ({}), got {}",
+        asked.heads,
+        asked.width
+    );
+    let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let config = TransformerConfig::new(
+        Family::Gpt2,
+        prepared.tokenizer.vocabulary_size(),
+        size(asked.width),
+        size(asked.layers),
+        size(asked.heads),
+        size(asked.context),
+    );
+    Ok(config.validated()?.into())
+}
+
+/// The corpus must have been cut into the model's own tokens.
+fn same_tokens(folder: &Path, loaded: &Pretrained, prepared: &Prepared) -> Result<()> {
+    if loaded.tokenizer.to_json()? == prepared.tokenizer.to_json()? {
+        return Ok(());
+    }
+    bail!(
+        "{} has another tokenizer than PREPARED; prepare the corpus with \
+         `--tokenizer {}/tokenizer.json --vocabulary pretrained`",
+        folder.display(),
+        folder.display()
+    )
+}
+
+/// What an earlier run of ours promised goes on: both runs compose, as if on the same records.
+fn continued(weights: String, before: &Manifest, prepared: &Prepared) -> Result<Initial> {
+    ensure!(
+        before.unit == prepared.training.unit,
+        "its promise is for one {}, PREPARED is cut into {}s: two units can't compose",
+        before.unit,
+        prepared.training.unit
+    );
+    ensure!(
+        before.vocabulary != Origin::Leaks || prepared.tokenizer.origin() == Origin::Leaks,
+        "its vocabulary was built from private text; prepare with `--vocabulary leaks`"
+    );
+    Ok(Initial::Continued {
+        weights,
+        recipe: before.recipe,
+        mechanism: Box::new(before.mechanism.clone()),
+        seeded: before.seeded,
+    })
+}
+
+/// A model with its engine, ready to score: a checkpoint of ours, or a Hugging Face folder. As it
+/// is: tokens that only our tokenizer has, such as `<MASK>`, get no share of its probability.
+pub(super) fn open(folder: &Path, device: DeviceArg) -> Result<(Pretrained, Box<dyn Trainer>)> {
+    let mut loaded = Pretrained::load(folder).context("--model")?;
+    let weights = std::mem::take(&mut loaded.weights);
+    let trainer = engine(&loaded.model, weights, device.into()).context("--device")?;
+    Ok((loaded, trainer))
+}

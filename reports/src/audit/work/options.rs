@@ -1,0 +1,201 @@
+//! The options of a run, from its arguments.
+
+use super::material::screened;
+use super::train::{INITIAL_SEED, MOMENTUM};
+use crate::audit::cli::{
+    ClippingArg, FirstPhaseArg, Noise, OptimizerArg, Recipe as RecipeArg, RecipeArgs, Train,
+};
+use anyhow::{Context, Result, bail};
+use reticent_accounting::calibrate::{Target, calibrate_noise};
+use reticent_accounting::{
+    Delta, Epsilon, GroupSize, Mechanism, Neighbours, Query, SamplingRate, Steps, Tolerance,
+};
+use reticent_backends::{
+    Clipping, FirstPhase, FirstPhaseKind, OptimizerSpec, PrivateOptions, Recipe, Schedule,
+    StateOptions, TrainOptions,
+};
+use reticent_corpus::Prepared;
+
+impl From<RecipeArg> for Recipe {
+    fn from(recipe: RecipeArg) -> Self {
+        match recipe {
+            RecipeArg::Sgd => Self::Sgd,
+            RecipeArg::Dpsgd => Self::Dpsgd,
+            RecipeArg::Crt => Self::Crt,
+            RecipeArg::Sdp => Self::Sdp,
+            RecipeArg::Jft => Self::Jft,
+            RecipeArg::Protect => Self::Protect,
+        }
+    }
+}
+
+/// Records that a private step draws on average.
+pub(super) fn private_batch(asked: &Train, prepared: &Prepared) -> f64 {
+    let set = &prepared.training;
+    let side = match asked.recipe {
+        RecipeArg::Crt => set.private_size(),
+        _ => set.private_size() + set.public_size(),
+    };
+    (asked.sample_rate.get() * side as f64).round().max(1.0)
+}
+
+/// The options of the backends crate; calibrates σ where ε was asked for.
+pub(super) fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Result<TrainOptions> {
+    let mut options = TrainOptions {
+        recipe: asked.recipe.into(),
+        epochs: asked.epochs,
+        public_passes: asked.public_passes,
+        batch_size: asked.batch_size,
+        optimizer: OptimizerSpec::Adam {
+            learning_rate: asked.learning_rate,
+        },
+        private: None,
+        first_phase: None,
+        states: None,
+        decay: true,
+        initial_seed: INITIAL_SEED,
+        seed: asked.seed,
+    };
+    if let Noise::None = noise {
+        return Ok(options);
+    }
+    let batch = private_batch(asked, prepared) as u64;
+    let private = |sigma| PrivateOptions {
+        noise_multiplier: sigma,
+        clipping_norm: asked.clip,
+        clipping: clipping(asked.of_recipe.clipping),
+        batch_size: batch,
+        optimizer: private_optimizer(asked),
+    };
+    let sigma = match noise {
+        Noise::Sigma(sigma) => sigma.get(),
+        Noise::Calibrated { epsilon, delta } => {
+            // The same private steps, whatever comes before them.
+            let plain = TrainOptions {
+                recipe: match options.recipe {
+                    Recipe::Jft => Recipe::Dpsgd,
+                    other => other,
+                },
+                private: Some(private(1.0)),
+                ..options.clone()
+            };
+            let schedule = Schedule::new(&plain, &prepared.training)?;
+            let rate = schedule
+                .sampling_rate()
+                .context("the private side is empty: there is nothing to calibrate")?;
+            let steps = Steps::new(schedule.planned_private_steps());
+            calibrated(epsilon, delta, rate, steps).context("--epsilon")?
+        }
+        Noise::None => 1.0,
+    };
+    options.private = Some(private(sigma));
+    match asked.recipe {
+        RecipeArg::Jft => options.first_phase = Some(first_phase(asked, batch, prepared)?),
+        RecipeArg::Sdp => options.states = Some(states(&asked.of_recipe)?),
+        _ => {}
+    }
+    Ok(options)
+}
+
+const fn clipping(asked: ClippingArg) -> Clipping {
+    match asked {
+        ClippingArg::Flat => Clipping::Flat,
+        ClippingArg::PerLayer => Clipping::PerLayer,
+        ClippingArg::Automatic => Clipping::Automatic { stability: 0.01 },
+    }
+}
+
+const fn private_optimizer(asked: &Train) -> OptimizerSpec {
+    let learning_rate = asked.private_learning_rate;
+    match asked.of_recipe.private_optimizer {
+        OptimizerArg::Sgd => OptimizerSpec::Sgd {
+            learning_rate,
+            momentum: MOMENTUM,
+        },
+        OptimizerArg::Adam => OptimizerSpec::Adam { learning_rate },
+        OptimizerArg::Adamw => OptimizerSpec::AdamW {
+            learning_rate,
+            weight_decay: asked.of_recipe.weight_decay,
+        },
+    }
+}
+
+fn states(asked: &RecipeArgs) -> Result<StateOptions> {
+    let sigma = asked
+        .state_sigma
+        .context("--state-sigma: the recipe sdp releases states; give their noise, in (0, inf)")?;
+    Ok(StateOptions {
+        noise_multiplier: sigma.get(),
+        norm: asked.state_norm.unwrap_or(1.0),
+    })
+}
+
+fn first_phase(asked: &Train, batch_size: u64, prepared: &Prepared) -> Result<FirstPhase> {
+    let given = &asked.of_recipe;
+    let kind = given.first_phase.unwrap_or_default();
+    let light = matches!(
+        kind,
+        FirstPhaseArg::LightNoise | FirstPhaseArg::ConservativeLightNoise
+    );
+    let noise = || {
+        let sigma = given.first_sigma.map(|s| s.get());
+        sigma.context("--first-sigma: light noise needs it, in (0, inf)")
+    };
+    if !light && given.first_sigma.is_some() {
+        bail!("--first-sigma: belongs to --first-phase light-noise or conservative-light-noise");
+    }
+    if kind != FirstPhaseArg::LightNoise && !given.token_miss.is_empty() {
+        bail!("--token-miss: belongs to --first-phase light-noise");
+    }
+    if kind != FirstPhaseArg::Screened && given.screened.is_some() {
+        bail!("--screened: belongs to --first-phase screened");
+    }
+    let kind = match kind {
+        FirstPhaseArg::Direct => FirstPhaseKind::Direct,
+        FirstPhaseArg::Screened => {
+            let path = given.screened.as_deref();
+            let path = path.context("--screened: --first-phase screened needs the file of ids")?;
+            FirstPhaseKind::Screened {
+                records: screened(path, prepared).context("--screened")?,
+            }
+        }
+        FirstPhaseArg::LightNoise => {
+            let &[low, high] = given.token_miss.as_slice() else {
+                bail!(
+                    "--token-miss: light noise needs both ends of the miss rate, LOW,HIGH in [0, 1], got {} numbers",
+                    given.token_miss.len()
+                );
+            };
+            FirstPhaseKind::LightNoise {
+                noise_multiplier: noise()?,
+                batch_size,
+                miss: (low, high),
+            }
+        }
+        FirstPhaseArg::ConservativeLightNoise => FirstPhaseKind::ConservativeLightNoise {
+            noise_multiplier: noise()?,
+            batch_size,
+        },
+    };
+    Ok(FirstPhase {
+        epochs: given.first_epochs.unwrap_or(1),
+        kind,
+    })
+}
+
+/// σ for the replacement of one record, on the safe side.
+fn calibrated(epsilon: Epsilon, delta: Delta, rate: SamplingRate, steps: Steps) -> Result<f64> {
+    let query = Query {
+        neighbours: Neighbours::Replace,
+        group: GroupSize::ONE,
+    };
+    let run = |sigma| Mechanism::dp_sgd(sigma, rate, steps);
+    let target = Target::Epsilon {
+        query,
+        epsilon,
+        delta,
+    };
+    Ok(calibrate_noise(run, target, Tolerance::new(1e-4)?)?
+        .answer
+        .get())
+}
