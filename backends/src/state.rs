@@ -68,7 +68,7 @@ impl State {
                 return Err(Error::State {
                     path: folder.to_path_buf(),
                     why:
-                        "belongs to a run with other options, data or starting weights; remove it to start over"
+                        "belongs to a run with other options, other data or other starting weights; remove it to start over"
                             .into(),
                 });
             }

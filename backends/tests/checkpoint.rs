@@ -2,9 +2,10 @@
 #![cfg(feature = "cpu")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
+use reticent_accounting::Mechanism;
 use reticent_backends::{
     Checkpoint, Device, Error, Initial, LstmConfig, Manifest, OptimizerSpec, Owner, Recipe,
-    Surroundings, TrainOptions, lstm, open, train,
+    Surroundings, TrainOptions, Trained, lstm, open, train, weights_digest,
 };
 use reticent_corpus::{CanaryOptions, PrepareOptions, Prepared, prepare, simulate};
 use std::path::Path;
@@ -22,8 +23,8 @@ fn prepared() -> Prepared {
     .unwrap()
 }
 
-fn save(folder: &Path) -> Prepared {
-    let prepared = prepared();
+/// A run of one epoch without protection, finished.
+fn finished(prepared: &Prepared) -> (LstmConfig, Trained) {
     let config = LstmConfig {
         vocabulary: prepared.tokenizer.vocabulary_size(),
         embedding: 4,
@@ -55,6 +56,12 @@ fn save(folder: &Path) -> Prepared {
         &mut |_| {},
     )
     .unwrap();
+    (config, trained)
+}
+
+fn save(folder: &Path) -> Prepared {
+    let prepared = prepared();
+    let (config, trained) = finished(&prepared);
     let mut manifest = Manifest::of(
         Recipe::Sgd,
         &prepared,
@@ -256,4 +263,56 @@ fn the_manifest_fits_its_published_schema() {
     manifest["surprise"] = true.into();
     manifest["recipe"] = "magic".into();
     assert_eq!(gaps(&schema, &manifest, "").len(), 2, "the check can fail");
+}
+
+/// A checkpoint that is trained on keeps the promises of what it was, its seed included.
+#[test]
+fn what_ran_before_composes() {
+    let prepared = prepared();
+    let (_, mut trained) = finished(&prepared);
+    trained.seeded = false;
+    let before = Mechanism::dp_sgd(
+        reticent_accounting::NoiseMultiplier::new(1.0).unwrap(),
+        reticent_accounting::SamplingRate::new(0.1).unwrap(),
+        reticent_accounting::Steps::new(7),
+    );
+    let weights = weights_digest(trained.trainer.weights());
+    let of = |initial| Manifest::of(Recipe::Sgd, &prepared, &trained, initial);
+    let fresh = of(Initial::Pretrained {
+        weights: weights.clone(),
+    });
+    assert_eq!(
+        (&fresh.mechanism, fresh.seeded),
+        (&trained.mechanism, false)
+    );
+    for seeded in [false, true] {
+        let manifest = of(Initial::Continued {
+            weights: weights.clone(),
+            recipe: Recipe::Dpsgd,
+            mechanism: Box::new(before.clone()),
+            seeded,
+        });
+        let parts = vec![before.clone(), trained.mechanism.clone()];
+        assert_eq!(manifest.mechanism, Mechanism::Sequence { parts });
+        assert_eq!(manifest.seeded, seeded);
+        let again = Manifest::from_json(&manifest.to_json().unwrap()).unwrap();
+        assert_eq!(again, manifest);
+    }
+}
+
+#[test]
+fn the_digest_of_weights_knows_every_value_and_where_tensors_end() {
+    let digest = |w: &[&[f32]]| {
+        let weights: Vec<Vec<f32>> = w.iter().map(|t| t.to_vec()).collect();
+        weights_digest(&weights)
+    };
+    let one = digest(&[&[1.0, 2.0], &[3.0]]);
+    assert_eq!(one.len(), 64);
+    assert_eq!(one, digest(&[&[1.0, 2.0], &[3.0]]));
+    for other in [
+        digest(&[&[1.0], &[2.0, 3.0]]),
+        digest(&[&[1.0, 2.0], &[-3.0]]),
+    ] {
+        assert_ne!(one, other);
+    }
 }

@@ -187,3 +187,37 @@ fn sigkill_then_resume_gives_the_same_bits() {
     assert_eq!(bits(&resumed), bits(&whole));
     assert_eq!(counted(&resumed.mechanism), counted(&whole.mechanism));
 }
+
+/// The state folder knows which weights its run began with.
+#[test]
+fn other_starting_weights_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = corpus();
+    let config = LstmConfig {
+        vocabulary: 100,
+        embedding: 8,
+        hidden: 12,
+    };
+    let run = |weights: u64, stop_at: u64| {
+        let stop = AtomicBool::new(false);
+        let surroundings = Surroundings {
+            state: Some(folder.path().join("state")),
+            snapshot_every: Duration::ZERO,
+            stop: &stop,
+        };
+        let model = lstm(&config, config.starting_weights(weights), Device::Cpu).unwrap();
+        let options = options(Recipe::Crt, Some(1));
+        train(model, &options, &set, &surroundings, &mut |at| {
+            stop.store(at.step >= stop_at, Ordering::Relaxed);
+        })
+    };
+    assert!(matches!(run(3, 2), Err(Error::Interrupted { .. })));
+    let Err(error) = run(4, u64::MAX) else {
+        panic!("another model went on with the run")
+    };
+    assert!(
+        error.to_string().contains("other starting weights"),
+        "{error}"
+    );
+    assert!(run(3, u64::MAX).is_ok());
+}
