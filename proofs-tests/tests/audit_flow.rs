@@ -1,10 +1,10 @@
 //! The audit command from text to finding, as a user runs it; and what it says to bad input.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_proofs_tests::commands::{audit, binary, listing, ok, refused, run};
+use reticent_proofs_tests::commands::{audit, ok, refused};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const PREPARE: &str = "prepare data.jsonl --unit turn --conservative digits,capitals,policy --canaries 3x4 --out prepared";

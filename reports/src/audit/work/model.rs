@@ -93,7 +93,7 @@ impl Beginning {
 
 fn gpt2(asked: &Start, prepared: &Prepared) -> Result<Model> {
     ensure!(
-        asked.width % asked.heads == 0,
+        asked.width.is_multiple_of(asked.heads),
         "--width: must be a multiple of --heads ({}), got {}",
         asked.heads,
         asked.width
