@@ -1,10 +1,5 @@
 //! Deduplication: what each way drops, how far a change spreads, what becomes of copies.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
-
 use proptest::prelude::*;
 use reticent_corpus::{
     Copies, Deduplication, Document, Fate, Masked, PolicyChoice, PolicyOptions, PrepareOptions,
@@ -158,7 +153,7 @@ fn a_single_copy_changes_two_records() {
 fn near_duplicates_and_stretches_spread_without_bound() {
     for n in [3usize, 6, 12] {
         let parts: Vec<String> = (0..n)
-            .map(|i| format!("{}{}", char::from(b'a' + i as u8), "xyzw".repeat(1)))
+            .map(|i| format!("{}{}", char::from(b'a' + i as u8), "xyzw"))
             .collect();
         // Every stretch of the first unit returns in a unit of its own.
         let hub = parts.join("");
