@@ -34,6 +34,7 @@ def arguments():
     p.add_argument("--length", type=int, default=64, help="predicted tokens of an example")
     p.add_argument("--steps", type=int, default=5)
     p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--device", default="cpu", help="cpu or cuda")
     p.add_argument("--source", help="checkout of a peer that no package index carries")
     return p.parse_args()
 
@@ -69,7 +70,7 @@ def make_model(args, torch):
 def per_example_loss(args, model, tokens, torch):
     inputs, targets = tokens[:, :-1], tokens[:, 1:]
     if args.model == "gpt2":
-        positions = torch.arange(args.length).expand(len(tokens), -1)
+        positions = torch.arange(args.length, device=tokens.device).expand(len(tokens), -1)
         logits = model(input_ids=inputs, position_ids=positions).logits
     else:
         logits = model(inputs)
@@ -162,12 +163,14 @@ def main():
     import torch
 
     torch.set_num_threads(args.threads)
-    step = make_step(args, make_model(args, torch), torch)
-    batches = [torch.randint(0, args.vocabulary, (args.batch, args.length + 1)) for _ in range(args.steps + 2)]
+    step = make_step(args, make_model(args, torch).to(args.device), torch)
+    batches = [torch.randint(0, args.vocabulary, (args.batch, args.length + 1), device=args.device) for _ in range(args.steps + 2)]
     seconds = []
     for i, tokens in enumerate(batches):
         began = time.perf_counter()
         step(tokens)
+        if args.device != "cpu":
+            torch.cuda.synchronize()
         if i >= 2:  # the first two warm up
             seconds.append(time.perf_counter() - began)
     median = statistics.median(seconds)

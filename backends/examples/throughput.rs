@@ -1,62 +1,200 @@
-//! Tokens per second of one public and one private gradient of the papers' LSTM.
+//! Tokens per second of whole training steps, private and not, of the papers' LSTM or a GPT-2.
 //!
-//! `cargo run --release -p reticent-backends --features cpu --example throughput`
+//! `cargo run --release -p reticent-backends --features cpu --example throughput -- \
+//!      --model gpt2 --vocabulary 8000 --width 256 --layers 4 --heads 8 --batch 8 --length 64 --steps 10`
+//!
+//! A private step clips, noises and takes an Adam step; the other one takes an Adam step on the
+//! ordinary gradient (weight products over all rows at once, nothing per example). Steps
+//! alternate, so that a busy machine slows both. `--only private|public` runs one of them, which
+//! makes the peak memory its own. Prints one JSON line. `--peer` is ignored (see
+//! `benches/training_peers.py`, which takes the same sizes).
 #![expect(clippy::print_stdout, reason = "a measuring program prints")]
 
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
-use reticent_backends::{Clip, Device, LstmConfig, all_private, lstm, unprotected};
+use reticent_accounting::NoiseMultiplier;
+use reticent_backends::{
+    ChaChaNoise, Clip, Device, Family, Ledger, Local, LstmConfig, Model, Optimizer, OptimizerSpec,
+    PrivateRecords, PrivateStep, PublicRecords, RunKey, Step, Trainer, TransformerConfig,
+    all_private, open, unprotected,
+};
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
+use std::collections::HashMap;
 use std::time::Instant;
 
-fn main() -> reticent_backends::Result<()> {
-    let config = LstmConfig::paper(100);
-    let mut rng = ChaCha20Rng::seed_from_u64(1);
-    for (batch, length) in [
-        (8, 45),
-        (16, 45),
-        (64, 40),
-        (128, 40),
-        (256, 40),
-        (256, 64),
-        (64, 256),
-    ] {
-        let records = (0..batch)
-            .map(|_| Record {
-                side: Side::Private,
-                tokens: (0..length / 2 + rng.random::<u32>() % length)
-                    .map(|_| rng.random::<u32>() % 100)
-                    .collect(),
-                sensitive: Vec::new(),
-            })
-            .collect();
-        let set = TrainingSet {
-            unit: Unit::Turn,
-            records,
-            mask_only: 0,
-        };
-        let tokens: usize = set.records.iter().map(|r| r.tokens.len() - 1).sum();
-        let mut model = lstm(&config, config.starting_weights(0), Device::Cpu)?;
-        let (public, private) = (unprotected(&set), all_private(&set));
-        let everything: Vec<u32> = (0..batch as u32).collect();
-        let clip = Clip::new(1.0, model.norm_margin())?;
-        let mut best = [f64::INFINITY; 2];
-        for _ in 0..8 {
-            let start = Instant::now();
-            model.public_gradient(&public.batch(&everything))?;
-            best[0] = best[0].min(start.elapsed().as_secs_f64());
-            let start = Instant::now();
-            model.begin();
-            model.add(&private.batch(&everything), &clip)?;
-            best[1] = best[1].min(start.elapsed().as_secs_f64());
+type Failure = Box<dyn std::error::Error>;
+
+struct Options(HashMap<String, String>);
+
+impl Options {
+    fn read() -> Result<Self, Failure> {
+        let mut all = HashMap::new();
+        let mut arguments = std::env::args().skip(1);
+        while let Some(name) = arguments.next() {
+            let name = name
+                .strip_prefix("--")
+                .ok_or(format!("an option begins with --, got {name}"))?
+                .to_owned();
+            let value = arguments.next().ok_or(format!("--{name} needs a value"))?;
+            all.insert(name, value);
         }
-        println!(
-            "batch {batch} length {length}: public {:.0} tokens/s, private {:.0} tokens/s, ratio {:.2}",
-            tokens as f64 / best[0],
-            tokens as f64 / best[1],
-            best[1] / best[0]
-        );
+        Ok(Self(all))
     }
+    fn text<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
+        self.0.get(name).map_or(default, String::as_str)
+    }
+    fn number(&self, name: &str, default: usize) -> Result<usize, Failure> {
+        let value = self.0.get(name).map(|v| v.parse()).transpose();
+        Ok(value
+            .map_err(|e| format!("--{name}: {e}"))?
+            .unwrap_or(default))
+    }
+}
+
+/// Peak resident memory of this process in bytes, where the system says.
+fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+struct Bench {
+    model: Box<dyn Trainer>,
+    optimizer: Optimizer,
+    batch: usize,
+}
+
+impl Bench {
+    fn private(&mut self, records: &PrivateRecords, index: u64) -> Result<f64, Failure> {
+        let everyone: Vec<u32> = (0..self.batch as u32).collect();
+        let mut noise = ChaChaNoise::new(RunKey::from_seed(1));
+        let mut ledger = Ledger::in_memory("measured");
+        let constants = PrivateStep {
+            noise_multiplier: NoiseMultiplier::new(1.0)?,
+            clip: Clip::new(1.0, self.model.norm_margin())?,
+            expected_batch: self.batch as f64,
+        };
+        let start = Instant::now();
+        let mut step = Step::begin(&mut *self.model, constants, index)?;
+        step.add(&records.batch(&everyone))?;
+        let added = Instant::now();
+        step.finish(&mut noise, &mut Local, &mut self.optimizer, &mut ledger)?;
+        if std::env::var_os("SHARES").is_some() {
+            let shares = [added - start, added.elapsed()];
+            println!("private: gradients, then noise and update: {shares:?}");
+        }
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    fn public(&mut self, records: &PublicRecords) -> Result<f64, Failure> {
+        let everyone: Vec<u32> = (0..self.batch as u32).collect();
+        let start = Instant::now();
+        let (gradient, _) = self.model.public_gradient(&records.batch(&everyone))?;
+        let made = Instant::now();
+        self.model.apply_public(gradient, &mut self.optimizer)?;
+        if std::env::var_os("SHARES").is_some() {
+            let shares = [made - start, made.elapsed()];
+            println!("public: gradient, then update: {shares:?}");
+        }
+        Ok(start.elapsed().as_secs_f64())
+    }
+}
+
+/// Median, least and most.
+fn summary(seconds: &mut [f64]) -> String {
+    seconds.sort_by(f64::total_cmp);
+    match seconds {
+        [] => "null".into(),
+        all => format!(
+            r#"{{"median":{},"least":{},"most":{}}}"#,
+            all[all.len() / 2],
+            all[0],
+            all[all.len() - 1]
+        ),
+    }
+}
+
+fn main() -> Result<(), Failure> {
+    let options = Options::read()?;
+    let vocabulary = options.number("vocabulary", 8000)?;
+    let width = options.number("width", 256)?;
+    let layers = options.number("layers", 4)?;
+    let heads = options.number("heads", 8)?;
+    let batch = options.number("batch", 8)?;
+    let length = options.number("length", 64)?;
+    let steps = options.number("steps", 10)?;
+    let device: Device = options.text("device", "cpu").parse()?;
+    let model: Model = match options.text("model", "gpt2") {
+        "lstm" => LstmConfig {
+            vocabulary,
+            embedding: width,
+            hidden: width,
+        }
+        .into(),
+        "gpt2" => {
+            let positions = (length + 1).max(128);
+            TransformerConfig::new(Family::Gpt2, vocabulary, width, layers, heads, positions).into()
+        }
+        other => return Err(format!("--model must be lstm or gpt2, got {other}").into()),
+    };
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let records = (0..batch).map(|_| Record {
+        side: Side::Private,
+        tokens: (0..=length)
+            .map(|_| rng.random::<u32>() % vocabulary as u32)
+            .collect(),
+        sensitive: Vec::new(),
+    });
+    let set = TrainingSet {
+        unit: Unit::Turn,
+        records: records.collect(),
+        mask_only: 0,
+    };
+    let (public, private) = (unprotected(&set), all_private(&set));
+    let lengths: Vec<usize> = model.parameters().iter().map(|p| p.len()).collect();
+    let spec = OptimizerSpec::Adam {
+        learning_rate: 1e-4,
+    };
+    let mut bench = Bench {
+        model: open(&model, model.starting_weights(0), device)?,
+        optimizer: Optimizer::new(spec, &lengths),
+        batch,
+    };
+    let only = options.text("only", "both");
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for i in 0..steps + 2 {
+        let warm = i >= 2;
+        if only != "private" {
+            let seconds = bench.public(&public)?;
+            without.extend(warm.then_some(seconds));
+        }
+        if only != "public" {
+            let seconds = bench.private(&private, i as u64)?;
+            with.extend(warm.then_some(seconds));
+        }
+    }
+    let tokens = (batch * length) as f64;
+    let (private, public) = (summary(&mut with), summary(&mut without));
+    let median = |seconds: &[f64]| seconds.get(seconds.len() / 2).copied().unwrap_or(f64::NAN);
+    let least = |seconds: &[f64]| seconds.first().copied().unwrap_or(f64::NAN);
+    let number = |x: f64| {
+        if x.is_finite() {
+            format!("{x:.4}")
+        } else {
+            "null".into()
+        }
+    };
+    println!(
+        r#"{{"peer":"reticent","model":"{}","batch":{batch},"length":{length},"vocabulary":{vocabulary},"width":{width},"layers":{layers},"only":"{only}","parameters":{},"tokens_per_second":{},"tokens_per_second_without":{},"ratio":{},"ratio_of_least":{},"seconds_per_step":{private},"seconds_per_step_without":{public},"peak_bytes":{}}}"#,
+        options.text("model", "gpt2"),
+        lengths.iter().sum::<usize>(),
+        number(tokens / median(&with)),
+        number(tokens / median(&without)),
+        number(median(&with) / median(&without)),
+        number(least(&with) / least(&without)),
+        peak_bytes(),
+    );
     Ok(())
 }

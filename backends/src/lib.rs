@@ -14,6 +14,7 @@ mod error;
 #[cfg(feature = "cpu")]
 mod exact;
 mod files;
+mod gaussian;
 mod hugging_face;
 mod ledger;
 mod manifest;

@@ -157,10 +157,11 @@ impl Update for Optimizer {
             } => {
                 let (rate, momentum) = ((learning_rate * self.scale) as f32, momentum as f32);
                 for ((w, v), g) in weights.iter_mut().zip(&mut self.first).zip(gradients) {
-                    for ((w, v), g) in w.iter_mut().zip(v).zip(g) {
+                    let values = w.par_iter_mut().zip(v).zip(g);
+                    values.with_min_len(BLOCK).for_each(|((w, v), g)| {
                         *v = momentum * *v + g;
                         *w -= rate * *v;
-                    }
+                    });
                 }
             }
             OptimizerSpec::Adam { learning_rate } => {

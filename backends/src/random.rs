@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use hmac::{Hmac, KeyInit, Mac};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 use reticent_accounting::SamplingRate;
 use sha2::Sha256;
@@ -118,10 +117,7 @@ impl Noise for ChaChaNoise {
         let block = |(block, values): (usize, &mut [f32])| {
             // tensor and block in the purpose, step in the position: no two ever share a stream
             let mut rng = self.key.stream(&format!("noise/{tensor}/{block}"), step);
-            for v in values {
-                let normal: f64 = StandardNormal.sample(&mut rng);
-                *v = (f64::from(*v) + std * normal) as f32;
-            }
+            crate::gaussian::add(&mut rng, std, values);
         };
         if values.len() <= NOISE_BLOCK {
             // on this thread: a caller may hold a lock, and other work must not be stolen under it

@@ -8,6 +8,7 @@ use crate::optimizer::Update;
 use crate::random::Noise;
 use crate::segments::SelectiveBatch;
 use crate::trainer::{Added, PrivateBatch, Privatized, Trainer};
+use rayon::prelude::*;
 use reticent_accounting::NoiseMultiplier;
 use std::sync::{Mutex, PoisonError};
 
@@ -158,7 +159,8 @@ impl<'a> Step<'a> {
             collective.sum_to_zero(sum)?;
             if collective.rank() == 0 {
                 noise.add(self.index, tensor, std, sum);
-                sum.iter_mut()
+                sum.par_iter_mut()
+                    .with_min_len(1 << 14)
                     .for_each(|x| *x = (f64::from(*x) / divisor) as f32);
             }
             collective.broadcast(sum)?;

@@ -1,8 +1,8 @@
 //! The processor: every kernel on plain slices of flex tensors.
 
 use super::host::contraction::{
-    add_row_sum, add_weight_sum, gather, scale_rows, scatter_add, squared_norm_linear,
-    sum_of_squares,
+    add_row_sum, add_rows, add_weight_sum, by_row, gather, scale_rows, scatter_add,
+    squared_norm_linear, sum_of_squares,
 };
 use super::host::product::product_transposed;
 use super::host::{layers, recurrence};
@@ -132,7 +132,7 @@ impl Kernels for Flex {
         let [width, vocabulary] = weights.head.dims();
         let rows = packed.rows();
         let hidden = Values::of(&taps.hidden);
-        let (mut d_gates, mut d_logits) = (owned(taps.d_gates), owned(taps.d_logits));
+        let (mut d_gates, d_logits) = (owned(taps.d_gates), Values::of(&taps.d_logits));
         let (distinct, index) = packed.distinct_inputs();
         // rows with the same input token share it: sum their gradients first, then multiply once
         let by_token = |d_gates: &[f32]| {
@@ -147,22 +147,29 @@ impl Kernels for Flex {
             by_token(&scaled)
         });
         scale_rows(&mut d_gates, &factors.group(1), packed, gates);
-        scale_rows(&mut d_logits, &factors.group(2), packed, vocabulary);
+        let own = by_row(&factors.group(2), packed);
         let [embedding, input, recurrent, bias, head, head_bias] = accumulators else {
             unreachable!("an LSTM has six parameters")
         };
         let by_token = by_token(&d_gates);
         let table = layers::lookup(Values::of(&weights.embedding).slice(), &distinct, embed);
-        add_weight_sum(&table, &by_token, input, (distinct.len(), embed, gates));
+        add_weight_sum(
+            &table,
+            None,
+            &by_token,
+            input,
+            (distinct.len(), embed, gates),
+        );
         let by_token = apart.unwrap_or(by_token);
         let d_table =
             layers::linear_backward(&by_token, Values::of(&weights.input).slice(), embed, gates);
         scatter_add(&d_table, &distinct, embedding, embed);
         let previous = previous_hidden(hidden.slice(), packed, width);
-        add_weight_sum(&previous, &d_gates, recurrent, (rows, width, gates));
+        add_weight_sum(&previous, None, &d_gates, recurrent, (rows, width, gates));
         add_row_sum(&d_gates, bias);
-        add_weight_sum(hidden.slice(), &d_logits, head, (rows, width, vocabulary));
-        add_row_sum(&d_logits, head_bias);
+        let shape = (rows, width, vocabulary);
+        add_weight_sum(hidden.slice(), Some(&own), d_logits.slice(), head, shape);
+        add_rows(None, d_logits.slice(), Some(&own), head_bias);
     }
 
     fn cell(z: Matrix, recurrent: Matrix, hidden: Matrix, cell: Matrix) -> (Matrix, Matrix) {

@@ -6,38 +6,24 @@
 //! gradients is aᵀ(c∘g) over all rows at once. Sums of squares run in f64: a norm that comes
 //! out too small would be a clip that is too weak.
 
-use super::product::{add_transposed_product, product_transposed};
+use super::examples::{gram_norm, instantiated};
+use super::gemm::{Store, View, weighted_product};
+pub(crate) use super::vector::sum_of_squares;
+use super::vector::wide;
 use crate::engine::packed::Packed;
-use ndarray::parallel::prelude::*;
-use ndarray::{ArrayView2, ArrayViewMut2, Axis};
+use rayon::prelude::*;
 
-/// Columns per parallel block of a weight gradient.
-const COLUMNS: usize = 128;
+/// Rows per parallel block.
+const BLOCK: usize = 128;
 
 /// ‖aᵀg‖² for a: t × d, g: t × p, whichever way is cheaper.
 pub(crate) fn squared_norm_linear(a: &[f32], g: &[f32], (t, d, p): (usize, usize, usize)) -> f64 {
-    if t * (d + p) <= d * p {
-        let mut inputs = vec![0.0; t * t];
-        let mut outputs = vec![0.0; t * t];
-        product_transposed(a, a, &mut inputs, (t, d, t));
-        product_transposed(g, g, &mut outputs, (t, p, t));
-        // a sum of products of two Gram matrices is not negative; rounding may make it so
-        inputs
-            .iter()
-            .zip(&outputs)
-            .map(|(x, y)| f64::from(*x) * f64::from(*y))
-            .sum::<f64>()
-            .max(0.0)
+    // a Gram matrix is symmetric: half of it is computed
+    if t * (d + p) <= 2 * d * p {
+        gram_norm(a, g, (t, d, p))
     } else {
-        let mut gradient = vec![0.0; d * p];
-        add_transposed_product(a, g, &mut gradient, (t, d, p));
-        sum_of_squares(&gradient)
+        sum_of_squares(&instantiated(a, g, (t, d, p)))
     }
-}
-
-/// Σ x² in f64.
-pub(crate) fn sum_of_squares(x: &[f32]) -> f64 {
-    x.iter().map(|v| f64::from(*v) * f64::from(*v)).sum()
 }
 
 /// The rows of one example, one after the other.
@@ -49,51 +35,98 @@ pub(crate) fn gather(data: &[f32], rows: &[usize], width: usize) -> Vec<f32> {
     out
 }
 
-/// Multiplies every row by its example's factor.
-pub(crate) fn scale_rows(data: &mut [f32], factors: &[f32], packed: &Packed, width: usize) {
-    ndarray::parallel::prelude::IntoParallelIterator::into_par_iter(
-        ArrayViewMut2::from_shape((packed.rows(), width), data)
-            .expect("rows times width")
-            .axis_iter_mut(Axis(0)),
-    )
-    .zip(&packed.example)
-    .for_each(|(mut row, &example)| {
-        let factor = factors[example as usize];
-        row.iter_mut().for_each(|x| *x *= factor);
-    });
+/// The factor of each row, from one per example.
+pub(crate) fn by_row(factors: &[f32], packed: &Packed) -> Vec<f32> {
+    packed
+        .example
+        .iter()
+        .map(|e| factors[*e as usize])
+        .collect()
 }
 
-/// sum += aᵀg for a: rows × d, g: rows × p, in parallel over columns.
+/// Multiplies every row by its example's factor.
+pub(crate) fn scale_rows(data: &mut [f32], factors: &[f32], packed: &Packed, width: usize) {
+    data.par_chunks_mut(BLOCK * width)
+        .zip(packed.example.par_chunks(BLOCK))
+        .for_each(|(rows, examples)| {
+            for (row, example) in rows.chunks_exact_mut(width).zip(examples) {
+                let factor = factors[*example as usize];
+                row.iter_mut().for_each(|x| *x *= factor);
+            }
+        });
+}
+
+/// sum += aᵀ diag(factors) g for a: rows × d, g: rows × p, in parallel.
 pub(crate) fn add_weight_sum(
     a: &[f32],
+    factors: Option<&[f32]>,
     g: &[f32],
     sum: &mut [f32],
     (rows, d, p): (usize, usize, usize),
 ) {
-    let a = ArrayView2::from_shape((rows, d), a).expect("rows times inputs");
-    let g = ArrayView2::from_shape((rows, p), g).expect("rows times outputs");
-    let mut sum = ArrayViewMut2::from_shape((d, p), sum).expect("inputs times outputs");
-    let blocks: Vec<_> = sum
-        .axis_chunks_iter_mut(Axis(1), COLUMNS)
-        .zip(g.axis_chunks_iter(Axis(1), COLUMNS))
+    let a = View::new(a, d).transposed();
+    weighted_product(a, factors, View::new(g, p), sum, (d, rows, p), Store::Add);
+}
+
+struct RowSum<'a> {
+    x: Option<&'a [f32]>,
+    g: &'a [f32],
+    factors: Option<&'a [f32]>,
+    sums: &'a mut [f64],
+}
+
+impl pulp::NullaryFnOnce for RowSum<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        let width = self.sums.len();
+        for (row, g) in self.g.chunks_exact(width).enumerate() {
+            let factor = self.factors.map_or(1.0, |f| f[row]);
+            match self.x {
+                None => {
+                    for (s, g) in self.sums.iter_mut().zip(g) {
+                        *s += f64::from(factor * g);
+                    }
+                }
+                Some(x) => {
+                    let x = &x[row * width..(row + 1) * width];
+                    for ((s, g), x) in self.sums.iter_mut().zip(g).zip(x) {
+                        *s += f64::from(factor * g * x);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// sum += Σ rows of factor · g, or of factor · x∘g; blocks of rows in parallel, added in order.
+pub(crate) fn add_rows(x: Option<&[f32]>, g: &[f32], factors: Option<&[f32]>, sum: &mut [f32]) {
+    let width = sum.len();
+    let blocks: Vec<Vec<f64>> = (0..g.len().div_ceil(BLOCK * width))
+        .into_par_iter()
+        .map(|i| {
+            let part = |v: &[f32], each: usize| {
+                let end = ((i + 1) * BLOCK * each).min(v.len());
+                i * BLOCK * each..end
+            };
+            let mut sums = vec![0.0; width];
+            wide(RowSum {
+                x: x.map(|x| &x[part(x, width)]),
+                g: &g[part(g, width)],
+                factors: factors.map(|f| &f[part(f, 1)]),
+                sums: &mut sums,
+            });
+            sums
+        })
         .collect();
-    blocks.into_par_iter().for_each(|(mut sum, g)| {
-        ndarray::linalg::general_mat_mul(1.0, &a.t(), &g, 1.0, &mut sum);
-    });
+    for (i, s) in sum.iter_mut().enumerate() {
+        *s += blocks.iter().map(|b| b[i]).sum::<f64>() as f32;
+    }
 }
 
 /// sum += Σ rows of g.
 pub(crate) fn add_row_sum(g: &[f32], sum: &mut [f32]) {
-    let width = sum.len();
-    let mut total = vec![0.0f64; width];
-    for row in g.chunks_exact(width) {
-        for (t, x) in total.iter_mut().zip(row) {
-            *t += f64::from(*x);
-        }
-    }
-    for (s, t) in sum.iter_mut().zip(total) {
-        *s += t as f32;
-    }
+    add_rows(None, g, None, sum);
 }
 
 /// Adds each row of g to the row of `sum` that `index` names.

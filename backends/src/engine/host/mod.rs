@@ -1,4 +1,4 @@
-//! The processor's own kernels: plain slices, ndarray products, rayon over groups and blocks.
+//! The processor's own kernels: plain slices, own products, rayon over groups and blocks.
 //!
 //! Work is split at fixed sizes, never by the number of threads, so results are the same on
 //! any machine with the same instruction set.
@@ -7,6 +7,7 @@ pub(crate) mod activation;
 pub(crate) mod attention;
 pub(crate) mod contraction;
 pub(crate) mod examples;
+pub(crate) mod feed_forward;
 pub(crate) mod gemm;
 pub(crate) mod head;
 pub(crate) mod layers;

@@ -1,18 +1,6 @@
 //! Matrix products on row-major slices, one thread each; the caller splits the work.
 
-use ndarray::linalg::general_mat_mul;
-use ndarray::{ArrayView2, ArrayViewMut2};
-
-/// A row-major view; a length that does not fit is a programming mistake of this crate.
-fn view(x: &[f32], rows: usize, columns: usize) -> ArrayView2<'_, f32> {
-    ArrayView2::from_shape((rows, columns), &x[..rows * columns])
-        .expect("length is rows times columns")
-}
-
-fn view_mut(x: &mut [f32], rows: usize, columns: usize) -> ArrayViewMut2<'_, f32> {
-    ArrayViewMut2::from_shape((rows, columns), &mut x[..rows * columns])
-        .expect("length is rows times columns")
-}
+use super::gemm::{Store, View, dense_here};
 
 /// c += a b for few rows: b is read once for four rows at a time, sixteen columns in registers.
 ///
@@ -72,17 +60,6 @@ fn four_rows([a0, a1, a2, a3]: [&[f32]; 4], b: &[f32], n: usize) -> [[f32; COLUM
     [s0, s1, s2, s3]
 }
 
-/// c += a b for a: m × k, b: k × n, c: m × n; `shape` is (m, k, n).
-pub(crate) fn add_product(a: &[f32], b: &[f32], c: &mut [f32], (m, k, n): (usize, usize, usize)) {
-    general_mat_mul(
-        1.0,
-        &view(a, m, k),
-        &view(b, k, n),
-        1.0,
-        &mut view_mut(c, m, n),
-    );
-}
-
 /// c = a bᵀ for a: m × k, b: n × k, c: m × n; `shape` is (m, k, n).
 pub(crate) fn product_transposed(
     a: &[f32],
@@ -90,13 +67,8 @@ pub(crate) fn product_transposed(
     c: &mut [f32],
     (m, k, n): (usize, usize, usize),
 ) {
-    general_mat_mul(
-        1.0,
-        &view(a, m, k),
-        &view(b, n, k).t(),
-        0.0,
-        &mut view_mut(c, m, n),
-    );
+    let b = View::new(b, k).transposed();
+    dense_here(View::new(a, k), b, c, (m, k, n), Store::Set, None);
 }
 
 /// c += aᵀ b for a: rows × m, b: rows × n, c: m × n; `shape` is (rows, m, n).
@@ -106,13 +78,8 @@ pub(crate) fn add_transposed_product(
     c: &mut [f32],
     (rows, m, n): (usize, usize, usize),
 ) {
-    general_mat_mul(
-        1.0,
-        &view(a, rows, m).t(),
-        &view(b, rows, n),
-        1.0,
-        &mut view_mut(c, m, n),
-    );
+    let a = View::new(a, m).transposed();
+    dense_here(a, View::new(b, n), c, (m, rows, n), Store::Add, None);
 }
 
 /// The transpose of a rows × columns matrix.
@@ -147,7 +114,8 @@ mod tests {
             let (a, b) = (fill(m * k, 5), fill(k * n, 7));
             let (mut few, mut general) = (fill(m * n, 3), fill(m * n, 3));
             add_product_of_few_rows(&a, &b, &mut few, (m, k, n));
-            add_product(&a, &b, &mut general, (m, k, n));
+            let (x, y) = (View::new(&a, k), View::new(&b, n));
+            dense_here(x, y, &mut general, (m, k, n), Store::Add, None);
             for (x, y) in few.iter().zip(&general) {
                 assert!((x - y).abs() < 1e-4, "{m} {k} {n}: {x} against {y}");
             }

@@ -5,6 +5,7 @@ mod scoring;
 mod states;
 #[cfg(test)]
 mod tests;
+mod training;
 
 use super::host::attention::Attention;
 use super::host::vector::Normal;
@@ -363,89 +364,4 @@ fn upload<B: Floats>(
         Tensor::from_data(TensorData::new(copy, shape), device)
     };
     parameters.iter().zip(values).map(one).collect()
-}
-
-impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
-    fn parameters(&self) -> &[Parameter] {
-        &self.parameters
-    }
-    fn weights(&self) -> &[Vec<f32>] {
-        &self.values
-    }
-    fn set_weights(&mut self, weights: Vec<Vec<f32>>) -> Result<()> {
-        check_shapes(&self.parameters, &weights)?;
-        self.values = weights;
-        self.reload();
-        Ok(())
-    }
-    fn groups(&self) -> &[usize] {
-        &self.groups
-    }
-    fn norm_margin(&self) -> f64 {
-        self.margin
-    }
-
-    fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {
-        let steps = self.steps(&batch.0);
-        let parts = self.microbatches(&batch.0);
-        let rows: Vec<Rows> = parts
-            .iter()
-            .map(|part| self.rows(part, steps))
-            .collect::<Result<_>>()?;
-        let total: usize = rows.iter().map(Rows::predictions).sum();
-        let mut sums = self.zeros();
-        let mut nll = 0.0;
-        let factor = 1.0 / total.max(1) as f32;
-        for rows in rows {
-            let (tape, part) = self.pass(&rows, Some((&mut sums, factor)));
-            nll += part;
-            let factors = Factors::constant(factor, rows.spans.len(), self.parameters.len());
-            let none = Norms::new(0, 0, 0);
-            K::add_sums(tape, &none, &factors, &rows, &mut sums);
-        }
-        Ok((sums.into_host(), nll / total.max(1) as f64))
-    }
-
-    fn begin(&mut self) {
-        if let Sums::Host(sums) = std::mem::replace(&mut self.sums, Sums::Host(Vec::new()))
-            && check_shapes(&self.parameters, &sums).is_ok()
-        {
-            self.spare = sums;
-        }
-        self.sums = self.zeros();
-    }
-
-    fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
-        let mut added = Added::default();
-        let steps = self.steps(&microbatch.0);
-        for part in self.microbatches(&microbatch.0) {
-            let part = self.add_part(part, steps, clip)?;
-            added.examples += part.examples;
-            added.clipped += part.clipped;
-            added.rejected += part.rejected;
-        }
-        Ok(added)
-    }
-
-    fn leave_out(&mut self, target: Option<TokenId>) -> Result<()> {
-        self.left_out = target;
-        Ok(())
-    }
-
-    fn accumulator(&mut self) -> &mut [Vec<f32>] {
-        let sums = std::mem::replace(&mut self.sums, Sums::Host(Vec::new()));
-        self.sums = Sums::Host(sums.into_host());
-        match &mut self.sums {
-            Sums::Host(sums) => sums,
-            Sums::Device(_) => unreachable!("just brought to the host"),
-        }
-    }
-
-    fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()> {
-        self.step(update, gradient.gradients)
-    }
-
-    fn apply_public(&mut self, gradient: Vec<Vec<f32>>, update: &mut dyn Update) -> Result<()> {
-        self.step(update, gradient)
-    }
 }

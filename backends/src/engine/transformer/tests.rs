@@ -474,7 +474,7 @@ fn encoders_and_decoders_give_the_exact_logits() {
 fn a_token_left_out_carries_no_loss() {
     let config = tiny(Family::Gpt2);
     let mut model = fast(&config);
-    model.left_out = Some(4);
+    model.leave_out(Some(4)).unwrap();
     // all predictions are of the token that is left out
     let nothing = sum(&mut model, &[vec![4; 8]], 1.0);
     assert!(norm(&nothing) < 1e-12);

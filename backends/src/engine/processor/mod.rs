@@ -1,10 +1,14 @@
 //! Transformer layers on the processor: plain slices, rows without padding.
 
+mod measure;
+
 use super::flex::Values;
 use super::host::attention::{self, Attention};
+use super::host::contraction::add_rows;
 use super::host::examples::{
     Way, column_sums, cross_term, gram_norm, instantiated, square, table_norm,
 };
+use super::host::feed_forward;
 use super::host::gemm::{Store, View, product, weighted_product};
 use super::host::head;
 use super::host::vector::{self, sum_of_squares};
@@ -163,14 +167,15 @@ impl Layers<Flex> for Processor {
     }
 
     fn activate(z: &Matrix<Flex>, shape: Nonlinearity) -> Matrix<Flex> {
-        let out = vector::activate(Values::of(z).slice(), shape.kind, shape.gated, shape.width);
+        let out =
+            feed_forward::activate(Values::of(z).slice(), shape.kind, shape.gated, shape.width);
         matrix(out, shape.width)
     }
 
     fn activate_back(d_out: &Matrix<Flex>, z: &Matrix<Flex>, shape: Nonlinearity) -> Matrix<Flex> {
         let columns = z.dims()[1];
         let (d_out, z) = (Values::of(d_out), Values::of(z));
-        let d = vector::activate_back(
+        let d = feed_forward::activate_back(
             d_out.slice(),
             z.slice(),
             shape.kind,
@@ -225,7 +230,7 @@ impl Layers<Flex> for Processor {
     }
 
     fn norms(tape: &Tape<Flex>, rows: &Rows, parameters: usize) -> Norms {
-        Measure::new(tape, rows).all(parameters)
+        measure::Measure::new(tape, rows).all(parameters)
     }
 
     fn add_sums(
@@ -241,7 +246,7 @@ impl Layers<Flex> for Processor {
             let (d, p) = (tap.input.dims()[1], tap.gradient.dims()[1]);
             if let Some(bias) = tap.bias {
                 let scale = rows.spread(factors.of(bias), 0.0);
-                add_columns(None, g.slice(), &scale, sums.host_mut(bias));
+                add_rows(None, g.slice(), Some(&scale), sums.host_mut(bias));
             }
             let scale = factors.of(tap.weight);
             let into = sums.host_mut(tap.weight);
@@ -257,13 +262,13 @@ impl Layers<Flex> for Processor {
             let (unit, g) = (Values::of(&tap.unit), Values::of(&tap.gradient));
             if let Some(bias) = tap.bias {
                 let scale = rows.spread(factors.of(bias), 0.0);
-                add_columns(None, g.slice(), &scale, sums.host_mut(bias));
+                add_rows(None, g.slice(), Some(&scale), sums.host_mut(bias));
             }
             let scale = rows.spread(factors.of(tap.gain), 0.0);
-            add_columns(
+            add_rows(
                 Some(unit.slice()),
                 g.slice(),
-                &scale,
+                Some(&scale),
                 sums.host_mut(tap.gain),
             );
         }
@@ -369,238 +374,10 @@ fn add_kept(
     Some(rows.spread(&left, 0.0))
 }
 
-/// sum += Σ rows of factor · g, or of factor · x∘g.
-fn add_columns(x: Option<&[f32]>, g: &[f32], factors: &[f32], sum: &mut [f32]) {
-    let width = sum.len();
-    let mut total = vec![0.0f64; width];
-    for (row, factor) in factors.iter().enumerate() {
-        let at = row * width..(row + 1) * width;
-        let g = &g[at.clone()];
-        match x {
-            None => total
-                .iter_mut()
-                .zip(g)
-                .for_each(|(t, g)| *t += f64::from(factor * g)),
-            Some(x) => total
-                .iter_mut()
-                .zip(g)
-                .zip(&x[at])
-                .for_each(|((t, g), x)| *t += f64::from(factor * x * g)),
-        }
-    }
-    sum.iter_mut().zip(total).for_each(|(s, t)| *s += t as f32);
-}
-
 /// Adds factor · g row by row to the rows that `index` names.
 fn scatter(g: &[f32], index: &[u32], factors: &[f32], sum: &mut [f32], width: usize) {
     for ((g, &i), factor) in g.chunks_exact(width).zip(index).zip(factors) {
         let into = &mut sum[i as usize * width..(i as usize + 1) * width];
         into.iter_mut().zip(g).for_each(|(s, x)| *s += factor * x);
     }
-}
-
-/// Borrowed inputs of the norms.
-struct Measure<'a> {
-    tape: &'a Tape<Flex>,
-    rows: &'a Rows,
-    linears: Vec<(Values, Values)>,
-    norms: Vec<(Values, Values)>,
-    embedding: Values,
-    hidden: Values,
-    delta: Values,
-    /// Whether a gradient once written down also serves the sum.
-    keeps: bool,
-}
-
-/// What one example's task found.
-struct Found {
-    squared: Vec<(usize, f64)>,
-    kept: Option<Vec<f32>>,
-}
-
-impl<'a> Measure<'a> {
-    fn new(tape: &'a Tape<Flex>, rows: &'a Rows) -> Self {
-        let delta = tape
-            .head
-            .delta
-            .as_ref()
-            .expect("norms need the head's gradient");
-        let sizes = |a: &Matrix<Flex>, g: &Matrix<Flex>| a.dims()[1] * g.dims()[1];
-        let values: usize = tape
-            .linears
-            .iter()
-            .map(|l| sizes(&l.input, &l.gradient))
-            .sum();
-        let values = values + sizes(&tape.head.hidden, delta);
-        Self {
-            tape,
-            rows,
-            linears: tape
-                .linears
-                .iter()
-                .map(|l| (Values::of(&l.input), Values::of(&l.gradient)))
-                .collect(),
-            norms: tape
-                .norms
-                .iter()
-                .map(|n| (Values::of(&n.unit), Values::of(&n.gradient)))
-                .collect(),
-            embedding: Values::of(&tape.embedding.gradient),
-            hidden: Values::of(&tape.head.hidden),
-            delta: Values::of(delta),
-            keeps: values * 8 <= KEPT_VALUES,
-        }
-    }
-
-    fn all(&self, parameters: usize) -> Norms {
-        let taps = self.linears.len() + 1;
-        let examples = self.rows.spans.len();
-        let mut norms = Norms::new(parameters, taps, examples);
-        let kept_examples = self.kept_examples();
-        // the head first: it is the largest task
-        let tasks: Vec<(usize, usize)> = (0..taps + 1)
-            .rev()
-            .flat_map(|tap| (0..examples).map(move |example| (tap, example)))
-            .collect();
-        let found: Vec<Found> = tasks
-            .par_iter()
-            .map(|&(tap, example)| self.one(tap, example, example < kept_examples))
-            .collect();
-        for ((tap, example), found) in tasks.into_iter().zip(found) {
-            for (parameter, squared) in found.squared {
-                norms.squared[parameter][example] += squared;
-            }
-            if let Some(gradient) = found.kept {
-                norms.kept[tap][example] = Some(gradient);
-            }
-        }
-        norms.settle();
-        norms
-    }
-
-    /// How many of the first examples fit into the memory for kept gradients.
-    fn kept_examples(&self) -> usize {
-        let mut left = if self.keeps { KEPT_VALUES } else { 0 };
-        let shapes: Vec<(usize, usize)> = self
-            .tape
-            .linears
-            .iter()
-            .map(|l| (l.input.dims()[1], l.gradient.dims()[1]))
-            .chain([self.head_shape()])
-            .collect();
-        self.rows
-            .spans
-            .iter()
-            .take_while(|span| {
-                let values =
-                    |(d, p): &(usize, usize)| match Way::of((span.length, *d, *p), self.keeps) {
-                        Way::Gram => 0,
-                        Way::Instantiated => d * p,
-                    };
-                let needed: usize = shapes.iter().map(values).sum();
-                let fits = self.keeps && needed <= left;
-                left = left.saturating_sub(needed);
-                fits
-            })
-            .count()
-    }
-
-    fn head_shape(&self) -> (usize, usize) {
-        let d = self.tape.head.hidden.dims()[1];
-        (d, self.delta.slice().len() / self.rows.len().max(1))
-    }
-
-    /// Taps in order: linear layers, the head with the embedding, and all norms as one.
-    fn one(&self, tap: usize, example: usize, keep: bool) -> Found {
-        let span = self.rows.spans[example];
-        if tap < self.linears.len() {
-            self.linear(tap, span, keep)
-        } else if tap == self.linears.len() {
-            self.ends(span, keep)
-        } else {
-            self.gains(span)
-        }
-    }
-
-    fn linear(&self, index: usize, span: Span, keep: bool) -> Found {
-        let tap = &self.tape.linears[index];
-        let (a, g) = &self.linears[index];
-        let (d, p) = (tap.input.dims()[1], tap.gradient.dims()[1]);
-        let (a, g) = (part(a, span, d), part(g, span, p));
-        let (norm, kept) = self.weight(a, g, (span.length, d, p), keep, false);
-        let mut squared = vec![(tap.weight, norm)];
-        if let Some(bias) = tap.bias {
-            squared.push((bias, square(&column_sums(None, g, p))));
-        }
-        Found { squared, kept }
-    }
-
-    /// ‖aᵀg‖², and the gradient if it was written down and is to be kept.
-    fn weight(
-        &self,
-        a: &[f32],
-        g: &[f32],
-        (t, d, p): (usize, usize, usize),
-        keep: bool,
-        tied: bool,
-    ) -> (f64, Option<Vec<f32>>) {
-        match Way::of((t, d, p), self.keeps) {
-            Way::Gram => (gram_norm(a, g, (t, d, p)), None),
-            Way::Instantiated => {
-                let gradient = if tied {
-                    instantiated(g, a, (t, p, d))
-                } else {
-                    instantiated(a, g, (t, d, p))
-                };
-                (sum_of_squares(&gradient), keep.then_some(gradient))
-            }
-        }
-    }
-
-    fn gains(&self, span: Span) -> Found {
-        let mut squared = Vec::new();
-        for (tap, (unit, g)) in self.tape.norms.iter().zip(&self.norms) {
-            let width = tap.unit.dims()[1];
-            let (unit, g) = (part(unit, span, width), part(g, span, width));
-            squared.push((tap.gain, square(&column_sums(Some(unit), g, width))));
-            if let Some(bias) = tap.bias {
-                squared.push((bias, square(&column_sums(None, g, width))));
-            }
-        }
-        Found {
-            squared,
-            kept: None,
-        }
-    }
-
-    /// Embeddings and head; where they share a matrix, with the product of both gradients.
-    fn ends(&self, span: Span, keep: bool) -> Found {
-        let (embedding, head) = (&self.tape.embedding, &self.tape.head);
-        let (d, v) = self.head_shape();
-        let tokens = &self.rows.inputs[span.range()];
-        let g = part(&self.embedding, span, d);
-        let (h, delta) = (part(&self.hidden, span, d), part(&self.delta, span, v));
-        let scale = f64::from(embedding.scale);
-        let (norm, kept) = self.weight(h, delta, (span.length, d, v), keep, head.tied);
-        let mut squared = vec![
-            (head.weight, norm),
-            (embedding.token, scale * scale * table_norm(tokens, g, d)),
-        ];
-        if head.tied {
-            let cross = cross_term(delta, h, g, tokens, (d, v));
-            squared.push((embedding.token, 2.0 * scale * cross));
-        }
-        if let Some(position) = embedding.position {
-            squared.push((
-                position,
-                table_norm(&self.rows.positions[span.range()], g, d),
-            ));
-        }
-        Found { squared, kept }
-    }
-}
-
-/// The rows of an example.
-fn part(values: &Values, span: Span, width: usize) -> &[f32] {
-    &values.slice()[span.start * width..(span.start + span.length) * width]
 }

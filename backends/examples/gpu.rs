@@ -1,0 +1,296 @@
+//! The whole acceptance of the CUDA engine in one call; prints one JSON object.
+//!
+//! `gpu [--device cuda:0] [--batches 500] [--steps 10] [--model-width 768] [--model-layers 12]`
+//!
+//! 1. Equivalence with the processor: clipped sums of single examples, unclipped (so that their
+//!    norms are the examples' gradient norms) and clipped, LSTM and GPT-2; largest relative
+//!    difference, which must stay within 3e-3. The settings of fusion and autotune come from
+//!    outside (`benches/gpu.sh` runs this part under each): `--only equivalence`.
+//! 2. Poisson batches of changing size, empty ones too, with the device's memory in use before
+//!    and after (`nvidia-smi`): `--only memory`.
+//! 3. Private against ordinary steps of a GPT-2, tokens per second: `--only speed`.
+//!
+//! Without a driver it ends with the reason and exit code 2.
+#![expect(clippy::print_stdout, reason = "a measuring program prints")]
+#![expect(clippy::print_stderr, reason = "errors go to the other stream")]
+
+use rand::RngExt;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use reticent_accounting::NoiseMultiplier;
+use reticent_backends::{
+    ChaChaNoise, Clip, Device, Family, Ledger, Local, LstmConfig, Model, Optimizer, OptimizerSpec,
+    PrivateRecords, PrivateStep, RunKey, Step, Trainer, TransformerConfig, all_private, open,
+    unprotected,
+};
+use reticent_corpus::{Record, Side, TrainingSet, Unit};
+use std::collections::HashMap;
+use std::time::Instant;
+
+type Failure = Box<dyn std::error::Error>;
+
+fn records(count: usize, lengths: std::ops::Range<usize>, vocabulary: usize) -> TrainingSet {
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let records = (0..count).map(|_| {
+        let length = lengths.start + rng.random::<u32>() as usize % (lengths.end - lengths.start);
+        Record {
+            side: Side::Private,
+            tokens: (0..length)
+                .map(|_| rng.random::<u32>() % vocabulary as u32)
+                .collect(),
+            sensitive: Vec::new(),
+        }
+    });
+    TrainingSet {
+        unit: Unit::Turn,
+        records: records.collect(),
+        mask_only: 0,
+    }
+}
+
+fn norm(x: &[Vec<f32>]) -> f64 {
+    let squares = x.iter().flatten().map(|v| f64::from(*v).powi(2));
+    squares.sum::<f64>().sqrt()
+}
+
+fn distance(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
+    let pairs = a.iter().flatten().zip(b.iter().flatten());
+    pairs
+        .map(|(x, y)| f64::from(x - y).powi(2))
+        .sum::<f64>()
+        .sqrt()
+}
+
+fn sum(
+    model: &mut dyn Trainer,
+    records: &PrivateRecords,
+    batch: &[u32],
+    clip: f64,
+) -> Result<Vec<Vec<f32>>, Failure> {
+    model.begin();
+    model.add(&records.batch(batch), &Clip::new(clip, 0.0)?)?;
+    Ok(model.accumulator().to_vec())
+}
+
+/// Largest relative differences of norms and of clipped sums.
+fn equivalence(device: Device) -> Result<String, Failure> {
+    let vocabulary = 1000;
+    let set = records(12, 2..90, vocabulary);
+    let private = all_private(&set);
+    let models: [(&str, Model); 3] = [
+        (
+            "lstm",
+            LstmConfig {
+                vocabulary,
+                embedding: 64,
+                hidden: 96,
+            }
+            .into(),
+        ),
+        (
+            "gpt2",
+            TransformerConfig::new(Family::Gpt2, vocabulary, 128, 3, 4, 128).into(),
+        ),
+        (
+            "llama",
+            TransformerConfig::new(Family::Llama, vocabulary, 128, 2, 4, 128).into(),
+        ),
+    ];
+    let mut parts = Vec::new();
+    let mut passed = true;
+    for (name, model) in models {
+        let weights = model.starting_weights(3);
+        let mut here = open(&model, weights.clone(), Device::Cpu)?;
+        let mut there = open(&model, weights, device)?;
+        let (mut norms, mut sums) = (0.0f64, 0.0f64);
+        for example in 0..12u32 {
+            let want = sum(&mut *here, &private, &[example], 1e9)?;
+            let got = sum(&mut *there, &private, &[example], 1e9)?;
+            norms = norms.max((norm(&got) / norm(&want) - 1.0).abs());
+        }
+        let everyone: Vec<u32> = (0..12).collect();
+        for clip in [1.0, 1e9] {
+            let want = sum(&mut *here, &private, &everyone, clip)?;
+            let got = sum(&mut *there, &private, &everyone, clip)?;
+            sums = sums.max(distance(&got, &want) / norm(&want));
+        }
+        passed &= norms <= 3e-3 && sums <= 3e-3;
+        parts.push(format!(
+            r#"{{"model":"{name}","norms":{norms:e},"sums":{sums:e}}}"#
+        ));
+    }
+    let parts = parts.join(",");
+    Ok(format!(
+        r#"{{"passed":{passed},"limit":3e-3,"models":[{parts}]}}"#
+    ))
+}
+
+/// Memory in use on the first device in MiB, as the driver reports it.
+fn device_memory() -> Option<u64> {
+    let out = std::process::Command::new("nvidia-smi")
+        .args(["--query-gpu=memory.used", "--format=csv,noheader,nounits"])
+        .output()
+        .ok()?;
+    String::from_utf8(out.stdout)
+        .ok()?
+        .lines()
+        .next()?
+        .trim()
+        .parse()
+        .ok()
+}
+
+struct Run {
+    model: Box<dyn Trainer>,
+    optimizer: Optimizer,
+}
+
+impl Run {
+    fn new(model: &Model, device: Device) -> Result<Self, Failure> {
+        let lengths: Vec<usize> = model.parameters().iter().map(|p| p.len()).collect();
+        let spec = OptimizerSpec::Adam {
+            learning_rate: 1e-4,
+        };
+        Ok(Self {
+            model: open(model, model.starting_weights(0), device)?,
+            optimizer: Optimizer::new(spec, &lengths),
+        })
+    }
+
+    fn private(
+        &mut self,
+        records: &PrivateRecords,
+        batch: &[u32],
+        index: u64,
+    ) -> Result<f64, Failure> {
+        let start = Instant::now();
+        let constants = PrivateStep {
+            noise_multiplier: NoiseMultiplier::new(1.0)?,
+            clip: Clip::new(1.0, self.model.norm_margin())?,
+            expected_batch: batch.len().max(1) as f64,
+        };
+        let mut step = Step::begin(&mut *self.model, constants, index)?;
+        step.add(&records.batch(batch))?;
+        let mut noise = ChaChaNoise::new(RunKey::from_seed(1));
+        let mut ledger = Ledger::in_memory("measured");
+        step.finish(&mut noise, &mut Local, &mut self.optimizer, &mut ledger)?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+}
+
+fn memory(device: Device, batches: u64) -> Result<String, Failure> {
+    let vocabulary = 8000;
+    let set = records(400, 2..120, vocabulary);
+    let private = all_private(&set);
+    let config = TransformerConfig::new(Family::Gpt2, vocabulary, 256, 4, 8, 128);
+    let mut run = Run::new(&config.into(), device)?;
+    let mut rng = ChaCha20Rng::seed_from_u64(2);
+    let (mut early, mut empty) = (None, 0);
+    for step in 0..batches {
+        // rates that differ a lot, so that sizes do too, down to empty batches
+        let rate = [0.0, 0.005, 0.02, 0.08][step as usize % 4];
+        let batch: Vec<u32> = (0..400).filter(|_| rng.random::<f64>() < rate).collect();
+        empty += u64::from(batch.is_empty());
+        run.private(&private, &batch, step)?;
+        if step == batches / 5 {
+            early = device_memory();
+        }
+    }
+    let late = device_memory();
+    let flat = match (early, late) {
+        (Some(early), Some(late)) => (late as f64 <= 1.1 * early as f64 + 64.0).to_string(),
+        _ => "null".into(),
+    };
+    let number = |m: Option<u64>| m.map_or("null".into(), |m| m.to_string());
+    Ok(format!(
+        r#"{{"batches":{batches},"empty":{empty},"flat":{flat},"mebibytes_after_a_fifth":{},"mebibytes_at_the_end":{}}}"#,
+        number(early),
+        number(late)
+    ))
+}
+
+fn speed(device: Device, steps: u64, (width, layers): (usize, usize)) -> Result<String, Failure> {
+    let (vocabulary, batch, length) = (50_257, 32, 128);
+    let config = TransformerConfig::new(Family::Gpt2, vocabulary, width, layers, width / 64, 1024);
+    let set = records(batch, length + 1..length + 2, vocabulary);
+    let (public, private) = (unprotected(&set), all_private(&set));
+    let mut run = Run::new(&config.into(), device)?;
+    let everyone: Vec<u32> = (0..batch as u32).collect();
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for i in 0..steps + 2 {
+        let start = Instant::now();
+        let (gradient, _) = run.model.public_gradient(&public.batch(&everyone))?;
+        run.model.apply_public(gradient, &mut run.optimizer)?;
+        let plain = start.elapsed().as_secs_f64();
+        let private = run.private(&private, &everyone, i)?;
+        if i >= 2 {
+            with.push(private);
+            without.push(plain);
+        }
+    }
+    let median = |mut seconds: Vec<f64>| {
+        seconds.sort_by(f64::total_cmp);
+        seconds[seconds.len() / 2]
+    };
+    let (with, without) = (median(with), median(without));
+    let tokens = (batch * length) as f64;
+    Ok(format!(
+        r#"{{"model":"gpt2","width":{width},"layers":{layers},"vocabulary":{vocabulary},"batch":{batch},"length":{length},"tokens_per_second":{:.1},"tokens_per_second_without":{:.1},"ratio":{:.4}}}"#,
+        tokens / with,
+        tokens / without,
+        with / without
+    ))
+}
+
+fn work() -> Result<String, Failure> {
+    let mut options = HashMap::new();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().ok_or(format!("{name} needs a value"))?;
+        options.insert(name.trim_start_matches("--").to_owned(), value);
+    }
+    let number = |name: &str, default: u64| -> Result<u64, Failure> {
+        let value = options.get(name).map(|v| v.parse::<u64>()).transpose();
+        Ok(value
+            .map_err(|e| format!("--{name}: {e}"))?
+            .unwrap_or(default))
+    };
+    let device: Device = options
+        .get("device")
+        .map_or("cuda:0", String::as_str)
+        .parse()?;
+    let only = options.get("only").map_or("all", String::as_str);
+    let wanted = |part: &str| only == "all" || only == part;
+    let mut parts = vec![format!(r#""device":"{device:?}""#)];
+    if wanted("equivalence") {
+        parts.push(format!(r#""equivalence":{}"#, equivalence(device)?));
+    }
+    if wanted("memory") {
+        let batches = number("batches", 500)?;
+        parts.push(format!(r#""memory":{}"#, memory(device, batches)?));
+    }
+    if wanted("speed") {
+        let sizes = (
+            number("model-width", 768)? as usize,
+            number("model-layers", 12)? as usize,
+        );
+        parts.push(format!(
+            r#""speed":{}"#,
+            speed(device, number("steps", 10)?, sizes)?
+        ));
+    }
+    Ok(format!("{{{}}}", parts.join(",")))
+}
+
+fn main() -> std::process::ExitCode {
+    match work() {
+        Ok(json) => {
+            println!("{json}");
+            std::process::ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            std::process::ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The nonlinearities of feed-forward parts, gated or not, and their derivatives.
+
+use super::activation::{exp, sigmoid, tanh};
+use super::vector::{BLOCK, wide};
+use crate::model::Activation;
+use rayon::prelude::*;
+
+const ROOT_2_OVER_PI: f32 = 0.797_884_6;
+const CUBE: f32 = 0.044_715;
+
+/// Φ(x) by the error function: Abramowitz & Stegun 7.1.26, absolute error below 1e-7.
+#[inline(always)]
+fn normal_cdf(x: f32) -> f32 {
+    let z = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
+    let t = 1.0 / (1.0 + 0.327_591_1 * z);
+    let p = 1.061_405_4_f32;
+    let p = p * t - 1.453_152;
+    let p = p * t + 1.421_413_7;
+    let p = p * t - 0.284_496_74;
+    let p = p * t + 0.254_829_6;
+    let tail = 0.5 * p * t * exp(-z * z);
+    if x < 0.0 { tail } else { 1.0 - tail }
+}
+
+/// The activation and its derivative.
+#[inline(always)]
+fn activation(kind: Activation, x: f32) -> (f32, f32) {
+    match kind {
+        Activation::GeluTanh => {
+            let t = tanh(ROOT_2_OVER_PI * (x + CUBE * x * x * x));
+            let slope = ROOT_2_OVER_PI * (1.0 + 3.0 * CUBE * x * x);
+            (
+                0.5 * x * (1.0 + t),
+                0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * slope,
+            )
+        }
+        Activation::Gelu => {
+            let (cdf, density) = (normal_cdf(x), 0.398_942_3 * exp(-0.5 * x * x));
+            (x * cdf, cdf + x * density)
+        }
+        Activation::Silu => {
+            let s = sigmoid(x);
+            (x * s, s * (1.0 + x * (1.0 - s)))
+        }
+        Activation::Relu => (x.max(0.0), if x > 0.0 { 1.0 } else { 0.0 }),
+    }
+}
+
+struct ActivateRows<'a> {
+    kind: Activation,
+    gated: bool,
+    z: &'a [f32],
+    out: &'a mut [f32],
+    width: usize,
+}
+
+#[inline(always)]
+fn activate_with(task: ActivateRows<'_>, f: impl Fn(f32) -> f32) {
+    let ActivateRows {
+        gated,
+        z,
+        out,
+        width,
+        ..
+    } = task;
+    if !gated {
+        out.iter_mut().zip(z).for_each(|(o, z)| *o = f(*z));
+        return;
+    }
+    for (z, out) in z.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
+        let (gate, up) = z.split_at(width);
+        for ((o, gate), up) in out.iter_mut().zip(gate).zip(up) {
+            *o = f(*gate) * up;
+        }
+    }
+}
+
+impl pulp::NullaryFnOnce for ActivateRows<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        match self.kind {
+            Activation::GeluTanh => activate_with(self, |x| activation(Activation::GeluTanh, x).0),
+            Activation::Gelu => activate_with(self, |x| activation(Activation::Gelu, x).0),
+            Activation::Silu => activate_with(self, |x| activation(Activation::Silu, x).0),
+            Activation::Relu => activate_with(self, |x| activation(Activation::Relu, x).0),
+        }
+    }
+}
+
+/// The activation of z (rows × width), or of its first half times its second (rows × 2 width).
+pub(crate) fn activate(z: &[f32], kind: Activation, gated: bool, width: usize) -> Vec<f32> {
+    let wider = if gated { 2 } else { 1 };
+    let mut out = vec![0.0; z.len() / wider];
+    let blocks = z
+        .par_chunks(BLOCK * width * wider)
+        .zip(out.par_chunks_mut(BLOCK * width));
+    blocks.for_each(|(z, out)| {
+        wide(ActivateRows {
+            kind,
+            gated,
+            z,
+            out,
+            width,
+        })
+    });
+    out
+}
+
+struct ActivateBackRows<'a> {
+    kind: Activation,
+    gated: bool,
+    z: &'a [f32],
+    d_out: &'a [f32],
+    dz: &'a mut [f32],
+    width: usize,
+}
+
+#[inline(always)]
+fn activate_back_with(task: ActivateBackRows<'_>, f: impl Fn(f32) -> (f32, f32)) {
+    let ActivateBackRows {
+        gated,
+        z,
+        d_out,
+        dz,
+        width,
+        ..
+    } = task;
+    if !gated {
+        for ((dz, z), d) in dz.iter_mut().zip(z).zip(d_out) {
+            *dz = d * f(*z).1;
+        }
+        return;
+    }
+    let rows = z
+        .chunks_exact(2 * width)
+        .zip(dz.chunks_exact_mut(2 * width));
+    for ((z, dz), d) in rows.zip(d_out.chunks_exact(width)) {
+        let (gate, up) = z.split_at(width);
+        let (d_gate, d_up) = dz.split_at_mut(width);
+        let inputs = gate.iter().zip(up).zip(d);
+        for ((d_gate, d_up), ((gate, up), d)) in d_gate.iter_mut().zip(d_up).zip(inputs) {
+            let (value, slope) = f(*gate);
+            *d_gate = d * up * slope;
+            *d_up = d * value;
+        }
+    }
+}
+
+impl pulp::NullaryFnOnce for ActivateBackRows<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        match self.kind {
+            Activation::GeluTanh => {
+                activate_back_with(self, |x| activation(Activation::GeluTanh, x))
+            }
+            Activation::Gelu => activate_back_with(self, |x| activation(Activation::Gelu, x)),
+            Activation::Silu => activate_back_with(self, |x| activation(Activation::Silu, x)),
+            Activation::Relu => activate_back_with(self, |x| activation(Activation::Relu, x)),
+        }
+    }
+}
+
+/// dL/dz from dL/d(output) of [`activate`].
+pub(crate) fn activate_back(
+    d_out: &[f32],
+    z: &[f32],
+    kind: Activation,
+    gated: bool,
+    width: usize,
+) -> Vec<f32> {
+    let wider = if gated { 2 } else { 1 };
+    let mut dz = vec![0.0; z.len()];
+    let blocks = z
+        .par_chunks(BLOCK * width * wider)
+        .zip(dz.par_chunks_mut(BLOCK * width * wider))
+        .zip(d_out.par_chunks(BLOCK * width));
+    blocks.for_each(|((z, dz), d_out)| {
+        wide(ActivateBackRows {
+            kind,
+            gated,
+            z,
+            d_out,
+            dz,
+            width,
+        });
+    });
+    dz
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn activations_agree_with_f64_and_their_derivatives_with_differences() {
+        let reference = |kind: Activation, x: f64| match kind {
+            Activation::GeluTanh => {
+                0.5 * x
+                    * (1.0
+                        + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3)))
+                            .tanh())
+            }
+            Activation::Gelu => 0.5 * x * libm_erfc(-x / 2f64.sqrt()),
+            Activation::Silu => x / (1.0 + (-x).exp()),
+            Activation::Relu => x.max(0.0),
+        };
+        for kind in [
+            Activation::GeluTanh,
+            Activation::Gelu,
+            Activation::Silu,
+            Activation::Relu,
+        ] {
+            for i in -600..=600 {
+                let x = f64::from(i) * 0.013 + 0.001;
+                let (value, slope) = activation(kind, x as f32);
+                let want = reference(kind, x);
+                let difference = (reference(kind, x + 1e-5) - reference(kind, x - 1e-5)) / 2e-5;
+                assert!((f64::from(value) - want).abs() < 1.5e-6, "{kind:?} {x}");
+                assert!(
+                    (f64::from(slope) - difference).abs() < 1e-5,
+                    "{kind:?}' {x}"
+                );
+            }
+        }
+    }
+
+    /// erfc by its continued fraction and series: independent of the approximation above.
+    fn libm_erfc(x: f64) -> f64 {
+        if x < 0.0 {
+            return 2.0 - libm_erfc(-x);
+        }
+        if x < 3.0 {
+            let (mut term, mut total) = (x, x);
+            for n in 1..200 {
+                term *= -x * x / f64::from(n);
+                total += term / f64::from(2 * n + 1);
+            }
+            return 1.0 - 2.0 / std::f64::consts::PI.sqrt() * total;
+        }
+        let fraction = (1..80).rev().fold(x, |f, k| x + f64::from(k) / 2.0 / f);
+        (-x * x).exp() / std::f64::consts::PI.sqrt() / fraction
+    }
+}

@@ -1,0 +1,214 @@
+//! Norms and clipped sums from the tape.
+
+use super::*;
+
+/// N × width as examples × steps × width.
+fn steps<B: Floats>(x: &Matrix<B>, (examples, steps): (usize, usize)) -> Tensor<B, 3> {
+    let width = x.dims()[1];
+    x.clone().reshape([examples, steps, width])
+}
+
+fn gram<B: Floats>(x: Tensor<B, 3>) -> Tensor<B, 3> {
+    x.clone().matmul(x.swap_dims(1, 2))
+}
+
+/// Partial sums, examples × pieces, each of at most [`DEVICE_SUM`] terms: the host adds them in f64.
+fn pieces<B: Floats>(x: Tensor<B, 3>) -> Matrix<B> {
+    let [examples, lines, width] = x.dims();
+    if width > DEVICE_SUM {
+        let whole = width / DEVICE_SUM * DEVICE_SUM;
+        let first = x.clone().narrow(2, 0, whole);
+        let first = pieces(first.reshape([examples, lines * whole / DEVICE_SUM, DEVICE_SUM]));
+        if whole == width {
+            return first;
+        }
+        return Tensor::cat(vec![first, pieces(x.narrow(2, whole, width - whole))], 1);
+    }
+    x.sum_dim(2).reshape([examples, lines])
+}
+
+/// Partial sums of norms, by parameter.
+type Pieces<B> = Vec<(usize, Matrix<B>)>;
+
+fn linear_pieces<B: Floats>(tap: &LinearTap<B>, shape: (usize, usize), out: &mut Pieces<B>) {
+    let (a, g) = (steps(&tap.input, shape), steps(&tap.gradient, shape));
+    let (t, d, p) = (shape.1, a.dims()[2], g.dims()[2]);
+    out.push((tap.weight, weight_pieces(a, g.clone(), (t, d, p))));
+    if let Some(bias) = tap.bias {
+        out.push((bias, pieces(g.sum_dim(1).powi_scalar(2))));
+    }
+}
+
+/// ‖aᵀg‖² of each example: Gram matrices if 2 T² ≤ d p, else the gradient itself.
+fn weight_pieces<B: Floats>(
+    a: Tensor<B, 3>,
+    g: Tensor<B, 3>,
+    (t, d, p): (usize, usize, usize),
+) -> Matrix<B> {
+    if 2 * t * t <= d * p {
+        return pieces(gram(a) * gram(g));
+    }
+    let examples = a.dims()[0];
+    let one = |i: usize| {
+        let (a, g) = (a.clone().narrow(0, i, 1), g.clone().narrow(0, i, 1));
+        pieces(a.swap_dims(1, 2).matmul(g).powi_scalar(2))
+    };
+    Tensor::cat((0..examples).map(one).collect(), 0)
+}
+
+fn norm_pieces<B: Floats>(tap: &NormTap<B>, shape: (usize, usize), out: &mut Pieces<B>) {
+    let g = steps(&tap.gradient, shape);
+    let product = g.clone() * steps(&tap.unit, shape);
+    out.push((tap.gain, pieces(product.sum_dim(1).powi_scalar(2))));
+    if let Some(bias) = tap.bias {
+        out.push((bias, pieces(g.sum_dim(1).powi_scalar(2))));
+    }
+}
+
+/// [x_s = x_t] for the rows of each example.
+fn same<B: Floats>(rows: &Rows, shape: (usize, usize), device: &B::Device) -> Tensor<B, 3> {
+    let (examples, steps) = shape;
+    let tokens: Vec<f32> = rows.inputs.iter().map(|t| *t as f32).collect();
+    let tokens: Tensor<B, 3> =
+        Tensor::from_data(TensorData::new(tokens, [examples, steps, 1]), device);
+    let across = tokens.clone().swap_dims(1, 2).repeat_dim(1, steps);
+    tokens.repeat_dim(2, steps).equal(across).float()
+}
+
+pub(in crate::engine) fn norms<B: Floats>(tape: &Tape<B>, rows: &Rows, parameters: usize) -> Norms {
+    let shape = grid(rows);
+    let device = tape.embedding.gradient.device();
+    let mut out: Pieces<B> = Vec::new();
+    for tap in &tape.linears {
+        linear_pieces(tap, shape, &mut out);
+    }
+    for tap in &tape.norms {
+        norm_pieces(tap, shape, &mut out);
+    }
+    let EmbeddingTap {
+        token,
+        position,
+        scale,
+        gradient,
+    } = &tape.embedding;
+    let g = steps(gradient, shape);
+    let same = same::<B>(rows, shape, &device);
+    out.push((*token, pieces(same * gram(g.clone()) * (scale * scale))));
+    if let Some(position) = position {
+        out.push((*position, pieces(g.clone().powi_scalar(2))));
+    }
+    let delta = tape
+        .head
+        .delta
+        .as_ref()
+        .expect("norms need the head's gradient");
+    let (h, delta) = (steps(&tape.head.hidden, shape), steps(delta, shape));
+    let sizes = (shape.1, h.dims()[2], delta.dims()[2]);
+    if tape.head.tied {
+        out.push((*token, cross_pieces(&h, &delta, g * *scale, rows, shape)));
+    }
+    out.push((tape.head.weight, weight_pieces(h, delta, sizes)));
+    read(out, rows.spans.len(), parameters, tape.linears.len() + 1)
+}
+
+/// 2 Σ_{t,s} δ[t, x_s] ⟨h_t, e_s⟩ of each example.
+fn cross_pieces<B: Floats>(
+    hidden: &Tensor<B, 3>,
+    delta: &Tensor<B, 3>,
+    embedded: Tensor<B, 3>,
+    rows: &Rows,
+    (examples, steps): (usize, usize),
+) -> Matrix<B> {
+    let device = hidden.device();
+    let index = indices::<B>(&rows.inputs, &device)
+        .reshape([examples, 1, steps])
+        .repeat_dim(1, steps);
+    let chosen = delta.clone().gather(2, index);
+    let inner = hidden.clone().matmul(embedded.swap_dims(1, 2));
+    pieces(chosen * inner * 2.0)
+}
+
+/// Adds the pieces of each parameter in f64, with one transfer for all.
+fn read<B: Floats>(out: Pieces<B>, examples: usize, parameters: usize, taps: usize) -> Norms {
+    let widths: Vec<(usize, usize)> = out.iter().map(|(p, x)| (*p, x.dims()[1])).collect();
+    let total: usize = widths.iter().map(|(_, w)| w).sum();
+    let values = host(Tensor::cat(out.into_iter().map(|(_, x)| x).collect(), 1));
+    let mut norms = Norms::new(parameters, taps, examples);
+    for (example, line) in values.chunks_exact(total).take(examples).enumerate() {
+        let mut at = 0;
+        for &(parameter, width) in &widths {
+            let sum: f64 = line[at..at + width].iter().map(|x| f64::from(*x)).sum();
+            norms.squared[parameter][example] += sum;
+            at += width;
+        }
+    }
+    norms.settle();
+    norms
+}
+
+pub(in crate::engine) fn add_sums<B: Floats>(
+    tape: Tape<B>,
+    factors: &Factors,
+    rows: &Rows,
+    sums: &mut Sums<B>,
+) {
+    let device = tape.embedding.gradient.device();
+    let by_group: Vec<Matrix<B>> = factors
+        .by_group
+        .iter()
+        .map(|f| {
+            let data = TensorData::new(rows.spread(f, 0.0), [rows.len(), 1]);
+            Tensor::from_data(data, &device)
+        })
+        .collect();
+    let factor = |parameter: usize| by_group[factors.group_of[parameter]].clone();
+    for tap in tape.linears {
+        if let Some(bias) = tap.bias {
+            sums.add(bias, (tap.gradient.clone() * factor(bias)).sum_dim(0));
+        }
+        let g = tap.gradient * factor(tap.weight);
+        sums.add(tap.weight, tap.input.transpose().matmul(g));
+    }
+    for tap in tape.norms {
+        if let Some(bias) = tap.bias {
+            sums.add(bias, (tap.gradient.clone() * factor(bias)).sum_dim(0));
+        }
+        sums.add(
+            tap.gain,
+            (tap.unit * tap.gradient * factor(tap.gain)).sum_dim(0),
+        );
+    }
+    let embedding = tape.embedding;
+    let g = embedding.gradient;
+    let tokens = g.clone() * factor(embedding.token) * embedding.scale;
+    scatter(sums, embedding.token, &rows.inputs, tokens);
+    if let Some(position) = embedding.position {
+        scatter(sums, position, &rows.positions, g * factor(position));
+    }
+    if let Some(delta) = tape.head.delta {
+        let delta = delta * factor(tape.head.weight);
+        sums.add(
+            tape.head.weight,
+            head_sum(tape.head.hidden, delta, tape.head.tied),
+        );
+    }
+}
+
+fn scatter<B: Floats>(sums: &mut Sums<B>, parameter: usize, index: &[u32], g: Matrix<B>) {
+    let device = g.device();
+    let index_on_device = indices(index, &device);
+    let add = burn::tensor::IndexingUpdateOp::Add;
+    match sums {
+        Sums::Device(all) => {
+            let old = all[parameter].clone();
+            all[parameter] = old.select_assign(0, index_on_device, g, add);
+        }
+        Sums::Host(all) => {
+            let width = g.dims()[1];
+            for (line, i) in host(g).chunks_exact(width).zip(index) {
+                let into = &mut all[parameter][*i as usize * width..];
+                into.iter_mut().zip(line).for_each(|(s, x)| *s += x);
+            }
+        }
+    }
+}

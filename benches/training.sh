@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Private training steps against our own ordinary ones, and against the Python libraries.
+#
+#   benches/training.sh [--quick] [--peers PYTHON] > training.jsonl
+#
+# One JSON line per measurement. "only":"both" alternates private and ordinary steps in one
+# process ("ratio" of the medians); "only":"private" and "public" run one kind, so that
+# "peak_bytes" is its own. With --peers, the interpreter that has PyTorch and Opacus (on a tuned
+# BLAS) runs benches/training_peers.py at the same sizes; FASTDP and PRIVATE_TRANSFORMERS may name
+# checkouts of those two.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+steps=10 python=
+while (($#)); do
+    case $1 in
+        --quick) steps=3 ;;
+        --peers) python=${2:?--peers needs an interpreter}; shift ;;
+        --help | -h) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+        *) echo "error: unknown argument $1 (--quick, --peers PYTHON, --help)" >&2; exit 2 ;;
+    esac
+    shift
+done
+cargo build --quiet --release -p reticent-backends --features cpu --example throughput >&2
+ours=${CARGO_TARGET_DIR:-target}/release/examples/throughput
+
+measure() { "$ours" --steps "$steps" "$@"; }
+small=(--model gpt2 --vocabulary 8000 --width 256 --layers 4 --heads 8 --batch 8)
+for length in 64 256; do
+    for only in both public private; do
+        measure "${small[@]}" --length "$length" --only "$only"
+    done
+done
+paper=(--model lstm --width 200 --batch 64 --length 40)
+for vocabulary in 98 15000; do
+    measure "${paper[@]}" --vocabulary "$vocabulary"
+done
+large=(--model gpt2 --vocabulary 50257 --width 384 --layers 6 --heads 6 --batch 8 --length 64)
+measure "${large[@]}"
+
+[[ -n $python ]] || exit 0
+peer() { "$python" benches/training_peers.py "$@" --steps "$steps" || echo "error: $* did not run" >&2; }
+for vocabulary in 98 15000; do
+    peer opacus "${paper[@]}" --vocabulary "$vocabulary"
+done
+peer plain "${large[@]}"
+peer opacus-ghost "${large[@]}"
+[[ -z ${FASTDP:-} ]] || peer fastdp "${large[@]}" --source "$FASTDP"
+[[ -z ${PRIVATE_TRANSFORMERS:-} ]] || peer private-transformers "${large[@]}" --source "$PRIVATE_TRANSFORMERS"
