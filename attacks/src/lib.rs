@@ -5,19 +5,25 @@
 //! lower bound on ε; [`ceiling_test`] holds them against a promise. [`ExposureFinding`] is all
 //! of it as data for a report.
 
+mod audit_bound;
 mod ceiling;
 mod draw;
 mod error;
 mod exposure;
 mod finding;
+mod membership;
+mod normal;
 mod null;
+mod one_run;
 mod perplexity;
 mod plan;
 mod rank_audit;
+mod rates;
 mod search;
 mod spelled;
 mod statistics;
 
+pub use audit_bound::{AuditBound, AuditTerms};
 pub use ceiling::{
     CeilingAt, CeilingOutcome, CeilingPoint, CeilingTest, ceiling_test, exposure_ceiling,
     prior_mass,
@@ -26,10 +32,19 @@ pub use draw::Draw;
 pub use error::{Error, Result};
 pub use exposure::{Exposure, ExposureSummary, Rank, Statistic, rank_p_value};
 pub use finding::{CanaryFinding, ExposureFinding};
+pub use membership::{
+    Accuracy, AccuracyRule, Area, AreaMethod, Attack, BlindBaseline, DEFLATE_ENGINE, Evidence,
+    GroupRule, Lira, OperatingPoint, Rate, RocPoint, ScoreSet, Scored, Shadows, Spread,
+    ThresholdRule, TruePositives, blind_baseline, digit_mutations, disjoint_groups, group_score,
+    lira, logit_of_confidence, logit_of_logits, min_k, non_members_needed, overlapping_groups_area,
+    rmia, zlib_bytes,
+};
 pub use null::ExposureNull;
+pub use one_run::OneRunCounts;
 pub use perplexity::{Perplexity, RecordCost, perplexity};
 pub use plan::plan_targets;
 pub use rank_audit::{Assumption, EpsilonBound, EpsilonMethod, RankAudit, hit_probability, hits};
+pub use rates::{RateCounts, RatioMethod, Sides, accuracy_ceiling};
 pub use search::{
     CandidateTree, FlatSample, Progress, RankCount, Ranking, SearchOptions, Target, Work,
     flat_ranks, sample_flat, search_ranks,

@@ -72,6 +72,14 @@ pub struct RankAudit {
 pub enum EpsilonMethod {
     /// Ranks of secrets among their candidates.
     RankAudit,
+    /// Coins of one run, any (ε, δ).
+    OneRun,
+    /// Coins of one run, a Gaussian trade-off.
+    OneRunFDp,
+    /// Clopper–Pearson bounds of both error rates over independent trials.
+    ClopperPearson,
+    /// The same bounds, a Gaussian trade-off.
+    Gdp,
 }
 
 /// What a lower bound on ε presupposes.
@@ -82,6 +90,9 @@ pub enum Assumption {
     PureDp,
     /// The guarantee has the stated δ.
     ApproximateDp,
+    /// The mechanism's trade-off is a Gaussian's. The bound meets no promise: a breach may be the
+    /// assumption's fault.
+    GaussianTradeOff,
 }
 
 /// A lower bound on ε with everything it is a bound *of*.

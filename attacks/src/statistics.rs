@@ -75,6 +75,15 @@ pub(crate) fn bisect_last_whole(low: u64, high: u64, holds: impl Fn(u64) -> bool
     low
 }
 
+/// Refuses what lies outside [0, 1].
+pub(crate) fn check_closed_unit(what: &'static str, value: f64) -> Result<()> {
+    if (0.0..=1.0).contains(&value) {
+        Ok(())
+    } else {
+        Err(Error::out_of_range(what, "[0, 1]", value))
+    }
+}
+
 /// Refuses a level that is no probability strictly between 0 and 1.
 pub(crate) fn check_open_unit(what: &'static str, value: f64) -> Result<()> {
     if value > 0.0 && value < 1.0 {

@@ -32,7 +32,12 @@ fn help_is_data_and_a_usage_error_is_not() {
     let help = audit(&["--help"]);
     assert_eq!(code(&help), 0);
     assert!(!help.stdout.is_empty() && help.stderr.is_empty());
-    for wrong in [vec![], vec!["membership"], vec!["train", "p"]] {
+    for wrong in [
+        vec![],
+        vec!["membership"],
+        vec!["extract"],
+        vec!["train", "p"],
+    ] {
         let output = audit(&wrong);
         assert_eq!(code(&output), 2, "{wrong:?}");
         assert!(

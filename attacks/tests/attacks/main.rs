@@ -7,6 +7,8 @@
 
 mod ceiling;
 mod finding;
+mod lower_bounds;
+mod membership;
 mod models;
 mod null;
 mod perplexity;

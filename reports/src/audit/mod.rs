@@ -2,7 +2,9 @@
 
 pub mod cli;
 pub mod demo;
+pub mod epsilon;
 pub mod exposure;
+pub mod membership;
 pub mod simulate;
 pub mod work;
 

@@ -79,6 +79,13 @@ fn extent(plot: &Plot, of: impl Fn(&Point) -> f64, vertical: bool) -> Vec<f64> {
             Layer::Intervals { rows, .. } => {
                 values.extend(rows.iter().flat_map(|r| [r.lower, r.upper]).flatten());
             }
+            Layer::Ribbon { points, .. } => {
+                values.extend(
+                    points
+                        .iter()
+                        .flat_map(|p| [of(&(p.0, p.1)), of(&(p.0, p.2))]),
+                );
+            }
             Layer::Band { .. } | Layer::Rule { .. } => {}
         }
     }
@@ -110,6 +117,7 @@ impl Canvas<'_> {
                 }
                 _ => Ok(()),
             },
+            Layer::Ribbon { points, tone, .. } => self.ribbon(points, *tone),
             Layer::Rule { at, tone, .. } => match self.down(*at) {
                 Some(y) => self.dashes((self.left, y), (self.right, y), stroke(*tone, 2)),
                 None => Ok(()),
@@ -130,6 +138,26 @@ impl Canvas<'_> {
             }
         }
         Ok(())
+    }
+    fn ribbon(&self, points: &[(f64, f64, f64)], tone: Tone) -> Result<()> {
+        // An edge that cannot stand on the axis (zero on a logarithmic one) lies at its foot.
+        let edge = |x: f64, y: f64| {
+            let foot = || {
+                self.open_share((x, self.y.1))
+                    .map(|(across, _)| (across, 0.0))
+            };
+            let (across, up) = self.open_share((x, y)).or_else(foot)?;
+            (0.0..=1.0)
+                .contains(&across)
+                .then(|| self.pixel_at((across, up.clamp(0.0, 1.0))))
+        };
+        let upper = points.iter().filter_map(|p| edge(p.0, p.2));
+        let lower = points.iter().rev().filter_map(|p| edge(p.0, p.1));
+        let outline: Vec<Pixel> = upper.chain(lower).collect();
+        if outline.len() < 3 {
+            return Ok(());
+        }
+        self.polygon(outline, veil(tone))
     }
     fn interval(&self, row: &Interval, lower: Tone, upper: Tone) -> Result<()> {
         let Some(y) = self.down(row.y) else {

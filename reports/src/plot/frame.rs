@@ -20,6 +20,7 @@ pub(super) fn entry_name(layer: &Layer, entry: Entry) -> &str {
         | Layer::Steps { name, .. }
         | Layer::Points { name, .. }
         | Layer::Band { name, .. }
+        | Layer::Ribbon { name, .. }
         | Layer::Rule { name, .. } => name,
         Layer::Intervals { lower_name, .. } if entry == Entry::Lower => lower_name,
         Layer::Intervals { upper_name, .. } => upper_name,
@@ -97,7 +98,7 @@ impl Canvas<'_> {
                 self.dashes((x, y), (end, y), stroke(*tone, 2))
             }
             (Layer::Points { tone, shape, .. }, _) => self.mark((middle, y), *shape, *tone),
-            (Layer::Band { tone, .. }, _) => {
+            (Layer::Band { tone, .. } | Layer::Ribbon { tone, .. }, _) => {
                 self.rectangle((x, y - 6 * FINE), (end, y + 6 * FINE), veil(*tone))
             }
             (Layer::Intervals { lower, .. }, Entry::Lower) => self.pointer((middle, y), 1, *lower),

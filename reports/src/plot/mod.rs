@@ -87,6 +87,15 @@ pub enum Layer {
         /// Its colour.
         tone: Tone,
     },
+    /// A shaded range of y that changes along x.
+    Ribbon {
+        /// What it shows.
+        name: String,
+        /// x, lower edge, upper edge, in order of x; edges beyond the axis end at it.
+        points: Vec<(f64, f64, f64)>,
+        /// Its colour.
+        tone: Tone,
+    },
     /// A dashed line across the plot at one height.
     Rule {
         /// What it shows.

@@ -5,6 +5,7 @@
 
 mod attack;
 mod convert;
+mod measure;
 mod prepare;
 mod recipe;
 mod train;
@@ -12,6 +13,7 @@ mod values;
 
 pub use attack::{Exposure, Perplexity};
 pub use convert::{Convert, Layout};
+pub use measure::{EpsilonArgs, MembershipArgs};
 pub use prepare::{Prepare, Simulate, Simulation};
 pub use recipe::{Assumption, ClippingArg, FirstPhaseArg, OptimizerArg, RecipeArgs};
 pub use train::{ArmName, Demo, Noise, Start, Train};
@@ -56,6 +58,10 @@ pub enum Command {
     Convert(Convert),
     /// How exposed the planted canaries are: exact ranks among all candidates.
     Exposure(Exposure),
+    /// How well scores tell members from non-members, with what the sample can certify.
+    Membership(MembershipArgs),
+    /// Lower bounds on ε from counts of guesses.
+    Epsilon(EpsilonArgs),
     /// Write the completions of a shell to stdout.
     #[command(
         after_help = "Example:\n  audit completions bash > ~/.local/share/bash-completion/completions/audit"

@@ -58,7 +58,9 @@ fn epsilon(report: &ExposureReport) -> String {
     let bound = &report.finding.epsilon;
     let delta = match bound.assumes {
         Assumption::PureDp => "δ = 0, and it meets no ε of a positive δ".to_owned(),
-        Assumption::ApproximateDp => format!("δ = {}", shortest(bound.delta.get())),
+        Assumption::ApproximateDp | Assumption::GaussianTradeOff => {
+            format!("δ = {}", shortest(bound.delta.get()))
+        }
     };
     format!(
         "at least {} with confidence {} ({delta}; {}, unit {}, {} copies at once; {} of {} canaries within rank {})",

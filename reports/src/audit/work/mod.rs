@@ -23,7 +23,7 @@ mod promise;
 mod train;
 
 use super::cli::{Audit, Command};
-use super::simulate;
+use super::{epsilon, membership, simulate};
 use crate::contract::{Exit, Interrupt};
 use anyhow::Result;
 
@@ -46,6 +46,8 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
             page.run::<Audit>()?;
             Ok(Exit::Finished)
         }
+        Command::Membership(asked) => membership::run(asked, format, interrupt),
+        Command::Epsilon(asked) => epsilon::run(asked, format),
         Command::Prepare(asked) => prepare::run(asked, format, interrupt),
         #[cfg(feature = "audit")]
         Command::Demo(asked) => demo::run(asked, format, interrupt),

@@ -1,0 +1,133 @@
+//! A lower bound on ε from in/out coins, and everything it is a bound of.
+
+use crate::error::{Error, Result};
+use crate::rank_audit::{Assumption, EpsilonMethod};
+use reticent_accounting::{Confidence, Delta, Epsilon, Lower, Neighbours, UnitName};
+use serde::{Deserialize, Serialize};
+
+/// What a lower bound on ε is about: the same for every method.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditTerms {
+    /// 1 − α, the probability that the bound holds.
+    pub confidence: Confidence,
+    /// δ of the ε that is bounded; 0 bounds the pure ε.
+    pub delta: Delta,
+    /// What the coin decided: a canary in or out (`add-remove`, `zero-out`), or one content or
+    /// another (`replace`).
+    pub neighbours: Neighbours,
+    /// What one record is.
+    pub unit: UnitName,
+    /// Records that one coin put in or out together: the group of the ε that is bounded.
+    pub copies: u64,
+}
+
+/// A lower bound on ε from guesses about in/out coins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditBound {
+    /// ε is at least this.
+    pub lower: Lower<Epsilon>,
+    /// What it is about.
+    #[serde(flatten)]
+    pub terms: AuditTerms,
+    /// How it was found.
+    pub method: EpsilonMethod,
+    /// What it presupposes.
+    pub assumes: Assumption,
+    /// μ of Gaussian differential privacy that the data exclude from below; only where the
+    /// method goes through it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mu: Option<f64>,
+    /// How many tests shared the failure probability.
+    pub tests: usize,
+}
+
+impl AuditTerms {
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.delta.get() >= 1.0 {
+            return Err(Error::out_of_range("delta", "[0, 1)", self.delta.get()));
+        }
+        if self.copies == 0 {
+            return Err(Error::out_of_range("copies", "[1, inf)", self.copies));
+        }
+        Ok(())
+    }
+
+    /// Checks what a bound through a Gaussian trade-off needs besides: its pure ε is infinite.
+    pub(crate) fn check_positive_delta(&self) -> Result<()> {
+        self.check()?;
+        if self.delta.get() > 0.0 {
+            return Ok(());
+        }
+        let range = "(0, 1) for a Gaussian trade-off, whose epsilon at delta = 0 is infinite";
+        Err(Error::out_of_range("delta", range, self.delta.get()))
+    }
+
+    /// α, the probability of a false alarm.
+    pub(crate) fn alpha(&self) -> f64 {
+        1.0 - self.confidence.get()
+    }
+
+    /// The same terms for one of several tests (Bonferroni).
+    pub(crate) fn shared_by(&self, tests: usize) -> Result<Self> {
+        let alpha = self.alpha() / tests.max(1) as f64;
+        Ok(Self {
+            confidence: Confidence::new(1.0 - alpha)?,
+            ..self.clone()
+        })
+    }
+
+    /// What a bound without a trade-off family presupposes at this δ.
+    pub(crate) fn assumption(&self) -> Assumption {
+        if self.delta.get() > 0.0 {
+            Assumption::ApproximateDp
+        } else {
+            Assumption::PureDp
+        }
+    }
+}
+
+impl AuditBound {
+    pub(crate) fn new(
+        epsilon: f64,
+        terms: &AuditTerms,
+        method: EpsilonMethod,
+        assumes: Assumption,
+    ) -> Result<Self> {
+        Ok(Self {
+            lower: Lower::new(Epsilon::new(epsilon.max(0.0))?),
+            terms: terms.clone(),
+            method,
+            assumes,
+            mu: None,
+            tests: 1,
+        })
+    }
+
+    /// The bound, where it may stand against a promised ε(δ) in these terms; nothing otherwise.
+    ///
+    /// A pure-ε bound never meets an ε(δ) of δ > 0: the pure ε of a Gaussian is infinite, and
+    /// the two are no contradiction. A bound under an assumed trade-off family meets no promise
+    /// at all, since a breach may be the family's fault.
+    ///
+    /// ```
+    /// use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
+    /// use reticent_attacks::{AuditTerms, OneRunCounts};
+    /// let terms = AuditTerms {
+    ///     confidence: Confidence::new(0.95)?, delta: Delta::new(0.0)?,
+    ///     neighbours: Neighbours::AddRemove, unit: UnitName::new("turn")?, copies: 1,
+    /// };
+    /// let pure = OneRunCounts::new(100, 100, 100)?.bound(&terms)?;
+    /// assert!(pure.against(&terms).is_some());
+    /// let promised = AuditTerms { delta: Delta::new(1e-5)?, ..terms };
+    /// assert!(pure.against(&promised).is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn against(&self, promised: &AuditTerms) -> Option<Lower<Epsilon>> {
+        let same = self.terms.delta == promised.delta
+            && self.terms.neighbours == promised.neighbours
+            && self.terms.unit == promised.unit
+            && self.terms.copies == promised.copies;
+        (same && self.assumes != Assumption::GaussianTradeOff).then_some(self.lower)
+    }
+}

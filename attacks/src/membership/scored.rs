@@ -1,0 +1,275 @@
+//! Membership scores of one record, all from one table of token scores per model.
+
+use super::deflate::zlib_bytes;
+use crate::error::{Error, Result};
+use crate::search::cost;
+use reticent_backends::TokenScore;
+use reticent_corpus::TokenId;
+use serde::{Deserialize, Serialize};
+
+/// A record as one model scores it: its tokens but the first, and what the model says of each.
+///
+/// A token that the model is certain of costs 0 nats and counts like any other.
+#[derive(Debug, Clone, Copy)]
+pub struct Scored<'t> {
+    tokens: &'t [TokenId],
+    scores: &'t [TokenScore],
+}
+
+/// What is at hand for the attacks on one record.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'t> {
+    /// The record under the audited model.
+    pub target: Scored<'t>,
+    /// Under a reference model with the same tokens, such as the base before fine-tuning.
+    pub reference: Option<Scored<'t>>,
+    /// Its text in lower case, under the audited model.
+    pub lower_case: Option<Scored<'t>>,
+    /// Its text.
+    pub text: Option<&'t str>,
+    /// Mean NLL per token of its neighbours, under the audited model.
+    pub neighbours: Option<&'t [f64]>,
+}
+
+/// An attack: what it computes and what it needs. Every score rises with membership.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attack {
+    /// −mean NLL.
+    Loss,
+    /// Mean NLL under the reference − mean NLL.
+    Reference,
+    /// Mean NLL of the lower-cased text / mean NLL.
+    LowerCase,
+    /// −total NLL / bytes of the compressed text.
+    Zlib,
+    /// Mean of the given lowest share of ln p.
+    MinK(f64),
+    /// The same of (ln p − μ)/σ over the vocabulary.
+    MinKPlusPlus(f64),
+    /// Mean over neighbours of mean NLL − mean NLL.
+    Neighbourhood,
+    /// Gains over losses of ln p against the reference, where the model's first choice is wrong.
+    Ez,
+}
+
+impl Attack {
+    /// The attacks with their usual parameters, in the order of their papers.
+    pub const ALL: [Self; 8] = [
+        Self::Loss,
+        Self::Reference,
+        Self::LowerCase,
+        Self::Zlib,
+        Self::Neighbourhood,
+        Self::MinK(0.2),
+        Self::MinKPlusPlus(0.2),
+        Self::Ez,
+    ];
+
+    /// The score of a record; nothing where the evidence lacks what the attack needs.
+    ///
+    /// # Errors
+    /// A reference with other tokens, a share outside (0, 1].
+    pub fn score(self, evidence: &Evidence<'_>) -> Result<Option<f64>> {
+        let target = evidence.target;
+        Ok(match self {
+            Self::Loss => Some(target.loss()),
+            Self::Reference => evidence
+                .reference
+                .map(|r| target.reference(r))
+                .transpose()?,
+            Self::LowerCase => evidence.lower_case.map(|lower| target.lower_case(lower)),
+            Self::Zlib => evidence.text.map(|text| target.zlib(text)),
+            Self::MinK(share) => Some(target.min_k(share)?),
+            Self::MinKPlusPlus(share) => Some(target.min_k_plus_plus(share)?),
+            Self::Neighbourhood => match evidence.neighbours {
+                Some(nlls) => Some(target.neighbourhood(nlls)?),
+                None => None,
+            },
+            Self::Ez => evidence.reference.map(|r| target.ez(r)).transpose()?,
+        })
+    }
+}
+
+/// The smallest spread of ln p over the vocabulary that Min-K%++ divides by: below it a model is
+/// certain, and a quotient of roundings would decide.
+const LEAST_SPREAD: f64 = 1e-6;
+
+impl<'t> Scored<'t> {
+    /// Pairs tokens with their scores: `tokens[i]` is what `scores[i]` speaks of.
+    ///
+    /// # Errors
+    /// No token, another number of scores than tokens, NaN or a positive ln p.
+    pub fn new(tokens: &'t [TokenId], scores: &'t [TokenScore]) -> Result<Self> {
+        if tokens.len() != scores.len() {
+            return Err(Error::WrongCount {
+                what: "token scores",
+                got: scores.len(),
+                wanted: tokens.len(),
+            });
+        }
+        if tokens.is_empty() {
+            return Err(Error::Empty("a record without a second token"));
+        }
+        for (token, score) in tokens.iter().zip(scores) {
+            cost(score.log_probability, *token)?;
+        }
+        Ok(Self { tokens, scores })
+    }
+
+    /// Σ NLL, nats.
+    #[must_use]
+    pub fn nll(&self) -> f64 {
+        -self.scores.iter().map(|s| s.log_probability).sum::<f64>()
+    }
+
+    /// Mean NLL per token, nats.
+    #[must_use]
+    pub fn mean_nll(&self) -> f64 {
+        self.nll() / self.scores.len() as f64
+    }
+
+    /// LOSS: −mean NLL.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        -self.mean_nll()
+    }
+
+    /// Mean NLL under the reference − mean NLL; 0 where both models rule the record out.
+    ///
+    /// # Errors
+    /// A reference with other tokens.
+    pub fn reference(&self, reference: Scored<'_>) -> Result<f64> {
+        self.check_same_tokens(reference)?;
+        Ok(difference(reference.mean_nll(), self.mean_nll()))
+    }
+
+    /// Mean NLL of the lower-cased text / mean NLL; 1 for a text without capitals.
+    #[must_use]
+    pub fn lower_case(&self, lower: Scored<'_>) -> f64 {
+        quotient(lower.mean_nll(), self.mean_nll())
+    }
+
+    /// −total NLL / bytes of the text compressed with zlib, level 6 ([`zlib_bytes`]).
+    #[must_use]
+    pub fn zlib(&self, text: &str) -> f64 {
+        -self.nll() / zlib_bytes(text) as f64
+    }
+
+    /// Min-K%: [`min_k`] of ln p.
+    ///
+    /// # Errors
+    /// A share outside (0, 1].
+    pub fn min_k(&self, share: f64) -> Result<f64> {
+        min_k(self.scores.iter().map(|s| s.log_probability), share)
+    }
+
+    /// Min-K%++: [`min_k`] of (ln p − μ)/σ, with μ and σ of ln p over the vocabulary at each
+    /// place. A place at which the model is certain has σ = 0; σ is at least 1e-6.
+    ///
+    /// # Errors
+    /// A share outside (0, 1].
+    pub fn min_k_plus_plus(&self, share: f64) -> Result<f64> {
+        let z = |s: &TokenScore| {
+            (s.log_probability - s.mean) / s.variance.max(0.0).sqrt().max(LEAST_SPREAD)
+        };
+        min_k(self.scores.iter().map(z), share)
+    }
+
+    /// Mean over the neighbours of their mean NLL − mean NLL.
+    ///
+    /// # Errors
+    /// No neighbour.
+    pub fn neighbourhood(&self, neighbours: &[f64]) -> Result<f64> {
+        if neighbours.is_empty() {
+            return Err(Error::Empty("a record without neighbours"));
+        }
+        let mean = neighbours.iter().sum::<f64>() / neighbours.len() as f64;
+        Ok(difference(mean, self.mean_nll()))
+    }
+
+    /// EZ: where the model's first choice is not the token, Σ of the gains of ln p against the
+    /// reference over Σ of the losses.
+    ///
+    /// The published code gives 0, the lowest score, where nothing is lost or fewer than two
+    /// tokens are mistaken: a perfectly memorised record counts as a non-member. Those are
+    /// +∞ here; gains and losses that are both 0 (the model is its reference) give 1.
+    ///
+    /// # Errors
+    /// A reference with other tokens.
+    pub fn ez(&self, reference: Scored<'_>) -> Result<f64> {
+        self.check_same_tokens(reference)?;
+        let (mut gains, mut losses, mut mistakes) = (0.0, 0.0, 0_usize);
+        let pairs = self.scores.iter().zip(reference.scores);
+        for ((target, reference), &token) in pairs.zip(self.tokens) {
+            if target.top_token == token {
+                continue;
+            }
+            mistakes += 1;
+            let shift = difference(target.log_probability, reference.log_probability);
+            if shift > 0.0 {
+                gains += shift;
+            } else {
+                losses -= shift;
+            }
+        }
+        Ok(if mistakes < 2 {
+            f64::INFINITY
+        } else {
+            quotient(gains, losses)
+        })
+    }
+
+    fn check_same_tokens(&self, other: Scored<'_>) -> Result<()> {
+        if self.tokens == other.tokens {
+            return Ok(());
+        }
+        Err(Error::OutOfRange {
+            what: "tokens of the reference",
+            range: "those of the target (the two models need one tokenizer)",
+            value: format!(
+                "{} against {} tokens",
+                other.tokens.len(),
+                self.tokens.len()
+            ),
+        })
+    }
+}
+
+/// The mean of the lowest max(1, ⌈share · n⌉) values: on a short text at least one counts.
+///
+/// ```
+/// use reticent_attacks::min_k;
+/// let ln_p = [-0.1, -2.0, -0.5, -3.0, -1.0, -0.2, -4.0, -0.3, -0.7, -1.5];
+/// assert!((min_k(ln_p, 0.2)? + 3.5).abs() < 1e-12);
+/// assert!((min_k([-1.0, -2.0, -3.0, -4.0], 0.2)? + 4.0).abs() < 1e-12); // not NaN
+/// # Ok::<(), reticent_attacks::Error>(())
+/// ```
+///
+/// # Errors
+/// No value, or a share outside (0, 1].
+pub fn min_k(values: impl IntoIterator<Item = f64>, share: f64) -> Result<f64> {
+    if !(share > 0.0 && share <= 1.0) {
+        return Err(Error::out_of_range("share of tokens", "(0, 1]", share));
+    }
+    let mut values: Vec<f64> = values.into_iter().collect();
+    if values.is_empty() {
+        return Err(Error::Empty("a record without a second token"));
+    }
+    // Less a hair: 0.1 · 30 is above 3 in double precision.
+    let count = (share * values.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+    values.sort_by(f64::total_cmp);
+    Ok(values[..count].iter().sum::<f64>() / count as f64)
+}
+
+/// a − b, where equal infinities leave nothing.
+fn difference(a: f64, b: f64) -> f64 {
+    let gap = a - b;
+    if gap.is_nan() { 0.0 } else { gap }
+}
+
+/// a / b of two sizes, where 0/0 and ∞/∞ are even.
+fn quotient(a: f64, b: f64) -> f64 {
+    let ratio = a / b;
+    if ratio.is_nan() { 1.0 } else { ratio.abs() }
+}

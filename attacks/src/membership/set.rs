@@ -1,0 +1,227 @@
+//! Scores of known members and non-members.
+
+use crate::error::{Error, Result};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
+use reticent_accounting::{Bounds, Confidence, Probability};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Scores of members and non-members; a higher score speaks for membership.
+///
+/// Records that share a secret (or an author, a template) are no independent evidence: give
+/// them one group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoreSet {
+    pub(super) members: Vec<f64>,
+    pub(super) non_members: Vec<f64>,
+    pub(super) groups: Option<Groups>,
+}
+
+/// A group number for every record.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Groups {
+    pub(super) members: Vec<usize>,
+    pub(super) non_members: Vec<usize>,
+    pub(super) count: usize,
+}
+
+/// A rate: what was counted, and a two-sided Clopper–Pearson interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// The count.
+    pub hits: u64,
+    /// Of how many.
+    pub trials: u64,
+    /// hits / trials.
+    pub estimate: f64,
+    /// Both ends, half of the failure probability each.
+    #[serde(flatten)]
+    pub bounds: Bounds<Probability>,
+}
+
+impl Rate {
+    /// The rate behind a count.
+    ///
+    /// ```
+    /// use reticent_accounting::Confidence;
+    /// let chance = reticent_attacks::Rate::of(1000, 2000, Confidence::new(0.95)?)?;
+    /// assert!((chance.bounds.upper.unwrap().get().get() - 0.522_149_446).abs() < 1e-8);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No trial, more hits than trials.
+    pub fn of(hits: u64, trials: u64, confidence: Confidence) -> Result<Self> {
+        let each = Confidence::new(f64::midpoint(1.0, confidence.get()))?;
+        let lower = clopper_pearson_lower(hits, trials, each)?;
+        let upper = clopper_pearson_upper(hits, trials, each)?;
+        Ok(Self {
+            hits,
+            trials,
+            estimate: hits as f64 / trials as f64,
+            bounds: Bounds::between(lower.into_inner(), upper.into_inner()),
+        })
+    }
+}
+
+impl ScoreSet {
+    /// Independent records.
+    ///
+    /// # Errors
+    /// No member, no non-member, NaN. A score that could not be computed is no low score:
+    /// leave the record out on both sides and say so, or compute it.
+    pub fn new(members: Vec<f64>, non_members: Vec<f64>) -> Result<Self> {
+        if members.is_empty() {
+            return Err(Error::Empty("no member was given"));
+        }
+        if non_members.is_empty() {
+            return Err(Error::Empty("no non-member was given"));
+        }
+        if let Some(bad) = members.iter().chain(&non_members).find(|s| s.is_nan()) {
+            return Err(Error::out_of_range("score", "[-inf, inf], a number", bad));
+        }
+        Ok(Self {
+            members,
+            non_members,
+            groups: None,
+        })
+    }
+
+    /// The same with a group for every record: one name, one group, on both sides.
+    ///
+    /// # Errors
+    /// Another number of names than records.
+    pub fn with_groups<G: Ord + Clone>(mut self, members: &[G], non_members: &[G]) -> Result<Self> {
+        for (names, records) in [(members, &self.members), (non_members, &self.non_members)] {
+            if names.len() != records.len() {
+                return Err(Error::WrongCount {
+                    what: "groups",
+                    got: names.len(),
+                    wanted: records.len(),
+                });
+            }
+        }
+        let mut known = BTreeMap::new();
+        let mut numbered = |names: &[G]| -> Vec<usize> {
+            let number = |name| {
+                let next = known.len();
+                *known.entry(name).or_insert(next)
+            };
+            names.iter().cloned().map(number).collect()
+        };
+        let (members, non_members) = (numbered(members), numbered(non_members));
+        self.groups = Some(Groups {
+            members,
+            non_members,
+            count: known.len(),
+        });
+        Ok(self)
+    }
+
+    /// The members' scores.
+    #[must_use]
+    pub fn members(&self) -> &[f64] {
+        &self.members
+    }
+
+    /// The non-members' scores.
+    #[must_use]
+    pub fn non_members(&self) -> &[f64] {
+        &self.non_members
+    }
+
+    /// How many groups there are, where groups are known.
+    #[must_use]
+    pub fn groups(&self) -> Option<usize> {
+        self.groups.as_ref().map(|g| g.count)
+    }
+
+    /// One record of every group, drawn at random: independent records, for what counts
+    /// independent trials. Without groups the set itself. A group with both kinds gives the kind
+    /// that a fair coin says.
+    #[must_use]
+    pub fn thinned(&self, seed: u64) -> Self {
+        let Some(groups) = &self.groups else {
+            return self.clone();
+        };
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut held: Vec<[Vec<f64>; 2]> = vec![[Vec::new(), Vec::new()]; groups.count];
+        let sides = [
+            (&groups.members, &self.members),
+            (&groups.non_members, &self.non_members),
+        ];
+        for (side, (numbers, scores)) in sides.into_iter().enumerate() {
+            for (&group, &score) in numbers.iter().zip(scores) {
+                held[group][side].push(score);
+            }
+        }
+        let mut kept = [Vec::new(), Vec::new()];
+        for group in held {
+            let side = match (group[0].is_empty(), group[1].is_empty()) {
+                (false, true) => 0,
+                (true, false) => 1,
+                _ => usize::from(rng.random_bool(0.5)),
+            };
+            let of = &group[side];
+            kept[side].push(of[rng.random_range(0..of.len())]);
+        }
+        let [mut members, mut non_members] = kept;
+        // Both kinds only in shared groups, and every coin fell one way: keep one of each.
+        if members.is_empty() {
+            members.extend(self.members.first());
+        }
+        if non_members.is_empty() {
+            non_members.extend(self.non_members.first());
+        }
+        Self {
+            members,
+            non_members,
+            groups: None,
+        }
+    }
+
+    /// Two halves at random, independent of the scores; nothing where one would lack a kind.
+    pub(super) fn halves(&self, seed: u64) -> Result<(Self, Self)> {
+        if self.members.len() < 2 || self.non_members.len() < 2 {
+            return Err(Error::out_of_range(
+                "records of a kind, to choose a threshold on one half",
+                "[2, inf)",
+                self.members.len().min(self.non_members.len()),
+            ));
+        }
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut cut = |scores: &[f64]| {
+            let mut mixed = scores.to_vec();
+            mixed.shuffle(&mut rng);
+            let rest = mixed.split_off(mixed.len() / 2);
+            (mixed, rest)
+        };
+        let (members, other_members) = cut(&self.members);
+        let (non_members, other_non_members) = cut(&self.non_members);
+        let half = |members, non_members| Self {
+            members,
+            non_members,
+            groups: None,
+        };
+        Ok((
+            half(members, non_members),
+            half(other_members, other_non_members),
+        ))
+    }
+
+    /// Members and non-members above a threshold.
+    pub(super) fn above(&self, threshold: f64) -> (u64, u64) {
+        let count = |scores: &[f64]| scores.iter().filter(|s| **s > threshold).count() as u64;
+        (count(&self.members), count(&self.non_members))
+    }
+}
+
+/// Scores from high to low.
+pub(super) fn falling(scores: &[f64]) -> Vec<f64> {
+    let mut sorted = scores.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    sorted
+}

@@ -1,0 +1,240 @@
+//! LiRA and RMIA from the scores of shadow models.
+
+use crate::error::{Error, Result};
+use crate::normal::{ln_normal_density, normal_cdf};
+use crate::statistics::check_closed_unit;
+use serde::{Deserialize, Serialize};
+
+/// Scores of one record under models trained with it and without it, on one scale (such as
+/// [`logit_of_confidence`]).
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Shadows {
+    /// Under models that saw the record.
+    pub inside: Vec<f64>,
+    /// Under models that did not.
+    pub outside: Vec<f64>,
+}
+
+/// Which likelihoods are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lira {
+    /// ln N(x; in) − ln N(x; out).
+    Online,
+    /// Φ((x − μ_out)/σ_out): models without the record only.
+    Offline,
+    /// ln N(x; in).
+    InOnly,
+}
+
+/// Whose spread is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spread {
+    /// Each record's own, over its shadow models.
+    PerRecord,
+    /// One for all records, of the distances from each record's own median: for few shadow
+    /// models. In and out have one each.
+    Shared,
+}
+
+/// A centre and a spread.
+#[derive(Debug, Clone, Copy)]
+struct Normal {
+    centre: f64,
+    spread: f64,
+}
+
+/// The least spread: shadow models that agree to the last digit say nothing about the next.
+const LEAST_SPREAD: f64 = 1e-12;
+
+/// LiRA scores, one per record; each rises with membership (Carlini et al. 2022).
+///
+/// The centre is the median of the shadow scores; the spread divides by their number. A record
+/// without shadow models of a kind gets the mean centre and the mean spread of the others.
+///
+/// # Errors
+/// Another number of shadows than targets, NaN, or no record with the shadow models that the
+/// variant needs.
+pub fn lira(
+    targets: &[f64],
+    shadows: &[Shadows],
+    variant: Lira,
+    spread: Spread,
+) -> Result<Vec<f64>> {
+    if targets.len() != shadows.len() {
+        return Err(Error::WrongCount {
+            what: "records with shadow scores",
+            got: shadows.len(),
+            wanted: targets.len(),
+        });
+    }
+    check_numbers(targets)?;
+    let inside = match variant {
+        Lira::Offline => Vec::new(),
+        Lira::Online | Lira::InOnly => normals(shadows, |s| &s.inside, spread)?,
+    };
+    let outside = match variant {
+        Lira::InOnly => Vec::new(),
+        Lira::Online | Lira::Offline => normals(shadows, |s| &s.outside, spread)?,
+    };
+    Ok((0..targets.len())
+        .map(|i| match variant {
+            Lira::Online => inside[i].ln_density(targets[i]) - outside[i].ln_density(targets[i]),
+            Lira::Offline => normal_cdf(outside[i].standardised(targets[i])),
+            Lira::InOnly => inside[i].ln_density(targets[i]),
+        })
+        .collect())
+}
+
+impl Normal {
+    fn standardised(self, x: f64) -> f64 {
+        (x - self.centre) / self.spread
+    }
+    fn ln_density(self, x: f64) -> f64 {
+        ln_normal_density(self.standardised(x)) - self.spread.ln()
+    }
+}
+
+/// The fit of one kind of shadow scores for every record.
+fn normals(
+    shadows: &[Shadows],
+    of: fn(&Shadows) -> &Vec<f64>,
+    spread: Spread,
+) -> Result<Vec<Normal>> {
+    let mut fits: Vec<Option<Normal>> = Vec::with_capacity(shadows.len());
+    let (mut squares, mut count) = (0.0, 0_usize);
+    for shadow in shadows {
+        let scores = of(shadow);
+        check_numbers(scores)?;
+        if scores.is_empty() {
+            fits.push(None);
+            continue;
+        }
+        let mean = scores.iter().sum::<f64>() / scores.len() as f64;
+        let about = |c: f64| scores.iter().map(|x| (x - c) * (x - c)).sum::<f64>();
+        let centre = median(scores);
+        squares += about(centre);
+        count += scores.len();
+        let own = (about(mean) / scores.len() as f64).sqrt();
+        fits.push(Some(Normal {
+            centre,
+            spread: own,
+        }));
+    }
+    let known: Vec<Normal> = fits.iter().flatten().copied().collect();
+    if known.is_empty() {
+        return Err(Error::Empty(
+            "no record has the shadow models this attack needs",
+        ));
+    }
+    let mean = |of: fn(&Normal) -> f64| known.iter().map(of).sum::<f64>() / known.len() as f64;
+    let missing = Normal {
+        centre: mean(|n| n.centre),
+        spread: mean(|n| n.spread),
+    };
+    let shared = (squares / count as f64).sqrt();
+    Ok(fits
+        .into_iter()
+        .map(|fit| {
+            let fit = fit.unwrap_or(missing);
+            let chosen = match spread {
+                Spread::PerRecord => fit.spread,
+                Spread::Shared => shared,
+            };
+            Normal {
+                spread: chosen.max(LEAST_SPREAD),
+                ..fit
+            }
+        })
+        .collect())
+}
+
+/// RMIA: the share of the population z with [p(x)/p̄(x)] / [p(z)/p̄(z)] > γ, where
+/// p̄ = ((1 + a) p_out + (1 − a))/2 approximates the mean over worlds with and without the
+/// record from models without it (Zarifzadeh, Liu and Shokri 2024, offline).
+///
+/// Probabilities of texts are exp(mean ln p): a convention, not a probability. `record` and
+/// `population` hold (ln p under the audited model, ln of the mean p under models without it).
+///
+/// # Errors
+/// No population, a positive or NaN logarithm, `a` outside [0, 1], γ outside (0, ∞).
+pub fn rmia(record: (f64, f64), population: &[(f64, f64)], a: f64, gamma: f64) -> Result<f64> {
+    check_closed_unit("a", a)?;
+    if !(gamma > 0.0 && gamma.is_finite()) {
+        return Err(Error::out_of_range("gamma", "(0, inf)", gamma));
+    }
+    if population.is_empty() {
+        return Err(Error::Empty("a population without a record"));
+    }
+    let ln_ratio = |(target, without): (f64, f64)| -> Result<f64> {
+        for value in [target, without] {
+            if value.is_nan() || value > 0.0 {
+                return Err(Error::out_of_range("ln p of a text", "[-inf, 0]", value));
+            }
+        }
+        Ok(target - f64::midpoint((1.0 + a) * without.exp(), 1.0 - a).ln())
+    };
+    let own = ln_ratio(record)?;
+    let mut beaten = 0_usize;
+    for &other in population {
+        if own - ln_ratio(other)? > gamma.ln() {
+            beaten += 1;
+        }
+    }
+    Ok(beaten as f64 / population.len() as f64)
+}
+
+/// ln(p / (1 − p)) of a confidence given as ln p.
+///
+/// ```
+/// let logit = reticent_attacks::logit_of_confidence(0.9_f64.ln());
+/// assert!((logit - 9.0_f64.ln()).abs() < 1e-12);
+/// ```
+#[must_use]
+pub fn logit_of_confidence(ln_p: f64) -> f64 {
+    ln_p - (-ln_p.exp_m1()).ln()
+}
+
+/// ln(p / (1 − p)) of the class `label` under a softmax of `logits`, without passing through p.
+///
+/// # Errors
+/// A label that is no index, NaN.
+pub fn logit_of_logits(logits: &[f64], label: usize) -> Result<f64> {
+    check_numbers(logits)?;
+    let own = *logits.get(label).ok_or(Error::OutOfRange {
+        what: "label",
+        range: "[0, number of logits)",
+        value: format!("{label} of {}", logits.len()),
+    })?;
+    let others = || {
+        logits
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| *i != label)
+            .map(|(_, x)| *x)
+    };
+    let most = others().fold(f64::NEG_INFINITY, f64::max);
+    if most.is_infinite() {
+        return Ok(own - most);
+    }
+    Ok(own - most - others().map(|x| (x - most).exp()).sum::<f64>().ln())
+}
+
+fn check_numbers(values: &[f64]) -> Result<()> {
+    match values.iter().find(|v| v.is_nan()) {
+        Some(value) => Err(Error::out_of_range("score", "a number", value)),
+        None => Ok(()),
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        sorted[middle]
+    } else {
+        f64::midpoint(sorted[middle - 1], sorted[middle])
+    }
+}

@@ -1,0 +1,199 @@
+//! A lower bound on ε from the coins of one training run.
+//!
+//! m canaries, each put in by a fair coin of its own; the auditor sees the model, abstains on
+//! m − r canaries and guesses the coins of r, v of them rightly. Under (ε, δ), with
+//! q = e^ε/(1 + e^ε) (Steinke, Nasr and Jagielski 2023, Theorem 5.2):
+//!
+//! P(V ≥ v) ≤ P[Bin(r, q) ≥ v] + 2 m δ max_{i ≤ v} P[v > Bin(r, q) ≥ v − i] / i.
+//!
+//! The bound is the ε up to which the right side stays at most α. It is wrong with probability
+//! at most α even where the right side does not rise with ε: the least v at which some ε* above
+//! the truth is excluded has probability at most α under ε*, which the run satisfies too.
+
+use crate::audit_bound::{AuditBound, AuditTerms};
+use crate::error::{Error, Result};
+use crate::normal::{gdp_epsilon, normal_cdf, normal_quantile};
+use crate::rank_audit::{Assumption, EpsilonMethod};
+use crate::statistics::{binomial_upper_tail, bisect_last};
+use reticent_accounting::statistics::ln_binomial_probability;
+use reticent_accounting::{Delta, Epsilon, Probability, Upper};
+use serde::{Deserialize, Serialize};
+
+/// The largest ε that is searched for: beyond it q is 1 in double precision.
+const LARGEST: f64 = 36.0;
+
+/// The outcome of a one-run audit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneRunCounts {
+    /// m, the canaries that had a coin.
+    pub canaries: u64,
+    /// r, those whose coin was guessed.
+    pub guesses: u64,
+    /// v, the right guesses.
+    pub correct: u64,
+}
+
+impl OneRunCounts {
+    /// Checks that v ≤ r ≤ m and m ≥ 1.
+    ///
+    /// # Errors
+    /// Counts that cannot be.
+    pub fn new(canaries: u64, guesses: u64, correct: u64) -> Result<Self> {
+        if !(1..=1 << 32).contains(&canaries) {
+            return Err(Error::out_of_range("m (canaries)", "[1, 2^32]", canaries));
+        }
+        if guesses > canaries {
+            return Err(Error::OutOfRange {
+                what: "r (guesses)",
+                range: "[0, m]",
+                value: format!("{guesses} of m = {canaries}"),
+            });
+        }
+        if correct > guesses {
+            return Err(Error::OutOfRange {
+                what: "v (right guesses)",
+                range: "[0, r]",
+                value: format!("{correct} of r = {guesses}"),
+            });
+        }
+        Ok(Self {
+            canaries,
+            guesses,
+            correct,
+        })
+    }
+
+    /// P(at least this many right guesses) is at most this under (ε, δ). Direction: upper.
+    ///
+    /// ```
+    /// use reticent_accounting::{Delta, Epsilon};
+    /// use reticent_attacks::OneRunCounts;
+    /// let p = OneRunCounts::new(1000, 100, 90)?.p_value(Epsilon::new(1.0)?, Delta::new(1e-5)?)?;
+    /// assert!((p.get().get() - 8.412_885_6e-4).abs() < 1e-9);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None for counts made by [`Self::new`].
+    pub fn p_value(&self, epsilon: Epsilon, delta: Delta) -> Result<Upper<Probability>> {
+        let p = self.tail(epsilon.get(), delta.get())? * (1.0 + 1e-10);
+        Ok(Upper::new(Probability::new(p.min(1.0))?))
+    }
+
+    /// The lower bound on ε(δ). Direction: lower.
+    ///
+    /// ```
+    /// use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
+    /// use reticent_attacks::{AuditTerms, OneRunCounts};
+    /// let terms = AuditTerms {
+    ///     confidence: Confidence::new(0.95)?, delta: Delta::new(1e-5)?,
+    ///     neighbours: Neighbours::AddRemove, unit: UnitName::new("turn")?, copies: 1,
+    /// };
+    /// let bound = OneRunCounts::new(1000, 100, 95)?.bound(&terms)?;
+    /// assert!((bound.lower.get().get() - 2.1652).abs() < 1e-4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// δ = 1, zero copies.
+    pub fn bound(&self, terms: &AuditTerms) -> Result<AuditBound> {
+        terms.check()?;
+        let alpha = terms.alpha() * (1.0 - 1e-9);
+        let delta = terms.delta.get();
+        let epsilon = last_excluded(LARGEST, |epsilon| Ok(self.tail(epsilon, delta)? <= alpha))?;
+        AuditBound::new(epsilon, terms, EpsilonMethod::OneRun, terms.assumption())
+    }
+
+    /// The lower bound on ε(δ) if the mechanism is Gaussian (μ-GDP), by the recursion of
+    /// Mahloujifar, Melis and Chaudhuri 2024 ("Auditing f-differential privacy in one run",
+    /// algorithm `audit_rh_with_cap`). Direction: lower, conditional on the family: it says which
+    /// μ a **Gaussian** trade-off must have, and nothing about other mechanisms.
+    ///
+    /// # Errors
+    /// δ outside (0, 1), zero copies.
+    pub fn gaussian_bound(&self, terms: &AuditTerms) -> Result<AuditBound> {
+        terms.check_positive_delta()?;
+        let alpha = terms.alpha();
+        let mu = last_excluded(64.0, |mu| Ok(self.excludes_gaussian(mu, alpha)))?;
+        let epsilon = gdp_epsilon(mu, terms.delta.get());
+        let assumes = Assumption::GaussianTradeOff;
+        let mut bound = AuditBound::new(epsilon, terms, EpsilonMethod::OneRunFDp, assumes)?;
+        bound.mu = Some(mu);
+        Ok(bound)
+    }
+
+    /// The right side of the module's inequality.
+    fn tail(&self, epsilon: f64, delta: f64) -> Result<f64> {
+        if self.correct == 0 {
+            return Ok(1.0);
+        }
+        let q = 1.0 / (1.0 + (-epsilon).exp());
+        let tail = binomial_upper_tail(self.correct, self.guesses, q);
+        if delta <= 0.0 {
+            return Ok(tail);
+        }
+        let slack = 2.0 * self.canaries as f64 * delta * self.steepest_mean(q)?;
+        Ok((tail + slack).min(1.0))
+    }
+
+    /// max_{1 ≤ i ≤ v} P[v > Bin(r, q) ≥ v − i] / i: the largest mean of the last i
+    /// probabilities below v. They rise towards the mode and fall beyond it, so the search ends
+    /// where one beyond the mode is below the mean.
+    fn steepest_mean(&self, q: f64) -> Result<f64> {
+        let (trials, odds) = (self.guesses as f64, (q / (1.0 - q)).ln());
+        let mode = (trials + 1.0) * q;
+        let share = Probability::new(q)?;
+        let mut ln_term = ln_binomial_probability(self.correct - 1, self.guesses, share)?;
+        let (mut sum, mut best) = (0.0, 0.0_f64);
+        for below in 1..=self.correct {
+            let hits = (self.correct - below) as f64;
+            let term = ln_term.exp();
+            sum += term;
+            let mean = sum / below as f64;
+            best = best.max(mean);
+            if hits <= mode && term < mean {
+                break;
+            }
+            // P[hits − 1] / P[hits], in logarithms: far above the mode both underflow.
+            ln_term += (hits / (trials - hits + 1.0)).ln() - odds;
+        }
+        Ok(best)
+    }
+
+    /// Whether this many right guesses exclude μ-GDP at level alpha.
+    ///
+    /// r and h stand for the probabilities of right and wrong guesses beyond the count; f maps
+    /// one to the least the other can be. Excluded when they cannot add up to r/m.
+    fn excludes_gaussian(&self, mu: f64, alpha: f64) -> bool {
+        let (m, guesses) = (self.canaries as f64, self.guesses as f64);
+        let mut right = alpha * self.correct as f64 / m;
+        let mut wrong = alpha * (self.guesses - self.correct) as f64 / m;
+        for count in (0..self.correct).rev() {
+            let least = normal_cdf(normal_quantile(right) - mu);
+            if least <= wrong {
+                break; // from here on neither changes
+            }
+            let count = count as f64;
+            right = (right + count / (guesses - count) * (least - wrong)).min(1.0);
+            wrong = least;
+        }
+        right + wrong > guesses / m * (1.0 + 1e-9)
+    }
+}
+
+/// The last point of [0, top] up to which `excluded` holds, found by doubling; 0 if it does not
+/// hold at 0.
+fn last_excluded(top: f64, excluded: impl Fn(f64) -> Result<bool>) -> Result<f64> {
+    if !excluded(0.0)? {
+        return Ok(0.0);
+    }
+    let (mut low, mut high) = (0.0, 1.0);
+    while high < top && excluded(high)? {
+        low = high;
+        high *= 2.0;
+    }
+    // Errors depend on the counts alone, which have passed by now.
+    Ok(bisect_last(low, high.min(top), |x| {
+        excluded(x).unwrap_or(false)
+    }))
+}

@@ -1,0 +1,204 @@
+//! `audit epsilon`: lower bounds on ε from counts.
+
+use super::cli::EpsilonArgs;
+use crate::contract::{Align, Envelope, Exit, Format, Inputs, Table, print};
+use crate::number::{grouped, nearest, rounded_down, shortest};
+use anyhow::Result;
+use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
+use reticent_attacks::{
+    Assumption, AuditBound, AuditTerms, EpsilonMethod, OneRunCounts, RateCounts, Sides,
+};
+use serde::Serialize;
+
+/// What was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Counted {
+    /// Coins of one run.
+    OneRun(OneRunCounts),
+    /// Positives of independent runs.
+    Rates(RateCounts),
+}
+
+/// The result of `audit epsilon`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EpsilonReport {
+    /// What was counted.
+    pub counts: Counted,
+    /// The bound that assumes no family of mechanisms, then those that do. Each holds with its
+    /// own confidence; they are not searched for the largest.
+    pub bounds: Vec<AuditBound>,
+}
+
+/// Computes and prints.
+///
+/// # Errors
+/// Counts or terms out of their range.
+pub fn run(asked: &EpsilonArgs, format: Format) -> Result<Exit> {
+    let terms = terms(asked)?;
+    let report = EpsilonReport::of(counted(asked)?, &terms)?;
+    let inputs = inputs(asked, &terms)?;
+    let text = match format {
+        Format::Json => Envelope::new("epsilon", inputs, &report).to_text()?,
+        Format::Text => report.to_text(&inputs),
+    };
+    print(&text)?;
+    Ok(report.exit(asked))
+}
+
+fn counted(asked: &EpsilonArgs) -> Result<Counted> {
+    match (asked.counts, asked.rates) {
+        (Some(counts), _) => Ok(Counted::OneRun(counts)),
+        (None, Some(rates)) => Ok(Counted::Rates(rates)),
+        (None, None) => anyhow::bail!("--counts or --rates must be given"),
+    }
+}
+
+fn terms(asked: &EpsilonArgs) -> Result<AuditTerms> {
+    Ok(AuditTerms {
+        confidence: asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?,
+        delta: asked.delta.map_or_else(|| Delta::new(1e-5), Ok)?,
+        neighbours: asked.neighbours.unwrap_or(Neighbours::AddRemove),
+        unit: asked
+            .unit
+            .clone()
+            .map_or_else(|| UnitName::new("record"), Ok)?,
+        copies: asked.copies.unwrap_or(1),
+    })
+}
+
+fn inputs(asked: &EpsilonArgs, terms: &AuditTerms) -> Result<Inputs> {
+    let inputs = Inputs::new()
+        .or_assumed("delta", asked.delta, terms.delta)?
+        .or_assumed("confidence", asked.confidence, terms.confidence)?
+        .or_assumed("neighbours", asked.neighbours, terms.neighbours)?
+        .or_assumed("unit", asked.unit.clone(), terms.unit.clone())?
+        .or_assumed("copies", asked.copies, terms.copies)?
+        .given("max_epsilon", asked.max_epsilon)?;
+    Ok(inputs)
+}
+
+impl EpsilonReport {
+    /// All bounds that these counts allow in these terms.
+    ///
+    /// # Errors
+    /// δ = 1, zero copies.
+    pub fn of(counts: Counted, terms: &AuditTerms) -> Result<Self> {
+        let mut bounds = vec![match &counts {
+            Counted::OneRun(counts) => counts.bound(terms)?,
+            Counted::Rates(counts) => counts.bound(Sides::Both, terms)?,
+        }];
+        // The pure ε of a Gaussian is infinite: there is nothing to bound.
+        if terms.delta.get() > 0.0 {
+            bounds.push(match &counts {
+                Counted::OneRun(counts) => counts.gaussian_bound(terms)?,
+                Counted::Rates(counts) => counts.gaussian_bound(terms)?,
+            });
+        }
+        Ok(Self { counts, bounds })
+    }
+
+    /// 1 when the first bound, which assumes no family of mechanisms, is above the limit.
+    #[must_use]
+    pub fn exit(&self, asked: &EpsilonArgs) -> Exit {
+        let first = self.bounds.first().map(|b| b.lower.get().get());
+        match (asked.max_epsilon, first) {
+            (Some(limit), Some(found)) if found > limit.get() => Exit::Exceeded,
+            _ => Exit::Finished,
+        }
+    }
+
+    fn to_text(&self, inputs: &Inputs) -> String {
+        let mut out = match &self.counts {
+            Counted::OneRun(c) => format!(
+                "{} canaries with a coin each, {} guessed, {} rightly\n\n",
+                grouped(c.canaries),
+                grouped(c.guesses),
+                grouped(c.correct)
+            ),
+            Counted::Rates(c) => format!(
+                "{} of {} runs with the record recognised, {} of {} without it mistaken\n\n",
+                grouped(c.tp),
+                grouped(c.members),
+                grouped(c.fp),
+                grouped(c.non_members)
+            ),
+        };
+        let mut table = Table::new([
+            ("method", Align::Left),
+            ("ε at least", Align::Right),
+            ("what it presupposes", Align::Left),
+        ]);
+        for bound in &self.bounds {
+            let epsilon = bound.lower.get().get();
+            let shown = if epsilon > 0.0 {
+                rounded_down(epsilon, 4)
+            } else {
+                "0".to_owned()
+            };
+            table.row([method(bound.method).to_owned(), shown, presupposes(bound)]);
+        }
+        out.push_str(&table.to_text());
+        if let Some(bound) = self.bounds.first() {
+            let terms = &bound.terms;
+            out.push_str(&format!(
+                "\nEach holds with confidence {} for ε at δ = {}: {}, {} of unit {} at once.\n",
+                shortest(terms.confidence.get()),
+                shortest(terms.delta.get()),
+                terms.neighbours,
+                copies(terms.copies),
+                terms.unit,
+            ));
+        }
+        out.push_str(caveat(&self.counts));
+        out.push('\n');
+        if let Some(line) = inputs.assumed_line() {
+            out.push_str(&line);
+            out.push('\n');
+        }
+        out
+    }
+}
+
+fn copies(count: u64) -> String {
+    if count == 1 {
+        "1 record".to_owned()
+    } else {
+        format!("{} records", grouped(count))
+    }
+}
+
+fn method(method: EpsilonMethod) -> &'static str {
+    match method {
+        EpsilonMethod::RankAudit => "ranks",
+        EpsilonMethod::OneRun => "coins of one run",
+        EpsilonMethod::OneRunFDp => "coins of one run, f-DP",
+        EpsilonMethod::ClopperPearson => "Clopper–Pearson",
+        EpsilonMethod::Gdp => "Gaussian (GDP)",
+    }
+}
+
+fn presupposes(bound: &AuditBound) -> String {
+    match bound.assumes {
+        Assumption::PureDp => "δ = 0: it meets no ε of a positive δ".to_owned(),
+        Assumption::ApproximateDp => "nothing about the mechanism".to_owned(),
+        Assumption::GaussianTradeOff => format!(
+            "a Gaussian trade-off (then μ ≥ {}); it meets no promise",
+            bound.mu.map_or_else(String::new, |mu| nearest(mu, 4))
+        ),
+    }
+}
+
+fn caveat(counts: &Counted) -> &'static str {
+    match counts {
+        Counted::OneRun(_) => {
+            "The coins must be fair and independent, and what is guessed must not depend on them."
+        }
+        Counted::Rates(_) => {
+            "The runs must be independent, and the rule that decides must not depend on them."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+use super::*;
+use crate::audit::cli::{Audit, Command};
+use crate::schema::problems;
+use clap::Parser;
+
+fn asked(line: &str) -> EpsilonArgs {
+    match Audit::try_parse_from(line.split_whitespace())
+        .unwrap()
+        .command
+    {
+        Command::Epsilon(asked) => asked,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn report(line: &str) -> (EpsilonReport, Inputs) {
+    let asked = asked(line);
+    let terms = terms(&asked).unwrap();
+    let report = EpsilonReport::of(counted(&asked).unwrap(), &terms).unwrap();
+    (report, inputs(&asked, &terms).unwrap())
+}
+
+#[test]
+fn documents_fit_their_schema() {
+    for line in [
+        "audit epsilon --counts 1000,100,95",
+        "audit epsilon --counts 100,100,100 --delta 0 --unit turn --copies 20 --neighbours replace",
+        "audit epsilon --rates 480,500,12,500 --delta 1e-6 --max-epsilon 1",
+    ] {
+        let (report, inputs) = report(line);
+        let text = Envelope::new("epsilon", inputs, &report).to_text().unwrap();
+        assert_eq!(
+            problems("epsilon.schema.json", &text),
+            Vec::<String>::new(),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_pure_bound_says_that_it_is_one_and_has_no_gaussian_beside_it() {
+    let (report, inputs) = report("audit epsilon --counts 100,100,100 --delta 0");
+    assert_eq!(report.bounds.len(), 1);
+    let text = report.to_text(&inputs);
+    assert!(
+        text.contains("3.492") && text.contains("it meets no ε of a positive δ"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_was_assumed_is_said() {
+    let (report, inputs) = report("audit epsilon --counts 1000,100,95 --delta 1e-5");
+    let text = report.to_text(&inputs);
+    assert!(text.contains("2.165") && text.contains("3.323"), "{text}");
+    assert!(
+        text.contains("assumed: confidence 0.95, neighbours add-remove, unit record, copies 1"),
+        "{text}"
+    );
+}
+
+/// The limit meets the bound without a family, not the larger one that assumes a Gaussian.
+#[test]
+fn the_limit_meets_the_bound_that_assumes_nothing() {
+    for (limit, exit) in [
+        ("2.1", Exit::Exceeded),
+        ("2.2", Exit::Finished),
+        ("3", Exit::Finished),
+    ] {
+        let line = format!("audit epsilon --counts 1000,100,95 --max-epsilon {limit}");
+        let (report, _) = report(&line);
+        assert_eq!(report.exit(&asked(&line)), exit, "{limit}");
+    }
+}
+
+#[test]
+fn impossible_counts_name_argument_value_and_range() {
+    for (line, says) in [
+        (
+            "audit epsilon --counts 10,11,1",
+            "r (guesses) must lie in [0, m], got 11 of m = 10",
+        ),
+        (
+            "audit epsilon --counts 10,5",
+            "must be 3 whole numbers m,r,v with v <= r <= m, got \"10,5\"",
+        ),
+        (
+            "audit epsilon --rates 3,2,0,1",
+            "tp (true positives) must lie in [0, n_in]",
+        ),
+        (
+            "audit epsilon --counts 9,9,9 --delta 2",
+            "delta must lie in [0, 1], got 2",
+        ),
+        (
+            "audit epsilon --counts 9,9,9 --confidence 1",
+            "confidence must lie in (0, 1), got 1",
+        ),
+        (
+            "audit epsilon --counts 9,9,9 --neighbours both",
+            "add-remove, zero-out, replace",
+        ),
+        (
+            "audit epsilon --counts 9,9,9 --rates 1,1,1,1",
+            "cannot be used with",
+        ),
+        ("audit epsilon", "required"),
+    ] {
+        let error = Audit::try_parse_from(line.split_whitespace())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(says), "{line}: {error}");
+    }
+}

@@ -1,0 +1,272 @@
+//! `audit membership`: what scores of members and non-members prove.
+
+mod figure;
+mod read;
+mod text;
+
+use super::cli::MembershipArgs;
+use crate::contract::{AtomicFile, Envelope, Exit, Format, Inputs, Interrupt, print};
+use anyhow::{Context, Result};
+use read::Table;
+use reticent_accounting::Confidence;
+use reticent_attacks::{
+    Accuracy, AccuracyRule, Area, BlindBaseline, OperatingPoint, RocPoint, ScoreSet, blind_baseline,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// Points of the band, evenly spread over the logarithm of the false-positive rate.
+const BAND: usize = 48;
+/// Corners of the curve that a document holds at most.
+const CORNERS: usize = 400;
+
+/// The band of the curve at one false-positive rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BandPoint {
+    /// The rate.
+    pub fpr: f64,
+    /// The true-positive rate is at least this.
+    pub lower: f64,
+    /// And at most this.
+    pub upper: f64,
+}
+
+/// The result of `audit membership`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MembershipReport {
+    /// Records that were in.
+    pub members: usize,
+    /// Records that were not.
+    pub non_members: usize,
+    /// Groups of records that are no independent evidence; absent where none were named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<usize>,
+    /// What the result comes down to.
+    pub says: Signal,
+    /// The area under the ROC curve.
+    pub area: Area,
+    /// True positives at certified false-positive rates.
+    pub at_fpr: Vec<OperatingPoint>,
+    /// Accuracy at a threshold that these records did not choose; absent where they are too few.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<Accuracy>,
+    /// What the texts alone show; absent without texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blind: Option<BlindBaseline>,
+    /// Corners of the curve, thinned to some hundreds.
+    pub roc: Vec<RocPoint>,
+    /// Its pointwise band.
+    pub band: Vec<BandPoint>,
+    /// The probability with which each interval holds.
+    pub confidence: Confidence,
+}
+
+/// What the scores say, at the stated confidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Signal {
+    /// Members score higher than chance explains.
+    Leak,
+    /// They do, but the texts alone tell as much: the two sets differ in themselves.
+    ShiftedSplit,
+    /// Members score lower: the scores' sign is the other way round.
+    Reversed,
+    /// Nothing beyond chance; not that nothing leaks.
+    Unseen,
+}
+
+/// Reads, evaluates, prints.
+///
+/// # Errors
+/// Files that cannot be read, scores that are none, too few records.
+pub fn run(asked: &MembershipArgs, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+    let plot = match &asked.plot {
+        Some(path) => Some(AtomicFile::create(path).context("--plot")?),
+        None => None,
+    };
+    let confidence = asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let table = read::read(asked)?;
+    interrupt.check()?;
+    let report = MembershipReport::of(table, asked, confidence)?;
+    interrupt.check()?;
+    if let Some(mut file) = plot {
+        let svg = figure::roc(&report)?.to_svg()?;
+        file.write_all(svg.as_bytes()).context("--plot")?;
+        file.finish().context("--plot")?;
+    }
+    let text = match format {
+        Format::Json => {
+            Envelope::new("membership", inputs(asked, confidence)?, &report).to_text()?
+        }
+        Format::Text => text::text(&report, &inputs(asked, confidence)?),
+    };
+    print(&text)?;
+    Ok(Exit::Finished)
+}
+
+fn inputs(asked: &MembershipArgs, confidence: Confidence) -> Result<Inputs> {
+    let path = |p: &Option<std::path::PathBuf>| p.as_ref().map(|p| p.display().to_string());
+    let given = (!asked.fpr.is_empty()).then(|| asked.fpr.clone());
+    Ok(Inputs::new()
+        .given("scores", path(&asked.scores))?
+        .given("members", path(&asked.members))?
+        .given("non_members", path(&asked.non_members))?
+        .given("lower_is_member", asked.lower_is_member)?
+        .given("threshold", asked.threshold)?
+        .given("seed", asked.seed)?
+        .or_assumed("fpr", given, rates(asked))?
+        .or_assumed("confidence", asked.confidence, confidence)?)
+}
+
+fn rates(asked: &MembershipArgs) -> Vec<f64> {
+    if asked.fpr.is_empty() {
+        vec![0.01, 0.001]
+    } else {
+        asked.fpr.clone()
+    }
+}
+
+impl MembershipReport {
+    fn of(table: Table, asked: &MembershipArgs, confidence: Confidence) -> Result<Self> {
+        let Table {
+            scores,
+            groups,
+            texts,
+        } = table;
+        let [members, others] = scores;
+        let (m, n) = (members.len(), others.len());
+        let mut set = ScoreSet::new(members, others)?;
+        if let Some([inside, outside]) = &groups {
+            set = set.with_groups(inside, outside)?;
+        }
+        let seed = asked.seed;
+        let area = set.area(confidence, seed).context("group")?;
+        let blind = match texts {
+            Some(texts) => Some(blind(texts, groups, confidence, seed)?),
+            None => None,
+        };
+        let points = rates(asked).into_iter();
+        let at_fpr = points
+            .map(|fpr| set.true_positives_at(fpr, confidence, seed))
+            .collect::<Result<_, _>>()?;
+        // The threshold is compared with scores whose sign was turned.
+        let turn = |t: f64| if asked.lower_is_member { -t } else { t };
+        let accuracy = match asked.threshold {
+            Some(threshold) => {
+                let rule = AccuracyRule::Fixed(turn(threshold));
+                Some(set.accuracy(rule, confidence, seed)?)
+            }
+            None => set.accuracy(AccuracyRule::Split, confidence, seed).ok(),
+        };
+        Ok(Self {
+            members: m,
+            non_members: n,
+            groups: set.groups(),
+            says: Signal::of(&area, blind.as_ref()),
+            area,
+            at_fpr,
+            accuracy,
+            blind,
+            roc: thinned(set.roc()),
+            band: band(&set.thinned(seed), confidence)?,
+            confidence,
+        })
+    }
+}
+
+impl Signal {
+    fn of(area: &Area, blind: Option<&BlindBaseline>) -> Self {
+        let ends = |area: &Area| {
+            let lower = area.bounds.lower.map_or(0.0, |l| l.get().get());
+            let upper = area.bounds.upper.map_or(1.0, |u| u.get().get());
+            (lower, upper)
+        };
+        let (lower, upper) = ends(area);
+        if upper < 0.5 {
+            return Self::Reversed;
+        }
+        if lower <= 0.5 {
+            return Self::Unseen;
+        }
+        match blind {
+            Some(blind) if blind.shifted && ends(&blind.area).1 >= lower => Self::ShiftedSplit,
+            _ => Self::Leak,
+        }
+    }
+}
+
+fn blind(
+    texts: [Vec<String>; 2],
+    groups: Option<[Vec<String>; 2]>,
+    confidence: Confidence,
+    seed: u64,
+) -> Result<BlindBaseline> {
+    let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+    let mut number = |name: String| {
+        let next = numbers.len();
+        *numbers.entry(name).or_insert(next)
+    };
+    let [inside, outside] = texts;
+    let paired = match groups {
+        Some([a, b]) => {
+            let mut with = |texts: Vec<String>, names: Vec<String>| -> Vec<(String, usize)> {
+                texts
+                    .into_iter()
+                    .zip(names.into_iter().map(&mut number))
+                    .collect()
+            };
+            [with(inside, a), with(outside, b)]
+        }
+        None => {
+            let first = inside.len();
+            let with = |texts: Vec<String>, from: usize| -> Vec<(String, usize)> {
+                texts
+                    .into_iter()
+                    .enumerate()
+                    .map(|(i, t)| (t, from + i))
+                    .collect()
+            };
+            [with(inside, 0), with(outside, first)]
+        }
+    };
+    blind_baseline(&paired[0], &paired[1], confidence, seed).context("text")
+}
+
+/// At most some hundreds of corners: the first ones of each step of a logarithmic grid.
+fn thinned(roc: Vec<RocPoint>) -> Vec<RocPoint> {
+    if roc.len() <= CORNERS {
+        return roc;
+    }
+    let last = roc.len() - 1;
+    let cell = |p: &RocPoint| {
+        (
+            (p.fpr.max(1e-9).ln() * 16.0).floor(),
+            (p.tpr * 64.0).floor(),
+        )
+    };
+    let mut kept: Vec<RocPoint> = Vec::new();
+    for (index, point) in roc.into_iter().enumerate() {
+        let new = kept
+            .last()
+            .is_none_or(|before| cell(before) != cell(&point));
+        if new || index == last {
+            kept.push(point);
+        }
+    }
+    kept
+}
+
+fn band(set: &ScoreSet, confidence: Confidence) -> Result<Vec<BandPoint>> {
+    let least = (0.5 / set.non_members().len() as f64).ln();
+    (0..BAND)
+        .map(|i| {
+            let fpr = (least * (1.0 - i as f64 / BAND as f64)).exp();
+            let (lower, upper) = set.roc_band(fpr, confidence, 0)?;
+            Ok(BandPoint { fpr, lower, upper })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Scores from CSV files.
+
+use super::super::cli::MembershipArgs;
+use anyhow::{Context, Result, bail};
+use csv::{Position, Reader, ReaderBuilder, StringRecord};
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+
+/// What the files hold, members first in both pairs.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) scores: [Vec<f64>; 2],
+    pub(super) groups: Option<[Vec<String>; 2]>,
+    pub(super) texts: Option<[Vec<String>; 2]>,
+}
+
+/// The columns of one file.
+struct Columns {
+    id: usize,
+    member: Option<usize>,
+    score: usize,
+    group: Option<usize>,
+    text: Option<usize>,
+}
+
+/// Reads the file or the two files that were named.
+pub(super) fn read(asked: &MembershipArgs) -> Result<Table> {
+    let mut reading = Reading::default();
+    match (&asked.scores, &asked.members, &asked.non_members) {
+        (Some(path), _, _) => reading.file(path, None).context("--scores")?,
+        (None, Some(members), Some(others)) => {
+            reading.file(members, Some(0)).context("--members")?;
+            reading.file(others, Some(1)).context("--non-members")?;
+        }
+        _ => bail!("--scores, or --members and --non-members, must be given"),
+    }
+    if asked.lower_is_member {
+        for scores in &mut reading.table.scores {
+            scores.iter_mut().for_each(|score| *score = -*score);
+        }
+    }
+    Ok(reading.table)
+}
+
+#[derive(Default)]
+struct Reading {
+    table: Table,
+    /// Where each record was first seen.
+    seen: HashMap<String, String>,
+    files: usize,
+}
+
+impl Reading {
+    fn file(&mut self, path: &Path, side: Option<usize>) -> Result<()> {
+        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut reader = ReaderBuilder::new().from_reader(file);
+        let columns = columns(&mut reader, path, side.is_none())?;
+        self.extras(&columns, path)?;
+        self.files += 1;
+        let mut row = StringRecord::new();
+        loop {
+            match reader.read_record(&mut row) {
+                Ok(false) => return Ok(()),
+                Ok(true) => {
+                    let place = place(path, row.position());
+                    self.row(&row, &columns, side, place)?;
+                }
+                Err(error) => bail!("{}: {error}", place(path, error.position())),
+            }
+        }
+    }
+
+    /// Groups and texts are known for all records or for none.
+    fn extras(&mut self, columns: &Columns, path: &Path) -> Result<()> {
+        let first = self.files == 0;
+        if first && columns.group.is_some() {
+            self.table.groups = Some(Default::default());
+        }
+        if first && columns.text.is_some() {
+            self.table.texts = Some(Default::default());
+        }
+        for (name, here, before) in [
+            (
+                "group",
+                columns.group.is_some(),
+                self.table.groups.is_some(),
+            ),
+            ("text", columns.text.is_some(), self.table.texts.is_some()),
+        ] {
+            if here != before {
+                bail!(
+                    "{}: the column {name} must be in both files or in neither",
+                    path.display()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn row(
+        &mut self,
+        row: &StringRecord,
+        columns: &Columns,
+        side: Option<usize>,
+        place: String,
+    ) -> Result<()> {
+        let side = match (side, columns.member) {
+            (Some(side), _) => side,
+            (None, Some(column)) => member(&row[column]).with_context(|| place.clone())?,
+            (None, None) => bail!("{place}: no column member"),
+        };
+        let score = score(&row[columns.score]).with_context(|| place.clone())?;
+        let id = row[columns.id].to_owned();
+        if id.is_empty() {
+            bail!("{place}: the id must not be empty");
+        }
+        if let (Some(groups), Some(column)) = (&mut self.table.groups, columns.group) {
+            if row[column].is_empty() {
+                bail!("{place}: the group must not be empty; a record of its own has its id");
+            }
+            groups[side].push(row[column].to_owned());
+        }
+        if let (Some(texts), Some(column)) = (&mut self.table.texts, columns.text) {
+            texts[side].push(row[column].to_owned());
+        }
+        if let Some(before) = self.seen.insert(id, place.clone()) {
+            bail!(
+                "{place}: the id {:?} is at {before} already; ids must differ",
+                &row[columns.id]
+            );
+        }
+        self.table.scores[side].push(score);
+        Ok(())
+    }
+}
+
+fn columns(reader: &mut Reader<File>, path: &Path, member: bool) -> Result<Columns> {
+    let header = match reader.headers() {
+        Ok(header) => header.clone(),
+        Err(error) => bail!("{}: {error}", place(path, error.position())),
+    };
+    // A byte-order mark is no part of the first name.
+    let names: Vec<&str> = header
+        .iter()
+        .map(|name| name.trim_start_matches('\u{feff}').trim())
+        .collect();
+    let column = |name: &str| names.iter().position(|n| n.eq_ignore_ascii_case(name));
+    let needed = |name: &str| match column(name) {
+        Some(at) => Ok(at),
+        None => bail!(
+            "{}, line 1: no column {name}; there are {names:?}",
+            path.display()
+        ),
+    };
+    Ok(Columns {
+        id: needed("id")?,
+        member: if member {
+            Some(needed("member")?)
+        } else {
+            None
+        },
+        score: needed("score")?,
+        group: column("group"),
+        text: column("text"),
+    })
+}
+
+fn place(path: &Path, position: Option<&Position>) -> String {
+    format!(
+        "{}, line {}",
+        path.display(),
+        position.map_or(1, Position::line)
+    )
+}
+
+/// 0 for a member, 1 for a non-member: the places in the table.
+fn member(text: &str) -> Result<usize> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" => Ok(0),
+        "0" | "false" | "no" => Ok(1),
+        _ => bail!("member must be 1 or 0 (true or false, yes or no), got {text:?}"),
+    }
+}
+
+fn score(text: &str) -> Result<f64> {
+    match text.trim().parse::<f64>() {
+        Ok(score) if !score.is_nan() => Ok(score),
+        _ => bail!(
+            "score must be a number, inf or -inf, got {text:?}; a record without a score is left out on purpose or not at all"
+        ),
+    }
+}
