@@ -10,6 +10,7 @@ mod ceiling;
 mod draw;
 mod error;
 mod exposure;
+mod extraction;
 mod finding;
 mod membership;
 mod normal;
@@ -20,6 +21,7 @@ mod plan;
 mod rank_audit;
 mod rates;
 mod search;
+mod skew_normal;
 mod spelled;
 mod statistics;
 
@@ -31,6 +33,7 @@ pub use ceiling::{
 pub use draw::Draw;
 pub use error::{Error, Result};
 pub use exposure::{Exposure, ExposureSummary, Rank, Statistic, rank_p_value};
+pub use extraction::{draws_needed, probability_of_extraction, recall_at_errors};
 pub use finding::{CanaryFinding, ExposureFinding};
 pub use membership::{
     Accuracy, AccuracyRule, Area, AreaMethod, Attack, BlindBaseline, DEFLATE_ENGINE, Evidence,
@@ -49,3 +52,4 @@ pub use search::{
     CandidateTree, FlatSample, Progress, RankCount, Ranking, SearchOptions, Target, Work,
     flat_ranks, sample_flat, search_ranks,
 };
+pub use skew_normal::SkewNormal;

@@ -163,7 +163,7 @@ pub(crate) fn exposure_bits(candidates: u64, rank: u64) -> f64 {
 }
 
 /// ∫ f over [a, b] by Gauss–Legendre with five nodes on panels of at most 0.05.
-fn integral(a: f64, b: f64, f: impl Fn(f64) -> f64) -> f64 {
+pub(crate) fn integral(a: f64, b: f64, f: impl Fn(f64) -> f64) -> f64 {
     const NODES: [(f64, f64); 3] = [
         (0.0, 128.0 / 225.0),
         (0.538_469_310_105_683_1, 0.478_628_670_499_366_47),

@@ -6,11 +6,13 @@
 )]
 
 mod ceiling;
+mod extraction;
 mod finding;
 mod lower_bounds;
 mod membership;
 mod models;
 mod null;
+mod null_simulations;
 mod perplexity;
 mod plan;
 mod rank_audit;

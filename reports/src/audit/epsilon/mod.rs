@@ -2,7 +2,7 @@
 
 use super::cli::EpsilonArgs;
 use crate::contract::{Align, Envelope, Exit, Format, Inputs, Table, print};
-use crate::number::{grouped, nearest, rounded_down, shortest};
+use crate::number::{grouped, rounded_down, shortest};
 use anyhow::Result;
 use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
 use reticent_attacks::{
@@ -184,7 +184,7 @@ fn presupposes(bound: &AuditBound) -> String {
         Assumption::ApproximateDp => "nothing about the mechanism".to_owned(),
         Assumption::GaussianTradeOff => format!(
             "a Gaussian trade-off (then μ ≥ {}); it meets no promise",
-            bound.mu.map_or_else(String::new, |mu| nearest(mu, 4))
+            bound.mu.map_or_else(String::new, |mu| rounded_down(mu, 4))
         ),
     }
 }

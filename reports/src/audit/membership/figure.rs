@@ -1,7 +1,7 @@
 //! The ROC curve on logarithmic axes.
 
 use super::MembershipReport;
-use crate::number::nearest;
+use crate::number::{nearest, shortest};
 use crate::plot::{Axis, Layer, Plot, Tone};
 
 /// The curve, its band, and chance.
@@ -9,7 +9,7 @@ pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
     let left = report.band.first().map_or(1e-3, |p| p.fpr);
     let foot = (0.5 / report.members.max(1) as f64).min(left);
     let floor = |p: f64| p.max(foot);
-    let confidence = report.confidence.get() * 100.0;
+    let confidence = shortest((report.confidence.get() * 1e4).round() / 1e2);
     let chance = |x: f64| (x, x);
     let plot = Plot::new(
         "Members recognised at few false alarms",
@@ -17,7 +17,7 @@ pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
         Axis::log("true-positive rate").between(foot, 1.0),
     )
     .layer(Layer::Ribbon {
-        name: format!("{} % interval at each rate", nearest(confidence, 3)),
+        name: format!("{confidence} % interval at each rate"),
         points: report
             .band
             .iter()
