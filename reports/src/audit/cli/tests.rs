@@ -55,8 +55,8 @@ fn commands_of_later_issues_are_not_offered() {
         assert_eq!(error.kind(), ErrorKind::InvalidSubcommand, "{later}");
     }
     assert!(
-        refused("audit train p --out o --recipe jft")
-            .contains("[possible values: sgd, dpsgd, crt]")
+        refused("audit train p --out o --recipe scrub")
+            .contains("[possible values: sgd, dpsgd, crt, sdp, jft, protect]")
     );
 }
 
