@@ -230,7 +230,8 @@ impl Pretrained {
     /// # Errors
     /// As [`Checkpoint::load`] and [`crate::load_hugging_face`].
     pub fn load(folder: &Path) -> Result<Self> {
-        if folder.join("manifest.json").exists() {
+        // our LSTM is nobody else's: without its manifest it is damaged
+        if folder.join("manifest.json").exists() || kind(folder).is_ok_and(|k| k == MODEL_TYPE) {
             let Checkpoint {
                 model,
                 weights,
@@ -304,19 +305,28 @@ fn weight_bytes(model: &Model, weights: &[Vec<f32>]) -> Result<Vec<u8>> {
     to_bytes(&tensors, notes)
 }
 
-/// The shape in `config.json`, ours or Hugging Face's.
-fn read_config(folder: &Path) -> Result<Model> {
+/// The model type in `config.json`.
+fn kind(folder: &Path) -> Result<String> {
     #[derive(Deserialize)]
     struct Kind {
         model_type: String,
     }
+    let json = text(folder, "config.json")?;
+    let kind: Kind = serde_json::from_str(&json).map_err(|e| Error::Checkpoint {
+        path: folder.join("config.json"),
+        why: e.to_string(),
+    })?;
+    Ok(kind.model_type)
+}
+
+/// The shape in `config.json`, ours or Hugging Face's.
+fn read_config(folder: &Path) -> Result<Model> {
     let bad = |why: String| Error::Checkpoint {
         path: folder.join("config.json"),
         why,
     };
     let json = text(folder, "config.json")?;
-    let kind: Kind = serde_json::from_str(&json).map_err(|e| bad(e.to_string()))?;
-    if kind.model_type != MODEL_TYPE {
+    if kind(folder)? != MODEL_TYPE {
         return Ok(hugging_face::read_config(&folder.join("config.json"))?.into());
     }
     let config: Config = serde_json::from_str(&json).map_err(|e| bad(e.to_string()))?;
