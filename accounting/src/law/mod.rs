@@ -16,7 +16,7 @@ pub(crate) use mechanisms::{Fold, fold};
 pub(crate) use spread::Node;
 
 use crate::pld::Pair;
-use crate::special::ln_add_exp;
+use crate::special::{ROUND, ln_add_exp};
 use serde::{Deserialize, Serialize};
 
 /// Atoms that a grid's spacing is fitted to.
@@ -41,6 +41,15 @@ pub(crate) struct Piece {
 pub(crate) struct Atom {
     pub(crate) loss: f64,
     pub(crate) ln_second: f64,
+}
+
+impl Atom {
+    /// How far the loss may be from its true value: it can be the difference of two logarithms,
+    /// each with an error relative to itself, however small the difference is.
+    fn loss_error(self) -> f64 {
+        let first = (self.ln_second + self.loss).abs();
+        8.0 * ROUND * (self.loss.abs() + self.ln_second.abs() + first)
+    }
 }
 
 /// For which compositions the law's own δ(ε) is attained by some mechanism of its kind, so that

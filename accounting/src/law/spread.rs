@@ -51,7 +51,7 @@ impl Law {
             sink(Node {
                 loss: atom.loss,
                 ln_second: atom.ln_second,
-                loss_error: 4.0 * ROUND * atom.loss.abs(),
+                loss_error: atom.loss_error(),
                 weight_error: ROUND * (16.0 + 8.0 * atom.ln_second.abs()),
                 is_atom: true,
             });
@@ -275,5 +275,55 @@ impl Piece {
             });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::Sampling;
+    use crate::{
+        Direction, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Query, SamplingRate,
+    };
+
+    /// The outer atoms of sampled Laplace noise are differences of logarithms near ln ½, however
+    /// small they are themselves: their true losses, ± ln(1 + q (e^(±1/b) − 1)), lie within the
+    /// error that is stated.
+    #[test]
+    fn tiny_losses_of_atoms_lie_within_their_error() {
+        for (b, q) in [
+            (1.0, 1e-2),
+            (1.0, 1e-6),
+            (20.0, 1e-3),
+            (0.3, 1e-9),
+            (300.0, 1e-7),
+        ] {
+            let run = Mechanism::SubsampledLaplace {
+                scale: NoiseMultiplier::new(b).unwrap(),
+                sampling_rate: SamplingRate::new(q).unwrap(),
+                sampling: Sampling::Poisson,
+            };
+            let query = Query::single(Neighbours::AddRemove);
+            let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+            let mut seen = 0;
+            for (law, _) in &loss.laws {
+                let mut check = |node: Node| {
+                    if node.is_atom {
+                        seen += 1;
+                        let (far, near) = ((1.0f64 / b).exp_m1(), (-1.0f64 / b).exp_m1());
+                        let truths = [(q * far).ln_1p(), (q * near).ln_1p()];
+                        let off = |t: &f64| (node.loss - t).abs();
+                        let off = truths.iter().map(off).fold(f64::INFINITY, f64::min);
+                        assert!(
+                            off <= node.loss_error,
+                            "b {b} q {q}: {off} {}",
+                            node.loss_error
+                        );
+                    }
+                };
+                law.spread(-60.0, None, &mut check).unwrap();
+            }
+            assert!(seen >= 2, "b {b} q {q}: {seen} atoms");
+        }
     }
 }
