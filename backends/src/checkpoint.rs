@@ -231,7 +231,8 @@ impl Pretrained {
     /// As [`Checkpoint::load`] and [`crate::load_hugging_face`].
     pub fn load(folder: &Path) -> Result<Self> {
         // our LSTM is nobody else's: without its manifest it is damaged
-        if folder.join("manifest.json").exists() || kind(folder).is_ok_and(|k| k == MODEL_TYPE) {
+        let kind = text(folder, "config.json").and_then(|json| kind(folder, &json));
+        if folder.join("manifest.json").exists() || kind.is_ok_and(|k| k == MODEL_TYPE) {
             let Checkpoint {
                 model,
                 weights,
@@ -305,14 +306,13 @@ fn weight_bytes(model: &Model, weights: &[Vec<f32>]) -> Result<Vec<u8>> {
     to_bytes(&tensors, notes)
 }
 
-/// The model type in `config.json`.
-fn kind(folder: &Path) -> Result<String> {
+/// The model type in the text of a `config.json`.
+fn kind(folder: &Path, json: &str) -> Result<String> {
     #[derive(Deserialize)]
     struct Kind {
         model_type: String,
     }
-    let json = text(folder, "config.json")?;
-    let kind: Kind = serde_json::from_str(&json).map_err(|e| Error::Checkpoint {
+    let kind: Kind = serde_json::from_str(json).map_err(|e| Error::Checkpoint {
         path: folder.join("config.json"),
         why: e.to_string(),
     })?;
@@ -326,7 +326,7 @@ fn read_config(folder: &Path) -> Result<Model> {
         why,
     };
     let json = text(folder, "config.json")?;
-    if kind(folder)? != MODEL_TYPE {
+    if kind(folder, &json)? != MODEL_TYPE {
         return Ok(hugging_face::read_config(&folder.join("config.json"))?.into());
     }
     let config: Config = serde_json::from_str(&json).map_err(|e| bad(e.to_string()))?;

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::{Probability, SamplingRate};
-use reticent_corpus::{TokenId, TrainingSet};
+use reticent_corpus::{TokenId, TrainingSet, misplaced};
 use serde::Serialize;
 use std::ops::Range;
 
@@ -66,17 +66,13 @@ impl Sensitive {
             )));
         }
         for (number, (spans, record)) in spans.iter().zip(&set.records).enumerate() {
-            let mut from = 1; // after the beginning of text
-            for span in spans {
-                if span.start < from || span.is_empty() || span.end > record.tokens.len() {
-                    return Err(Error::Unsuitable(format!(
-                        "sensitive spans of record {number} must ascend inside [1, {}] without touching, got {}..{}",
-                        record.tokens.len(),
-                        span.start,
-                        span.end
-                    )));
-                }
-                from = span.end + 1;
+            if let Some(span) = misplaced(spans, record.tokens.len()) {
+                return Err(Error::Unsuitable(format!(
+                    "sensitive spans of record {number} must ascend inside [1, {}] without touching, got {}..{}",
+                    record.tokens.len(),
+                    span.start,
+                    span.end
+                )));
             }
         }
         Ok(Self { spans, mask, alike })

@@ -44,7 +44,7 @@ pub use prepare::{
     TokenizerChoice, mask_secret, neighbour_diff, prepare,
 };
 pub use read::{LINE_LIMIT, read_documents};
-pub use record::{Record, Side, TokenId, TrainingSet};
+pub use record::{Record, Side, TokenId, TrainingSet, misplaced};
 pub use simulate::simulate;
 pub use tokenize::{Encoded, MASK_TEXT, Origin, Tokenizer};
 pub use trigram::{Evaluation, NGram, Trigram};

@@ -31,6 +31,24 @@ pub struct Record {
     pub sensitive: Vec<Range<usize>>,
 }
 
+/// The first of a record's sensitive ranges that is out of place: they rise behind the beginning
+/// of text and inside the record's `tokens`, without touching each other.
+///
+/// ```
+/// use reticent_corpus::misplaced;
+/// assert_eq!(misplaced(&[1..3, 4..6], 6), None);
+/// assert_eq!(misplaced(&[1..3, 3..6], 6), Some(&(3..6))); // it touches the one before
+/// ```
+#[must_use]
+pub fn misplaced(ranges: &[Range<usize>], tokens: usize) -> Option<&Range<usize>> {
+    let mut least = 1; // after the beginning of text
+    ranges.iter().find(|range| {
+        let wrong = range.start < least || range.is_empty() || range.end > tokens;
+        least = range.end + 1;
+        wrong
+    })
+}
+
 /// The training set: records in corpus order, and how many further private points are only `<MASK>`.
 ///
 /// A point that is only `<MASK>` carries no loss and is not stored, but it counts in the size

@@ -19,7 +19,7 @@ pub fn binary(name: &str) -> PathBuf {
     let path = test.parent().and_then(Path::parent).unwrap().join(name);
     assert!(
         path.is_file(),
-        "{} is not built: run cargo test --workspace",
+        "{} is not built: run cargo test --workspace, or cargo build -p reticent-reports first",
         path.display()
     );
     path

@@ -13,7 +13,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use std::path::{Path, PathBuf};
+use reticent_proofs_tests::commands::binary;
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// Commands a reader runs once, which this test does not.
@@ -99,18 +100,6 @@ fn ours(command: &str) -> Option<(String, Vec<String>)> {
     ["account", "audit"]
         .contains(&name.as_str())
         .then(|| (name.clone(), all[1..].to_vec()))
-}
-
-/// The built binary. `cargo test --workspace` puts it beside the folder of the test programs.
-fn binary(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let path = test.parent().and_then(Path::parent).unwrap().join(name);
-    assert!(
-        path.is_file(),
-        "{} is not built: run cargo test --workspace, or cargo build -p reticent-reports first",
-        path.display()
-    );
-    path
 }
 
 fn run(step: &Step, folder: &Path) {

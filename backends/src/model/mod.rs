@@ -109,7 +109,7 @@ impl From<TransformerConfig> for Model {
 }
 
 /// An error unless `value` lies between `least` and `most`.
-fn in_range(
+pub(crate) fn in_range(
     what: &'static str,
     value: usize,
     least: usize,

@@ -9,6 +9,7 @@ pub(crate) use schedule::{Constants, Place, Stage, Work};
 
 use crate::clip::{Clip, Clipping};
 use crate::error::{Error, Result};
+use crate::model::in_range;
 use crate::optimizer::OptimizerSpec;
 use reticent_accounting::{MissRate, NoiseMultiplier};
 use serde::{Deserialize, Serialize};
@@ -144,16 +145,14 @@ pub struct TrainOptions {
     pub seed: Option<u64>,
 }
 
-fn positive(what: &'static str, value: u64, most: u64, range: &'static str) -> Result<()> {
-    if (1..=most).contains(&value) {
-        Ok(())
-    } else {
-        Err(Error::OutOfRange {
-            what,
-            range,
-            value: value as f64,
-        })
-    }
+fn positive(what: &'static str, value: u64, most: usize, range: &'static str) -> Result<()> {
+    in_range(
+        what,
+        usize::try_from(value).unwrap_or(usize::MAX),
+        1,
+        most,
+        range,
+    )
 }
 
 impl TrainOptions {

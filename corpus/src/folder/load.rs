@@ -7,7 +7,7 @@ use super::{
 use crate::canary::{CanaryPlan, Preflight};
 use crate::error::{Error, Result};
 use crate::prepare::{Copies, Facts, Prepared};
-use crate::record::{Record, TokenId, TrainingSet};
+use crate::record::{Record, TokenId, TrainingSet, misplaced};
 use crate::tokenize::Tokenizer;
 use serde::de::DeserializeOwned;
 use std::fs::File;
@@ -217,19 +217,14 @@ fn check_records(
     Ok((training.records, points))
 }
 
-/// Sensitive ranges rise, lie behind the beginning of text, and do not touch.
 fn check_ranges(ranges: &[Range<usize>], tokens: usize) -> std::result::Result<(), String> {
-    let mut least = 1;
-    for range in ranges {
-        if range.start < least || range.is_empty() || range.end > tokens {
-            return Err(format!(
-                "sensitive range {}..{}; ranges rise inside 1..{tokens} without touching",
-                range.start, range.end
-            ));
-        }
-        least = range.end + 1;
+    match misplaced(ranges, tokens) {
+        None => Ok(()),
+        Some(range) => Err(format!(
+            "sensitive range {}..{}; ranges rise inside 1..{tokens} without touching",
+            range.start, range.end
+        )),
     }
-    Ok(())
 }
 
 fn targets(record: &Record) -> u64 {

@@ -296,14 +296,19 @@ fn arm(
     let begun = Instant::now();
     let surroundings = Surroundings::in_memory(interrupt.flag());
     let what = format!("training {}", spec.name);
-    let start = Beginning::paper(&own, options.initial_seed);
+    let Beginning {
+        model,
+        weights,
+        initial,
+    } = Beginning::paper(&own, options.initial_seed);
     let job = Job {
         prepared: &own,
         corpus: Corpus::plain(&own.training),
         options: &options,
-        begun: &start,
+        model: &model,
+        initial: &initial,
     };
-    let mut trained = match job.train(asked.device.into(), &surroundings, &what) {
+    let mut trained = match job.train(weights, asked.device.into(), &surroundings, &what) {
         Ok(trained) => trained,
         Err(Error::Interrupted { .. }) => return Err(Interrupted::default().into()),
         Err(error @ Error::Device { .. }) => return Err(error).context("--device"),

@@ -4,7 +4,7 @@ use crate::account::protect::read::{Gathered, read_rates};
 use crate::audit::cli::{Assumption, FirstPhaseArg, Recipe, Train};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::confidentiality::RedactedAlike;
-use reticent_backends::{Corpus, SecretRates, Sensitive};
+use reticent_backends::{Corpus, SecretRates, Sensitive, TrainOptions};
 use reticent_corpus::{PolicyChoice, Prepared};
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(super) struct Material {
 
 impl Material {
     /// What the recipe needs.
-    pub(super) fn of(asked: &Train, batch: f64, prepared: &Prepared) -> Result<Self> {
+    pub(super) fn of(asked: &Train, options: &TrainOptions, prepared: &Prepared) -> Result<Self> {
         Ok(match asked.recipe {
             Recipe::Sgd | Recipe::Dpsgd | Recipe::Crt => Self::default(),
             Recipe::Sdp | Recipe::Jft => Self {
@@ -27,7 +27,7 @@ impl Material {
             },
             Recipe::Protect => Self {
                 sensitive: None,
-                rates: Some(rates(asked, batch, prepared)?),
+                rates: Some(rates(asked, options, prepared)?),
             },
         })
     }
@@ -79,14 +79,18 @@ pub(super) fn names(prepared: &Prepared) -> HashMap<String, u32> {
 
 /// Rates by record, and the records of each secret. Records that the file does not name hold
 /// no secret: together they make up what is missing to the expected batch.
-fn rates(asked: &Train, batch: f64, prepared: &Prepared) -> Result<SecretRates> {
-    let needed = |flag: &str, path: &Option<std::path::PathBuf>| {
-        path.clone()
-            .with_context(|| format!("{flag}: the recipe protect needs it"))
-    };
-    let weights = needed("--weights", &asked.of_recipe.weights)?;
-    let incidence = needed("--incidence", &asked.of_recipe.incidence)?;
-    let named = read_rates(&weights).context("--weights")?;
+fn rates(asked: &Train, options: &TrainOptions, prepared: &Prepared) -> Result<SecretRates> {
+    let given = &asked.of_recipe;
+    let needed = |flag: &str| format!("{flag}: the recipe protect needs it");
+    let weights = given
+        .weights
+        .as_deref()
+        .with_context(|| needed("--weights"))?;
+    let incidence = given
+        .incidence
+        .as_deref()
+        .with_context(|| needed("--incidence"))?;
+    let named = read_rates(weights).context("--weights")?;
     let names = names(prepared);
     let known = |(name, rate): (&String, &f64)| names.get(name).map(|i| (*i, *rate));
     let of_record: HashMap<u32, f64> = named.iter().filter_map(known).collect();
@@ -95,10 +99,11 @@ fn rates(asked: &Train, batch: f64, prepared: &Prepared) -> Result<SecretRates> 
         "--weights: none of its examples is a record of PREPARED; they must be ids of its train.jsonl, such as unit-0"
     );
     let others = names.len() - of_record.len();
+    let batch = options.private.map_or(0.0, |p| p.batch_size as f64);
     let left = (batch - of_record.values().sum::<f64>()).max(0.0);
     let rest = (left / others.max(1) as f64).min(1.0);
     let rates = (0..names.len() as u32).map(|i| of_record.get(&i).copied().unwrap_or(rest));
-    let secrets = secrets(&incidence, &names).context("--incidence")?;
+    let secrets = secrets(incidence, &names).context("--incidence")?;
     let unweighed = secrets
         .iter()
         .flatten()

@@ -30,13 +30,13 @@ impl From<RecipeArg> for Recipe {
 }
 
 /// Records that a private step draws on average.
-pub(super) fn private_batch(asked: &Train, prepared: &Prepared) -> f64 {
+fn private_batch(asked: &Train, prepared: &Prepared) -> u64 {
     let set = &prepared.training;
     let side = match asked.recipe {
         RecipeArg::Crt => set.private_size(),
         _ => set.private_size() + set.public_size(),
     };
-    (asked.sample_rate.get() * side as f64).round().max(1.0)
+    (asked.sample_rate.get() * side as f64).round().max(1.0) as u64
 }
 
 /// The options of the backends crate; calibrates σ where ε was asked for.
@@ -59,7 +59,7 @@ pub(super) fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Resul
     if let Noise::None = noise {
         return Ok(options);
     }
-    let batch = private_batch(asked, prepared) as u64;
+    let batch = private_batch(asked, prepared);
     let private = |sigma| PrivateOptions {
         noise_multiplier: sigma,
         clipping_norm: asked.clip,

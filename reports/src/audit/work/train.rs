@@ -2,7 +2,7 @@
 
 use super::material::Material;
 use super::model::Beginning;
-use super::options::{options, private_batch};
+use super::options::options;
 use super::promise::{DELTA, Met, guarantees};
 use crate::audit::cli::Train;
 use crate::contract::{
@@ -12,8 +12,8 @@ use crate::number::{grouped, nearest, rounded_up};
 use anyhow::{Context, Result};
 use reticent_accounting::{Convention, Guarantee, Mechanism, Notion, UnitName};
 use reticent_backends::{
-    Checkpoint, Corpus, Device, Error, Manifest, Owner, Recipe, Schedule, Surroundings,
-    TrainOptions, Trained, free_for, open, state_folder, train_on,
+    Checkpoint, Corpus, Device, Error, Initial, Manifest, Model, Owner, Recipe, Schedule,
+    Surroundings, TrainOptions, Trained, free_for, open, state_folder, train_on,
 };
 use reticent_corpus::{Prepared, Unit};
 use serde::Serialize;
@@ -29,18 +29,20 @@ pub(super) struct Job<'a> {
     pub(super) prepared: &'a Prepared,
     pub(super) corpus: Corpus<'a>,
     pub(super) options: &'a TrainOptions,
-    pub(super) begun: &'a Beginning,
+    pub(super) model: &'a Model,
+    pub(super) initial: &'a Initial,
 }
 
 impl Job<'_> {
-    /// Trains with a progress line.
+    /// Trains from these weights, with a progress line.
     pub(super) fn train(
         &self,
+        weights: Vec<Vec<f32>>,
         device: Device,
         surroundings: &Surroundings<'_>,
         what: &str,
     ) -> std::result::Result<Trained, Error> {
-        let model = open(&self.begun.model, self.begun.weights.clone(), device)?;
+        let model = open(self.model, weights, device)?;
         let total = Schedule::of(self.options, &self.corpus)?.total();
         let progress = Progress::of(total, what, "steps");
         train_on(model, self.options, &self.corpus, surroundings, &mut |at| {
@@ -52,7 +54,7 @@ impl Job<'_> {
     pub(super) fn save(&self, folder: &Path, trained: &Trained) -> Result<Mechanism> {
         let recipe = self.options.recipe;
         let prepared = self.prepared;
-        let mut manifest = Manifest::of(recipe, prepared, trained, self.begun.initial.clone());
+        let mut manifest = Manifest::of(recipe, prepared, trained, self.initial.clone());
         let mechanism = manifest.mechanism.clone();
         if let (Some(plan), Some(preflight)) = (&prepared.plan, &prepared.facts.canaries) {
             let met = met(recipe, preflight, plan.canaries.len() as u64);
@@ -61,7 +63,7 @@ impl Job<'_> {
         }
         Checkpoint::save(
             folder,
-            &self.begun.model,
+            self.model,
             trained.trainer.weights(),
             &prepared.tokenizer,
             manifest,
@@ -98,17 +100,22 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
     OutputFolder::probe(&asked.out).context("--out")?;
     let prepared = Prepared::load(&asked.prepared).context("PREPARED")?;
     let options = options(asked, noise, &prepared)?;
-    let material = Material::of(asked, private_batch(asked, &prepared), &prepared)?;
-    let begun = Beginning::asked(&asked.start, asked.recipe, &prepared, INITIAL_SEED)?;
+    let material = Material::of(asked, &options, &prepared)?;
+    let Beginning {
+        model,
+        weights,
+        initial,
+    } = Beginning::asked(&asked.start, asked.recipe, &prepared, INITIAL_SEED)?;
     let job = Job {
         prepared: &prepared,
         corpus: material.corpus(&prepared),
         options: &options,
-        begun: &begun,
+        model: &model,
+        initial: &initial,
     };
     let surroundings = Surroundings::resumable(state_folder(&asked.out), interrupt.flag());
     let what = format!("training {}", options.recipe);
-    let mut trained = match job.train(asked.device.into(), &surroundings, &what) {
+    let mut trained = match job.train(weights, asked.device.into(), &surroundings, &what) {
         Ok(trained) => trained,
         Err(Error::Interrupted { .. }) => {
             let resume = Some("the same arguments".to_owned());
