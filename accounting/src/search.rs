@@ -1,4 +1,7 @@
-//! One-dimensional searches that say on which side they end.
+//! One-dimensional searches: a bracket whose ends say on which side they lie, and a minimiser.
+
+use argmin::core::{CostFunction, Executor};
+use argmin::solver::brent::BrentOpt;
 
 /// A bracket (last false, first true) of relative width `tolerance` for a condition that is
 /// false below some point of [0, ∞) and true above; the second end is infinite when no point
@@ -29,36 +32,38 @@ pub(crate) fn bisect(holds: impl Fn(f64) -> bool, tolerance: f64) -> (f64, f64) 
     (low, high)
 }
 
-/// A minimiser of a unimodal function on [low, high], to a relative 1e-8 of the interval.
-pub(crate) fn golden(f: impl Fn(f64) -> f64, low: f64, high: f64) -> f64 {
-    golden_to(f, low, high, 1e-8)
+/// A minimiser of a unimodal function on [low, high], to 1e-8 of the interval.
+pub(crate) fn minimiser(f: impl Fn(f64) -> f64, low: f64, high: f64) -> f64 {
+    minimiser_to(f, low, high, 1e-8)
 }
 
-/// As [`golden`], to the share `tolerance` of the interval.
-pub(crate) fn golden_to(
-    f: impl Fn(f64) -> f64,
-    mut low: f64,
-    mut high: f64,
-    tolerance: f64,
-) -> f64 {
-    const RATIO: f64 = 0.618_033_988_749_894_9;
-    let (mut a, mut b) = (high - RATIO * (high - low), low + RATIO * (high - low));
-    let (mut at_a, mut at_b) = (f(a), f(b));
-    let rounds = (tolerance.ln() / RATIO.ln()).ceil().clamp(4.0, 40.0) as usize;
-    for _ in 0..rounds {
-        if at_a < at_b {
-            high = b;
-            (b, at_b) = (a, at_a);
-            a = high - RATIO * (high - low);
-            at_a = f(a);
-        } else {
-            low = a;
-            (a, at_a) = (b, at_b);
-            b = low + RATIO * (high - low);
-            at_b = f(b);
-        }
+/// As [`minimiser`], to the share `tolerance` of the interval. It serves where every point gives
+/// a bound that holds and the best one gives the tightest: where the search fails, its answer is
+/// still a point of the interval.
+pub(crate) fn minimiser_to(f: impl Fn(f64) -> f64, low: f64, high: f64, tolerance: f64) -> f64 {
+    // Brent's method takes differences of costs: infinite ones would make its points NaN.
+    let finite = |x: f64| f(x).clamp(-1e300, 1e300);
+    let solver = BrentOpt::new(low, high).set_tolerance(1e-15, tolerance * (high - low) / 3.0);
+    let found = Executor::new(Cost(finite), solver)
+        .configure(|state| state.max_iters(100))
+        .timer(false)
+        .ctrlc(false)
+        .run();
+    let best = found.ok().and_then(|found| found.state.best_param);
+    best.map_or(0.5 * (low + high), |x| x.clamp(low, high))
+}
+
+/// A function as the optimiser wants it; NaN counts as the worst cost.
+struct Cost<F>(F);
+
+impl<F: Fn(f64) -> f64> CostFunction for Cost<F> {
+    type Param = f64;
+    type Output = f64;
+
+    fn cost(&self, x: &f64) -> Result<f64, argmin::core::Error> {
+        let cost = self.0(*x);
+        Ok(if cost.is_nan() { 1e300 } else { cost })
     }
-    if at_a < at_b { a } else { b }
 }
 
 #[cfg(test)]
@@ -74,7 +79,15 @@ mod tests {
     }
 
     #[test]
-    fn golden_finds_a_minimum() {
-        assert!((golden(|x| (x - 0.3).powi(2), -1.0, 5.0) - 0.3).abs() < 1e-7);
+    fn a_minimum_is_found() {
+        assert!((minimiser(|x| (x - 0.3).powi(2), -1.0, 5.0) - 0.3).abs() < 1e-7);
+        // at an end, at a kink, and beside values that are infinite or no number
+        assert!(minimiser(|x| x, 2.0, 3.0) - 2.0 < 1e-7);
+        assert!((minimiser(|x| (x - 1.0).abs(), -2.0, 3.0) - 1.0).abs() < 1e-7);
+        let walled = |x: f64| if x < 1.0 { f64::INFINITY } else { x.ln() };
+        assert!((1.0..1.0 + 1e-6).contains(&minimiser(walled, 0.0, 3.0)));
+        let nowhere = minimiser(|_| f64::NAN, 0.0, 1.0);
+        assert!((0.0..=1.0).contains(&nowhere));
+        assert!(minimiser(|x| x, 2.0, 2.0) == 2.0);
     }
 }

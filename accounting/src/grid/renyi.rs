@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::law::Law;
 use crate::pld::PrivacyLoss;
 use crate::pld::solver::Solver;
-use crate::search::golden;
+use crate::search::minimiser;
 use crate::special::{ROUND, ln_add_exp};
 
 /// Relative accuracy of K: the conversions are looser than this by far.
@@ -137,7 +137,7 @@ impl Solver {
             let c = 1.0 + t.exp();
             bound(c, moments.at(c).value)
         };
-        Ok(1.0 + golden(rough, -7.0, 9.0).exp())
+        Ok(1.0 + minimiser(rough, -7.0, 9.0).exp())
     }
 
     /// As [`Solver::renyi_epsilon`], for losses that only the grid knows.

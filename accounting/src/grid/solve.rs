@@ -8,7 +8,7 @@ use crate::interval::LnBounds;
 use crate::pld::search::{Found, ROOM, both_ends};
 use crate::pld::solver::Solver;
 use crate::reconstruction::blow_up::{at, least};
-use crate::search::golden_to;
+use crate::search::minimiser_to;
 
 /// What is left out of a step when its moments are taken: nothing that matters to any δ.
 const LN_NOTHING: f64 = -760.0;
@@ -215,7 +215,7 @@ impl Solver {
             let reach = 2.0 * self.moments()?.at(theta).second.sqrt();
             // The sum is flat at its least, and a rough place does, unless atoms make a kink there.
             let precise = if self.needs_grid() { 1e-8 } else { 1e-4 };
-            let place = golden_to(|t| sum(t).middle, t - reach, t + reach, precise);
+            let place = minimiser_to(|t| sum(t).middle, t - reach, t + reach, precise);
             let ends = least(&sum, place);
             best = Some(best.map_or(ends, |before: LnBounds| before.meet(ends)));
             if !self.needs_grid()

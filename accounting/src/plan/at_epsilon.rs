@@ -10,7 +10,7 @@ use crate::pld::solver::Solver;
 use crate::pld::{Answer, PrivacyLoss, Query};
 use crate::quantity::{Delta, Epsilon, GroupSize, Order};
 use crate::redaction::Redaction;
-use crate::search::golden;
+use crate::search::minimiser;
 
 impl Plan {
     /// The rows of [`Plan::guarantees`] for a given ε instead of the plan's δ: `epsilon` of each
@@ -259,7 +259,7 @@ impl Solver {
             .ln()
             .min(highest);
         let rough = |t: f64| scout.moment(1.0 + t.exp()).ln + constant(1.0 + t.exp());
-        let order = 1.0 + golden(rough, near - 1.0, (near + 1.0).min(highest)).exp();
+        let order = 1.0 + minimiser(rough, near - 1.0, (near + 1.0).min(highest)).exp();
         let total = scout.certified(order).0;
         let ln_delta = total.ln + total.error + constant(order);
         if ln_delta.is_nan() || ln_delta >= 0.0 {

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::guarantee::Engine;
 use crate::interval::LnBounds;
 use crate::quantity::{Delta, Epsilon, Tolerance};
-use crate::search::{bisect, golden_to};
+use crate::search::{bisect, minimiser_to};
 
 /// Both ends of ε are certified with this relative room in δ, so that a few roundings of δ
 /// before or after the search do no harm.
@@ -382,7 +382,7 @@ impl Solver {
         let highest = (scout.highest - 1.0).ln();
         let centre = (order - 1.0).ln().min(highest);
         let rough = |t: f64| at(1.0 + t.exp(), scout.moment(1.0 + t.exp()).ln);
-        let c = 1.0 + golden_to(rough, centre - 3.0, (centre + 1.5).min(highest), 1e-4).exp();
+        let c = 1.0 + minimiser_to(rough, centre - 3.0, (centre + 1.5).min(highest), 1e-4).exp();
         let (total, _) = scout.certified(c);
         Ok((at(c, total.ln + total.error), c))
     }

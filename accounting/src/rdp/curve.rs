@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::pld::PrivacyLoss;
 use crate::pld::solver::Solver;
 use crate::quantity::{Delta, Epsilon, Order, Probability};
-use crate::search::golden_to;
+use crate::search::minimiser_to;
 use serde::{Deserialize, Serialize};
 
 /// Rényi divergences of a composed dominating pair at given orders, in nats.
@@ -156,7 +156,7 @@ fn posterior_by_order(loss: &PrivacyLoss, ln_p: f64) -> Result<(f64, f64)> {
         let at = |c: f64, ln: f64| (ln + (c - 1.0) * ln_p) / c;
         let rough = |t: f64| at(1.0 + t.exp(), scout.moment(1.0 + t.exp()).ln);
         let end = (highest - 1.0).ln();
-        let t = golden_to(rough, -7.0, end, 1e-5);
+        let t = minimiser_to(rough, -7.0, end, 1e-5);
         if end - t > 0.1 || highest > 1e6 {
             let c = 1.0 + t.exp();
             let (total, _) = scout.certified(c);

@@ -7,7 +7,7 @@ use crate::mechanism::{Mechanism, Sampling};
 use crate::neighbours::Neighbours;
 use crate::pld::Query;
 use crate::quantity::{Delta, Epsilon, GroupSize, Order};
-use crate::search::golden;
+use crate::search::minimiser;
 use serde::{Deserialize, Serialize};
 
 /// Rounding of a handful of operations.
@@ -235,7 +235,7 @@ impl Zcdp {
                 .map_or(f64::INFINITY, |end| end.get().get())
         };
         let centre = self.centre(-delta.get().ln());
-        let t = golden(cost, centre - 4.0, centre + 4.0);
+        let t = minimiser(cost, centre - 4.0, centre + 4.0);
         at(Order::new(1.0 + t.exp())?)
     }
 
@@ -257,7 +257,7 @@ impl Zcdp {
         };
         // The saddle of the exponent: α = (ρ + ε)/2ρ.
         let centre = (0.5 * (e - rho) / rho).max(1e-3).ln();
-        let best = golden(ln_delta, centre - 6.0, centre + 6.0);
+        let best = minimiser(ln_delta, centre - 6.0, centre + 6.0);
         let (order, ln) = (1.0 + best.exp(), ln_delta(best));
         let rounding = SLACK * (best.exp() * (order * rho + e) + ln.abs() + 4.0);
         let value = if (ln + rounding).is_finite() {

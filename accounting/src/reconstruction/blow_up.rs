@@ -8,7 +8,7 @@ use crate::interval::LnBounds;
 use crate::pld::solver::{Solver, TRIM};
 use crate::pld::{Answer, PrivacyLoss};
 use crate::quantity::{Probability, Tolerance};
-use crate::search::{golden, golden_to};
+use crate::search::{minimiser, minimiser_to};
 use crate::special::ln_add_exp;
 
 impl PrivacyLoss {
@@ -130,7 +130,7 @@ impl Solver {
             let reach = 2.0 * self.spread(&contour)?;
             let sum = |t: f64| at(self.read(&contour, t), t, ln_x);
             // What is missed around the minimum counts squared.
-            let found = golden_to(|t| sum(t).middle, t - reach, t + reach, 0.05 * goal.sqrt());
+            let found = minimiser_to(|t| sum(t).middle, t - reach, t + reach, 0.05 * goal.sqrt());
             result = Some(least(&sum, found));
             // A contour serves a few units of its own order around its centre.
             if (found - t).abs() < 0.3 * reach {
@@ -196,7 +196,7 @@ impl Solver {
             };
             ln_add_exp(excess, t + ln_x)
         };
-        let best = golden_to(bound, t - 3.0, t + 3.0, 1e-4);
+        let best = minimiser_to(bound, t - 3.0, t + 3.0, 1e-4);
         let upper = bound(best).min(0.0);
         let single = self.loss.parts.iter().map(|(pair, _)| {
             let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
@@ -234,7 +234,7 @@ pub(crate) fn start_closed(sum: &impl Fn(f64) -> LnBounds) -> f64 {
     while sum(2.0 * low).middle < sum(low).middle && low > -1e9 {
         low *= 2.0;
     }
-    golden(|t| sum(t).middle, 2.0 * low, 2.0 * high)
+    minimiser(|t| sum(t).middle, 2.0 * low, 2.0 * high)
 }
 
 /// Both ends of the minimum of the sum over t, given a t near it.
