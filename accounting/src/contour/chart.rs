@@ -374,30 +374,7 @@ pub(crate) fn too_wide() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn pairs() -> Vec<Pair> {
-        let with = Mixture::binomial(1, 0.1, 1.0).unwrap();
-        let group = Mixture::binomial(7, 0.05, 0.6).unwrap();
-        let none = Mixture::point(0.0).unwrap();
-        vec![
-            Pair {
-                first: with.clone(),
-                second: none.clone(),
-            },
-            Pair {
-                first: none,
-                second: with.clone(),
-            },
-            Pair {
-                first: with.clone(),
-                second: with,
-            },
-            Pair {
-                first: group.clone(),
-                second: group,
-            },
-        ]
-    }
+    use crate::contour::samples::pairs;
 
     /// ∫ f_c over [from, to] by a fine midpoint rule.
     fn integral(pair: &Pair, c: f64, from: f64, to: f64) -> f64 {

@@ -264,43 +264,7 @@ fn least_scatter(mass: &[f64], ends: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contour::nodes::Nodes;
-    use crate::pld::{Mixture, Pair};
-
-    fn pairs() -> Vec<Pair> {
-        let with = Mixture::binomial(1, 0.1, 1.0).unwrap();
-        let small = Mixture::binomial(1, 0.01, 2.0).unwrap();
-        let group = Mixture::binomial(7, 0.05, 0.6).unwrap();
-        let none = Mixture::point(0.0).unwrap();
-        vec![
-            Pair {
-                first: with.clone(),
-                second: none.clone(),
-            },
-            Pair {
-                first: none.clone(),
-                second: with.clone(),
-            },
-            Pair {
-                first: small,
-                second: none,
-            },
-            Pair {
-                first: with.clone(),
-                second: with,
-            },
-            Pair {
-                first: group.clone(),
-                second: group,
-            },
-        ]
-    }
-
-    /// φ(c+iy) by a trapezoid rule far finer than needed.
-    fn characteristic(pair: &Pair, c: f64, y: f64) -> (f64, f64) {
-        let nodes = Nodes::new(pair, -20.0, 45.0, 1e-2).unwrap();
-        nodes.transform(c, y)
-    }
+    use crate::contour::samples::{characteristic, pairs};
 
     #[test]
     fn decay_bounds_the_characteristic_function_from_there_on() {

@@ -20,6 +20,8 @@ mod divergence;
 pub(crate) mod inversion;
 pub(crate) mod kernel;
 pub(crate) mod nodes;
+#[cfg(test)]
+mod samples;
 pub(crate) mod scout;
 pub(crate) mod strip;
 mod window;
