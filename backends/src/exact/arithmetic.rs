@@ -1,38 +1,31 @@
-//! Matrix products and row-wise functions in f64, written as their definitions.
+//! Matrix products by ndarray and row-wise functions in f64, written as their definitions.
+
+use ndarray::{Array2, ArrayView2};
 
 /// x·W for x: rows × d and W: d × p.
 pub(super) fn product(x: &[f64], w: &[f64], d: usize, p: usize) -> Vec<f64> {
-    let mut out = Vec::with_capacity(x.len() / d * p);
-    for row in x.chunks_exact(d) {
-        let mut y = vec![0.0; p];
-        for (value, line) in row.iter().zip(w.chunks_exact(p)) {
-            for (y, w) in y.iter_mut().zip(line) {
-                *y += value * w;
-            }
-        }
-        out.extend(y);
-    }
-    out
+    row_major(&matrix(x, d).dot(&matrix(w, p)))
 }
 
 /// y·Wᵀ for y: rows × p and W: d × p; rows × d.
-pub(super) fn product_transposed(y: &[f64], w: &[f64], d: usize, p: usize) -> Vec<f64> {
-    let mut out = Vec::with_capacity(y.len() / p * d);
-    for row in y.chunks_exact(p) {
-        out.extend(w.chunks_exact(p).map(|line| dot(row, line)));
-    }
-    out
+pub(super) fn product_transposed(y: &[f64], w: &[f64], p: usize) -> Vec<f64> {
+    row_major(&matrix(y, p).dot(&matrix(w, p).t()))
 }
 
 /// sum += xᵀ·y for x: rows × d and y: rows × p.
 pub(super) fn add_outer(x: &[f64], y: &[f64], d: usize, p: usize, sum: &mut [f64]) {
-    for (x, y) in x.chunks_exact(d).zip(y.chunks_exact(p)) {
-        for (x, line) in x.iter().zip(sum.chunks_exact_mut(p)) {
-            for (sum, y) in line.iter_mut().zip(y) {
-                *sum += x * y;
-            }
-        }
-    }
+    add(&row_major(&matrix(x, d).t().dot(&matrix(y, p))), sum);
+}
+
+/// The rows that lie one after the other in `values`.
+fn matrix(values: &[f64], columns: usize) -> ArrayView2<'_, f64> {
+    ArrayView2::from_shape((values.len() / columns, columns), values)
+        .expect("callers hand over whole rows")
+}
+
+/// The entries by rows, whatever order the product left them in.
+fn row_major(x: &Array2<f64>) -> Vec<f64> {
+    x.iter().copied().collect()
 }
 
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {

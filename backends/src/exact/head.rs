@@ -30,7 +30,7 @@ impl Pass<'_> {
         let (d, v) = (self.c.width, self.c.vocabulary);
         match projection {
             Some(matrix) => product(hidden, &self.w[matrix], d, v),
-            None => product_transposed(hidden, &self.w[self.layout.token_embedding], v, d),
+            None => product_transposed(hidden, &self.w[self.layout.token_embedding], d),
         }
     }
 
@@ -45,7 +45,7 @@ impl Pass<'_> {
         match projection {
             Some(matrix) => {
                 add_outer(hidden, d_logits, d, v, &mut gradient[matrix]);
-                product_transposed(d_logits, &self.w[matrix], d, v)
+                product_transposed(d_logits, &self.w[matrix], v)
             }
             None => {
                 let table = self.layout.token_embedding;

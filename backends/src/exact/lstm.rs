@@ -94,7 +94,7 @@ impl Network for LstmConfig {
         let mut gradient: Vec<Vec<f64>> = w.iter().map(|w| vec![0.0; w.len()]).collect();
         add_outer(&trace.hidden, &d_logits, h, v, &mut gradient[4]);
         add_rows(&d_logits, &mut gradient[5]);
-        let d_all = product_transposed(&d_logits, &w[4], h, v);
+        let d_all = product_transposed(&d_logits, &w[4], v);
         let (mut d_later, mut d_cell) = (vec![0.0; h], vec![0.0; h]);
         for (t, step) in trace.steps.iter().enumerate().rev() {
             let mut d_hidden = d_all[t * h..(t + 1) * h].to_vec();
@@ -105,10 +105,10 @@ impl Network for LstmConfig {
             add_outer(embedded, &d_gates, e, 4 * h, &mut gradient[1]);
             add_outer(&step.hidden_before, &d_gates, h, 4 * h, &mut gradient[2]);
             add(&d_gates, &mut gradient[3]);
-            let d_embedded = product_transposed(&d_gates, &w[1], e, 4 * h);
+            let d_embedded = product_transposed(&d_gates, &w[1], 4 * h);
             let row = &mut gradient[0][token as usize * e..][..e];
             add(&d_embedded, row);
-            d_later = product_transposed(&d_gates, &w[2], h, 4 * h);
+            d_later = product_transposed(&d_gates, &w[2], 4 * h);
             d_cell = d_before;
         }
         gradient

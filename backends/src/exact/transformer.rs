@@ -195,7 +195,7 @@ impl Pass<'_> {
         if let Some(bias) = at.bias {
             add_rows(d_y, &mut gradient[bias]);
         }
-        product_transposed(d_y, w, inputs, outputs)
+        product_transposed(d_y, w, outputs)
     }
 
     /// The norm, or the input itself where there is none.
