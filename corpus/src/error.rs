@@ -78,6 +78,9 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// A tagger's model that cannot be read.
+    #[error("tagger model: {0}")]
+    Tagger(String),
     /// A tokenizer that cannot be loaded, saved or used.
     #[error("tokenizer: {0}")]
     Tokenizer(String),

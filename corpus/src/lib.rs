@@ -21,6 +21,7 @@ mod read;
 mod record;
 mod simulate;
 mod split;
+mod tagger;
 mod tokenize;
 mod trigram;
 mod unit;
@@ -35,8 +36,8 @@ pub use error::{Error, Result};
 pub use policy::{
     AtLeast, Conservative, ConservativeOptions, Country, Cover, DetectorOptions, Detectors,
     Dictionary, DictionaryOptions, EntityKind, Gold, IDENTIFYING, Level, Levels, MASKED, NUMERIC,
-    PatternRule, Patterns, Policy, PolicyChoice, PolicyOptions, Role, Simulated, Span, Tagger,
-    Threshold, View, missed_strings, resolved,
+    Names, PatternRule, Patterns, Policy, PolicyChoice, PolicyOptions, Role, RoleTag, Simulated,
+    Span, Tagger, Threshold, View, missed_strings, resolved,
 };
 pub use prepare::{
     ButFor, CanarySight, Copies, Facts, KindFacts, NeighbourDiff, PrepareOptions, Prepared,
@@ -46,6 +47,10 @@ pub use prepare::{
 pub use read::{LINE_LIMIT, read_documents};
 pub use record::{Record, Side, TokenId, TrainingSet, misplaced};
 pub use simulate::simulate;
+pub use tagger::{
+    NAME_LABELS, PARTS_OF_SPEECH, ROLE_LABELS, TaggedSentence, TaggerMaterial, TaggerModel,
+    TaggerTraining, WordTags,
+};
 pub use tokenize::{Encoded, MASK_TEXT, Origin, Tokenizer};
 pub use trigram::{Evaluation, NGram, Trigram};
 pub use unit::Unit;

@@ -14,6 +14,7 @@ pub(crate) enum Purpose {
     CanaryPlaces = 4,
     CanaryCarriers = 5,
     Verify = 6,
+    Tagger = 7,
 }
 
 /// A seeded stream of choices.

@@ -3,10 +3,12 @@
 use super::compose::{AtLeast, Threshold};
 use super::detect::{DetectorOptions, Detectors};
 use super::dictionary::{Dictionary, DictionaryOptions};
-use super::levels::{Level, Levels};
+use super::levels::{LIKELY, Level, Levels};
+use super::names::Names;
 use super::patterns::{PatternRule, Patterns};
 use super::{Gold, Policy};
 use crate::error::{Result, range};
+use crate::tagger::TaggerModel;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -30,10 +32,19 @@ pub enum PolicyChoice {
     Detectors(DetectorOptions),
     /// A list of words.
     Dictionary(DictionaryOptions),
-    /// One of JFT's levels, without a tagger.
+    /// One of JFT's levels, with the tagger that ships.
     Level {
         /// Which.
         level: Level,
+        /// The score that the tagger's words need, from 0 to 1.
+        #[serde(default = "likely")]
+        least: f32,
+    },
+    /// Names, by the tagger that ships.
+    Names {
+        /// The score a word needs, from 0 to 1. Low ones make a conservative policy.
+        #[serde(default = "names_least")]
+        least: f32,
     },
     /// What any of these policies finds.
     Any {
@@ -59,6 +70,14 @@ pub enum PolicyChoice {
         /// The policy.
         of: Box<PolicyChoice>,
     },
+}
+
+fn likely() -> f32 {
+    LIKELY
+}
+
+fn names_least() -> f32 {
+    Names::LEAST
 }
 
 /// Policies inside policies inside policies end somewhere, in a file too.
@@ -92,7 +111,10 @@ impl PolicyChoice {
             Self::Patterns { rules } => Arc::new(Patterns::new("patterns", rules)?),
             Self::Detectors(options) => Arc::new(Detectors::new(options)?),
             Self::Dictionary(options) => Arc::new(Dictionary::new(options)?),
-            Self::Level { level } => Arc::new(Levels::new(*level, None)?),
+            Self::Level { level, least } => {
+                Arc::new(Levels::new(*level, Some(TaggerModel::shipped()?))?.at_least(*least)?)
+            }
+            Self::Names { least } => Arc::new(Names::new(TaggerModel::shipped()?, *least)?),
             Self::Any { of } => Arc::new(AtLeast::new(each(of)?, 1)?),
             Self::All { of } => Arc::new(AtLeast::new(each(of)?, of.len())?),
             Self::AtLeast { count, of } => Arc::new(AtLeast::new(each(of)?, *count)?),

@@ -1,15 +1,16 @@
 //! The conservative policy: it flags records, and would rather flag too many.
 
 use super::patterns::{PatternRule, Patterns};
-use super::{MASKED, Policy, Spare, View, resolved};
+use super::{MASKED, Names, Policy, Spare, View, resolved};
 use crate::error::Result;
+use crate::tagger::TaggerModel;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// What the conservative policy takes for a possible secret. No conservative policy at all
 /// means that every record is private.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConservativeOptions {
     /// Any digit.
@@ -18,6 +19,9 @@ pub struct ConservativeOptions {
     pub capitals: bool,
     /// Whatever the redaction policy finds, before simulated misses.
     pub policy: bool,
+    /// Words that the tagger takes for parts of names with at least this probability.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub names: Option<f32>,
     /// Further patterns.
     pub patterns: Vec<PatternRule>,
 }
@@ -29,6 +33,7 @@ impl Default for ConservativeOptions {
             digits: true,
             capitals: true,
             policy: true,
+            names: None,
             patterns: Vec::new(),
         }
     }
@@ -53,7 +58,7 @@ impl Conservative {
     /// The policy of these options; without any, it flags every record.
     ///
     /// # Errors
-    /// A pattern that does not compile.
+    /// A pattern that does not compile, a threshold outside [0, 1].
     pub fn new(options: Option<&ConservativeOptions>, base: &Arc<dyn Policy>) -> Result<Self> {
         let rules = match options {
             None => None,
@@ -61,6 +66,9 @@ impl Conservative {
                 let mut policies: Vec<Arc<dyn Policy>> = Vec::new();
                 if options.policy {
                     policies.push(base.clone());
+                }
+                if let Some(least) = options.names {
+                    policies.push(Arc::new(Names::new(TaggerModel::shipped()?, least)?));
                 }
                 if !options.patterns.is_empty() {
                     policies.push(Arc::new(Patterns::new("conservative", &options.patterns)?));

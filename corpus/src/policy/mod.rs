@@ -8,6 +8,7 @@ mod customers;
 mod detect;
 mod dictionary;
 mod levels;
+mod names;
 mod patterns;
 mod simulated;
 
@@ -16,10 +17,12 @@ pub use compose::{AtLeast, Threshold};
 pub use conservative::{Conservative, ConservativeOptions};
 pub use detect::{Country, DetectorOptions, Detectors, IDENTIFYING, NUMERIC};
 pub use dictionary::{Dictionary, DictionaryOptions};
-pub use levels::{Cover, EntityKind, Level, Levels, Role, Tagger};
+pub use levels::{Cover, EntityKind, Level, Levels, Role, RoleTag, Tagger};
+pub use names::Names;
 pub use patterns::{PatternRule, Patterns};
 pub use simulated::{Simulated, missed_strings};
 
+pub(crate) use levels::listed;
 pub(crate) use simulated::Spare;
 
 use std::ops::Range;

@@ -1,8 +1,7 @@
 //! JFT's four levels on the two sentences of its Table 1 (Shi et al. 2022).
 
 use super::{found, spans};
-use reticent_corpus::{Cover, EntityKind, Level, Levels, Role, Tagger};
-use std::ops::Range;
+use reticent_corpus::{Cover, EntityKind, Level, Levels, Role, RoleTag, Tagger, TaggerModel};
 use std::sync::Arc;
 
 const CUSTODY: &str = "What are you going to do about the custody of the kids?";
@@ -14,7 +13,7 @@ const DIVORCE: &str = "Did you hear Alice is getting divorced?";
 struct Parsed;
 
 impl Tagger for Parsed {
-    fn tag(&self, text: &str, words: &mut Vec<(Range<usize>, Role)>) {
+    fn tag(&self, text: &str, found: &mut Vec<RoleTag>) {
         let roles = [
             ("Alice", Role::Entity(EntityKind::Person)),
             ("Alice", Role::ProperNoun),
@@ -28,10 +27,11 @@ impl Tagger for Parsed {
             ("divorced", Role::Verb),
         ];
         for (word, role) in roles {
-            words.extend(
-                text.find(word)
-                    .map(|at| (at..at + word.trim_end().len(), role)),
-            );
+            found.extend(text.find(word).map(|at| RoleTag {
+                range: at..at + word.trim_end().len(),
+                role,
+                score: 0.9,
+            }));
         }
     }
 }
@@ -82,6 +82,47 @@ fn with_a_parse_the_levels_redact_what_table_1_does() {
             "_ are _ _ to _ about the _ of the _?",
         ),
         (Level::HighContextual, DIVORCE, "Did _ _ _ is getting _?"),
+    ];
+    for (level, text, expected) in table {
+        assert_eq!(redacted(level, tagger(), text), expected, "{level:?}");
+    }
+}
+
+/// Golden: Table 1 with the tagger that ships. It reads the sentences as the paper's parser
+/// does but for `getting`, a verb in its treebank, and `divorced`, an adjective (the paper
+/// calls it one too, in a footnote).
+#[test]
+fn with_the_shipped_tagger_the_levels_redact_what_table_1_does() {
+    let tagger = || Some(TaggerModel::shipped().unwrap() as Arc<dyn Tagger>);
+    let table = [
+        (Level::LowEntity, CUSTODY, CUSTODY),
+        (
+            Level::LowEntity,
+            DIVORCE,
+            "Did you hear _ is getting divorced?",
+        ),
+        (Level::HighEntity, CUSTODY, CUSTODY),
+        (
+            Level::HighEntity,
+            DIVORCE,
+            "Did you hear _ is getting divorced?",
+        ),
+        (
+            Level::LowContextual,
+            CUSTODY,
+            "_ are _ going to do about the _ of the _?",
+        ),
+        (
+            Level::LowContextual,
+            DIVORCE,
+            "Did _ hear _ is getting divorced?",
+        ),
+        (
+            Level::HighContextual,
+            CUSTODY,
+            "_ are _ _ to _ about the _ of the _?",
+        ),
+        (Level::HighContextual, DIVORCE, "Did _ _ _ is _ divorced?"),
     ];
     for (level, text, expected) in table {
         assert_eq!(redacted(level, tagger(), text), expected, "{level:?}");
@@ -162,4 +203,13 @@ fn coverage_says_what_finds_each_of_the_eighteen_kinds() {
     assert_eq!(count(Level::HighEntity, None, Cover::CapitalsOnly), 8);
     assert_eq!(count(Level::HighEntity, tagger(), Cover::Tagger), 11);
     assert_eq!(count(Level::LowEntity, None, Cover::NotAsked), 12);
+    // What the tagger that ships was not made for is left to lists and capitals.
+    let shipped = || Some(TaggerModel::shipped().unwrap() as Arc<dyn Tagger>);
+    assert_eq!(count(Level::HighEntity, shipped(), Cover::Grammar), 7);
+    assert_eq!(count(Level::HighEntity, shipped(), Cover::Tagger), 8);
+    assert_eq!(
+        count(Level::HighEntity, shipped(), Cover::ListAndCapitals),
+        2
+    );
+    assert_eq!(count(Level::HighEntity, shipped(), Cover::CapitalsOnly), 1);
 }

@@ -8,6 +8,7 @@
 mod compose;
 mod detectors;
 mod levels;
+mod tagger;
 
 use reticent_corpus::{Policy, Span, View, resolved};
 

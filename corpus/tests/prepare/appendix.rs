@@ -70,6 +70,7 @@ fn the_conservative_policy_sees_the_unredacted_record() {
         digits: true,
         capitals: false,
         policy: false,
+        names: None,
         patterns: Vec::new(),
     };
     let flagged = PrepareOptions {
@@ -150,6 +151,7 @@ fn a_literal_mask_in_the_text_is_only_text() {
             capitals: false,
             digits: false,
             policy: false,
+            names: None,
             patterns: Vec::new(),
         }),
         ..options()

@@ -1,6 +1,6 @@
 //! The eighteen kinds of named entities, and what finds each here.
 
-use super::Level;
+use super::{Level, Tagger};
 use serde::{Deserialize, Serialize};
 
 /// A kind of named entity (the OntoNotes 5 scheme, which spaCy's English models use).
@@ -116,14 +116,14 @@ impl EntityKind {
     }
 }
 
-pub(super) fn of(level: Level, tagger: bool) -> Vec<(EntityKind, Cover)> {
+pub(super) fn of(level: Level, tagger: Option<&dyn Tagger>) -> Vec<(EntityKind, Cover)> {
     let asked = level.entities();
     let cover = |kind: EntityKind| {
         if !asked.contains(&kind) {
             Cover::NotAsked
         } else if kind.grammar().is_some() {
             Cover::Grammar
-        } else if tagger {
+        } else if tagger.is_some_and(|t| t.covers(kind)) {
             Cover::Tagger
         } else if matches!(
             kind,

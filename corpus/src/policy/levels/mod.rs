@@ -4,6 +4,7 @@ mod coverage;
 mod words;
 
 pub use coverage::{Cover, EntityKind};
+pub(crate) use words::listed;
 
 use super::detect::{DetectorOptions, Detectors, NUMERIC};
 use super::dictionary::{Dictionary, DictionaryOptions};
@@ -65,11 +66,28 @@ pub enum Role {
     Verb,
 }
 
+/// A word with one of its roles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoleTag {
+    /// The word, in bytes of the text.
+    pub range: Range<usize>,
+    /// What it is.
+    pub role: Role,
+    /// How sure, from 0 to 1.
+    pub score: f32,
+}
+
 /// A tagger or parser that [`Levels`] asks for what no pattern can see. It must look at the
 /// record alone.
 pub trait Tagger: Send + Sync + std::fmt::Debug {
-    /// Appends words with their roles, in bytes of the text; a word may have several.
-    fn tag(&self, text: &str, words: &mut Vec<(Range<usize>, Role)>);
+    /// Appends words with their roles, in bytes of the text; a word may have several. Words
+    /// are in order; unlikely roles may be among them, with their scores.
+    fn tag(&self, text: &str, found: &mut Vec<RoleTag>);
+
+    /// Whether it was made to find this kind of entity.
+    fn covers(&self, _kind: EntityKind) -> bool {
+        true
+    }
 }
 
 /// One of JFT's levels: grammars of numbers and times, word lists, capitals inside sentences,
@@ -92,8 +110,12 @@ pub struct Levels {
     grammar: Detectors,
     lists: Vec<Dictionary>,
     tagger: Option<Arc<dyn Tagger>>,
+    least: f32,
     source: Arc<str>,
 }
+
+/// The score a tag needs, unless the policy says otherwise: likelier than not.
+pub(crate) const LIKELY: f32 = 0.5;
 
 impl Levels {
     /// The detector of a level.
@@ -124,14 +146,26 @@ impl Levels {
             grammar: Detectors::new(&options)?,
             lists,
             tagger,
+            least: LIKELY,
             source: "level".into(),
+        })
+    }
+
+    /// The same with another threshold for what the tagger says; patterns and lists are sure.
+    ///
+    /// # Errors
+    /// A threshold outside [0, 1].
+    pub fn at_least(self, least: f32) -> Result<Self> {
+        Ok(Self {
+            least: threshold(least)?,
+            ..self
         })
     }
 
     /// Of each of the eighteen kinds of entities: what covers it at this level, and how well.
     #[must_use]
     pub fn coverage(&self) -> Vec<(EntityKind, Cover)> {
-        coverage::of(self.level, self.tagger.is_some())
+        coverage::of(self.level, self.tagger.as_deref())
     }
 
     fn contextual(&self) -> bool {
@@ -169,12 +203,10 @@ impl Policy for Levels {
             }
         }
         if let Some(tagger) = &self.tagger {
-            let mut tagged = Vec::new();
-            tagger.tag(view.text, &mut tagged);
-            for (range, role) in tagged {
-                if self.wants(role) {
-                    push(range, role.name(), 0.9);
-                }
+            for span in tagged(tagger.as_ref(), view.text, self.least, |role| {
+                self.wants(role)
+            }) {
+                push(span.range, span.role.name(), span.score);
             }
         }
         for name in words::names(view.text) {
@@ -184,8 +216,51 @@ impl Policy for Levels {
     }
 }
 
+/// What a tagger is sure enough of, the words of one name in one piece.
+pub(super) fn tagged(
+    tagger: &dyn Tagger,
+    text: &str,
+    least: f32,
+    wants: impl Fn(Role) -> bool,
+) -> Vec<RoleTag> {
+    let mut found = Vec::new();
+    tagger.tag(text, &mut found);
+    let mut out: Vec<RoleTag> = Vec::new();
+    let mut name: Option<usize> = None;
+    // A score that is no number counts as sure: it masks rather than misses.
+    for tag in found
+        .into_iter()
+        .filter(|t| wants(t.role) && (t.score >= least || t.score.is_nan()))
+    {
+        if !matches!(tag.role, Role::Entity(_)) {
+            out.push(tag);
+            continue;
+        }
+        let last = name.and_then(|at| out.get_mut(at)).filter(|last| {
+            let between = text.get(last.range.end..tag.range.start);
+            last.role == tag.role && between.is_some_and(|b| b.chars().all(|c| c == ' '))
+        });
+        if let Some(last) = last {
+            last.range.end = tag.range.end;
+            last.score = last.score.min(tag.score);
+        } else {
+            name = Some(out.len());
+            out.push(tag);
+        }
+    }
+    out
+}
+
+/// A threshold from 0 to 1.
+pub(super) fn threshold(least: f32) -> Result<f32> {
+    if (0.0..=1.0).contains(&least) {
+        return Ok(least);
+    }
+    Err(crate::error::range("the threshold", least, "from 0 to 1"))
+}
+
 impl Role {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Entity(kind) => kind.name(),
             Self::ProperNoun => "proper-noun",

@@ -58,6 +58,11 @@ fn list(text: &str) -> Vec<String> {
     text.split(',').map(|w| w.trim().to_owned()).collect()
 }
 
+/// Countries and peoples.
+pub(crate) fn listed() -> (Vec<String>, Vec<String>) {
+    (list(COUNTRIES), list(PEOPLES))
+}
+
 /// Lists that a name at the beginning of a sentence is found by.
 pub(super) fn lists() -> Vec<(EntityKind, Vec<String>)> {
     vec![

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use reticent_accounting::{MissRate, Probability};
 use reticent_corpus::{
     CanaryOptions, CanarySight, CanaryTemplate, Carriers, ConservativeOptions, Deduplication,
-    Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
+    Names, Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
 };
 use std::path::PathBuf;
 
@@ -54,9 +54,9 @@ pub struct Prepare {
     /// What one record is: turn, sentence, dialogue or document.
     #[arg(long, default_value = "turn", value_parser = unit)]
     pub unit: Unit,
-    /// The redaction policy: customers, detectors (validated patterns), low-entity, high-entity,
-    /// low-contextual or high-contextual (JFT's levels, without a parser), gold (the marked
-    /// secrets), nothing, or a .json file: patterns, or a composed policy.
+    /// The redaction policy: customers, detectors (validated patterns), names (by the
+    /// tagger), low-entity, high-entity, low-contextual or high-contextual (JFT's levels), gold
+    /// (the marked secrets), nothing, or a .json file: patterns, or a composed policy.
     #[arg(long, default_value = "customers")]
     pub policy: PolicyArg,
     /// The share of secrets that the policy is made to miss, in [0, 1].
@@ -178,6 +178,7 @@ impl Prepare {
         (!self.conservative.is_empty()).then(|| ConservativeOptions {
             digits: has(ConservativeSign::Digits),
             capitals: has(ConservativeSign::Capitals),
+            names: has(ConservativeSign::Names).then_some(Names::CONSERVATIVE),
             policy: has(ConservativeSign::Policy),
             patterns: Vec::new(),
         })

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use reticent_corpus::{Level, PolicyChoice};
+use reticent_corpus::{Level, Names, PolicyChoice};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -143,6 +143,8 @@ pub enum PolicyArg {
     Nothing,
     /// Validated patterns: numbers of persons and accounts, addresses of the net, keys, dates, money.
     Detectors,
+    /// Names, by the tagger.
+    Names,
     /// One of JFT's four levels.
     Level(Level),
     /// From a JSON file: a list of `{"kind", "pattern"}`, or a composed policy `{"type", …}`.
@@ -157,13 +159,14 @@ impl FromStr for PolicyArg {
             "gold" => Ok(Self::Gold),
             "nothing" => Ok(Self::Nothing),
             "detectors" => Ok(Self::Detectors),
+            "names" => Ok(Self::Names),
             "low-entity" => Ok(Self::Level(Level::LowEntity)),
             "high-entity" => Ok(Self::Level(Level::HighEntity)),
             "low-contextual" => Ok(Self::Level(Level::LowContextual)),
             "high-contextual" => Ok(Self::Level(Level::HighContextual)),
             _ if text.ends_with(".json") => Ok(Self::File(text.into())),
             _ => Err(format!(
-                "must be customers, gold, nothing, detectors, low-entity, high-entity, low-contextual, high-contextual or a .json file, got {text:?}"
+                "must be customers, gold, nothing, detectors, names, low-entity, high-entity, low-contextual, high-contextual or a .json file, got {text:?}"
             )),
         }
     }
@@ -180,7 +183,13 @@ impl PolicyArg {
             Self::Gold => PolicyChoice::Gold,
             Self::Nothing => PolicyChoice::Nothing,
             Self::Detectors => PolicyChoice::Detectors(reticent_corpus::DetectorOptions::default()),
-            Self::Level(level) => PolicyChoice::Level { level: *level },
+            Self::Names => PolicyChoice::Names {
+                least: Names::LEAST,
+            },
+            Self::Level(level) => PolicyChoice::Level {
+                level: *level,
+                least: 0.5,
+            },
             Self::File(path) => from_file(path)?,
         })
     }
@@ -231,6 +240,8 @@ pub enum ConservativeSign {
     Digits,
     /// A capitalised word inside a sentence.
     Capitals,
+    /// A word that the tagger may take for part of a name, at a tenth of certainty.
+    Names,
     /// Whatever the redaction policy finds, before simulated misses.
     Policy,
 }

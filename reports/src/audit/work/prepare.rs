@@ -5,7 +5,8 @@ use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, print};
 use crate::number::grouped;
 use anyhow::{Context, Result};
 use reticent_corpus::{
-    CopyFate, Cover, Facts, Level, Levels, PolicyChoice, Prepared, Preparer, read_documents,
+    CopyFate, Cover, Facts, Level, Levels, PolicyChoice, Prepared, Preparer, TaggerModel,
+    read_documents,
 };
 use serde::Serialize;
 
@@ -99,13 +100,14 @@ fn summary(prepared: &Prepared, out: &str) -> String {
 
 /// For one of JFT's levels: what finds each of the eighteen kinds of entities.
 fn covered(prepared: &Prepared) -> Option<String> {
-    let PolicyChoice::Level { level } = prepared.options.policy.policy else {
+    let PolicyChoice::Level { level, .. } = prepared.options.policy.policy else {
         return None;
     };
-    let coverage = Levels::new(level, None).ok()?.coverage();
+    let tagger = TaggerModel::shipped().ok()?;
+    let coverage = Levels::new(level, Some(tagger)).ok()?.coverage();
     let words = [
         (Cover::Grammar, "by grammar"),
-        (Cover::Tagger, "by a tagger"),
+        (Cover::Tagger, "by a tagger and capitals inside sentences"),
         (
             Cover::ListAndCapitals,
             "by a short list and capitals inside sentences",
@@ -124,7 +126,7 @@ fn covered(prepared: &Prepared) -> Option<String> {
         .map(|(kinds, how)| format!("{how}: {}", kinds.join(", ")))
         .collect();
     let parser = if level >= Level::LowContextual {
-        "; subjects, objects and verbs need a parser and are not covered"
+        "; proper nouns, pronouns, subjects, objects and verbs by a tagger"
     } else {
         ""
     };

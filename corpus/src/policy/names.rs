@@ -1,0 +1,62 @@
+//! Names by a tagger, with a threshold.
+
+use super::levels::{Role, Tagger, tagged, threshold};
+use super::{Policy, Span, View};
+use crate::error::Result;
+use std::sync::Arc;
+
+/// The words that a tagger takes for parts of names, with at least this probability.
+///
+/// Two thresholds over one model make a redaction policy and a conservative one (Zhao et al.
+/// 2022, appendix A.4): 0.3 for what is masked, and 0.1, "scores smaller than 0.9" of being
+/// plain text, for what is kept on the private side.
+///
+/// ```
+/// use reticent_corpus::{Names, TaggerModel, View, resolved};
+/// let names = Names::new(TaggerModel::shipped()?, Names::LEAST)?;
+/// let text = "Please send it to Mary Watson in Boston.";
+/// let found = resolved(&names, &View { text, secrets: &[] });
+/// let found: Vec<&str> = found.iter().map(|s| &text[s.start..s.end]).collect();
+/// assert_eq!(found, ["Mary Watson", "Boston"]);
+/// # Ok::<(), reticent_corpus::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Names {
+    tagger: Arc<dyn Tagger>,
+    least: f32,
+    source: Arc<str>,
+}
+
+impl Names {
+    /// The threshold of the redaction policy in CRT's experiments.
+    pub const LEAST: f32 = 0.3;
+    /// The threshold of its conservative policy.
+    pub const CONSERVATIVE: f32 = 0.1;
+
+    /// Names with at least this score.
+    ///
+    /// # Errors
+    /// A threshold outside [0, 1].
+    pub fn new(tagger: Arc<dyn Tagger>, least: f32) -> Result<Self> {
+        Ok(Self {
+            tagger,
+            least: threshold(least)?,
+            source: "names".into(),
+        })
+    }
+}
+
+impl Policy for Names {
+    fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
+        let wants = |role| matches!(role, Role::Entity(_));
+        for tag in tagged(self.tagger.as_ref(), view.text, self.least, wants) {
+            spans.push(Span {
+                start: tag.range.start,
+                end: tag.range.end,
+                kind: tag.role.name().into(),
+                source: self.source.clone(),
+                score: tag.score,
+            });
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The model as bytes, read as if a stranger had written them.
+
+use super::chain::{Chain, MOST_LABELS};
+use super::{Model, TASKS};
+use crate::error::{Error, Result};
+use sha2::{Digest, Sha256};
+
+const MAGIC: &[u8; 8] = b"RTAGGER1";
+/// No model of ours comes near it.
+const MOST_FEATURES: usize = 1 << 22;
+
+fn damaged(problem: impl Into<String>) -> Error {
+    Error::Tagger(problem.into())
+}
+
+impl Model {
+    /// The model as bytes: magic, then for each chain its numbers of labels and features, the
+    /// scale, transitions, hashes in order and weights; at the end a SHA-256 of all of it.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        for chain in &self.chains {
+            out.extend((chain.labels as u32).to_le_bytes());
+            out.extend((chain.hashes.len() as u32).to_le_bytes());
+            out.extend(chain.scale.to_le_bytes());
+            for value in &chain.transitions {
+                out.extend(value.to_le_bytes());
+            }
+            for hash in &chain.hashes {
+                out.extend(hash.to_le_bytes());
+            }
+            out.extend(chain.weights.iter().map(|w| w.to_le_bytes()[0]));
+        }
+        let digest = Sha256::digest(&out);
+        out.extend(digest);
+        out
+    }
+
+    /// Reads what [`Self::to_bytes`] wrote.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let split = bytes
+            .len()
+            .checked_sub(32)
+            .ok_or_else(|| damaged("shorter than its digest"))?;
+        let (body, digest) = bytes.split_at(split);
+        if Sha256::digest(body)[..] != *digest {
+            return Err(damaged("the digest does not match: the file is damaged"));
+        }
+        let mut source = Source(body);
+        if source.take(8)? != MAGIC {
+            return Err(damaged(
+                "no model of this version: it must begin with RTAGGER1",
+            ));
+        }
+        let chains: Vec<Chain> = TASKS
+            .iter()
+            .map(|(name, labels)| {
+                source
+                    .chain(*labels)
+                    .map_err(|e| damaged(format!("{name}: {e}")))
+            })
+            .collect::<Result<_>>()?;
+        if !source.0.is_empty() {
+            return Err(damaged(format!("{} bytes too many", source.0.len())));
+        }
+        let chains = <[Chain; 3]>::try_from(chains).map_err(|_| damaged("not three chains"))?;
+        Ok(Self::of(chains))
+    }
+}
+
+struct Source<'a>(&'a [u8]);
+
+impl<'a> Source<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (front, back) = self
+            .0
+            .split_at_checked(count)
+            .ok_or_else(|| damaged(format!("{count} bytes wanted, {} left", self.0.len())))?;
+        self.0 = back;
+        Ok(front)
+    }
+
+    fn words(&mut self, count: usize) -> Result<impl Iterator<Item = [u8; 4]> + 'a> {
+        let bytes = self.take(count * 4)?;
+        Ok(bytes.as_chunks::<4>().0.iter().copied())
+    }
+
+    fn number(&mut self) -> Result<usize> {
+        let number = self.words(1)?.next().map(u32::from_le_bytes);
+        Ok(number.unwrap_or(0) as usize)
+    }
+
+    fn chain(&mut self, expected: usize) -> Result<Chain> {
+        let labels = self.number()?;
+        let features = self.number()?;
+        if labels != expected || labels > MOST_LABELS {
+            return Err(damaged(format!(
+                "must have {expected} labels, has {labels}"
+            )));
+        }
+        if features > MOST_FEATURES {
+            return Err(damaged(format!(
+                "at most {MOST_FEATURES} features, has {features}"
+            )));
+        }
+        let mut floats = self
+            .words(1 + (labels + 1) * labels)?
+            .map(f32::from_le_bytes);
+        let scale = floats.next().unwrap_or(0.0);
+        let transitions: Vec<f32> = floats.collect();
+        // Sums of these stay far from what an f32 or its exponential can hold.
+        let bounded = scale > 0.0 && scale <= 1.0 && transitions.iter().all(|t| t.abs() <= 30.0);
+        if !bounded {
+            return Err(damaged(
+                "a scale outside (0, 1] or a transition outside [-30, 30]",
+            ));
+        }
+        let hashes: Vec<u32> = self.words(features)?.map(u32::from_le_bytes).collect();
+        if hashes.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(damaged("hashes that do not rise"));
+        }
+        let weights = self.take(features * labels)?;
+        let weights = weights.iter().map(|w| i8::from_le_bytes([*w])).collect();
+        Ok(Chain::new(labels, scale, transitions, hashes, weights))
+    }
+}

@@ -1,0 +1,281 @@
+//! A small tagger of our own: parts of speech, names, subjects and objects of English text.
+//!
+//! Three linear chains (conditional random fields) over hashed features of forms, neighbours
+//! and, for the last two, parts of speech. Weights have eight bits and ship with the crate;
+//! `models/tagger.md` says what they were trained on and how well they do. A tag comes with
+//! its probability given the sentence, so that two thresholds make two policies of one model.
+
+mod chain;
+mod features;
+mod file;
+mod lists;
+mod train;
+mod words;
+
+pub use train::{TaggedSentence, TaggerMaterial, TaggerTraining};
+
+use crate::error::{Error, Result};
+use crate::policy::{EntityKind, Role, RoleTag, Tagger};
+use chain::Chain;
+use features::Forms;
+use lists::Lists;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+/// The universal parts of speech, in the order of their labels.
+pub const PARTS_OF_SPEECH: [&str; 17] = [
+    "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
+    "PUNCT", "SCONJ", "SYM", "VERB", "X",
+];
+/// Names, in the order of their labels: outside, then beginning and inside of each kind.
+pub const NAME_LABELS: [&str; 9] = [
+    "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-MISC", "I-MISC",
+];
+/// Roles in the clause, in the order of their labels.
+pub const ROLE_LABELS: [&str; 3] = ["O", "SUBJECT", "OBJECT"];
+
+const ADJ: u8 = 0;
+const ADV: u8 = 2;
+const AUX: u8 = 3;
+const DET: u8 = 5;
+const NOUN: u8 = 7;
+const NUM: u8 = 8;
+const PRON: u8 = 10;
+const PROPN: u8 = 11;
+const PUNCT: u8 = 12;
+const SCONJ: u8 = 13;
+const VERB: u8 = 15;
+
+/// Each chain's name and number of labels.
+const TASKS: [(&str, usize); 3] = [
+    ("parts of speech", PARTS_OF_SPEECH.len()),
+    ("names", NAME_LABELS.len()),
+    ("roles", ROLE_LABELS.len()),
+];
+
+/// A tag less likely than this is not reported.
+const FLOOR: f32 = 0.02;
+
+static SHIPPED: &[u8] = include_bytes!("../../models/tagger.bin");
+
+#[derive(Debug)]
+struct Model {
+    chains: [Chain; 3],
+    lists: Lists,
+}
+
+/// What the tagger says of one word.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WordTags {
+    /// Probability of each of [`PARTS_OF_SPEECH`].
+    pub speech: [f32; 17],
+    /// Probability of each of [`NAME_LABELS`].
+    pub name: [f32; 9],
+    /// Probability of each of [`ROLE_LABELS`].
+    pub role: [f32; 3],
+}
+
+impl WordTags {
+    /// The likeliest part of speech.
+    #[must_use]
+    pub fn part_of_speech(&self) -> &'static str {
+        PARTS_OF_SPEECH[likeliest(&self.speech)]
+    }
+
+    /// The likeliest label of a name.
+    #[must_use]
+    pub fn name_label(&self) -> &'static str {
+        NAME_LABELS[likeliest(&self.name)]
+    }
+
+    /// The likeliest role.
+    #[must_use]
+    pub fn role_label(&self) -> &'static str {
+        ROLE_LABELS[likeliest(&self.role)]
+    }
+
+    /// Probability that the word is part of a name.
+    #[must_use]
+    pub fn in_name(&self) -> f32 {
+        1.0 - self.name[0]
+    }
+
+    /// The kind of name it would be, if it is one.
+    fn kind(&self) -> EntityKind {
+        let of = |at: usize| self.name[at] + self.name[at + 1];
+        let kinds = [
+            (EntityKind::Person, of(1)),
+            (EntityKind::Loc, of(3)),
+            (EntityKind::Org, of(5)),
+            (EntityKind::Product, of(7)),
+        ];
+        let best = kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        best.map_or(EntityKind::Person, |(kind, _)| kind)
+    }
+}
+
+fn likeliest(probabilities: &[f32]) -> usize {
+    let mut best = 0;
+    for (at, p) in probabilities.iter().enumerate() {
+        if *p > probabilities[best] {
+            best = at;
+        }
+    }
+    best
+}
+
+/// A tagger of names (`PER`, `LOC`, `ORG`, `MISC`), parts of speech, subjects and objects, for
+/// English text. It looks at one sentence at a time.
+///
+/// What it says of a word depends on the words around it: a policy built on it can redact a
+/// word or not because of a secret beside it, and then that secret is not caught in the sense
+/// of [`crate::neighbour_diff`], which measures this.
+///
+/// ```
+/// use reticent_corpus::TaggerModel;
+/// let tagger = TaggerModel::shipped()?;
+/// let tags = tagger.tag_words(&["She", "met", "Alice", "Johnson", "in", "London", "."]);
+/// let names: Vec<&str> = tags.iter().map(|t| t.name_label()).collect();
+/// assert_eq!(names, ["O", "O", "B-PER", "I-PER", "O", "B-LOC", "O"]);
+/// assert_eq!(tags[0].role_label(), "SUBJECT");
+/// assert_eq!(tags[1].part_of_speech(), "VERB");
+/// # Ok::<(), reticent_corpus::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct TaggerModel(Model);
+
+impl TaggerModel {
+    /// The model that ships with the crate.
+    ///
+    /// # Errors
+    /// None for the model as it is built in; its digest is checked once.
+    pub fn shipped() -> Result<Arc<Self>> {
+        static MODEL: LazyLock<std::result::Result<Arc<TaggerModel>, String>> =
+            LazyLock::new(|| {
+                TaggerModel::from_bytes(SHIPPED)
+                    .map(Arc::new)
+                    .map_err(|e| e.to_string())
+            });
+        MODEL.clone().map_err(Error::Tagger)
+    }
+
+    /// A model from the bytes of [`Self::to_bytes`].
+    ///
+    /// # Errors
+    /// A digest that does not match, another version, sizes or weights outside their ranges.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        Model::from_bytes(bytes).map(Self)
+    }
+
+    /// A model from a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, and what [`Self::from_bytes`] refuses.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|source| Error::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::from_bytes(&bytes)
+    }
+
+    /// The model as bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.0.to_bytes()
+    }
+
+    /// Trains a model; equal material and options give equal bytes on one platform.
+    ///
+    /// # Errors
+    /// A sentence whose labels do not fit its words.
+    pub fn train(material: &TaggerMaterial, how: &TaggerTraining) -> Result<Self> {
+        Model::train(material, how).map(Self)
+    }
+
+    /// Tags the words of one sentence.
+    #[must_use]
+    pub fn tag_words(&self, words: &[&str]) -> Vec<WordTags> {
+        self.0.tag(words)
+    }
+}
+
+impl Model {
+    fn of(chains: [Chain; 3]) -> Self {
+        Self {
+            chains,
+            lists: Lists::new(),
+        }
+    }
+
+    fn speech_of(&self, words: &[&str]) -> Vec<u8> {
+        let forms = Forms::of(words, &self.lists);
+        let speech = self.chains[0].marginals(forms.len(), |i, out| forms.speech(i, out));
+        tags(&speech)
+    }
+
+    fn tag(&self, words: &[&str]) -> Vec<WordTags> {
+        let forms = Forms::of(words, &self.lists);
+        let length = forms.len();
+        let speech = self.chains[0].marginals(length, |i, out| forms.speech(i, out));
+        let tags = tags(&speech);
+        let names = self.chains[1].marginals(length, |i, out| forms.names(&tags, i, out));
+        let roles = self.chains[2].marginals(length, |i, out| forms.roles(&tags, i, out));
+        let (speech, names, roles) = (
+            speech.as_chunks().0,
+            names.as_chunks().0,
+            roles.as_chunks().0,
+        );
+        (0..length)
+            .map(|i| WordTags {
+                speech: speech[i],
+                name: names[i],
+                role: roles[i],
+            })
+            .collect()
+    }
+}
+
+/// The likeliest part of speech of each word.
+fn tags(speech: &[f32]) -> Vec<u8> {
+    speech
+        .chunks(PARTS_OF_SPEECH.len())
+        .map(|of| likeliest(of) as u8)
+        .collect()
+}
+
+impl Tagger for TaggerModel {
+    fn tag(&self, text: &str, found: &mut Vec<RoleTag>) {
+        for sentence in words::sentences(text) {
+            let words: Vec<&str> = sentence.iter().map(|w| &text[w.clone()]).collect();
+            for (range, tags) in sentence.into_iter().zip(self.0.tag(&words)) {
+                if !text[range.clone()].contains(char::is_alphanumeric) {
+                    continue;
+                }
+                let roles = [
+                    (Role::Subject, tags.role[1]),
+                    (Role::Object, tags.role[2]),
+                    (Role::Verb, tags.speech[VERB as usize]),
+                    (Role::ProperNoun, tags.speech[PROPN as usize]),
+                    (Role::Pronoun, tags.speech[PRON as usize]),
+                    (Role::Entity(tags.kind()), tags.in_name()),
+                ];
+                found.extend(roles.into_iter().filter(|(_, p)| *p >= FLOOR).map(
+                    |(role, score)| RoleTag {
+                        range: range.clone(),
+                        role,
+                        score,
+                    },
+                ));
+            }
+        }
+    }
+
+    fn covers(&self, kind: EntityKind) -> bool {
+        use EntityKind::{Event, Fac, Gpe, Loc, Org, Person, Product, WorkOfArt};
+        matches!(
+            kind,
+            Person | Loc | Gpe | Fac | Org | Product | WorkOfArt | Event
+        )
+    }
+}

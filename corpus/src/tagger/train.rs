@@ -1,0 +1,303 @@
+//! Training of the three chains: conditional likelihood, AdaGrad, a seed that settles all of it.
+
+use super::chain::{Chain, Lattice, Rows};
+use super::features::Forms;
+use super::{Model, TASKS};
+use crate::error::{Result, range};
+use crate::random::{Choices, Purpose};
+
+/// A sentence to learn from. Of each word, a set of labels as bits: one bit where the label is
+/// known, several where it is not, as in text whose annotators marked only some kinds of names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaggedSentence {
+    /// Its words.
+    pub words: Vec<String>,
+    /// The labels each may have.
+    pub labels: Vec<u32>,
+}
+
+/// What the chains learn from: labels are the places in `PARTS_OF_SPEECH`, `NAME_LABELS` and
+/// `ROLE_LABELS`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaggerMaterial {
+    /// Parts of speech.
+    pub speech: Vec<TaggedSentence>,
+    /// Names.
+    pub names: Vec<TaggedSentence>,
+    /// Subjects and objects.
+    pub roles: Vec<TaggedSentence>,
+}
+
+/// How to train.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaggerTraining {
+    /// Order of the sentences, and which features are left out of a step.
+    pub seed: u64,
+    /// Passes over the material.
+    pub rounds: usize,
+    /// AdaGrad's learning rate.
+    pub rate: f32,
+    /// Weight of the squared weights.
+    pub decay: f32,
+    /// Share of features left out of a step, so that no single one is leant on.
+    pub dropout: f32,
+    /// A feature seen less often is not learnt.
+    pub least_count: u32,
+    /// Features kept, of each chain: those with the largest weights.
+    pub most_features: [usize; 3],
+}
+
+impl Default for TaggerTraining {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            rounds: 4,
+            rate: 0.1,
+            decay: 1e-5,
+            dropout: 0.1,
+            least_count: 2,
+            most_features: [30_000, 50_000, 40_000],
+        }
+    }
+}
+
+/// A sentence as numbers.
+struct Prepared {
+    features: Vec<Vec<u32>>,
+    labels: Vec<u32>,
+}
+
+impl Model {
+    pub(super) fn train(material: &TaggerMaterial, how: &TaggerTraining) -> Result<Self> {
+        let all = [&material.speech, &material.names, &material.roles];
+        for ((name, labels), sentences) in TASKS.iter().zip(all) {
+            check(name, *labels, sentences)?;
+        }
+        // The later chains learn from tags made by a tagger that has not seen the sentence, as
+        // it will be when it runs.
+        let half = |odd: usize| -> Vec<&TaggedSentence> {
+            material
+                .speech
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| i % 2 == odd)
+                .map(|(_, s)| s)
+                .collect()
+        };
+        let of_speech = |sentences: &[&TaggedSentence]| {
+            let of = |f: &Forms, _: &[u8], i: usize, out: &mut Vec<u32>| f.speech(i, out);
+            learn(0, &prepare(sentences, |_| Vec::new(), of), how)
+        };
+        let whole: Vec<&TaggedSentence> = material.speech.iter().collect();
+        let speech = of_speech(&whole)?;
+        let halves = [of_speech(&half(1))?, of_speech(&half(0))?];
+        let seen: std::collections::HashMap<&[String], usize> = material
+            .speech
+            .iter()
+            .enumerate()
+            .map(|(i, s)| (&s.words[..], i % 2))
+            .collect();
+        let empty = |task: usize| {
+            Chain::new(
+                TASKS[task].1,
+                1.0,
+                vec![0.0; (TASKS[task].1 + 1) * TASKS[task].1],
+                Vec::new(),
+                Vec::new(),
+            )
+        };
+        let taggers = [0, 1].map(|i: usize| Self::of([halves[i].clone(), empty(1), empty(2)]));
+        let full = Self::of([speech.clone(), empty(1), empty(2)]);
+        let tagged = |words: &[String]| {
+            let words_ref: Vec<&str> = words.iter().map(String::as_str).collect();
+            let model = seen.get(words).map_or(&full, |odd| &taggers[*odd]);
+            model.speech_of(&words_ref)
+        };
+        let names: Vec<&TaggedSentence> = material.names.iter().collect();
+        let names = learn(1, &prepare(&names, tagged, Forms::names), how)?;
+        let roles: Vec<&TaggedSentence> = material.roles.iter().collect();
+        let roles = learn(2, &prepare(&roles, tagged, Forms::roles), how)?;
+        Ok(Self::of([speech, names, roles]))
+    }
+}
+
+fn check(name: &'static str, labels: usize, sentences: &[TaggedSentence]) -> Result<()> {
+    for (number, sentence) in sentences.iter().enumerate() {
+        let fits = |set: &u32| *set != 0 && u64::from(*set) < 1 << labels;
+        if sentence.words.len() != sentence.labels.len() || !sentence.labels.iter().all(fits) {
+            return Err(range(
+                "the labels of a sentence",
+                format!("those of sentence {number} for {name}"),
+                format!("one set of the {labels} labels for each word, none of them empty"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn prepare(
+    sentences: &[&TaggedSentence],
+    speech: impl Fn(&[String]) -> Vec<u8>,
+    of: impl Fn(&Forms, &[u8], usize, &mut Vec<u32>),
+) -> Vec<Prepared> {
+    let lists = super::lists::Lists::new();
+    sentences
+        .iter()
+        .filter(|s| !s.words.is_empty())
+        .map(|sentence| {
+            let words: Vec<&str> = sentence.words.iter().map(String::as_str).collect();
+            let forms = Forms::of(&words, &lists);
+            let tags = speech(&sentence.words);
+            let features = (0..words.len())
+                .map(|i| {
+                    let mut out = Vec::new();
+                    of(&forms, &tags, i, &mut out);
+                    out
+                })
+                .collect();
+            Prepared {
+                features,
+                labels: sentence.labels.clone(),
+            }
+        })
+        .collect()
+}
+
+/// Weights while they are learnt.
+struct Learner<'a> {
+    n: usize,
+    how: &'a TaggerTraining,
+    weights: Vec<f32>,
+    squares: Vec<f32>,
+    transitions: Vec<f32>,
+    transition_squares: Vec<f32>,
+}
+
+fn learn(task: usize, sentences: &[Prepared], how: &TaggerTraining) -> Result<Chain> {
+    let n = TASKS[task].1;
+    let mut counts: Rows = Rows::default();
+    for feature in sentences.iter().flat_map(|s| s.features.iter().flatten()) {
+        *counts.entry(*feature).or_default() += 1;
+    }
+    let mut hashes: Vec<u32> = counts
+        .iter()
+        .filter(|(_, c)| **c >= how.least_count)
+        .map(|(h, _)| *h)
+        .collect();
+    hashes.sort_unstable();
+    let rows: Rows = (0u32..)
+        .zip(&hashes)
+        .map(|(row, hash)| (*hash, row))
+        .collect();
+    // From here on a feature is the number of its row.
+    let numbered: Vec<Vec<Vec<u32>>> = sentences
+        .iter()
+        .map(|s| {
+            s.features
+                .iter()
+                .map(|word| word.iter().filter_map(|h| rows.get(h).copied()).collect())
+                .collect()
+        })
+        .collect();
+    let mut learner = Learner {
+        n,
+        how,
+        weights: vec![0.0; hashes.len() * n],
+        squares: vec![0.0; hashes.len() * n],
+        transitions: vec![0.0; (n + 1) * n],
+        transition_squares: vec![0.0; (n + 1) * n],
+    };
+    let mut choices = Choices::new(how.seed, Purpose::Tagger);
+    for _ in 0..how.rounds {
+        for at in choices.distinct(sentences.len(), sentences.len()) {
+            learner.step(&numbered[at], &sentences[at].labels, &mut choices);
+        }
+    }
+    Ok(learner.finish(&hashes, how.most_features[task]))
+}
+
+impl Learner<'_> {
+    /// One step on one sentence: towards what the labels allow, away from what is expected.
+    fn step(&mut self, features: &[Vec<u32>], labels: &[u32], choices: &mut Choices) {
+        let n = self.n;
+        let drop = (self.how.dropout.clamp(0.0, 0.9) * 1024.0) as u64;
+        let kept: Vec<Vec<u32>> = features
+            .iter()
+            .map(|word| {
+                word.iter()
+                    .copied()
+                    .filter(|_| !choices.chance(drop, 1024))
+                    .collect()
+            })
+            .collect();
+        let mut emissions = vec![0f32; features.len() * n];
+        for (word, out) in kept.iter().zip(emissions.chunks_mut(n)) {
+            for row in word {
+                let weights = &self.weights[*row as usize * n..][..n];
+                for (sum, weight) in out.iter_mut().zip(weights) {
+                    *sum += weight;
+                }
+            }
+        }
+        let lattice = Lattice::new(n, &self.transitions);
+        let free = lattice.run(&emissions, None);
+        let bound = lattice.run(&emissions, Some(labels));
+        for (at, word) in kept.iter().enumerate() {
+            let gradient: Vec<f32> = (0..n)
+                .map(|l| bound.marginals[at * n + l] - free.marginals[at * n + l])
+                .collect();
+            if gradient.iter().all(|g| g.abs() < 1e-4) {
+                continue;
+            }
+            for row in word {
+                let from = *row as usize * n;
+                for (l, g) in gradient.iter().enumerate() {
+                    update(
+                        &mut self.weights[from + l],
+                        &mut self.squares[from + l],
+                        *g,
+                        self.how,
+                    );
+                }
+            }
+        }
+        for (pair, (b, f)) in bound.pairs.iter().zip(&free.pairs).enumerate() {
+            update(
+                &mut self.transitions[pair],
+                &mut self.transition_squares[pair],
+                b - f,
+                self.how,
+            );
+        }
+    }
+
+    /// The largest weights, in eight bits.
+    fn finish(&self, hashes: &[u32], most: usize) -> Chain {
+        let n = self.n;
+        let size = |row: usize| -> f32 { self.weights[row * n..][..n].iter().map(|w| w * w).sum() };
+        let mut order: Vec<usize> = (0..hashes.len()).collect();
+        order.sort_by(|a, b| size(*b).total_cmp(&size(*a)).then(a.cmp(b)));
+        order.truncate(most);
+        order.sort_unstable();
+        let largest = self.weights.iter().fold(0f32, |m, w| m.max(w.abs()));
+        let scale = (largest / 127.0).clamp(1e-6, 1.0);
+        let weights = order
+            .iter()
+            .flat_map(|row| &self.weights[row * n..][..n])
+            .map(|w| (w / scale).round().clamp(-127.0, 127.0) as i8)
+            .collect();
+        let hashes = order.iter().map(|row| hashes[*row]).collect();
+        let transitions = self
+            .transitions
+            .iter()
+            .map(|t| t.clamp(-30.0, 30.0))
+            .collect();
+        Chain::new(n, scale, transitions, hashes, weights)
+    }
+}
+
+fn update(weight: &mut f32, square: &mut f32, gradient: f32, how: &TaggerTraining) {
+    let g = gradient - how.decay * *weight;
+    *square += g * g;
+    *weight += how.rate * g / (square.sqrt() + 1e-3);
+}

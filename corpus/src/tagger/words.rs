@@ -1,0 +1,248 @@
+//! Text into sentences and words, with the place of each.
+
+use crate::policy::MASKED;
+use std::ops::Range;
+
+/// A sentence longer than this is cut: nothing a tagger learns reaches so far.
+pub(crate) const LONGEST_SENTENCE: usize = 256;
+
+/// Endings of words that are words of their own.
+const CLITICS: [&str; 7] = ["n't", "'s", "'re", "'ve", "'ll", "'d", "'m"];
+
+/// Short forms whose full stop ends no sentence.
+const SHORT_FORMS: &str =
+    " mr mrs ms dr prof st jr sr vs etc inc ltd co corp no gen col sgt capt rev hon gov sen rep ";
+
+/// The words of each sentence, in bytes of the text.
+pub(crate) fn sentences(text: &str) -> Vec<Vec<Range<usize>>> {
+    let mut out = Vec::new();
+    let mut sentence: Vec<Range<usize>> = Vec::new();
+    let mut start = 0;
+    for line in text.split_inclusive(['\n', '\r']) {
+        let mut at = start;
+        for piece in line.split_inclusive(char::is_whitespace) {
+            let chunk = piece.trim_end();
+            if !chunk.is_empty() {
+                let first = at == start;
+                cut(text, at..at + chunk.len(), &mut sentence);
+                if speaker(chunk, first) || ends(text, &sentence) {
+                    out.push(std::mem::take(&mut sentence));
+                }
+            }
+            at += piece.len();
+            if sentence.len() >= LONGEST_SENTENCE {
+                out.push(std::mem::take(&mut sentence));
+            }
+        }
+        start += line.len();
+        if !sentence.is_empty() {
+            out.push(std::mem::take(&mut sentence));
+        }
+    }
+    out
+}
+
+/// `USR:` at the beginning of a line is no word of the sentence.
+fn speaker(chunk: &str, first: bool) -> bool {
+    let name = chunk.strip_suffix(':');
+    first && name.is_some_and(|n| !n.is_empty() && n.chars().all(char::is_uppercase))
+}
+
+/// Whether the last word ends a sentence.
+fn ends(text: &str, sentence: &[Range<usize>]) -> bool {
+    let closing = |w: &&Range<usize>| matches!(&text[w.start..w.end], "\"" | "'" | ")" | "”" | "’");
+    let last = sentence.iter().rev().find(|w| !closing(w));
+    last.is_some_and(|w| {
+        text[w.start..w.end].ends_with(['.', '!', '?']) && stop(&text[w.start..w.end])
+    })
+}
+
+/// Whether a word made of marks alone, so that a full stop inside a word does not count.
+fn stop(word: &str) -> bool {
+    word.chars().all(|c| !c.is_alphanumeric())
+}
+
+/// Cuts what stands between two white spaces into words.
+fn cut(text: &str, chunk: Range<usize>, words: &mut Vec<Range<usize>>) {
+    if whole(&text[chunk.clone()]) {
+        words.push(chunk);
+        return;
+    }
+    let piece = &text[chunk.clone()];
+    let mut start = chunk.start;
+    let mut tail = Vec::new();
+    let mut end = chunk.end;
+    // Marks before the word, one each.
+    for c in piece.chars() {
+        if begins_word(c) || start >= end {
+            break;
+        }
+        words.push(start..start + c.len_utf8());
+        start += c.len_utf8();
+    }
+    // Marks after it, runs of one mark together.
+    while start < end {
+        let rest = &text[start..end];
+        let Some(last) = rest.chars().next_back() else {
+            break;
+        };
+        if last.is_alphanumeric() || (last == '.' && abbreviation(rest)) {
+            break;
+        }
+        let kept = rest.trim_end_matches(last).len();
+        tail.push(start + kept..end);
+        end = start + kept;
+    }
+    inside(text, start..end, words);
+    words.extend(tail.into_iter().rev());
+}
+
+/// Links, addresses and user names stay in one piece.
+fn whole(piece: &str) -> bool {
+    piece.contains("://")
+        || piece.starts_with("www.")
+        || (piece.contains('@') && piece.ends_with(char::is_alphanumeric))
+}
+
+fn begins_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '@' | '#' | '$' | '€' | '£')
+}
+
+/// `Mr.`, `J.`, `U.S.`
+fn abbreviation(word: &str) -> bool {
+    let stem = word.trim_end_matches('.');
+    if word.len() != stem.len() + 1 {
+        return false;
+    }
+    let mut letters = stem.chars();
+    let single = letters.next().is_some_and(char::is_uppercase) && letters.next().is_none();
+    let dotted = stem.contains('.') && stem.split('.').all(|part| part.chars().count() == 1);
+    single || dotted || SHORT_FORMS.contains(&format!(" {} ", stem.to_ascii_lowercase()))
+}
+
+/// A word without marks at its ends: slashes, masks and contractions inside.
+fn inside(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
+    let mut start = range.start;
+    let mut from = range.start;
+    let mut chars = text[range.clone()].char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let at = range.start + at;
+        let next = chars.peek().map(|(_, c)| *c);
+        let letters = text[from..at]
+            .chars()
+            .next_back()
+            .is_some_and(char::is_alphabetic)
+            && next.is_some_and(char::is_alphabetic);
+        let breaks = c == MASKED
+            || matches!(
+                c,
+                ',' | ';' | '(' | ')' | '"' | '“' | '”' | '—' | '…' | '!' | '?' | '=' | '<' | '>'
+            )
+            || (matches!(c, '/' | ':' | '.') && letters && long_sides(&text[range.clone()], c));
+        if breaks {
+            word(text, start..at, words);
+            words.push(at..at + c.len_utf8());
+            start = at + c.len_utf8();
+            from = start;
+        }
+    }
+    word(text, start..range.end, words);
+}
+
+/// `either/or` and `end.Begin` are cut, `U.S.A`, `e.g` and `3/4` are not.
+fn long_sides(word: &str, mark: char) -> bool {
+    let least = if mark == '/' { 2 } else { 3 };
+    let long = |part: &str| part.chars().filter(|c| c.is_alphabetic()).count() >= least;
+    word.split(mark).filter(|part| !part.is_empty()).all(long)
+}
+
+/// A word with its contraction, if it has one, apart.
+fn word(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
+    if range.is_empty() {
+        return;
+    }
+    let plain = text[range.clone()].to_ascii_lowercase();
+    // The curly apostrophe is two bytes longer: ends are compared from the end.
+    for clitic in CLITICS {
+        let curly = clitic.replace('\'', "’");
+        for form in [clitic, curly.as_str()] {
+            if plain.len() > form.len() && plain.ends_with(form) {
+                let at = range.end - form.len();
+                words.push(range.start..at);
+                words.push(at..range.end);
+                return;
+            }
+        }
+    }
+    words.push(range);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sentences;
+
+    fn words(text: &str) -> Vec<Vec<&str>> {
+        let each = sentences(text);
+        each.into_iter()
+            .map(|s| s.into_iter().map(|w| &text[w]).collect())
+            .collect()
+    }
+
+    #[test]
+    fn sentences_and_words_are_cut_where_a_reader_cuts_them() {
+        assert_eq!(
+            words("USR: Did you hear Alice isn't here? (Mr. O'Hara said so.)"),
+            [
+                vec!["USR", ":"],
+                vec!["Did", "you", "hear", "Alice", "is", "n't", "here", "?"],
+                vec!["(", "Mr.", "O'Hara", "said", "so", ".", ")"],
+            ]
+        );
+        assert_eq!(
+            words("It’s $5, @ada: see http://x.org/a.b either/or\u{fffc}!!"),
+            [vec![
+                "It",
+                "’s",
+                "$5",
+                ",",
+                "@ada",
+                ":",
+                "see",
+                "http://x.org/a.b",
+                "either",
+                "/",
+                "or",
+                "\u{fffc}",
+                "!!"
+            ]]
+        );
+        assert!(words(" \n\t ").is_empty());
+    }
+
+    /// Whatever the text, words lie in it in order, apart, on boundaries of characters, and
+    /// leave out nothing but white space.
+    #[test]
+    fn words_cover_any_text() {
+        let pieces = [
+            "a", "'", "’s", "n't", ".", "…", "\u{fffc}", "é", " ", "\n", "/", "Mr.", "😀", "@",
+            "1", "\u{301}",
+        ];
+        let mut state = 7u64;
+        for _ in 0..3000 {
+            let mut text = String::new();
+            for _ in 0..12 {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                text.push_str(pieces[(state >> 33) as usize % pieces.len()]);
+            }
+            let mut end = 0;
+            for word in sentences(&text).into_iter().flatten() {
+                assert!(word.start >= end && word.start < word.end, "{text:?}");
+                assert!(text[end..word.start].trim().is_empty(), "{text:?}");
+                end = word.end;
+            }
+            assert!(text[end..].trim().is_empty(), "{text:?}");
+        }
+    }
+}

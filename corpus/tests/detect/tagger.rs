@@ -1,0 +1,251 @@
+//! The tagger that ships, the policies made of it, and what its reader refuses.
+
+use super::{found, spans};
+use reticent_corpus::{
+    Conservative, ConservativeOptions, Error, Names, PolicyChoice, TaggedSentence, Tagger,
+    TaggerMaterial, TaggerModel, TaggerTraining, Threshold, View,
+};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+fn shipped() -> Arc<TaggerModel> {
+    TaggerModel::shipped().unwrap()
+}
+
+/// Made-up sentences, so that none of them was trained on: the tags are facts of English.
+#[test]
+fn plain_sentences_are_tagged_as_a_reader_would() {
+    let model = shipped();
+    let words = [
+        "Yesterday",
+        "Thomas",
+        "Bell",
+        "sold",
+        "the",
+        "old",
+        "house",
+        "to",
+        "a",
+        "friend",
+        "from",
+        "Chicago",
+        ".",
+    ];
+    let tags = model.tag_words(&words);
+    let speech: Vec<&str> = tags.iter().map(|t| t.part_of_speech()).collect();
+    assert_eq!(
+        speech,
+        [
+            "NOUN", "PROPN", "PROPN", "VERB", "DET", "ADJ", "NOUN", "ADP", "DET", "NOUN", "ADP",
+            "PROPN", "PUNCT"
+        ]
+    );
+    let roles: Vec<&str> = tags.iter().map(|t| t.role_label()).collect();
+    // The head of a name of two words is its first, as in the treebank.
+    assert_eq!(
+        (roles[1], roles[6], roles[9], roles[11]),
+        ("SUBJECT", "OBJECT", "OBJECT", "OBJECT")
+    );
+    let names: Vec<&str> = tags.iter().map(|t| t.name_label()).collect();
+    assert_eq!(
+        (names[1], names[2], names[3], names[11]),
+        ("B-PER", "I-PER", "O", "B-LOC")
+    );
+    for tag in tags {
+        for sum in [
+            tag.speech.iter().sum::<f32>(),
+            tag.name.iter().sum(),
+            tag.role.iter().sum(),
+        ] {
+            assert!((sum - 1.0).abs() < 1e-3);
+        }
+    }
+}
+
+/// CRT's appendix A.4: one model, two thresholds; what the tight one masks the loose one
+/// covers, and a word in between is flagged and not masked.
+#[test]
+fn two_thresholds_over_one_model_nest() {
+    let text = "Then Priya Nair asked Acme about the Riverside job, and Olaf said no to the Polish firm in Lower Wick.";
+    let at = |least| spans(&Names::new(shipped(), least).unwrap(), text);
+    let covers = |least| {
+        let found = at(least);
+        (0..text.len())
+            .filter(|b| found.iter().any(|s| s.start <= *b && *b < s.end))
+            .collect::<Vec<_>>()
+    };
+    let levels = [0.9, 0.5, Names::LEAST, Names::CONSERVATIVE, 0.02].map(covers);
+    for pair in levels.windows(2) {
+        assert!(pair[0].iter().all(|byte| pair[1].contains(byte)));
+    }
+    assert!(levels[0].len() < levels[4].len() && !levels[1].is_empty());
+    for span in at(Names::LEAST) {
+        assert!(span.score >= Names::LEAST && span.score <= 1.0 && &*span.source == "names");
+    }
+    // The general threshold over the loose policy drops what the tight one has not.
+    let narrow = Threshold::new(Arc::new(Names::new(shipped(), 0.02).unwrap()), 0.5).unwrap();
+    for span in spans(&narrow, text) {
+        assert!(span.score >= 0.5);
+        // No word in it is less sure than the threshold.
+        assert!(
+            (span.start..span.end)
+                .all(|byte| text.as_bytes()[byte] == b' ' || levels[1].contains(&byte))
+        );
+    }
+    assert!(Names::new(shipped(), 1.5).is_err());
+}
+
+#[test]
+fn the_conservative_policy_flags_what_may_be_a_name() {
+    let only = |names| ConservativeOptions {
+        digits: false,
+        capitals: false,
+        policy: false,
+        names,
+        patterns: Vec::new(),
+    };
+    let base = PolicyChoice::Nothing.build().unwrap();
+    let flags = |names, text: &str| {
+        Conservative::new(Some(&only(names)), &base)
+            .unwrap()
+            .flags(&View { text, secrets: &[] })
+    };
+    assert!(flags(
+        Some(Names::CONSERVATIVE),
+        "please call alice about it"
+    ));
+    assert!(flags(Some(Names::CONSERVATIVE), "We met Alice there."));
+    assert!(!flags(Some(Names::CONSERVATIVE), "It is on the table."));
+    assert!(!flags(None, "We met Alice there."));
+}
+
+#[test]
+fn names_are_a_policy_by_name_with_its_kinds() {
+    let policy = PolicyChoice::Names {
+        least: Names::LEAST,
+    }
+    .build()
+    .unwrap();
+    assert_eq!(
+        found(policy.as_ref(), "Send it to Mary Watson in Boston."),
+        [("person", "Mary Watson"), ("loc", "Boston")].map(|(k, t)| (k.to_owned(), t.to_owned()))
+    );
+    let json = r#"{"type":"names"}"#;
+    assert_eq!(
+        serde_json::from_str::<PolicyChoice>(json).unwrap(),
+        PolicyChoice::Names { least: 0.3 }
+    );
+}
+
+/// Any text at all: spans on boundaries of characters, scores in [0, 1], no panic.
+#[test]
+fn any_text_is_tagged_without_harm() {
+    let long = "Word ".repeat(3000);
+    let texts = [
+        "",
+        " ",
+        "\u{fffc}",
+        "é😀\u{301}’s",
+        "'''",
+        "....!!??",
+        "@",
+        "http://",
+        "A\u{0}B\r\n\rC",
+        &long,
+    ];
+    for text in texts {
+        let mut tags = Vec::new();
+        shipped().tag(text, &mut tags);
+        for tag in tags {
+            assert!(text.get(tag.range).is_some());
+            assert!((0.0..=1.001).contains(&tag.score));
+        }
+    }
+}
+
+fn sealed(mut body: Vec<u8>) -> Vec<u8> {
+    let digest = Sha256::digest(&body);
+    body.extend(digest);
+    body
+}
+
+#[test]
+fn a_model_that_is_damaged_is_refused() {
+    let bytes = shipped().to_bytes();
+    let refused = |bytes: &[u8]| match TaggerModel::from_bytes(bytes) {
+        Err(Error::Tagger(problem)) => problem,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(b"").contains("digest"));
+    assert!(refused(&bytes[..bytes.len() - 1]).contains("digest"));
+    let mut flipped = bytes.clone();
+    flipped[5000] ^= 1;
+    assert!(refused(&flipped).contains("digest"));
+    // With a digest of its own the content is checked all the same.
+    let body = &bytes[..bytes.len() - 32];
+    let with = |at: usize, new: &[u8]| {
+        let mut body = body.to_vec();
+        body[at..at + new.len()].copy_from_slice(new);
+        sealed(body)
+    };
+    assert!(refused(&with(0, b"X")).contains("RTAGGER1"));
+    assert!(refused(&with(8, &18u32.to_le_bytes())).contains("17 labels"));
+    assert!(refused(&with(12, &u32::MAX.to_le_bytes())).contains("features"));
+    assert!(refused(&with(12, &4_000_000u32.to_le_bytes())).contains("bytes wanted"));
+    assert!(refused(&with(16, &f32::NAN.to_le_bytes())).contains("scale"));
+    assert!(refused(&with(20, &1e9f32.to_le_bytes())).contains("transition"));
+    let hashes = 20 + 18 * 17 * 4;
+    assert!(refused(&with(hashes + 4, &body[hashes..hashes + 4])).contains("rise"));
+    assert!(refused(&sealed(body[..body.len() - 1].to_vec())).contains("bytes wanted"));
+    assert!(refused(&sealed([body, &[0]].concat())).contains("too many"));
+}
+
+/// A toy language where one word decides: learnt from labels, and from sets of labels whose
+/// other sentences settle them.
+#[test]
+fn training_learns_what_the_labels_and_sets_of_labels_say() {
+    let sentence = |words: &[&str], labels: &[u32]| TaggedSentence {
+        words: words.iter().map(|w| (*w).to_owned()).collect(),
+        labels: labels.to_vec(),
+    };
+    let mut material = TaggerMaterial::default();
+    for _ in 0..20 {
+        material
+            .names
+            .push(sentence(&["ask", "Zorba", "now"], &[1, 2, 1]));
+        // Zorba is a name of some kind here, and which is known from above.
+        material
+            .names
+            .push(sentence(&["Zorba", "left"], &[0b1_1111_1110, 1]));
+        material
+            .speech
+            .push(sentence(&["ask", "Zorba"], &[1 << 15, 1 << 11]));
+        material.roles.push(sentence(&["ask", "Zorba"], &[1, 4]));
+    }
+    let how = TaggerTraining {
+        rounds: 5,
+        ..TaggerTraining::default()
+    };
+    let model = TaggerModel::train(&material, &how).unwrap();
+    let tags = model.tag_words(&["Zorba", "left"]);
+    assert_eq!((tags[0].name_label(), tags[1].name_label()), ("B-PER", "O"));
+    assert_eq!(model.tag_words(&["ask", "Zorba"])[1].role_label(), "OBJECT");
+    // Equal material, equal bytes; through the bytes, equal tags.
+    let again = TaggerModel::train(&material, &how).unwrap();
+    assert_eq!(model.to_bytes(), again.to_bytes());
+    let read = TaggerModel::from_bytes(&model.to_bytes()).unwrap();
+    assert_eq!(read.tag_words(&["Zorba", "left"]), tags);
+    material.names.push(sentence(&["one", "two"], &[1]));
+    assert!(TaggerModel::train(&material, &how).is_err());
+}
+
+/// The card names the file it describes.
+#[test]
+fn the_card_is_that_of_the_model() {
+    let card = include_str!("../../models/tagger.md");
+    let digest: String = Sha256::digest(shipped().to_bytes())
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect();
+    assert!(card.contains(&digest), "the card does not have {digest}");
+}
