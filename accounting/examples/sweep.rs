@@ -36,6 +36,9 @@ impl Chance {
     }
 }
 
+/// Seconds that no answer should take.
+const SLOW: f64 = 5.0;
+
 #[derive(Debug, Clone, Copy)]
 struct Case {
     sigma: f64,
@@ -204,7 +207,11 @@ fn main() -> std::process::ExitCode {
         let (case, question) = (Case::draw(&mut chance), Question::draw(&mut chance));
         let from = now(begun);
         let answer = case.loss().and_then(|loss| question.ask(&loss));
-        times.push((now(begun) - from, case, question));
+        let spent = now(begun) - from;
+        if spent > SLOW {
+            println!("SLOW {:9.1} ms  {case:?} {question:?}", spent * 1e3);
+        }
+        times.push((spent, case, question));
         let inverse = case.loss().and_then(|loss| question.invert(&loss));
         match answer {
             Ok((mut wrong, met)) => {

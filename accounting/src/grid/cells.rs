@@ -6,6 +6,7 @@
 //! merged ratio is the line's, which is post-processing; what finds no partner goes to the line
 //! below with its P-mass kept and its Q-mass raised. Both err by the square of the spacing.
 
+use super::merge::{Cell, Merger};
 use super::ruler::{Lines, Ruler};
 use crate::error::{Error, Result};
 use crate::law::{Law, Node};
@@ -33,63 +34,6 @@ pub(crate) struct Lattice {
 pub(crate) struct Brackets {
     pub(crate) above: Lattice,
     pub(crate) below: Lattice,
-}
-
-/// What lies in one cell, all in units of e^scale: Q-mass, ∫(e^{l − v} − 1)dQ and
-/// ∫(e^h − e^{l − v})dQ for the line v below and width h.
-#[derive(Debug, Clone, Copy)]
-struct Cell {
-    scale: f64,
-    mass: f64,
-    rise: f64,
-    fall: f64,
-}
-
-impl Cell {
-    const EMPTY: Self = Self {
-        scale: f64::NEG_INFINITY,
-        mass: 0.0,
-        rise: 0.0,
-        fall: 0.0,
-    };
-
-    fn add(&mut self, ln_mass: f64, t: f64, width: f64) {
-        if ln_mass > self.scale + 200.0 || self.scale == f64::NEG_INFINITY {
-            let factor = (self.scale - ln_mass).exp();
-            self.mass *= factor;
-            self.rise *= factor;
-            self.fall *= factor;
-            self.scale = ln_mass;
-        }
-        let mass = (ln_mass - self.scale).exp();
-        self.mass += mass;
-        self.rise += mass * t.exp_m1();
-        self.fall += mass * t.exp() * (width - t).exp_m1();
-    }
-
-    /// Where between its lines the cell's ratio lies.
-    fn level(&self) -> f64 {
-        let both = self.rise + self.fall;
-        if both > 0.0 { self.rise / both } else { 0.0 }
-    }
-
-    /// The share of its mass that a cell should merge over its upper line so that both
-    /// sides of both its lines balance, given its neighbours.
-    ///
-    /// With shares f_i to the right, the bound after cell i balances when
-    /// (1 − f_{i+1})·rise_{i+1} = f_i·fall_i e^{−h_i}; where masses change slowly, f = 1/(1 + r) with r the geometric mean of
-    /// the ratios at both lines leaves a third-order rest.
-    fn share_up(left: (&Self, f64), here: (&Self, f64), right: &Self) -> f64 {
-        let ratio = |(below, width): (&Self, f64), above: &Self| {
-            below.scale + below.fall.ln() - width - above.scale - above.rise.ln()
-        };
-        let mean = 0.5 * (ratio(left, here.0) + ratio(here, right));
-        if mean.is_nan() {
-            here.0.level()
-        } else {
-            1.0 / (1.0 + mean.exp())
-        }
-    }
 }
 
 /// The cells between a ruler's bounds, and what lies on lines already.
@@ -120,13 +64,7 @@ impl Law {
     /// [`crate::Error::NotCertified`] when there would be too many nodes.
     pub(crate) fn brackets(&self, ruler: &Ruler, ln_cut: f64, slack: f64) -> Result<Brackets> {
         let (mut above, mut below) = (Cells::new(ruler), Cells::new(ruler));
-        let lines = ruler.lines;
-        let farthest = [ruler.bounds.first(), ruler.bounds.last()]
-            .into_iter()
-            .flatten()
-            .map(|bound| lines.at(*bound).abs())
-            .fold(lines.origin.abs(), f64::max);
-        let line_error = 4.0 * ROUND * farthest;
+        let mut near = 0;
         let dropped = self.spread(ln_cut, Some(ruler), &mut |node: Node| {
             if node.is_atom {
                 let settled = above.settle(node.loss, node.ln_second + node.weight_error, slack)
@@ -135,9 +73,10 @@ impl Law {
                     return;
                 }
             }
-            let error = node.loss_error + line_error;
-            above.add(node.loss + error, node.ln_second + node.weight_error);
-            below.add(node.loss - error, node.ln_second - node.weight_error);
+            near = ruler.cell_of(node.loss, near);
+            let error = node.loss_error + ruler.line_error(near);
+            above.add(node.loss + error, node.ln_second + node.weight_error, near);
+            below.add(node.loss - error, node.ln_second - node.weight_error, near);
         })?;
         let tails = if dropped == f64::NEG_INFINITY {
             0.0
@@ -177,13 +116,13 @@ impl<'r> Cells<'r> {
         (self.ruler.bounds[cell + 1] - self.ruler.bounds[cell]) as f64 * self.ruler.lines.spacing
     }
 
-    fn add(&mut self, loss: f64, ln_mass: f64) {
+    /// Into the cell of `loss`, which is close to the cell `near`.
+    fn add(&mut self, loss: f64, ln_mass: f64, near: usize) {
         if ln_mass == f64::NEG_INFINITY {
             return;
         }
         let lines = self.ruler.lines;
-        let after = self.ruler.bounds.partition_point(|b| lines.at(*b) <= loss);
-        let cell = after.clamp(1, self.cells.len()) - 1;
+        let cell = self.ruler.cell_of(loss, near);
         let width = self.width(cell);
         let t = (loss - lines.at(self.ruler.bounds[cell])).clamp(0.0, width);
         self.cells[cell].add(ln_mass, t, width);
@@ -191,15 +130,11 @@ impl<'r> Cells<'r> {
 
     /// Puts an atom on the line it lies on, up to rounding or `slack`; `false` when there is none.
     fn settle(&mut self, loss: f64, ln_mass: f64, slack: f64) -> bool {
-        let lines = self.ruler.lines;
-        let index = ((loss - lines.origin) / lines.spacing).round();
-        let off = (loss - (lines.origin + index * lines.spacing)).abs();
-        let size = loss.abs() + lines.origin.abs() + (index * lines.spacing).abs();
-        if off > slack.max(16.0 * ROUND * size) || index.is_nan() || index.abs() > 1e15 {
+        let Some((index, off)) = self.ruler.lines.nearest(loss, slack) else {
             return false;
-        }
-        self.on_lines.push((index as i64, ln_mass));
-        self.nudge = self.nudge.max(off + 8.0 * ROUND * size);
+        };
+        self.on_lines.push((index, ln_mass));
+        self.nudge = self.nudge.max(off);
         true
     }
 
@@ -232,62 +167,14 @@ impl<'r> Cells<'r> {
         self.lattice(weights, infinite)
     }
 
-    /// Both sides of each bound merged as far as they balance, [`Cell::share_up`] of the cell
-    /// below with the rest of the cell above.
+    /// Both sides of each bound merged as far as they balance.
     fn merged(&self, infinite: f64) -> Lattice {
-        let at = |index: Option<usize>| match index.and_then(|i| self.cells.get(i).map(|c| (i, c)))
-        {
-            Some((i, cell)) => (cell, self.width(i)),
-            None => (&Cell::EMPTY, 0.0),
-        };
-        let shares: Vec<f64> = (0..self.cells.len())
-            .map(|i| Cell::share_up(at(i.checked_sub(1)), at(Some(i)), at(Some(i + 1)).0))
-            .collect();
-        let mut weights: Vec<(i64, f64)> = (self.ruler.bounds.iter())
-            .map(|bound| (*bound, f64::NEG_INFINITY))
-            .collect();
-        let mut put = |bound: usize, scale: f64, mass: f64| {
-            if mass > 0.0 {
-                let ln = scale + mass.ln() - CELL_ERROR;
-                weights[bound].1 = ln_add_exp(weights[bound].1, ln);
-            }
-        };
-        for bound in 0..=self.cells.len() {
-            let ((left, width), (right, _)) = (at(bound.checked_sub(1)), at(Some(bound)));
-            let from_left = bound.checked_sub(1).map_or(0.0, |i| shares[i]);
-            let from_right = 1.0 - shares.get(bound).copied().unwrap_or(1.0);
-            // What the left lacks and the right has too much of, in P-mass over e^v, as logarithms.
-            let lacking = left.scale + (from_left * left.fall).ln() - width;
-            let spare = right.scale + (from_right * right.rise).ln();
-            let share = |most: f64, wanted: f64| {
-                if wanted == f64::NEG_INFINITY {
-                    0.0
-                } else {
-                    (wanted - most).exp().min(1.0)
-                }
-            };
-            // On a line already (nothing lacking, nothing spare), all of it stays.
-            let used_left = if left.fall * from_left <= 0.0 {
-                1.0
-            } else {
-                share(lacking, spare)
-            };
-            let used_right = if right.rise * from_right <= 0.0 {
-                1.0
-            } else {
-                share(spare, lacking)
-            };
-            put(bound, left.scale, used_left * from_left * left.mass);
-            put(bound, right.scale, used_right * from_right * right.mass);
-            // The rest keeps its P-mass on the line below.
-            if let Some(below) = bound.checked_sub(1) {
-                let rest = (1.0 - used_left) * from_left;
-                put(below, left.scale, rest * (left.mass + left.rise));
-            }
-            let rest = (1.0 - used_right) * from_right;
-            put(bound, right.scale, rest * (right.mass + right.rise));
-        }
-        self.lattice(weights, infinite)
+        let widths: Vec<f64> = (0..self.cells.len()).map(|i| self.width(i)).collect();
+        let masses = Merger::new(&self.cells, &widths).masses();
+        let weights = (self.ruler.bounds.iter())
+            .zip(masses)
+            .map(|(bound, ln)| (*bound, ln - CELL_ERROR));
+        self.lattice(weights.collect(), infinite)
     }
 }
 

@@ -6,19 +6,29 @@
 //! * [`quadrature`]: nodes on stretches that lie in one grid cell each;
 //! * [`ruler`]: where cells end;
 //! * [`cells`]: each cell's mass moved to grid lines, spread apart (above) or merged (below);
+//! * [`merge`]: how mass finds its partner on the other side of a line;
 //! * [`moments`]: K of the law itself, to choose the tilt and the window;
-//! * [`spectrum`]: the composed transform with a bound on its error;
+//! * [`layout`]: how far apart lines are;
+//! * [`blocks`], [`spectrum`]: the composed transform with a bound on its error;
+//! * [`decay`], [`band`]: where its lowest frequencies are enough;
+//! * [`side`]: one composed measure;
 //! * [`convolution`]: the composed law around the tilt, and δ(ε) from it;
 //! * `renyi`, divergences;
 //! * [`single`]: one step, by quadrature alone;
 //! * [`solve`]: the questions.
 
+mod band;
+mod blocks;
 pub(crate) mod cells;
 pub(crate) mod convolution;
+mod decay;
+mod layout;
+mod merge;
 pub(crate) mod moments;
 pub(crate) mod quadrature;
 mod renyi;
 pub(crate) mod ruler;
+mod side;
 mod single;
 mod solve;
 mod spectrum;

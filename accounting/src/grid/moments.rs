@@ -12,7 +12,74 @@ const TILTS: (f64, f64) = (1e-7, 1e7);
 #[derive(Debug)]
 pub(crate) struct Moments {
     pub(crate) steps: Vec<(Law, u64)>,
-    parts: Vec<(Vec<(f64, f64)>, f64)>,
+    parts: Vec<(Vec<Place>, f64)>,
+}
+
+/// Q-mass e^`ln_second` of loss `loss`.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    ln_second: f64,
+    loss: f64,
+    is_atom: bool,
+}
+
+/// Losses in ascending order, each with the mass up to its middle, and the whole.
+#[derive(Debug, Clone)]
+pub(crate) struct Cumulative {
+    pub(crate) below: Vec<(f64, f64)>,
+    pub(crate) whole: f64,
+}
+
+/// Rounds in which the middle of a crowd is found.
+const MIDDLES: usize = 12;
+/// Nodes over which a density is taken.
+const STRETCH: usize = 8;
+
+impl Cumulative {
+    /// The mass of losses up to `loss`; nodes stand for the stretch around them, and none lies
+    /// outside `ends`. `hint` is where the last question's answer was.
+    pub(crate) fn up_to(&self, loss: f64, ends: (f64, f64), hint: &mut usize) -> f64 {
+        let reached = |i: usize| self.below.get(i).is_some_and(|(l, _)| *l <= loss);
+        let mut after = *hint;
+        for _ in 0..STRETCH {
+            if after > 0 && !reached(after - 1) {
+                after -= 1;
+            } else if reached(after) {
+                after += 1;
+            } else {
+                break;
+            }
+        }
+        if after > 0 && !reached(after - 1) || reached(after) {
+            after = self.below.partition_point(|(l, _)| *l <= loss);
+        }
+        *hint = after;
+        let (from, low) = after
+            .checked_sub(1)
+            .map_or((ends.0, 0.0), |i| self.below[i]);
+        let (to, high) = self
+            .below
+            .get(after)
+            .copied()
+            .unwrap_or((ends.1, self.whole));
+        let share = ((loss - from) / (to - from)).clamp(0.0, 1.0);
+        low + (high - low) * if share.is_nan() { 0.0 } else { share }
+    }
+
+    /// How much mass·width² a cell may have for all of them to cost the whole mass times
+    /// spacing² and be as few as possible: the same for each, which makes widths w ∝ f^{−1/3}
+    /// for the density f, and N = ∫ dl/w of them.
+    pub(crate) fn allowance(&self, spacing: f64) -> f64 {
+        let mut cells = 0.0;
+        for stretch in self.below.chunks(STRETCH) {
+            let (Some((from, low)), Some((to, high))) = (stretch.first(), stretch.last()) else {
+                continue;
+            };
+            let mass = (high - low) / self.whole;
+            cells += mass.cbrt() * (to - from).max(spacing).powf(2.0 / 3.0);
+        }
+        self.whole * spacing.powi(3) / cells.powf(1.5).max(spacing)
+    }
 }
 
 /// K and its first two derivatives.
@@ -41,7 +108,11 @@ impl Moments {
             let mut nodes = Vec::new();
             law.spread(ln_cut, None, &mut |node| {
                 if node.ln_second > f64::NEG_INFINITY {
-                    nodes.push((node.ln_second, node.loss));
+                    nodes.push(Place {
+                        ln_second: node.ln_second,
+                        loss: node.loss,
+                        is_atom: node.is_atom,
+                    });
                 }
             })?;
             parts.push((nodes, *times as f64));
@@ -49,39 +120,88 @@ impl Moments {
         Ok(Self { steps, parts })
     }
 
-    /// The losses of a part in ascending order, each with the tilted mass up to its middle, and
-    /// the whole.
-    pub(crate) fn tilted(&self, part: usize, theta: f64) -> (Vec<(f64, f64)>, f64) {
+    /// Where a part's tilted mass is, but for atoms that need no cell because of `settled`.
+    pub(crate) fn tilted(
+        &self,
+        part: usize,
+        theta: f64,
+        settled: impl Fn(f64) -> bool,
+    ) -> Cumulative {
         let nodes = &self.parts[part].0;
+        let exponent = |node: &Place| node.ln_second + theta * node.loss;
+        let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
+        let mut below: Vec<(f64, f64)> = nodes
+            .iter()
+            .filter(|node| !(node.is_atom && settled(node.loss)))
+            .map(|node| (node.loss, (exponent(node) - top).exp()))
+            .collect();
+        below.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut whole = 0.0;
+        for (_, mass) in &mut below {
+            let own = *mass;
+            *mass = whole + 0.5 * own;
+            whole += own;
+        }
+        Cumulative { below, whole }
+    }
+
+    /// A loss v with as much on either side of it within `spacing`, in ∫(e^{l − v} − 1)dQ, where
+    /// most of the tilted law lies within that distance: what gathers around a loss finds its
+    /// partners when v is a line.
+    pub(crate) fn crowded(&self, part: usize, theta: f64, spacing: f64) -> f64 {
+        let mut nodes: Vec<&Place> = self.parts[part].0.iter().collect();
+        nodes.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+        let exponent = |node: &Place| node.ln_second + theta * node.loss;
         let top = nodes
             .iter()
-            .fold(f64::NEG_INFINITY, |top, (w, l)| top.max(w + theta * l));
-        let mut tilted: Vec<(f64, f64)> = nodes
-            .iter()
-            .map(|(w, l)| (*l, (w + theta * l - top).exp()))
-            .collect();
-        tilted.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut sum = 0.0;
-        for (_, mass) in &mut tilted {
-            let own = *mass;
-            *mass = sum + 0.5 * own;
-            sum += own;
+            .map(|node| exponent(node))
+            .fold(f64::NEG_INFINITY, f64::max);
+        let (mut first, mut mass, mut best) = (0, 0.0, (0.0, 0.0));
+        for node in &nodes {
+            mass += (exponent(node) - top).exp();
+            while node.loss - nodes[first].loss > 2.0 * spacing {
+                mass -= (exponent(nodes[first]) - top).exp();
+                first += 1;
+            }
+            if mass > best.0 {
+                best = (mass, 0.5 * (node.loss + nodes[first].loss));
+            }
         }
-        (tilted, sum)
+        let mut middle = best.1;
+        for _ in 0..MIDDLES {
+            let near: Vec<&&Place> = (nodes.iter())
+                .filter(|node| (node.loss - middle).abs() <= spacing)
+                .collect();
+            let largest = near
+                .iter()
+                .map(|n| n.ln_second)
+                .fold(f64::NEG_INFINITY, f64::max);
+            let (mut whole, mut rise) = (0.0, 0.0);
+            for node in near {
+                let weight = (node.ln_second - largest).exp();
+                whole += weight;
+                rise += weight * (node.loss - middle).exp_m1();
+            }
+            let moved = (rise / whole).ln_1p();
+            if moved.is_nan() {
+                break;
+            }
+            middle += moved;
+        }
+        middle
     }
 
     /// K, K', K'' at θ.
     pub(crate) fn at(&self, theta: f64) -> Derivatives {
         let mut total = Derivatives::default();
         for (nodes, times) in &self.parts {
-            let top = nodes
-                .iter()
-                .fold(f64::NEG_INFINITY, |top, (w, l)| top.max(w + theta * l));
+            let exponent = |node: &Place| node.ln_second + theta * node.loss;
+            let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
             let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
-            let centre = nodes.first().map_or(0.0, |(_, l)| *l);
-            for (w, l) in nodes {
-                let term = (w + theta * l - top).exp();
-                let from = l - centre;
+            let centre = nodes.first().map_or(0.0, |node| node.loss);
+            for node in nodes {
+                let term = (exponent(node) - top).exp();
+                let from = node.loss - centre;
                 sum += term;
                 first += term * from;
                 second += term * from * from;

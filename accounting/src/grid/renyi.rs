@@ -32,8 +32,10 @@ impl Law {
             origin: self.atom_origin(),
             spacing,
         };
-        let (tilted, whole) = moments.tilted(0, order);
-        let ruler = Ruler::new(lines, self.loss_range(ln_cut), (&tilted, whole))?;
+        let tilted = moments.tilted(0, order, |loss| lines.meets(loss, 0.0));
+        let allowed = tilted.allowance(spacing);
+        let masses = [(tilted, allowed)];
+        let ruler = Ruler::new(lines, self.loss_range(ln_cut), &masses, 1 << 20)?;
         Ok((self.brackets(&ruler, ln_cut, 0.0)?, ln_cut))
     }
 

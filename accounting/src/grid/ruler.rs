@@ -1,11 +1,11 @@
 //! Where cells end: on grid lines, close together where the tilted law is, far apart in its tails.
 
+use super::moments::Cumulative;
 use crate::error::{Error, Result};
+use crate::special::ROUND;
 
-/// More cells than this are an error, not a wait.
-const MOST_CELLS: usize = 2_000_000;
-/// Cells widen where less than this share of the tilted law lies beyond.
-const DENSE: f64 = 1e-3;
+/// Cells that are looked at one by one.
+const NEAR: usize = 4;
 /// No cell is wider than this: its ends' ratio has to be a number.
 const WIDEST: f64 = 1.0;
 
@@ -22,6 +22,20 @@ impl Lines {
         self.origin + index as f64 * self.spacing
     }
 
+    /// Whether `loss` lies on a line up to rounding or `slack`.
+    pub(crate) fn meets(&self, loss: f64, slack: f64) -> bool {
+        self.nearest(loss, slack).is_some()
+    }
+
+    /// The line that `loss` lies on up to rounding or `slack`, and how far off it may be.
+    pub(crate) fn nearest(&self, loss: f64, slack: f64) -> Option<(i64, f64)> {
+        let index = ((loss - self.origin) / self.spacing).round();
+        let off = (loss - (self.origin + index * self.spacing)).abs();
+        let size = loss.abs() + self.origin.abs() + (index * self.spacing).abs();
+        let on = off <= slack.max(16.0 * ROUND * size) && index.abs() < 1e15;
+        on.then_some((index as i64, off + 8.0 * ROUND * size))
+    }
+
     /// The last line at or below `loss`.
     pub(crate) fn below(&self, loss: f64) -> f64 {
         ((loss - self.origin) / self.spacing).floor()
@@ -36,18 +50,16 @@ pub(crate) struct Ruler {
 }
 
 impl Ruler {
-    /// Cells from `lowest` to `highest`; `tilted` holds losses in ascending order with the
-    /// tilted mass up to each, and the whole.
-    ///
-    /// Spreading mass m within a cell of w lines costs m·w²: with w growing like the cube root of
-    /// one over the mass beyond, all tails together cost about as much as the middle.
+    /// Cells from `lowest` to `highest`, as wide as `masses` allow: in none of these may a cell have
+    /// mass·width² above the number beside it, unless it is one line wide.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when there would be too many cells.
+    /// [`Error::NotCertified`] when there would be more than `most_cells`.
     pub(crate) fn new(
         lines: Lines,
         (lowest, highest): (f64, f64),
-        (tilted, whole): (&[(f64, f64)], f64),
+        masses: &[(Cumulative, f64)],
+        most_cells: usize,
     ) -> Result<Self> {
         let too_many = || Error::NotCertified {
             what: "the grid",
@@ -58,31 +70,25 @@ impl Ruler {
             return Err(too_many());
         }
         let (first, last) = (first as i64, last as i64);
-        let below = |loss: f64| {
-            let after = tilted.partition_point(|(l, _)| *l <= loss);
-            let (from, low) = after.checked_sub(1).map_or((lowest, 0.0), |i| tilted[i]);
-            let (to, high) = tilted.get(after).copied().unwrap_or((highest, whole));
-            // Nodes stand for the stretch around them: in between, proportionally.
-            let share = ((loss - from) / (to - from)).clamp(0.0, 1.0);
-            let share = if share.is_nan() { 0.0 } else { share };
-            (low + (high - low) * share) / whole
-        };
-        let most = (WIDEST / lines.spacing).log2().floor().clamp(0.0, 60.0) as u32;
-        // A cell from `here` on so wide may have this much mass in it, and beyond its ends.
-        let fits = |here: i64, doublings: u32| {
-            let (left, right) = (
-                below(lines.at(here)),
-                below(lines.at(here + (1 << doublings))),
-            );
-            let mass = (right - left)
-                .max(left.min(1.0 - left))
-                .max(right.min(1.0 - right));
-            mass * f64::from(1u32 << doublings.min(31)).powi(3) <= DENSE
+        let most = (WIDEST / lines.spacing).log2().floor().clamp(0.0, 31.0) as u32;
+        // A cell from `here` on so wide may have this much mass in it.
+        let mut hints = vec![[0; 2]; masses.len()];
+        let mut fits = |here: i64, doublings: u32| {
+            let (left, right) = (lines.at(here), lines.at(here + (1i64 << doublings)));
+            let square = (right - left) * (right - left);
+            masses
+                .iter()
+                .zip(&mut hints)
+                .all(|((law, allowed), hints)| {
+                    let ends = (lowest, highest);
+                    let low = law.up_to(left, ends, &mut hints[0]);
+                    (law.up_to(right, ends, &mut hints[1]) - low) * square <= *allowed
+                })
         };
         let mut bounds = vec![first];
         let (mut here, mut doublings) = (first, 0);
         while here < last {
-            while doublings < most.min(31) && fits(here, doublings + 1) {
+            while doublings < most && fits(here, doublings + 1) {
                 doublings += 1;
             }
             while doublings > 0 && !fits(here, doublings) {
@@ -90,11 +96,35 @@ impl Ruler {
             }
             here += 1 << doublings;
             bounds.push(here);
-            if bounds.len() > MOST_CELLS {
+            if bounds.len() > most_cells {
                 return Err(too_many());
             }
         }
         Ok(Self { lines, bounds })
+    }
+
+    /// The cell that `loss` lies in, or the nearest one, sought from the cell `near` on.
+    pub(crate) fn cell_of(&self, loss: f64, near: usize) -> usize {
+        let last = self.bounds.len().max(2) - 2;
+        let line = |i: usize| self.lines.at(self.bounds[i]);
+        let mut cell = near.min(last);
+        for _ in 0..NEAR {
+            if cell > 0 && loss < line(cell) {
+                cell -= 1;
+            } else if cell < last && loss >= line(cell + 1) {
+                cell += 1;
+            } else {
+                return cell;
+            }
+        }
+        let after = self.bounds.partition_point(|b| self.lines.at(*b) <= loss);
+        after.clamp(1, last + 1) - 1
+    }
+
+    /// How far rounding may move a loss against the lines around `cell`.
+    pub(crate) fn line_error(&self, cell: usize) -> f64 {
+        let ends = [cell, cell + 1].map(|i| self.lines.at(self.bounds[i]).abs());
+        4.0 * ROUND * (ends[0].max(ends[1]) + self.lines.origin.abs())
     }
 
     /// One line only, at `loss`: stretches end there.
@@ -141,13 +171,15 @@ mod tests {
             spacing: 0.01,
         };
         // A standard normal, more or less.
-        let tilted: Vec<(f64, f64)> = (-800..=800)
+        let below: Vec<(f64, f64)> = (-800..=800)
             .map(|i| {
                 let x = f64::from(i) * 0.01;
                 (x, 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2))
             })
             .collect();
-        let ruler = Ruler::new(lines, (-8.0, 8.0), (&tilted, 1.0)).unwrap();
+        let tilted = Cumulative { below, whole: 1.0 };
+        let allowed = tilted.allowance(0.01);
+        let ruler = Ruler::new(lines, (-8.0, 8.0), &[(tilted, allowed)], 2000).unwrap();
         let width = |x: f64| {
             let mut hint = 0;
             let next = ruler.next(x, &mut hint);

@@ -1,6 +1,6 @@
 //! The questions, answered on a grid that is refined until its two ends are close enough.
 
-use super::convolution::{Convolution, Wanted};
+use super::convolution::{Convolution, Effort, Wanted};
 use super::moments::{Moments, steps};
 use crate::error::{Error, Result};
 use crate::guarantee::Engine;
@@ -25,10 +25,22 @@ impl Solver {
         !self.loss.laws.is_empty()
     }
 
-    /// Whether a grid is worth trying where the contour could not be certified: the more steps,
-    /// the faster the contour's terms decay, and the more the grid's errors add up.
-    pub(crate) fn grid_may_help(&self) -> bool {
-        self.loss.steps() <= MOST_STEPS
+    /// Grids tried before the best is taken.
+    fn attempts(&self) -> usize {
+        match self.effort() {
+            Effort::Full => ATTEMPTS,
+            Effort::Modest => 1,
+        }
+    }
+
+    /// The more steps of Gaussian mixtures, the better the contour: grids are for the few runs
+    /// that it leaves, and most of those ask for nothing that matters.
+    fn effort(&self) -> Effort {
+        if self.needs_grid() || self.loss.steps() <= MOST_STEPS {
+            Effort::Full
+        } else {
+            Effort::Modest
+        }
     }
 
     /// P-mass of infinite loss of the whole run.
@@ -75,15 +87,18 @@ impl Solver {
         let ln_delta = self.moments()?.ln_delta_at(theta, epsilon);
         let mut best: Option<LnBounds> = None;
         let mut finest = None;
-        for attempt in 0..ATTEMPTS {
+        let mut before = f64::INFINITY;
+        for attempt in 0..self.attempts() {
             let convolution = self.convolution(theta, ln_delta, goal, attempt)?;
             let ends = convolution.value(epsilon);
             best = Some(best.map_or(ends, |before| before.meet(ends)));
             let refinable = convolution.refinable;
             finest = Some(convolution);
-            if !refinable || best.is_some_and(|ends| ends.width() <= 2.0 * goal) {
+            let settled = self.loss.bounds_only() && before - ends.upper <= goal;
+            if !refinable || settled || best.is_some_and(|ends| ends.width() <= 2.0 * goal) {
                 break;
             }
+            before = ends.upper;
         }
         Ok((best.ok_or_else(no_moments)?, finest))
     }
@@ -115,6 +130,7 @@ impl Solver {
             relative: goal.clamp(1e-14, 1e-2),
             ln_delta,
             finer: FINER.powi(i32::try_from(attempt).unwrap_or(i32::MAX)),
+            effort: self.effort(),
         };
         Convolution::new(moments, wanted)
     }
@@ -153,10 +169,11 @@ impl Solver {
                 return Ok(found(0.0, 0.0));
             }
         }
+        let mut before = f64::INFINITY;
         let mut best = self
             .epsilon_of_the_top(ln_delta)
             .map(|lower| found(lower, f64::INFINITY));
-        for attempt in 0..ATTEMPTS {
+        for attempt in 0..self.attempts() {
             let goal = tolerance * guess.max(1e-9) * (theta - 1.0) / 4.0;
             let convolution = self.convolution(theta, rest.ln(), goal, attempt)?;
             let at = |epsilon: f64| convolution.value(epsilon);
@@ -170,9 +187,13 @@ impl Solver {
                 upper: met.upper.min(most),
                 ..met
             };
-            if !convolution.refinable || met.width() <= tolerance * met.upper {
+            // Where only the upper end counts, until it moves no more.
+            let settled =
+                self.loss.bounds_only() && before - met.upper <= 0.5 * tolerance * met.upper;
+            if !convolution.refinable || settled || met.width() <= tolerance * met.upper {
                 break;
             }
+            before = met.upper;
         }
         best.ok_or_else(no_moments)
     }
@@ -209,7 +230,7 @@ impl Solver {
         let theta = self.tilt(t)?;
         let ln_delta = self.moments()?.ln_delta_at(theta, t);
         let mut best: Option<LnBounds> = None;
-        for attempt in 0..ATTEMPTS {
+        for attempt in 0..self.attempts() {
             let convolution = self.convolution(theta, ln_delta, goal, attempt)?;
             let sum = |t: f64| at(convolution.value(t), t, ln_x);
             let reach = 2.0 * self.moments()?.at(theta).second.sqrt();

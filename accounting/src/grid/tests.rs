@@ -1,7 +1,7 @@
 //! Engine B against closed forms, the contour and brute force.
 
-use super::convolution::{Convolution, Wanted};
-use super::moments::{Moments, steps};
+use super::convolution::{Convolution, Effort, Wanted};
+use super::moments::{Cumulative, Moments, steps};
 use crate::interval::LnBounds;
 use crate::law::Law;
 use crate::pld::solver::Solver;
@@ -19,6 +19,7 @@ fn delta(loss: &PrivacyLoss, epsilon: f64, relative: f64) -> LnBounds {
         relative,
         ln_delta: -40.0,
         finer: 1.0,
+        effort: Effort::Full,
     };
     Convolution::new(&moments, wanted).unwrap().value(epsilon)
 }
@@ -243,8 +244,12 @@ fn what_is_cut_off_counts_as_infinite_above_and_as_nothing_below() {
         spacing: 0.01,
     };
     let ln_cut = -4.0;
-    let even = [(-100.0, 0.0), (100.0, 1.0)];
-    let ruler = super::ruler::Ruler::new(lines, law.loss_range(ln_cut), (&even, 1.0)).unwrap();
+    let even = Cumulative {
+        below: vec![(-100.0, 0.0), (100.0, 1.0)],
+        whole: 1.0,
+    };
+    let ruler =
+        super::ruler::Ruler::new(lines, law.loss_range(ln_cut), &[(even, 0.0)], 10_000).unwrap();
     let both = law.brackets(&ruler, ln_cut, 0.0).unwrap();
     // Beyond 2 ± √8 on both sides.
     let cut = libm::erfc(2.0);

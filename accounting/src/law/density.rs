@@ -39,7 +39,9 @@ impl Shape {
         let far = x.abs() + position.abs();
         match self {
             Self::Gaussian => 3.0 * position.abs() * far,
-            Self::Laplace => 3.0 * far,
+            // No shift at all is exact.
+            Self::Laplace if position.abs() > 0.0 => 3.0 * far,
+            Self::Laplace => 0.0,
         }
     }
 

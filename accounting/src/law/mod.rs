@@ -162,6 +162,12 @@ impl Law {
         pieces.fold(f64::NEG_INFINITY, ln_add_exp)
     }
 
+    /// The most components of the densities of a piece, first and second together.
+    pub(crate) fn components(&self) -> usize {
+        let of = |piece: &Piece| piece.first.components().len() + piece.second.components().len();
+        self.pieces.iter().map(of).max().unwrap_or(0)
+    }
+
     /// The atom at the largest loss, if nothing reaches farther.
     pub(crate) fn top_atom(&self) -> Option<&Atom> {
         let top = (self.atoms.iter()).max_by(|a, b| a.loss.total_cmp(&b.loss))?;

@@ -10,8 +10,8 @@ use crate::special::{ROUND, ln_add_exp};
 
 /// Stretches are no wider than this.
 const WIDEST: f64 = 0.2;
-/// More stretches than this are an error, not a wait.
-const MOST_STRETCHES: usize = 3_000_000;
+/// More stretches than these and two a cell are an error, not a wait.
+const MOST_STRETCHES: usize = 50_000;
 /// Relative error of a node's weight beyond that of the density: rule, width, quadrature.
 const RULE_ERROR: f64 = 64.0 * ROUND;
 
@@ -90,11 +90,12 @@ impl Piece {
     ) -> Result<f64> {
         let (from, to) = self.ends(ln_cut);
         let ln_goal = (1e-2 * ROUND).ln() + ruler.map_or(0.0, |ruler| ruler.finest().min(1.0).ln());
+        let most = MOST_STRETCHES + ruler.map_or(0, |ruler| 2 * ruler.bounds.len());
         let (mut left, mut hint) = (from, 0);
         let mut start = self.point(from);
         while left < to {
             *count += 1;
-            if *count > MOST_STRETCHES {
+            if *count > most {
                 return Err(Error::NotCertified {
                     what: "the grid",
                     why: "the loss of one step crosses too many grid lines".into(),

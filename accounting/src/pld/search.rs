@@ -179,22 +179,22 @@ impl Solver {
         {
             return Ok(found);
         }
-        if self.grid_may_help()
-            && let Ok(found) = self.grid_epsilon(delta, tolerance)
-            && found.upper.is_finite()
-            && found.width()
-                <= by_contour
-                    .as_ref()
-                    .map_or(f64::INFINITY, Found::width)
-                    .max(tolerance * found.upper)
-        {
-            return Ok(by_contour.map_or(found, |before| before.meet(found)));
+        let mut best = by_contour.ok();
+        if let Ok(found) = self.grid_epsilon(delta, tolerance) {
+            let met = best.map_or(found, |before| before.meet(found));
+            if met.upper.is_finite() && met.width() <= tolerance * met.upper {
+                return Ok(met);
+            }
+            best = Some(met);
         }
-        let coarse = self.epsilon_coarse(delta)?;
-        Ok(match by_contour {
-            Ok(found) if found.width() < coarse.width() => coarse.meet(found),
-            Ok(found) => found.meet(coarse),
-            Err(_) => coarse,
+        let coarse = self.epsilon_coarse(delta);
+        let Some(found) = best else {
+            return coarse;
+        };
+        Ok(match coarse {
+            Ok(coarse) if found.width() < coarse.width() => coarse.meet(found),
+            Ok(coarse) => found.meet(coarse),
+            Err(_) => found,
         })
     }
 

@@ -13,6 +13,8 @@ use crate::special::ln_one_minus_exp;
 
 /// Orders beyond this are not charted.
 pub(crate) const HIGHEST_ORDER: f64 = 1e12;
+/// ln of a δ that is zero as a number.
+const LEAST_LN_DELTA: f64 = -750.0;
 /// Dropped mixture mass as a share of δ times the relative accuracy wanted.
 pub(crate) const TRIM: f64 = 1e-3;
 
@@ -158,15 +160,19 @@ impl Solver {
                 expected - 12.0
             };
         }
-        if self.grid_may_help()
-            && let Ok(ends) = self.grid_ln_delta(epsilon, goal)
-            && ends.width() <= best.map_or(2.0 * goal, |best| best.width())
-        {
-            return Ok((best.map_or(ends, |best| best.meet(ends)), Engine::Grid));
-        }
         let coarse = self.coarse(epsilon);
+        let mut engine = Engine::Contour;
+        // Below the smallest numbers nobody looks.
+        if coarse.upper > LEAST_LN_DELTA
+            && let Ok(ends) = self.grid_ln_delta(epsilon, goal)
+        {
+            if best.is_none_or(|best| ends.width() < best.width()) {
+                engine = Engine::Grid;
+            }
+            best = Some(best.map_or(ends, |best| best.meet(ends)));
+        }
         Ok(match best {
-            Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), Engine::Contour),
+            Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), engine),
             Some(ends) => (coarse.meet(ends), Engine::Chernoff),
             None => (coarse, Engine::Chernoff),
         })

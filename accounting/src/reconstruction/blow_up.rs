@@ -107,15 +107,20 @@ impl Solver {
                 break;
             }
         }
-        if self.grid_may_help()
-            && let Ok(ends) = self.grid_ln_blow_up(ln_x, goal)
-            && ends.width() <= 4.0 * goal
-        {
-            return Ok((ends, Engine::Grid));
+        let mut engine = Engine::Contour;
+        if let Ok(ends) = self.grid_ln_blow_up(ln_x, goal) {
+            if best.is_none_or(|best| ends.width() < best.width()) {
+                engine = Engine::Grid;
+            }
+            let met = best.map_or(ends, |best| best.meet(ends));
+            if met.width() <= 4.0 * goal {
+                return Ok((met, engine));
+            }
+            best = Some(met);
         }
         let coarse = Self::new(&self.loss.trimmed(1e-3 * ln_x.exp())).coarse_blow_up(ln_x);
         Ok(match best {
-            Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), Engine::Contour),
+            Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), engine),
             Some(ends) => (coarse.meet(ends), Engine::Chernoff),
             None => (coarse, Engine::Chernoff),
         })
