@@ -352,10 +352,14 @@ fn divergences_match_closed_forms() {
         let truth = (sum / (2.0 * order - 1.0)).ln() / (order - 1.0);
         let (low, high, _) = of(&one, Neighbours::AddRemove, order);
         assert!(within((low, high), truth), "{low} {truth} {high}");
+        assert!(high - low < 2e-13 * truth, "{low} {high}");
     }
     // 1/b + e^{−1/b} − 1.
     let kl = of(&one, Neighbours::AddRemove, 2.0).2;
-    assert!(kl >= (-1.0f64).exp() && kl < (-1.0f64).exp() + 1e-5, "{kl}");
+    assert!(
+        kl >= (-1.0f64).exp() && kl < (-1.0f64).exp() + 1e-14,
+        "{kl}"
+    );
     let coin = Mechanism::RandomisedResponse {
         truth: Probability::new(0.75).unwrap(),
         categories: 2,

@@ -12,6 +12,8 @@ const LONGEST: i64 = 1 << 20;
 const SHORTEST: i64 = 1 << 8;
 /// Up to here a grid is laid out without a second thought.
 pub(super) const MODEST: i64 = 1 << 13;
+/// Lines beyond what must be spanned: each step's cells reach a little farther than its losses.
+const MARGIN: u64 = 128;
 /// Indices beyond this are not trusted.
 const FARTHEST: f64 = (1u64 << 48) as f64;
 
@@ -59,7 +61,7 @@ impl Layout {
 
     /// Lines as close as `wanted`, but not more than can be laid out.
     pub(super) fn laid_out(steps: &[(Law, u64)], wanted: Wanted, span: f64) -> Result<Self> {
-        let least = span / (LONGEST - 8) as f64;
+        let least = span / (LONGEST - 2 * MARGIN as i64) as f64;
         let (spacing, refinable, exact) = match common(steps) {
             Some(spacing) if spacing >= least => (spacing, false, true),
             _ => {
@@ -111,7 +113,9 @@ impl Layout {
 
 /// The next power of two, with room at the ends.
 fn circle(lines: f64) -> i64 {
-    let least = (lines.ceil() as u64).saturating_add(8).next_power_of_two();
+    let least = (lines.ceil() as u64)
+        .saturating_add(MARGIN)
+        .next_power_of_two();
     i64::try_from(least).unwrap_or(i64::MAX).max(SHORTEST)
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Cumulative {
     pub(crate) whole: f64,
 }
 
+/// Losses at which cumulative masses are kept.
+const MOST_PLACES: usize = 1 << 14;
 /// Rounds in which the middle of a crowd is found.
 const MIDDLES: usize = 12;
 /// Nodes over which a density is taken.
@@ -142,6 +144,8 @@ impl Moments {
             *mass = whole + 0.5 * own;
             whole += own;
         }
+        let step = below.len() / MOST_PLACES + 1;
+        let below = below.into_iter().step_by(step).collect();
         Cumulative { below, whole }
     }
 

@@ -47,6 +47,9 @@ impl Law {
         if self.infinite > 0.0 {
             return Ok((f64::INFINITY, f64::INFINITY));
         }
+        if let Some((ln, error)) = self.closed_moment(order) {
+            return Ok(((ln - error).max(0.0), (ln + error).max(0.0)));
+        }
         let (brackets, ln_cut) = self.fine_brackets(order)?;
         let (above, below) = (&brackets.above, &brackets.below);
         // Sums of so many terms, each an exponential, on losses nudged to their lines.
@@ -74,6 +77,9 @@ impl Law {
         }
         if let Some(variance) = self.variance {
             return Ok(0.5 * variance * (1.0 + 1e-14));
+        }
+        if let Some(divergence) = self.closed_divergence() {
+            return Ok(divergence);
         }
         let (brackets, ln_cut) = self.fine_brackets(2.0)?;
         let above = &brackets.above;

@@ -91,7 +91,8 @@ impl Ruler {
             while doublings < most && fits(here, doublings + 1) {
                 doublings += 1;
             }
-            while doublings > 0 && !fits(here, doublings) {
+            let beyond = |doublings: u32| here + (1i64 << doublings) > last;
+            while doublings > 0 && (beyond(doublings) || !fits(here, doublings)) {
                 doublings -= 1;
             }
             here += 1 << doublings;

@@ -140,7 +140,15 @@ impl Side {
             origin + start as f64 * layout.spacing,
             origin + (start + length) as f64 * layout.spacing,
         ];
+        let (lowest, highest) = extent(parts);
+        let within = [
+            lowest >= i128::from(start),
+            highest < i128::from(start) + i128::from(length),
+        ];
         let outside = [0, 1].map(|side| {
+            if within[side] {
+                return 0.0;
+            }
             // From the best order for the law itself towards θ: a bounded loss has orders so far out
             // that lines on the other side of its bound weigh too much.
             let mut least = 1.0f64;
@@ -257,6 +265,18 @@ impl Composed {
             }
         }
     }
+}
+
+/// The first and the last line that composed losses can lie on.
+fn extent(parts: &[(&Lattice, u64)]) -> (i128, i128) {
+    let mut extent = (0, 0);
+    for (lattice, times) in parts {
+        let index = |weight: Option<&(i64, f64)>| weight.map_or(0, |weight| i128::from(weight.0));
+        let times = i128::from(*times);
+        extent.0 += times * index(lattice.weights.first());
+        extent.1 += times * index(lattice.weights.last());
+    }
+    extent
 }
 
 /// A bound on the tilted mass beyond `end`, on the side to which the order moves the law.

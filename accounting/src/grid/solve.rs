@@ -16,6 +16,10 @@ const LN_NOTHING: f64 = -760.0;
 const ATTEMPTS: usize = 5;
 /// With more steps of Gaussian mixtures than this the contour is the engine.
 const MOST_STEPS: u64 = 100;
+/// With more components than this, a grid takes too long beside a contour.
+const MOST_COMPONENTS: usize = 64;
+/// With as few as this, and few steps, a grid may take its time.
+const FEW_COMPONENTS: usize = 16;
 /// The spacing from one attempt to the next.
 const FINER: f64 = 0.4;
 
@@ -23,6 +27,19 @@ impl Solver {
     /// Whether only the grid knows the laws of this loss.
     pub(crate) fn needs_grid(&self) -> bool {
         !self.loss.laws.is_empty()
+    }
+
+    /// Whether a grid is worth trying where the contour could not be certified: mixtures of very
+    /// many components take too long for a second opinion.
+    pub(crate) fn grid_may_help(&self) -> bool {
+        self.loss.steps() <= MOST_STEPS || self.components() <= MOST_COMPONENTS
+    }
+
+    /// The most components of a step's first law.
+    fn components(&self) -> usize {
+        let parts = self.loss.parts.iter();
+        let components = parts.map(|(pair, _)| pair.first.components().count());
+        components.max().unwrap_or(0)
     }
 
     /// Grids tried before the best is taken.
@@ -36,7 +53,8 @@ impl Solver {
     /// The more steps of Gaussian mixtures, the better the contour: grids are for the few runs
     /// that it leaves, and most of those ask for nothing that matters.
     fn effort(&self) -> Effort {
-        if self.needs_grid() || self.loss.steps() <= MOST_STEPS {
+        let few = self.loss.steps() <= MOST_STEPS && self.components() <= FEW_COMPONENTS;
+        if self.needs_grid() || few {
             Effort::Full
         } else {
             Effort::Modest
@@ -89,6 +107,8 @@ impl Solver {
         let mut finest = None;
         let mut before = f64::INFINITY;
         for attempt in 0..self.attempts() {
+            // Two at once would not fit into memory.
+            drop(finest.take());
             let convolution = self.convolution(theta, ln_delta, goal, attempt)?;
             let ends = convolution.value(epsilon);
             best = Some(best.map_or(ends, |before| before.meet(ends)));

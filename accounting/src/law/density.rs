@@ -65,6 +65,10 @@ impl Shape {
     }
 }
 
+/// Terms whose logarithm is so far below that of the largest are far below its rounding, all of a
+/// million together.
+const NEGLIGIBLE: f64 = -60.0;
+
 /// Σ w_k f(x − κ_k), positions κ_k of any sign, in units of the scale.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Density {
@@ -158,7 +162,11 @@ impl Density {
         let (mut sum, mut first, mut size) = (0.0, 0.0, 0.0);
         for (position, ln_weight) in &self.components {
             let (exponent, slope) = shape.exponent(x, *position);
-            let term = (ln_weight + exponent - top).exp();
+            let from_top = ln_weight + exponent - top;
+            if from_top < NEGLIGIBLE {
+                continue;
+            }
+            let term = from_top.exp();
             sum += term;
             first += term * slope;
             size += term * (shape.exponent_size(x, *position) + ln_weight.abs());

@@ -5,6 +5,7 @@
 //! outcomes, so a law that first tells the adversary which of several pairs it is (truncated
 //! batches) is simply the union of their pieces, weighted.
 
+mod closed;
 mod density;
 mod discrete;
 mod mechanisms;

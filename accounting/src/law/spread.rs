@@ -11,7 +11,7 @@ use crate::special::{ROUND, ln_add_exp};
 /// Stretches are no wider than this.
 const WIDEST: f64 = 0.2;
 /// More stretches than these and two a cell are an error, not a wait.
-const MOST_STRETCHES: usize = 50_000;
+const MOST_STRETCHES: usize = 24_000;
 /// Relative error of a node's weight beyond that of the density: rule, width, quadrature.
 const RULE_ERROR: f64 = 64.0 * ROUND;
 

@@ -180,7 +180,9 @@ impl Solver {
             return Ok(found);
         }
         let mut best = by_contour.ok();
-        if let Ok(found) = self.grid_epsilon(delta, tolerance) {
+        if self.grid_may_help()
+            && let Ok(found) = self.grid_epsilon(delta, tolerance)
+        {
             let met = best.map_or(found, |before| before.meet(found));
             if met.upper.is_finite() && met.width() <= tolerance * met.upper {
                 return Ok(met);

@@ -164,6 +164,7 @@ impl Solver {
         let mut engine = Engine::Contour;
         // Below the smallest numbers nobody looks.
         if coarse.upper > LEAST_LN_DELTA
+            && self.grid_may_help()
             && let Ok(ends) = self.grid_ln_delta(epsilon, goal)
         {
             if best.is_none_or(|best| ends.width() < best.width()) {

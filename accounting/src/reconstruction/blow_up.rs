@@ -108,7 +108,9 @@ impl Solver {
             }
         }
         let mut engine = Engine::Contour;
-        if let Ok(ends) = self.grid_ln_blow_up(ln_x, goal) {
+        if self.grid_may_help()
+            && let Ok(ends) = self.grid_ln_blow_up(ln_x, goal)
+        {
             if best.is_none_or(|best| ends.width() < best.width()) {
                 engine = Engine::Grid;
             }
