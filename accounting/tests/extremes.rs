@@ -188,7 +188,7 @@ fn a_delta_of_zero_asks_for_the_largest_loss() {
 }
 
 /// Configurations at random over the whole range, and the hard ones a longer sweep
-/// (`examples/sweep.rs`) met: every answer is finite and ordered, and δ at both ends of ε lies on
+/// (`examples/sweep`) met: every answer is finite and ordered, and δ at both ends of ε lies on
 /// both sides of δ. 24 draws of splitmix64 from seed 3; nothing here is a confidence statement.
 #[test]
 fn answers_hold_together_wherever_they_are_asked() {

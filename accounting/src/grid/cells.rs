@@ -67,8 +67,8 @@ impl Law {
         let mut near = 0;
         let dropped = self.spread(ln_cut, Some(ruler), &mut |node: Node| {
             if node.is_atom {
-                let settled = above.settle(node.loss, node.ln_second + node.weight_error, slack)
-                    && below.settle(node.loss, node.ln_second - node.weight_error, slack);
+                let settled = above.settle(&node, node.weight_error, slack)
+                    && below.settle(&node, -node.weight_error, slack);
                 if settled {
                     return;
                 }
@@ -129,12 +129,12 @@ impl<'r> Cells<'r> {
     }
 
     /// Puts an atom on the line it lies on, up to rounding or `slack`; `false` when there is none.
-    fn settle(&mut self, loss: f64, ln_mass: f64, slack: f64) -> bool {
-        let Some((index, off)) = self.ruler.lines.nearest(loss, slack) else {
+    fn settle(&mut self, atom: &Node, error: f64, slack: f64) -> bool {
+        let Some((index, off)) = self.ruler.lines.nearest(atom.loss, slack) else {
             return false;
         };
-        self.on_lines.push((index, ln_mass));
-        self.nudge = self.nudge.max(off);
+        self.on_lines.push((index, atom.ln_second + error));
+        self.nudge = self.nudge.max(off + atom.loss_error);
         true
     }
 

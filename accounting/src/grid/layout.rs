@@ -102,7 +102,7 @@ impl Layout {
         let origin = if law.atoms.is_empty() {
             moments.crowded(part, theta, self.spacing)
         } else {
-            law.atom_origin()
+            law.atom_origin(theta, self.spacing)
         };
         Lines {
             origin,

@@ -29,7 +29,7 @@ impl Law {
             _ => wish,
         };
         let lines = Lines {
-            origin: self.atom_origin(),
+            origin: self.atom_origin(order, spacing),
             spacing,
         };
         let tilted = moments.tilted(0, order, |loss| lines.meets(loss, 0.0));

@@ -200,6 +200,9 @@ impl Side {
         let reach = (self.start.abs().max(last.abs())) as f64 * self.spacing;
         let rounding = 8.0 * ROUND * (self.origin.abs() + reach + epsilon.abs());
         let shift = sign * (self.nudge + rounding);
+        // Σ Q(v) (e^{v+N} − e^ε)₊ = e^N δ(ε − N), whose front is e^{θN} larger than the one at ε;
+        // gains at z ± r are e^{−θ(z∓r)}(e^{z±r} − 1) at most and at least.
+        let moved = theta * (self.nudge + 2.0 * rounding);
         let first = self.origin + self.start as f64 * self.spacing - epsilon + shift;
         let skip = (-first / self.spacing).ceil().max(0.0);
         let gains = Gains {
@@ -225,6 +228,7 @@ impl Side {
         Pieces {
             ln_front,
             front: self.front_error
+                + moved
                 + 4.0
                     * ROUND
                     * (ln_front.abs() + self.front.abs() + ((theta - 1.0) * epsilon).abs()),

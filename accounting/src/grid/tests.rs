@@ -257,3 +257,41 @@ fn what_is_cut_off_counts_as_infinite_above_and_as_nothing_below() {
     assert!(both.below.infinite <= 0.0);
     assert!((both.below.moment(1.0).0.exp() - (1.0 - cut)).abs() < 1e-9);
 }
+
+#[test]
+fn atoms_on_lines_are_as_far_off_as_their_losses() {
+    // Two outcomes whose losses are known to a thousandth only, both on lines.
+    let mut law = loss(
+        &Mechanism::PureDp {
+            epsilon: crate::Epsilon::new(0.5).unwrap(),
+            neighbours: Neighbours::AddRemove,
+        },
+        Neighbours::AddRemove,
+        Direction::Remove,
+    )
+    .laws[0]
+        .0
+        .clone();
+    for atom in &mut law.atoms {
+        atom.loss_error = 1e-3;
+    }
+    let loss = PrivacyLoss {
+        laws: vec![(law, 3)],
+        ..PrivacyLoss::default()
+    };
+    let ends = delta(&loss, 0.4, 1e-9);
+    // Three losses of 0.5, each a thousandth more or less: P(all) = p³ and so on.
+    let likely: f64 = 1.0 / (1.0 + (-0.5f64).exp());
+    let at = |each: f64| {
+        let second = likely * (-each).exp();
+        let (rest, rest_second) = (1.0 - likely, (1.0 - likely) * each.exp());
+        let gain = |p: f64, q: f64| (p - 0.4f64.exp() * q).max(0.0);
+        gain(likely.powi(3), second.powi(3))
+            + 3.0 * gain(likely * likely * rest, second * second * rest_second)
+    };
+    assert!(
+        ends.lower < at(0.4991).ln() && at(0.5009).ln() < ends.upper,
+        "{ends:?}"
+    );
+    assert!(ends.width() < 0.1, "{ends:?}");
+}

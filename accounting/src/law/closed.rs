@@ -23,7 +23,8 @@ impl Law {
         let (mut ln, mut size) = (f64::NEG_INFINITY, 0.0f64);
         for atom in &self.atoms {
             ln = ln_add_exp(ln, atom.ln_second + order * atom.loss);
-            size = size.max(atom.ln_second.abs() + order * atom.loss.abs());
+            let off = order * atom.loss_error / (8.0 * ROUND);
+            size = size.max(atom.ln_second.abs() + order * atom.loss.abs() + off);
         }
         for stretch in &stretches {
             let at = |i: usize| order * stretch.first[i] + (1.0 - order) * stretch.second[i];
@@ -44,11 +45,12 @@ impl Law {
     /// E_P[L], rounded up; `None` where a density is not a single exponential.
     pub(crate) fn closed_divergence(&self) -> Option<f64> {
         let stretches = self.stretches()?;
-        let (mut sum, mut size) = (0.0, 0.0);
+        let (mut sum, mut size, mut off) = (0.0, 0.0, 0.0);
         for atom in &self.atoms {
             let mass = (atom.ln_second + atom.loss).exp();
             sum += mass * atom.loss;
             size += mass * atom.loss.abs() * (1.0 + atom.ln_second.abs() + atom.loss.abs());
+            off += mass * atom.loss_error * (1.0 + atom.loss.abs());
         }
         for stretch in &stretches {
             let loss = [0, 1].map(|i| stretch.first[i] - stretch.second[i]);
@@ -61,7 +63,7 @@ impl Law {
             size += most * (loss[0].abs().max(loss[1].abs()) + stretch.size) * (2.0 + stretch.size);
         }
         let count = (self.atoms.len() + stretches.len()) as f64;
-        Some((sum + ROUND * (16.0 + count) * size).max(0.0))
+        Some((sum + 1.01 * off + ROUND * (16.0 + count) * size).max(0.0))
     }
 
     fn stretches(&self) -> Option<Vec<Stretch>> {

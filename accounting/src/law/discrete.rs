@@ -22,11 +22,8 @@ fn ln_one_plus_exp(x: f64) -> f64 {
 
 /// The worst pair of an ε-DP mechanism: two outcomes of loss ±ε.
 pub(super) fn pure(epsilon: f64) -> Law {
-    let atom = |loss: f64| Atom {
-        loss,
-        // Q(loss ε) = 1/(1 + e^ε), Q(loss −ε) = 1/(1 + e^{−ε}).
-        ln_second: -ln_one_plus_exp(loss),
-    };
+    // Q(loss ε) = 1/(1 + e^ε), Q(loss −ε) = 1/(1 + e^{−ε}).
+    let atom = |loss: f64| Atom::new(loss, -ln_one_plus_exp(loss));
     let comb = Comb {
         origin: -epsilon,
         spacing: 2.0 * epsilon,
@@ -40,11 +37,7 @@ pub(super) fn pure(epsilon: f64) -> Law {
 
 /// P = Q.
 fn identical() -> Law {
-    let atom = Atom {
-        loss: 0.0,
-        ln_second: 0.0,
-    };
-    Law::of_atoms(vec![atom], None)
+    Law::of_atoms(vec![Atom::new(0.0, 0.0)], None)
 }
 
 /// The worst pair of an (ε, δ)-DP mechanism (Kairouz, Oh and Viswanath 2015).
@@ -89,25 +82,20 @@ pub(super) fn exponential(epsilon: f64) -> Law {
 /// k-ary randomised response: the true category with probability `truth`, else another one.
 pub(super) fn randomised_response(truth: f64, categories: u32) -> Law {
     let other = (1.0 - truth) / f64::from(categories - 1);
-    let loss = truth.ln() - other.ln();
+    // Near one the ratio's distance from it keeps its digits.
+    let gap = truth.mul_add(f64::from(categories), -1.0) / (f64::from(categories - 1) * other);
+    let loss = if gap.abs() < 0.5 {
+        gap.ln_1p()
+    } else {
+        truth.ln() - other.ln()
+    };
     if loss.abs() <= 0.0 {
         return identical();
     }
-    let mut atoms = vec![
-        Atom {
-            loss,
-            ln_second: other.ln(),
-        },
-        Atom {
-            loss: -loss,
-            ln_second: truth.ln(),
-        },
-    ];
+    let mut atoms = vec![Atom::new(loss, other.ln()), Atom::new(-loss, truth.ln())];
     if categories > 2 {
-        atoms.push(Atom {
-            loss: 0.0,
-            ln_second: (f64::from(categories - 2) * other).ln(),
-        });
+        let rest = (f64::from(categories - 2) * other).ln();
+        atoms.push(Atom::new(0.0, rest));
     }
     let spacing = if categories > 2 { 1.0 } else { 2.0 } * loss.abs();
     let comb = Comb {
@@ -126,10 +114,8 @@ pub(super) fn discrete_laplace(scale: f64, shift: u32) -> Law {
     let atoms = (0..=shift)
         .map(|x| {
             let (x, inner) = (f64::from(x), x > 0 && x < shift);
-            Atom {
-                loss: (2.0 * x - s) * rate,
-                ln_second: if inner { ln_step } else { ln_whole } - x * rate,
-            }
+            let ln_first = if inner { ln_step } else { ln_whole };
+            Atom::new((2.0 * x - s) * rate, ln_first - x * rate)
         })
         .collect();
     let comb = Comb {
@@ -165,10 +151,8 @@ pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<Law> {
     let atoms = (0..count)
         .map(|i| {
             let x = s - reach + i as f64;
-            Atom {
-                loss: (2.0 * x * s - s * s) * spread,
-                ln_second: -x * x * spread - ln_total,
-            }
+            let loss = (2.0 * x * s - s * s) * spread;
+            Atom::new(loss, -x * x * spread - ln_total)
         })
         .collect();
     let comb = Comb {

@@ -258,24 +258,25 @@ pub(super) fn between(
         cuts.extend(kinks.into_iter().map(Some));
     }
     cuts.push(to);
+    let stretch = |ends: &[Option<f64>]| Piece {
+        shape,
+        from: ends[0],
+        to: ends[1],
+        first: first.clone(),
+        second: second.clone(),
+        ln_weight: 0.0,
+    };
     for ends in cuts.windows(2) {
         match (shape, ends[0], ends[1]) {
-            (Shape::Laplace, None, Some(x)) => law.atoms.push(Atom {
-                loss: first.ln_head(shape, x) - second.ln_head(shape, x),
-                ln_second: second.ln_head(shape, x),
-            }),
-            (Shape::Laplace, Some(x), None) => law.atoms.push(Atom {
-                loss: first.ln_tail(shape, x) - second.ln_tail(shape, x),
-                ln_second: second.ln_tail(shape, x),
-            }),
-            (_, from, to) => law.pieces.push(Piece {
-                shape,
-                from,
-                to,
-                first: first.clone(),
-                second: second.clone(),
-                ln_weight: 0.0,
-            }),
+            (Shape::Laplace, None, Some(x)) => {
+                let ln_second = second.ln_head(shape, x);
+                law.atoms.push(stretch(ends).atom_at(x, ln_second));
+            }
+            (Shape::Laplace, Some(x), None) => {
+                let ln_second = second.ln_tail(shape, x);
+                law.atoms.push(stretch(ends).atom_at(x, ln_second));
+            }
+            _ => law.pieces.push(stretch(ends)),
         }
     }
     law
@@ -328,13 +329,7 @@ fn randomised(truth: f64, categories: u32, query: Query, times: u64) -> Result<F
     if truth <= 0.0 {
         // Never the true one: where Q never goes, P goes with 1/(k − 1).
         let rest = 1.0 / f64::from(categories - 1);
-        law = Law::of_atoms(
-            vec![Atom {
-                loss: 0.0,
-                ln_second: (1.0 - rest).ln(),
-            }],
-            None,
-        );
+        law = Law::of_atoms(vec![Atom::new(0.0, (1.0 - rest).ln())], None);
         law.infinite = rest;
     }
     Ok(Fold::Law(law, total))

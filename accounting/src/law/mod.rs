@@ -41,15 +41,19 @@ pub(crate) struct Piece {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Atom {
     pub(crate) loss: f64,
+    /// How far the loss may be from its true value.
+    pub(crate) loss_error: f64,
     pub(crate) ln_second: f64,
 }
 
 impl Atom {
-    /// How far the loss may be from its true value: it can be the difference of two logarithms,
-    /// each with an error relative to itself, however small the difference is.
-    fn loss_error(self) -> f64 {
-        let first = (self.ln_second + self.loss).abs();
-        8.0 * ROUND * (self.loss.abs() + self.ln_second.abs() + first)
+    /// A loss that is known to a few roundings.
+    fn new(loss: f64, ln_second: f64) -> Self {
+        Self {
+            loss,
+            loss_error: 8.0 * ROUND * loss.abs(),
+            ln_second,
+        }
     }
 }
 
@@ -176,10 +180,31 @@ impl Law {
         (self.infinite <= 0.0 && self.pieces.iter().all(reached)).then_some(top)
     }
 
-    /// A loss that a grid line should meet: the comb's, or the heaviest atom's.
-    pub(crate) fn atom_origin(&self) -> f64 {
-        let heaviest = self.heaviest().next().map_or(0.0, |atom| atom.loss);
-        self.comb.map_or(heaviest, |comb| comb.origin)
+    /// A loss that lines of this spacing should meet: the comb's, or that of the heavy atom from
+    /// which the others lie on lines or the least above them, weighed by the tilt θ. An atom just
+    /// below a line falls by a whole spacing from below, one just above a line by next to nothing.
+    pub(crate) fn atom_origin(&self, theta: f64, spacing: f64) -> f64 {
+        if let Some(comb) = self.comb {
+            return comb.origin;
+        }
+        let heavy: Vec<&Atom> = self.heaviest().take(MOST_GAPS + 1).collect();
+        let exponent = |atom: &Atom| atom.ln_second + theta * atom.loss;
+        let top = heavy
+            .iter()
+            .map(|atom| exponent(atom))
+            .fold(f64::NEG_INFINITY, f64::max);
+        let fall = |origin: f64| {
+            let of = |atom: &&Atom| {
+                let lines = (atom.loss - origin) / spacing;
+                let above = lines - lines.floor();
+                (exponent(atom) - top).exp() * if above > 1.0 - 1e-9 { 0.0 } else { above }
+            };
+            heavy.iter().map(of).sum::<f64>()
+        };
+        let origins = heavy.iter().map(|atom| atom.loss);
+        origins
+            .min_by(|a, b| fall(*a).total_cmp(&fall(*b)))
+            .unwrap_or(0.0)
     }
 
     /// Distances that grid lines should divide: the comb's, or those of the heaviest atoms from
@@ -188,7 +213,7 @@ impl Law {
         if let Some(comb) = self.comb {
             return vec![comb.spacing];
         }
-        let origin = self.atom_origin();
+        let origin = self.heaviest().next().map_or(0.0, |atom| atom.loss);
         let gaps = self
             .heaviest()
             .take(MOST_GAPS)

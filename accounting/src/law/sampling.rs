@@ -165,10 +165,7 @@ fn without_replacement(shape: Shape, share: f64, shift: f64) -> Law {
         // Where the two halves meet: (1 − γ)(P(x > 0) − Q(x > 0)).
         let (with, without) = (shape.ln_tail(-shift), shape.ln_tail(shift));
         let ln_gap = with + crate::special::ln_one_minus_exp((without - with).min(0.0));
-        law.atoms.push(Atom {
-            loss: 0.0,
-            ln_second: (-share).ln_1p() + ln_gap,
-        });
+        law.atoms.push(Atom::new(0.0, (-share).ln_1p() + ln_gap));
     }
     law.attained = Attained::OneStep;
     law

@@ -2,7 +2,7 @@
 //! the loss, so that sums over the nodes of a grid cell are integrals over the cell.
 
 use super::density::Ratio;
-use super::{Law, Piece, Shape};
+use super::{Atom, Law, Piece, Shape};
 use crate::error::{Error, Result};
 use crate::grid::quadrature::rule;
 use crate::grid::ruler::Ruler;
@@ -51,7 +51,7 @@ impl Law {
             sink(Node {
                 loss: atom.loss,
                 ln_second: atom.ln_second,
-                loss_error: atom.loss_error(),
+                loss_error: atom.loss_error,
                 weight_error: ROUND * (16.0 + 8.0 * atom.ln_second.abs()),
                 is_atom: true,
             });
@@ -173,6 +173,16 @@ impl Piece {
                 farthest + WIDEST
             }
             Shape::Laplace => 1.0,
+        }
+    }
+
+    /// An atom of the loss at x.
+    pub(super) fn atom_at(&self, x: f64, ln_second: f64) -> Atom {
+        let at = self.point(x);
+        Atom {
+            loss: at.loss,
+            loss_error: 4.0 * at.error + 4.0 * ROUND * at.loss.abs(),
+            ln_second,
         }
     }
 

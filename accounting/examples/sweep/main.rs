@@ -1,49 +1,32 @@
 //! Extreme configurations at random: finite, ordered, consistent, and how long they take.
 //!
-//! `cargo run --release -p reticent-accounting --example sweep [-- COUNT [SEED]]` asks COUNT
-//! (default 3000) questions about runs with σ from 0.01 to 1e4, T to 1e9, q from 1e-9 to 1, groups
-//! to 1000 and every relation: ε for δ down to 1e-300, δ for ε to 1e4, and the blow-up of priors
-//! down to 2^-256. Prints what fails, the slowest answers and the most memory held. Exit code 1
-//! when an answer is not finite, not ordered or contradicts its inverse.
+//! `cargo run --release -p reticent-accounting --example sweep [-- COUNT [SEED [KIND]]]` asks COUNT
+//! (default 3000) questions about runs of every mechanism and sampler (or of one KIND, see the
+//! table that is printed) with σ from 0.01 to 1e4, T to 1e9, q from 1e-9 to 1, groups to 1000 and
+//! every relation: ε for δ down to 1e-300, δ for ε to 1e4, and the blow-up of priors down to 2^-256.
+//! Prints what fails, the slowest answers and the most memory held. Exit code 1 when an answer is
+//! not a number, not ordered or contradicts its inverse.
 #![expect(clippy::print_stdout, reason = "a report for people and scripts")]
 
+mod draw;
+
+use draw::{Chance, Kind};
 use reticent_accounting::{
-    Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss,
-    Probability, Query, Result, SamplingRate, Steps, Tolerance,
+    Delta, Direction, Epsilon, Error, GroupSize, Mechanism, Neighbours, PrivacyLoss, Probability,
+    Query, Result, Tolerance,
 };
 use std::time::Instant;
-
-/// Weyl's sequence, mixed: enough for a sweep.
-struct Chance(u64);
-
-impl Chance {
-    fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-    /// Uniform on [low, high).
-    fn between(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * (self.word() >> 11) as f64 / (1u64 << 53) as f64
-    }
-    /// 10 to a uniform power.
-    fn decades(&mut self, low: f64, high: f64) -> f64 {
-        10f64.powf(self.between(low, high))
-    }
-    fn choose<T: Copy>(&mut self, from: &[T]) -> T {
-        from[(self.word() % from.len() as u64) as usize]
-    }
-}
 
 /// Seconds that no answer should take.
 const SLOW: f64 = 5.0;
 
-#[derive(Debug, Clone, Copy)]
+/// Resident memory that no answer should need, in kB.
+const MOST_MEMORY: u64 = 50_000;
+
+#[derive(Debug, Clone)]
 struct Case {
-    sigma: f64,
-    rate: f64,
-    steps: u64,
+    kind: Kind,
+    run: Mechanism,
     group: u32,
     neighbours: Neighbours,
     direction: Direction,
@@ -58,34 +41,30 @@ enum Question {
 }
 
 impl Case {
-    fn draw(chance: &mut Chance) -> Self {
-        let rate = chance.decades(-9.0, 0.0);
+    fn draw(chance: &mut Chance, kinds: &[Kind]) -> Result<Self> {
+        let kind = chance.choose(kinds);
         let group = chance.decades(0.0, 3.0) as u32;
-        Self {
-            sigma: chance.decades(-2.0, 4.0),
-            rate: chance.choose(&[rate, rate, rate, rate, rate.powf(0.2), 1.0]),
-            steps: chance.decades(0.0, 9.0) as u64,
+        let neighbours = chance.choose(&[
+            Neighbours::AddRemove,
+            Neighbours::ZeroOut,
+            Neighbours::Replace,
+        ]);
+        let steps = chance.decades(0.0, 9.0) as u64;
+        Ok(Self {
+            kind,
+            run: kind.run(chance, neighbours, steps)?,
             group: chance.choose(&[1, 1, group]),
-            neighbours: chance.choose(&[
-                Neighbours::AddRemove,
-                Neighbours::ZeroOut,
-                Neighbours::Replace,
-            ]),
+            neighbours,
             direction: chance.choose(&Direction::BOTH),
-        }
+        })
     }
 
     fn loss(&self) -> Result<PrivacyLoss> {
-        let run = Mechanism::dp_sgd(
-            NoiseMultiplier::new(self.sigma)?,
-            SamplingRate::new(self.rate)?,
-            Steps::new(self.steps),
-        );
         let query = Query {
             neighbours: self.neighbours,
             group: GroupSize::new(self.group)?,
         };
-        PrivacyLoss::of(&run, query, self.direction)
+        PrivacyLoss::of(&self.run, query, self.direction)
     }
 }
 
@@ -110,7 +89,7 @@ impl Question {
     }
 
     /// What is wrong with the answer, and whether its ends met the tolerance.
-    fn ask(self, loss: &PrivacyLoss) -> Result<(Vec<String>, bool)> {
+    fn ask(self, loss: &PrivacyLoss, unbounded: bool) -> Result<(Vec<String>, bool)> {
         let mut wrong = Vec::new();
         let met = match self {
             Self::Epsilon { delta, tolerance } => {
@@ -120,10 +99,10 @@ impl Question {
                     .bounds
                     .upper
                     .map_or(f64::INFINITY, |end| end.get().get());
-                if !(low <= high && high.is_finite()) {
+                if !(low <= high && (high.is_finite() || unbounded)) {
                     wrong.push(format!("ends {low:e} {high:e}"));
                 }
-                high - low <= tolerance * high
+                high - low <= tolerance * high || high == f64::INFINITY
             }
             Self::Delta { epsilon } => {
                 let answer = loss.delta(Epsilon::new(epsilon)?, Tolerance::new(1e-6)?)?;
@@ -145,7 +124,7 @@ impl Question {
             }
             Self::Rdp { delta } => {
                 let (upper, _) = loss.epsilon_by_rdp(Delta::new(delta)?)?;
-                if !upper.get().get().is_finite() {
+                if !(upper.get().get().is_finite() || unbounded) {
                     wrong.push(format!("{upper:?}"));
                 }
                 true
@@ -195,53 +174,106 @@ fn now(begun: Instant) -> f64 {
         )
 }
 
-fn main() -> std::process::ExitCode {
-    let mut words = std::env::args().skip(1);
-    let count = words.next().and_then(|w| w.parse().ok()).unwrap_or(3000);
-    let seed = words.next().and_then(|w| w.parse().ok()).unwrap_or(1);
-    let mut chance = Chance(seed);
-    let mut times: Vec<(f64, Case, Question)> = Vec::new();
-    let (mut bad, mut refused, mut wide, mut wide_though_long) = (0, 0, 0, 0);
-    let begun = Instant::now();
-    for _ in 0..count {
-        let (case, question) = (Case::draw(&mut chance), Question::draw(&mut chance));
+/// The most memory held so far, in kB, where the system tells.
+fn most_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM"));
+    let word = line.and_then(|line| line.split_whitespace().nth(1));
+    word.and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+/// What came of the questions about one kind.
+#[derive(Debug, Default, Clone, Copy)]
+struct Tally {
+    asked: u64,
+    wrong: u64,
+    /// Not covered, and said so.
+    refused: u64,
+    /// Covered, but without an answer.
+    failed: u64,
+    /// Ends wider than asked.
+    wide: u64,
+    slowest: f64,
+}
+
+impl Tally {
+    fn count(&mut self, case: &Case, question: Question) {
+        self.asked += 1;
+        let begun = Instant::now();
         let from = now(begun);
-        let answer = case.loss().and_then(|loss| question.ask(&loss));
+        let unbounded = case.kind.may_be_unbounded();
+        let loss = match case.loss() {
+            Ok(loss) => loss,
+            Err(Error::Unsupported { .. }) => {
+                self.refused += 1;
+                return;
+            }
+            Err(error) => {
+                self.failed += 1;
+                return println!("FAILED {case:?}: {error}");
+            }
+        };
+        let answer = question.ask(&loss, unbounded);
         let spent = now(begun) - from;
+        self.slowest = self.slowest.max(spent);
         if spent > SLOW {
             println!("SLOW {:9.1} ms  {case:?} {question:?}", spent * 1e3);
         }
-        times.push((spent, case, question));
-        let inverse = case.loss().and_then(|loss| question.invert(&loss));
         match answer {
             Ok((mut wrong, met)) => {
-                wrong.extend(inverse.unwrap_or_default());
+                wrong.extend(question.invert(&loss).unwrap_or_default());
                 if !wrong.is_empty() {
-                    bad += 1;
+                    self.wrong += 1;
                     println!("WRONG {case:?} {question:?}: {}", wrong.join("; "));
                 }
-                wide += usize::from(!met);
-                wide_though_long += usize::from(!met && case.steps >= 1000);
+                self.wide += u64::from(!met);
             }
             Err(error) => {
-                refused += 1;
-                println!("REFUSED {case:?} {question:?}: {error}");
+                self.failed += 1;
+                println!("FAILED {case:?} {question:?}: {error}");
             }
         }
     }
-    times.sort_by(|a, b| b.0.total_cmp(&a.0));
-    println!("{count} questions, seed {seed}: {bad} wrong, {refused} refused");
-    println!(
-        "{wide} with ends wider than asked, {wide_though_long} of them with 1000 steps or more"
-    );
-    println!("median {:.2} ms; slowest:", times[times.len() / 2].0 * 1e3);
-    for (seconds, case, question) in times.iter().take(12) {
-        println!("{:9.1} ms  {case:?} {question:?}", seconds * 1e3);
+}
+
+fn main() -> Result<std::process::ExitCode> {
+    let mut words = std::env::args().skip(1);
+    let count = words.next().and_then(|w| w.parse().ok()).unwrap_or(3000);
+    let seed = words.next().and_then(|w| w.parse().ok()).unwrap_or(1);
+    let kinds: Vec<Kind> = match words.next() {
+        Some(word) => Kind::ALL
+            .into_iter()
+            .filter(|kind| format!("{kind:?}") == word)
+            .collect(),
+        None => Kind::ALL.to_vec(),
+    };
+    let mut chance = Chance(seed);
+    let mut tallies = vec![Tally::default(); Kind::ALL.len()];
+    let mut memory = MOST_MEMORY;
+    for _ in 0..count {
+        let case = Case::draw(&mut chance, &kinds)?;
+        let question = Question::draw(&mut chance);
+        tallies[case.kind as usize].count(&case, question);
+        if most_memory() > memory {
+            memory = most_memory();
+            println!("MEMORY {memory} kB  {case:?} {question:?}");
+        }
     }
-    if let Ok(status) = std::fs::read_to_string("/proc/self/status")
-        && let Some(line) = status.lines().find(|line| line.starts_with("VmHWM"))
-    {
-        println!("{line}");
+    println!("{count} questions, seed {seed}");
+    println!("kind\tasked\twrong\trefused\tfailed\twider\tslowest_ms");
+    for (kind, tally) in Kind::ALL.iter().zip(&tallies) {
+        let Tally {
+            asked,
+            wrong,
+            refused,
+            failed,
+            wide,
+            slowest,
+        } = tally;
+        let slowest = slowest * 1e3;
+        println!("{kind:?}\t{asked}\t{wrong}\t{refused}\t{failed}\t{wide}\t{slowest:.1}");
     }
-    std::process::ExitCode::from(u8::from(bad > 0))
+    println!("most memory {} kB", most_memory());
+    let wrong: u64 = tallies.iter().map(|tally| tally.wrong).sum();
+    Ok(std::process::ExitCode::from(u8::from(wrong > 0)))
 }

@@ -1,0 +1,222 @@
+//! Runs of every kind, drawn over the whole range of their numbers.
+
+use reticent_accounting::{
+    Delta, Epsilon, Mechanism, Neighbours, NoiseMultiplier, Probability, Result, Sampling,
+    SamplingRate, Steps,
+};
+
+/// Weyl's sequence, mixed: enough for a sweep.
+pub(crate) struct Chance(pub(crate) u64);
+
+impl Chance {
+    pub(crate) fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform on [low, high).
+    pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * (self.word() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// 10 to a uniform power.
+    pub(crate) fn decades(&mut self, low: f64, high: f64) -> f64 {
+        10f64.powf(self.between(low, high))
+    }
+
+    pub(crate) fn choose<T: Copy>(&mut self, from: &[T]) -> T {
+        from[(self.word() % from.len() as u64) as usize]
+    }
+
+    fn noise(&mut self) -> Result<NoiseMultiplier> {
+        NoiseMultiplier::new(self.decades(-2.0, 4.0))
+    }
+
+    fn rate(&mut self) -> Result<SamplingRate> {
+        let rate = self.decades(-9.0, 0.0);
+        SamplingRate::new(self.choose(&[rate, rate, rate, rate, rate.powf(0.2), 1.0]))
+    }
+}
+
+/// What a run is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Poisson,
+    Gaussian,
+    Rates,
+    Mixture,
+    Fixed,
+    Truncated,
+    Allocated,
+    Laplace,
+    SampledLaplace,
+    FixedLaplace,
+    TruncatedLaplace,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Response,
+    Exponential,
+    Pure,
+    Approximate,
+    Sequence,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 18] = [
+        Self::Poisson,
+        Self::Gaussian,
+        Self::Rates,
+        Self::Mixture,
+        Self::Fixed,
+        Self::Truncated,
+        Self::Allocated,
+        Self::Laplace,
+        Self::SampledLaplace,
+        Self::FixedLaplace,
+        Self::TruncatedLaplace,
+        Self::DiscreteGaussian,
+        Self::DiscreteLaplace,
+        Self::Response,
+        Self::Exponential,
+        Self::Pure,
+        Self::Approximate,
+        Self::Sequence,
+    ];
+
+    /// Whether some of its losses are infinite, or its far tails are counted as such.
+    pub(crate) const fn may_be_unbounded(self) -> bool {
+        !matches!(
+            self,
+            Self::Poisson | Self::Gaussian | Self::Laplace | Self::DiscreteLaplace
+        )
+    }
+
+    /// A run of about so many steps.
+    pub(crate) fn run(
+        self,
+        chance: &mut Chance,
+        neighbours: Neighbours,
+        steps: u64,
+    ) -> Result<Mechanism> {
+        if self == Self::Sequence {
+            let count = 2 + chance.word() % 3;
+            let parts = (0..count).map(|_| {
+                let kind = Self::ALL[(chance.word() % (Self::ALL.len() as u64 - 1)) as usize];
+                let steps = chance.decades(0.0, (steps as f64).log10()) as u64;
+                kind.run(chance, neighbours, steps)
+            });
+            let parts = parts.collect::<Result<_>>()?;
+            return Ok(Mechanism::Sequence { parts });
+        }
+        Ok(Mechanism::Repeat {
+            times: Steps::new(steps),
+            each: Box::new(self.each(chance, neighbours)?),
+        })
+    }
+
+    fn each(self, chance: &mut Chance, neighbours: Neighbours) -> Result<Mechanism> {
+        Ok(match self {
+            Self::Poisson => sampled(chance, Sampling::Poisson)?,
+            Self::Fixed => sampled(chance, Sampling::WithoutReplacement)?,
+            Self::Truncated => {
+                let sampling = truncated(chance);
+                sampled(chance, sampling)?
+            }
+            Self::Allocated => {
+                let sampling = chance.choose(&[Sampling::Shuffled, Sampling::BallsInBins]);
+                sampled(chance, sampling)?
+            }
+            Self::Gaussian => Mechanism::Gaussian {
+                noise_multiplier: chance.noise()?,
+            },
+            Self::Rates => {
+                let count = chance.decades(0.0, 2.0) as usize;
+                let rates = (0..count).map(|_| chance.rate());
+                Mechanism::PoissonBinomialGaussian {
+                    rates: rates.collect::<Result<_>>()?,
+                    noise_multiplier: chance.noise()?,
+                }
+            }
+            Self::Mixture => mixture(chance)?,
+            Self::Laplace => Mechanism::Laplace {
+                scale: chance.noise()?,
+            },
+            Self::SampledLaplace => sampled_laplace(chance, Sampling::Poisson)?,
+            Self::FixedLaplace => sampled_laplace(chance, Sampling::WithoutReplacement)?,
+            Self::TruncatedLaplace => {
+                let sampling = truncated(chance);
+                sampled_laplace(chance, sampling)?
+            }
+            Self::DiscreteGaussian => Mechanism::DiscreteGaussian {
+                sigma: chance.noise()?,
+                sensitivity: chance.decades(0.0, 2.0) as u32,
+            },
+            Self::DiscreteLaplace => Mechanism::DiscreteLaplace {
+                scale: chance.noise()?,
+                sensitivity: chance.decades(0.0, 2.0) as u32,
+            },
+            Self::Response => Mechanism::RandomisedResponse {
+                truth: Probability::new(chance.between(0.0, 1.0))?,
+                categories: 1 + chance.decades(0.01, 3.0) as u32,
+            },
+            Self::Exponential => Mechanism::ExponentialMechanism {
+                epsilon: Epsilon::new(chance.decades(-4.0, 2.0))?,
+                neighbours,
+            },
+            Self::Pure | Self::Sequence => Mechanism::PureDp {
+                epsilon: Epsilon::new(chance.decades(-4.0, 2.0))?,
+                neighbours,
+            },
+            Self::Approximate => Mechanism::ApproxDp {
+                epsilon: Epsilon::new(chance.decades(-4.0, 2.0))?,
+                delta: Delta::new(chance.decades(-30.0, -1.0))?,
+                neighbours,
+            },
+        })
+    }
+}
+
+fn sampled(chance: &mut Chance, sampling: Sampling) -> Result<Mechanism> {
+    Ok(Mechanism::SubsampledGaussian {
+        noise_multiplier: chance.noise()?,
+        sampling_rate: chance.rate()?,
+        sampling,
+    })
+}
+
+fn sampled_laplace(chance: &mut Chance, sampling: Sampling) -> Result<Mechanism> {
+    Ok(Mechanism::SubsampledLaplace {
+        scale: chance.noise()?,
+        sampling_rate: chance.rate()?,
+        sampling,
+    })
+}
+
+fn truncated(chance: &mut Chance) -> Sampling {
+    let records = chance.decades(0.0, 7.0) as u64;
+    Sampling::TruncatedPoisson {
+        max_batch: 1 + chance.decades(-1.0, (records as f64).log10()) as u64,
+        records,
+    }
+}
+
+/// Up to twenty sensitivities of any probabilities.
+fn mixture(chance: &mut Chance) -> Result<Mechanism> {
+    let count = 1 + (chance.word() % 20) as usize;
+    let weights: Vec<f64> = (0..count).map(|_| chance.decades(-12.0, 0.0)).collect();
+    let whole: f64 = weights.iter().sum();
+    let probabilities = weights.iter().map(|w| Probability::new(w / whole));
+    let mut sensitivity = 0.0;
+    let sensitivities = (0..count).map(|_| {
+        sensitivity += chance.between(0.0, 2.0);
+        sensitivity
+    });
+    let sensitivities = sensitivities.collect();
+    Ok(Mechanism::MixtureOfGaussians {
+        noise_multiplier: chance.noise()?,
+        sensitivities,
+        probabilities: probabilities.collect::<Result<_>>()?,
+    })
+}
