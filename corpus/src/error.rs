@@ -41,6 +41,16 @@ pub enum Error {
         /// What is wrong, with the value and the allowed range.
         problem: String,
     },
+    /// A place in a file that has no lines.
+    #[error("{}, {place}: {problem}", path.display())]
+    Place {
+        /// The file.
+        path: PathBuf,
+        /// Which row, dialogue or byte.
+        place: String,
+        /// What is wrong, with the value and the allowed range.
+        problem: String,
+    },
     /// A document whose spans do not fit its text.
     #[error("document {document:?}: {problem}")]
     Span {

@@ -44,7 +44,7 @@ pub use prepare::{
     Preparer, SecretCopies, SecretFacts, SecretSource, Stability, Stage, StageStability,
     TokenizerChoice, mask_secret, neighbour_diff, prepare,
 };
-pub use read::{LINE_LIMIT, read_documents};
+pub use read::{Documents, LINE_LIMIT, read_documents};
 pub use record::{Record, Side, TokenId, TrainingSet, misplaced};
 pub use simulate::simulate;
 pub use tagger::{

@@ -6,7 +6,8 @@
 )]
 
 use proptest::prelude::*;
-use reticent_corpus::{Document, read_documents};
+use reticent_corpus::{Document, Documents, read_documents};
+use std::io::Write;
 use std::path::PathBuf;
 
 struct Place(tempfile::TempDir);
@@ -59,7 +60,7 @@ fn plain_text_is_cut_at_blank_lines() {
 
 #[test]
 fn every_bad_input_names_the_place_and_the_value() {
-    let cases: [(&str, &[u8], &str); 15] = [
+    let cases: [(&str, &[u8], &str); 22] = [
         (
             "e.jsonl",
             b"",
@@ -128,12 +129,47 @@ fn every_bad_input_names_the_place_and_the_value() {
         (
             "x.jsonl",
             b"\x1f\x8b\x08\x00",
-            ", line 1: the file is compressed (gzip); decompress it first",
+            ", line 1: cannot read: the gzip data ends too early, within the first 4 bytes of the file",
         ),
         (
             "x.txt",
             b"PK\x03\x04zzz",
-            ", line 1: the file is compressed (zip); decompress it first",
+            ", line 1: the file is compressed (zip); unpack it first",
+        ),
+        (
+            "x.csv",
+            b"id,txt\na,b\n",
+            ", line 1: no column text; there are [\"id\", \"txt\"]",
+        ),
+        (
+            "x.csv",
+            b"text\nok\na\xffb\n",
+            ", line 3: invalid UTF-8: byte 0xff at position 2 of field 1",
+        ),
+        (
+            "x.json",
+            b"[{\"dialogue_id\":\"d\",\"turns\":[{\"speaker\":\"USER\",\"utterance\":\"a\"}]},\n{\"dialogue_id\"",
+            ", dialogue 2 (byte 84): the file ends inside it",
+        ),
+        (
+            "x.json",
+            b"[{\"dialogue_id\":\"d\"}]",
+            ", dialogue 1 (byte 20): neither \"turns\" nor \"log\" in it",
+        ),
+        (
+            "x.json",
+            b"[7]",
+            ", dialogue 1 (byte 2): a dialogue must be an object, not '7'",
+        ),
+        (
+            "x.json",
+            b"[{\"turns\":[]} {\"turns\":[]}]",
+            ", dialogue 2 (byte 16): a comma must separate dialogues, not '{'",
+        ),
+        (
+            "x.json",
+            b"[{\"turns\":[]}] x",
+            ", dialogue 2 (byte 17): 'x' behind the end",
         ),
     ];
     for (name, bytes, message) in cases {
@@ -154,13 +190,135 @@ fn a_missing_file_and_a_folder_are_named() {
     assert!(text.contains("cannot read: Is a directory"), "{text}");
 }
 
+const LINES: &str = "{\"id\":\"a\",\"text\":\"one\"}\n{\"id\":\"b\",\"text\":\"two\"}\n";
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zstd(text: &[u8]) -> Vec<u8> {
+    ruzstd::encoding::compress_to_vec(text, ruzstd::encoding::CompressionLevel::Fastest)
+}
+
+#[test]
+fn compressed_files_read_as_what_is_in_them() {
+    let plain = read("x.jsonl", LINES.as_bytes()).unwrap();
+    let (one, two) = LINES.split_at(26);
+    for pack in [gzip, zstd] {
+        let whole = pack(LINES.as_bytes());
+        // Members and frames follow each other; one of somebody else's is skipped.
+        let parts = [pack(one.as_bytes()), pack(two.as_bytes())].concat();
+        for bytes in [&whole, &parts] {
+            for name in ["x.jsonl.gz", "x.jsonl.zst", "x.jsonl"] {
+                assert_eq!(read(name, bytes).unwrap(), plain, "{name}");
+            }
+        }
+    }
+    let skipped = [
+        &b"\x50\x2a\x4d\x18\x03\0\0\0abc"[..],
+        &zstd(LINES.as_bytes()),
+    ]
+    .concat();
+    assert_eq!(read("x.jsonl.zst", &skipped).unwrap(), plain);
+}
+
+/// At whatever byte the file ends: an error that says so, or all documents.
+#[test]
+fn truncated_files_are_errors() {
+    for (pack, name) in [(gzip as fn(&[u8]) -> Vec<u8>, "gzip"), (zstd, "zstd")] {
+        let whole = pack(LINES.as_bytes());
+        for length in 6..whole.len() {
+            let error = read("x.jsonl", &whole[..length]).unwrap_err();
+            assert!(
+                error.contains(&format!("the {name} data ")),
+                "{length}: {error}"
+            );
+            assert!(error.contains("of the file"), "{length}: {error}");
+        }
+    }
+}
+
+/// 200 MiB of zeros in 200 kB: stopped, with the sizes.
+#[test]
+fn a_decompression_bomb_is_an_error() {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let line = [&[b' '; 4095][..], b"\n"].concat();
+    for _ in 0..51_200 {
+        encoder.write_all(&line).unwrap();
+    }
+    let error = read("x.jsonl", &encoder.finish().unwrap()).unwrap_err();
+    assert!(
+        error.contains("at most 250 times as many and 67108864 are read"),
+        "{error}"
+    );
+    assert!(error.starts_with(", line "), "{error}");
+}
+
+#[test]
+fn tables_have_a_text_and_perhaps_an_id() {
+    let bytes = b"\xef\xbb\xbfid,text,other\na,\"one\r\ntwo\",x\nb,\"say \"\"hi\"\"\",y\n";
+    let documents = read("x.csv", bytes).unwrap();
+    let found: Vec<(&str, &str)> = documents
+        .iter()
+        .map(|d| (d.id.as_str(), d.text.as_str()))
+        .collect();
+    assert_eq!(found, [("a", "one\ntwo"), ("b", "say \"hi\"")]);
+    assert_eq!(read("x.csv", b"text\na\n").unwrap()[0].id, "line-2");
+}
+
+/// MultiWOZ to 2.1 by `goal` and `log`, MultiWOZ 2.2 and SGD by `turns`.
+#[test]
+fn dialogues_become_lines_with_their_speakers() {
+    let old = r#"{"A.json": {"goal": {"taxi": {}}, "log": [{"text": "I need a \"taxi\" } .", "metadata": {}}, {"text": "Where\nto ?", "metadata": {"x": [1]}}]},
+        "B.json": {"goal": {}, "log": []}}"#;
+    let new = r#"[{"dialogue_id": "A.json", "services": [], "turns": [
+        {"speaker": "USER", "turn_id": "0", "utterance": "I need a \"taxi\" } .", "frames": []},
+        {"speaker": "SYSTEM", "turn_id": "1", "utterance": "Where\nto ?"}]},
+        {"dialogue_id": "B.json", "turns": []}]"#;
+    let lines = |text: &str| -> Vec<(String, String)> {
+        read("x.json", text.as_bytes())
+            .unwrap()
+            .into_iter()
+            .map(|d| (d.id, d.text))
+            .collect()
+    };
+    let expected = [
+        (
+            "A.json".to_owned(),
+            "USR: I need a \"taxi\" } .\nSYS: Where to ?".to_owned(),
+        ),
+        ("B.json".to_owned(), String::new()),
+    ];
+    assert_eq!(lines(old), expected);
+    assert_eq!(lines(new), expected);
+    // Without line breaks, and compressed.
+    let flat: String = old.replace('\n', " ");
+    assert_eq!(lines(&flat), expected);
+    assert_eq!(read("x.json.gz", &gzip(new.as_bytes())).unwrap().len(), 2);
+    // JSON Lines may be called .json too.
+    assert_eq!(read("x.json", LINES.as_bytes()).unwrap().len(), 2);
+}
+
+#[test]
+fn documents_come_one_by_one_until_an_error() {
+    let place = Place::new();
+    let path = place.file(
+        "x.jsonl",
+        b"{\"text\":\"a\"}\n{\"text\":\"b\"}\n{\n{\"text\":\"c\"}\n",
+    );
+    let read: Vec<bool> = Documents::open(&path).unwrap().map(|d| d.is_ok()).collect();
+    assert_eq!(read, [true, true, false]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever the bytes: documents or an error, never a panic.
     #[test]
     fn any_bytes_end_in_documents_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        for name in ["x.jsonl", "x.txt"] {
+        for name in ["x.jsonl", "x.txt", "x.csv", "x.json", "x.jsonl.gz"] {
             if let Ok(documents) = read(name, &bytes) {
                 for document in documents {
                     prop_assert!(document.validate().is_ok());

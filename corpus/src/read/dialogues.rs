@@ -1,0 +1,260 @@
+//! Dialogues in JSON: MultiWOZ to 2.1 (an object of `goal` + `log`), MultiWOZ 2.2 and SGD (a
+//! list of `turns`), one dialogue in memory at a time.
+
+use super::source::Source;
+use crate::document::Document;
+use crate::error::{Error, Result};
+use serde::Deserialize;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+
+/// One dialogue, in either layout.
+#[derive(Deserialize)]
+struct Dialogue {
+    #[serde(alias = "id")]
+    dialogue_id: Option<String>,
+    log: Option<Vec<Said>>,
+    turns: Option<Vec<Said>>,
+}
+
+/// One turn.
+#[derive(Deserialize)]
+struct Said {
+    speaker: Option<String>,
+    #[serde(alias = "utterance")]
+    text: String,
+}
+
+/// The elements of one JSON list, or the values of one object, cut out one by one.
+pub(super) struct Dialogues {
+    path: PathBuf,
+    source: Source,
+    limit: u64,
+    /// Closes the whole: `]` or `}`.
+    close: u8,
+    /// Of the element last read, counted from 1.
+    number: u64,
+    /// Bytes read so far.
+    at: u64,
+    done: bool,
+}
+
+impl Dialogues {
+    /// Reads the opening bracket.
+    pub(super) fn open(path: &Path, source: Source, limit: u64) -> Result<Self> {
+        let mut out = Self {
+            path: path.to_path_buf(),
+            source,
+            limit,
+            close: b']',
+            number: 0,
+            at: 0,
+            done: false,
+        };
+        out.close = match out.solid()? {
+            Some(b'[') => b']',
+            Some(b'{') => b'}',
+            other => {
+                return Err(out.wrong(&format!("must begin with [ or {{, not {}", shown(other))));
+            }
+        };
+        Ok(out)
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Document)>> {
+        if self.done {
+            return Ok(None);
+        }
+        self.number += 1;
+        let Some(first) = self.begin()? else {
+            return Ok(None);
+        };
+        let mut name = None;
+        let bytes = if self.close == b'}' {
+            let key = self.element(first)?;
+            name = Some(self.parse::<String>(&key)?);
+            match self.solid()? {
+                Some(b':') => {}
+                other => {
+                    return Err(
+                        self.wrong(&format!("a colon must follow a key, not {}", shown(other)))
+                    );
+                }
+            }
+            let Some(first) = self.solid()? else {
+                return Err(self.wrong("the file ends inside a dialogue"));
+            };
+            self.element(first)?
+        } else {
+            self.element(first)?
+        };
+        let dialogue: Dialogue = self.parse(&bytes)?;
+        let id = name
+            .or(dialogue.dialogue_id)
+            .unwrap_or_else(|| format!("dialogue-{}", self.number));
+        let Some(turns) = dialogue.turns.or(dialogue.log) else {
+            return Err(self.wrong("neither \"turns\" nor \"log\" in it"));
+        };
+        Ok(Some((self.number, Document::new(id, lines(&turns)))))
+    }
+
+    /// The first byte of the next element; none behind the last.
+    fn begin(&mut self) -> Result<Option<u8>> {
+        let mut next = self.solid()?;
+        if self.number > 1 && next == Some(b',') {
+            next = self.solid()?;
+            if next == Some(self.close) {
+                return Err(self.wrong("a comma before the end"));
+            }
+        } else if self.number > 1 && next != Some(self.close) && next.is_some() {
+            return Err(self.wrong(&format!(
+                "a comma must separate dialogues, not {}",
+                shown(next)
+            )));
+        }
+        match next {
+            Some(byte) if byte == self.close => {
+                self.done = true;
+                match self.solid()? {
+                    None => Ok(None),
+                    other => Err(self.wrong(&format!("{} behind the end", shown(other)))),
+                }
+            }
+            None => Err(self.wrong("the file ends before its closing bracket")),
+            found => Ok(found),
+        }
+    }
+
+    /// One value, whose first byte is read already, up to its closing bracket or quote.
+    fn element(&mut self, first: u8) -> Result<Vec<u8>> {
+        let mut bytes = vec![first];
+        let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
+        let mut byte = first;
+        loop {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if quoted => escaped = true,
+                b'"' => quoted = !quoted,
+                b'{' | b'[' if !quoted => depth += 1,
+                b'}' | b']' if !quoted => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 && !quoted {
+                return if matches!(byte, b'}' | b']' | b'"') {
+                    Ok(bytes)
+                } else {
+                    Err(self.wrong(&format!(
+                        "a dialogue must be an object, not {}",
+                        shown(Some(byte))
+                    )))
+                };
+            }
+            byte = match self.byte()? {
+                Some(byte) => byte,
+                None => return Err(self.wrong("the file ends inside it")),
+            };
+            bytes.push(byte);
+            if bytes.len() as u64 > self.limit {
+                return Err(self.wrong(&format!(
+                    "it is longer than {} bytes, the most that is read",
+                    self.limit
+                )));
+            }
+        }
+    }
+
+    fn parse<T: serde::de::DeserializeOwned>(&self, bytes: &[u8]) -> Result<T> {
+        serde_json::from_slice(bytes)
+            .map_err(|error| self.wrong(&format!("no dialogue: {error} of it")))
+    }
+
+    /// The next byte that is no white space.
+    fn solid(&mut self) -> Result<Option<u8>> {
+        loop {
+            match self.byte()? {
+                Some(b' ' | b'\n' | b'\r' | b'\t') => {}
+                // A byte-order mark, at the very beginning.
+                Some(0xef | 0xbb | 0xbf) if self.at <= 3 => {}
+                other => return Ok(other),
+            }
+        }
+    }
+
+    fn byte(&mut self) -> Result<Option<u8>> {
+        let buffer = match self.source.fill_buf() {
+            Ok(buffer) => buffer.first().copied(),
+            Err(error) => return Err(self.wrong(&format!("cannot read: {error}"))),
+        };
+        if buffer.is_some() {
+            self.source.consume(1);
+            self.at += 1;
+        }
+        Ok(buffer)
+    }
+
+    fn wrong(&self, problem: &str) -> Error {
+        Error::Place {
+            path: self.path.clone(),
+            place: format!("dialogue {} (byte {})", self.number.max(1), self.at),
+            problem: problem.to_owned(),
+        }
+    }
+}
+
+fn shown(byte: Option<u8>) -> String {
+    byte.map_or_else(
+        || "the end of the file".to_owned(),
+        |b| format!("{:?}", char::from(b)),
+    )
+}
+
+/// One line per turn, `USR: …` or `SYS: …`. Without a speaker the user begins and they
+/// alternate. Line breaks inside a turn become spaces.
+fn lines(turns: &[Said]) -> String {
+    let lines: Vec<String> = turns
+        .iter()
+        .enumerate()
+        .map(|(number, said)| {
+            let user = match said.speaker.as_deref() {
+                Some(name) => name.eq_ignore_ascii_case("user"),
+                None => number % 2 == 0,
+            };
+            let words: Vec<&str> = said.text.split(['\n', '\r']).map(str::trim).collect();
+            let text = words.join(" ");
+            format!("{}: {}", if user { "USR" } else { "SYS" }, text.trim())
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// Whether what a `.json` file begins with is one list or object of dialogues, and not JSON
+/// Lines: no first line that is an object with a text.
+pub(super) fn sniff(head: &[u8]) -> bool {
+    let head = head.strip_prefix(&[0xef, 0xbb, 0xbf]).unwrap_or(head);
+    let head = head.trim_ascii_start();
+    match head.first() {
+        Some(b'[') => true,
+        Some(b'{') => {
+            let line = head.split(|b| *b == b'\n').next().unwrap_or(head);
+            let text: std::result::Result<serde_json::Map<String, serde_json::Value>, _> =
+                serde_json::from_slice(line);
+            match text {
+                Ok(object) => {
+                    !object.contains_key("text") && object.values().any(|v| v.get("log").is_some())
+                }
+                // A line goes on beyond the head, or the object over several lines.
+                Err(error) => error.is_eof() && !starts_as_line(line),
+            }
+        }
+        _ => false,
+    }
+}
+
+/// Whether the first key of an unfinished object is one of a line of ours.
+fn starts_as_line(line: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(line);
+    let key = text.trim_start_matches(['{', ' ', '\t']);
+    ["\"text\"", "\"id\"", "\"secrets\"", "\"masked\""]
+        .iter()
+        .any(|name| key.starts_with(name))
+}

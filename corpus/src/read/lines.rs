@@ -1,0 +1,107 @@
+//! Lines of text as untrusted input.
+
+use super::source::Source;
+use crate::error::{Error, Result};
+use std::io::{BufRead, Read};
+use std::path::{Path, PathBuf};
+
+/// Lines of bounded length, checked for UTF-8, with their number for messages.
+pub(super) struct Lines {
+    path: PathBuf,
+    reader: Source,
+    limit: u64,
+    /// Of the line last read, counted from 1.
+    pub(super) number: u64,
+}
+
+impl Lines {
+    pub(super) fn new(path: &Path, reader: Source, limit: u64) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            reader,
+            limit,
+            number: 0,
+        }
+    }
+
+    pub(super) fn problem(&self, problem: String) -> Error {
+        Error::Line {
+            path: self.path.clone(),
+            line: self.number,
+            problem,
+        }
+    }
+
+    pub(super) fn next_line(&mut self) -> Result<Option<String>> {
+        let mut bytes = Vec::new();
+        self.reader
+            .by_ref()
+            .take(self.limit + 1)
+            .read_until(b'\n', &mut bytes)
+            .map_err(|error| Error::Line {
+                path: self.path.clone(),
+                line: self.number + 1,
+                problem: format!("cannot read: {error}"),
+            })?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        self.number += 1;
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        } else if bytes.len() as u64 > self.limit {
+            return Err(self.problem(format!(
+                "the line is longer than {} bytes, the most that is read",
+                self.limit
+            )));
+        }
+        if bytes.last() == Some(&b'\r') {
+            bytes.pop();
+        }
+        if self.number == 1 && bytes.starts_with(&[0xef, 0xbb, 0xbf]) {
+            bytes.drain(..3);
+        }
+        match String::from_utf8(bytes) {
+            Ok(line) => Ok(Some(line)),
+            Err(error) => {
+                let at = error.utf8_error().valid_up_to();
+                let byte = error.as_bytes().get(at).copied().unwrap_or_default();
+                Err(self.problem(format!(
+                    "invalid UTF-8: byte 0x{byte:02x} at position {} of the line",
+                    at + 1
+                )))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(bytes: &[u8], limit: u64) -> Result<Vec<String>> {
+        let source = Box::new(std::io::Cursor::new(bytes.to_vec()));
+        let mut reader = Lines::new(Path::new("x"), source, limit);
+        let mut out = Vec::new();
+        while let Some(line) = reader.next_line()? {
+            out.push(line);
+        }
+        Ok(out)
+    }
+
+    #[test]
+    fn a_line_at_the_limit_passes_and_one_byte_more_does_not() {
+        assert_eq!(lines(b"abcd\nef", 4).unwrap(), ["abcd", "ef"]);
+        assert_eq!(lines(b"abcd", 4).unwrap(), ["abcd"]);
+        let error = lines(b"ab\nabcde\n", 4).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "x, line 2: the line is longer than 4 bytes, the most that is read"
+        );
+    }
+
+    #[test]
+    fn marks_and_carriage_returns_are_dropped() {
+        assert_eq!(lines(b"\xef\xbb\xbfa\r\nb\r\n", 9).unwrap(), ["a", "b"]);
+    }
+}

@@ -1,0 +1,188 @@
+//! Files as streams of bytes, decompressed on the way.
+
+use crate::error::{Error, Result};
+use ruzstd::decoding::StreamingDecoder;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A stream of bytes.
+pub(super) type Source = Box<dyn BufRead + Send>;
+
+/// A compressed file may grow by this factor …
+const GROWTH: u64 = 250;
+/// … and by this many bytes besides: 64 MiB.
+const SLACK: u64 = 64 << 20;
+
+/// Opens a file; gzip and Zstandard are told by their first bytes, whatever the name.
+pub(super) fn open(path: &Path) -> Result<Source> {
+    let unreadable = |source| Error::Read {
+        path: path.to_path_buf(),
+        source,
+    };
+    let read = Arc::new(AtomicU64::new(0));
+    let file = File::open(path).map_err(unreadable)?;
+    let mut raw = BufReader::new(Counted {
+        inner: file,
+        read: read.clone(),
+    });
+    let head = raw.fill_buf().map_err(unreadable)?;
+    let guarded = |inner: Box<dyn Read + Send>, name| -> Source {
+        Box::new(BufReader::with_capacity(
+            1 << 16,
+            Guarded {
+                inner,
+                name,
+                read: read.clone(),
+                written: 0,
+            },
+        ))
+    };
+    if head.starts_with(&[0x1f, 0x8b]) {
+        return Ok(guarded(
+            Box::new(flate2::bufread::MultiGzDecoder::new(raw)),
+            "gzip",
+        ));
+    }
+    if zstandard(head) {
+        return Ok(guarded(
+            Box::new(Frames {
+                state: State::Between(raw),
+            }),
+            "zstd",
+        ));
+    }
+    if head.starts_with(b"PK\x03\x04") {
+        return Err(Error::Line {
+            path: path.to_path_buf(),
+            line: 1,
+            problem: "the file is compressed (zip); unpack it first".to_owned(),
+        });
+    }
+    Ok(Box::new(raw))
+}
+
+/// A frame, or one that is to be skipped.
+fn zstandard(head: &[u8]) -> bool {
+    head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+        || (head.len() >= 4 && head[0] & 0xf0 == 0x50 && head[1..4] == [0x2a, 0x4d, 0x18])
+}
+
+/// Counts what is read of the file.
+struct Counted<R> {
+    inner: R,
+    read: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.read.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+/// Stops when a compressed file grows out of all proportion, and says where one is damaged.
+struct Guarded {
+    inner: Box<dyn Read + Send>,
+    name: &'static str,
+    read: Arc<AtomicU64>,
+    written: u64,
+}
+
+impl Read for Guarded {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer);
+        let at = self.read.load(Ordering::Relaxed);
+        let name = self.name;
+        let count = count.map_err(|error| {
+            let problem = match error.kind() {
+                std::io::ErrorKind::UnexpectedEof => "ends too early".to_owned(),
+                _ => format!("is damaged ({error})"),
+            };
+            std::io::Error::other(format!(
+                "the {name} data {problem}, within the first {at} bytes of the file"
+            ))
+        })?;
+        self.written += count as u64;
+        if self.written > GROWTH.saturating_mul(at).saturating_add(SLACK) {
+            return Err(std::io::Error::other(format!(
+                "the first {at} bytes of {name} data unpack to more than {} bytes; at most {GROWTH} times as many and {SLACK} are read (decompress the file yourself if it is sound)",
+                self.written
+            )));
+        }
+        Ok(count)
+    }
+}
+
+type Raw = BufReader<Counted<File>>;
+
+/// Zstandard frames one after the other.
+struct Frames {
+    state: State,
+}
+
+enum State {
+    Between(Raw),
+    Inside(Box<StreamingDecoder<Raw, ruzstd::decoding::FrameDecoder>>),
+    Gone,
+}
+
+impl Read for Frames {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Gone) {
+                State::Gone => return Ok(0),
+                State::Between(mut raw) => {
+                    if raw.fill_buf()?.is_empty() {
+                        return Ok(0);
+                    }
+                    if skipped(&mut raw)? {
+                        self.state = State::Between(raw);
+                        continue;
+                    }
+                    let decoder = StreamingDecoder::new(raw).map_err(std::io::Error::other)?;
+                    self.state = State::Inside(Box::new(decoder));
+                }
+                State::Inside(mut decoder) => {
+                    let count = decoder.read(buffer)?;
+                    if count > 0 || buffer.is_empty() {
+                        self.state = State::Inside(decoder);
+                        return Ok(count);
+                    }
+                    checked(&decoder)?;
+                    self.state = State::Between(decoder.into_inner());
+                }
+            }
+        }
+    }
+}
+
+/// The checksum of a frame that carries one.
+fn checked(decoder: &StreamingDecoder<Raw, ruzstd::decoding::FrameDecoder>) -> std::io::Result<()> {
+    let told = decoder.decoder.get_checksum_from_data();
+    match (told, decoder.decoder.get_calculated_checksum()) {
+        (Some(told), Some(found)) if told != found => Err(std::io::Error::other(format!(
+            "its checksum is {found:08x}, not {told:08x}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Skips a frame of somebody else's data, if there is one.
+fn skipped(raw: &mut Raw) -> std::io::Result<bool> {
+    let head = raw.fill_buf()?;
+    if head.len() < 4 || head[0] & 0xf0 != 0x50 || head[1..4] != [0x2a, 0x4d, 0x18] {
+        return Ok(false);
+    }
+    let mut header = [0u8; 8];
+    raw.read_exact(&mut header)?;
+    let length = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+    let went = std::io::copy(&mut raw.take(u64::from(length)), &mut std::io::sink())?;
+    if went < u64::from(length) {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(true)
+}

@@ -1,0 +1,127 @@
+//! Comma-separated files with a header: a column `text`, perhaps `id`.
+
+use super::source::Source;
+use crate::document::Document;
+use crate::error::{Error, Result};
+use csv::{ByteRecord, Reader, ReaderBuilder};
+use std::io::{BufRead, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Rows of a table.
+pub(super) struct Rows {
+    path: PathBuf,
+    reader: Reader<Limited>,
+    since: Arc<AtomicU64>,
+    text: usize,
+    id: Option<usize>,
+    record: ByteRecord,
+}
+
+/// Fails when one row takes more than the limit: a quote that never closes reads to the end.
+struct Limited {
+    inner: Source,
+    since: Arc<AtomicU64>,
+    limit: u64,
+}
+
+impl Read for Limited {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        let since = self.since.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
+        // What is buffered for the next rows is no part of this one.
+        if since > self.limit + (1 << 17) {
+            return Err(std::io::Error::other(format!(
+                "the row is longer than {} bytes, the most that is read; is a quote left open?",
+                self.limit
+            )));
+        }
+        Ok(count)
+    }
+}
+
+impl Rows {
+    pub(super) fn open(path: &Path, mut source: Source, limit: u64) -> Result<Self> {
+        let mark = source
+            .fill_buf()
+            .is_ok_and(|head| head.starts_with(&[0xef, 0xbb, 0xbf]));
+        if mark {
+            source.consume(3);
+        }
+        let since = Arc::new(AtomicU64::new(0));
+        let limited = Limited {
+            inner: source,
+            since: since.clone(),
+            limit,
+        };
+        let mut reader = ReaderBuilder::new().from_reader(limited);
+        let header = reader
+            .byte_headers()
+            .map_err(|error| problem(path, &error))?
+            .clone();
+        let column = |name: &str| {
+            header
+                .iter()
+                .position(|cell| cell.trim_ascii() == name.as_bytes())
+        };
+        let Some(text) = column("text") else {
+            let names: Vec<_> = header.iter().map(String::from_utf8_lossy).collect();
+            return Err(Error::Line {
+                path: path.to_path_buf(),
+                line: 1,
+                problem: format!("no column text; there are {names:?}"),
+            });
+        };
+        Ok(Self {
+            path: path.to_path_buf(),
+            reader,
+            since,
+            text,
+            id: column("id"),
+            record: ByteRecord::new(),
+        })
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Document)>> {
+        self.since.store(0, Ordering::Relaxed);
+        if !self
+            .reader
+            .read_byte_record(&mut self.record)
+            .map_err(|error| problem(&self.path, &error))?
+        {
+            return Ok(None);
+        }
+        let line = self.record.position().map_or(0, csv::Position::line);
+        let cell = |column: usize| -> Result<String> {
+            let bytes = self.record.get(column).unwrap_or_default();
+            String::from_utf8(bytes.to_vec()).map_err(|error| {
+                let at = error.utf8_error().valid_up_to();
+                let byte = bytes.get(at).copied().unwrap_or_default();
+                Error::Line {
+                    path: self.path.clone(),
+                    line,
+                    problem: format!(
+                        "invalid UTF-8: byte 0x{byte:02x} at position {} of field {}",
+                        at + 1,
+                        column + 1
+                    ),
+                }
+            })
+        };
+        let text = cell(self.text)?.replace("\r\n", "\n");
+        let id = match self.id {
+            Some(column) => cell(column)?,
+            None => format!("line-{line}"),
+        };
+        Ok(Some((line, Document::new(id, text))))
+    }
+}
+
+fn problem(path: &Path, error: &csv::Error) -> Error {
+    Error::Line {
+        path: path.to_path_buf(),
+        line: error.position().map_or(1, csv::Position::line),
+        problem: format!("cannot read as CSV: {error}"),
+    }
+}

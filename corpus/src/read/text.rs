@@ -1,0 +1,108 @@
+//! JSON Lines and plain text.
+
+use super::lines::Lines;
+use crate::document::{Document, Masked, Secret};
+use crate::error::Result;
+use serde::Deserialize;
+
+/// One line of JSON, with an id of any scalar type.
+#[derive(Deserialize)]
+struct Line {
+    id: Option<Id>,
+    text: String,
+    #[serde(default)]
+    secrets: Vec<Secret>,
+    #[serde(default)]
+    masked: Vec<Masked>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Id {
+    Text(String),
+    Number(i64),
+}
+
+/// Objects, one to a line.
+pub(super) struct JsonLines(pub(super) Lines);
+
+impl JsonLines {
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Document)>> {
+        let lines = &mut self.0;
+        let line = loop {
+            match lines.next_line()? {
+                None => return Ok(None),
+                Some(line) if line.trim().is_empty() => {}
+                Some(line) => break line,
+            }
+        };
+        if line.trim_start().starts_with('[') {
+            return Err(
+                lines.problem("a list; each line must be an object {\"id\",\"text\"}".to_owned())
+            );
+        }
+        let parsed: Line = serde_json::from_str(&line)
+            .map_err(|error| lines.problem(format!("invalid JSON: {}", describe(&error))))?;
+        let id = match parsed.id {
+            Some(Id::Text(id)) => id,
+            Some(Id::Number(id)) => id.to_string(),
+            None => format!("line-{}", lines.number),
+        };
+        let document = Document {
+            id,
+            text: parsed.text,
+            secrets: parsed.secrets,
+            masked: parsed.masked,
+        };
+        document
+            .validate()
+            .map_err(|error| lines.problem(error.to_string()))?;
+        Ok(Some((lines.number, document)))
+    }
+}
+
+/// The parser's message with the column, without its line number (always 1 here).
+fn describe(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.find(" at line 1 column ") {
+        Some(at) => format!("{} at column {}", &text[..at], error.column()),
+        None => text,
+    }
+}
+
+/// Blocks of lines between blank ones.
+pub(super) struct Blocks {
+    lines: Lines,
+    limit: u64,
+}
+
+impl Blocks {
+    pub(super) fn new(lines: Lines, limit: u64) -> Self {
+        Self { lines, limit }
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Document)>> {
+        let mut open: Option<(u64, Document)> = None;
+        while let Some(line) = self.lines.next_line()? {
+            match (&mut open, line.trim().is_empty()) {
+                (None, true) => {}
+                (Some(_), true) => break,
+                (Some((_, document)), false) => {
+                    if (document.text.len() + line.len()) as u64 > self.limit {
+                        return Err(self.lines.problem(format!(
+                            "the block is longer than {} bytes, the most that is read; blank lines separate documents",
+                            self.limit
+                        )));
+                    }
+                    document.text.push('\n');
+                    document.text.push_str(&line);
+                }
+                (None, false) => {
+                    let number = self.lines.number;
+                    open = Some((number, Document::new(format!("block-{number}"), line)));
+                }
+            }
+        }
+        Ok(open)
+    }
+}
