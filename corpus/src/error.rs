@@ -22,6 +22,9 @@ pub enum Error {
         /// What the system says.
         source: std::io::Error,
     },
+    /// Several files that cannot be read.
+    #[error("{} files cannot be read:{}", .0.len(), .0.iter().map(|e| format!("\n  {e}")).collect::<String>())]
+    Several(Vec<Error>),
     /// Nothing to read: no document, or only blank ones.
     #[error("{}: empty corpus: no document with text in it", path.display())]
     EmptyCorpus {

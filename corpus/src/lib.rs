@@ -21,6 +21,7 @@ mod read;
 mod record;
 mod simulate;
 mod split;
+mod sweep;
 mod tagger;
 mod tokenize;
 mod trigram;
@@ -40,13 +41,18 @@ pub use policy::{
     Span, Tagger, Threshold, View, missed_strings, resolved,
 };
 pub use prepare::{
-    ButFor, CanarySight, Copies, Facts, KindFacts, NeighbourDiff, PrepareOptions, Prepared,
-    Preparer, SecretCopies, SecretFacts, SecretSource, Stability, Stage, StageStability,
-    TokenizerChoice, mask_secret, neighbour_diff, prepare,
+    ButFor, CanarySight, Copies, Facts, KindFacts, NeighbourCounts, NeighbourDiff, Neighbours,
+    PrepareOptions, Prepared, Preparer, SecretCopies, SecretDiff, SecretFacts, SecretSource,
+    Selection, Stability, Stage, StageStability, TokenizerChoice, mask_secret, neighbour_diff,
+    prepare,
 };
-pub use read::{Documents, LINE_LIMIT, read_documents};
+pub use read::{Documents, LINE_LIMIT, ReadOptions, read_documents, read_readable};
 pub use record::{Record, Side, TokenId, TrainingSet, misplaced};
 pub use simulate::simulate;
+pub use sweep::{
+    DocumentFrequencies, Incidence, Redacted, Redaction, RedactionOptions, RedactionState,
+    SecretList, Sense, Sensed, default_threads,
+};
 pub use tagger::{
     NAME_LABELS, PARTS_OF_SPEECH, ROLE_LABELS, TaggedSentence, TaggerMaterial, TaggerModel,
     TaggerTraining, WordTags,

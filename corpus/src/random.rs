@@ -15,6 +15,7 @@ pub(crate) enum Purpose {
     CanaryCarriers = 5,
     Verify = 6,
     Tagger = 7,
+    Neighbours = 9,
 }
 
 /// A seeded stream of choices.

@@ -3,8 +3,9 @@
 
 use proptest::prelude::*;
 use reticent_corpus::{
-    ConservativeOptions, Copies, Document, Masked, PatternRule, PolicyChoice, PolicyOptions,
-    PrepareOptions, Preparer, Side, Stability, TokenizerChoice, Unit, mask_secret, neighbour_diff,
+    ConservativeOptions, Copies, Deduplication, Document, Masked, PatternRule, PolicyChoice,
+    PolicyOptions, PrepareOptions, Preparer, Selection, Side, Stability, TokenizerChoice, Unit,
+    mask_secret, neighbour_diff,
 };
 use std::collections::BTreeSet;
 
@@ -148,6 +149,56 @@ proptest! {
         }
     }
 
+    /// The report over all secrets is the definition, secret by secret, under every way to
+    /// deduplicate, policy and unit; also where some occurrences are unmarked.
+    #[test]
+    fn the_report_is_the_definition(
+        lines in lines(),
+        options in options(),
+        method in prop_oneof![
+            4 => Just(Deduplication::Exact),
+            1 => Just(Deduplication::Bloom { bits: 2 }),
+            1 => Just(Deduplication::Near { shingle: 2, bands: 16, rows: 1, similarity: 0.6 }),
+            1 => Just(Deduplication::Substring { length: 6 }),
+        ],
+        unmarked in any::<u16>(),
+    ) {
+        let mut documents = documents(&lines);
+        prop_assume!(!documents.is_empty());
+        let mut number = 0;
+        for document in &mut documents {
+            document.secrets.retain(|_| {
+                number += 1;
+                unmarked >> (number % 16) & 1 == 0
+            });
+        }
+        let options = PrepareOptions { duplicates: method, ..options };
+        let preparer = Preparer::new(&documents, &options).unwrap();
+        let run = preparer.run().unwrap();
+        let found = preparer.neighbours(Selection::All, &|_, _| true).unwrap();
+        let present: BTreeSet<&str> = documents
+            .iter()
+            .flat_map(|d| d.secrets.iter().map(|s| d.secret_text(s)))
+            .collect();
+        let names: Vec<&str> = found.secrets.iter().map(|s| s.secret.as_str()).collect();
+        prop_assert_eq!(names, present.iter().copied().collect::<Vec<_>>());
+        let (mut missed, mut most) = (0, 0);
+        for one in &found.secrets {
+            let other = preparer.run_on(&mask_secret(&documents, &one.secret)).unwrap();
+            let diff = neighbour_diff(&run, &other);
+            prop_assert_eq!(diff, one.diff, "{}", one.secret);
+            missed += u64::from(!diff.identical());
+            most = most.max(diff.records);
+        }
+        prop_assert_eq!((found.all.missed, found.all.most_records), (missed, most));
+        prop_assert_eq!(found.all.caught + missed, found.all.examined);
+        prop_assert_eq!(found.by_records.values().sum::<u64>(), found.all.examined);
+        let sample = Selection::Sample { count: 2, seed: 7 };
+        let sampled = preparer.neighbours(sample, &|_, _| true).unwrap();
+        prop_assert_eq!(sampled.all.examined, 2.min(present.len() as u64));
+        prop_assert!(sampled.secrets.iter().all(|s| found.secrets.contains(s)));
+    }
+
     /// One occurrence alone: at most the single-copy stability.
     #[test]
     fn one_occurrence_changes_at_most_two_records(lines in lines(), options in options(), pick in any::<proptest::sample::Index>()) {
@@ -237,4 +288,30 @@ fn units_with(documents: &[Document], secret: &str, unit: Unit) -> Vec<String> {
         }
     }
     out
+}
+
+#[test]
+fn a_report_ends_when_it_is_told_to() {
+    let documents: Vec<Document> = (0..20)
+        .map(|i| Document::new(format!("d{i}"), format!("x{i:02}")).with_secret(0, 3, "k"))
+        .collect();
+    let preparer = Preparer::new(&documents, &PrepareOptions::default()).unwrap();
+    let found = preparer
+        .neighbours(Selection::All, &|done, all| {
+            assert_eq!(all, 20);
+            done < 5
+        })
+        .unwrap();
+    assert_eq!(found.distinct, 20);
+    assert!(
+        (5..20).contains(&found.all.examined),
+        "{}",
+        found.all.examined
+    );
+    let none = Selection::Sample { count: 0, seed: 0 };
+    let error = preparer.neighbours(none, &|_, _| true).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the number of secrets must be at least 1, got 0"
+    );
 }

@@ -6,7 +6,7 @@
 )]
 
 use proptest::prelude::*;
-use reticent_corpus::{Document, Documents, read_documents};
+use reticent_corpus::{Document, Documents, ReadOptions, read_documents, read_readable};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -187,7 +187,10 @@ fn a_missing_file_and_a_folder_are_named() {
         "{text}"
     );
     let text = read_documents(place.0.path()).unwrap_err().to_string();
-    assert!(text.contains("cannot read: Is a directory"), "{text}");
+    assert!(
+        text.contains("folder: no file of documents in it"),
+        "{text}"
+    );
 }
 
 const LINES: &str = "{\"id\":\"a\",\"text\":\"one\"}\n{\"id\":\"b\",\"text\":\"two\"}\n";
@@ -310,6 +313,133 @@ fn documents_come_one_by_one_until_an_error() {
     );
     let read: Vec<bool> = Documents::open(&path).unwrap().map(|d| d.is_ok()).collect();
     assert_eq!(read, [true, true, false]);
+}
+
+/// Two sound files, two bad ones, and what is no corpus; a file of each folder below.
+fn folder() -> Place {
+    let place = Place::new();
+    place.file(
+        "b.jsonl",
+        b"{\"text\":\"one\"}\n{\"id\":\"x\",\"text\":\"two\"}\n",
+    );
+    place.file("a.txt", b"three\n\nfour");
+    place.file("bad.txt", b"ok\n\n\xff");
+    place.file("cut.jsonl.gz", &gzip(LINES.as_bytes())[..30]);
+    place.file(".hidden.txt", b"no");
+    place.file("model.bin", b"\xff\xff");
+    std::fs::create_dir(place.0.path().join("part")).unwrap();
+    place.file("part/a.txt", b"five");
+    place
+}
+
+/// The files of a folder come by name; a bad one harms no other, and every bad one is named.
+#[test]
+fn a_bad_file_of_a_folder_harms_no_other() {
+    let place = folder();
+    let (documents, errors) = read_readable(place.0.path(), &ReadOptions::default()).unwrap();
+    let found: Vec<(&str, &str)> = documents
+        .iter()
+        .map(|d| (d.id.as_str(), d.text.as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("a.txt/block-1", "three"),
+            ("a.txt/block-3", "four"),
+            ("b.jsonl/line-1", "one"),
+            ("x", "two"),
+            ("bad.txt/block-1", "ok"),
+            ("part/a.txt/block-1", "five"),
+        ]
+    );
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(errors.len(), 2);
+    assert!(
+        errors[0].ends_with("bad.txt, line 3: invalid UTF-8: byte 0xff at position 1 of the line")
+    );
+    assert!(errors[1].contains("cut.jsonl.gz, line 1: cannot read: the gzip data ends too early"));
+    let all = read_documents(place.0.path()).unwrap_err().to_string();
+    assert!(all.starts_with("2 files cannot be read:\n  "), "{all}");
+    assert!(
+        all.contains(&errors[0]) && all.contains(&errors[1]),
+        "{all}"
+    );
+}
+
+#[test]
+fn an_id_may_not_come_back_in_another_file() {
+    let place = Place::new();
+    place.file("a.jsonl", b"{\"id\":\"x\",\"text\":\"one\"}\n");
+    place.file("b.jsonl", b"\n{\"id\":\"x\",\"text\":\"two\"}\n");
+    let text = read_documents(place.0.path()).unwrap_err().to_string();
+    assert!(
+        text.ends_with("b.jsonl, line 2: id \"x\" is already that of line 1 of file 1 of the folder; ids must be unique"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_longest_line_is_a_choice() {
+    let place = Place::new();
+    for (name, text) in [
+        ("x.txt", "short\n\nlonger than\ntwenty bytes\n"),
+        ("x.jsonl", "{\"text\":\"a line of thirty bytes\"}\n"),
+        ("x.json", "[{\"turns\":[{\"utterance\":\"a\"}]}]"),
+    ] {
+        let path = place.file(name, text.as_bytes());
+        let within = |longest| {
+            let options = ReadOptions {
+                longest,
+                ..ReadOptions::default()
+            };
+            read_readable(&path, &options).unwrap().1
+        };
+        assert!(within(64).is_empty(), "{name}");
+        let error = within(20)[0].to_string();
+        assert!(
+            error.contains("longer than 20 bytes, the most that is read"),
+            "{error}"
+        );
+    }
+}
+
+/// A field of metadata: one value, several, or none; and the same from bytes in memory.
+#[test]
+fn a_field_comes_beside_its_document() {
+    let options = ReadOptions {
+        field: Some("author".to_owned()),
+        ..ReadOptions::default()
+    };
+    let cases: [(&str, &str, &[&[&str]]); 3] = [
+        (
+            "x.jsonl",
+            "{\"text\":\"a\",\"author\":\"Ada\"}\n{\"text\":\"b\",\"author\":[\"Bob\",7,null]}\n{\"text\":\"c\"}\n",
+            &[&["Ada"], &["Bob", "7"], &[]],
+        ),
+        ("x.csv", "author,text\nAda,a\n,b\n", &[&["Ada"], &[]]),
+        ("x.json", "[{\"author\":3,\"turns\":[]}]", &[&["3"]]),
+    ];
+    for (name, text, expected) in cases {
+        let mut documents =
+            Documents::from_bytes(name.as_ref(), text.as_bytes().to_vec(), &options);
+        let mut found = Vec::new();
+        while let Some(document) = documents.next() {
+            document.unwrap();
+            found.push(documents.values().to_vec());
+        }
+        assert_eq!(found, expected, "{name}");
+        assert_eq!(documents.bytes_read(), documents.size(), "{name}");
+    }
+    let mut wrong = Documents::from_bytes(
+        "x.jsonl".as_ref(),
+        b"{\"text\":\"a\",\"author\":{}}".to_vec(),
+        &options,
+    );
+    let error = wrong.next().unwrap().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "x.jsonl, line 1: author must be text, a number, or a list of them, got an object"
+    );
 }
 
 proptest! {

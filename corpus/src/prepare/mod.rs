@@ -3,7 +3,9 @@
 mod copies;
 mod diff;
 mod facts;
+mod neighbours;
 mod options;
+mod points;
 mod preparer;
 mod record_work;
 mod run;
@@ -13,6 +15,8 @@ mod stability;
 pub use copies::SecretCopies;
 pub use diff::{NeighbourDiff, mask_secret, neighbour_diff};
 pub use facts::{Facts, KindFacts, SecretFacts, SecretSource};
+pub use neighbours::{NeighbourCounts, Neighbours, SecretDiff, Selection};
 pub use options::{CanarySight, PrepareOptions, TokenizerChoice};
 pub use preparer::{Prepared, Preparer, prepare};
+pub(crate) use record_work::Work;
 pub use stability::{ButFor, Copies, Stability, Stage, StageStability};

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// A unit cut into tokens, some of which are masked.
 #[derive(Debug, Clone)]
-pub(super) struct Work<'a> {
+pub(crate) struct Work<'a> {
     unit: &'a UnitText<'a>,
     encoded: Encoded,
     /// By token.
@@ -20,7 +20,7 @@ pub(super) struct Work<'a> {
 
 impl<'a> Work<'a> {
     /// Tokenises a unit and applies the masks it came with.
-    pub(super) fn new(unit: &'a UnitText<'a>, tokenizer: &Tokenizer) -> Result<Self> {
+    pub(crate) fn new(unit: &'a UnitText<'a>, tokenizer: &Tokenizer) -> Result<Self> {
         let encoded = tokenizer.encode_with_offsets(&unit.text)?;
         let specials = [tokenizer.bos(), tokenizer.eos(), tokenizer.mask()];
         if let Some(token) = encoded.tokens.iter().find(|t| specials.contains(t)) {
@@ -138,7 +138,7 @@ impl<'a> Work<'a> {
     }
 
     /// The text with `<MASK>` for each masked range.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.replaced(MASK_TEXT)
     }
 
@@ -225,7 +225,7 @@ impl<'a> Work<'a> {
     }
 
     /// Spans of a policy, in the unit's text.
-    pub(super) fn spans(&self, policy: &dyn Policy) -> Vec<(Range<usize>, std::sync::Arc<str>)> {
+    pub(crate) fn spans(&self, policy: &dyn Policy) -> Vec<(Range<usize>, std::sync::Arc<str>)> {
         let found = self.view(|view| resolved(policy, view));
         found
             .iter()
@@ -273,7 +273,7 @@ impl<'a> Work<'a> {
     }
 
     /// Redacts: every span of the policy becomes a mask.
-    pub(super) fn redact(&mut self, policy: &dyn Policy) {
+    pub(crate) fn redact(&mut self, policy: &dyn Policy) {
         let spans: Vec<Range<usize>> = self.spans(policy).into_iter().map(|(s, _)| s).collect();
         self.mask(&spans);
     }

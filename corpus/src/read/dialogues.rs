@@ -2,6 +2,7 @@
 //! list of `turns`), one dialogue in memory at a time.
 
 use super::source::Source;
+use super::{Entry, values};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use serde::Deserialize;
@@ -30,6 +31,7 @@ pub(super) struct Dialogues {
     path: PathBuf,
     source: Source,
     limit: u64,
+    field: Option<String>,
     /// Closes the whole: `]` or `}`.
     close: u8,
     /// Of the element last read, counted from 1.
@@ -41,11 +43,17 @@ pub(super) struct Dialogues {
 
 impl Dialogues {
     /// Reads the opening bracket.
-    pub(super) fn open(path: &Path, source: Source, limit: u64) -> Result<Self> {
+    pub(super) fn open(
+        path: &Path,
+        source: Source,
+        limit: u64,
+        field: Option<String>,
+    ) -> Result<Self> {
         let mut out = Self {
             path: path.to_path_buf(),
             source,
             limit,
+            field,
             close: b']',
             number: 0,
             at: 0,
@@ -61,7 +69,7 @@ impl Dialogues {
         Ok(out)
     }
 
-    pub(super) fn next(&mut self) -> Result<Option<(u64, Document)>> {
+    pub(super) fn next(&mut self) -> Result<Option<Entry>> {
         if self.done {
             return Ok(None);
         }
@@ -95,7 +103,16 @@ impl Dialogues {
         let Some(turns) = dialogue.turns.or(dialogue.log) else {
             return Err(self.wrong("neither \"turns\" nor \"log\" in it"));
         };
-        Ok(Some((self.number, Document::new(id, lines(&turns)))))
+        let values = match &self.field {
+            Some(field) => values::of_object(&self.parse(&bytes)?, field)
+                .map_err(|problem| self.wrong(&problem))?,
+            None => Vec::new(),
+        };
+        Ok(Some(Entry {
+            number: self.number,
+            document: Document::new(id, lines(&turns)),
+            values,
+        }))
     }
 
     /// The first byte of the next element; none behind the last.

@@ -2,7 +2,6 @@
 
 use crate::error::{Error, Result};
 use ruzstd::decoding::StreamingDecoder;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,18 +15,26 @@ const GROWTH: u64 = 250;
 /// … and by this many bytes besides: 64 MiB.
 const SLACK: u64 = 64 << 20;
 
-/// Opens a file; gzip and Zstandard are told by their first bytes, whatever the name.
-pub(super) fn open(path: &Path) -> Result<Source> {
+/// What a file holds; gzip and Zstandard are told by their first bytes, whatever the name.
+/// Every byte read is added to `all`.
+pub(super) fn unpacked(
+    path: &Path,
+    file: Box<dyn Read + Send>,
+    all: Arc<AtomicU64>,
+) -> Result<Source> {
     let unreadable = |source| Error::Read {
         path: path.to_path_buf(),
         source,
     };
     let read = Arc::new(AtomicU64::new(0));
-    let file = File::open(path).map_err(unreadable)?;
-    let mut raw = BufReader::new(Counted {
-        inner: file,
-        read: read.clone(),
-    });
+    let mut raw = BufReader::with_capacity(
+        1 << 16,
+        Counted {
+            inner: file,
+            read: read.clone(),
+            all,
+        },
+    );
     let head = raw.fill_buf().map_err(unreadable)?;
     let guarded = |inner: Box<dyn Read + Send>, name| -> Source {
         Box::new(BufReader::with_capacity(
@@ -71,15 +78,17 @@ fn zstandard(head: &[u8]) -> bool {
 }
 
 /// Counts what is read of the file.
-struct Counted<R> {
-    inner: R,
+struct Counted {
+    inner: Box<dyn Read + Send>,
     read: Arc<AtomicU64>,
+    all: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.read.fetch_add(count as u64, Ordering::Relaxed);
+        self.all.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
 }
@@ -117,7 +126,7 @@ impl Read for Guarded {
     }
 }
 
-type Raw = BufReader<Counted<File>>;
+type Raw = BufReader<Counted>;
 
 /// Zstandard frames one after the other.
 struct Frames {

@@ -1,5 +1,6 @@
 //! Comma-separated files with a header: a column `text`, perhaps `id`.
 
+use super::Entry;
 use super::source::Source;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -16,6 +17,7 @@ pub(super) struct Rows {
     since: Arc<AtomicU64>,
     text: usize,
     id: Option<usize>,
+    field: Option<usize>,
     record: ByteRecord,
 }
 
@@ -42,7 +44,12 @@ impl Read for Limited {
 }
 
 impl Rows {
-    pub(super) fn open(path: &Path, mut source: Source, limit: u64) -> Result<Self> {
+    pub(super) fn open(
+        path: &Path,
+        mut source: Source,
+        limit: u64,
+        field: Option<String>,
+    ) -> Result<Self> {
         let mark = source
             .fill_buf()
             .is_ok_and(|head| head.starts_with(&[0xef, 0xbb, 0xbf]));
@@ -65,25 +72,30 @@ impl Rows {
                 .iter()
                 .position(|cell| cell.trim_ascii() == name.as_bytes())
         };
-        let Some(text) = column("text") else {
-            let names: Vec<_> = header.iter().map(String::from_utf8_lossy).collect();
-            return Err(Error::Line {
-                path: path.to_path_buf(),
-                line: 1,
-                problem: format!("no column text; there are {names:?}"),
-            });
+        let needed = |name: &str| {
+            column(name).ok_or_else(|| {
+                let names: Vec<_> = header.iter().map(String::from_utf8_lossy).collect();
+                Error::Line {
+                    path: path.to_path_buf(),
+                    line: 1,
+                    problem: format!("no column {name}; there are {names:?}"),
+                }
+            })
         };
+        let text = needed("text")?;
+        let field = field.as_deref().map(needed).transpose()?;
         Ok(Self {
             path: path.to_path_buf(),
             reader,
             since,
             text,
             id: column("id"),
+            field,
             record: ByteRecord::new(),
         })
     }
 
-    pub(super) fn next(&mut self) -> Result<Option<(u64, Document)>> {
+    pub(super) fn next(&mut self) -> Result<Option<Entry>> {
         self.since.store(0, Ordering::Relaxed);
         if !self
             .reader
@@ -114,7 +126,15 @@ impl Rows {
             Some(column) => cell(column)?,
             None => format!("line-{line}"),
         };
-        Ok(Some((line, Document::new(id, text))))
+        let values = match self.field {
+            Some(column) => vec![cell(column)?],
+            None => Vec::new(),
+        };
+        Ok(Some(Entry {
+            number: line,
+            document: Document::new(id, text),
+            values: values.into_iter().filter(|v| !v.is_empty()).collect(),
+        }))
     }
 }
 

@@ -1,6 +1,7 @@
 //! JSON Lines and plain text.
 
 use super::lines::Lines;
+use super::{Entry, values};
 use crate::document::{Document, Masked, Secret};
 use crate::error::Result;
 use serde::Deserialize;
@@ -24,11 +25,18 @@ enum Id {
 }
 
 /// Objects, one to a line.
-pub(super) struct JsonLines(pub(super) Lines);
+pub(super) struct JsonLines {
+    lines: Lines,
+    field: Option<String>,
+}
 
 impl JsonLines {
-    pub(super) fn next(&mut self) -> Result<Option<(u64, Document)>> {
-        let lines = &mut self.0;
+    pub(super) const fn new(lines: Lines, field: Option<String>) -> Self {
+        Self { lines, field }
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Entry>> {
+        let lines = &mut self.lines;
         let line = loop {
             match lines.next_line()? {
                 None => return Ok(None),
@@ -57,7 +65,18 @@ impl JsonLines {
         document
             .validate()
             .map_err(|error| lines.problem(error.to_string()))?;
-        Ok(Some((lines.number, document)))
+        let values = match &self.field {
+            Some(field) => serde_json::from_str(&line)
+                .map_err(|error| describe(&error))
+                .and_then(|object| values::of_object(&object, field))
+                .map_err(|problem| lines.problem(problem))?,
+            None => Vec::new(),
+        };
+        Ok(Some(Entry {
+            number: lines.number,
+            document,
+            values,
+        }))
     }
 }
 
@@ -77,11 +96,11 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    pub(super) fn new(lines: Lines, limit: u64) -> Self {
+    pub(super) const fn new(lines: Lines, limit: u64) -> Self {
         Self { lines, limit }
     }
 
-    pub(super) fn next(&mut self) -> Result<Option<(u64, Document)>> {
+    pub(super) fn next(&mut self) -> Result<Option<Entry>> {
         let mut open: Option<(u64, Document)> = None;
         while let Some(line) = self.lines.next_line()? {
             match (&mut open, line.trim().is_empty()) {
@@ -103,6 +122,10 @@ impl Blocks {
                 }
             }
         }
-        Ok(open)
+        Ok(open.map(|(number, document)| Entry {
+            number,
+            document,
+            values: Vec::new(),
+        }))
     }
 }

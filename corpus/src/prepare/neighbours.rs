@@ -1,0 +1,222 @@
+//! Neighbour-diff for many secrets: which are caught, and how far the others reach.
+
+use super::diff::{NeighbourDiff, mask_secret, neighbour_diff};
+use super::points::Points;
+use super::preparer::Preparer;
+use crate::canary::CANARY_KIND;
+use crate::dedup::Deduplication;
+use crate::error::{Result, range};
+use crate::random::{Choices, Purpose};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Which secrets are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Selection {
+    /// Every one.
+    All,
+    /// A simple random sample of the distinct secrets, without replacement.
+    Sample {
+        /// How many, at least 1; all of them if there are fewer.
+        count: usize,
+        /// The same seed takes the same ones.
+        seed: u64,
+    },
+}
+
+/// What masking one secret beforehand changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretDiff {
+    /// The secret.
+    pub secret: String,
+    /// Its kind, where it is marked first.
+    pub kind: String,
+    /// Documents it is marked in.
+    pub documents: u64,
+    /// prepare(D) against prepare(D′).
+    pub diff: NeighbourDiff,
+}
+
+/// Numbers of secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NeighbourCounts {
+    /// How many were taken.
+    pub examined: u64,
+    /// Nothing differs.
+    pub caught: u64,
+    /// Something does.
+    pub missed: u64,
+    /// Of the missed ones, those after which some record is on the other side.
+    pub other_side: u64,
+    /// The largest k.
+    pub most_records: u64,
+}
+
+impl NeighbourCounts {
+    fn enter(&mut self, diff: &NeighbourDiff) {
+        self.examined += 1;
+        self.caught += u64::from(diff.identical());
+        self.missed += u64::from(!diff.identical());
+        self.other_side += u64::from(!diff.same_split);
+        self.most_records = self.most_records.max(diff.records);
+    }
+}
+
+/// Neighbour-diff of the secrets taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbours {
+    /// Distinct marked secrets in the corpus; canaries are not among them.
+    pub distinct: u64,
+    /// All kinds together.
+    pub all: NeighbourCounts,
+    /// By kind.
+    pub by_kind: BTreeMap<String, NeighbourCounts>,
+    /// How many secrets change how many records.
+    pub by_records: BTreeMap<u64, u64>,
+    /// One by one, in alphabetical order.
+    pub secrets: Vec<SecretDiff>,
+}
+
+impl Preparer {
+    /// Compares prepare(D) with prepare(D′), D′ having every marked occurrence of one secret
+    /// masked, for many secrets. This defines which of them are caught, and k.
+    ///
+    /// Where deduplication is exact, or there is none, only the documents of the secret are
+    /// prepared again; what that does to other copies of their units follows from the first of
+    /// each. Otherwise the whole corpus is, once per secret.
+    ///
+    /// `progress` is told how many are done, of how many; when it says no, this ends with
+    /// what is done by then.
+    ///
+    /// ```
+    /// use reticent_corpus::{Document, PrepareOptions, Preparer, Selection};
+    /// let text = "USR: my number is 555-0123 .";
+    /// let known = Document::new("a", text).with_secret(18, 26, "phone");
+    /// let other = Document::new("b", "USR: the name is Zork .").with_secret(17, 21, "name");
+    /// let preparer = Preparer::new(&[known, other], &PrepareOptions::default())?;
+    /// let found = preparer.neighbours(Selection::All, &|_, _| true)?;
+    /// assert_eq!((found.all.examined, found.all.missed), (2, 1));
+    /// assert_eq!(found.by_kind["name"].most_records, 1);
+    /// # Ok::<(), reticent_corpus::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`crate::prepare`], and a sample of none.
+    pub fn neighbours(
+        &self,
+        selection: Selection,
+        progress: &(dyn Fn(u64, u64) -> bool + Sync),
+    ) -> Result<Neighbours> {
+        let places = self.places_of_secrets();
+        let taken = taken(&places, selection)?;
+        let local = !self.options.deduplicate || self.options.duplicates == Deduplication::Exact;
+        let diffs = if local {
+            let points = Points::new(self)?;
+            each(&taken, progress, |(secret, (_, documents))| {
+                points.diff(self, secret, documents)
+            })?
+        } else {
+            let whole = self.run()?;
+            each(&taken, progress, |(secret, _)| {
+                let other = self.run_on(&mask_secret(self.documents(), secret))?;
+                Ok(neighbour_diff(&whole, &other))
+            })?
+        };
+        let mut out = Neighbours {
+            distinct: places.len() as u64,
+            all: NeighbourCounts::default(),
+            by_kind: BTreeMap::new(),
+            by_records: BTreeMap::new(),
+            secrets: Vec::with_capacity(diffs.len()),
+        };
+        for ((secret, (kind, documents)), diff) in taken.into_iter().zip(diffs) {
+            let Some(diff) = diff else { continue };
+            out.all.enter(&diff);
+            out.by_kind.entry(kind.clone()).or_default().enter(&diff);
+            *out.by_records.entry(diff.records).or_default() += 1;
+            out.secrets.push(SecretDiff {
+                secret: secret.clone(),
+                kind: kind.clone(),
+                documents: documents.len() as u64,
+                diff,
+            });
+        }
+        Ok(out)
+    }
+
+    /// Every marked secret that is no canary: its first kind, and its documents.
+    fn places_of_secrets(&self) -> BTreeMap<String, Place> {
+        let mut places: BTreeMap<String, Place> = BTreeMap::new();
+        for (number, document) in self.documents().iter().enumerate() {
+            for secret in document.secrets.iter().filter(|s| s.kind != CANARY_KIND) {
+                let (_, documents) = places
+                    .entry(document.secret_text(secret).to_owned())
+                    .or_insert_with(|| (secret.kind.clone(), BTreeSet::new()));
+                documents.insert(number);
+            }
+        }
+        places
+    }
+}
+
+/// Kind and documents of a secret.
+type Place = (String, BTreeSet<usize>);
+type Taken<'a> = (&'a String, &'a Place);
+
+fn taken(places: &BTreeMap<String, Place>, selection: Selection) -> Result<Vec<Taken<'_>>> {
+    let all: Vec<Taken<'_>> = places.iter().collect();
+    Ok(match selection {
+        Selection::All => all,
+        Selection::Sample { count: 0, .. } => {
+            return Err(range("the number of secrets", 0, "at least 1"));
+        }
+        Selection::Sample { count, seed } => {
+            let mut chosen = Choices::new(seed, Purpose::Neighbours).distinct(all.len(), count);
+            chosen.sort_unstable();
+            chosen.into_iter().map(|i| all[i]).collect()
+        }
+    })
+}
+
+/// Works on all cores. What was not done when `progress` said no, or one failed, is missing.
+fn each<T: Sync, R: Send>(
+    items: &[T],
+    progress: &(dyn Fn(u64, u64) -> bool + Sync),
+    work: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<Option<R>>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let results: Mutex<Vec<Option<Result<R>>>> = Mutex::new(items.iter().map(|_| None).collect());
+    let (next, done, stop) = (
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+        AtomicBool::new(false),
+    );
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(items.len()) {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(at) else { break };
+                    let result = work(item);
+                    let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    if result.is_err() || !progress(so_far as u64, items.len() as u64) {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    let mut results = results
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner);
+                    results[at] = Some(result);
+                }
+            });
+        }
+    });
+    results
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .into_iter()
+        .map(Option::transpose)
+        .collect()
+}

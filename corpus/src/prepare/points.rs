@@ -1,0 +1,171 @@
+//! Neighbours under exact deduplication without preparing the whole corpus again: what comes
+//! out for a point depends on its own text, and on whether it is the first of its copies.
+
+use super::diff::{NeighbourDiff, mask_secret};
+use super::preparer::Preparer;
+use super::record_work::Work;
+use crate::dedup::digest;
+use crate::document::Document;
+use crate::error::Result;
+use crate::record::{Record, Side};
+use crate::split::units;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Of the tokens before redaction: copies have the same.
+type Key = [u8; 20];
+
+/// One unit by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Point {
+    key: Key,
+    /// The digest of its record and its side; none when it is only `<MASK>`.
+    out: Out,
+}
+
+type Out = Option<(Key, Side)>;
+
+/// Every unit of a corpus, and which are copies of which.
+#[derive(Debug)]
+pub(super) struct Points {
+    points: Vec<Point>,
+    /// Where each document's begin, and the end.
+    starts: Vec<usize>,
+    /// Numbers of the points of one key, ascending. Empty without deduplication.
+    copies: HashMap<Key, Vec<usize>>,
+}
+
+impl Points {
+    pub(super) fn new(preparer: &Preparer) -> Result<Self> {
+        let mut out = Self {
+            points: Vec::new(),
+            starts: vec![0],
+            copies: HashMap::new(),
+        };
+        for (number, document) in preparer.documents().iter().enumerate() {
+            out.points.extend(points(preparer, document, number)?);
+            out.starts.push(out.points.len());
+        }
+        if preparer.options.deduplicate {
+            for (number, point) in out.points.iter().enumerate() {
+                out.copies.entry(point.key).or_default().push(number);
+            }
+        }
+        Ok(out)
+    }
+
+    /// What masking a secret in these documents changes.
+    pub(super) fn diff(
+        &self,
+        preparer: &Preparer,
+        secret: &str,
+        documents: &BTreeSet<usize>,
+    ) -> Result<NeighbourDiff> {
+        let mut changed: BTreeMap<usize, Point> = BTreeMap::new();
+        for &number in documents {
+            let document = std::slice::from_ref(&preparer.documents()[number]);
+            for masked in mask_secret(document, secret) {
+                let new = points(preparer, &masked, number)?;
+                let numbers = self.starts[number]..;
+                let differ = numbers
+                    .zip(new)
+                    .filter(|(at, new)| self.points[*at] != *new);
+                changed.extend(differ);
+            }
+        }
+        let (mut records, mut sides) = (0, 0);
+        let (mut public_before, mut public_after) = (0u64, 0u64);
+        for at in self.touched(&changed) {
+            let (old, new) = (self.before(at), self.after(at, &changed));
+            let (old_side, new_side) = (side(old), side(new));
+            records += u64::from(old != new);
+            sides += u64::from(old_side != new_side);
+            public_before += u64::from(old_side == Side::Public);
+            public_after += u64::from(new_side == Side::Public);
+        }
+        Ok(NeighbourDiff {
+            records,
+            sides,
+            same_split: sides == 0,
+            same_counts: public_before == public_after,
+            aligned: true,
+        })
+    }
+
+    /// The changed points, and those that become or cease to be the first of their copies.
+    fn touched(&self, changed: &BTreeMap<usize, Point>) -> BTreeSet<usize> {
+        let mut out: BTreeSet<usize> = changed.keys().copied().collect();
+        if !self.copies.is_empty() {
+            let old = changed.keys().map(|at| self.points[*at].key);
+            let new = changed.values().map(|point| point.key);
+            for key in old.chain(new) {
+                out.extend(self.first(&key));
+                out.extend(self.first_after(&key, changed));
+            }
+        }
+        out
+    }
+
+    fn first(&self, key: &Key) -> Option<usize> {
+        self.copies.get(key)?.first().copied()
+    }
+
+    fn first_after(&self, key: &Key, changed: &BTreeMap<usize, Point>) -> Option<usize> {
+        let stays = self.copies.get(key).and_then(|copies| {
+            let stays = |at: &&usize| !changed.contains_key(*at);
+            copies.iter().find(stays).copied()
+        });
+        let comes = changed.iter().find(|(_, point)| point.key == *key);
+        match (stays, comes) {
+            (Some(a), Some((b, _))) => Some(a.min(*b)),
+            (a, b) => a.or(b.map(|(at, _)| *at)),
+        }
+    }
+
+    fn before(&self, at: usize) -> Out {
+        let point = self.points[at];
+        let kept = self.copies.is_empty() || self.first(&point.key) == Some(at);
+        point.out.filter(|_| kept)
+    }
+
+    fn after(&self, at: usize, changed: &BTreeMap<usize, Point>) -> Out {
+        let point = changed.get(&at).unwrap_or(&self.points[at]);
+        let kept = self.copies.is_empty() || self.first_after(&point.key, changed) == Some(at);
+        point.out.filter(|_| kept)
+    }
+}
+
+/// A point that is only `<MASK>` is private.
+fn side(out: Out) -> Side {
+    out.map_or(Side::Private, |(_, side)| side)
+}
+
+fn points(preparer: &Preparer, document: &Document, number: usize) -> Result<Vec<Point>> {
+    let mask = preparer.tokenizer.mask();
+    units(document, number, preparer.options.unit)?
+        .iter()
+        .map(|unit| {
+            let mut work = Work::new(unit, &preparer.tokenizer)?;
+            let key = digest(&work.tokens(mask));
+            let made = preparer.shape(&mut work);
+            let record = preparer.record(made);
+            Ok(Point {
+                key,
+                out: record
+                    .as_ref()
+                    .map(|record| (of_record(record), record.side)),
+            })
+        })
+        .collect()
+}
+
+fn of_record(record: &Record) -> Key {
+    let spans = record.sensitive.iter();
+    let spans = spans.flat_map(|span| [span.start as u64, span.end as u64]);
+    let bytes: Vec<u8> = (record.tokens.len() as u64)
+        .to_le_bytes()
+        .into_iter()
+        .chain(record.tokens.iter().flat_map(|token| token.to_le_bytes()))
+        .chain(spans.flat_map(u64::to_le_bytes))
+        .collect();
+    crate::random::digest(&bytes)
+}

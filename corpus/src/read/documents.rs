@@ -1,0 +1,267 @@
+//! The documents of a file or folder as one stream.
+
+use super::files::{CorpusFile, list};
+use super::format::Format;
+use super::{Entry, LINE_LIMIT};
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::random::digest;
+use std::collections::HashMap;
+use std::collections::hash_map;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How a corpus is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// Longest line, row, block or dialogue, in bytes; a longer one is an error. At least 1.
+    pub longest: u64,
+    /// A key or column besides text and id, whose values [`Documents::values`] gives.
+    pub field: Option<String>,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            longest: LINE_LIMIT,
+            field: None,
+        }
+    }
+}
+
+/// Reads a whole corpus into memory: [`Documents`], collected.
+///
+/// # Errors
+/// As [`Documents`], and a corpus without any text. Of a folder, every file that cannot be
+/// read is named.
+pub fn read_documents(path: &Path) -> Result<Vec<Document>> {
+    let (documents, mut errors) = read_readable(path, &ReadOptions::default())?;
+    if errors.len() > 1 {
+        return Err(Error::Several(errors));
+    }
+    match errors.pop() {
+        Some(error) => Err(error),
+        None => Ok(documents),
+    }
+}
+
+/// The same without the files that cannot be read: the documents of the others, and what was
+/// wrong. Of a file that breaks off, the documents before that place are there.
+///
+/// # Errors
+/// A path that is not there, a folder without documents, and a corpus without any text where
+/// no file was at fault.
+pub fn read_readable(path: &Path, options: &ReadOptions) -> Result<(Vec<Document>, Vec<Error>)> {
+    let mut documents = Vec::new();
+    let mut errors = Vec::new();
+    for read in Documents::with(path, options)? {
+        match read {
+            Ok(document) => documents.push(document),
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() && documents.iter().all(|d| d.text.trim().is_empty()) {
+        return Err(Error::EmptyCorpus {
+            path: path.to_path_buf(),
+        });
+    }
+    Ok((documents, errors))
+}
+
+/// The documents of a file or of a folder's files, one in memory at a time, with 36 bytes for
+/// the id of each.
+///
+/// - `.jsonl`, `.ndjson`: `{"id","text"}` with optional `secrets: [{start,end,kind}]` and
+///   `masked: [{start,end}]` in characters, one object to a line; other keys are ignored; a
+///   missing id becomes `line-N`.
+/// - `.json`: the same, or one list or object of dialogues: MultiWOZ to 2.1 (`goal`, `log`),
+///   MultiWOZ 2.2 and SGD (`turns`). Each turn is a line, `USR: …` or `SYS: …`.
+/// - `.csv`: a column `text`, perhaps `id`.
+/// - `.parquet` (feature `parquet`): the same.
+/// - Anything else is plain text: documents are separated by blank lines and called `block-N`
+///   after their first line's number.
+///
+/// In a folder the ids made up here begin with the file's place in it, `part/a.txt/block-1`;
+/// files come in the order of their names, and those of other endings than the above and
+/// `.txt`, `.text`, `.md` are left out.
+///
+/// Files compressed with gzip or Zstandard are unpacked on the way, whatever they are called;
+/// `.gz` and `.zst` are dropped before the name is looked at. A byte-order mark, and carriage
+/// returns at line ends, are dropped.
+///
+/// After an error the next file follows. Errors name the file and the place: invalid UTF-8
+/// (line and byte), invalid JSON (line and column), spans that do not fit, two documents of one
+/// id, anything longer than [`ReadOptions::longest`], and compressed data that ends early, is
+/// damaged, or unpacks to more than 250 times its size.
+pub struct Documents {
+    options: ReadOptions,
+    files: std::vec::IntoIter<CorpusFile>,
+    open: Option<(CorpusFile, Format)>,
+    /// How many files were begun.
+    begun: u32,
+    /// Bytes read, as they lie in the files.
+    read: Arc<AtomicU64>,
+    size: u64,
+    /// Where each id was first, by its digest: file and number.
+    seen: HashMap<[u8; 20], (u32, u64)>,
+    values: Vec<String>,
+}
+
+impl std::fmt::Debug for Documents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Documents")
+            .field("file", &self.open.as_ref().map(|(file, _)| &file.path))
+            .field("read", &self.read)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Documents {
+    /// Opens a file or folder.
+    ///
+    /// # Errors
+    /// A path that is not there, a folder without documents.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::with(path, &ReadOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`Documents::open`].
+    pub fn with(path: &Path, options: &ReadOptions) -> Result<Self> {
+        Ok(Self::of(list(path)?, options))
+    }
+
+    /// Reads bytes in memory as a file of that name.
+    #[must_use]
+    pub fn from_bytes(name: &Path, bytes: Vec<u8>, options: &ReadOptions) -> Self {
+        let file = CorpusFile {
+            path: name.to_path_buf(),
+            prefix: String::new(),
+            bytes: bytes.len() as u64,
+        };
+        let mut out = Self::of(Vec::new(), options);
+        out.size = file.bytes;
+        match Format::of_bytes(name, bytes, &out.options, out.read.clone()) {
+            Ok(format) => out.open = Some((file, format)),
+            Err(error) => out.open = Some((file, Format::Broken(Some(error)))),
+        }
+        out
+    }
+
+    fn of(files: Vec<CorpusFile>, options: &ReadOptions) -> Self {
+        Self {
+            options: options.clone(),
+            size: files.iter().map(|f| f.bytes).sum(),
+            files: files.into_iter(),
+            open: None,
+            begun: 0,
+            read: Arc::default(),
+            seen: HashMap::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// How many bytes of the files have been read, compressed where they are.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes the files have.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// What the field asked for holds in the document that came last: one value, several from
+    /// a list, or none.
+    #[must_use]
+    pub fn values(&self) -> &[String] {
+        &self.values
+    }
+
+    fn entry(&mut self) -> Result<Option<Entry>> {
+        loop {
+            if self.open.is_none() {
+                let Some(file) = self.files.next() else {
+                    return Ok(None);
+                };
+                self.begun += 1;
+                let format = Format::open(&file.path, &self.options, self.read.clone())?;
+                self.open = Some((file, format));
+            }
+            if let Some((_, format)) = &mut self.open {
+                if let Some(entry) = format.next()? {
+                    return Ok(Some(entry));
+                }
+                self.open = None;
+            }
+        }
+    }
+
+    fn document(&mut self) -> Result<Option<Document>> {
+        let Some(mut entry) = self.entry()? else {
+            return Ok(None);
+        };
+        self.values = std::mem::take(&mut entry.values);
+        let Some((file, format)) = &self.open else {
+            return Ok(Some(entry.document));
+        };
+        if !file.prefix.is_empty() && made_up(&entry) {
+            entry.document.id.insert_str(0, &file.prefix);
+        }
+        // In one file of plain text all ids are made up, and so no two are one.
+        if file.prefix.is_empty() && matches!(format, Format::Blocks(_)) {
+            return Ok(Some(entry.document));
+        }
+        match self.seen.entry(digest(entry.document.id.as_bytes())) {
+            hash_map::Entry::Vacant(free) => {
+                free.insert((self.begun, entry.number));
+                Ok(Some(entry.document))
+            }
+            hash_map::Entry::Occupied(first) => {
+                let (begun, number) = *first.get();
+                let place = if begun == self.begun {
+                    format!("line {number}")
+                } else {
+                    format!("line {number} of file {begun} of the folder")
+                };
+                Err(Error::Line {
+                    path: file.path.clone(),
+                    line: entry.number,
+                    problem: format!(
+                        "id {:?} is already that of {place}; ids must be unique",
+                        entry.document.id
+                    ),
+                })
+            }
+        }
+    }
+}
+
+/// Whether an id was made from the number.
+fn made_up(entry: &Entry) -> bool {
+    entry
+        .document
+        .id
+        .split_once('-')
+        .is_some_and(|(word, rest)| {
+            ["line", "block", "row", "dialogue"].contains(&word) && rest.parse() == Ok(entry.number)
+        })
+}
+
+impl Iterator for Documents {
+    type Item = Result<Document>;
+
+    fn next(&mut self) -> Option<Result<Document>> {
+        let next = self.document().transpose();
+        if matches!(next, Some(Err(_))) {
+            self.open = None;
+            self.values.clear();
+        }
+        next
+    }
+}

@@ -1,0 +1,97 @@
+//! Which files a corpus consists of.
+
+use crate::error::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// Endings of files in a folder that hold documents, without those of compression.
+const ENDINGS: [&str; 8] = [
+    "jsonl", "ndjson", "json", "csv", "parquet", "txt", "text", "md",
+];
+
+/// A file of a corpus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CorpusFile {
+    pub(super) path: PathBuf,
+    /// What made-up ids of its documents begin with: its place in the folder, or nothing.
+    pub(super) prefix: String,
+    pub(super) bytes: u64,
+}
+
+/// The file itself, or the files of a folder and of the folders in it, in the order of their
+/// names. Hidden ones, links to folders, and files of other endings are left out.
+pub(super) fn list(path: &Path) -> Result<Vec<CorpusFile>> {
+    let about = std::fs::metadata(path).map_err(|source| unreadable(path, source))?;
+    if !about.is_dir() {
+        return Ok(vec![CorpusFile {
+            path: path.to_path_buf(),
+            prefix: String::new(),
+            bytes: about.len(),
+        }]);
+    }
+    let mut files = Vec::new();
+    collect(path, path, &mut files)?;
+    if files.is_empty() {
+        return Err(Error::Place {
+            path: path.to_path_buf(),
+            place: "folder".to_owned(),
+            problem: format!(
+                "no file of documents in it; their names end in .{}, perhaps with .gz or .zst behind",
+                ENDINGS.join(", .")
+            ),
+        });
+    }
+    Ok(files)
+}
+
+fn collect(root: &Path, folder: &Path, files: &mut Vec<CorpusFile>) -> Result<()> {
+    let failed = |source| unreadable(folder, source);
+    let mut entries: Vec<std::fs::DirEntry> = std::fs::read_dir(folder)
+        .map_err(failed)?
+        .collect::<std::io::Result<_>>()
+        .map_err(failed)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        if entry.file_type().map_err(failed)?.is_dir() {
+            collect(root, &path, files)?;
+        } else if ENDINGS.contains(&ending(&path).as_str()) {
+            // A link to a folder, or to nothing, is no file of documents.
+            let Ok(about) = std::fs::metadata(&path) else {
+                continue;
+            };
+            if about.is_file() {
+                let place = path.strip_prefix(root).unwrap_or(&path);
+                files.push(CorpusFile {
+                    prefix: format!("{}/", place.display()),
+                    bytes: about.len(),
+                    path,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Path, source: std::io::Error) -> Error {
+    Error::Read {
+        path: path.to_path_buf(),
+        source,
+    }
+}
+
+/// What the name says, without the ending of a compressed file.
+pub(super) fn ending(path: &Path) -> String {
+    let lower = |p: &Path| {
+        let ending = p.extension().and_then(|e| e.to_str());
+        ending.unwrap_or("").to_ascii_lowercase()
+    };
+    match lower(path).as_str() {
+        "gz" | "zst" => path
+            .file_stem()
+            .map_or_else(String::new, |stem| lower(stem.as_ref())),
+        other => other.to_owned(),
+    }
+}

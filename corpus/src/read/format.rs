@@ -1,0 +1,129 @@
+//! Which reader a file gets: by its name's ending, and for `.json` by what is in it.
+
+use super::dialogues::{Dialogues, sniff};
+use super::files::ending;
+use super::lines::Lines;
+use super::source::{self, Source};
+use super::table::Rows;
+use super::text::{Blocks, JsonLines};
+use super::{Entry, ReadOptions};
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::io::{Chain, Cursor, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// The reader of a file.
+pub(super) enum Format {
+    JsonLines(JsonLines),
+    Blocks(Blocks),
+    Rows(Rows),
+    Dialogues(Dialogues),
+    #[cfg(feature = "parquet")]
+    Parquet(super::parquet::Rows),
+    /// A file that failed at its beginning.
+    Broken(Option<Error>),
+}
+
+impl Format {
+    pub(super) fn open(path: &Path, options: &ReadOptions, read: Arc<AtomicU64>) -> Result<Self> {
+        let file = File::open(path).map_err(|source| Error::Read {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        if ending(path) == "parquet" {
+            return parquet(path, Raw::File(file), options, read);
+        }
+        Self::of(path, Box::new(file), options, read)
+    }
+
+    pub(super) fn of_bytes(
+        path: &Path,
+        bytes: Vec<u8>,
+        options: &ReadOptions,
+        read: Arc<AtomicU64>,
+    ) -> Result<Self> {
+        if ending(path) == "parquet" {
+            return parquet(path, Raw::Bytes(bytes), options, read);
+        }
+        Self::of(path, Box::new(Cursor::new(bytes)), options, read)
+    }
+
+    fn of(
+        path: &Path,
+        raw: Box<dyn Read + Send>,
+        options: &ReadOptions,
+        read: Arc<AtomicU64>,
+    ) -> Result<Self> {
+        let source = source::unpacked(path, raw, read)?;
+        let (limit, field) = (options.longest, options.field.clone());
+        let lines = |source| Lines::new(path, source, limit);
+        let json = |source, field| Self::JsonLines(JsonLines::new(lines(source), field));
+        Ok(match ending(path).as_str() {
+            "jsonl" | "ndjson" => json(source, field),
+            "csv" => Self::Rows(Rows::open(path, source, limit, field)?),
+            "json" => {
+                let (head, whole) = peeked(path, source)?;
+                if sniff(&head) {
+                    Self::Dialogues(Dialogues::open(path, whole, limit, field)?)
+                } else {
+                    json(whole, field)
+                }
+            }
+            _ => Self::Blocks(Blocks::new(lines(source), limit)),
+        })
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Entry>> {
+        match self {
+            Self::JsonLines(lines) => lines.next(),
+            Self::Blocks(blocks) => blocks.next(),
+            Self::Rows(rows) => rows.next(),
+            Self::Dialogues(dialogues) => dialogues.next(),
+            #[cfg(feature = "parquet")]
+            Self::Parquet(rows) => rows.next(),
+            Self::Broken(error) => error.take().map_or(Ok(None), Err),
+        }
+    }
+}
+
+/// Where a table that is read out of order lies.
+#[cfg_attr(
+    not(feature = "parquet"),
+    expect(dead_code, reason = "only Parquet is read out of order")
+)]
+pub(super) enum Raw {
+    File(File),
+    Bytes(Vec<u8>),
+}
+
+#[cfg(feature = "parquet")]
+fn parquet(path: &Path, raw: Raw, options: &ReadOptions, read: Arc<AtomicU64>) -> Result<Format> {
+    super::parquet::Rows::open(path, raw, options, read).map(Format::Parquet)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(path: &Path, _: Raw, _: &ReadOptions, _: Arc<AtomicU64>) -> Result<Format> {
+    Err(Error::Place {
+        path: path.to_path_buf(),
+        place: "format".to_owned(),
+        problem: "this build reads no Parquet; build with the feature parquet".to_owned(),
+    })
+}
+
+/// The first bytes, and the source with them in front again.
+fn peeked(path: &Path, mut source: Source) -> Result<(Vec<u8>, Source)> {
+    let mut head = Vec::new();
+    source
+        .by_ref()
+        .take(1 << 16)
+        .read_to_end(&mut head)
+        .map_err(|error| Error::Line {
+            path: path.to_path_buf(),
+            line: 1,
+            problem: format!("cannot read: {error}"),
+        })?;
+    let whole: Chain<Cursor<Vec<u8>>, Source> = Cursor::new(head.clone()).chain(source);
+    Ok((head, Box::new(whole)))
+}

@@ -1,0 +1,149 @@
+//! Parallel work whose results come in the order of its input.
+
+use crate::error::Result;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Gives what `next` yields to `threads` workers and their results to `emit`, in order. At most
+/// three items for each worker are under way: a slow one holds the others up, and memory stays
+/// bounded. Reading and emitting happen here, on the thread of the caller.
+pub(super) fn ordered<I: Send, T: Send>(
+    threads: usize,
+    mut next: impl FnMut() -> Result<Option<I>>,
+    work: impl Fn(I) -> T + Sync,
+    mut emit: impl FnMut(T) -> Result<()>,
+) -> Result<()> {
+    let (give, take) = channel::<(u64, I)>();
+    let (done, results) = channel::<(u64, std::thread::Result<T>)>();
+    let take = Mutex::new(take);
+    std::thread::scope(|scope| {
+        // Gone when this closure ends: the workers then find nothing more to take.
+        let give = give;
+        for _ in 0..threads {
+            let done = done.clone();
+            let (take, work) = (&take, &work);
+            scope.spawn(move || worker(take, &done, work));
+        }
+        drop(done);
+        let mut early: BTreeMap<u64, T> = BTreeMap::new();
+        let (mut given, mut emitted, mut over) = (0u64, 0u64, false);
+        loop {
+            while !over && given - emitted < 3 * threads as u64 {
+                match next()? {
+                    Some(item) => {
+                        // The receiver lives as long as this scope.
+                        let _ = give.send((given, item));
+                        given += 1;
+                    }
+                    None => over = true,
+                }
+            }
+            if emitted == given {
+                return Ok(());
+            }
+            // Workers live as long as there is something to take.
+            let Ok((number, result)) = results.recv() else {
+                return Ok(());
+            };
+            let result = result.unwrap_or_else(|panic| resume_unwind(panic));
+            early.insert(number, result);
+            while let Some(result) = early.remove(&emitted) {
+                emitted += 1;
+                emit(result)?;
+            }
+        }
+    })
+}
+
+fn worker<I, T>(
+    take: &Mutex<Receiver<(u64, I)>>,
+    done: &Sender<(u64, std::thread::Result<T>)>,
+    work: &impl Fn(I) -> T,
+) {
+    loop {
+        let item = take
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .recv();
+        let Ok((number, item)) = item else { return };
+        let result = catch_unwind(AssertUnwindSafe(|| work(item)));
+        if done.send((number, result)).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_whichever_is_first() {
+        let mut items = (0..500u64).rev().map(|wait| 499 - wait);
+        let mut out = Vec::new();
+        ordered(
+            4,
+            || Ok(items.next()),
+            |item| {
+                // Every eighth is slow: the others overtake it.
+                if item % 8 == 0 {
+                    std::thread::sleep(std::time::Duration::from_micros(200));
+                }
+                item * item
+            },
+            |square| {
+                out.push(square);
+                Ok(())
+            },
+        )
+        .unwrap();
+        assert_eq!(out, (0..500u64).map(|i| i * i).collect::<Vec<_>>());
+    }
+
+    #[test]
+    #[should_panic(expected = "item 7")]
+    fn a_panic_of_a_worker_is_one_of_the_caller() {
+        let mut items = 0..100;
+        let _ = ordered(
+            2,
+            || Ok(items.next()),
+            |item| assert!(item != 7, "item {item}"),
+            |()| Ok(()),
+        );
+    }
+
+    #[test]
+    fn an_error_of_either_end_ends_it() {
+        let wrong = || crate::error::Error::Empty("x".to_owned());
+        let mut left = 10;
+        let input = ordered(
+            2,
+            || {
+                left -= 1;
+                if left == 0 {
+                    Err(wrong())
+                } else {
+                    Ok(Some(left))
+                }
+            },
+            |item| item,
+            |_| Ok(()),
+        );
+        assert!(input.is_err());
+        let mut items = 0..1000;
+        let mut seen = 0;
+        let output = ordered(
+            2,
+            || Ok(items.next()),
+            |item| item,
+            |item| {
+                seen += 1;
+                if item == 5 { Err(wrong()) } else { Ok(()) }
+            },
+        );
+        assert!(output.is_err());
+        assert_eq!(seen, 6);
+    }
+}

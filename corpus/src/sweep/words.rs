@@ -1,0 +1,172 @@
+//! Words by the number of documents they stand in: the made-up secrets of the arXiv protocol.
+
+use super::ordered::ordered;
+use super::{batch, checked_threads};
+use crate::error::{Result, range};
+use crate::read::Documents;
+use crate::split::units;
+use crate::unit::Unit;
+use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
+
+/// In how many units each word stands. Memory grows with the number of different words.
+///
+/// A word is a run of letters and digits, with apostrophes and hyphens inside it, in lower
+/// case.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DocumentFrequencies {
+    counts: HashMap<Box<str>, u64>,
+    units: u64,
+}
+
+impl DocumentFrequencies {
+    /// Counts every word once for each unit it stands in. `progress` is told how many bytes of
+    /// the files have been read; when it says no, the count ends there.
+    ///
+    /// # Errors
+    /// What [`Documents`] gives; threads outside 1 to 1024.
+    pub fn count(
+        documents: &mut Documents,
+        unit: Unit,
+        threads: usize,
+        mut progress: impl FnMut(u64) -> bool,
+    ) -> Result<Self> {
+        let mut out = Self::default();
+        let stopped = std::cell::Cell::new(false);
+        let read = std::cell::Cell::new(0);
+        ordered(
+            checked_threads(threads)?,
+            || {
+                if stopped.get() {
+                    return Ok(None);
+                }
+                let batch = batch(documents)?;
+                read.set(documents.bytes_read());
+                Ok((!batch.is_empty()).then_some(batch))
+            },
+            |batch| -> Result<Self> {
+                let mut here = Self::default();
+                for (document, _) in &batch {
+                    for cut in units(document, 0, unit)? {
+                        here.enter(&cut.text);
+                    }
+                }
+                Ok(here)
+            },
+            |here| {
+                out.merge(here?);
+                stopped.set(!progress(read.get()));
+                Ok(())
+            },
+        )?;
+        Ok(out)
+    }
+
+    /// The words of a range of ranks, the most frequent being 1; those of equal frequency are
+    /// in alphabetical order. "Hush!" (section 5) takes 50001 to 150000.
+    ///
+    /// # Errors
+    /// A range that begins below 1 or ends before it begins; a first rank beyond the last
+    /// word.
+    pub fn ranked(&self, ranks: &RangeInclusive<usize>) -> Result<Vec<String>> {
+        let (first, last) = (*ranks.start(), *ranks.end());
+        let shown = format!("{first}-{last}");
+        if first == 0 || last < first {
+            return Err(range(
+                "the ranks of words",
+                shown,
+                "from 1 up, the first no larger than the last",
+            ));
+        }
+        if first > self.counts.len() {
+            let all = self.counts.len();
+            return Err(range(
+                "the ranks of words",
+                shown,
+                format!("from 1 to {all}, the number of different words"),
+            ));
+        }
+        let mut words: Vec<(&str, u64)> = self.counts.iter().map(|(w, n)| (&**w, *n)).collect();
+        words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        let chosen = words.into_iter().take(last).skip(first - 1);
+        Ok(chosen.map(|(word, _)| word.to_owned()).collect())
+    }
+
+    /// How many units a word stands in.
+    #[must_use]
+    pub fn of(&self, word: &str) -> u64 {
+        self.counts.get(word).copied().unwrap_or(0)
+    }
+
+    /// How many units there are.
+    #[must_use]
+    pub const fn units(&self) -> u64 {
+        self.units
+    }
+
+    fn enter(&mut self, text: &str) {
+        self.units += 1;
+        let mut here = HashSet::new();
+        for word in words(text) {
+            if here.contains(word.as_str()) {
+                continue;
+            }
+            *self.counts.entry(word.as_str().into()).or_default() += 1;
+            here.insert(word);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.units += other.units;
+        for (word, count) in other.counts {
+            *self.counts.entry(word).or_default() += count;
+        }
+    }
+}
+
+/// The words of a text, in order.
+pub(super) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    let joins = |c: char| c == '\'' || c == '-' || c == '’';
+    text.split(move |c: char| !c.is_alphanumeric() && !joins(c))
+        .map(move |run| run.trim_matches(joins))
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::ReadOptions;
+
+    #[test]
+    fn words_are_runs_of_letters_and_digits() {
+        let found: Vec<String> = words("Don't re-run -- Ångström's 3D, e.g. 'x'").collect();
+        assert_eq!(
+            found,
+            ["don't", "re-run", "ångström's", "3d", "e", "g", "x"]
+        );
+    }
+
+    /// Counted once for each unit, whatever the number of threads; ties by the alphabet.
+    #[test]
+    fn ranks_follow_the_number_of_documents() {
+        let text = "a a a b\n\na b c\n\nB c\n\nd\n";
+        for threads in [1, 3] {
+            let mut documents =
+                Documents::from_bytes("x.txt".as_ref(), text.into(), &ReadOptions::default());
+            let counts =
+                DocumentFrequencies::count(&mut documents, Unit::Document, threads, |_| true)
+                    .unwrap();
+            assert_eq!(counts.units(), 4);
+            assert_eq!([counts.of("a"), counts.of("b"), counts.of("d")], [2, 3, 1]);
+            assert_eq!(counts.ranked(&(1..=9)).unwrap(), ["b", "a", "c", "d"]);
+            assert_eq!(counts.ranked(&(2..=3)).unwrap(), ["a", "c"]);
+            assert!(counts.ranked(&(0..=3)).is_err());
+            let error = counts.ranked(&(5..=6)).unwrap_err().to_string();
+            assert!(
+                error.contains("from 1 to 4, the number of different words"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Parquet files of documents, sound and hostile.
+#![cfg(feature = "parquet")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests; the lint exempts test functions only"
+)]
+
+use parquet::basic::{Compression, GzipLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use reticent_corpus::{Documents, ReadOptions};
+use std::sync::Arc;
+
+/// Row groups of two rows with a text, a number as id, and an author.
+fn file(texts: &[&str], compression: Compression) -> Vec<u8> {
+    let schema = parse_message_type(
+        "message m { required int64 id; required binary text (UTF8); optional binary author (UTF8); }",
+    )
+    .unwrap();
+    let properties = WriterProperties::builder()
+        .set_compression(compression)
+        .build();
+    let mut bytes = Vec::new();
+    let mut writer =
+        SerializedFileWriter::new(&mut bytes, Arc::new(schema), Arc::new(properties)).unwrap();
+    for (number, rows) in texts.chunks(2).enumerate() {
+        let ids: Vec<i64> = (0i64..)
+            .take(rows.len())
+            .map(|i| i + 2 * number as i64)
+            .collect();
+        let values: Vec<ByteArray> = rows.iter().map(|t| ByteArray::from(*t)).collect();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column
+            .typed::<Int64Type>()
+            .write_batch(&ids, None, None)
+            .unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column
+            .typed::<ByteArrayType>()
+            .write_batch(&values, None, None)
+            .unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let some = vec![ByteArray::from("Ada")];
+        let levels: Vec<i16> = (0..rows.len()).map(|i| i16::from(i == 0)).collect();
+        column
+            .typed::<ByteArrayType>()
+            .write_batch(&some, Some(&levels), None)
+            .unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+    }
+    writer.close().unwrap();
+    bytes
+}
+
+const TEXTS: [&str; 3] = [
+    "one",
+    "zwölf",
+    "a longer text, a longer text, a longer text",
+];
+
+fn read(bytes: &[u8], field: Option<&str>) -> Result<Vec<(String, String, Vec<String>)>, String> {
+    let options = ReadOptions {
+        field: field.map(str::to_owned),
+        ..ReadOptions::default()
+    };
+    let mut documents = Documents::from_bytes("x.parquet".as_ref(), bytes.to_vec(), &options);
+    let mut out = Vec::new();
+    while let Some(document) = documents.next() {
+        let document = document.map_err(|error| error.to_string())?;
+        out.push((document.id, document.text, documents.values().to_vec()));
+    }
+    Ok(out)
+}
+
+#[test]
+fn tables_of_every_compression_read_alike() {
+    let gzip = Compression::GZIP(GzipLevel::default());
+    for compression in [Compression::UNCOMPRESSED, Compression::SNAPPY, gzip] {
+        let found = read(&file(&TEXTS, compression), Some("author")).unwrap();
+        let expected: Vec<(String, String, Vec<String>)> = TEXTS
+            .iter()
+            .enumerate()
+            .map(|(i, text)| {
+                let authors = if i % 2 == 0 {
+                    vec!["Ada".to_owned()]
+                } else {
+                    Vec::new()
+                };
+                (i.to_string(), (*text).to_owned(), authors)
+            })
+            .collect();
+        assert_eq!(found, expected);
+    }
+    let error = read(&file(&TEXTS, Compression::SNAPPY), Some("editor")).unwrap_err();
+    assert_eq!(
+        error,
+        "x.parquet, metadata: cannot read as Parquet: no column editor; there are [\"id\", \"text\", \"author\"]"
+    );
+}
+
+/// Every byte of a file replaced by each of five others, and every length: documents, or an
+/// error that names the file and the place. A panic of the library is such an error.
+#[test]
+fn damaged_files_are_errors_with_their_place() {
+    let quiet = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let mut errors = 0;
+    for compression in [Compression::UNCOMPRESSED, Compression::SNAPPY] {
+        let sound = file(&TEXTS, compression);
+        let mut judge = |bytes: &[u8]| {
+            if let Err(error) = read(bytes, None) {
+                assert!(error.starts_with("x.parquet, "), "{error}");
+                errors += 1;
+            }
+        };
+        for at in 0..sound.len() {
+            judge(&sound[..at]);
+            for value in [0, 0x01, 0x7f, 0x80, 0xff] {
+                let mut bytes = sound.clone();
+                bytes[at] = value;
+                judge(&bytes);
+            }
+        }
+    }
+    std::panic::set_hook(quiet);
+    assert!(errors > 1000, "{errors}");
+}
+
+/// A column chunk that says it unpacks to more than a gigabyte is refused before it is touched.
+#[test]
+fn an_immense_column_is_refused() {
+    let text = "x".repeat(3000);
+    let sound = file(&[&text, &text], Compression::SNAPPY);
+    // The column's total uncompressed size is an integer of two bytes in the footer: one of
+    // five bytes is put in its place, wherever it is, and the footer said to be longer.
+    let tail = sound.len() - 8;
+    let length = u32::from_le_bytes(sound[tail..tail + 4].try_into().unwrap());
+    let footer = tail - length as usize;
+    let refused = (footer..tail - 2).any(|at| {
+        let mut bytes = sound[..at].to_vec();
+        bytes.extend([0xfe, 0xff, 0xff, 0xff, 0x7f]);
+        bytes.extend(&sound[at + 2..tail]);
+        bytes.extend((length + 3).to_le_bytes());
+        bytes.extend(b"PAR1");
+        read(&bytes, None).is_err_and(|error| error.contains("; from 0 to 1073741824 are read"))
+    });
+    assert!(refused);
+}
