@@ -7,15 +7,17 @@
 
 use super::decay::Decay;
 use super::kernel::Kernel;
-use super::nodes::{Nodes, Tilted};
-use super::scout::{Part, Scout};
+use super::scout::Scout;
 use crate::error::Result;
 use crate::interval::LnBounds;
-use crate::special::{LANES, ROUND, ln_add_exp};
+use crate::special::{ROUND, ln_add_exp};
+use line::Line;
 use std::f64::consts::{PI, TAU};
 
-/// Exact sines are taken anew after this many steps of the recurrence.
-const RENEWAL: usize = 32;
+mod line;
+#[cfg(test)]
+mod tests;
+
 /// Terms times nodes that a single inversion may cost (about 50 ms).
 const BUDGET: f64 = 3e7;
 /// Terms that a single inversion may have.
@@ -35,6 +37,8 @@ pub(crate) struct Contour {
     size: f64,
     /// Bound on Σ |error of the terms|.
     error: f64,
+    /// Σ y |terms|, counted likewise but once: what rounding of phases is proportional to.
+    swept: f64,
     /// Bound on the terms left out.
     rest: f64,
     /// For the aliases above and below: (order, ln of the certified bound at ε = 0).
@@ -82,6 +86,7 @@ impl Contour {
             terms: Vec::new(),
             size: 0.0,
             error: 0.0,
+            swept: 0.0,
             rest: 0.0,
             alias: [(c, 0.0); 2],
             nodes: 0,
@@ -98,7 +103,8 @@ impl Contour {
         for _ in 0..24 {
             self.step = TAU / period;
             for (slot, sign) in [(0, 1.0), (1, -1.0)] {
-                let order = scout.lean(self.kernel, epsilon + sign * period);
+                let from = self.alias[slot].0;
+                let order = scout.lean(self.kernel, epsilon + sign * period, Some(from));
                 self.alias[slot] = (order, self.kernel.ln_chernoff(order) + scout.ceiling(order));
             }
             let alias = self.ln_alias(epsilon);
@@ -155,13 +161,20 @@ impl Contour {
             .map(|(part, tilt)| (part.times, Decay::new(&part.chart, self.c, *tilt)))
             .collect();
         let farthest = MOST_TERMS * step;
+        let single = decays.len() == 1;
         let first = ((-2.0 * ln_goal).max(1.0) / variance).sqrt();
         let edge = |block: i32| first * RATIO.powi(block);
         let mut beyond = |block: i32| {
             let y = edge(block);
+            // One part alone knows what is enough.
+            let enough = if single {
+                (ln_goal - 1.0 - ln_factor(y)) / decays[0].0
+            } else {
+                f64::NEG_INFINITY
+            };
             let bent = decays
                 .iter_mut()
-                .map(|(times, decay)| *times * decay.bent(y).ln());
+                .map(|(times, decay)| *times * decay.bent(y, enough.exp()).ln());
             ln_factor(y) + bent.sum::<f64>()
         };
         // The first block edge beyond which bending suffices: gallop, then halve.
@@ -242,6 +255,7 @@ impl Contour {
             let (sin, cos) = angle[n].sin_cos();
             self.terms
                 .push((size * (re * cos - im * sin), size * (re * sin + im * cos)));
+            self.swept += y * size * factor * (1.0 + 16.0 * ROUND);
             let times = if n == 0 { 1.0 } else { 2.0 };
             self.size += times * factor * size;
             let rounding = ROUND * (16.0 + 4.0 * y * turning + 2.0 * ln_size[n].abs());
@@ -270,14 +284,13 @@ impl Contour {
     /// The sum at `epsilon` and everything that separates it from the truth.
     pub(crate) fn pieces(&self, epsilon: f64) -> Pieces {
         let mut sum = super::nodes::Sum::default();
-        let mut phase = 0.0;
         for (n, (re, im)) in self.terms.iter().enumerate() {
             let y = n as f64 * self.step;
             let (sin, cos) = (epsilon * y).sin_cos();
             let term = re * cos + im * sin;
             sum.add(if n == 0 { term } else { 2.0 * term });
-            phase += 4.0 * ROUND * epsilon.abs() * y * re.hypot(*im);
         }
+        let phase = 4.0 * ROUND * epsilon.abs() * self.swept;
         let scale = self.step / TAU;
         let ln_front = self.front.0 - epsilon * (self.c - 1.0);
         Pieces {
@@ -342,280 +355,4 @@ fn temper(scout: &Scout, kernel: Kernel, epsilon: f64, saddle: f64) -> f64 {
         }
     }
     best.1
-}
-
-/// One part along the contour.
-struct Line {
-    tilted: Tilted,
-    /// Bound on |error of φ(s)/φ(c)| from the quadrature.
-    quadrature: f64,
-    /// Σ ρ_j |L_j|.
-    speed: f64,
-}
-
-impl Line {
-    fn new(part: &Part, c: f64, ln_moment: f64, end: f64, ln_goal: f64) -> Result<Self> {
-        let ln_goal = ln_goal - 3.0 + ln_moment;
-        let chart = &part.chart;
-        let span = chart.span(&[c], ln_goal - 1.0);
-        let (spacing, _) = chart.spacing(c, end, ln_goal - 1.0, part.shift());
-        let nodes = Nodes::new(
-            &chart.pair,
-            chart.edges[span.0].x,
-            chart.edges[span.1].x,
-            spacing,
-        )?;
-        let tails = ln_add_exp(
-            chart.ln_tail(span.0, c, -1.0),
-            chart.ln_tail(span.1, c, 1.0),
-        );
-        let ln_error = ln_add_exp(ln_goal - 1.0, tails + spacing.ln_1p());
-        let tilted = nodes.tilted(c, ln_moment);
-        let speed = tilted
-            .weight
-            .iter()
-            .zip(&tilted.loss)
-            .map(|(w, l)| w * l.abs())
-            .sum();
-        // Once for φ(s), once for the φ(c) that is subtracted.
-        Ok(Self {
-            tilted,
-            quadrature: 2.0 * (ln_error - ln_moment).exp(),
-            speed,
-        })
-    }
-
-    /// Adds T ln|φ(s_n)/φ(c)|, T arg, and T ln(1 + error/modulus).
-    fn accumulate(
-        &self,
-        times: f64,
-        step: f64,
-        ln_size: &mut [f64],
-        angle: &mut [f64],
-        ln_excess: &mut [f64],
-    ) {
-        let (weight, loss) = (&self.tilted.weight, &self.tilted.loss);
-        let mut spin = Spin::new(loss, step);
-        // Blocked summation in lanes, and the recurrence's own growth.
-        let depth = loss.len() as f64 / LANES as f64 + 24.0 + 4.0 * RENEWAL as f64;
-        for n in 0..ln_size.len() {
-            let y = n as f64 * step;
-            if n % RENEWAL == 0 {
-                spin.renew(loss, y);
-            }
-            let (re, im) = (dot(weight, &spin.re), dot(weight, &spin.im));
-            // A computed zero is raised to 1e-300: the error bound is larger anyway.
-            let ln_modulus = (0.5 * (2.0 * re + re * re + im * im).max(-1.0).ln_1p()).max(-690.0);
-            ln_size[n] += times * ln_modulus;
-            angle[n] += times * im.atan2(1.0 + re);
-            let near = y * (self.tilted.first_error + depth * self.speed);
-            let rounding = ROUND * near.min(self.tilted.flat_error + 2.0 * depth);
-            let error = self.quadrature + rounding;
-            ln_excess[n] += times * (error / ln_modulus.exp()).ln_1p();
-            spin.advance();
-        }
-    }
-}
-
-/// e^{iyL_j} − 1 for every node, y in equal steps.
-struct Spin {
-    re: Vec<f64>,
-    im: Vec<f64>,
-    /// The same for a single step.
-    turn: (Vec<f64>, Vec<f64>),
-}
-
-impl Spin {
-    fn new(loss: &[f64], step: f64) -> Self {
-        let turn = loss.iter().map(|l| exp_i_minus_one(step * l)).unzip();
-        Self {
-            re: vec![0.0; loss.len()],
-            im: vec![0.0; loss.len()],
-            turn,
-        }
-    }
-
-    /// Exact values at y.
-    fn renew(&mut self, loss: &[f64], y: f64) {
-        for ((re, im), l) in self.re.iter_mut().zip(&mut self.im).zip(loss) {
-            (*re, *im) = exp_i_minus_one(y * l);
-        }
-    }
-
-    /// One step on.
-    fn advance(&mut self) {
-        turned(&mut self.re, &mut self.im, &self.turn.0, &self.turn.1);
-    }
-}
-
-/// (1 + re + i·im)(1 + a + ib) − 1 in place.
-fn turned(re: &mut [f64], im: &mut [f64], turn_re: &[f64], turn_im: &[f64]) {
-    let count = re.len();
-    let im = &mut im[..count];
-    let (turn_re, turn_im) = (&turn_re[..count], &turn_im[..count]);
-    for j in 0..count {
-        let (a, b, c, d) = (re[j], im[j], turn_re[j], turn_im[j]);
-        re[j] = a + c + (a * c - b * d);
-        im[j] = b + d + (a * d + b * c);
-    }
-}
-
-/// e^{iθ} − 1 with relative accuracy.
-fn exp_i_minus_one(theta: f64) -> (f64, f64) {
-    let (half_sin, half_cos) = (0.5 * theta).sin_cos();
-    (-2.0 * half_sin * half_sin, 2.0 * half_sin * half_cos)
-}
-
-/// Σ ρ_j z_j in lanes.
-fn dot(weight: &[f64], state: &[f64]) -> f64 {
-    let ((weights, more), (states, other)) =
-        (weight.as_chunks::<LANES>(), state.as_chunks::<LANES>());
-    let mut sums = [0.0; LANES];
-    for (w, z) in weights.iter().zip(states) {
-        for i in 0..LANES {
-            sums[i] += w[i] * z[i];
-        }
-    }
-    let rest: f64 = more.iter().zip(other).map(|(w, z)| w * z).sum();
-    rest + sums.iter().sum::<f64>()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pld::{Mixture, Pair, PrivacyLoss};
-
-    fn subsampled(q: f64, sigma: f64, times: u64) -> PrivacyLoss {
-        let pair = Pair {
-            first: Mixture::binomial(1, q, 1.0 / sigma).unwrap(),
-            second: Mixture::point(0.0).unwrap(),
-        };
-        PrivacyLoss {
-            gaussian: 0.0,
-            parts: vec![(pair, times)],
-            ..PrivacyLoss::default()
-        }
-    }
-
-    #[test]
-    fn reference_values_lie_between_the_ends() {
-        // δ(ε) by 45-digit decimal arithmetic on two meshes, which agree to 18 digits or more.
-        for (q, sigma, times, epsilon, delta) in [
-            (
-                0.01,
-                1.1,
-                10_000,
-                5.192_583_445_878,
-                1.000_000_000_018_401_4e-5_f64,
-            ),
-            (
-                0.01,
-                1.1,
-                10_000,
-                7.849_491_185_125,
-                1.000_000_000_019_135_2e-10,
-            ),
-            (0.1, 2.0, 50, 2.0, 4.498_624_841_818_42e-7),
-        ] {
-            let scout = Scout::new(&subsampled(q, sigma, times), 16.0).unwrap();
-            let contour = Contour::new(&scout, Kernel::Excess, epsilon, delta.ln() - 29.0).unwrap();
-            let ends = contour.value(epsilon);
-            assert!(
-                ends.lower <= delta.ln() && delta.ln() <= ends.upper,
-                "{ends:?}"
-            );
-            assert!(ends.upper - ends.lower < 2e-11, "{ends:?}");
-            assert!((ends.middle - delta.ln()).abs() < 2e-12, "{ends:?}");
-        }
-    }
-
-    #[test]
-    fn coarse_sums_err_upwards_only() {
-        // Half the terms' spacing wanted, then ever coarser: Poisson summation keeps the sum
-        // above the truth, and the alias bound brings the lower end below it.
-        let scout = Scout::new(&subsampled(0.01, 1.1, 10_000), 12.0).unwrap();
-        let truth = 1e-10f64.ln();
-        let mut widest: f64 = 0.0;
-        for ln_goal in [-44.0, -30.0, -26.0, -24.5] {
-            let contour = Contour::new(&scout, Kernel::Excess, 7.849_491_185_125, ln_goal).unwrap();
-            let ends = contour.value(7.849_491_185_125);
-            assert!(
-                ends.lower <= truth + 1e-11 && truth <= ends.upper + 1e-11,
-                "{ends:?}"
-            );
-            widest = widest.max(ends.upper - truth);
-        }
-        assert!(
-            widest > 1e-4,
-            "the coarsest sum should show its aliases, got {widest:e}"
-        );
-    }
-
-    #[test]
-    fn both_kernels_agree_where_both_apply() {
-        let scout = Scout::new(&subsampled(0.05, 1.0, 400), 12.0).unwrap();
-        for epsilon in [0.5, 1.0, 2.0, 3.0] {
-            let excess = Contour::new(&scout, Kernel::Excess, epsilon, -32.0)
-                .unwrap()
-                .value(epsilon);
-            let shared = Contour::new(&scout, Kernel::Shared, epsilon, -32.0)
-                .unwrap()
-                .value(epsilon);
-            let (low, high) = (1.0 - shared.upper.exp(), 1.0 - shared.lower.exp());
-            assert!(
-                low <= excess.upper.exp() && excess.lower.exp() <= high,
-                "epsilon {epsilon}"
-            );
-            assert!(high - low < 1e-9);
-        }
-    }
-
-    #[test]
-    fn what_the_sum_leaves_out_is_paid_for() {
-        for (q, sigma, times, epsilon, ln_delta) in [
-            (0.01, 1.1, 10_000, 5.2, -11.5),
-            (0.2, 1.0, 30, 4.0, -7.0),
-            (0.5, 8.0, 2_000, 15.0, -11.2),
-        ] {
-            let scout = Scout::new(&subsampled(q, sigma, times), 16.0).unwrap();
-            let at = |ln_goal| Contour::new(&scout, Kernel::Excess, epsilon, ln_goal).unwrap();
-            let (coarse, fine) = (at(ln_delta - 4.0), at(ln_delta - 29.0));
-            assert!((coarse.c - fine.c).abs() < 1e-9);
-            // The fine sum over what the coarse one does not reach.
-            let end = (coarse.terms.len() - 1) as f64 * coarse.step;
-            let beyond: f64 = (fine.terms.iter().enumerate())
-                .filter(|(n, _)| *n as f64 * fine.step > end)
-                .map(|(_, term)| term.0.hypot(term.1) * fine.step / PI)
-                .sum();
-            assert!(
-                beyond <= coarse.rest && beyond > 0.0,
-                "{beyond:e} {:e}",
-                coarse.rest
-            );
-        }
-    }
-
-    #[test]
-    fn a_coarse_line_knows_its_quadrature_error() {
-        let scout = Scout::new(&subsampled(0.2, 1.0, 1), 12.0).unwrap();
-        let (c, y) = (3.0, 4.0);
-        let (_, each) = scout.certified(c);
-        let transform = |line: &Line| {
-            let terms = line.tilted.weight.iter().zip(&line.tilted.loss);
-            terms.fold((0.0, 0.0), |(re, im), (w, l)| {
-                (re + w * (y * l).cos(), im + w * (y * l).sin())
-            })
-        };
-        let fine = transform(&Line::new(&scout.parts[0], c, each[0], y, -32.0).unwrap());
-        for ln_goal in [-2.0, -4.0, -6.0] {
-            let line = Line::new(&scout.parts[0], c, each[0], y, ln_goal).unwrap();
-            let coarse = transform(&line);
-            let error = (coarse.0 - fine.0).hypot(coarse.1 - fine.1);
-            assert!(
-                error <= line.quadrature && error > 1e-12,
-                "{error:e} {:e}",
-                line.quadrature
-            );
-        }
-    }
 }

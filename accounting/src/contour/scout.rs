@@ -46,6 +46,17 @@ pub(crate) struct Total {
     pub(crate) error: f64,
 }
 
+/// How an order is looked for.
+#[derive(Debug, Clone, Copy)]
+struct Search {
+    /// Whether the derivative is −∞ at the kernel's lower end, and ∞ at a finite upper one.
+    poles: bool,
+    /// The step, over the distance from the pole, after which the search ends.
+    precise: f64,
+    /// Where it starts.
+    from: f64,
+}
+
 impl Part {
     fn new(pair: &crate::pld::Pair, times: u64, highest: f64) -> Result<Self> {
         let times = times as f64;
@@ -209,38 +220,53 @@ impl Scout {
     /// The order in the kernel's interval where K(c) − ε(c−1) − ln(c|c−1|) is least, or `None`
     /// beyond the charted orders.
     pub(crate) fn saddle(&self, kernel: Kernel, epsilon: f64) -> Option<f64> {
-        self.descend(kernel, true, |c, total| {
+        let search = Search {
+            poles: true,
+            precise: 1e-4,
+            from: self.last.get(),
+        };
+        self.descend(kernel, search, |c, total| {
             let (slope, curvature) = Kernel::ln_factor_slopes(c);
             (total.first - epsilon + slope, total.second + curvature)
         })
     }
 
     /// The order in the closed interval where K(c) − ε(c−1) is least, at most the highest.
-    pub(crate) fn lean(&self, kernel: Kernel, epsilon: f64) -> f64 {
+    ///
+    /// A search for it, from `from` or where the last one ended, is rough: the orders are for
+    /// bounds that hold at any, and that are flat around the best.
+    pub(crate) fn lean(&self, kernel: Kernel, epsilon: f64, from: Option<f64>) -> f64 {
         let high = kernel.interval().1.min(self.highest);
-        self.descend(kernel, false, |_, total| {
+        let search = Search {
+            poles: false,
+            precise: 1e-2,
+            from: from.unwrap_or_else(|| self.last.get()),
+        };
+        let saddle = self.last.get();
+        let found = self.descend(kernel, search, |_, total| {
             (total.first - epsilon, total.second)
-        })
-        .unwrap_or(high)
+        });
+        if from.is_some() {
+            self.last.set(saddle);
+        }
+        found.unwrap_or(high)
     }
 
     /// The root of an increasing derivative, by Newton steps kept inside a shrinking bracket:
     /// the lower end where it is positive throughout, `None` where it is negative throughout.
-    /// Starts where the last search ended. With `poles` it is −∞ at the kernel's lower end, and
-    /// ∞ at a finite upper one.
     fn descend(
         &self,
         kernel: Kernel,
-        poles: bool,
+        search: Search,
         slope: impl Fn(f64, &Rough) -> (f64, f64),
     ) -> Option<f64> {
         let (low, end) = kernel.interval();
         let high = end.min(self.highest);
         let at = |c: f64| slope(c, &self.moment(c));
         let (mut below, mut above) = (low, high);
-        let (mut falls, mut rises) = (poles, poles && end <= self.highest);
+        let (mut falls, mut rises) = (search.poles, search.poles && end <= self.highest);
         // Distances from the pole span many decades: start on its scale.
-        let last = self.last.get();
+        let last = search.from;
         let mut c = if last > low && last < high {
             last
         } else {
@@ -275,7 +301,7 @@ impl Scout {
             };
             let moved = (next - c).abs();
             c = next;
-            if moved <= 1e-4 * (c - low).min(1.0) {
+            if moved <= search.precise * (c - low).min(1.0) {
                 break;
             }
         }

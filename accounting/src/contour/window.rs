@@ -28,11 +28,11 @@ impl Scout {
     /// δ = e^{K(c)} E_c[e^{−cL}(e^L − e^ε)₊] ≥ e^{K(c)} P_c(l ≤ L ≤ u) · min over the ends,
     /// and P_c misses the window by at most e^{K(c±θ) − K(c) ∓ θ·end} on either side.
     pub(crate) fn window(&self, epsilon: f64) -> f64 {
-        let near = self.lean(Kernel::Excess, epsilon);
+        let near = self.lean(Kernel::Excess, epsilon, None);
         let spread = self.moment(near).second.max(f64::MIN_POSITIVE).sqrt();
         let mut best: Option<(f64, Window)> = None;
         for lift in [1.2, 1.8, 2.6] {
-            let order = self.lean(Kernel::Excess, epsilon + lift * spread);
+            let order = self.lean(Kernel::Excess, epsilon + lift * spread, None);
             let tilted = self.moment(order);
             let deviation = tilted.second.max(f64::MIN_POSITIVE).sqrt();
             for half in [1.3, 1.6, 2.0, 2.5] {

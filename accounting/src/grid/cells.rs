@@ -89,7 +89,7 @@ impl Law {
         };
         // Nothing may have been lost above, nor found below, whatever the reason.
         let mass = |side: &Lattice| side.moment(1.0).0.exp() + side.infinite;
-        let allowed = MASS_ERROR + 2.0 * above.nudge;
+        let allowed = MASS_ERROR + 2.0 * brackets.above.nudge;
         let kept = mass(&brackets.above) >= 1.0 - allowed;
         if kept && mass(&brackets.below) <= 1.0 + allowed {
             Ok(brackets)
@@ -138,8 +138,9 @@ impl<'r> Cells<'r> {
         true
     }
 
-    fn lattice(&self, mut weights: Vec<(i64, f64)>, infinite: f64) -> Lattice {
-        weights.extend(&self.on_lines);
+    fn lattice(self, mut cells: Vec<(i64, f64)>, infinite: f64) -> Lattice {
+        let mut weights = self.on_lines;
+        weights.append(&mut cells);
         weights.retain(|(_, w)| *w > f64::NEG_INFINITY);
         weights.sort_by_key(|(index, _)| *index);
         Lattice {
@@ -151,7 +152,7 @@ impl<'r> Cells<'r> {
     }
 
     /// Each cell to both its ends.
-    fn spread_apart(&self, infinite: f64) -> Lattice {
+    fn spread_apart(self, infinite: f64) -> Lattice {
         let mut weights: Vec<(i64, f64)> = (self.ruler.bounds.iter())
             .map(|bound| (*bound, f64::NEG_INFINITY))
             .collect();
@@ -168,7 +169,7 @@ impl<'r> Cells<'r> {
     }
 
     /// Both sides of each bound merged as far as they balance.
-    fn merged(&self, infinite: f64) -> Lattice {
+    fn merged(self, infinite: f64) -> Lattice {
         let widths: Vec<f64> = (0..self.cells.len()).map(|i| self.width(i)).collect();
         let masses = Merger::new(&self.cells, &widths).masses();
         let weights = (self.ruler.bounds.iter())

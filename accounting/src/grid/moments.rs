@@ -4,6 +4,7 @@
 use crate::error::Result;
 use crate::law::Law;
 use crate::pld::PrivacyLoss;
+use crate::special::ln_add_exp;
 
 /// Distances of the tilt from its pole that are tried.
 const TILTS: (f64, f64) = (1e-7, 1e7);
@@ -20,7 +21,17 @@ pub(crate) struct Moments {
 struct Place {
     ln_second: f64,
     loss: f64,
-    is_atom: bool,
+    /// The loss of an atom that this stands for.
+    atom: Option<f64>,
+}
+
+impl Place {
+    /// One place for both, at their mean loss.
+    fn join(&mut self, other: &Self) {
+        self.ln_second = ln_add_exp(self.ln_second, other.ln_second);
+        let share = (other.ln_second - self.ln_second).exp();
+        self.loss += share * (other.loss - self.loss);
+    }
 }
 
 /// Losses in ascending order, each with the mass up to its middle, and the whole.
@@ -32,6 +43,8 @@ pub(crate) struct Cumulative {
 
 /// Losses at which cumulative masses are kept.
 const MOST_PLACES: usize = 1 << 14;
+/// Atoms of a law that are looked at one by one.
+const MOST_ATOMS: usize = 1 << 15;
 /// Rounds in which the middle of a crowd is found.
 const MIDDLES: usize = 12;
 /// Nodes over which a density is taken.
@@ -107,14 +120,24 @@ impl Moments {
     pub(crate) fn new(steps: Vec<(Law, u64)>, ln_cut: f64) -> Result<Self> {
         let mut parts = Vec::with_capacity(steps.len());
         for (law, times) in &steps {
-            let mut nodes = Vec::new();
+            let mut nodes: Vec<Place> = Vec::new();
+            // Very many atoms are neighbours on a comb: a few of them stand together.
+            let together = law.atoms.len() / MOST_ATOMS + 1;
+            let mut seen = 0;
             law.spread(ln_cut, None, &mut |node| {
-                if node.ln_second > f64::NEG_INFINITY {
-                    nodes.push(Place {
-                        ln_second: node.ln_second,
-                        loss: node.loss,
-                        is_atom: node.is_atom,
-                    });
+                let place = Place {
+                    ln_second: node.ln_second,
+                    loss: node.loss,
+                    atom: node.is_atom.then_some(node.loss),
+                };
+                let joins = node.is_atom && seen % together > 0;
+                seen += 1;
+                if node.ln_second == f64::NEG_INFINITY {
+                    return;
+                }
+                match nodes.last_mut() {
+                    Some(last) if joins => last.join(&place),
+                    _ => nodes.push(place),
                 }
             })?;
             parts.push((nodes, *times as f64));
@@ -134,7 +157,7 @@ impl Moments {
         let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
         let mut below: Vec<(f64, f64)> = nodes
             .iter()
-            .filter(|node| !(node.is_atom && settled(node.loss)))
+            .filter(|node| !node.atom.is_some_and(&settled))
             .map(|node| (node.loss, (exponent(node) - top).exp()))
             .collect();
         below.sort_by(|a, b| a.0.total_cmp(&b.0));

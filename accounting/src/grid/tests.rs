@@ -272,7 +272,7 @@ fn atoms_on_lines_are_as_far_off_as_their_losses() {
     .laws[0]
         .0
         .clone();
-    for atom in &mut law.atoms {
+    for atom in std::sync::Arc::make_mut(&mut law.atoms) {
         atom.loss_error = 1e-3;
     }
     let loss = PrivacyLoss {

@@ -21,7 +21,7 @@ impl Law {
     pub(crate) fn closed_moment(&self, order: f64) -> Option<(f64, f64)> {
         let stretches = self.stretches()?;
         let (mut ln, mut size) = (f64::NEG_INFINITY, 0.0f64);
-        for atom in &self.atoms {
+        for atom in self.atoms.iter() {
             ln = ln_add_exp(ln, atom.ln_second + order * atom.loss);
             let off = order * atom.loss_error / (8.0 * ROUND);
             size = size.max(atom.ln_second.abs() + order * atom.loss.abs() + off);
@@ -46,7 +46,7 @@ impl Law {
     pub(crate) fn closed_divergence(&self) -> Option<f64> {
         let stretches = self.stretches()?;
         let (mut sum, mut size, mut off) = (0.0, 0.0, 0.0);
-        for atom in &self.atoms {
+        for atom in self.atoms.iter() {
             let mass = (atom.ln_second + atom.loss).exp();
             sum += mass * atom.loss;
             size += mass * atom.loss.abs() * (1.0 + atom.ln_second.abs() + atom.loss.abs());

@@ -8,6 +8,7 @@ use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::pld::{Direction, Mixture, Pair, Query};
 use crate::quantity::{Epsilon, GroupSize};
+use std::sync::Arc;
 
 /// One leaf of a mechanism, as the accountant sees it.
 #[derive(Debug, Clone)]
@@ -242,7 +243,7 @@ pub(super) fn between(
 ) -> Law {
     let mut law = Law {
         pieces: Vec::new(),
-        atoms: Vec::new(),
+        atoms: Arc::default(),
         infinite: 0.0,
         missing: 0.0,
         comb: None,
@@ -266,19 +267,21 @@ pub(super) fn between(
         second: second.clone(),
         ln_weight: 0.0,
     };
+    let mut atoms = Vec::new();
     for ends in cuts.windows(2) {
         match (shape, ends[0], ends[1]) {
             (Shape::Laplace, None, Some(x)) => {
                 let ln_second = second.ln_head(shape, x);
-                law.atoms.push(stretch(ends).atom_at(x, ln_second));
+                atoms.push(stretch(ends).atom_at(x, ln_second));
             }
             (Shape::Laplace, Some(x), None) => {
                 let ln_second = second.ln_tail(shape, x);
-                law.atoms.push(stretch(ends).atom_at(x, ln_second));
+                atoms.push(stretch(ends).atom_at(x, ln_second));
             }
             _ => law.pieces.push(stretch(ends)),
         }
     }
+    law.atoms = Arc::new(atoms);
     law
 }
 

@@ -19,6 +19,7 @@ pub(crate) use spread::Node;
 use crate::pld::Pair;
 use crate::special::{ROUND, ln_add_exp};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Atoms that a grid's spacing is fitted to.
 const MOST_GAPS: usize = 8;
@@ -57,6 +58,26 @@ impl Atom {
     }
 }
 
+/// Shared atoms read and written as a list.
+mod shared {
+    use super::Atom;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::sync::Arc;
+
+    pub(super) fn serialize<S: Serializer>(
+        atoms: &Arc<Vec<Atom>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        atoms.as_slice().serialize(to)
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
+        from: D,
+    ) -> Result<Arc<Vec<Atom>>, D::Error> {
+        Vec::deserialize(from).map(Arc::new)
+    }
+}
+
 /// For which compositions the law's own δ(ε) is attained by some mechanism of its kind, so that
 /// lower ends mean something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -81,7 +102,9 @@ pub(crate) struct Comb {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Law {
     pub(crate) pieces: Vec<Piece>,
-    pub(crate) atoms: Vec<Atom>,
+    /// Shared: there can be very many.
+    #[serde(with = "shared")]
+    pub(crate) atoms: Arc<Vec<Atom>>,
     /// P-mass where Q has none.
     pub(crate) infinite: f64,
     /// P-mass that was left out: from above its loss is infinite, from below it is not there.
@@ -95,10 +118,10 @@ pub(crate) struct Law {
 
 impl Law {
     /// A law of atoms only.
-    pub(crate) const fn of_atoms(atoms: Vec<Atom>, comb: Option<Comb>) -> Self {
+    pub(crate) fn of_atoms(atoms: Vec<Atom>, comb: Option<Comb>) -> Self {
         Self {
             pieces: Vec::new(),
-            atoms,
+            atoms: Arc::new(atoms),
             infinite: 0.0,
             missing: 0.0,
             comb,
@@ -118,7 +141,7 @@ impl Law {
                 second: Density::of_mixture(&pair.second, -1.0),
                 ln_weight: 0.0,
             }],
-            atoms: Vec::new(),
+            atoms: Arc::default(),
             infinite: 0.0,
             missing: pair.first.missing(),
             comb: None,
@@ -233,12 +256,12 @@ impl Law {
     pub(crate) fn scaled(mut self, ln_weight: f64) -> Self {
         if ln_weight == f64::NEG_INFINITY {
             self.pieces.clear();
-            self.atoms.clear();
+            self.atoms = Arc::default();
         }
         for piece in &mut self.pieces {
             piece.ln_weight += ln_weight;
         }
-        for atom in &mut self.atoms {
+        for atom in Arc::make_mut(&mut self.atoms) {
             atom.ln_second += ln_weight;
         }
         self.infinite *= ln_weight.exp();
@@ -251,7 +274,7 @@ impl Law {
     /// The disjoint union with another law.
     pub(crate) fn beside(mut self, other: Self) -> Self {
         self.pieces.extend(other.pieces);
-        self.atoms.extend(other.atoms);
+        Arc::make_mut(&mut self.atoms).extend(other.atoms.iter());
         self.infinite += other.infinite;
         self.variance = None;
         self.missing += other.missing;

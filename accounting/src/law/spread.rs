@@ -47,7 +47,7 @@ impl Law {
         ruler: Option<&Ruler>,
         sink: &mut dyn FnMut(Node),
     ) -> Result<f64> {
-        for atom in &self.atoms {
+        for atom in self.atoms.iter() {
             sink(Node {
                 loss: atom.loss,
                 ln_second: atom.ln_second,

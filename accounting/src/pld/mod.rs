@@ -8,6 +8,7 @@ mod curve;
 mod gaussian;
 mod mixture;
 mod profile;
+pub(crate) mod roots;
 pub(crate) mod search;
 pub(crate) mod solver;
 

@@ -2,7 +2,7 @@
 
 use super::compose::{Direction, PrivacyLoss, Query};
 use super::curve::Curve;
-use super::search::ROOM;
+use super::roots::ROOM;
 use super::solver::Solver;
 use crate::bound::{Bounds, Lower, Upper};
 use crate::error::{Error, Result};

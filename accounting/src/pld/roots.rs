@@ -1,0 +1,122 @@
+//! Where a decreasing function passes a level: roots and certified ends.
+
+use crate::interval::LnBounds;
+
+/// Both ends of ε are certified with this relative room in δ, so that a few roundings of δ
+/// before or after the search do no harm.
+pub(crate) const ROOM: f64 = 1e-12;
+
+/// About where a function that decreases on [0, ∞) crosses zero, to a relative `tolerance`: secants
+/// between the ends of a bracket, the end that stays counting half each time.
+pub(super) fn crossing(f: impl Fn(f64) -> f64, tolerance: f64) -> f64 {
+    let (mut low, mut high) = (0.25, 1.0);
+    let (mut at_low, mut at_high) = (f(low), f(high));
+    while at_high > 0.0 && high < 1e300 {
+        (low, at_low) = (high, at_high);
+        high *= 4.0;
+        at_high = f(high);
+    }
+    while at_low <= 0.0 && low > 1e-12 {
+        (high, at_high) = (low, at_low);
+        low *= 0.25;
+        at_low = f(low);
+    }
+    for _ in 0..60 {
+        if high - low <= tolerance * high {
+            break;
+        }
+        let secant = high - at_high * (high - low) / (at_high - at_low);
+        let middle = if secant > low && secant < high {
+            secant
+        } else {
+            0.5 * (low + high)
+        };
+        let value = f(middle);
+        if value > 0.0 {
+            (low, at_low) = (middle, value);
+            at_high *= 0.5;
+        } else {
+            (high, at_high) = (middle, value);
+            at_low *= 0.5;
+        }
+    }
+    0.5 * (low + high)
+}
+
+/// Both ends of the ε ≥ 0 at which a decreasing ln δ passes `ln_delta`, searched from `start`
+/// with a first guess of the slope's size: δ is certified to be at most that at the upper end,
+/// which is infinite when none was found, and at least that at the lower.
+pub(crate) fn both_ends(
+    at: &dyn Fn(f64) -> LnBounds,
+    ln_delta: f64,
+    start: f64,
+    slope: f64,
+) -> (f64, f64) {
+    let (root, slope) = root(|epsilon| at(epsilon).middle - ln_delta, start, slope);
+    let ends = at(root);
+    let spread = |distance: f64| {
+        (1.1 * distance.max(0.0) / slope)
+            .max(1e-15 * root.abs())
+            .max(1e-300)
+    };
+    let mut upper = f64::INFINITY;
+    let mut step = spread(ends.upper - ends.middle);
+    for _ in 0..60 {
+        if at(root + step).upper <= ln_delta - ROOM {
+            upper = root + step;
+            break;
+        }
+        step *= 1.5;
+    }
+    let mut lower = 0.0;
+    let mut step = spread(ends.middle - ends.lower);
+    for _ in 0..60 {
+        if root - step <= 0.0 || at(root - step).lower >= ln_delta + ROOM {
+            lower = (root - step).max(0.0);
+            break;
+        }
+        step *= 1.5;
+    }
+    (lower, upper.max(0.0))
+}
+
+/// A root of a decreasing function on [0, ∞) from `start`, with |slope| there, about
+/// `slope` to begin with: secant steps, kept inside a bracket that shrinks; −∞ counts as below
+/// the root.
+fn root(f: impl Fn(f64) -> f64, start: f64, mut slope: f64) -> (f64, f64) {
+    let (mut low, mut high) = (0.0, f64::INFINITY);
+    let mut x = start;
+    let mut y = f(x);
+    for _ in 0..80 {
+        if y > 0.0 {
+            low = x
+        } else {
+            high = x
+        }
+        let mut next = if y.is_finite() {
+            x + y / slope
+        } else {
+            0.5 * (low + x)
+        };
+        if next <= low || next >= high {
+            next = if high.is_finite() {
+                0.5 * (low + high)
+            } else {
+                2.0 * x + 1e-9
+            };
+        }
+        let value = f(next);
+        let moved = next - x;
+        if moved.abs() > 1e-14 * x.abs() && value.is_finite() && y.is_finite() {
+            let local = (y - value) / moved;
+            if local > 0.2 * slope && local < 5.0 * slope {
+                slope = local;
+            }
+        }
+        (x, y) = (next, value);
+        if moved.abs() <= 2e-15 * x.abs() || y.abs() < 1e-15 {
+            break;
+        }
+    }
+    (x, slope)
+}
