@@ -6,7 +6,8 @@
 //! A private step clips, noises and takes an Adam step; the other one takes an Adam step on the
 //! ordinary gradient (weight products over all rows at once, nothing per example). Steps
 //! alternate, so that a busy machine slows both. `--only private|public` runs one of them, which
-//! makes the peak memory its own. Prints one JSON line. `--peer` is ignored (see
+//! makes the peak memory its own. Processor time is that of all threads, for machines that others
+//! use too (with RAYON_NUM_THREADS=1 no thread waits for another). Prints one JSON line. `--peer` is ignored (see
 //! `benches/training_peers.py`, which takes the same sizes).
 #![expect(clippy::print_stdout, reason = "a measuring program prints")]
 
@@ -58,6 +59,17 @@ fn peak_bytes() -> u64 {
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
     let kilobytes = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024
+}
+
+/// Processor time of all threads of this process in seconds, where the system says: what a step
+/// costs on a machine that others use too.
+fn processor_seconds() -> f64 {
+    let ran = |task: std::fs::DirEntry| -> Option<f64> {
+        let line = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        line.split(' ').next()?.parse().ok()
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    tasks.flatten().filter_map(ran).sum::<f64>() * 1e-9
 }
 
 struct Bench {
@@ -164,15 +176,24 @@ fn main() -> Result<(), Failure> {
     };
     let only = options.text("only", "both");
     let (mut with, mut without) = (Vec::new(), Vec::new());
+    let (mut ran_with, mut ran_without) = (0.0, 0.0);
     for i in 0..steps + 2 {
         let warm = i >= 2;
         if only != "private" {
+            let before = processor_seconds();
             let seconds = bench.public(&public)?;
-            without.extend(warm.then_some(seconds));
+            if warm {
+                ran_without += processor_seconds() - before;
+                without.push(seconds);
+            }
         }
         if only != "public" {
+            let before = processor_seconds();
             let seconds = bench.private(&private, i as u64)?;
-            with.extend(warm.then_some(seconds));
+            if warm {
+                ran_with += processor_seconds() - before;
+                with.push(seconds);
+            }
         }
     }
     let tokens = (batch * length) as f64;
@@ -187,13 +208,16 @@ fn main() -> Result<(), Failure> {
         }
     };
     println!(
-        r#"{{"peer":"reticent","model":"{}","batch":{batch},"length":{length},"vocabulary":{vocabulary},"width":{width},"layers":{layers},"only":"{only}","parameters":{},"tokens_per_second":{},"tokens_per_second_without":{},"ratio":{},"ratio_of_least":{},"seconds_per_step":{private},"seconds_per_step_without":{public},"peak_bytes":{}}}"#,
+        r#"{{"peer":"reticent","model":"{}","batch":{batch},"length":{length},"vocabulary":{vocabulary},"width":{width},"layers":{layers},"only":"{only}","parameters":{},"tokens_per_second":{},"tokens_per_second_without":{},"ratio":{},"ratio_of_least":{},"ratio_of_processor_time":{},"processor_seconds_per_step":{},"processor_seconds_per_step_without":{},"seconds_per_step":{private},"seconds_per_step_without":{public},"peak_bytes":{}}}"#,
         options.text("model", "gpt2"),
         lengths.iter().sum::<usize>(),
         number(tokens / median(&with)),
         number(tokens / median(&without)),
         number(median(&with) / median(&without)),
         number(least(&with) / least(&without)),
+        number(ran_with / ran_without),
+        number(ran_with / with.len() as f64),
+        number(ran_without / without.len() as f64),
         peak_bytes(),
     );
     Ok(())

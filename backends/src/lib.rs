@@ -16,6 +16,7 @@ mod exact;
 mod files;
 mod gaussian;
 mod hugging_face;
+mod keystream;
 mod ledger;
 mod manifest;
 mod material;

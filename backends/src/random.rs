@@ -5,6 +5,7 @@
 //! repeats its batch and its noise together.
 
 use crate::error::{Error, Result};
+use crate::keystream::KeyStream;
 use hmac::{Hmac, KeyInit, Mac};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -116,8 +117,9 @@ impl Noise for ChaChaNoise {
     fn add(&mut self, step: u64, tensor: usize, std: f64, values: &mut [f32]) {
         let block = |(block, values): (usize, &mut [f32])| {
             // tensor and block in the purpose, step in the position: no two ever share a stream
-            let mut rng = self.key.stream(&format!("noise/{tensor}/{block}"), step);
-            crate::gaussian::add(&mut rng, std, values);
+            let purpose = format!("noise/{tensor}/{block}");
+            let key = keyed_digest(&self.key.bytes, purpose.as_bytes());
+            crate::gaussian::add(&mut KeyStream::new(key, step), std, values);
         };
         if values.len() <= NOISE_BLOCK {
             // on this thread: a caller may hold a lock, and other work must not be stolen under it

@@ -15,6 +15,9 @@ use std::sync::{Mutex, PoisonError};
 /// Tokens per microbatch: bounds memory, changes nothing else.
 const MICROBATCH: usize = 16_384;
 
+/// Values per parallel block of a division.
+const BLOCK: usize = 1 << 14;
+
 /// The constants of a private phase.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PrivateStep {
@@ -159,9 +162,7 @@ impl<'a> Step<'a> {
             collective.sum_to_zero(sum)?;
             if collective.rank() == 0 {
                 noise.add(self.index, tensor, std, sum);
-                sum.par_iter_mut()
-                    .with_min_len(1 << 14)
-                    .for_each(|x| *x = (f64::from(*x) / divisor) as f32);
+                divide(sum, divisor);
             }
             collective.broadcast(sum)?;
             gradients.push(std::mem::take(sum));
@@ -169,5 +170,39 @@ impl<'a> Step<'a> {
         ledger.record_private(self.index)?;
         self.trainer.apply(Privatized { gradients }, update)?;
         Ok(self.added)
+    }
+}
+
+/// Divides every value, in f64.
+fn divide(values: &mut [f32], divisor: f64) {
+    values.par_chunks_mut(BLOCK).for_each(|values| {
+        let block = Divide { values, divisor };
+        #[cfg(feature = "cpu")]
+        pulp::Arch::new().dispatch(block);
+        #[cfg(not(feature = "cpu"))]
+        block.run();
+    });
+}
+
+struct Divide<'a> {
+    values: &'a mut [f32],
+    divisor: f64,
+}
+
+impl Divide<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for x in self.values {
+            *x = (f64::from(*x) / self.divisor) as f32;
+        }
+    }
+}
+
+#[cfg(feature = "cpu")]
+impl pulp::NullaryFnOnce for Divide<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        self.run();
     }
 }

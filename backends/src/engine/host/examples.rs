@@ -7,6 +7,7 @@
 //! example alone: its norm has the same bits in any batch.
 
 use super::gemm::{Store, View, dense_here};
+use super::gram::gram;
 use super::vector::{products, sum_of_squares, wide};
 use reticent_corpus::TokenId;
 
@@ -26,7 +27,7 @@ impl Way {
     /// The cheaper way for t rows of a d × p weight; `kept` says that a gradient once written
     /// down also serves the sum.
     pub(crate) fn of((t, d, p): (usize, usize, usize), kept: bool) -> Self {
-        let gram = t * t * (d + p) * 2 / 3;
+        let gram = t * t * (d + p) * 3 / 5;
         let instantiated = if kept { 0 } else { t * d * p } + COST_OF_A_VALUE * d * p;
         if gram <= instantiated {
             Self::Gram
@@ -57,20 +58,6 @@ impl pulp::NullaryFnOnce for SymmetricProduct<'_> {
         }
         on + 2.0 * below
     }
-}
-
-fn gram(x: &[f32], (t, width): (usize, usize)) -> Vec<f32> {
-    let mut out = vec![0.0; t * t];
-    let view = View::new(x, width);
-    dense_here(
-        view,
-        view.transposed(),
-        &mut out,
-        (t, width, t),
-        Store::Set,
-        Some(0),
-    );
-    out
 }
 
 /// ‖aᵀg‖² by Gram matrices; rounding may make a sum that can't be negative slightly so.

@@ -9,6 +9,7 @@ pub(crate) mod contraction;
 pub(crate) mod examples;
 pub(crate) mod feed_forward;
 pub(crate) mod gemm;
+pub(crate) mod gram;
 pub(crate) mod head;
 pub(crate) mod layers;
 pub(crate) mod product;
