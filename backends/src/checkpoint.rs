@@ -221,6 +221,9 @@ pub struct Pretrained {
     pub tokenizer: Tokenizer,
     /// What ran, where the folder is ours.
     pub manifest: Option<Manifest>,
+    /// The largest dropout rate that another's `config.json` asks for, 0 if none. It is not
+    /// followed: no layer here drops anything, in training or out of it.
+    pub dropout: f64,
 }
 
 impl Pretrained {
@@ -244,9 +247,11 @@ impl Pretrained {
                 weights,
                 tokenizer,
                 manifest: Some(manifest),
+                dropout: 0.0,
             });
         }
         let (config, weights) = load_hugging_face(folder)?;
+        let dropout = hugging_face::read_dropout(&folder.join("config.json"))?;
         let tokenizer =
             Tokenizer::load_folder(folder, Origin::Pretrained).map_err(|e| Error::Checkpoint {
                 path: folder.to_path_buf(),
@@ -257,6 +262,7 @@ impl Pretrained {
             weights,
             tokenizer,
             manifest: None,
+            dropout,
         })
     }
 }

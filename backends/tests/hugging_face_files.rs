@@ -426,6 +426,34 @@ fn tokenizer_error(folder: &Path) -> String {
     error.unwrap_err().to_string()
 }
 
+/// Fault 18: no layer here drops anything, so what another asks for is named and not followed.
+#[test]
+fn dropout_that_is_asked_for_is_named() {
+    let folder = Folder::new(Family::Gpt2);
+    let home = folder.home.path().join("model");
+    let tokenizer = Tokenizer::characters().to_json().unwrap();
+    let tokenizer = tokenizer.replace("\"fuse_unk\": false", "\"fuse_unk\": true");
+    std::fs::write(folder.path("tokenizer.json"), tokenizer).unwrap();
+    let asked = |rates: serde_json::Value| {
+        let path = folder.path("config.json");
+        let mut config: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        for (key, rate) in rates.as_object().unwrap() {
+            config[key] = rate.clone();
+        }
+        std::fs::write(&path, config.to_string()).unwrap();
+        Pretrained::load(&home)
+    };
+    assert!(asked(json!({})).unwrap().dropout.abs() < f64::EPSILON);
+    let rates = json!({"embd_pdrop": 0.1, "resid_pdrop": 0.25, "attn_pdrop": 0.0});
+    assert!((asked(rates).unwrap().dropout - 0.25).abs() < f64::EPSILON);
+    let error = asked(json!({"resid_pdrop": 1.5})).unwrap_err().to_string();
+    assert!(
+        error.contains("resid_pdrop") && error.contains("1.5"),
+        "{error}"
+    );
+}
+
 /// Five hundred seeded damages of each file (bytes changed, cut out, doubled): loading may succeed or
 /// fail, and never panics. Numbers of a JSON text are damaged into other numbers as well.
 #[test]

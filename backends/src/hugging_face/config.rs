@@ -25,6 +25,33 @@ pub(super) fn read(path: &Path) -> Result<TransformerConfig> {
     config.validated().map_err(|e| fields.bad(e))
 }
 
+/// Where the families keep the rates of their dropout layers.
+const DROPOUT: [&str; 8] = [
+    "resid_pdrop",
+    "embd_pdrop",
+    "attn_pdrop",
+    "summary_first_dropout",
+    "attention_dropout",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "classifier_dropout",
+];
+
+/// The largest dropout rate that a `config.json` asks for in training, 0 if none: no layer here
+/// drops anything.
+pub(super) fn dropout(path: &Path) -> Result<f64> {
+    let fields = Fields::read(path)?;
+    let mut most = 0.0f64;
+    for key in DROPOUT {
+        let rate = fields.number_if_there(key)?.unwrap_or(0.0);
+        if !(0.0..1.0).contains(&rate) {
+            return Err(fields.bad(format!("{key} must lie in [0, 1), got {rate}")));
+        }
+        most = most.max(rate);
+    }
+    Ok(most)
+}
+
 /// Refuses a switch that changes the arithmetic and that we do not follow.
 fn refuse(fields: &Fields, key: &str, usual: bool) -> Result<()> {
     if fields.flag(key, usual)? == usual {

@@ -103,6 +103,11 @@ pub(crate) fn read_config(path: &Path) -> Result<TransformerConfig> {
     config::read(path)
 }
 
+/// The largest dropout rate in a folder's `config.json`.
+pub(crate) fn read_dropout(path: &Path) -> Result<f64> {
+    config::dropout(path)
+}
+
 /// The weights in the bytes of one safetensors file.
 pub(crate) fn read_weights(
     path: &Path,

@@ -300,6 +300,7 @@ fn arm(
         model,
         weights,
         initial,
+        ..
     } = Beginning::paper(&own, options.initial_seed);
     let job = Job {
         prepared: &own,

@@ -14,6 +14,8 @@ pub(super) struct Beginning {
     pub(super) model: Model,
     pub(super) weights: Vec<Vec<f32>>,
     pub(super) initial: Initial,
+    /// The dropout that the model's `config.json` asks for, and that nothing here follows.
+    pub(super) dropout: f64,
 }
 
 impl Beginning {
@@ -30,6 +32,7 @@ impl Beginning {
             weights: model.starting_weights(seed),
             model,
             initial: Initial::Random { seed },
+            dropout: 0.0,
         }
     }
 
@@ -62,7 +65,7 @@ impl Beginning {
             Some(manifest) => continued(weights, &manifest, prepared)?,
             None => Initial::Pretrained { weights },
         };
-        let tokens = prepared.tokenizer.vocabulary_size();
+        let (tokens, dropout) = (prepared.tokenizer.vocabulary_size(), loaded.dropout);
         let (model, weights) = if tokens > loaded.model.vocabulary() {
             loaded.model.grown(loaded.weights, tokens)?
         } else {
@@ -72,6 +75,7 @@ impl Beginning {
             model,
             weights,
             initial,
+            dropout,
         })
     }
 

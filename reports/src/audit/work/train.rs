@@ -92,6 +92,9 @@ struct Shown {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     estimates: Vec<Mechanism>,
     seeded: bool,
+    /// What the model's own `config.json` asks for; nothing is dropped here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropout_ignored: Option<f64>,
 }
 
 pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Result<Exit> {
@@ -105,6 +108,7 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
         model,
         weights,
         initial,
+        dropout,
     } = Beginning::asked(&asked.start, asked.recipe, &prepared, INITIAL_SEED)?;
     let job = Job {
         prepared: &prepared,
@@ -136,6 +140,7 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
         mechanism,
         estimates: trained.estimates,
         seeded: trained.seeded,
+        dropout_ignored: (dropout > 0.0).then_some(dropout),
     };
     let text = match format {
         Format::Json => {
@@ -208,6 +213,12 @@ fn summary(shown: &Shown) -> String {
     }
     if !shown.estimates.is_empty() {
         lines.push("The manifest also holds the paper's estimate, which is no bound.".into());
+    }
+    if let Some(rate) = shown.dropout_ignored {
+        lines.push(format!(
+            "The model's config.json asks for dropout ({}); no layer here drops anything.",
+            nearest(rate, 2)
+        ));
     }
     if shown.seeded {
         lines.push("A fixed seed made the noise: this model is NOT private.".into());
