@@ -77,7 +77,7 @@ fn equivalence(device: Device) -> Result<String, Failure> {
     let vocabulary = 1000;
     let set = records(12, 2..90, vocabulary);
     let private = all_private(&set);
-    let models: [(&str, Model); 3] = [
+    let models: [(&str, Model); 4] = [
         (
             "lstm",
             LstmConfig {
@@ -90,6 +90,11 @@ fn equivalence(device: Device) -> Result<String, Failure> {
         (
             "gpt2",
             TransformerConfig::new(Family::Gpt2, vocabulary, 128, 3, 4, 128).into(),
+        ),
+        // wide: burn's issue 2646 has wrong gradients above a layer's size
+        (
+            "gpt2 of width 768",
+            TransformerConfig::new(Family::Gpt2, vocabulary, 768, 1, 12, 128).into(),
         ),
         (
             "llama",

@@ -17,6 +17,7 @@ mod files;
 mod gaussian;
 mod hugging_face;
 mod keystream;
+mod learning_rate;
 mod ledger;
 mod manifest;
 mod material;
@@ -43,6 +44,7 @@ pub use error::{Error, Result};
 #[cfg(feature = "cpu")]
 pub use exact::{exact, exact_logits};
 pub use hugging_face::{convert_llama2c, load_hugging_face, save_hugging_face};
+pub use learning_rate::{Decay, LearningRates};
 pub use ledger::Ledger;
 pub use manifest::{CanarySeal, Initial, Manifest, Phase, hexadecimal};
 pub use material::{Corpus, SecretRates, Sensitive};
@@ -56,7 +58,8 @@ pub use random::{
     ChaChaNoise, Noise, PoissonSampler, Rates, RunKey, Sampler, keyed_digest, shuffled,
 };
 pub use recipe::{
-    FirstPhase, FirstPhaseKind, PrivateOptions, Recipe, Schedule, StateOptions, TrainOptions,
+    FirstPhase, FirstPhaseKind, PrivateOptions, Recipe, Schedule, StateOptions, Stopping,
+    TrainOptions,
 };
 pub use replay::{Replay, replay};
 pub use run::{Surroundings, TrainProgress, Trained, train, train_on};

@@ -31,6 +31,16 @@ pub enum Phase {
         /// How weights moved.
         optimizer: OptimizerSpec,
     },
+    /// The last phase was to end when the held-out text had not become likelier for so many
+    /// epochs. Steps are counted as planned; unless the text is public nothing is promised.
+    Stopped {
+        /// Epochs of the last phase that were run.
+        epochs: u64,
+        /// Epochs without gain after which it was to stop.
+        patience: u64,
+        /// Whether the held-out text is declared public.
+        public: bool,
+    },
     /// Clipped, noised optimisation of records on the private side.
     Private {
         /// Private steps released, each counted once.

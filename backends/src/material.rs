@@ -17,6 +17,8 @@ pub struct Corpus<'a> {
     pub sensitive: Option<&'a Sensitive>,
     /// How often each record is drawn: for `protect`.
     pub rates: Option<&'a SecretRates>,
+    /// Text that is not trained on, scored after every epoch of the last phase.
+    pub held_out: Option<&'a [Vec<TokenId>]>,
 }
 
 impl<'a> Corpus<'a> {
@@ -27,6 +29,7 @@ impl<'a> Corpus<'a> {
             set,
             sensitive: None,
             rates: None,
+            held_out: None,
         }
     }
 }

@@ -98,10 +98,10 @@ impl State {
         self.folder.join("snapshot.safetensors")
     }
 
-    /// Stores weights, optimisers and position, whole or not at all.
+    /// Stores weights, optimisers, position and what the held-out text said, whole or not at all.
     pub(crate) fn save(
         &self,
-        position: u64,
+        (position, held_out): (u64, &str),
         trainer: &dyn Trainer,
         optimizers: &[&Optimizer],
     ) -> Result<()> {
@@ -118,6 +118,7 @@ impl State {
         let mut notes = HashMap::from([
             ("position".to_owned(), position.to_string()),
             ("key".to_owned(), self.key.name()),
+            ("held-out".to_owned(), held_out.to_owned()),
         ]);
         for (k, optimizer) in optimizers.iter().enumerate() {
             let (steps, first, second) = optimizer.state();
@@ -133,7 +134,8 @@ impl State {
         write_whole(&self.snapshot_path(), &to_bytes(&tensors, notes)?)
     }
 
-    /// Restores the last snapshot; returns the position it was taken at (0 without one).
+    /// Restores the last snapshot; returns the position it was taken at and what the held-out
+    /// text had said (nothing without one).
     ///
     /// A snapshot taken under another key is as good: its steps stay in the ledger, and those
     /// that follow draw from the fresh key.
@@ -141,10 +143,10 @@ impl State {
         &self,
         trainer: &mut dyn Trainer,
         optimizers: &mut [&mut Optimizer],
-    ) -> Result<u64> {
+    ) -> Result<Option<(u64, String)>> {
         let path = self.snapshot_path();
         if !path.exists() {
-            return Ok(0);
+            return Ok(None);
         }
         let (mut tensors, notes) = from_bytes(&path, &read(&path)?)?;
         let bad = |why: &str| Error::State {
@@ -183,7 +185,8 @@ impl State {
             });
             optimizer.restore(number(&format!("optimizer{k}.steps"))?, first?, second?)?;
         }
-        number("position")
+        let held_out = notes.get("held-out").cloned().unwrap_or_default();
+        Ok(Some((number("position")?, held_out)))
     }
 
     /// Erases the folder: keys are overwritten before they are unlinked.

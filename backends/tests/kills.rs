@@ -33,9 +33,9 @@ fn with_corpus<T>(work: impl FnOnce(&Corpus<'_>) -> T) -> T {
     let set = set(4, 8, 1);
     let (spans, rates) = (sensitive(&set), secret_rates(12));
     work(&Corpus {
-        set: &set,
         sensitive: Some(&spans),
         rates: Some(&rates),
+        ..Corpus::plain(&set)
     })
 }
 

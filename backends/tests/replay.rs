@@ -38,9 +38,9 @@ fn compared(
     let spans: Vec<Sensitive> = sets.iter().map(|s| sensitive(s)).collect();
     let rates = sets.map(|s| secret_rates(s.records.len()));
     let corpora = [0, 1].map(|i| Corpus {
-        set: sets[i],
         sensitive: Some(&spans[i]),
         rates: Some(&rates[i]),
+        ..Corpus::plain(sets[i])
     });
     let make = || Ok(make());
     replay(&make, options, &corpora[0], &corpora[1], neighbours).unwrap()

@@ -4,8 +4,8 @@
 
 use reticent_accounting::Mechanism;
 use reticent_backends::{
-    Clipping, Device, Error, LstmConfig, OptimizerSpec, PrivateOptions, Recipe, Surroundings,
-    TrainOptions, Trained, Trainer, lstm, train,
+    Clipping, Device, Error, LearningRates, LstmConfig, OptimizerSpec, PrivateOptions, Recipe,
+    Surroundings, TrainOptions, Trained, Trainer, lstm, train,
 };
 use reticent_corpus::{ConservativeOptions, PrepareOptions, TrainingSet, prepare, simulate};
 use std::path::Path;
@@ -43,7 +43,8 @@ fn options(recipe: Recipe, seed: Option<u64>) -> TrainOptions {
         }),
         first_phase: None,
         states: None,
-        decay: true,
+        learning_rates: LearningRates::default(),
+        stopping: None,
         initial_seed: 3,
         seed,
     }

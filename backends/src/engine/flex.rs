@@ -1,10 +1,9 @@
 //! The processor: every kernel on plain slices of flex tensors.
 
 use super::host::contraction::{
-    add_row_sum, add_rows, add_weight_sum, by_row, gather, scale_rows, scatter_add,
-    squared_norm_linear, sum_of_squares,
+    add_row_sum, add_rows, add_weight_sum, by_row, embedding_norm, gather, scale_rows, scatter_add,
+    squared_norm_linear,
 };
-use super::host::product::product_transposed;
 use super::host::{layers, recurrence};
 use super::kernels::{GROUPS, Kernels, Recurrence, Taps, Weights};
 use super::packed::{Group, Packed};
@@ -264,6 +263,7 @@ impl NormWork {
     fn example(&self, rows: &[usize], packed: &Packed) -> [f64; GROUPS] {
         let (t, e, h) = (rows.len(), self.embed, self.width);
         let gates = gather(self.d_gates.slice(), rows, 4 * h);
+        let tokens: Vec<TokenId> = rows.iter().map(|r| packed.inputs[*r]).collect();
         // input weight, recurrent weight and bias share dL/dz: one layer with inputs [x, h before, 1]
         let mut inputs = vec![0.0; t * (e + h + 1)];
         let mut outputs = vec![0.0; t * (h + 1)];
@@ -282,31 +282,9 @@ impl NormWork {
         }
         let logits = gather(self.d_logits.slice(), rows, self.vocabulary);
         [
-            self.embedding_norm(rows, &gates, packed),
+            embedding_norm(&tokens, &gates, self.input.slice(), e),
             squared_norm_linear(&inputs, &gates, (t, e + h + 1, 4 * h)),
             squared_norm_linear(&outputs, &logits, (t, h + 1, self.vocabulary)),
         ]
-    }
-
-    /// Σ over distinct tokens v of ‖(Σ_{t: x_t = v} dL/dz_t) Wᵀ‖².
-    fn embedding_norm(&self, rows: &[usize], gates: &[f32], packed: &Packed) -> f64 {
-        let columns = 4 * self.width;
-        let mut distinct: Vec<TokenId> = rows.iter().map(|r| packed.inputs[*r]).collect();
-        distinct.sort_unstable();
-        distinct.dedup();
-        let index: Vec<u32> = rows
-            .iter()
-            .map(|r| distinct.partition_point(|d| *d < packed.inputs[*r]) as u32)
-            .collect();
-        let mut by_token = vec![0.0; distinct.len() * columns];
-        scatter_add(gates, &index, &mut by_token, columns);
-        let mut projected = vec![0.0; distinct.len() * self.embed];
-        product_transposed(
-            &by_token,
-            self.input.slice(),
-            &mut projected,
-            (distinct.len(), columns, self.embed),
-        );
-        sum_of_squares(&projected)
     }
 }

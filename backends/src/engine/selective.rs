@@ -1,12 +1,15 @@
-//! Selective DP-SGD on an LSTM: one example at a time, segment by segment, gradients in full.
+//! Selective DP-SGD on an LSTM: states segment by segment, everything else over whole batches.
 //!
-//! Segments follow each other through released states, so an example's segments can't run side
-//! by side; examples can. Each holds its own gradient of the sensitive predictions, which is
-//! clipped before it is added; ordinary predictions need no clipping.
+//! Segments of an example follow each other through released states; examples do not meet. Only
+//! the recurrence needs that order: head, norms and sums run over all rows of a part of the batch
+//! at once. Ordinary rows come first there and sensitive ones behind them, so that the ordinary
+//! gradient is a sum over rows whose number and order no sensitive content changes.
 
-use super::host::contraction::{add_row_sum, scatter_add, sum_of_squares};
+use super::host::contraction::{
+    add_rows, add_weight_sum, embedding_norm, scatter_add, squared_norm_linear,
+};
 use super::host::layers;
-use super::host::product::{add_product_of_few_rows, add_transposed_product, product_transposed};
+use super::host::product::{add_product_of_few_rows, product_transposed};
 use super::host::recurrence::{cell, cell_backward};
 use super::kernels::{GROUP, GROUPS};
 use crate::clip::{Clip, Factors, SquaredNorms};
@@ -16,8 +19,10 @@ use crate::segments::{Segment, SelectiveBatch};
 use crate::trainer::{Added, ReleaseState};
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
+use std::ops::Range;
 
-/// Examples whose gradients are held at once.
+/// Examples at once. A number of examples and not of rows: where a part ends, and so how sums
+/// are rounded, must not depend on how long sensitive content is.
 const AT_ONCE: usize = 16;
 
 /// The model on plain slices.
@@ -28,9 +33,10 @@ pub(super) struct Plain<'a> {
     vocabulary: usize,
 }
 
-/// What a segment's forward pass keeps, T rows.
+type Example<'a> = (&'a [TokenId], &'a [Segment]);
+
+/// What an example's forward pass keeps, T rows in their order in time.
 struct Trace {
-    tokens: Vec<TokenId>,
     /// h before each row, T × H.
     before: Vec<f32>,
     /// c before each row, T × H.
@@ -38,14 +44,80 @@ struct Trace {
     gates: Vec<f32>,
     cell: Vec<f32>,
     hidden: Vec<f32>,
+}
+
+/// Where the rows of a part of a batch lie: all ordinary ones, then all sensitive ones.
+struct Places {
+    /// By example and segment: its first row.
+    segments: Vec<Vec<usize>>,
+    /// By example: its sensitive rows, one after the other.
+    sensitive: Vec<Range<usize>>,
+    ordinary: usize,
+    rows: usize,
+}
+
+/// Everything of a part of a batch that gradients are made of, row by row.
+struct Rows {
+    tokens: Vec<TokenId>,
+    /// Embedded tokens, N × E.
+    x: Vec<f32>,
+    /// h before each row, N × H.
+    before: Vec<f32>,
+    hidden: Vec<f32>,
+    d_gates: Vec<f32>,
     d_logits: Vec<f32>,
 }
 
-/// One example's gradients, and how many ordinary predictions it has.
-struct Gradients {
-    ordinary: Vec<Vec<f32>>,
-    sensitive: Vec<Vec<f32>>,
-    rows: usize,
+impl Places {
+    fn of(examples: &[Example<'_>]) -> Self {
+        let count = |sensitive: bool| -> usize {
+            let all = examples.iter().flat_map(|(_, segments)| *segments);
+            all.filter(|s| s.sensitive == sensitive)
+                .map(|s| s.rows.len())
+                .sum()
+        };
+        let ordinary = count(false);
+        let mut places = Self {
+            segments: Vec::with_capacity(examples.len()),
+            sensitive: Vec::with_capacity(examples.len()),
+            ordinary,
+            rows: ordinary + count(true),
+        };
+        let (mut at, mut at_sensitive) = (0, ordinary);
+        for (_, segments) in examples {
+            let begins = at_sensitive;
+            let own = segments.iter().map(|segment| {
+                let next = if segment.sensitive {
+                    &mut at_sensitive
+                } else {
+                    &mut at
+                };
+                let first = *next;
+                *next += segment.rows.len();
+                first
+            });
+            places.segments.push(own.collect());
+            places.sensitive.push(begins..at_sensitive);
+        }
+        places
+    }
+
+    /// Rows of `width` values, from each example's order in time into that of the part.
+    fn gathered<T: Copy + Default>(
+        &self,
+        examples: &[Example<'_>],
+        width: usize,
+        in_time: &[&[T]],
+    ) -> Vec<T> {
+        let mut out = vec![T::default(); self.rows * width];
+        for ((&(_, segments), places), values) in examples.iter().zip(&self.segments).zip(in_time) {
+            for (segment, first) in segments.iter().zip(places) {
+                let own = &values[segment.rows.start * width..segment.rows.end * width];
+                out[first * width..][..own.len()].copy_from_slice(own);
+            }
+        }
+        out
+    }
 }
 
 impl<'a> Plain<'a> {
@@ -67,172 +139,245 @@ impl<'a> Plain<'a> {
         ordinary: &mut [Vec<f32>],
         accumulator: &mut [Vec<f32>],
     ) -> Result<Added> {
-        let (mut added, mut rows) = (Added::default(), 0);
+        let (mut added, mut predictions) = (Added::default(), 0);
         for (part, examples) in batch.0.chunks(AT_ONCE).enumerate() {
-            let gradients: Vec<Gradients> = examples
+            let places = Places::of(examples);
+            let traces: Vec<Trace> = examples
                 .par_iter()
                 .enumerate()
-                .map(|(i, (tokens, segments))| {
-                    self.example(part * AT_ONCE + i, tokens, segments, release)
-                })
+                .map(|(i, example)| self.forward(part * AT_ONCE + i, *example, release))
                 .collect();
-            let norms = gradients.iter().flat_map(|g| group_norms(&g.sensitive));
-            let norms = SquaredNorms::new(GROUPS, norms.collect())?;
+            let mut rows = self.backward(examples, &traces, &places);
+            let norms: Vec<[f64; GROUPS]> = places
+                .sensitive
+                .par_iter()
+                .map(|own| self.norms(&rows, own.clone()))
+                .collect();
+            let norms = SquaredNorms::new(GROUPS, norms.concat())?;
             let factors = clip.factors(&norms);
-            for (example, own) in gradients.iter().enumerate() {
-                add_scaled(ordinary, &own.ordinary, |_| 1.0);
-                rows += own.rows;
-                if norms.finite(example) {
-                    add_scaled(accumulator, &own.sensitive, |p| {
-                        factors.of(example, GROUP[p])
-                    });
+            for (example, own) in places.sensitive.iter().enumerate() {
+                if !norms.finite(example) {
+                    // zero times infinity would not be zero
+                    self.silence(&mut rows, own.clone());
                 }
             }
+            let by_row = |group: usize| -> Vec<f32> {
+                let examples = places.sensitive.iter().enumerate();
+                examples
+                    .flat_map(|(e, own)| std::iter::repeat_n(factors.of(e, group), own.len()))
+                    .collect()
+            };
+            let factors_by_row: [Vec<f32>; GROUPS] = std::array::from_fn(by_row);
+            let all = places.ordinary..places.rows;
+            self.sum(&rows, all, Some(&factors_by_row), accumulator);
+            self.sum(&rows, 0..places.ordinary, None, ordinary);
+            predictions += places.ordinary;
             count(&mut added, &norms, &factors);
         }
-        let mean = 1.0 / rows.max(1) as f32;
+        let mean = 1.0 / predictions.max(1) as f32;
         ordinary.iter_mut().flatten().for_each(|x| *x *= mean);
         Ok(added)
     }
 
-    fn example(
+    /// An example's states, segment by segment.
+    fn forward(
         &self,
         number: usize,
-        tokens: &[TokenId],
-        segments: &[Segment],
+        (tokens, segments): Example<'_>,
         release: &ReleaseState<'_>,
-    ) -> Gradients {
-        let zeros = || self.weights.iter().map(|w| vec![0.0; w.len()]).collect();
-        let mut out = Gradients {
-            ordinary: zeros(),
-            sensitive: zeros(),
-            rows: 0,
-        };
-        let (mut h, mut c) = (vec![0.0; self.width], vec![0.0; self.width]);
-        for (place, segment) in segments.iter().enumerate() {
-            let trace = self.forward(tokens, segment, &h, &c);
-            let end = trace.hidden.len() - self.width;
-            h.copy_from_slice(&trace.hidden[end..]);
-            c.copy_from_slice(&trace.cell[end..]);
-            if segment.sensitive {
-                self.backward(&trace, &mut out.sensitive);
-                if place + 1 < segments.len() {
-                    release(number, place, &mut h, &mut c);
-                }
-            } else {
-                self.backward(&trace, &mut out.ordinary);
-                out.rows += segment.rows.len();
-            }
-        }
-        out
-    }
-
-    /// A segment from a given state.
-    fn forward(&self, tokens: &[TokenId], segment: &Segment, h: &[f32], c: &[f32]) -> Trace {
-        let (width, rows) = (self.width, segment.rows.len());
-        let [embedding, input, recurrent, bias, head, head_bias] = self.weights else {
+    ) -> Trace {
+        let (width, rows) = (self.width, tokens.len().saturating_sub(1));
+        let [embedding, input, recurrent, bias, ..] = self.weights else {
             unreachable!("an LSTM has six parameters")
         };
-        let read = tokens[segment.rows.clone()].to_vec();
-        let asked = &tokens[segment.rows.start + 1..=segment.rows.end];
-        let x = layers::lookup(embedding, &read, self.embed);
+        let x = layers::lookup(embedding, &tokens[..rows], self.embed);
+        let zeros = || vec![0.0; rows * width];
         let mut trace = Trace {
             gates: layers::linear(&x, input, bias, self.embed),
-            before: h.to_vec(),
-            cell_before: c.to_vec(),
-            cell: vec![0.0; rows * width],
-            hidden: vec![0.0; rows * width],
-            d_logits: Vec::new(),
-            tokens: read,
+            before: zeros(),
+            cell_before: zeros(),
+            cell: zeros(),
+            hidden: zeros(),
         };
-        trace.before.resize(rows * width, 0.0);
-        trace.cell_before.resize(rows * width, 0.0);
-        for row in 0..rows {
-            let (here, gates) = (row * width..(row + 1) * width, 4 * width);
-            let z = &mut trace.gates[row * gates..(row + 1) * gates];
-            let old = &trace.before[here.clone()];
-            add_product_of_few_rows(old, recurrent, z, (1, width, gates));
-            let (c, h) = (
-                &mut trace.cell[here.clone()],
-                &mut trace.hidden[here.clone()],
-            );
-            cell(z, Some(&trace.cell_before[here]), c, h);
-            if row + 1 < rows {
-                let next = (row + 1) * width..(row + 2) * width;
-                trace.before[next.clone()].copy_from_slice(h);
-                trace.cell_before[next].copy_from_slice(c);
+        let (mut h, mut c) = (vec![0.0; width], vec![0.0; width]);
+        for (place, segment) in segments.iter().enumerate() {
+            for row in segment.rows.clone() {
+                let (here, gates) = (row * width..(row + 1) * width, 4 * width);
+                trace.before[here.clone()].copy_from_slice(&h);
+                trace.cell_before[here.clone()].copy_from_slice(&c);
+                let z = &mut trace.gates[row * gates..(row + 1) * gates];
+                add_product_of_few_rows(&h, recurrent, z, (1, width, gates));
+                let (new_c, new_h) = (
+                    &mut trace.cell[here.clone()],
+                    &mut trace.hidden[here.clone()],
+                );
+                cell(z, Some(&trace.cell_before[here]), new_c, new_h);
+                h.copy_from_slice(new_h);
+                c.copy_from_slice(new_c);
+            }
+            if segment.sensitive && place + 1 < segments.len() {
+                release(number, place, &mut h, &mut c);
             }
         }
-        let mut logits = layers::linear(&trace.hidden, head, head_bias, width);
-        layers::cross_entropy(&mut logits, asked, self.vocabulary);
-        trace.d_logits = logits;
         trace
     }
 
-    /// gradient += that of the segment's summed loss; none flows into the state it began with.
-    fn backward(&self, trace: &Trace, gradient: &mut [Vec<f32>]) {
-        let (width, gates, rows) = (self.width, 4 * self.width, trace.tokens.len());
-        let [embedding, input, recurrent, _, head, _] = self.weights else {
+    /// The gradients of all rows; none flows into the state a segment began with.
+    fn backward(&self, examples: &[Example<'_>], traces: &[Trace], places: &Places) -> Rows {
+        let (width, gates) = (self.width, 4 * self.width);
+        let [embedding, _, recurrent, _, head, head_bias] = self.weights else {
             unreachable!("an LSTM has six parameters")
         };
-        let mut d_hidden = layers::linear_backward(&trace.d_logits, head, width, self.vocabulary);
-        let mut d_gates = vec![0.0; rows * gates];
-        let mut d_cell = vec![0.0; width];
-        for row in (0..rows).rev() {
-            let here = row * width..(row + 1) * width;
-            if row + 1 < rows {
-                let mut back = vec![0.0; width];
-                let after = &d_gates[(row + 1) * gates..(row + 2) * gates];
-                product_transposed(after, recurrent, &mut back, (1, gates, width));
-                let d = d_hidden[here.clone()].iter_mut();
-                d.zip(back).for_each(|(d, b)| *d += b);
-            }
-            cell_backward(
-                &trace.gates[row * gates..(row + 1) * gates],
-                &trace.cell[here.clone()],
-                Some(&trace.cell_before[here.clone()]),
-                &d_hidden[here],
-                &mut d_cell,
-                &mut d_gates[row * gates..(row + 1) * gates],
-            );
+        let ends = |(t, _): &Example<'_>| t.len().saturating_sub(1);
+        let read: Vec<&[TokenId]> = examples.iter().map(|e| &e.0[..ends(e)]).collect();
+        let asked: Vec<&[TokenId]> = examples.iter().map(|e| &e.0[1.min(e.0.len())..]).collect();
+        let joined = |of: fn(&Trace) -> &[f32]| {
+            let in_time: Vec<&[f32]> = traces.iter().map(of).collect();
+            places.gathered(examples, width, &in_time)
+        };
+        let hidden = joined(|t| &t.hidden);
+        let tokens = places.gathered(examples, 1, &read);
+        let mut d_logits = layers::linear(&hidden, head, head_bias, width);
+        let asked = places.gathered(examples, 1, &asked);
+        layers::cross_entropy(&mut d_logits, &asked, self.vocabulary);
+        let d_hidden = layers::linear_backward(&d_logits, head, width, self.vocabulary);
+        let mut d_gates = vec![0.0; places.rows * gates];
+        let found: Vec<Vec<(usize, Vec<f32>)>> = traces
+            .par_iter()
+            .zip(examples)
+            .zip(&places.segments)
+            .map(|((trace, (_, segments)), places)| {
+                let each = segments.iter().zip(places).map(|(segment, &first)| {
+                    let d_hidden = part(&d_hidden, &(first..first + segment.rows.len()), width);
+                    let d = segment_backward(trace, &segment.rows, d_hidden, recurrent);
+                    (first, d)
+                });
+                each.collect()
+            })
+            .collect();
+        for (first, d) in found.into_iter().flatten() {
+            d_gates[first * gates..][..d.len()].copy_from_slice(&d);
         }
-        let x = layers::lookup(embedding, &trace.tokens, self.embed);
-        let d_x = layers::linear_backward(&d_gates, input, self.embed, gates);
-        let [
-            d_embedding,
-            d_input,
-            d_recurrent,
-            d_bias,
-            d_head,
-            d_head_bias,
-        ] = gradient
-        else {
-            unreachable!("an LSTM has six parameters")
-        };
-        scatter_add(&d_x, &trace.tokens, d_embedding, self.embed);
-        add_transposed_product(&x, &d_gates, d_input, (rows, self.embed, gates));
-        add_transposed_product(&trace.before, &d_gates, d_recurrent, (rows, width, gates));
-        add_row_sum(&d_gates, d_bias);
-        let head = (rows, width, self.vocabulary);
-        add_transposed_product(&trace.hidden, &trace.d_logits, d_head, head);
-        add_row_sum(&trace.d_logits, d_head_bias);
+        Rows {
+            x: layers::lookup(embedding, &tokens, self.embed),
+            before: joined(|t| &t.before),
+            tokens,
+            hidden,
+            d_gates,
+            d_logits,
+        }
+    }
+
+    /// ‖g_l‖² of each clipping group, over the rows of one example.
+    fn norms(&self, rows: &Rows, own: Range<usize>) -> [f64; GROUPS] {
+        let (t, e, h) = (own.len(), self.embed, self.width);
+        if t == 0 {
+            return [0.0; GROUPS];
+        }
+        let (x, before) = (part(&rows.x, &own, e), part(&rows.before, &own, h));
+        let (hidden, gates) = (
+            part(&rows.hidden, &own, h),
+            part(&rows.d_gates, &own, 4 * h),
+        );
+        let logits = part(&rows.d_logits, &own, self.vocabulary);
+        // input weight, recurrent weight and bias share dL/dz: one layer with inputs [x, h before, 1]
+        let mut inputs = Vec::with_capacity(t * (e + h + 1));
+        let mut outputs = Vec::with_capacity(t * (h + 1));
+        for row in 0..t {
+            inputs.extend_from_slice(&x[row * e..(row + 1) * e]);
+            inputs.extend_from_slice(&before[row * h..(row + 1) * h]);
+            inputs.push(1.0);
+            outputs.extend_from_slice(&hidden[row * h..(row + 1) * h]);
+            outputs.push(1.0);
+        }
+        [
+            embedding_norm(&rows.tokens[own], gates, &self.weights[1], e),
+            squared_norm_linear(&inputs, gates, (t, e + h + 1, 4 * h)),
+            squared_norm_linear(&outputs, logits, (t, h + 1, self.vocabulary)),
+        ]
+    }
+
+    /// Empties the rows of an example that contributes nothing.
+    fn silence(&self, rows: &mut Rows, own: Range<usize>) {
+        for (values, width) in [
+            (&mut rows.x, self.embed),
+            (&mut rows.before, self.width),
+            (&mut rows.hidden, self.width),
+            (&mut rows.d_gates, 4 * self.width),
+            (&mut rows.d_logits, self.vocabulary),
+        ] {
+            values[own.start * width..own.end * width].fill(0.0);
+        }
+    }
+
+    /// gradient += Σ over these rows, each times the factor of its example.
+    fn sum(
+        &self,
+        rows: &Rows,
+        own: Range<usize>,
+        factors: Option<&[Vec<f32>; GROUPS]>,
+        gradient: &mut [Vec<f32>],
+    ) {
+        let (n, e, h, v) = (own.len(), self.embed, self.width, self.vocabulary);
+        if n == 0 {
+            return;
+        }
+        let (x, before) = (part(&rows.x, &own, e), part(&rows.before, &own, h));
+        let (hidden, d_gates) = (
+            part(&rows.hidden, &own, h),
+            part(&rows.d_gates, &own, 4 * h),
+        );
+        let d_logits = part(&rows.d_logits, &own, v);
+        let of = |parameter: usize| factors.map(|f| f[GROUP[parameter]].as_slice());
+        let mut d_x = layers::linear_backward(d_gates, &self.weights[1], e, 4 * h);
+        if let Some(factors) = of(0) {
+            let lines = d_x.chunks_exact_mut(e).zip(factors);
+            lines.for_each(|(line, f)| line.iter_mut().for_each(|d| *d *= f));
+        }
+        scatter_add(&d_x, &rows.tokens[own.clone()], &mut gradient[0], e);
+        add_weight_sum(x, of(1), d_gates, &mut gradient[1], (n, e, 4 * h));
+        add_weight_sum(before, of(2), d_gates, &mut gradient[2], (n, h, 4 * h));
+        add_rows(None, d_gates, of(3), &mut gradient[3]);
+        add_weight_sum(hidden, of(4), d_logits, &mut gradient[4], (n, h, v));
+        add_rows(None, d_logits, of(5), &mut gradient[5]);
     }
 }
 
-/// ‖g_l‖² of each clipping group.
-fn group_norms(gradient: &[Vec<f32>]) -> [f64; GROUPS] {
-    let mut norms = [0.0; GROUPS];
-    for (parameter, group) in gradient.iter().zip(GROUP) {
-        norms[group] += sum_of_squares(parameter);
-    }
-    norms
+/// Some of the rows of `width` values.
+fn part<'a>(values: &'a [f32], rows: &Range<usize>, width: usize) -> &'a [f32] {
+    &values[rows.start * width..rows.end * width]
 }
 
-fn add_scaled(sum: &mut [Vec<f32>], own: &[Vec<f32>], factor: impl Fn(usize) -> f32) {
-    for (parameter, (sum, own)) in sum.iter_mut().zip(own).enumerate() {
-        let factor = factor(parameter);
-        sum.iter_mut().zip(own).for_each(|(s, x)| *s += factor * x);
+/// dL/dz of the rows of a segment, from dL/dh.
+fn segment_backward(
+    trace: &Trace,
+    rows: &Range<usize>,
+    d_hidden: &[f32],
+    recurrent: &[f32],
+) -> Vec<f32> {
+    let width = d_hidden.len() / rows.len().max(1);
+    let gates = 4 * width;
+    let mut d_gates = vec![0.0; rows.len() * gates];
+    let mut d_cell = vec![0.0; width];
+    for (own, row) in rows.clone().enumerate().rev() {
+        let here = row * width..(row + 1) * width;
+        let mut d = d_hidden[own * width..(own + 1) * width].to_vec();
+        if own + 1 < rows.len() {
+            let mut back = vec![0.0; width];
+            let after = &d_gates[(own + 1) * gates..(own + 2) * gates];
+            product_transposed(after, recurrent, &mut back, (1, gates, width));
+            d.iter_mut().zip(back).for_each(|(d, b)| *d += b);
+        }
+        cell_backward(
+            &trace.gates[row * gates..(row + 1) * gates],
+            &trace.cell[here.clone()],
+            Some(&trace.cell_before[here]),
+            &d,
+            &mut d_cell,
+            &mut d_gates[own * gates..(own + 1) * gates],
+        );
     }
+    d_gates
 }
 
 fn count(added: &mut Added, norms: &SquaredNorms, factors: &Factors) {

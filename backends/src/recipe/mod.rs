@@ -9,6 +9,7 @@ pub(crate) use schedule::{Constants, Place, Stage, Work};
 
 use crate::clip::{Clip, Clipping};
 use crate::error::{Error, Result};
+use crate::learning_rate::LearningRates;
 use crate::model::in_range;
 use crate::optimizer::OptimizerSpec;
 use reticent_accounting::{MissRate, NoiseMultiplier};
@@ -115,6 +116,21 @@ pub enum FirstPhaseKind {
     },
 }
 
+/// Early stopping: the last phase ends when the held-out text has not become likelier for so
+/// many epochs.
+///
+/// Private steps are counted as planned, not as taken: when to stop is then a function of what
+/// was released anyway. Unless the held-out text is public, the run promises nothing: its
+/// length tells of that text, and no noise covers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stopping {
+    /// Epochs without gain after which it stops.
+    pub patience: u64,
+    /// Whether the held-out text is declared public: nobody's promise covers it.
+    pub public: bool,
+}
+
 /// What to train, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -137,8 +153,11 @@ pub struct TrainOptions {
     /// The states of `sdp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub states: Option<StateOptions>,
-    /// Whether the learning rates fall linearly to zero over the epochs.
-    pub decay: bool,
+    /// How the learning rates rise and fall, over each phase's epochs.
+    pub learning_rates: LearningRates,
+    /// Whether the last phase may stop before its epochs are over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<Stopping>,
     /// Seed of the starting weights, which depend on nothing else.
     pub initial_seed: u64,
     /// A fixed seed for noise, batches and shuffles: repeatable, and therefore not private.
@@ -165,6 +184,9 @@ impl TrainOptions {
         positive("public passes", self.public_passes, 1_000, "[1, 1000]")?;
         positive("batch size", self.batch_size, 1 << 24, "[1, 16777216]")?;
         self.optimizer.validated()?;
+        if let Some(stopping) = self.stopping {
+            positive("patience", stopping.patience, 1_000_000, "[1, 1000000]")?;
+        }
         match (&self.private, self.recipe) {
             (None, Recipe::Sgd) => {}
             (None, recipe) => {

@@ -29,7 +29,10 @@ fn repeated(times: u64, each: Mechanism) -> Mechanism {
 fn parts(phase: &Phase) -> Result<Vec<Mechanism>> {
     Ok(match phase {
         // sees no record that differs between neighbours, as long as both policies together miss nothing
-        Phase::Public { .. } => Vec::new(),
+        Phase::Public { .. } | Phase::Stopped { public: true, .. } => Vec::new(),
+        Phase::Stopped { public: false, .. } => {
+            non_private("when to stop was decided by the loss of held-out text that is not public")
+        }
         Phase::Unprotected { .. } => {
             non_private("records were trained on without clipping or noise")
         }

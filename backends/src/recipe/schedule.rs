@@ -121,6 +121,8 @@ pub(crate) struct Round {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) stage: usize,
+    /// The round it is in.
+    pub(crate) round: usize,
     /// Epoch within the stage's round, from 0.
     pub(crate) epoch: u64,
     /// Epochs of that round.
@@ -252,7 +254,7 @@ impl Schedule {
     /// The stage and epoch of a step of the whole run.
     pub(crate) fn place(&self, position: u64) -> Option<Place> {
         let mut left = position;
-        for round in &self.rounds {
+        for (number, round) in self.rounds.iter().enumerate() {
             let epoch = self.epoch(round);
             if left < round.epochs * epoch {
                 let mut offset = left % epoch;
@@ -260,6 +262,7 @@ impl Schedule {
                     if offset < self.stages[stage].steps {
                         return Some(Place {
                             stage,
+                            round: number,
                             epoch: left / epoch,
                             epochs: round.epochs,
                             offset,

@@ -1,6 +1,7 @@
 //! Running a recipe: the order of steps, snapshots, resumption, and what the ledger says at the end.
 
 mod side;
+mod watch;
 
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
@@ -8,15 +9,16 @@ use crate::manifest::Phase;
 use crate::material::Corpus;
 use crate::optimizer::{Optimizer, OptimizerSpec};
 use crate::random::{ChaChaNoise, Noise, RunKey};
-use crate::recipe::{Place, Schedule, TrainOptions, estimates, mechanism};
+use crate::recipe::{Place, Schedule, Stopping, TrainOptions, estimates, mechanism};
 use crate::state::State;
 use crate::trainer::Trainer;
 use reticent_accounting::Mechanism;
-use reticent_corpus::TrainingSet;
+use reticent_corpus::{TokenId, TrainingSet};
 use side::Side;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use watch::Watch;
 
 /// Where a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +77,9 @@ pub struct Trained {
     pub estimates: Vec<Mechanism>,
     /// Whether a fixed seed made the randomness.
     pub seeded: bool,
+    /// Mean loss (nats per token) of the held-out text after each epoch of the last phase. No
+    /// guarantee covers it, and no checkpoint keeps it.
+    pub held_out: Vec<f64>,
     state: Option<State>,
 }
 
@@ -134,6 +139,7 @@ pub fn train_on(
     let mut run = Run::new(trainer, options, schedule, state, &|key| {
         Box::new(ChaChaNoise::new(key.clone()))
     })?;
+    run.hold_out(corpus)?;
     run.finish(surroundings, progress)?;
     run.into_trained(corpus)
 }
@@ -150,6 +156,8 @@ pub(crate) struct Run {
     /// By stage.
     sides: Vec<Side>,
     position: u64,
+    held_out: Vec<Vec<TokenId>>,
+    watch: Watch,
 }
 
 impl Run {
@@ -173,9 +181,14 @@ impl Run {
         let spec: OptimizerSpec = options.private.map_or(options.optimizer, |p| p.optimizer);
         let mut public = Optimizer::new(options.optimizer, &lengths);
         let mut private = Optimizer::new(spec, &lengths);
-        let position = match &state {
-            Some(state) => state.restore(trainer.as_mut(), &mut [&mut public, &mut private])?,
-            None => 0,
+        let mut optimizers = [&mut public, &mut private];
+        let restored = match &state {
+            Some(state) => state.restore(trainer.as_mut(), &mut optimizers)?,
+            None => None,
+        };
+        let (position, watch) = match restored {
+            Some((position, held_out)) => (position, Watch::read(&held_out).unwrap_or_default()),
+            None => (0, Watch::default()),
         };
         let margin = trainer.norm_margin();
         let stages = schedule.stages.iter().enumerate();
@@ -192,7 +205,20 @@ impl Run {
             optimizers: [public, private],
             sides,
             position,
+            held_out: Vec::new(),
+            watch,
         })
+    }
+
+    /// Takes the held-out text of a corpus.
+    pub(crate) fn hold_out(&mut self, corpus: &Corpus<'_>) -> Result<()> {
+        self.held_out = corpus.held_out.map(<[_]>::to_vec).unwrap_or_default();
+        if self.options.stopping.is_some() && self.held_out.is_empty() {
+            return Err(Error::Unsuitable(
+                "early stopping needs held-out text to watch".into(),
+            ));
+        }
+        Ok(())
     }
 
     pub(crate) fn finish(
@@ -211,6 +237,9 @@ impl Run {
             }
             self.step(place)?;
             self.position += 1;
+            if self.ends_an_epoch(place) && self.stops()? {
+                self.position = total;
+            }
             progress(TrainProgress {
                 step: self.position,
                 total,
@@ -228,17 +257,35 @@ impl Run {
     fn store(&self) -> Result<()> {
         let [public, private] = &self.optimizers;
         match &self.state {
-            Some(state) => state.save(self.position, self.trainer.as_ref(), &[public, private]),
+            Some(state) => state.save(
+                (self.position, &self.watch.note()?),
+                self.trainer.as_ref(),
+                &[public, private],
+            ),
             None => Ok(()),
         }
     }
 
+    /// Whether the step that was just taken is the last of an epoch of the last phase.
+    fn ends_an_epoch(&self, place: Place) -> bool {
+        let next = self.schedule.place(self.position);
+        place.round + 1 == self.schedule.rounds.len()
+            && next.is_none_or(|next| (next.round, next.epoch) != (place.round, place.epoch))
+    }
+
+    /// Scores the held-out text, if there is any; whether the run is to stop.
+    fn stops(&mut self) -> Result<bool> {
+        if self.held_out.is_empty() {
+            return Ok(false);
+        }
+        let rule = self.options.stopping;
+        self.watch
+            .after_epoch(self.trainer.as_mut(), &self.held_out, rule)
+    }
+
     fn step(&mut self, place: Place) -> Result<()> {
-        let scale = if self.options.decay {
-            1.0 - place.epoch as f64 / place.epochs as f64
-        } else {
-            1.0
-        };
+        let rates = self.options.learning_rates;
+        let scale = rates.scale(self.position, place.epoch, place.epochs);
         self.optimizers.iter_mut().for_each(|o| o.set_scale(scale));
         let stage = &self.schedule.stages[place.stage];
         self.trainer.leave_out(stage.leave_out)?;
@@ -263,11 +310,19 @@ impl Run {
             let epochs = self.schedule.epochs_of(number);
             phases.extend(side.phase(stage, epochs, &self.options, corpus, ledger)?);
         }
+        if let Some(Stopping { patience, public }) = self.options.stopping {
+            phases.push(Phase::Stopped {
+                epochs: self.watch.losses.len() as u64,
+                patience,
+                public,
+            });
+        }
         Ok(Trained {
             mechanism: mechanism(&phases)?,
             estimates: estimates(&phases)?,
             phases,
             seeded: !self.key.is_secret(),
+            held_out: self.watch.losses,
             trainer: self.trainer,
             state: self.state,
         })

@@ -157,7 +157,14 @@ impl Side {
     ) -> Result<Option<Phase>> {
         let taken = epochs * stage.steps;
         let indices = stage.first_index..stage.first_index + taken;
-        let steps = ledger.private_steps_of(&indices);
+        let (mut steps, mut passes) = (
+            ledger.private_steps_of(&indices),
+            ledger.rounds_of(&indices, stage.steps),
+        );
+        if options.stopping.is_some() {
+            // how many of the planned steps were taken depends on those that were
+            (steps, passes) = (steps.max(taken), passes.max(epochs));
+        }
         match &stage.work {
             Work::Public {
                 records,
@@ -170,7 +177,7 @@ impl Side {
                 let (states, c) = (self.states()?, self.constants()?);
                 Ok(Some(Phase::Selective {
                     steps,
-                    passes: ledger.rounds_of(&indices, stage.steps),
+                    passes,
                     batch_size: c.expected_batch as u64,
                     noise_multiplier: c.noise_multiplier.get(),
                     clipping_norm: c.clip.norm(),

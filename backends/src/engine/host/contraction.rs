@@ -8,10 +8,12 @@
 
 use super::examples::{gram_norm, instantiated};
 use super::gemm::{Store, View, weighted_product};
+use super::product::product_transposed;
 pub(crate) use super::vector::sum_of_squares;
 use super::vector::wide;
 use crate::engine::packed::Packed;
 use rayon::prelude::*;
+use reticent_corpus::TokenId;
 
 /// Rows per parallel block.
 const BLOCK: usize = 128;
@@ -24,6 +26,24 @@ pub(crate) fn squared_norm_linear(a: &[f32], g: &[f32], (t, d, p): (usize, usize
     } else {
         sum_of_squares(&instantiated(a, g, (t, d, p)))
     }
+}
+
+/// Σ over distinct tokens v of ‖(Σ_{t: x_t = v} g_t) wᵀ‖²: an embedding's squared norm behind a
+/// linear layer w, d × p, with g the gradients of its outputs, t × p.
+pub(crate) fn embedding_norm(tokens: &[TokenId], g: &[f32], w: &[f32], d: usize) -> f64 {
+    let p = w.len() / d;
+    let mut distinct = tokens.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let index: Vec<u32> = tokens
+        .iter()
+        .map(|token| distinct.partition_point(|d| d < token) as u32)
+        .collect();
+    let mut by_token = vec![0.0; distinct.len() * p];
+    scatter_add(g, &index, &mut by_token, p);
+    let mut projected = vec![0.0; distinct.len() * d];
+    product_transposed(&by_token, w, &mut projected, (distinct.len(), p, d));
+    sum_of_squares(&projected)
 }
 
 /// The rows of one example, one after the other.

@@ -71,17 +71,6 @@ pub(crate) fn product_transposed(
     dense_here(View::new(a, k), b, c, (m, k, n), Store::Set, None);
 }
 
-/// c += aᵀ b for a: rows × m, b: rows × n, c: m × n; `shape` is (rows, m, n).
-pub(crate) fn add_transposed_product(
-    a: &[f32],
-    b: &[f32],
-    c: &mut [f32],
-    (rows, m, n): (usize, usize, usize),
-) {
-    let a = View::new(a, m).transposed();
-    dense_here(a, View::new(b, n), c, (m, rows, n), Store::Add, None);
-}
-
 /// The transpose of a rows × columns matrix.
 pub(crate) fn transposed(x: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     let mut out = vec![0.0; rows * columns];

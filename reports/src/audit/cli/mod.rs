@@ -5,6 +5,7 @@
 
 mod attack;
 mod convert;
+mod course;
 mod measure;
 mod prepare;
 mod recipe;
@@ -13,6 +14,7 @@ mod values;
 
 pub use attack::{Exposure, Perplexity};
 pub use convert::{Convert, Layout};
+pub use course::{Course, DecayArg, Whose};
 pub use measure::{EpsilonArgs, MembershipArgs};
 pub use prepare::{Prepare, Simulate, Simulation};
 pub use recipe::{Assumption, ClippingArg, FirstPhaseArg, OptimizerArg, RecipeArgs};

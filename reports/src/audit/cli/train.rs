@@ -1,5 +1,6 @@
 //! Arguments of `audit train` and `audit demo`.
 
+use super::course::Course;
 use super::recipe::{FirstPhaseArg, RecipeArgs};
 use super::values::{DeviceArg, ModelArg, Recipe};
 use crate::contract::{positive, positive_number, quantity};
@@ -55,12 +56,15 @@ pub struct Train {
     /// Norm to which each record's gradient is clipped.
     #[arg(long, value_name = "C", value_parser = positive_number, default_value_t = 1.0, allow_negative_numbers = true)]
     pub clip: f64,
-    /// Step size of ordinary steps (Adam); it falls linearly to zero over the epochs.
+    /// Step size of ordinary steps (Adam); --decay says how it falls.
     #[arg(long, value_name = "RATE", value_parser = positive_number, default_value_t = 4e-3, allow_negative_numbers = true)]
     pub learning_rate: f64,
     /// Step size of private steps; it falls in the same way.
     #[arg(long, value_name = "RATE", value_parser = positive_number, default_value_t = 0.06, allow_negative_numbers = true)]
     pub private_learning_rate: f64,
+    /// The course of the run.
+    #[command(flatten)]
+    pub course: Course,
     /// What single recipes need besides.
     #[command(flatten)]
     pub of_recipe: RecipeArgs,

@@ -5,7 +5,7 @@ use crate::audit::cli::{Assumption, FirstPhaseArg, Recipe, Train};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_backends::{Corpus, SecretRates, Sensitive, TrainOptions};
-use reticent_corpus::{PolicyChoice, Prepared};
+use reticent_corpus::{PolicyChoice, Prepared, TokenId};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -14,22 +14,22 @@ use std::path::Path;
 pub(super) struct Material {
     sensitive: Option<Sensitive>,
     rates: Option<SecretRates>,
+    held_out: Option<Vec<Vec<TokenId>>>,
 }
 
 impl Material {
     /// What the recipe needs.
     pub(super) fn of(asked: &Train, options: &TrainOptions, prepared: &Prepared) -> Result<Self> {
-        Ok(match asked.recipe {
-            Recipe::Sgd | Recipe::Dpsgd | Recipe::Crt => Self::default(),
-            Recipe::Sdp | Recipe::Jft => Self {
-                sensitive: Some(sensitive(asked, prepared)?),
-                rates: None,
-            },
-            Recipe::Protect => Self {
-                sensitive: None,
-                rates: Some(rates(asked, options, prepared)?),
-            },
-        })
+        let mut material = Self {
+            held_out: held_out(asked, prepared)?,
+            ..Self::default()
+        };
+        match asked.recipe {
+            Recipe::Sgd | Recipe::Dpsgd | Recipe::Crt => {}
+            Recipe::Sdp | Recipe::Jft => material.sensitive = Some(sensitive(asked, prepared)?),
+            Recipe::Protect => material.rates = Some(rates(asked, options, prepared)?),
+        }
+        Ok(material)
     }
 
     /// Together with the records.
@@ -37,9 +37,31 @@ impl Material {
         Corpus {
             sensitive: self.sensitive.as_ref(),
             rates: self.rates.as_ref(),
+            held_out: self.held_out.as_deref(),
             ..Corpus::plain(&prepared.training)
         }
     }
+}
+
+/// The records of --held-out, which must be cut into the same tokens.
+fn held_out(asked: &Train, prepared: &Prepared) -> Result<Option<Vec<Vec<TokenId>>>> {
+    let Some(folder) = &asked.course.held_out else {
+        return Ok(None);
+    };
+    let held_out = Prepared::load(folder).context("--held-out")?;
+    ensure!(
+        held_out.tokenizer.to_json()? == prepared.tokenizer.to_json()?,
+        "--held-out: {} has another tokenizer than PREPARED",
+        folder.display()
+    );
+    let records = held_out.training.records.into_iter().map(|r| r.tokens);
+    let records: Vec<Vec<TokenId>> = records.filter(|tokens| tokens.len() > 1).collect();
+    ensure!(
+        !records.is_empty(),
+        "--held-out: {} has no record with a token to predict",
+        folder.display()
+    );
+    Ok(Some(records))
 }
 
 fn sensitive(asked: &Train, prepared: &Prepared) -> Result<Sensitive> {

@@ -3,7 +3,8 @@
 use super::material::screened;
 use super::train::{INITIAL_SEED, MOMENTUM};
 use crate::audit::cli::{
-    ClippingArg, FirstPhaseArg, Noise, OptimizerArg, Recipe as RecipeArg, RecipeArgs, Train,
+    ClippingArg, Course, DecayArg, FirstPhaseArg, Noise, OptimizerArg, Recipe as RecipeArg,
+    RecipeArgs, Train, Whose,
 };
 use anyhow::{Context, Result, bail};
 use reticent_accounting::calibrate::{Target, calibrate_noise};
@@ -11,8 +12,8 @@ use reticent_accounting::{
     Delta, Epsilon, GroupSize, Mechanism, Neighbours, Query, SamplingRate, Steps, Tolerance,
 };
 use reticent_backends::{
-    Clipping, FirstPhase, FirstPhaseKind, OptimizerSpec, PrivateOptions, Recipe, Schedule,
-    StateOptions, TrainOptions,
+    Clipping, Decay, FirstPhase, FirstPhaseKind, LearningRates, OptimizerSpec, PrivateOptions,
+    Recipe, Schedule, StateOptions, Stopping, TrainOptions,
 };
 use reticent_corpus::Prepared;
 
@@ -52,7 +53,8 @@ pub(super) fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Resul
         private: None,
         first_phase: None,
         states: None,
-        decay: true,
+        learning_rates: learning_rates(&asked.course),
+        stopping: stopping(&asked.course),
         initial_seed: INITIAL_SEED,
         seed: asked.seed,
     };
@@ -95,6 +97,24 @@ pub(super) fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Resul
         _ => {}
     }
     Ok(options)
+}
+
+const fn learning_rates(asked: &Course) -> LearningRates {
+    LearningRates {
+        decay: match asked.decay {
+            DecayArg::Constant => Decay::Constant,
+            DecayArg::Linear => Decay::Linear,
+            DecayArg::Cosine => Decay::Cosine,
+        },
+        warmup: asked.warmup,
+    }
+}
+
+fn stopping(asked: &Course) -> Option<Stopping> {
+    asked.patience.map(|patience| Stopping {
+        patience,
+        public: asked.held_out_is == Whose::Public,
+    })
 }
 
 const fn clipping(asked: ClippingArg) -> Clipping {

@@ -92,6 +92,9 @@ struct Shown {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     estimates: Vec<Mechanism>,
     seeded: bool,
+    /// Perplexity of the held-out text after each epoch of the last phase; no guarantee covers it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    held_out_perplexity: Vec<f64>,
     /// What the model's own `config.json` asks for; nothing is dropped here.
     #[serde(skip_serializing_if = "Option::is_none")]
     dropout_ignored: Option<f64>,
@@ -140,6 +143,7 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
         mechanism,
         estimates: trained.estimates,
         seeded: trained.seeded,
+        held_out_perplexity: trained.held_out.iter().map(|loss| loss.exp()).collect(),
         dropout_ignored: (dropout > 0.0).then_some(dropout),
     };
     let text = match format {
@@ -213,6 +217,13 @@ fn summary(shown: &Shown) -> String {
     }
     if !shown.estimates.is_empty() {
         lines.push("The manifest also holds the paper's estimate, which is no bound.".into());
+    }
+    if !shown.held_out_perplexity.is_empty() {
+        let all = shown.held_out_perplexity.iter().map(|p| nearest(*p, 4));
+        lines.push(format!(
+            "perplexity of the held-out text by epoch: {} (no guarantee covers it)",
+            all.collect::<Vec<_>>().join(", ")
+        ));
     }
     if let Some(rate) = shown.dropout_ignored {
         lines.push(format!(

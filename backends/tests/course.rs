@@ -1,0 +1,192 @@
+//! The course of a run: learning rates as declared, early stopping and what it costs.
+#![cfg(feature = "cpu")]
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
+
+mod common;
+
+use common::{model, options, set, weights};
+use reticent_accounting::Mechanism;
+use reticent_backends::{
+    Corpus, Decay, Error, LearningRates, Optimizer, OptimizerSpec, Phase, Recipe, Stopping,
+    Surroundings, TrainOptions, Trained, train_on, unprotected,
+};
+use reticent_corpus::TokenId;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Three whole batches by a schedule are three steps at the declared shares of the rate.
+#[test]
+fn steps_take_the_declared_share_of_the_learning_rate() {
+    let set = set(10, 0, 0);
+    let (records, all) = (unprotected(&set), (0..10).collect::<Vec<u32>>());
+    let rate = |share: f64| OptimizerSpec::Sgd {
+        learning_rate: 0.3 * share,
+        momentum: 0.0,
+    };
+    for (learning_rates, shares) in [
+        (LearningRates::CONSTANT, [1.0, 1.0, 1.0]),
+        (LearningRates::default(), [1.0, 2.0 / 3.0, 1.0 / 3.0]),
+        (
+            LearningRates {
+                decay: Decay::Cosine,
+                warmup: 2,
+            },
+            [0.5, 0.75, 0.25],
+        ),
+    ] {
+        let asked = TrainOptions {
+            epochs: 3,
+            batch_size: 10,
+            optimizer: rate(1.0),
+            learning_rates,
+            ..options(Recipe::Sgd)
+        };
+        let run = common::trained(&asked, &Corpus::plain(&set));
+        let mut by_hand = model();
+        let lengths: Vec<usize> = by_hand.parameters().iter().map(|p| p.len()).collect();
+        for share in shares {
+            let (gradient, _) = by_hand.public_gradient(&records.batch(&all)).unwrap();
+            let mut step = Optimizer::new(rate(share), &lengths);
+            by_hand.apply_public(gradient, &mut step).unwrap();
+        }
+        let (ours, hand) = (run.trainer.weights(), by_hand.weights());
+        for (x, y) in ours.iter().flatten().zip(hand.iter().flatten()) {
+            assert!((x - y).abs() < 1e-6, "{learning_rates:?}: {x} against {y}");
+        }
+    }
+}
+
+fn held_out() -> Vec<Vec<TokenId>> {
+    (0..5)
+        .map(|i| (0..7).map(|t| (i * 3 + t * t) % 10).collect())
+        .collect()
+}
+
+/// Ten epochs of steps so long that the text soon becomes less likely.
+fn stopping(recipe: Recipe, public: bool) -> TrainOptions {
+    let mut asked = TrainOptions {
+        epochs: 10,
+        stopping: Some(Stopping {
+            patience: 2,
+            public,
+        }),
+        ..options(recipe)
+    };
+    if let Some(private) = &mut asked.private {
+        private.optimizer = OptimizerSpec::Sgd {
+            learning_rate: 4.0,
+            momentum: 0.0,
+        };
+    }
+    asked
+}
+
+fn run(
+    asked: &TrainOptions,
+    held_out: &[Vec<TokenId>],
+    surroundings: &Surroundings<'_>,
+) -> Trained {
+    let set = set(4, 8, 1);
+    let corpus = Corpus {
+        held_out: Some(held_out),
+        ..Corpus::plain(&set)
+    };
+    train_on(model(), asked, &corpus, surroundings, &mut |_| {}).unwrap()
+}
+
+/// The loss of the last model, as the run says it.
+fn loss(run: &mut Trained, held_out: &[Vec<TokenId>]) -> f64 {
+    let scores = run.trainer.score(held_out).unwrap();
+    let all: Vec<f64> = scores.iter().flatten().map(|s| s.log_probability).collect();
+    -all.iter().sum::<f64>() / all.len() as f64
+}
+
+#[test]
+fn a_run_stops_early_and_counts_what_it_had_planned() {
+    let stop = AtomicBool::new(false);
+    let surroundings = Surroundings::in_memory(&stop);
+    let text = held_out();
+    for recipe in [Recipe::Dpsgd, Recipe::Crt] {
+        let mut stopped = run(&stopping(recipe, true), &text, &surroundings);
+        let epochs = stopped.held_out.len();
+        assert!((3..10).contains(&epochs), "{recipe}: {epochs}");
+        let best = stopped
+            .held_out
+            .iter()
+            .copied()
+            .fold(f64::INFINITY, f64::min);
+        assert!((stopped.held_out[epochs - 3] - best).abs() < 1e-12);
+        let last = loss(&mut stopped, &text);
+        assert!((last - stopped.held_out[epochs - 1]).abs() < 1e-9);
+        // as a run that never stops, though fewer steps were taken
+        let without = TrainOptions {
+            stopping: None,
+            ..stopping(recipe, true)
+        };
+        let whole = run(&without, &text, &surroundings);
+        assert_eq!(whole.held_out.len(), 10);
+        assert_eq!(whole.held_out[..epochs], stopped.held_out);
+        assert_eq!(whole.mechanism, stopped.mechanism, "{recipe}");
+        let said = Phase::Stopped {
+            epochs: epochs as u64,
+            patience: 2,
+            public: true,
+        };
+        assert_eq!(stopped.phases.last(), Some(&said));
+    }
+}
+
+#[test]
+fn stopping_by_text_that_is_not_public_promises_nothing() {
+    let stop = AtomicBool::new(false);
+    let surroundings = Surroundings::in_memory(&stop);
+    let stopped = run(&stopping(Recipe::Dpsgd, false), &held_out(), &surroundings);
+    let bare = |m: &Mechanism| matches!(m, Mechanism::NonPrivate { .. });
+    assert!(match &stopped.mechanism {
+        Mechanism::Sequence { parts } => parts.iter().any(bare),
+        other => bare(other),
+    });
+    let set = set(4, 8, 1);
+    let nothing = train_on(
+        model(),
+        &stopping(Recipe::Dpsgd, true),
+        &Corpus::plain(&set),
+        &surroundings,
+        &mut |_| {},
+    );
+    let error = nothing.err().unwrap().to_string();
+    assert!(error.contains("held-out"), "{error}");
+}
+
+/// Interrupted after each step of the first epochs, a run stops at the same epoch with the same weights.
+#[test]
+fn a_resumed_run_stops_where_an_uninterrupted_one_does() {
+    let (asked, text) = (stopping(Recipe::Dpsgd, true), held_out());
+    let never = AtomicBool::new(false);
+    let whole = run(&asked, &text, &Surroundings::in_memory(&never));
+    let home = tempfile::tempdir().unwrap();
+    let set = set(4, 8, 1);
+    let corpus = Corpus {
+        held_out: Some(&text),
+        ..Corpus::plain(&set)
+    };
+    let once = |folder: &Path| {
+        let stop = AtomicBool::new(false);
+        let mut surroundings = Surroundings::resumable(folder.to_path_buf(), &stop);
+        surroundings.snapshot_every = Duration::MAX;
+        train_on(model(), &asked, &corpus, &surroundings, &mut |_| {
+            stop.store(true, Ordering::Relaxed);
+        })
+    };
+    let resumed = loop {
+        match once(&home.path().join("state")) {
+            Ok(resumed) => break resumed,
+            Err(Error::Interrupted { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert_eq!(resumed.held_out, whole.held_out);
+    assert_eq!(weights(&resumed), weights(&whole));
+    assert_eq!(resumed.mechanism, whole.mechanism);
+}
