@@ -1,12 +1,13 @@
 //! The engine against independent routes to the same numbers.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use super::kernels::{Kernels, Taps, Weights};
+mod kernels;
+mod selective;
+
 use super::packed::Packed;
 use super::portable;
-use crate::clip::{Clip, Clipping, Factors};
+use crate::clip::{Clip, Clipping};
 use crate::model::LstmConfig;
-use crate::segments::{Segment, SelectiveBatch};
 use crate::trainer::{PrivateBatch, PublicBatch};
 use burn::backend::Autodiff;
 use burn::tensor::activation::{log_softmax, sigmoid};
@@ -186,142 +187,6 @@ fn public_gradient_is_the_mean_over_tokens() {
     assert!(distance(&gradient, &expected) / norm(&expected) < 2e-6);
 }
 
-/// Taps and weights for a batch, on flex.
-fn taps(all: &[Vec<u32>]) -> (Taps<Flex>, Weights<Flex>, Arc<Packed>) {
-    let packed = Arc::new(Packed::new(&views(all), CONFIG.vocabulary).unwrap());
-    let mut rng = ChaCha20Rng::seed_from_u64(3);
-    let mut random = |rows: usize, columns: usize| {
-        let values: Vec<f32> = (0..rows * columns)
-            .map(|_| rng.random::<f32>() - 0.5)
-            .collect();
-        Tensor::<Flex, 2>::from_data(
-            TensorData::new(values, [rows, columns]),
-            &Default::default(),
-        )
-    };
-    let (v, e, h) = (CONFIG.vocabulary, CONFIG.embedding, CONFIG.hidden);
-    let weights = Weights {
-        embedding: random(v, e),
-        input: random(e, 4 * h),
-        recurrent: random(h, 4 * h),
-        bias: random(1, 4 * h).flatten(0, 1),
-        head: random(h, v),
-        head_bias: random(1, v).flatten(0, 1),
-    };
-    let rows = packed.rows();
-    (
-        Taps {
-            hidden: random(rows, h),
-            d_gates: random(rows, 4 * h),
-            d_logits: random(rows, v),
-        },
-        weights,
-        packed,
-    )
-}
-
-fn close(a: &[f32], b: &[f32], what: &str) {
-    assert_eq!(a.len(), b.len(), "{what}");
-    let scale = a.iter().fold(1.0f32, |m, x| m.max(x.abs()));
-    let worst = a
-        .iter()
-        .zip(b)
-        .map(|(x, y)| (x - y).abs())
-        .fold(0.0, f32::max);
-    assert!(
-        worst <= 4e-6 * scale,
-        "{what}: {worst} against scale {scale}"
-    );
-}
-
-#[test]
-fn the_processors_kernels_equal_the_portable_ones() {
-    let all = sequences(150, 4);
-    let (taps, weights, packed) = taps(&all);
-    let copy = || Taps {
-        hidden: taps.hidden.clone(),
-        d_gates: taps.d_gates.clone(),
-        d_logits: taps.d_logits.clone(),
-    };
-    let fast = Flex::squared_norms(&taps, &weights, &packed);
-    let portable_norms = portable::squared_norms(&taps, &weights, &packed);
-    for (i, (a, b)) in fast.iter().zip(&portable_norms).enumerate() {
-        assert!(
-            (a - b).abs() <= 2e-6 * b,
-            "norm of example {i}: {a} against {b}"
-        );
-    }
-    let values = (0..packed.examples * 3).map(|i| (i % 7) as f32 / 7.0);
-    let factors = Factors::new(3, values.collect()).unwrap();
-    let lengths = [CONFIG
-        .parameters()
-        .iter()
-        .map(crate::trainer::Parameter::len)
-        .collect::<Vec<_>>()]
-    .concat();
-    let mut sums: [Vec<Vec<f32>>; 2] =
-        [(); 2].map(|()| lengths.iter().map(|n| vec![0.0; *n]).collect());
-    Flex::add_weighted_sums(copy(), &weights, &factors, &packed, &mut sums[0]);
-    portable::add_weighted_sums(copy(), &weights, &factors, &packed, &mut sums[1]);
-    for ((a, b), p) in sums[0].iter().zip(&sums[1]).zip(CONFIG.parameters()) {
-        close(a, b, &p.name);
-    }
-    let z = taps.d_gates.clone();
-    let fast = Flex::recurrence(z.clone(), weights.recurrent.clone(), &packed);
-    let slow = portable::recurrence(z.clone(), weights.recurrent.clone(), &packed);
-    close(
-        &portable::host(fast.gates.clone()),
-        &portable::host(slow.gates.clone()),
-        "gates",
-    );
-    close(
-        &portable::host(fast.cell.clone()),
-        &portable::host(slow.cell.clone()),
-        "cell",
-    );
-    close(
-        &portable::host(fast.hidden.clone()),
-        &portable::host(slow.hidden.clone()),
-        "hidden",
-    );
-    let d = taps.hidden.clone();
-    let fast = Flex::recurrence_backward(fast, d.clone(), weights.recurrent.clone(), &packed);
-    let slow = portable::recurrence_backward(slow, d, weights.recurrent.clone(), &packed);
-    close(&portable::host(fast), &portable::host(slow), "dL/dz");
-    let (nll, d_logits) = Flex::cross_entropy(taps.d_logits.clone(), &packed.targets);
-    let (slow_nll, slow_d) = portable::cross_entropy(taps.d_logits.clone(), &packed.targets);
-    assert!(nll.iter().zip(&slow_nll).all(|(a, b)| (a - b).abs() < 2e-6));
-    close(
-        &portable::host(d_logits),
-        &portable::host(slow_d),
-        "dL/dlogits",
-    );
-    let rows = taps.hidden.dims()[0];
-    let fast = Flex::cell(
-        z.clone(),
-        weights.recurrent.clone(),
-        taps.hidden.clone(),
-        taps.hidden.clone(),
-    );
-    let slow = portable::cell(
-        z,
-        weights.recurrent.clone(),
-        taps.hidden.clone(),
-        taps.hidden.clone(),
-    );
-    assert_eq!(fast.0.dims()[0], rows);
-    close(
-        &portable::host(fast.0),
-        &portable::host(slow.0),
-        "one step, hidden",
-    );
-    close(
-        &portable::host(fast.1),
-        &portable::host(slow.1),
-        "one step, cell",
-    );
-}
-
 #[test]
 fn an_example_contributes_the_same_bits_alone_and_in_any_batch() {
     use crate::trainer::Trainer;
@@ -416,88 +281,6 @@ fn an_example_without_a_finite_gradient_contributes_nothing() {
     assert_eq!((added.examples, added.rejected), (3, 2));
     assert!(model.accumulator().iter().flatten().all(|x| x.is_finite()));
     assert!(norm(model.accumulator()) > 0.0);
-}
-
-/// A batch of whole examples, all predictions ordinary or all sensitive.
-fn in_one_segment(all: &[Vec<u32>], sensitive: bool) -> Vec<Vec<Segment>> {
-    let segment = |s: &Vec<u32>| Segment {
-        rows: 0..s.len() - 1,
-        sensitive,
-    };
-    all.iter().map(|s| vec![segment(s)]).collect()
-}
-
-fn selective_batch<'a>(all: &'a [Vec<u32>], segments: &'a [Vec<Segment>]) -> SelectiveBatch<'a> {
-    let pairs = all.iter().zip(segments);
-    SelectiveBatch(pairs.map(|(t, s)| (t.as_slice(), s.as_slice())).collect())
-}
-
-const AS_IT_IS: fn(usize, usize, &mut [f32], &mut [f32]) = |_, _, _, _| {};
-
-#[test]
-fn selective_gradients_of_whole_examples_are_the_engines_own() {
-    use crate::trainer::{Recurrent, Trainer};
-    let all = sequences(30, 11);
-    let mut model = engine();
-    let clip = Clip::new(0.8, 1e-5)
-        .unwrap()
-        .by(Clipping::PerLayer)
-        .unwrap();
-    let (public, _) = model.public_gradient(&PublicBatch(views(&all))).unwrap();
-    model.begin();
-    model.add(&PrivateBatch(views(&all)), &clip).unwrap();
-    let private = model.accumulator().to_vec();
-    for sensitive in [false, true] {
-        let segments = in_one_segment(&all, sensitive);
-        model.begin();
-        let batch = selective_batch(&all, &segments);
-        let (ordinary, added) = model.add_selective(&batch, &clip, &AS_IT_IS).unwrap();
-        assert_eq!((added.examples, added.rejected), (30, 0));
-        let sum = model.accumulator();
-        let (found, expected, silent) = if sensitive {
-            (sum.to_vec(), &private, ordinary)
-        } else {
-            (ordinary, &public, sum.to_vec())
-        };
-        assert!(distance(&found, expected) / norm(expected) < 2e-6);
-        assert!(norm(&silent) < 1e-30);
-    }
-}
-
-#[test]
-fn a_segment_goes_on_from_the_state_it_is_given() {
-    use crate::trainer::{Recurrent, Trainer};
-    let all = sequences(20, 12);
-    let mut model = engine();
-    let clip = Clip::new(1e6, 0.0).unwrap();
-    // the second half of each example is ordinary, the first sensitive
-    let halves: Vec<Vec<Segment>> = all
-        .iter()
-        .map(|s| {
-            let (middle, end) = (s.len() / 2, s.len() - 1);
-            let part = |rows: std::ops::Range<usize>, sensitive| Segment { rows, sensitive };
-            let parts = [part(0..middle, true), part(middle..end, false)];
-            parts.into_iter().filter(|p| !p.rows.is_empty()).collect()
-        })
-        .collect();
-    let batch = selective_batch(&all, &halves);
-    let forget = |_: usize, _: usize, h: &mut [f32], c: &mut [f32]| {
-        h.fill(0.0);
-        c.fill(0.0);
-    };
-    model.begin();
-    let (forgotten, _) = model.add_selective(&batch, &clip, &forget).unwrap();
-    // the same as examples that begin in the middle
-    let seconds: Vec<&[u32]> = all
-        .iter()
-        .map(|s| &s[s.len() / 2..])
-        .filter(|s| s.len() > 1)
-        .collect();
-    let (expected, _) = model.public_gradient(&PublicBatch(seconds)).unwrap();
-    assert!(distance(&forgotten, &expected) / norm(&expected) < 2e-6);
-    model.begin();
-    let (kept, _) = model.add_selective(&batch, &clip, &AS_IT_IS).unwrap();
-    assert!(distance(&kept, &expected) / norm(&expected) > 1e-4);
 }
 
 #[test]

@@ -1,0 +1,141 @@
+//! The processor's kernels against the portable ones.
+
+use super::*;
+use crate::clip::Factors;
+use crate::engine::kernels::{Kernels, Taps, Weights};
+
+/// Taps and weights for a batch, on flex.
+fn taps(all: &[Vec<u32>]) -> (Taps<Flex>, Weights<Flex>, Arc<Packed>) {
+    let packed = Arc::new(Packed::new(&views(all), CONFIG.vocabulary).unwrap());
+    let mut rng = ChaCha20Rng::seed_from_u64(3);
+    let mut random = |rows: usize, columns: usize| {
+        let values: Vec<f32> = (0..rows * columns)
+            .map(|_| rng.random::<f32>() - 0.5)
+            .collect();
+        Tensor::<Flex, 2>::from_data(
+            TensorData::new(values, [rows, columns]),
+            &Default::default(),
+        )
+    };
+    let (v, e, h) = (CONFIG.vocabulary, CONFIG.embedding, CONFIG.hidden);
+    let weights = Weights {
+        embedding: random(v, e),
+        input: random(e, 4 * h),
+        recurrent: random(h, 4 * h),
+        bias: random(1, 4 * h).flatten(0, 1),
+        head: random(h, v),
+        head_bias: random(1, v).flatten(0, 1),
+    };
+    let rows = packed.rows();
+    (
+        Taps {
+            hidden: random(rows, h),
+            d_gates: random(rows, 4 * h),
+            d_logits: random(rows, v),
+        },
+        weights,
+        packed,
+    )
+}
+
+fn close(a: &[f32], b: &[f32], what: &str) {
+    assert_eq!(a.len(), b.len(), "{what}");
+    let scale = a.iter().fold(1.0f32, |m, x| m.max(x.abs()));
+    let worst = a
+        .iter()
+        .zip(b)
+        .map(|(x, y)| (x - y).abs())
+        .fold(0.0, f32::max);
+    assert!(
+        worst <= 4e-6 * scale,
+        "{what}: {worst} against scale {scale}"
+    );
+}
+
+#[test]
+fn the_processors_kernels_equal_the_portable_ones() {
+    let all = sequences(150, 4);
+    let (taps, weights, packed) = taps(&all);
+    let copy = || Taps {
+        hidden: taps.hidden.clone(),
+        d_gates: taps.d_gates.clone(),
+        d_logits: taps.d_logits.clone(),
+    };
+    let fast = Flex::squared_norms(&taps, &weights, &packed);
+    let portable_norms = portable::squared_norms(&taps, &weights, &packed);
+    for (i, (a, b)) in fast.iter().zip(&portable_norms).enumerate() {
+        assert!(
+            (a - b).abs() <= 2e-6 * b,
+            "norm of example {i}: {a} against {b}"
+        );
+    }
+    let values = (0..packed.examples * 3).map(|i| (i % 7) as f32 / 7.0);
+    let factors = Factors::new(3, values.collect()).unwrap();
+    let lengths = [CONFIG
+        .parameters()
+        .iter()
+        .map(crate::trainer::Parameter::len)
+        .collect::<Vec<_>>()]
+    .concat();
+    let mut sums: [Vec<Vec<f32>>; 2] =
+        [(); 2].map(|()| lengths.iter().map(|n| vec![0.0; *n]).collect());
+    Flex::add_weighted_sums(copy(), &weights, &factors, &packed, &mut sums[0]);
+    portable::add_weighted_sums(copy(), &weights, &factors, &packed, &mut sums[1]);
+    for ((a, b), p) in sums[0].iter().zip(&sums[1]).zip(CONFIG.parameters()) {
+        close(a, b, &p.name);
+    }
+    let z = taps.d_gates.clone();
+    let fast = Flex::recurrence(z.clone(), weights.recurrent.clone(), &packed);
+    let slow = portable::recurrence(z.clone(), weights.recurrent.clone(), &packed);
+    close(
+        &portable::host(fast.gates.clone()),
+        &portable::host(slow.gates.clone()),
+        "gates",
+    );
+    close(
+        &portable::host(fast.cell.clone()),
+        &portable::host(slow.cell.clone()),
+        "cell",
+    );
+    close(
+        &portable::host(fast.hidden.clone()),
+        &portable::host(slow.hidden.clone()),
+        "hidden",
+    );
+    let d = taps.hidden.clone();
+    let fast = Flex::recurrence_backward(fast, d.clone(), weights.recurrent.clone(), &packed);
+    let slow = portable::recurrence_backward(slow, d, weights.recurrent.clone(), &packed);
+    close(&portable::host(fast), &portable::host(slow), "dL/dz");
+    let (nll, d_logits) = Flex::cross_entropy(taps.d_logits.clone(), &packed.targets);
+    let (slow_nll, slow_d) = portable::cross_entropy(taps.d_logits.clone(), &packed.targets);
+    assert!(nll.iter().zip(&slow_nll).all(|(a, b)| (a - b).abs() < 2e-6));
+    close(
+        &portable::host(d_logits),
+        &portable::host(slow_d),
+        "dL/dlogits",
+    );
+    let rows = taps.hidden.dims()[0];
+    let fast = Flex::cell(
+        z.clone(),
+        weights.recurrent.clone(),
+        taps.hidden.clone(),
+        taps.hidden.clone(),
+    );
+    let slow = portable::cell(
+        z,
+        weights.recurrent.clone(),
+        taps.hidden.clone(),
+        taps.hidden.clone(),
+    );
+    assert_eq!(fast.0.dims()[0], rows);
+    close(
+        &portable::host(fast.0),
+        &portable::host(slow.0),
+        "one step, hidden",
+    );
+    close(
+        &portable::host(fast.1),
+        &portable::host(slow.1),
+        "one step, cell",
+    );
+}
