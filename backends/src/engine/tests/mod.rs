@@ -1,9 +1,10 @@
 //! The engine against independent routes to the same numbers.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-mod kernels;
+mod products;
 mod selective;
 
+use super::kernels::Kernels;
 use super::packed::Packed;
 use super::portable;
 use crate::clip::{Clip, Clipping};
@@ -123,6 +124,20 @@ fn group_norms(gradient: &[Vec<f32>]) -> [f64; 3] {
         squared[group] += norm(std::slice::from_ref(parameter)).powi(2);
     }
     squared.map(f64::sqrt)
+}
+
+fn close(a: &[f32], b: &[f32], what: &str) {
+    assert_eq!(a.len(), b.len(), "{what}");
+    let scale = a.iter().fold(1.0f32, |m, x| m.max(x.abs()));
+    let worst = a
+        .iter()
+        .zip(b)
+        .map(|(x, y)| (x - y).abs())
+        .fold(0.0, f32::max);
+    assert!(
+        worst <= 4e-6 * scale,
+        "{what}: {worst} against scale {scale}"
+    );
 }
 
 #[test]

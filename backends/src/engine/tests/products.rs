@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::clip::Factors;
-use crate::engine::kernels::{Kernels, Taps, Weights};
+use crate::engine::kernels::{Taps, Weights};
 
 /// Taps and weights for a batch, on flex.
 fn taps(all: &[Vec<u32>]) -> (Taps<Flex>, Weights<Flex>, Arc<Packed>) {
@@ -36,20 +36,6 @@ fn taps(all: &[Vec<u32>]) -> (Taps<Flex>, Weights<Flex>, Arc<Packed>) {
         weights,
         packed,
     )
-}
-
-fn close(a: &[f32], b: &[f32], what: &str) {
-    assert_eq!(a.len(), b.len(), "{what}");
-    let scale = a.iter().fold(1.0f32, |m, x| m.max(x.abs()));
-    let worst = a
-        .iter()
-        .zip(b)
-        .map(|(x, y)| (x - y).abs())
-        .fold(0.0, f32::max);
-    assert!(
-        worst <= 4e-6 * scale,
-        "{what}: {worst} against scale {scale}"
-    );
 }
 
 #[test]
