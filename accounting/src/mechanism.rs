@@ -23,11 +23,20 @@ pub enum Sampling {
     WithoutReplacement,
     /// A fixed-size list of records drawn with replacement.
     WithReplacement,
-    /// Each record once an epoch, in consecutive batches of a random order.
+    /// Each record once an epoch, in consecutive batches of a random order, the same or another one
+    /// each epoch.
     Shuffled,
     /// Each record once an epoch, in one of the epoch's steps drawn for it alone (balls in bins,
     /// random allocation); the rate is one over the steps of an epoch.
     BallsInBins,
+    /// Each record in a fixed number of every epoch's steps, drawn for it alone; the rate is their
+    /// share.
+    RandomAllocation {
+        /// In how many steps of an epoch.
+        selected: u64,
+        /// Of how many.
+        steps: u64,
+    },
 }
 
 /// What ran: a closed, serialisable description. Neighbours, unit and group size are

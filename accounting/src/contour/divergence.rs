@@ -18,6 +18,9 @@ impl PrivacyLoss {
         if self.unbounded {
             return Ok(Upper::new(f64::INFINITY));
         }
+        if let Some(told) = &self.told {
+            return told.divergence();
+        }
         let scout = Scout::new(&self.without_laws(), 2.0)?;
         let mut total = 0.5 * self.gaussian;
         for (law, times) in &self.laws {

@@ -47,6 +47,13 @@ impl Law {
         if self.infinite > 0.0 {
             return Ok((f64::INFINITY, f64::INFINITY));
         }
+        if let Some(range) = self.range {
+            return Ok(crate::law::range_moment(range, order));
+        }
+        if self.missing > 0.0 && self.variance.is_none() {
+            // What was left out may lose anything.
+            return Ok((0.0, f64::INFINITY));
+        }
         if let Some((ln, error)) = self.closed_moment(order) {
             return Ok(((ln - error).max(0.0), (ln + error).max(0.0)));
         }
@@ -72,8 +79,11 @@ impl Law {
     /// # Errors
     /// As [`Law::ln_moment`].
     pub(crate) fn divergence(&self) -> Result<f64> {
-        if self.infinite > 0.0 {
+        if self.infinite > 0.0 || self.missing > 0.0 && self.variance.is_none() {
             return Ok(f64::INFINITY);
+        }
+        if let Some(range) = self.range {
+            return Ok(crate::law::range_divergence(range));
         }
         if let Some(variance) = self.variance {
             return Ok(0.5 * variance * (1.0 + 1e-14));
@@ -124,6 +134,9 @@ impl PrivacyLoss {
 
     /// Both ends of K(c) of the whole run.
     pub(crate) fn ln_moment(&self, order: f64) -> Result<(f64, f64)> {
+        if let Some(told) = &self.told {
+            return Ok((0.0, told.ln_moment(order)?.1));
+        }
         let laws = self.ln_moment_of_laws(order)?;
         let rest = Scout::new(&self.without_laws(), order.max(2.0))?
             .certified(order)

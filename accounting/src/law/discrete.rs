@@ -77,6 +77,7 @@ pub(super) fn exponential(epsilon: f64) -> Law {
         comb: None,
         attained: Attained::OneStep,
         variance: None,
+        range: Some(epsilon),
     }
 }
 

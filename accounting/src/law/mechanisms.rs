@@ -19,8 +19,21 @@ pub(crate) enum Fold {
     Bounding(Pair, u64),
     /// Any other law.
     Law(Law, u64),
+    /// Laws around a mechanism whose own is not known.
+    Bracket(Box<Bracket>),
     /// Nothing bounds the loss.
     Unbounded,
+}
+
+/// What is known of a mechanism whose own law is not.
+#[derive(Debug, Clone)]
+pub(crate) struct Bracket {
+    /// Dominates the mechanism.
+    pub(crate) above: Fold,
+    /// Dominates it too, with a simpler law: the adversary is told more.
+    pub(crate) told: Option<Fold>,
+    /// What the mechanism dominates, if anything is known.
+    pub(crate) below: Option<Fold>,
 }
 
 /// The law of a mechanism without structure, run `times` times.
@@ -249,6 +262,7 @@ pub(super) fn between(
         comb: None,
         attained: Attained::Always,
         variance: None,
+        range: None,
     };
     let mut cuts: Vec<Option<f64>> = vec![from];
     if shape == Shape::Laplace {

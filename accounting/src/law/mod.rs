@@ -5,6 +5,7 @@
 //! outcomes, so a law that first tells the adversary which of several pairs it is (truncated
 //! batches) is simply the union of their pieces, weighted.
 
+mod allocation;
 mod closed;
 mod density;
 mod discrete;
@@ -13,7 +14,8 @@ mod sampling;
 mod spread;
 
 pub(crate) use density::{Density, Shape};
-pub(crate) use mechanisms::{Fold, fold};
+pub(crate) use closed::{range_divergence, range_moment};
+pub(crate) use mechanisms::{Bracket, Fold, fold};
 pub(crate) use spread::Node;
 
 use crate::pld::Pair;
@@ -114,6 +116,8 @@ pub(crate) struct Law {
     pub(crate) attained: Attained,
     /// v, if K(c) ≤ v c(c − 1)/2 for c ≥ 1 is known.
     pub(crate) variance: Option<f64>,
+    /// ε, if each of the mechanisms that the law bounds is one of two outcomes of loss t and t − ε.
+    pub(crate) range: Option<f64>,
 }
 
 impl Law {
@@ -127,6 +131,7 @@ impl Law {
             comb,
             attained: Attained::Always,
             variance: None,
+            range: None,
         }
     }
 
@@ -147,6 +152,7 @@ impl Law {
             comb: None,
             attained: Attained::Always,
             variance: None,
+            range: None,
         }
     }
 
@@ -266,6 +272,7 @@ impl Law {
         }
         self.infinite *= ln_weight.exp();
         self.variance = None;
+        self.range = None;
         self.missing *= ln_weight.exp();
         self.comb = None;
         self
@@ -277,6 +284,7 @@ impl Law {
         Arc::make_mut(&mut self.atoms).extend(other.atoms.iter());
         self.infinite += other.infinite;
         self.variance = None;
+        self.range = None;
         self.missing += other.missing;
         self.comb = None;
         self.attained = self.attained.min(other.attained);

@@ -1,14 +1,18 @@
 //! Which law stands for which sampler, and which samplers are refused.
 
-use super::mechanisms::{Fold, between, copies, pair, refused, shifted, single};
+use super::allocation::allocation;
+use super::mechanisms::{Bracket, Fold, between, copies, pair, refused, shifted, single};
 use super::{Atom, Attained, Density, Law, Shape};
 use crate::error::{Error, Result};
 use crate::mechanism::Sampling;
 use crate::neighbours::Neighbours;
 use crate::pld::{Direction, Mixture, Query};
-use crate::quantity::SamplingRate;
+use crate::quantity::{GroupSize, SamplingRate};
 use crate::special::ln_binomial_upper_tail;
 use std::sync::Arc;
+
+/// Relative error of a weight from binomial tails, per unit of its logarithm.
+const WEIGHT_ERROR: f64 = 1e-12;
 
 /// `times` noisy sums over batches drawn by `sampling`.
 ///
@@ -66,41 +70,149 @@ pub(super) fn sampled(
             "one record more moves every batch; ask zero-out or replace",
         )),
         Sampling::Shuffled | Sampling::BallsInBins => {
-            once_an_epoch(shape, noise, rate.get(), query, direction, times)
+            let epoch = Epoch::of_rate(rate.get(), times);
+            epoch.fold(shape, noise, query, direction, sampling == Sampling::Shuffled)
+        }
+        Sampling::RandomAllocation { selected, steps } => {
+            let epoch = Epoch::of_sizes(selected, steps, rate.get(), times)?;
+            epoch.fold(shape, noise, query, direction, false)
         }
     }
 }
 
-/// Shuffled batches and balls in bins: given away in which step of the epoch each record is, one
-/// step an epoch sees it, without amplification. An upper bound; how far it is from the truth is
-/// not known, so there is no lower end.
-fn once_an_epoch(
-    shape: Shape,
-    noise: f64,
-    rate: f64,
-    query: Query,
-    direction: Direction,
-    times: u64,
-) -> Result<Fold> {
-    // A last epoch that is cut short counts whole; the product is rounded up.
-    let epochs = (times as f64 * rate * (1.0 - 4.0 * f64::EPSILON))
-        .ceil()
-        .max(1.0);
-    let with = Mixture::point(f64::from(query.group.get()) / noise)?;
-    let epochs = epochs as u64;
-    Ok(match shape {
-        Shape::Gaussian => Fold::Bounding(pair(&with, query, direction)?, epochs),
-        Shape::Laplace => {
-            let mut law = shifted(shape, &with, query, direction)?;
-            law.attained = Attained::Never;
-            Fold::Law(law, epochs)
-        }
-    })
+/// Epochs in each of which a record takes part a fixed number of times.
+#[derive(Debug, Clone, Copy)]
+struct Epoch {
+    /// In how many of its steps.
+    selected: u64,
+    /// Steps an epoch, at least and at most, as far as the rate tells.
+    steps: (u64, u64),
+    /// Epochs, a started one counted whole; and whole ones.
+    epochs: (u64, u64),
 }
 
-/// Poisson batches cut down to `max_batch`: unless that many others were drawn, plain Poisson;
-/// otherwise the record, if drawn, displaces another one (sensitivity 2). The adversary is told
-/// which (joint convexity), so the law is the union of the two.
+impl Epoch {
+    /// Once an epoch of one over the rate steps.
+    fn of_rate(rate: f64, times: u64) -> Self {
+        // The rate is a rounded reciprocal.
+        let steps = ((1.0 / rate) * (1.0 - 1e-12)).ceil().max(1.0);
+        let whole = (1.0 / rate - steps).abs() <= 1e-9 * steps;
+        let least = if whole { steps } else { steps - 1.0 };
+        let (least, most) = (least.max(1.0) as u64, steps as u64);
+        Self {
+            selected: 1,
+            steps: (least, most),
+            // A last epoch that is cut short counts whole from above.
+            epochs: (times.div_ceil(least), times / most),
+        }
+    }
+
+    fn of_sizes(selected: u64, steps: u64, rate: f64, times: u64) -> Result<Self> {
+        if selected == 0 || selected > steps {
+            return Err(Error::OutOfRange {
+                what: "steps of an epoch that a record is selected for",
+                range: "[1, steps of an epoch]",
+                value: selected as f64,
+            });
+        }
+        let share = selected as f64 / steps as f64;
+        if (rate / share - 1.0).abs() > 1e-9 {
+            return Err(Error::OutOfRange {
+                what: "sampling rate of a random allocation",
+                range: "[selected/steps, selected/steps]",
+                value: rate,
+            });
+        }
+        Ok(Self {
+            selected,
+            steps: (steps, steps),
+            epochs: (times.div_ceil(steps), times / steps),
+        })
+    }
+
+    /// Told in which steps an epoch sees the record, each is a step without amplification: all
+    /// that is known from above for shuffled batches, for replacements and for groups. For one
+    /// record in batches drawn for it alone, present or absent, the law of a random allocation.
+    /// From below, the record alone: all others may contribute nothing.
+    fn fold(
+        self,
+        shape: Shape,
+        noise: f64,
+        query: Query,
+        direction: Direction,
+        shuffled: bool,
+    ) -> Result<Fold> {
+        let told = self.told(shape, noise, query, direction)?;
+        let alone = query.group == GroupSize::ONE && query.neighbours != Neighbours::Replace;
+        let block = self.steps.0 / self.selected;
+        if !alone || block <= 1 {
+            return Ok(told);
+        }
+        let Some((above, below)) =
+            allocation(shape, noise, (block, self.steps.1), direction)?
+        else {
+            return Ok(told);
+        };
+        let below = if self.epochs.1 == 0 {
+            None
+        } else if self.selected == 1 {
+            Some(Fold::Law(below, self.epochs.1))
+        } else {
+            self.summed(shape, noise, query, direction)?
+        };
+        let blocks = self.selected * self.epochs.0;
+        Ok(Fold::Bracket(Box::new(Bracket {
+            above: if shuffled {
+                told.clone()
+            } else {
+                Fold::Law(above, blocks)
+            },
+            told: Some(told),
+            below,
+        })))
+    }
+
+    fn told(self, shape: Shape, noise: f64, query: Query, direction: Direction) -> Result<Fold> {
+        let with = Mixture::point(f64::from(query.group.get()) / noise)?;
+        let times = self.selected * self.epochs.0;
+        Ok(match shape {
+            Shape::Gaussian => Fold::Bounding(pair(&with, query, direction)?, times),
+            Shape::Laplace => {
+                let mut law = shifted(shape, &with, query, direction)?;
+                law.attained = Attained::Never;
+                Fold::Law(law, times)
+            }
+        })
+    }
+
+    /// Who only sees the sum over an epoch sees a Gaussian: k of t steps move it by k, its noise
+    /// is √t times as wide.
+    fn summed(
+        self,
+        shape: Shape,
+        noise: f64,
+        query: Query,
+        direction: Direction,
+    ) -> Result<Option<Fold>> {
+        if shape != Shape::Gaussian {
+            return Ok(None);
+        }
+        let steps = self.steps.1 as f64;
+        let distance = self.selected as f64 / (noise * steps.sqrt()) * (1.0 - 1e-14);
+        let pair = pair(&Mixture::point(distance)?, query, direction)?;
+        Ok(Some(Fold::Pair(pair, self.epochs.1)))
+    }
+}
+
+/// Poisson batches cut down to `max_batch`. With probability τ so many others are drawn; the
+/// adversary is told whether (joint convexity), so the law is the union of two. Unless they are,
+/// plain Poisson. If they are, the record is in the batch with a chance q' of its own and then
+/// displaces another one: H_α ≤ q' H_{1 + (α − 1)/q'} of two Gaussians at distance 2.
+///
+/// For add-remove the other law is that batch without the record, so ((1 − q')N(0) + q'N(2), N(0));
+/// for zero-out and replace both laws share the component without the record, and advanced joint
+/// convexity (Balle, Barthe and Gaboardi 2018) gives the bound for both directions. From below,
+/// all others contribute nothing: Poisson batches at the chance of the record to be used at all.
 ///
 /// Source: after Ganesh et al. 2025 (arXiv 2508.15089), proved in PROPOSITIONS.md.
 fn truncated(
@@ -119,25 +231,46 @@ fn truncated(
             value: 0.0,
         });
     }
-    let ln_full = if max_batch > records - 1 {
-        f64::NEG_INFINITY
-    } else {
-        (ln_binomial_upper_tail(max_batch, records - 1, rate) + 1e-9).min(0.0)
-    };
-    let law = |distance: f64| {
-        shifted(
-            shape,
-            &copies(query, rate, noise / distance)?,
-            query,
-            direction,
-        )
-    };
-    let mut both = law(1.0)?.scaled(crate::special::ln_one_minus_exp(ln_full));
-    if ln_full > f64::NEG_INFINITY {
-        both = both.beside(law(2.0)?.scaled(ln_full));
+    let open = shifted(shape, &copies(query, rate, noise)?, query, direction)?;
+    if max_batch > records - 1 {
+        // There is room for all.
+        return Ok(match shape {
+            Shape::Gaussian => {
+                Fold::Pair(pair(&copies(query, rate, noise)?, query, direction)?, times)
+            }
+            Shape::Laplace => Fold::Law(open, times),
+        });
     }
-    both.attained = Attained::Never;
-    Ok(Fold::Law(both, times))
+    // Both weights are rounded up: H_α of the union is linear in them.
+    let ln_full = ln_binomial_upper_tail(max_batch, records - 1, rate);
+    let room = WEIGHT_ERROR * (1.0 + ln_full.abs());
+    // q' = q E[B/(M + 1) | M ≥ B] = P(Bin(n, q) > B)·B/nτ for M others.
+    let ln_used = ln_binomial_upper_tail(max_batch + 1, records, rate) - ln_full
+        + (max_batch as f64 / records as f64).ln();
+    let used = ((ln_used + room).exp()).min(rate);
+    let full = match query.neighbours {
+        Neighbours::AddRemove => {
+            shifted(shape, &copies(query, used, 0.5 * noise)?, query, direction)?
+        }
+        Neighbours::ZeroOut | Neighbours::Replace => without_replacement(shape, used, 1.0 / noise),
+    };
+    let not_full = crate::special::ln_one_minus_exp((ln_full - room).min(0.0));
+    let mut above = open
+        .scaled(not_full)
+        .beside(full.scaled((ln_full + room).min(0.0)));
+    above.attained = Attained::Never;
+    let share = rate * not_full.exp() + (ln_full + ln_used).exp();
+    let share = (share * (1.0 - 1e-9)).min(rate);
+    let alone = copies(query, share, noise)?;
+    let below = match shape {
+        Shape::Gaussian => Fold::Pair(pair(&alone, query, direction)?, times),
+        Shape::Laplace => Fold::Law(shifted(shape, &alone, query, direction)?, times),
+    };
+    Ok(Fold::Bracket(Box::new(Bracket {
+        above: Fold::Law(above, times),
+        told: None,
+        below: Some(below),
+    })))
 }
 
 /// A uniform batch of fixed size under replace, γ the share of the records it holds: with (P, Q)

@@ -3,7 +3,7 @@
 
 use super::mixture::Pair;
 use crate::error::{Error, Result};
-use crate::law::{Attained, Fold, Law, fold};
+use crate::law::{Attained, Bracket, Fold, Law, fold};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::quantity::{GroupSize, Steps};
@@ -61,6 +61,20 @@ pub struct PrivacyLoss {
     /// A part whose pair is not known to be attained: nothing is known from below.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) only_bounding: bool,
+    /// The same run with more told to the adversary, where that has a simpler law.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) told: Option<Box<Self>>,
+    /// What the run dominates, where its own law is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) below: Option<Box<Self>>,
+}
+
+/// Which of the laws around a mechanism is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Above,
+    Told,
+    Below,
 }
 
 impl PrivacyLoss {
@@ -79,20 +93,30 @@ impl PrivacyLoss {
     /// [`Error::Unsupported`] for a mechanism that is only an estimate, and for more than
     /// 2^53 steps.
     pub fn of(mechanism: &Mechanism, query: Query, direction: Direction) -> Result<Self> {
-        let mut loss = Self::default();
-        loss.add(mechanism, query, direction, 1)?;
+        let of = |side: Side| -> Result<(Self, bool)> {
+            let mut loss = Self::default();
+            let bracketed = loss.add(mechanism, (query, direction), 1, side)?;
+            Ok((loss, bracketed))
+        };
+        let (mut loss, bracketed) = of(Side::Above)?;
+        if bracketed {
+            let told = of(Side::Told)?.0;
+            loss.told = (told != loss).then(|| Box::new(told));
+            loss.below = Some(Box::new(of(Side::Below)?.0));
+        }
         Ok(loss)
     }
 
+    /// Adds a mechanism; whether laws around one were taken.
     fn add(
         &mut self,
         mechanism: &Mechanism,
-        query: Query,
-        direction: Direction,
+        (query, direction): (Query, Direction),
         times: u64,
-    ) -> Result<()> {
+        side: Side,
+    ) -> Result<bool> {
         if times == 0 {
-            return Ok(());
+            return Ok(false);
         }
         match mechanism {
             Mechanism::Repeat { times: inner, each } => {
@@ -101,27 +125,49 @@ impl PrivacyLoss {
                     what: format!("{times} times {} steps", inner.get()),
                     why: "more than 2^53 steps can't be counted exactly".into(),
                 })?;
-                self.add(each, query, direction, total)
+                self.add(each, (query, direction), total, side)
             }
-            Mechanism::Sequence { parts } => parts
-                .iter()
-                .try_for_each(|part| self.add(part, query, direction, times)),
+            Mechanism::Sequence { parts } => parts.iter().try_fold(false, |bracketed, part| {
+                Ok(self.add(part, (query, direction), times, side)? || bracketed)
+            }),
             Mechanism::Estimated { why, .. } => Err(Error::Unsupported {
                 what: "an estimated mechanism".into(),
                 why: format!("an estimate never becomes a bound ({why})"),
             }),
             leaf => {
-                match fold(leaf, query, direction, times)? {
-                    Fold::Pair(pair, times) => self.add_pair(&pair, times),
-                    Fold::Bounding(pair, times) => {
-                        self.only_bounding = true;
-                        self.add_pair(&pair, times);
-                    }
-                    Fold::Law(law, times) => self.add_law(law, times),
-                    Fold::Unbounded => self.unbounded = true,
-                }
-                Ok(())
+                let fold = fold(leaf, query, direction, times)?;
+                let bracketed = matches!(fold, Fold::Bracket(_));
+                self.add_fold(fold, side);
+                Ok(bracketed)
             }
+        }
+    }
+
+    /// From below, what is only bounded is left out: who sees less knows less.
+    fn add_fold(&mut self, fold: Fold, side: Side) {
+        match (fold, side) {
+            (Fold::Pair(pair, times), _) => self.add_pair(&pair, times),
+            (Fold::Bounding(..), Side::Below) => {}
+            (Fold::Law(law, _), Side::Below) if law.attained < Attained::Always => {}
+            (Fold::Bounding(pair, times), _) => {
+                self.only_bounding = true;
+                self.add_pair(&pair, times);
+            }
+            (Fold::Law(law, times), _) => self.add_law(law, times),
+            (Fold::Bracket(around), side) => {
+                let Bracket { above, told, below } = *around;
+                self.only_bounding |= side != Side::Below;
+                match side {
+                    Side::Above => self.add_fold(above, side),
+                    Side::Told => self.add_fold(told.unwrap_or(above), side),
+                    Side::Below => {
+                        if let Some(below) = below {
+                            self.add_fold(below, side);
+                        }
+                    }
+                }
+            }
+            (Fold::Unbounded, _) => self.unbounded = true,
         }
     }
 
@@ -168,6 +214,10 @@ impl PrivacyLoss {
         both.gaussian += next.gaussian;
         both.unbounded |= next.unbounded;
         both.only_bounding |= next.only_bounding;
+        if self.below.is_some() || next.below.is_some() {
+            both.told = Some(Box::new(self.told_more().then(next.told_more())));
+            both.below = Some(Box::new(self.known_below().then(&next.known_below())));
+        }
         for (pair, times) in &next.parts {
             both.add_pair(pair, *times);
         }
@@ -175,6 +225,20 @@ impl PrivacyLoss {
             both.add_law(law.clone(), *times);
         }
         both
+    }
+
+    /// The same run with more told to the adversary, or itself.
+    pub(crate) fn told_more(&self) -> &Self {
+        self.told.as_deref().unwrap_or(self)
+    }
+
+    /// What the run is known to dominate; nothing at all if need be.
+    fn known_below(&self) -> Self {
+        match &self.below {
+            Some(below) => (**below).clone(),
+            None if self.bounds_only() => Self::default(),
+            None => self.clone(),
+        }
     }
 
     /// How many steps are not plain Gaussians.

@@ -77,6 +77,23 @@ impl Solver {
     /// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, both ends within a relative `tolerance` where
     /// the contour can certify that.
     pub(crate) fn epsilon(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        let found = self.epsilon_of_pair(delta, tolerance)?;
+        let upper = match &mut self.told {
+            Some(told) => found.upper.min(told.epsilon(delta, tolerance)?.upper),
+            None => found.upper,
+        };
+        let lower = match &mut self.below {
+            Some(below) => below.epsilon(delta, tolerance)?.lower,
+            None => found.lower,
+        };
+        Ok(Found {
+            lower: lower.map(|lower| lower.min(upper)),
+            upper,
+            ..found
+        })
+    }
+
+    fn epsilon_of_pair(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
         if delta >= 1.0 || self.loss.is_empty() {
             return Ok(Found::exactly(0.0, Engine::Closed));
         }
@@ -362,6 +379,9 @@ impl Solver {
     /// The Rényi bound on ε at δ, least over orders, with the order:
     /// ε ≤ (K(c) + ln C(c) − ln δ)/(c − 1), C the constant of Canonne, Kamath and Steinke.
     pub(crate) fn renyi_epsilon(&mut self, delta: f64) -> Result<(f64, f64)> {
+        if let Some(told) = &mut self.told {
+            return told.renyi_epsilon(delta);
+        }
         let ln_delta = (delta - self.loss.missing()).max(0.0).ln() - ROOM;
         if self.needs_grid() {
             return self.grid_renyi_epsilon(ln_delta);

@@ -29,6 +29,10 @@ pub(crate) struct Solver {
     pub(crate) moments: Option<Moments>,
     /// Charts up to here were tried in vain.
     out_of_reach: f64,
+    /// The same run with more told to the adversary.
+    pub(super) told: Option<Box<Self>>,
+    /// What the run dominates.
+    pub(super) below: Option<Box<Self>>,
 }
 
 impl Solver {
@@ -45,6 +49,8 @@ impl Solver {
             scout: None,
             moments: None,
             out_of_reach: f64::INFINITY,
+            told: loss.told.as_deref().map(|told| Box::new(Self::new(told))),
+            below: (loss.below.as_deref()).map(|below| Box::new(Self::new(below))),
         }
     }
 
@@ -102,12 +108,24 @@ impl Solver {
     /// ln δ(ε) for any real ε, aiming at relative error `goal`.
     pub(crate) fn ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
         let (ends, engine) = self.ln_delta_of_pair(epsilon, goal)?;
-        let lower = if self.loss.bounds_only() {
-            f64::NEG_INFINITY
-        } else {
-            ends.lower
+        let upper = match &mut self.told {
+            Some(told) => ends.upper.min(told.ln_delta(epsilon, goal)?.0.upper),
+            None => ends.upper,
         };
-        Ok((LnBounds { lower, ..ends }, engine))
+        let lower = match &mut self.below {
+            Some(below) => below.ln_delta(epsilon, goal)?.0.lower.min(upper),
+            None if self.loss.bounds_only() => f64::NEG_INFINITY,
+            None => ends.lower,
+        };
+        let middle = ends.middle.min(upper);
+        Ok((
+            LnBounds {
+                lower,
+                middle,
+                upper,
+            },
+            engine,
+        ))
     }
 
     fn ln_delta_of_pair(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {

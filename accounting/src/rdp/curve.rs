@@ -68,6 +68,7 @@ impl RdpCurve {
     /// # Errors
     /// As [`RdpCurve::of`].
     pub fn bounds(loss: &PrivacyLoss, orders: &[Order]) -> Result<Vec<Bounds<f64>>> {
+        let loss = loss.told_more();
         if loss.unbounded {
             return Err(Error::Unsupported {
                 what: "the Rényi curve of a run without protection".into(),
@@ -113,7 +114,7 @@ pub(crate) fn renyi_fano(
     loss: &PrivacyLoss,
     prior: Probability,
 ) -> Result<(Upper<Probability>, Order)> {
-    let two = Order::new(2.0)?;
+    let (two, loss) = (Order::new(2.0)?, loss.told_more());
     if loss.unbounded {
         return Ok((Upper::new(Probability::new(1.0)?), two));
     }

@@ -283,7 +283,8 @@ fn once_a_batch(sampling: Sampling, query: Query) -> bool {
         Sampling::TruncatedPoisson { .. }
         | Sampling::WithReplacement
         | Sampling::Shuffled
-        | Sampling::BallsInBins => false,
+        | Sampling::BallsInBins
+        | Sampling::RandomAllocation { .. } => false,
     }
 }
 

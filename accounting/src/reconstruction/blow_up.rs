@@ -73,8 +73,18 @@ impl PrivacyLoss {
             let earlier = solver.ln_blow_up((x * share).ln(), goal)?.0;
             lower = lower.max(earlier.lower.exp().min(1.0));
         }
-        let lower = if self.bounds_only() { x } else { lower };
-        let upper = (ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(lower, 1.0);
+        let mut upper = (ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(x, 1.0);
+        if let Some(told) = &self.told {
+            let told = told.blow_up(prior, tolerance)?.bounds.upper;
+            upper = told.map_or(upper, |told| upper.min(told.get().get()));
+        }
+        let lower = match &self.below {
+            Some(below) => (below.blow_up(prior, tolerance)?.bounds.lower)
+                .map_or(x, |below| below.get().get().min(upper)),
+            None if self.bounds_only() => x,
+            None => lower,
+        };
+        let upper = upper.max(lower);
         let bounds = Bounds::between(Probability::new(lower)?, Probability::new(upper)?);
         Ok(Answer { bounds, engine })
     }

@@ -1,0 +1,519 @@
+//! Random allocation (balls in bins): each record is in exactly one of t steps, drawn for it alone.
+//!
+//! With X_i the likelihood ratio of step i, an epoch's is M = (X_1 + … + X_t)/t with independent X_i
+//! under Q: any step that is no better than a pair (A, B) is a randomisation of that pair, whichever
+//! step the record is in, so the sum of the pairs' ratios dominates every adaptive run. H_α is the
+//! mean of (M − α)₊, a convex function. Spreading an X_i, or a sum of some, to two values around it
+//! with the same mean raises it, pooling values lowers it: both keep the order when independent sums
+//! are taken. So the law of M is bounded from above and from below by doubling, on values
+//! e^{h·index}.
+//!
+//! Source: after Chua et al. 2024 (balls-and-bins sampling) for the pair and Feldman and Shenfeld
+//! 2025 for the bounds; proved in PROPOSITIONS.md.
+
+use super::mechanisms::between;
+use super::{Atom, Attained, Comb, Density, Law, Shape};
+use crate::error::Result;
+use crate::grid::ruler::{Lines, Ruler};
+use crate::pld::Direction;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Mass beyond which the tails of a sum are left out, told to the adversary.
+const LN_CUT: f64 = -90.0;
+/// Values that a sum is spread over: twice as close when there are fewer.
+const FEWEST: usize = 1600;
+/// Values of a single step's ratio.
+const FIRST: f64 = 2600.0;
+/// How close values may be, in their logarithm.
+const CLOSEST: f64 = 1e-9;
+/// Logarithms of ratios beyond this are not summed: their exponentials have to be numbers.
+const MOST_LOSS: f64 = 600.0;
+/// Epochs of more steps than this are not summed.
+const MOST_BINS: u64 = 1 << 40;
+/// Sums that are kept for the next question.
+const KEPT: usize = 8;
+/// All that roundings of a hundred sums of a few thousand positive terms come to.
+const ROUNDING: f64 = 2e-10;
+
+/// Which way values are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// To the two values around, with the same mean.
+    Above,
+    /// To the mean of all between two values.
+    Below,
+}
+
+/// The law of a sum of m ratios under Q: cell i holds the mass with values in
+/// [e^{ih}, e^{(i+1)h}), all at e^{ih} from above.
+#[derive(Debug, Clone)]
+struct Sum {
+    side: Side,
+    first: i64,
+    spacing: f64,
+    mass: Vec<f64>,
+    /// Σ mass·value of each cell, from below.
+    moment: Vec<f64>,
+    terms: f64,
+    /// What was left out, of Q and of P.
+    lost: [f64; 2],
+}
+
+/// What a sum depends on.
+type Key = (Side, Shape, u64, u64);
+
+/// The latest sums: both directions, and most questions about a run, ask for the same ones.
+static LATEST: Mutex<Vec<(Key, Arc<Sum>)>> = Mutex::new(Vec::new());
+
+/// Both laws of an epoch: one that dominates it, of `bins.0` steps, and one that it dominates, of
+/// `bins.1`; `None` where values would be too large or too close.
+///
+/// # Errors
+/// [`crate::Error::NotCertified`] as the grid.
+pub(super) fn allocation(
+    shape: Shape,
+    noise: f64,
+    bins: (u64, u64),
+    direction: Direction,
+) -> Result<Option<(Law, Law)>> {
+    if bins.0.max(bins.1) > MOST_BINS {
+        return Ok(None);
+    }
+    let of = |side: Side, bins: u64| -> Result<Option<Law>> {
+        Ok(latest((side, shape, noise.to_bits(), bins))?.map(|sum| sum.law(direction)))
+    };
+    let (above, below) = (of(Side::Above, bins.0)?, of(Side::Below, bins.1)?);
+    Ok(above.zip(below))
+}
+
+fn latest(key: Key) -> Result<Option<Arc<Sum>>> {
+    let (side, shape, noise, bins) = key;
+    let kept = || LATEST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, sum)) = kept().iter().find(|(other, _)| *other == key) {
+        return Ok(Some(Arc::clone(sum)));
+    }
+    let Some(one) = Sum::single(side, shape, f64::from_bits(noise))? else {
+        return Ok(None);
+    };
+    let sum = Arc::new(one.times(bins));
+    let mut kept = kept();
+    if kept.len() >= KEPT {
+        kept.remove(0);
+    }
+    kept.push((key, Arc::clone(&sum)));
+    Ok(Some(sum))
+}
+
+/// A loss that is known to a few roundings.
+fn atom(loss: f64, ln_second: f64) -> Atom {
+    Atom { loss, ln_second }
+}
+
+impl Sum {
+    /// A single step's ratio.
+    fn single(side: Side, shape: Shape, noise: f64) -> Result<Option<Self>> {
+        let shift = 1.0 / noise;
+        let point = |position: f64| Density::complete(vec![(position, 0.0)]);
+        let reach = shape.reach(LN_CUT);
+        let ends = match shape {
+            Shape::Gaussian => (Some(-reach), Some(shift + reach)),
+            // Its loss is bounded.
+            Shape::Laplace => (None, None),
+        };
+        let law = between(shape, ends.0, ends.1, &point(shift), &point(0.0));
+        let most = match shape {
+            Shape::Gaussian => shift * (reach + 0.5 * shift),
+            Shape::Laplace => shift,
+        };
+        let spacing = 2.0 * most / FIRST;
+        if !(spacing > CLOSEST && most < MOST_LOSS) {
+            return Ok(None);
+        }
+        let last = (most / spacing).ceil() as i64 + 2;
+        let lines = Lines {
+            origin: 0.0,
+            spacing,
+        };
+        let ruler = Ruler {
+            lines,
+            bounds: (-last..=last).collect(),
+        };
+        let count = 2 * last as usize + 2;
+        let mut sum = Self {
+            side,
+            first: -last,
+            spacing,
+            mass: vec![0.0; count],
+            moment: vec![0.0; count],
+            terms: 1.0,
+            lost: match shape {
+                Shape::Gaussian => [2.0 * shape.ln_tail(reach).exp(); 2],
+                Shape::Laplace => [0.0; 2],
+            },
+        };
+        law.spread(LN_CUT, Some(&ruler), &mut |node| {
+            let cell = (node.loss / spacing).floor().clamp(-last as f64, last as f64);
+            let (index, mass) = ((cell as i64 + last) as usize, node.ln_second.exp());
+            match side {
+                Side::Above => {
+                    let share = (node.loss - cell * spacing).exp_m1() / spacing.exp_m1();
+                    let share = share.clamp(0.0, 1.0);
+                    sum.mass[index] += mass * (1.0 - share);
+                    sum.mass[index + 1] += mass * share;
+                }
+                Side::Below => {
+                    sum.mass[index] += mass;
+                    sum.moment[index] += mass * node.loss.exp();
+                }
+            }
+        })?;
+        sum.cut();
+        Ok(Some(sum))
+    }
+
+    /// The sum of so many independent ones, always of two about equally long sums.
+    fn times(self, count: u64) -> Self {
+        let zeros = count.max(1).trailing_zeros();
+        let odd = count.max(1) >> zeros;
+        // Sums of n and of n + 1, for n the leading bits of the odd part.
+        let mut sum = self.clone();
+        let mut next = (odd > 1).then(|| self.plus(&self));
+        let bits = u64::BITS - odd.leading_zeros();
+        for bit in (0..bits - 1).rev() {
+            let Some(longer) = next else { break };
+            let between = sum.plus(&longer);
+            let more = bit > 0;
+            (sum, next) = if odd >> bit & 1 == 1 {
+                (between, more.then(|| longer.plus(&longer)))
+            } else {
+                (sum.plus(&sum), more.then_some(between))
+            };
+        }
+        for _ in 0..zeros {
+            sum = sum.plus(&sum);
+        }
+        sum
+    }
+
+    /// Values twice as close, none of them moved.
+    fn finer(&self) -> Self {
+        let count = 2 * self.mass.len();
+        let mut finer = Self {
+            first: 2 * self.first,
+            spacing: 0.5 * self.spacing,
+            mass: vec![0.0; count],
+            moment: vec![0.0; count],
+            ..*self
+        };
+        let step = finer.spacing.exp();
+        for (i, (mass, moment)) in self.mass.iter().zip(&self.moment).enumerate() {
+            // From below the mean may lie in the upper half.
+            let value = ((self.first + i as i64) as f64 * self.spacing).exp();
+            let upper = self.side == Side::Below && *moment >= mass * value * step;
+            finer.mass[2 * i + usize::from(upper)] = *mass;
+            finer.moment[2 * i + usize::from(upper)] = *moment;
+        }
+        finer
+    }
+
+    /// The sum of two independent ones.
+    fn plus(&self, other: &Self) -> Self {
+        let (mut a, mut b) = (self.clone(), other.clone());
+        while a.spacing > 1.5 * b.spacing {
+            a = a.finer();
+        }
+        while b.spacing > 1.5 * a.spacing {
+            b = b.finer();
+        }
+        // Spacings are powers of two apart.
+        let h = a.spacing;
+        let first = a.first.max(b.first);
+        let last = (a.first + a.mass.len() as i64).max(b.first + b.mass.len() as i64);
+        let count = (last - first + (std::f64::consts::LN_2 / h) as i64 + 3) as usize;
+        let mut cells = Cells::new(first, count);
+        // Where the smaller value no longer reaches from one line to the next, if there is any so small.
+        let far = ((2.0 / h).ln() / h).ceil() as i64 + 1;
+        let far = far.min(last - a.first.min(b.first) + 1);
+        match self.side {
+            Side::Above => {
+                pairs_above(&a, &b, (0, far), &mut cells);
+                pairs_above(&b, &a, (1, far), &mut cells);
+            }
+            Side::Below => {
+                pairs_below(&a, &b, (0, far), &mut cells);
+                pairs_below(&b, &a, (1, far), &mut cells);
+            }
+        }
+        let terms = a.terms + b.terms;
+        let share = [a.terms / terms, b.terms / terms];
+        let lost = [
+            a.lost[0] + b.lost[0],
+            // P draws the step first: the ratio of one of the two is weighed, the other is Q's.
+            share[0] * (a.lost[1] + b.lost[0]) + share[1] * (b.lost[1] + a.lost[0]),
+        ];
+        let mut sum = Self {
+            side: self.side,
+            first,
+            spacing: h,
+            mass: cells.mass(),
+            moment: cells.moment(),
+            terms,
+            lost,
+        };
+        sum.cut();
+        while sum.mass.len() < FEWEST && sum.spacing > 2.0 * CLOSEST {
+            sum = sum.finer();
+        }
+        sum
+    }
+
+    /// Leaves out both ends.
+    fn cut(&mut self) {
+        let cut = LN_CUT.exp();
+        let first_moment = |sum: &Self, i: usize| match sum.side {
+            Side::Above => sum.mass[i] * ((sum.first + i as i64) as f64 * sum.spacing).exp(),
+            Side::Below => sum.moment[i],
+        };
+        let (mut from, mut to) = (0, self.mass.len());
+        let mut left = [0.0; 2];
+        while from + 1 < to && left[0] + self.mass[from] <= cut {
+            left[0] += self.mass[from];
+            left[1] += first_moment(self, from) / self.terms;
+            from += 1;
+        }
+        let mut right = [0.0; 2];
+        while to > from + 1 && right[1] + first_moment(self, to - 1) / self.terms <= cut {
+            to -= 1;
+            right[0] += self.mass[to];
+            right[1] += first_moment(self, to) / self.terms;
+        }
+        self.mass.truncate(to);
+        self.mass.drain(..from);
+        self.moment.truncate(to);
+        self.moment.drain(..from);
+        self.first += from as i64;
+        for (lost, (left, right)) in self.lost.iter_mut().zip(left.into_iter().zip(right)) {
+            *lost += left + right;
+        }
+    }
+
+    /// The law of the loss ln(sum/terms), or of its negative with the laws exchanged.
+    fn law(&self, direction: Direction) -> Law {
+        let shift = self.terms.ln();
+        // Roundings may have moved values and masses: outwards from above, inwards from below.
+        let out = match self.side {
+            Side::Above => ROUNDING,
+            Side::Below => -ROUNDING,
+        };
+        let mut atoms = Vec::new();
+        for (i, mass) in self.mass.iter().enumerate().filter(|(_, mass)| **mass > 0.0) {
+            let line = (self.first + i as i64) as f64 * self.spacing;
+            let value = match self.side {
+                Side::Above => line,
+                Side::Below => (self.moment[i] / mass).ln(),
+            };
+            let loss = value - shift;
+            atoms.push(match direction {
+                Direction::Remove => atom(loss + 2.0 * out, mass.ln() - out),
+                Direction::Add => atom(2.0 * out - loss, mass.ln() + loss - out),
+            });
+        }
+        let spacing = self.spacing;
+        let lines = |origin: f64| Comb { origin, spacing };
+        atoms.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+        let comb = atoms.first().map(|atom| lines(atom.loss));
+        let above = self.side == Side::Above;
+        let mut law = Law::of_atoms(atoms, comb.filter(|_| above));
+        if above {
+            law.attained = Attained::Never;
+            let lost = match direction {
+                Direction::Remove => self.lost[1],
+                Direction::Add => self.lost[0],
+            };
+            law.missing = lost * (1.0 + ROUNDING);
+        }
+        law
+    }
+}
+
+/// Sums of pairs by the cell of the larger value, and what goes to the next cell.
+struct Cells {
+    first: i64,
+    here: Vec<f64>,
+    next: Vec<f64>,
+    here_moment: Vec<f64>,
+    next_moment: Vec<f64>,
+}
+
+impl Cells {
+    fn new(first: i64, count: usize) -> Self {
+        let empty = || vec![0.0; count];
+        Self {
+            first,
+            here: empty(),
+            next: empty(),
+            here_moment: empty(),
+            next_moment: empty(),
+        }
+    }
+
+    fn both(here: &[f64], next: &[f64]) -> Vec<f64> {
+        let mut sum = here.to_vec();
+        for (i, more) in next.iter().enumerate() {
+            if let Some(cell) = sum.get_mut(i + 1) {
+                *cell += more;
+            }
+        }
+        sum
+    }
+
+    fn mass(&self) -> Vec<f64> {
+        Self::both(&self.here, &self.next)
+    }
+
+    fn moment(&self) -> Vec<f64> {
+        Self::both(&self.here_moment, &self.next_moment)
+    }
+}
+
+/// For values i of the larger and i − d of the smaller: the ranges of both and of the cells that
+/// i + `offset` is in.
+fn aligned(larger: &Sum, smaller: &Sum, d: i64, offset: i64, first: i64) -> Option<[usize; 4]> {
+    let from = larger.first.max(smaller.first + d);
+    let to = (larger.first + larger.mass.len() as i64)
+        .min(smaller.first + smaller.mass.len() as i64 + d);
+    // Below the first cell there is nothing: the larger value is at least the larger first.
+    (to > from).then(|| {
+        [
+            (to - from) as usize,
+            (from - larger.first) as usize,
+            (from - d - smaller.first) as usize,
+            (from + offset - first) as usize,
+        ]
+    })
+}
+
+/// e^{ih} + e^{(i−d)h} lies between the values at i + o and i + o + 1.
+fn pairs_above(larger: &Sum, smaller: &Sum, (nearest, far): (i64, i64), cells: &mut Cells) {
+    let h = larger.spacing;
+    for d in nearest..far {
+        let value = (-(d as f64) * h).exp();
+        let offset = (value.ln_1p() / h).floor();
+        let low = (offset * h).exp_m1();
+        let share = ((value - low) / (((offset + 1.0) * h).exp_m1() - low)).clamp(0.0, 1.0);
+        let Some([n, i, j, k]) = aligned(larger, smaller, d, offset as i64, cells.first) else {
+            continue;
+        };
+        let (a, b) = (&larger.mass[i..i + n], &smaller.mass[j..j + n]);
+        let here = &mut cells.here[k..k + n];
+        let next = &mut cells.next[k..k + n];
+        for (((a, b), here), next) in a.iter().zip(b).zip(here).zip(next) {
+            let mass = a * b;
+            *here += mass * (1.0 - share);
+            *next += mass * share;
+        }
+    }
+    far_pairs(larger, smaller, far, cells);
+}
+
+/// All values at least `far` lines below are added to the larger at once: they do not reach the
+/// next one.
+fn far_pairs(larger: &Sum, smaller: &Sum, far: i64, cells: &mut Cells) {
+    let h = larger.spacing;
+    // Mass of the far ones, and their first moment over the larger value.
+    let (mut mass, mut moment) = (0.0, 0.0);
+    let fall = (-h).exp();
+    let mut seen = 0;
+    for (n, a) in larger.mass.iter().enumerate() {
+        let i = larger.first + n as i64;
+        moment *= fall;
+        while seen < smaller.mass.len() && smaller.first + (seen as i64) <= i - far {
+            let value = ((smaller.first + seen as i64 - i) as f64 * h).exp();
+            mass += smaller.mass[seen];
+            moment += match larger.side {
+                Side::Above => smaller.mass[seen] * value,
+                Side::Below => smaller.moment[seen] * (-(i as f64) * h).exp(),
+            };
+            seen += 1;
+        }
+        let k = i - cells.first;
+        if k < 0 || mass <= 0.0 {
+            continue;
+        }
+        let k = k as usize;
+        match larger.side {
+            Side::Above => {
+                let share = moment / h.exp_m1();
+                cells.here[k] += a * (mass - share).max(0.0);
+                cells.next[k] += a * share;
+            }
+            Side::Below => {
+                cells.here[k] += a * mass;
+                cells.here_moment[k] +=
+                    larger.moment[n] * mass + a * moment * (i as f64 * h).exp();
+            }
+        }
+    }
+}
+
+/// From below the means add up; the cell decides what is pooled and nothing else.
+fn pairs_below(larger: &Sum, smaller: &Sum, (nearest, far): (i64, i64), cells: &mut Cells) {
+    let h = larger.spacing;
+    let means = |sum: &Sum| -> Vec<f64> {
+        let mean = |(moment, mass): (&f64, &f64)| if *mass > 0.0 { moment / mass } else { 0.0 };
+        sum.moment.iter().zip(&sum.mass).map(mean).collect()
+    };
+    let (tall, small) = (means(larger), means(smaller));
+    let edges: Vec<f64> = (0..=larger.mass.len())
+        .map(|n| ((larger.first + n as i64) as f64 * h).exp())
+        .collect();
+    for d in nearest..far {
+        let value = (-(d as f64) * h).exp();
+        let offset = (value.ln_1p() / h).floor();
+        let edge = ((offset + 1.0) * h).exp();
+        let Some([n, i, j, k]) = aligned(larger, smaller, d, offset as i64, cells.first) else {
+            continue;
+        };
+        for t in 0..n {
+            let mass = larger.mass[i + t] * smaller.mass[j + t];
+            let sum = tall[i + t] + small[j + t];
+            if sum < edges[i + t] * edge {
+                cells.here[k + t] += mass;
+                cells.here_moment[k + t] += mass * sum;
+            } else {
+                cells.next[k + t] += mass;
+                cells.next_moment[k + t] += mass * sum;
+            }
+        }
+    }
+    far_pairs(larger, smaller, far, cells);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Spreading and pooling keep the mass and the mean, whatever the number of steps.
+    #[test]
+    fn sums_keep_their_mass_and_mean() {
+        for shape in [Shape::Gaussian, Shape::Laplace] {
+            for noise in [0.3, 1.0, 4.0] {
+                for bins in [1, 2, 3, 7, 64, 100, 1000] {
+                    for side in [Side::Above, Side::Below] {
+                        let sum = Sum::single(side, shape, noise).unwrap().unwrap().times(bins);
+                        let value =
+                            |i: usize| ((sum.first + i as i64) as f64 * sum.spacing).exp();
+                        let mass: f64 = sum.mass.iter().sum();
+                        let mean: f64 = match side {
+                            Side::Above => (0..sum.mass.len()).map(|i| sum.mass[i] * value(i)).sum(),
+                            Side::Below => sum.moment.iter().sum(),
+                        };
+                        let mean = mean / bins as f64;
+                        assert!((mass - 1.0).abs() < 1e-10, "{shape:?} {noise} {bins} {side:?} {mass}");
+                        assert!((mean - 1.0).abs() < 1e-10, "{shape:?} {noise} {bins} {side:?} {mean}");
+                    }
+                }
+            }
+        }
+    }
+}
