@@ -104,11 +104,6 @@ fn latest(key: Key) -> Result<Option<Arc<Sum>>> {
     Ok(Some(sum))
 }
 
-/// A loss that is known to a few roundings.
-fn atom(loss: f64, ln_second: f64) -> Atom {
-    Atom { loss, ln_second }
-}
-
 impl Sum {
     /// A single step's ratio.
     fn single(side: Side, shape: Shape, noise: f64) -> Result<Option<Self>> {
@@ -314,8 +309,8 @@ impl Sum {
             };
             let loss = value - shift;
             atoms.push(match direction {
-                Direction::Remove => atom(loss + 2.0 * out, mass.ln() - out),
-                Direction::Add => atom(2.0 * out - loss, mass.ln() + loss - out),
+                Direction::Remove => Atom::new(loss + 2.0 * out, mass.ln() - out),
+                Direction::Add => Atom::new(2.0 * out - loss, mass.ln() + loss - out),
             });
         }
         let spacing = self.spacing;

@@ -145,8 +145,10 @@ fn batch(noise: Noise, rate: f64, sampling: Sampling, query: Query) -> Option<Pa
             let law = format!("K ~ Binomial({k}, {})", shortest(rate));
             Some(random(noise, "P(K = j)", "j", &law, query.neighbours))
         }
-        Sampling::Shuffled | Sampling::BallsInBins => Some(point(noise, k, query.neighbours)),
+        Sampling::Shuffled => Some(point(noise, k, query.neighbours)),
         Sampling::TruncatedPoisson { .. }
+        | Sampling::BallsInBins
+        | Sampling::RandomAllocation { .. }
         | Sampling::WithoutReplacement
         | Sampling::WithReplacement => None,
     }
@@ -192,8 +194,8 @@ const fn sampler(sampling: Sampling) -> &'static str {
             "each record is drawn on its own, so its presence is one coin a step; the pair is exact"
         }
         Sampling::TruncatedPoisson { .. } => {
-            "an upper bound: the adversary is told when a batch was full, and then the record, if drawn, takes the \
-             place of another (sensitivity 2); no lower end"
+            "an upper bound: the adversary is told when a batch was full, and then the record, if it is used, takes \
+             the place of another (sensitivity 2); the lower end is of a record among others that contribute nothing"
         }
         Sampling::WithoutReplacement => {
             "fixed-size batches keep their size, so the neighbours are replace; exact for one step, an upper bound for \
@@ -202,11 +204,16 @@ const fn sampler(sampling: Sampling) -> &'static str {
         Sampling::WithReplacement => "not covered: a record can come up several times in one batch",
         Sampling::Shuffled => {
             "an upper bound: the adversary is told in which step of the epoch the record is, so an epoch costs one \
-             step without amplification; Poisson accounting would promise too much"
+             step without amplification, and Poisson accounting would promise too much; the lower end is of places \
+             drawn for each record alone"
         }
         Sampling::BallsInBins => {
-            "an upper bound: the adversary is told in which step of the epoch the record is, so an epoch costs one \
-             step without amplification"
+            "the mean of the likelihood ratios of an epoch's steps, its law taken from above and from below; for \
+             replacements and groups, told the step, an epoch costs one step without amplification"
+        }
+        Sampling::RandomAllocation { .. } => {
+            "an upper bound: the adversary is told a part of the epoch for each time that the record is used, with one \
+             place in it; the lower end is of who sees only the sum over the epoch"
         }
     }
 }

@@ -4,9 +4,9 @@
 //! fields. Two shapes are read: objects (`{"module_name": "dp_accounting.dp_event",
 //! "class_name": "GaussianDpEvent", "noise_multiplier": 1.1}`, the tuple's own names), and the
 //! bare lists that Python's `json.dumps` makes of named tuples (values in the order of the
-//! fields). Objects are written. Classes and fields are those of version 0.6.0, and the four
+//! fields). Objects are written. Classes and fields are those of version 0.6.0, and the five
 //! that its repository had added by 2026 (epsilon-delta, discrete Gaussian, exponential
-//! mechanism, permute-and-flip).
+//! mechanism, permute-and-flip, random allocation).
 
 use super::json::{Node, Refused};
 use super::own::{MOST, mixture};
@@ -19,7 +19,7 @@ type Result<T> = std::result::Result<T, Refused>;
 pub(super) const MODULE: &str = "dp_accounting.dp_event";
 
 /// Classes and their fields, in order.
-pub(super) const CLASSES: [(&str, &[&str]); 21] = [
+pub(super) const CLASSES: [(&str, &[&str]); 22] = [
     ("NoOpDpEvent", &[]),
     ("NonPrivateDpEvent", &[]),
     ("UnsupportedDpEvent", &[]),
@@ -69,6 +69,10 @@ pub(super) const CLASSES: [(&str, &[&str]); 21] = [
             "truncated_batch_size",
             "noise_multiplier",
         ],
+    ),
+    (
+        "RandomAllocationDpEvent",
+        &["event", "num_selected", "num_steps"],
     ),
 ];
 
@@ -236,7 +240,23 @@ fn noise(node: &Node<'_>, class: &str) -> Result<Mechanism> {
                 sampling: Sampling::TruncatedPoisson { max_batch, records },
             }
         }
+        "RandomAllocationDpEvent" => allocation(&node)?,
         other => return Err(node.refuse(format!("{other} has no counterpart here"))),
+    })
+}
+
+/// An epoch in which each record takes part so many times.
+fn allocation(node: &Node<'_>) -> Result<Mechanism> {
+    let steps = node.whole("num_steps", 1, MOST)?;
+    let selected = node.whole("num_selected", 1, steps)?;
+    let rate = node.checked("num_selected", selected as f64 / steps as f64)?;
+    let sampling = match selected {
+        1 => Sampling::BallsInBins,
+        selected => Sampling::RandomAllocation { selected, steps },
+    };
+    Ok(Mechanism::Repeat {
+        times: Steps::new(steps),
+        each: Box::new(sampled(node, rate, sampling)?),
     })
 }
 

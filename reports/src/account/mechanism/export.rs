@@ -1,6 +1,7 @@
 //! Our mechanisms as events of Google's `dp_accounting` for Python.
 
 use super::event::{object, reciprocal_below, truth_above};
+use super::own::MOST;
 use reticent_accounting::{Mechanism, NoiseMultiplier, Sampling};
 use serde_json::{Value, json};
 
@@ -102,6 +103,27 @@ fn composed(mechanism: &Mechanism) -> Result<Value, String> {
         Mechanism::ApproxDp { epsilon, delta, .. } => promise(epsilon.get(), delta.get())?,
         Mechanism::NonPrivate { .. } => object("NonPrivateDpEvent", []),
         Mechanism::Repeat { times, .. } if times.get() == 0 => object("NoOpDpEvent", []),
+        Mechanism::Repeat { times, each } if allocation(each).is_some() => {
+            let (event, selected, steps) = allocation(each).ok_or("a random allocation")?;
+            if times.get() % steps != 0 {
+                return Err(sampler(Sampling::BallsInBins));
+            }
+            let epoch = object(
+                "RandomAllocationDpEvent",
+                [
+                    ("event", event),
+                    ("num_selected", json!(selected)),
+                    ("num_steps", json!(steps)),
+                ],
+            );
+            match times.get() / steps {
+                1 => epoch,
+                epochs => object(
+                    "SelfComposedDpEvent",
+                    [("event", epoch), ("count", json!(epochs))],
+                ),
+            }
+        }
         Mechanism::Repeat { times, each } => object(
             "SelfComposedDpEvent",
             [("event", event(each)?), ("count", json!(times.get()))],
@@ -117,6 +139,32 @@ fn composed(mechanism: &Mechanism) -> Result<Value, String> {
         }
         other => return Err(format!("{other:?}")),
     })
+}
+
+/// The noise of one step of a random allocation, with the places and steps of an epoch.
+fn allocation(step: &Mechanism) -> Option<(Value, u64, u64)> {
+    let (event, rate, sampling) = match step {
+        Mechanism::SubsampledGaussian {
+            noise_multiplier,
+            sampling_rate,
+            sampling,
+        } => (gaussian(*noise_multiplier), sampling_rate, sampling),
+        Mechanism::SubsampledLaplace {
+            scale,
+            sampling_rate,
+            sampling,
+        } => (laplace(*scale), sampling_rate, sampling),
+        _ => return None,
+    };
+    match sampling {
+        Sampling::RandomAllocation { selected, steps } => Some((event, *selected, *steps)),
+        Sampling::BallsInBins => {
+            let steps = (1.0 / rate.get()).round();
+            let whole = (1.0 / rate.get() / steps - 1.0).abs() < 1e-12 && steps < MOST as f64;
+            whole.then_some((event, 1, steps as u64))
+        }
+        _ => None,
+    }
 }
 
 fn gaussian(noise: NoiseMultiplier) -> Value {
@@ -155,7 +203,10 @@ fn sampler(sampling: Sampling) -> String {
             return "batches of fixed size (the event wants the sizes, we keep their ratio)".into();
         }
         Sampling::Shuffled => "shuffled batches",
-        Sampling::BallsInBins => "balls-in-bins batches",
+        Sampling::BallsInBins | Sampling::RandomAllocation { .. } => {
+            return "a part of an epoch of a random allocation (its event stands for whole ones)"
+                .into();
+        }
         Sampling::Poisson | Sampling::TruncatedPoisson { .. } => "these batches",
     };
     name.into()

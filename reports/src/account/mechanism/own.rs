@@ -262,12 +262,26 @@ fn sampling(node: &Node<'_>) -> Result<Sampling> {
         let known = WORDS.iter().find(|(word, _)| word == found);
         return known.map(|(_, sampling)| *sampling).ok_or_else(|| {
             let words = WORDS.map(|(word, _)| word).join(", ");
-            let why = format!("must be {words} or an object truncated-poisson, got {found:?}");
+            let why = format!(
+                "must be {words} or an object truncated-poisson or random-allocation, got {found:?}"
+            );
             node.refuse_key("sampling", why)
         });
     }
     let outer = Node::new(value, node.at("sampling"))?;
-    outer.only(&["truncated-poisson"])?;
+    outer.only(&["truncated-poisson", "random-allocation"])?;
+    if outer.get("random-allocation").is_some() {
+        let sizes = Node::new(
+            outer.value("random-allocation")?,
+            outer.at("random-allocation"),
+        )?;
+        sizes.only(&["selected", "steps"])?;
+        let steps = sizes.whole("steps", 1, MOST)?;
+        return Ok(Sampling::RandomAllocation {
+            selected: sizes.whole("selected", 1, steps)?,
+            steps,
+        });
+    }
     let sizes = Node::new(
         outer.value("truncated-poisson")?,
         outer.at("truncated-poisson"),

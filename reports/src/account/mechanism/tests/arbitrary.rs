@@ -18,6 +18,8 @@ fn leaves() -> impl Strategy<Value = Mechanism> {
         Just(Sampling::BallsInBins),
         (1u64..99, 1u64..99)
             .prop_map(|(max_batch, records)| Sampling::TruncatedPoisson { max_batch, records }),
+        (1u64..9, 9u64..99)
+            .prop_map(|(selected, steps)| Sampling::RandomAllocation { selected, steps }),
     ];
     let neighbours = || {
         prop_oneof![

@@ -1,0 +1,359 @@
+//! Samplers whose law is known between two others only: random allocation, shuffled and truncated
+//! batches, against enumeration.
+//!
+//! proptest's own seeds; every case must hold, there is no false-alarm rate.
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+use proptest::prelude::*;
+use reticent_accounting::{
+    Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss,
+    Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
+};
+
+fn steps(
+    count: u64,
+    noise: f64,
+    rate: f64,
+    sampling: Sampling,
+    laplace: bool,
+) -> Mechanism {
+    let sampling_rate = SamplingRate::new(rate).unwrap();
+    let noise = NoiseMultiplier::new(noise).unwrap();
+    let each = if laplace {
+        Mechanism::SubsampledLaplace {
+            scale: noise,
+            sampling_rate,
+            sampling,
+        }
+    } else {
+        Mechanism::SubsampledGaussian {
+            noise_multiplier: noise,
+            sampling_rate,
+            sampling,
+        }
+    };
+    Mechanism::Repeat {
+        times: Steps::new(count),
+        each: Box::new(each),
+    }
+}
+
+fn loss(run: &Mechanism, neighbours: Neighbours, direction: Direction) -> PrivacyLoss {
+    PrivacyLoss::of(run, Query::single(neighbours), direction).unwrap()
+}
+
+fn delta(loss: &PrivacyLoss, epsilon: f64) -> (f64, f64) {
+    let tolerance = Tolerance::new(1e-7).unwrap();
+    let ends = loss
+        .delta(Epsilon::new(epsilon).unwrap(), tolerance)
+        .unwrap()
+        .bounds;
+    (
+        ends.lower.unwrap().get().get(),
+        ends.upper.unwrap().get().get(),
+    )
+}
+
+fn epsilon(loss: &PrivacyLoss, delta: f64) -> (f64, f64) {
+    let tolerance = Tolerance::new(1e-7).unwrap();
+    let ends = loss
+        .epsilon(Delta::new(delta).unwrap(), tolerance)
+        .unwrap()
+        .bounds;
+    (
+        ends.lower.map_or(0.0, |end| end.get().get()),
+        ends.upper.unwrap().get().get(),
+    )
+}
+
+fn side() -> impl Strategy<Value = Direction> {
+    prop_oneof![Just(Direction::Remove), Just(Direction::Add)]
+}
+
+/// The likelihood ratio of one step as (value, Q-mass), on a mesh.
+fn ratios(noise: f64, points: u32, laplace: bool) -> Vec<(f64, f64)> {
+    let width = 17.0 / f64::from(points);
+    let at = |i: u32| -8.0 + width * (f64::from(i) + 0.5);
+    let shift = 1.0 / noise;
+    let mut all: Vec<(f64, f64)> = (0..points)
+        .map(at)
+        .map(|x| {
+            if laplace {
+                ((x.abs() - (x - shift).abs()).exp(), 0.5 * (-x.abs()).exp())
+            } else {
+                ((shift * (x - 0.5 * shift)).exp(), (-0.5 * x * x).exp())
+            }
+        })
+        .collect();
+    let total: f64 = all.iter().map(|(_, mass)| mass).sum();
+    all.iter_mut().for_each(|(_, mass)| *mass /= total);
+    all
+}
+
+/// H_α of a random allocation to `selected` of `bins` steps, in both directions, by enumeration:
+/// the mean over all subsets of the products of their ratios.
+fn allocated(ratios: &[(f64, f64)], bins: usize, selected: usize, alpha: f64) -> [f64; 2] {
+    fn all(
+        ratios: &[(f64, f64)],
+        left: usize,
+        sums: &[f64],
+        mass: f64,
+        end: &mut dyn FnMut(f64, f64),
+    ) {
+        if left == 0 {
+            return end(sums[sums.len() - 1], mass);
+        }
+        for (value, weight) in ratios {
+            let mut next = sums.to_vec();
+            for k in (1..next.len()).rev() {
+                next[k] += next[k - 1] * value;
+            }
+            all(ratios, left - 1, &next, mass * weight, end);
+        }
+    }
+    let mut subsets = 1.0;
+    for k in 0..selected {
+        subsets *= (bins - k) as f64 / (k + 1) as f64;
+    }
+    let mut start = vec![0.0; selected + 1];
+    start[0] = 1.0;
+    let mut sums = [0.0; 2];
+    all(ratios, bins, &start, 1.0, &mut |sum, mass| {
+        let ratio = sum / subsets;
+        sums[0] += mass * (ratio - alpha).max(0.0);
+        sums[1] += mass * (1.0 - alpha * ratio).max(0.0);
+    });
+    sums
+}
+
+const fn in_bins(selected: u64, steps: u64) -> Sampling {
+    Sampling::RandomAllocation { selected, steps }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Two and three steps an epoch, Gaussian and Laplace noise. The mesh of 500 (of 90) points errs
+    /// by less than 1e-3 of δ.
+    #[test]
+    fn few_steps_an_epoch_match_enumeration(
+        noise in 0.5f64..3.0, three in any::<bool>(), laplace in any::<bool>(), spot in 0.0f64..1.2,
+        direction in side(),
+    ) {
+        // Kinks and heavy tails need the finer mesh.
+        let three = three && !laplace;
+        let bins = if three { 3u32 } else { 2 };
+        let rate = 1.0 / f64::from(bins);
+        let run = steps(bins.into(), noise, rate, Sampling::BallsInBins, laplace);
+        let epsilon = spot * rate / noise;
+        let ratios = ratios(noise, if three { 90 } else { 500 }, laplace);
+        let both = allocated(&ratios, bins as usize, 1, epsilon.exp());
+        let truth = if direction == Direction::Remove { both[0] } else { both[1] };
+        let (low, high) = delta(&loss(&run, Neighbours::AddRemove, direction), epsilon);
+        let slack = 2e-3 * truth + 1e-4 * rate / noise;
+        prop_assert!(low <= truth + slack && truth <= high + slack, "{low} {truth} {high}");
+        prop_assert!(high - low <= 2e-3 * high + 1e-12, "{low} {high}");
+    }
+
+    /// Several steps an epoch of the record's own: between the sum's Gaussian and blocks of one.
+    #[test]
+    fn several_places_an_epoch_match_enumeration(
+        noise in 0.7f64..3.0, spot in 0.0f64..1.0, direction in side(),
+    ) {
+        let run = steps(4, noise, 0.5, in_bins(2, 4), false);
+        let epsilon = spot / noise;
+        let both = allocated(&ratios(noise, 44, false), 4, 2, epsilon.exp());
+        let truth = if direction == Direction::Remove { both[0] } else { both[1] };
+        let (low, high) = delta(&loss(&run, Neighbours::ZeroOut, direction), epsilon);
+        prop_assert!(low <= truth * 1.02 + 1e-3 && truth <= high * 1.02 + 1e-3, "{low} {truth} {high}");
+        prop_assert!(high <= 2.0 * truth + 0.1, "{truth} {high}");
+    }
+
+    /// More steps an epoch, more epochs, more told to the adversary.
+    #[test]
+    fn allocations_are_ordered(
+        noise in 0.6f64..4.0, bins in 2u64..200, more in 1u64..100, epochs in 1u64..4, direction in side(),
+    ) {
+        let run = |bins: u64, epochs: u64| {
+            let run = steps(bins * epochs, noise, 1.0 / bins as f64, Sampling::BallsInBins, false);
+            epsilon(&loss(&run, Neighbours::AddRemove, direction), 1e-6)
+        };
+        let (low, high) = run(bins, epochs);
+        prop_assert!(low <= high && high - low <= 4e-3 * high + 1e-9, "{low} {high}");
+        prop_assert!(run(bins + more, epochs).0 <= high);
+        prop_assert!(run(bins, epochs + 1).1 >= low);
+        let plain = steps(epochs, noise, 1.0, Sampling::Poisson, false);
+        let told = epsilon(&loss(&plain, Neighbours::AddRemove, direction), 1e-6);
+        prop_assert!(high <= told.1 * (1.0 + 1e-9), "{high} {told:?}");
+        // A shuffled epoch tells no less than one of places drawn for each record alone.
+        let shuffled = steps(bins * epochs, noise, 1.0 / bins as f64, Sampling::Shuffled, false);
+        let shuffled = epsilon(&loss(&shuffled, Neighbours::ZeroOut, direction), 1e-6);
+        prop_assert!((shuffled.0 - low).abs() <= 1e-6 * low && (shuffled.1 / told.1 - 1.0).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn every_step_of_an_epoch_is_no_sampling() {
+    let plain = steps(6, 2.0, 1.0, Sampling::Poisson, false);
+    let plain = epsilon(&loss(&plain, Neighbours::AddRemove, Direction::Remove), 1e-5);
+    for sampling in [in_bins(3, 3), in_bins(1, 1)] {
+        let run = steps(6, 2.0, 1.0, sampling, false);
+        let found = epsilon(&loss(&run, Neighbours::AddRemove, Direction::Remove), 1e-5);
+        assert!((found.1 / plain.1 - 1.0).abs() < 1e-6, "{found:?} {plain:?}");
+    }
+}
+
+#[test]
+fn what_an_allocation_does_not_cover_falls_back_to_what_is_told() {
+    let run = steps(100, 2.0, 0.01, Sampling::BallsInBins, false);
+    // Replaced records and groups: told the steps, one of them without sampling.
+    let once = steps(1, 2.0, 1.0, Sampling::Poisson, false);
+    for (neighbours, group) in [(Neighbours::Replace, 1), (Neighbours::AddRemove, 3)] {
+        let query = Query {
+            neighbours,
+            group: GroupSize::new(group).unwrap(),
+        };
+        let of = |run| epsilon(&PrivacyLoss::of(run, query, Direction::Remove).unwrap(), 1e-5);
+        let (found, plain) = (of(&run), of(&once));
+        assert!((found.1 / plain.1 - 1.0).abs() < 1e-6, "{found:?} {plain:?}");
+    }
+    // So small a δ that what the sums leave out decides: finite all the same.
+    let far = epsilon(&loss(&run, Neighbours::AddRemove, Direction::Remove), 1e-60);
+    let plain = epsilon(&loss(&once, Neighbours::AddRemove, Direction::Remove), 1e-60);
+    assert!(far.1.is_finite() && far.1 <= plain.1 * (1.0 + 1e-6), "{far:?}");
+    // Too little noise for ratios that are numbers.
+    let loud = steps(100, 0.01, 0.01, Sampling::BallsInBins, false);
+    let found = epsilon(&loss(&loud, Neighbours::AddRemove, Direction::Remove), 1e-5);
+    assert!(found.1.is_finite() && found.1 > 4000.0, "{found:?}");
+    // The blow-up has both ends as well.
+    let posterior = loss(&run, Neighbours::ZeroOut, Direction::Remove)
+        .blow_up(Probability::new(1e-6).unwrap(), Tolerance::new(1e-4).unwrap())
+        .unwrap()
+        .bounds;
+    let (low, high) = (
+        posterior.lower.unwrap().get().get(),
+        posterior.upper.unwrap().get().get(),
+    );
+    assert!(1e-6 < low && low <= high && high < 1.01 * low, "{low} {high}");
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_refused() {
+    for (rate, sampling) in [
+        (0.5, in_bins(0, 4)),
+        (1.0, in_bins(5, 4)),
+        (0.3, in_bins(1, 4)),
+    ] {
+        let run = steps(4, 1.0, rate, sampling, false);
+        let query = Query::single(Neighbours::AddRemove);
+        assert!(PrivacyLoss::of(&run, query, Direction::Remove).is_err());
+    }
+}
+
+/// A truncated batch of at most four records with gradients on the line: the law of its sum, as
+/// (position, probability).
+fn truncated_sums(gradients: &[f64], rate: f64, max_batch: usize) -> Vec<(f64, f64)> {
+    let n = gradients.len();
+    let members = |set: u32| (0..n).filter(move |i| set >> i & 1 == 1);
+    let mut sums = Vec::new();
+    for drawn in 0u32..1 << n {
+        let size = drawn.count_ones() as usize;
+        let mass = rate.powi(size as i32) * (1.0 - rate).powi((n - size) as i32);
+        let kept: Vec<u32> = (0u32..1 << n)
+            .filter(|kept| kept & !drawn == 0)
+            .filter(|kept| kept.count_ones() as usize == size.min(max_batch))
+            .collect();
+        for set in &kept {
+            let sum: f64 = members(*set).map(|i| gradients[i]).sum();
+            sums.push((sum, mass / kept.len() as f64));
+        }
+    }
+    sums
+}
+
+/// Masses of both laws in cells of 0.05 on the line: cells only hide.
+fn cells(with: &[(f64, f64)], without: &[(f64, f64)], noise: f64, width: f64) -> Vec<(f64, f64)> {
+    let below = |x: f64| 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
+    let mass = |law: &[(f64, f64)], x: f64| -> f64 {
+        let one = |(at, p): &(f64, f64)| {
+            p * (below((x + width - at) / noise) - below((x - at) / noise))
+        };
+        law.iter().map(one).sum()
+    };
+    let reach = 4.0 + 7.0 * noise;
+    let count = (2.0 * reach / width) as u32;
+    (0..count)
+        .map(|i| -reach + width * f64::from(i))
+        .map(|x| (mass(with, x), mass(without, x)))
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Four records with any gradients, another choice at each of two steps: never beyond the upper
+    /// end, and where all others are zero at the lower one.
+    #[test]
+    fn truncated_batches_are_dominated(
+        noise in 0.6f64..2.0, rate in 0.2f64..0.9, max_batch in 1u64..4, spot in 0.0f64..2.0,
+        gradients in proptest::collection::vec(proptest::collection::vec(-1.0f64..=1.0, 5), 2),
+        extreme in any::<bool>(), relation in 0u32..3, direction in side(), twice in any::<bool>(),
+    ) {
+        let neighbours = [Neighbours::AddRemove, Neighbours::ZeroOut, Neighbours::Replace][relation as usize];
+        let sampling = Sampling::TruncatedPoisson { max_batch, records: 4 };
+        let step = |choice: &[f64]| {
+            let choice: Vec<f64> = choice.iter().map(|g| if extreme { g.signum() } else { *g }).collect();
+            let with = truncated_sums(&choice[..4], rate, max_batch as usize);
+            let mut other = choice[..4].to_vec();
+            match neighbours {
+                Neighbours::AddRemove => { other.remove(0); }
+                Neighbours::ZeroOut => other[0] = 0.0,
+                Neighbours::Replace => other[0] = choice[4],
+            }
+            let without = truncated_sums(&other, rate, max_batch as usize);
+            let cells = cells(&with, &without, noise, if twice { 0.1 } else { 0.02 });
+            match direction {
+                Direction::Remove => cells,
+                Direction::Add => cells.into_iter().map(|(p, q)| (q, p)).collect(),
+            }
+        };
+        let epsilon = spot * rate / noise;
+        let first = step(&gradients[0]);
+        let truth: f64 = if twice {
+            let second = step(&gradients[1]);
+            first.iter().flat_map(|(p, q)| second.iter().map(move |(r, s)| (p * r, q * s)))
+                .map(|(p, q)| (p - epsilon.exp() * q).max(0.0)).sum()
+        } else {
+            first.iter().map(|(p, q)| (p - epsilon.exp() * q).max(0.0)).sum()
+        };
+        let run = steps(if twice { 2 } else { 1 }, noise, rate, sampling, false);
+        let (low, high) = delta(&loss(&run, neighbours, direction), epsilon);
+        prop_assert!(low <= high && truth <= high + 1e-9, "{low} {truth} {high} {neighbours} {direction:?}");
+        if !twice && neighbours != Neighbours::Replace {
+            let alone = cells(
+                &truncated_sums(&[1.0, 0.0, 0.0, 0.0], rate, max_batch as usize), &[(0.0, 1.0)], noise, 0.01,
+            );
+            let attained: f64 = alone.iter().map(|(p, q)| match direction {
+                Direction::Remove => (p - epsilon.exp() * q).max(0.0),
+                Direction::Add => (q - epsilon.exp() * p).max(0.0),
+            }).sum();
+            prop_assert!((attained - low).abs() <= 1e-3 * low + 1e-4, "{attained} {low}");
+        }
+    }
+}
+
+/// Golden: dp_accounting 0.6.0, PLD connect-the-dots, h = 1e-4, of
+/// TruncatedSubsampledGaussianDpEvent(1000, 0.01, 20, 1.1) at δ = 1e-5. It takes the record and the
+/// one it displaces to be opposite in both laws, which only a replacement needs.
+#[test]
+fn a_truncated_batch_costs_no_more_than_the_reference_library_says() {
+    let sampling = Sampling::TruncatedPoisson {
+        max_batch: 20,
+        records: 1000,
+    };
+    let run = steps(1, 1.1, 0.01, sampling, false);
+    let (low, high) = epsilon(&loss(&run, Neighbours::AddRemove, Direction::Remove), 1e-5);
+    assert!(high <= 0.1629807079355387 && high > 0.1617, "{high}");
+    // The plain Poisson batch: 0.142290688.
+    assert!(low < 0.142290688 && low > 0.1422, "{low}");
+}
