@@ -10,13 +10,7 @@ use reticent_accounting::{
     Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
 };
 
-fn steps(
-    count: u64,
-    noise: f64,
-    rate: f64,
-    sampling: Sampling,
-    laplace: bool,
-) -> Mechanism {
+fn steps(count: u64, noise: f64, rate: f64, sampling: Sampling, laplace: bool) -> Mechanism {
     let sampling_rate = SamplingRate::new(rate).unwrap();
     let noise = NoiseMultiplier::new(noise).unwrap();
     let each = if laplace {
@@ -195,11 +189,17 @@ proptest! {
 #[test]
 fn every_step_of_an_epoch_is_no_sampling() {
     let plain = steps(6, 2.0, 1.0, Sampling::Poisson, false);
-    let plain = epsilon(&loss(&plain, Neighbours::AddRemove, Direction::Remove), 1e-5);
+    let plain = epsilon(
+        &loss(&plain, Neighbours::AddRemove, Direction::Remove),
+        1e-5,
+    );
     for sampling in [in_bins(3, 3), in_bins(1, 1)] {
         let run = steps(6, 2.0, 1.0, sampling, false);
         let found = epsilon(&loss(&run, Neighbours::AddRemove, Direction::Remove), 1e-5);
-        assert!((found.1 / plain.1 - 1.0).abs() < 1e-6, "{found:?} {plain:?}");
+        assert!(
+            (found.1 / plain.1 - 1.0).abs() < 1e-6,
+            "{found:?} {plain:?}"
+        );
     }
 }
 
@@ -213,28 +213,48 @@ fn what_an_allocation_does_not_cover_falls_back_to_what_is_told() {
             neighbours,
             group: GroupSize::new(group).unwrap(),
         };
-        let of = |run| epsilon(&PrivacyLoss::of(run, query, Direction::Remove).unwrap(), 1e-5);
+        let of = |run| {
+            epsilon(
+                &PrivacyLoss::of(run, query, Direction::Remove).unwrap(),
+                1e-5,
+            )
+        };
         let (found, plain) = (of(&run), of(&once));
-        assert!((found.1 / plain.1 - 1.0).abs() < 1e-6, "{found:?} {plain:?}");
+        assert!(
+            (found.1 / plain.1 - 1.0).abs() < 1e-6,
+            "{found:?} {plain:?}"
+        );
     }
     // So small a δ that what the sums leave out decides: finite all the same.
     let far = epsilon(&loss(&run, Neighbours::AddRemove, Direction::Remove), 1e-60);
-    let plain = epsilon(&loss(&once, Neighbours::AddRemove, Direction::Remove), 1e-60);
-    assert!(far.1.is_finite() && far.1 <= plain.1 * (1.0 + 1e-6), "{far:?}");
+    let plain = epsilon(
+        &loss(&once, Neighbours::AddRemove, Direction::Remove),
+        1e-60,
+    );
+    assert!(
+        far.1.is_finite() && far.1 <= plain.1 * (1.0 + 1e-6),
+        "{far:?}"
+    );
     // Too little noise for ratios that are numbers.
     let loud = steps(100, 0.01, 0.01, Sampling::BallsInBins, false);
     let found = epsilon(&loss(&loud, Neighbours::AddRemove, Direction::Remove), 1e-5);
     assert!(found.1.is_finite() && found.1 > 4000.0, "{found:?}");
     // The blow-up has both ends as well.
     let posterior = loss(&run, Neighbours::ZeroOut, Direction::Remove)
-        .blow_up(Probability::new(1e-6).unwrap(), Tolerance::new(1e-4).unwrap())
+        .blow_up(
+            Probability::new(1e-6).unwrap(),
+            Tolerance::new(1e-4).unwrap(),
+        )
         .unwrap()
         .bounds;
     let (low, high) = (
         posterior.lower.unwrap().get().get(),
         posterior.upper.unwrap().get().get(),
     );
-    assert!(1e-6 < low && low <= high && high < 1.01 * low, "{low} {high}");
+    assert!(
+        1e-6 < low && low <= high && high < 1.01 * low,
+        "{low} {high}"
+    );
 }
 
 #[test]
@@ -275,9 +295,8 @@ fn truncated_sums(gradients: &[f64], rate: f64, max_batch: usize) -> Vec<(f64, f
 fn cells(with: &[(f64, f64)], without: &[(f64, f64)], noise: f64, width: f64) -> Vec<(f64, f64)> {
     let below = |x: f64| 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
     let mass = |law: &[(f64, f64)], x: f64| -> f64 {
-        let one = |(at, p): &(f64, f64)| {
-            p * (below((x + width - at) / noise) - below((x - at) / noise))
-        };
+        let one =
+            |(at, p): &(f64, f64)| p * (below((x + width - at) / noise) - below((x - at) / noise));
         law.iter().map(one).sum()
     };
     let reach = 4.0 + 7.0 * noise;

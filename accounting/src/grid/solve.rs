@@ -240,6 +240,9 @@ impl Solver {
     /// ln B(x) on a grid.
     pub(crate) fn grid_ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<LnBounds> {
         if let Some(law) = self.single_law() {
+            if let Some(ends) = law.ln_blow_up_of_atoms(ln_x, LN_NOTHING) {
+                return Ok(ends);
+            }
             let sum = |t: f64| {
                 let ends = law.ln_delta(t, LN_NOTHING).unwrap_or(UNKNOWN);
                 at(ends, t, ln_x)

@@ -147,7 +147,9 @@ impl Sum {
             },
         };
         law.spread(LN_CUT, Some(&ruler), &mut |node| {
-            let cell = (node.loss / spacing).floor().clamp(-last as f64, last as f64);
+            let cell = (node.loss / spacing)
+                .floor()
+                .clamp(-last as f64, last as f64);
             let (index, mass) = ((cell as i64 + last) as usize, node.ln_second.exp());
             match side {
                 Side::Above => {
@@ -301,7 +303,12 @@ impl Sum {
             Side::Below => -ROUNDING,
         };
         let mut atoms = Vec::new();
-        for (i, mass) in self.mass.iter().enumerate().filter(|(_, mass)| **mass > 0.0) {
+        for (i, mass) in self
+            .mass
+            .iter()
+            .enumerate()
+            .filter(|(_, mass)| **mass > 0.0)
+        {
             let line = (self.first + i as i64) as f64 * self.spacing;
             let value = match self.side {
                 Side::Above => line,
@@ -444,8 +451,7 @@ fn far_pairs(larger: &Sum, smaller: &Sum, far: i64, cells: &mut Cells) {
             }
             Side::Below => {
                 cells.here[k] += a * mass;
-                cells.here_moment[k] +=
-                    larger.moment[n] * mass + a * moment * (i as f64 * h).exp();
+                cells.here_moment[k] += larger.moment[n] * mass + a * moment * (i as f64 * h).exp();
             }
         }
     }
@@ -495,17 +501,27 @@ mod tests {
             for noise in [0.3, 1.0, 4.0] {
                 for bins in [1, 2, 3, 7, 64, 100, 1000] {
                     for side in [Side::Above, Side::Below] {
-                        let sum = Sum::single(side, shape, noise).unwrap().unwrap().times(bins);
-                        let value =
-                            |i: usize| ((sum.first + i as i64) as f64 * sum.spacing).exp();
+                        let sum = Sum::single(side, shape, noise)
+                            .unwrap()
+                            .unwrap()
+                            .times(bins);
+                        let value = |i: usize| ((sum.first + i as i64) as f64 * sum.spacing).exp();
                         let mass: f64 = sum.mass.iter().sum();
                         let mean: f64 = match side {
-                            Side::Above => (0..sum.mass.len()).map(|i| sum.mass[i] * value(i)).sum(),
+                            Side::Above => {
+                                (0..sum.mass.len()).map(|i| sum.mass[i] * value(i)).sum()
+                            }
                             Side::Below => sum.moment.iter().sum(),
                         };
                         let mean = mean / bins as f64;
-                        assert!((mass - 1.0).abs() < 1e-10, "{shape:?} {noise} {bins} {side:?} {mass}");
-                        assert!((mean - 1.0).abs() < 1e-10, "{shape:?} {noise} {bins} {side:?} {mean}");
+                        assert!(
+                            (mass - 1.0).abs() < 1e-10,
+                            "{shape:?} {noise} {bins} {side:?} {mass}"
+                        );
+                        assert!(
+                            (mean - 1.0).abs() < 1e-10,
+                            "{shape:?} {noise} {bins} {side:?} {mean}"
+                        );
                     }
                 }
             }

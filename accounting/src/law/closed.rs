@@ -39,7 +39,8 @@ impl Law {
             size = size.max(2.0 * order * stretch.size);
         }
         let count = (self.atoms.len() + stretches.len()) as f64;
-        Some((ln, ROUND * (16.0 + 4.0 * count + 8.0 * size)))
+        let terms = 16.0 + 4.0 * count + self.roundings;
+        Some((ln, ROUND * (terms + 8.0 * size)))
     }
 
     /// E_P[L], rounded up; `None` where a density is not a single exponential.

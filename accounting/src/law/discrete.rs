@@ -78,6 +78,7 @@ pub(super) fn exponential(epsilon: f64) -> Law {
         attained: Attained::OneStep,
         variance: None,
         range: Some(epsilon),
+        roundings: 0.0,
     }
 }
 

@@ -263,6 +263,7 @@ pub(super) fn between(
         attained: Attained::Always,
         variance: None,
         range: None,
+        roundings: 0.0,
     };
     let mut cuts: Vec<Option<f64>> = vec![from];
     if shape == Shape::Laplace {

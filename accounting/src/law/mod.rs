@@ -9,12 +9,13 @@ mod allocation;
 mod closed;
 mod density;
 mod discrete;
+mod listed;
 mod mechanisms;
 mod sampling;
 mod spread;
 
-pub(crate) use density::{Density, Shape};
 pub(crate) use closed::{range_divergence, range_moment};
+pub(crate) use density::{Density, Shape};
 pub(crate) use mechanisms::{Bracket, Fold, fold};
 pub(crate) use spread::Node;
 
@@ -118,6 +119,9 @@ pub(crate) struct Law {
     pub(crate) variance: Option<f64>,
     /// ε, if each of the mechanisms that the law bounds is one of two outcomes of loss t and t − ε.
     pub(crate) range: Option<f64>,
+    /// Further roundings in the masses of atoms.
+    #[serde(default)]
+    pub(crate) roundings: f64,
 }
 
 impl Law {
@@ -132,6 +136,7 @@ impl Law {
             attained: Attained::Always,
             variance: None,
             range: None,
+            roundings: 0.0,
         }
     }
 
@@ -153,6 +158,7 @@ impl Law {
             attained: Attained::Always,
             variance: None,
             range: None,
+            roundings: 0.0,
         }
     }
 
@@ -282,6 +288,7 @@ impl Law {
     pub(crate) fn beside(mut self, other: Self) -> Self {
         self.pieces.extend(other.pieces);
         Arc::make_mut(&mut self.atoms).extend(other.atoms.iter());
+        self.roundings = self.roundings.max(other.roundings);
         self.infinite += other.infinite;
         self.variance = None;
         self.range = None;

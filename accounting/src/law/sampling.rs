@@ -71,7 +71,13 @@ pub(super) fn sampled(
         )),
         Sampling::Shuffled | Sampling::BallsInBins => {
             let epoch = Epoch::of_rate(rate.get(), times);
-            epoch.fold(shape, noise, query, direction, sampling == Sampling::Shuffled)
+            epoch.fold(
+                shape,
+                noise,
+                query,
+                direction,
+                sampling == Sampling::Shuffled,
+            )
         }
         Sampling::RandomAllocation { selected, steps } => {
             let epoch = Epoch::of_sizes(selected, steps, rate.get(), times)?;
@@ -148,8 +154,7 @@ impl Epoch {
         if !alone || block <= 1 {
             return Ok(told);
         }
-        let Some((above, below)) =
-            allocation(shape, noise, (block, self.steps.1), direction)?
+        let Some((above, below)) = allocation(shape, noise, (block, self.steps.1), direction)?
         else {
             return Ok(told);
         };

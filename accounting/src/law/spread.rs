@@ -52,7 +52,7 @@ impl Law {
                 loss: atom.loss,
                 ln_second: atom.ln_second,
                 loss_error: atom.loss_error,
-                weight_error: ROUND * (16.0 + 8.0 * atom.ln_second.abs()),
+                weight_error: ROUND * (16.0 + self.roundings + 8.0 * atom.ln_second.abs()),
                 is_atom: true,
             });
         }

@@ -37,6 +37,8 @@ pub(crate) struct Solver {
 
 impl Solver {
     pub(crate) fn new(loss: &PrivacyLoss) -> Self {
+        let listed = loss.listed();
+        let loss = listed.as_ref().unwrap_or(loss);
         let closed = match loss.parts.as_slice() {
             _ if !loss.laws.is_empty() => None,
             [] => Some(Pair::gaussian(loss.gaussian.sqrt())),

@@ -150,7 +150,9 @@ fn batches(sampling: Sampling, rate: f64) -> String {
         Sampling::Shuffled => format!("shuffled batches, a share {rate} each"),
         Sampling::BallsInBins => format!("batches by balls in bins, a share {rate} each"),
         Sampling::RandomAllocation { selected, steps } => {
-            format!("batches by random allocation, each record in {selected} of every {steps} steps")
+            format!(
+                "batches by random allocation, each record in {selected} of every {steps} steps"
+            )
         }
     }
 }

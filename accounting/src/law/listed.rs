@@ -1,0 +1,224 @@
+//! Compositions of few outcomes, listed: exact to roundings, and without a grid.
+
+use super::{Atom, Attained, Comb, Law};
+use crate::grid::ruler::Lines;
+use crate::interval::LnBounds;
+use crate::pld::PrivacyLoss;
+use crate::reconstruction::blow_up::at;
+use crate::special::{ROUND, ln_add_exp};
+
+/// More outcomes than this are not listed.
+const MOST: usize = 1024;
+
+impl PrivacyLoss {
+    /// The same run as a single step, if all its outcomes can be listed.
+    pub(crate) fn listed(&self) -> Option<Self> {
+        let many = self.laws.len() > 1 || self.laws.iter().any(|(_, times)| *times > 1);
+        if !many || !self.parts.is_empty() || self.gaussian > 0.0 || self.unbounded {
+            return None;
+        }
+        let mut whole = Law::of_atoms(vec![Atom::new(0.0, 0.0)], None);
+        for (law, times) in &self.laws {
+            whole = whole.followed_by(&law.repeated(*times)?)?;
+        }
+        if whole.attained < Attained::Always {
+            whole.attained = Attained::Never;
+        }
+        Some(Self {
+            laws: vec![(whole, 1)],
+            ..self.clone()
+        })
+    }
+}
+
+impl Law {
+    /// Whether all there is are so few atoms.
+    fn is_listed(&self) -> bool {
+        self.pieces.is_empty() && self.missing <= 0.0 && self.atoms.len() <= MOST
+    }
+
+    fn followed_by(&self, next: &Self) -> Option<Self> {
+        (self.atoms.len() * next.atoms.len() <= MOST).then(|| {
+            let pairs = self
+                .atoms
+                .iter()
+                .flat_map(|a| next.atoms.iter().map(move |b| (a, b)));
+            let atoms = pairs
+                .map(|(a, b)| Atom {
+                    loss: a.loss + b.loss,
+                    loss_error: a.loss_error + b.loss_error + ROUND * (a.loss + b.loss).abs(),
+                    ln_second: a.ln_second + b.ln_second,
+                })
+                .collect();
+            let mut both = Self::of_atoms(atoms, None);
+            both.infinite = -((-self.infinite).ln_1p() + (-next.infinite).ln_1p()).exp_m1();
+            both.roundings = self.roundings + next.roundings + 16.0;
+            both.attained = self.attained.min(next.attained);
+            both
+        })
+    }
+
+    /// So many steps: outcomes with the same loss are one.
+    fn repeated(&self, times: u64) -> Option<Self> {
+        if !self.is_listed() {
+            return None;
+        }
+        if times == 1 {
+            return Some(self.clone());
+        }
+        let single = |atom: &Atom| Comb {
+            origin: atom.loss,
+            spacing: 1.0,
+        };
+        let alone = || self.atoms.first().filter(|_| self.atoms.len() == 1);
+        let comb = self.comb.or_else(|| alone().map(single))?;
+        let lines = Lines {
+            origin: comb.origin,
+            spacing: comb.spacing,
+        };
+        let places: Option<Vec<(i64, f64)>> = (self.atoms.iter())
+            .map(|atom| lines.nearest(atom.loss, 0.0))
+            .collect();
+        let places = places?;
+        let last = places.iter().map(|(index, _)| *index).max()?;
+        let count = u64::try_from(last).ok()?.checked_mul(times)?;
+        if count >= MOST as u64 || places.iter().any(|(index, _)| *index < 0) {
+            return None;
+        }
+        let mut one = vec![f64::NEG_INFINITY; last as usize + 1];
+        for ((index, _), atom) in places.iter().zip(&self.atoms) {
+            one[*index as usize] = ln_add_exp(one[*index as usize], atom.ln_second);
+        }
+        let off = (places.iter().zip(&self.atoms))
+            .map(|((_, off), atom)| off + atom.loss_error)
+            .fold(0.0, f64::max);
+        let n = times as f64;
+        let atoms = power(&one, times)
+            .into_iter()
+            .enumerate()
+            .filter(|(_, ln)| *ln > f64::NEG_INFINITY)
+            .map(|(index, ln_second)| {
+                let parts = [n * lines.origin, index as f64 * lines.spacing];
+                Atom {
+                    loss: parts[0] + parts[1],
+                    loss_error: n * off + 4.0 * ROUND * (parts[0].abs() + parts[1].abs()),
+                    ln_second,
+                }
+            })
+            .collect();
+        let mut all = Self::of_atoms(atoms, None);
+        all.infinite = -(n * (-self.infinite).ln_1p()).exp_m1();
+        // Every mass is a sum of products of n, with the roundings of each.
+        all.roundings = n * (self.roundings + 32.0) + 2.0 * count as f64;
+        all.attained = self.attained;
+        Some(all)
+    }
+
+    /// ln B(x) = ln min over z of H_z + zx: convex and linear between the atoms, so least at one.
+    pub(crate) fn ln_blow_up_of_atoms(&self, ln_x: f64, ln_cut: f64) -> Option<LnBounds> {
+        if !self.is_listed() {
+            return None;
+        }
+        // At z = 0 it is the whole of P.
+        let mut least = LnBounds::exactly(0.0);
+        for atom in &self.atoms {
+            let here = at(self.ln_delta(atom.loss, ln_cut).ok()?, atom.loss, ln_x);
+            // The true place is as far off as the loss.
+            let lower = here.lower - 2.0 * atom.loss_error;
+            least.lower = least.lower.min(lower);
+            if here.upper < least.upper {
+                (least.middle, least.upper) = (here.middle, here.upper);
+            }
+        }
+        Some(least)
+    }
+}
+
+/// The convolution of a law on the first whole numbers with itself, in logarithms.
+fn power(one: &[f64], times: u64) -> Vec<f64> {
+    let mut all = vec![0.0];
+    let mut square = one.to_vec();
+    let mut rest = times;
+    while rest > 0 {
+        if rest & 1 == 1 {
+            all = convolved(&all, &square);
+        }
+        rest >>= 1;
+        if rest > 0 {
+            square = convolved(&square, &square);
+        }
+    }
+    all
+}
+
+fn convolved(a: &[f64], b: &[f64]) -> Vec<f64> {
+    (0..a.len() + b.len() - 1)
+        .map(|sum| {
+            let from = (sum + 1).saturating_sub(b.len());
+            let pairs = (from..a.len().min(sum + 1)).map(|i| a[i] + b[sum - i]);
+            let top = pairs.clone().fold(f64::NEG_INFINITY, f64::max);
+            if top == f64::NEG_INFINITY {
+                return top;
+            }
+            top + pairs.map(|ln| (ln - top).exp()).sum::<f64>().ln()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::special::ln_binomial_pmf;
+    use crate::{
+        Delta, Direction, Epsilon, Mechanism, Neighbours, Probability, Query, Steps, Tolerance,
+    };
+
+    /// Fifty responses are a binomial law, with losses (2k − 50)·ε.
+    #[test]
+    fn responses_are_listed_as_a_binomial() {
+        let run = Mechanism::Repeat {
+            times: Steps::new(50),
+            each: Box::new(Mechanism::PureDp {
+                epsilon: Epsilon::new(3.0).unwrap(),
+                neighbours: Neighbours::AddRemove,
+            }),
+        };
+        let query = Query::single(Neighbours::AddRemove);
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let listed = loss.listed().unwrap();
+        let (law, times) = &listed.laws[0];
+        assert_eq!((law.atoms.len(), *times), (51, 1));
+        let rare = 1.0 / (1.0 + 3f64.exp());
+        for atom in &law.atoms {
+            let k = ((atom.loss + 150.0) / 6.0).round();
+            let truth = ln_binomial_pmf(k as u64, 50, rare);
+            let error = ROUND * (16.0 + law.roundings + 8.0 * truth.abs());
+            assert!(
+                (atom.ln_second - truth).abs() <= error,
+                "{k} {atom:?} {truth}"
+            );
+            assert!((atom.loss - (6.0 * k - 150.0)).abs() <= atom.loss_error);
+        }
+        // The blow-up against every set of the largest losses, the last one in part.
+        let x = 0.003;
+        let (mut first, mut second) = (0.0, 0.0);
+        for atom in law.atoms.iter().rev() {
+            let q = atom.ln_second.exp();
+            let share = ((x - second) / q).clamp(0.0, 1.0);
+            first += share * (atom.ln_second + atom.loss).exp();
+            second += share * q;
+        }
+        let prior = Probability::new(x).unwrap();
+        let found = loss.blow_up(prior, Tolerance::new(1e-9).unwrap()).unwrap();
+        let (low, high) = (
+            found.bounds.lower.unwrap().get().get(),
+            found.bounds.upper.unwrap().get().get(),
+        );
+        assert!(low <= first * (1.0 + 1e-12) && first <= high * (1.0 + 1e-12));
+        assert!(high - low <= 1e-11 * high, "{low} {first} {high}");
+        let deep = loss
+            .epsilon(Delta::new(1e-40).unwrap(), Tolerance::new(1e-9).unwrap())
+            .unwrap();
+        assert!(deep.bounds.upper.unwrap().get().get() < 150.0);
+    }
+}
