@@ -86,10 +86,10 @@ impl Law {
             return None;
         }
         let mut one = vec![f64::NEG_INFINITY; last as usize + 1];
-        for ((index, _), atom) in places.iter().zip(&self.atoms) {
+        for ((index, _), atom) in places.iter().zip(self.atoms.iter()) {
             one[*index as usize] = ln_add_exp(one[*index as usize], atom.ln_second);
         }
-        let off = (places.iter().zip(&self.atoms))
+        let off = (places.iter().zip(self.atoms.iter()))
             .map(|((_, off), atom)| off + atom.loss_error)
             .fold(0.0, f64::max);
         let n = times as f64;
@@ -121,7 +121,7 @@ impl Law {
         }
         // At z = 0 it is the whole of P.
         let mut least = LnBounds::exactly(0.0);
-        for atom in &self.atoms {
+        for atom in self.atoms.iter() {
             let here = at(self.ln_delta(atom.loss, ln_cut).ok()?, atom.loss, ln_x);
             // The true place is as far off as the loss.
             let lower = here.lower - 2.0 * atom.loss_error;
@@ -189,7 +189,7 @@ mod tests {
         let (law, times) = &listed.laws[0];
         assert_eq!((law.atoms.len(), *times), (51, 1));
         let rare = 1.0 / (1.0 + 3f64.exp());
-        for atom in &law.atoms {
+        for atom in law.atoms.iter() {
             let k = ((atom.loss + 150.0) / 6.0).round();
             let truth = ln_binomial_pmf(k as u64, 50, rare);
             let error = ROUND * (16.0 + law.roundings + 8.0 * truth.abs());
