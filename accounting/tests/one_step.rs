@@ -152,7 +152,7 @@ fn convolved(step: &[(i64, f64)], gap: f64, times: u64, epsilon: f64) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 800, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn sampled_noise_of_both_shapes(
