@@ -284,7 +284,7 @@ mod tests {
             };
             for run in [shuffled, both] {
                 let loss =
-                    PrivacyLoss::of(&run, Query::single(Neighbours::ZeroOut), Direction::Remove)
+                    PrivacyLoss::of(&run, Query::single(Neighbours::Replace), Direction::Remove)
                         .unwrap();
                 let found = loss
                     .certificate(Epsilon::new(3.0).unwrap(), Tolerance::DEFAULT)

@@ -106,7 +106,7 @@ fn beyond_the_largest_finite_loss_only_the_infinite_is_left() {
         let (low, high) = bounds(&run, Neighbours::AddRemove, Direction::Remove, epsilon);
         assert!(
             low <= 0.28 && 0.28 <= high && high - low < 1e-9,
-            "{low} {high}"
+            "{low} {high} at {epsilon}"
         );
     }
 }
