@@ -186,6 +186,38 @@ proptest! {
         prop_assert!(grid.lower <= other.upper && other.lower <= grid.upper, "{grid:?} {other:?} {engine:?}");
         prop_assert!(grid.width() < 0.1 || grid.upper < -300.0, "{grid:?}");
     }
+
+    /// Outcomes that no lines suit, moved to lines, at tolerances from coarse to fine: both ends
+    /// against the double sum over binomials, whose own rounding is below 1e-12.
+    #[test]
+    fn outcomes_off_the_lines_are_made_up_for(
+        one in 0.05f64..1.0, other in 0.05f64..1.0, times in 1u64..12, more in 1u64..12,
+        spot in 0.0f64..0.8, decades in 2i32..7, slack in prop_oneof![Just(0.0), 1e-4f64..0.05],
+    ) {
+        let guarantee = |epsilon: f64, delta: f64| Mechanism::ApproxDp {
+            epsilon: crate::Epsilon::new(epsilon).unwrap(),
+            delta: crate::Delta::new(delta).unwrap(),
+            neighbours: Neighbours::AddRemove,
+        };
+        let parts = vec![repeat(times, guarantee(one, 0.0)), repeat(more, guarantee(other, slack))];
+        let loss = loss(&Mechanism::Sequence { parts }, Neighbours::AddRemove, Direction::Remove);
+        let epsilon = spot * (one * times as f64 + other * more as f64);
+        let outcomes = |each: f64, times: u64| {
+            let likely = 1.0 / (1.0 + (-each).exp());
+            let mass = move |k| crate::special::ln_binomial_pmf(k, times, likely).exp();
+            (0..=times).map(move |k| (each * (2.0 * k as f64 - times as f64), mass(k)))
+        };
+        let finite = (1.0 - slack).powi(more as i32);
+        let mut expected = 1.0 - finite;
+        for (a, p) in outcomes(one, times) {
+            for (b, q) in outcomes(other, more) {
+                expected += finite * p * q * -(epsilon - a - b).exp_m1().min(0.0);
+            }
+        }
+        let ends = delta(&loss, epsilon, 10f64.powi(-decades));
+        let room = 1e-12 + 1e-15 / expected;
+        prop_assert!(ends.lower <= expected.ln() + room && expected.ln() - room <= ends.upper, "{ends:?} {expected:e}");
+    }
 }
 
 #[test]
