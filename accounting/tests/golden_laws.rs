@@ -150,3 +150,24 @@ fn divergences_of_the_exponential_mechanism() {
     let ten = loss(&ten, NEIGHBOURS);
     assert!((ten.divergence().unwrap().get() / (10.0 * found) - 1.0).abs() < 1e-12);
 }
+
+/// A chance of telling everything leaves no finite Rényi divergence, and so no finite ε by it.
+#[test]
+fn what_renyi_cannot_bound_is_not_free() {
+    let leak = Mechanism::ApproxDp {
+        epsilon: Epsilon::new(0.1).unwrap(),
+        delta: Delta::new(1e-7).unwrap(),
+        neighbours: NEIGHBOURS,
+    };
+    for run in [
+        leak.clone(),
+        Mechanism::Sequence {
+            parts: vec![laplace(), leak],
+        },
+    ] {
+        let (epsilon, order) = loss(&run, NEIGHBOURS)
+            .epsilon_by_rdp(Delta::new(1e-5).unwrap())
+            .unwrap();
+        assert!(epsilon.get().get().is_infinite() && order.is_none());
+    }
+}

@@ -83,7 +83,7 @@ impl Solver {
             None => found.upper,
         };
         let lower = match &mut self.below {
-            Some(below) => below.epsilon(delta, tolerance)?.lower,
+            Some(below) => below.epsilon(delta, below.modest(tolerance))?.lower,
             None => found.lower,
         };
         Ok(Found {
@@ -352,6 +352,10 @@ impl Solver {
 
     /// Σ ε_i at which each of the T steps keeps δ/T: the guarantees simply add up.
     pub(crate) fn basic_composition(&self, ln_delta: f64) -> f64 {
+        if self.needs_grid() {
+            // Steps of other laws are not among those that are added up.
+            return f64::INFINITY;
+        }
         let (steps, share) = self.shares(ln_delta);
         let each = |pair: &Pair| {
             bisect(

@@ -17,6 +17,8 @@ pub(crate) const HIGHEST_ORDER: f64 = 1e12;
 const LEAST_LN_DELTA: f64 = -750.0;
 /// Dropped mixture mass as a share of δ times the relative accuracy wanted.
 pub(crate) const TRIM: f64 = 1e-3;
+/// See [`Solver::modest`].
+const MODEST: f64 = 1e-4;
 
 /// A privacy loss with what has been computed about it so far.
 #[derive(Debug)]
@@ -115,7 +117,10 @@ impl Solver {
             None => ends.upper,
         };
         let lower = match &mut self.below {
-            Some(below) => below.ln_delta(epsilon, goal)?.0.lower.min(upper),
+            Some(below) => {
+                let goal = below.modest(goal);
+                below.ln_delta(epsilon, goal)?.0.lower.min(upper)
+            }
             None if self.loss.bounds_only() => f64::NEG_INFINITY,
             None => ends.lower,
         };
@@ -128,6 +133,15 @@ impl Solver {
             },
             engine,
         ))
+    }
+
+    /// What a run below another one is worth: on a grid, less than the two are apart.
+    pub(super) fn modest(&self, tolerance: f64) -> f64 {
+        if self.needs_grid() {
+            tolerance.max(MODEST)
+        } else {
+            tolerance
+        }
     }
 
     fn ln_delta_of_pair(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
@@ -311,7 +325,7 @@ impl Solver {
     /// ln of an upper bound on δ(ε): each of the T steps keeps ε/T with its own δ, and the
     /// guarantees add up.
     pub(crate) fn added_up(&self, epsilon: f64) -> f64 {
-        if epsilon < 0.0 {
+        if epsilon < 0.0 || self.needs_grid() {
             return 0.0;
         }
         let plain =

@@ -79,7 +79,10 @@ impl PrivacyLoss {
             upper = told.map_or(upper, |told| upper.min(told.get().get()));
         }
         let lower = match &self.below {
-            Some(below) => (below.blow_up(prior, tolerance)?.bounds.lower)
+            Some(below) => (below
+                .blow_up(prior, Tolerance::new(tolerance.get().max(1e-4))?)?
+                .bounds
+                .lower)
                 .map_or(x, |below| below.get().get().min(upper)),
             None if self.bounds_only() => x,
             None => lower,

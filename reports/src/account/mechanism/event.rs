@@ -240,7 +240,7 @@ fn noise(node: &Node<'_>, class: &str) -> Result<Mechanism> {
                 sampling: Sampling::TruncatedPoisson { max_batch, records },
             }
         }
-        "RandomAllocationDpEvent" => allocation(&node)?,
+        "RandomAllocationDpEvent" => allocation(node)?,
         other => return Err(node.refuse(format!("{other} has no counterpart here"))),
     })
 }

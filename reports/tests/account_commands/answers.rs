@@ -1,0 +1,105 @@
+//! Numbers, rows and calibrations.
+
+use super::{fine, folder, json, run};
+
+#[test]
+fn delta_and_epsilon_are_two_sides_of_one_answer() {
+    let folder = folder();
+    let at = folder.path();
+    let epsilon = json(at, "--sigma 1.1 --delta 1e-6")["guarantees"][0]["epsilon"]["upper"]
+        .as_f64()
+        .unwrap();
+    let row = json(at, &format!("--sigma 1.1 --epsilon {epsilon}"))["guarantees"][0].clone();
+    let (low, high) = (
+        row["delta_bounds"]["lower"].as_f64().unwrap(),
+        row["delta_bounds"]["upper"].as_f64().unwrap(),
+    );
+    assert!(low <= high && high <= 1e-6 && low > 0.99e-6, "{row}");
+    assert_eq!(row["delta"], row["delta_bounds"]["upper"]);
+    assert!(fine(at, "--sigma 1.1 --epsilon 2").contains("delta <="));
+}
+
+#[test]
+fn rows_for_spreadsheets() {
+    let folder = folder();
+    let at = folder.path();
+    for (line, header) in [
+        ("--sigma 1.1 --gamma 0.1 --prior 1e-6", "notion,neighbours,"),
+        ("compose steps.json --unit a,b", "notion,neighbours,"),
+        (
+            "curve --sigma 1.1 --points 3",
+            "curve,argument,at,quantity,lower,upper",
+        ),
+        (
+            "calibrate --epsilon 2 --tolerance 0.1",
+            "solved,answer,fails,",
+        ),
+    ] {
+        let text = fine(at, &format!("{line} --format csv"));
+        let mut lines = text.lines();
+        let first = lines.next().unwrap();
+        assert!(first.starts_with(header), "{line}: {first}");
+        let columns = first.split(',').count();
+        // Quoted commas are one cell.
+        assert!(
+            lines.all(|row| row.replace("\"a,b\"", "ab").split(',').count() == columns),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn calibrations_are_kept_and_tight() {
+    let folder = folder();
+    let at = folder.path();
+    // The most steps: one more breaks the limit.
+    let steps = json(at, "calibrate --solve steps --epsilon 2 --sigma 1.1");
+    let found = steps["answer"].as_f64().unwrap();
+    assert_eq!(steps["fails"].as_f64().unwrap() as u64, found as u64 + 1);
+    for (steps, code) in [(found, 0), (found + 1.0, 1)] {
+        let line = format!("--sigma 1.1 --steps {steps} --max-epsilon 2");
+        assert_eq!(run(at, &line, "").status.code(), Some(code), "{line}");
+    }
+    let rate = json(
+        at,
+        "calibrate --solve rate --epsilon 2 --sigma 1.1 --steps 1000",
+    );
+    assert!(rate["answer"].as_f64().unwrap() < rate["fails"].as_f64().unwrap());
+    assert!(rate["inputs"].get("sample_rate").is_none());
+    let files = json(
+        at,
+        "calibrate --solve steps --epsilon 3 --mechanism plain.json",
+    );
+    assert_eq!(files["inputs"]["files"][0], "plain.json");
+    assert!(files.get("sigma").is_none());
+    let exposure = json(
+        at,
+        "calibrate --max-exposure 10 --chance 0.01 --group 5 --steps 500",
+    );
+    assert!(exposure["promise"]["value"]["upper"].as_f64().unwrap() <= 0.01);
+}
+
+#[test]
+fn a_tolerance_out_of_reach_is_said_so_and_the_upper_end_holds() {
+    let folder = folder();
+    std::fs::write(
+        folder.path().join("laplace.json"),
+        r#"{"type":"repeat","times":1000,"each":{"type":"subsampled-laplace","scale":1,"sampling_rate":0.01,"sampling":"poisson"}}"#,
+    )
+    .unwrap();
+    let text = fine(
+        folder.path(),
+        "account compose laplace.json --delta 1e-6 --tolerance 1e-12"
+            .trim_start_matches("account "),
+    );
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("was asked for and could not be certified"),
+        "{text}"
+    );
+    let text = fine(
+        folder.path(),
+        "compose laplace.json --delta 1e-6 --tolerance 1e-5",
+    );
+    assert!(!text.contains("was asked for"), "{text}");
+}
