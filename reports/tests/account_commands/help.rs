@@ -1,6 +1,6 @@
 //! Examples of the help.
 
-use super::{fine, folder, run};
+use super::{fine, folder};
 
 #[test]
 fn help_shows_examples_that_run() {
