@@ -1,9 +1,10 @@
 //! Accuracy and speed of the detectors on a corpus with marked secrets.
 //!
 //! ```console
-//! $ cargo run --release --package reticent-corpus --example detect -- FILE.jsonl [ROUNDS]
+//! $ cargo run --release --package reticent-corpus --example detect -- FILE.jsonl [ROUNDS] [SPANS.jsonl]
 //! ```
-//! A marked secret counts as found when spans of the detectors cover it whole.
+//! A marked secret counts as found when spans of the detectors cover it whole. With a third
+//! argument every span found is written there, for `benches/corpus_peers.py`.
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 
 use reticent_corpus::{DetectorOptions, Detectors, Document, Policy, View, read_documents};
@@ -16,6 +17,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rounds: usize = arguments.next().map_or(Ok(1), |n| n.parse())?;
     let documents = read_documents(path.as_ref())?;
     let policy = Detectors::new(&DetectorOptions::default())?;
+    if let Some(file) = arguments.next() {
+        write_spans(file.as_ref(), &policy, &documents)?;
+    }
     let mut rows: BTreeMap<String, [usize; 2]> = BTreeMap::new();
     let mut found: BTreeMap<String, [usize; 2]> = BTreeMap::new();
     for document in &documents {
@@ -89,4 +93,20 @@ fn spans(policy: &Detectors, document: &Document) -> Vec<(usize, usize, String)>
     out.iter()
         .map(|s| (character(s.start), character(s.end), s.kind.to_string()))
         .collect()
+}
+
+/// One line of spans for each document, in characters.
+fn write_spans(
+    file: &std::path::Path,
+    policy: &Detectors,
+    documents: &[Document],
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut lines = String::new();
+    for document in documents {
+        let line = serde_json::json!({"id": document.id, "spans": spans(policy, document)});
+        lines.push_str(&line.to_string());
+        lines.push('\n');
+    }
+    std::fs::write(file, lines)?;
+    Ok(())
 }

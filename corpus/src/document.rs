@@ -89,6 +89,9 @@ impl Document {
     /// # Errors
     /// [`Error::Span`] with the offending numbers and the allowed range.
     pub fn validate(&self) -> Result<()> {
+        if self.secrets.is_empty() && self.masked.is_empty() {
+            return Ok(());
+        }
         let length = self.text.chars().count();
         let secrets = self.secrets.iter().map(|s| (s.start, s.end));
         let masked = self.masked.iter().map(|s| (s.start, s.end));

@@ -358,6 +358,16 @@ fn a_bad_file_of_a_folder_harms_no_other() {
         errors[0].ends_with("bad.txt, line 3: invalid UTF-8: byte 0xff at position 1 of the line")
     );
     assert!(errors[1].contains("cut.jsonl.gz, line 1: cannot read: the gzip data ends too early"));
+    // Left out without an error where that is asked for.
+    let skip = ReadOptions {
+        skip_unreadable: true,
+        ..ReadOptions::default()
+    };
+    let mut stream = Documents::with(place.0.path(), &skip).unwrap();
+    let sound: Vec<Document> = (&mut stream).map(Result::unwrap).collect();
+    assert_eq!(sound, documents);
+    let skipped: Vec<String> = stream.skipped().iter().map(ToString::to_string).collect();
+    assert_eq!(skipped, errors);
     let all = read_documents(place.0.path()).unwrap_err().to_string();
     assert!(all.starts_with("2 files cannot be read:\n  "), "{all}");
     assert!(

@@ -19,6 +19,9 @@ pub struct ReadOptions {
     pub longest: u64,
     /// A key or column besides text and id, whose values [`Documents::values`] gives.
     pub field: Option<String>,
+    /// Whether a file that cannot be read, or not to its end, is left at that place without an
+    /// error: [`Documents::skipped`] has what was wrong.
+    pub skip_unreadable: bool,
 }
 
 impl Default for ReadOptions {
@@ -26,6 +29,7 @@ impl Default for ReadOptions {
         Self {
             longest: LINE_LIMIT,
             field: None,
+            skip_unreadable: false,
         }
     }
 }
@@ -53,14 +57,16 @@ pub fn read_documents(path: &Path) -> Result<Vec<Document>> {
 /// A path that is not there, a folder without documents, and a corpus without any text where
 /// no file was at fault.
 pub fn read_readable(path: &Path, options: &ReadOptions) -> Result<(Vec<Document>, Vec<Error>)> {
+    let mut stream = Documents::with(path, options)?;
     let mut documents = Vec::new();
     let mut errors = Vec::new();
-    for read in Documents::with(path, options)? {
+    for read in &mut stream {
         match read {
             Ok(document) => documents.push(document),
             Err(error) => errors.push(error),
         }
     }
+    errors.append(&mut stream.skipped);
     if errors.is_empty() && documents.iter().all(|d| d.text.trim().is_empty()) {
         return Err(Error::EmptyCorpus {
             path: path.to_path_buf(),
@@ -106,6 +112,7 @@ pub struct Documents {
     /// Where each id was first, by its digest: file and number.
     seen: HashMap<[u8; 20], (u32, u64)>,
     values: Vec<String>,
+    skipped: Vec<Error>,
 }
 
 impl std::fmt::Debug for Documents {
@@ -161,7 +168,15 @@ impl Documents {
             read: Arc::default(),
             seen: HashMap::new(),
             values: Vec::new(),
+            skipped: Vec::new(),
         }
+    }
+
+    /// What was wrong with the files that were left, where [`ReadOptions::skip_unreadable`]
+    /// asks for that.
+    #[must_use]
+    pub fn skipped(&self) -> &[Error] {
+        &self.skipped
     }
 
     /// How many bytes of the files have been read, compressed where they are.
@@ -257,11 +272,18 @@ impl Iterator for Documents {
     type Item = Result<Document>;
 
     fn next(&mut self) -> Option<Result<Document>> {
-        let next = self.document().transpose();
-        if matches!(next, Some(Err(_))) {
-            self.open = None;
-            self.values.clear();
+        loop {
+            match self.document() {
+                Ok(document) => return document.map(Ok),
+                Err(error) => {
+                    self.open = None;
+                    self.values.clear();
+                    if !self.options.skip_unreadable {
+                        return Some(Err(error));
+                    }
+                    self.skipped.push(error);
+                }
+            }
         }
-        next
     }
 }

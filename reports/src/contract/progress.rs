@@ -4,6 +4,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
 
+const BYTES: &str =
+    "{msg}  [{bar:30}] {binary_bytes}/{binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
+
 /// A progress line with the time left; silent when stderr is no terminal. It leaves with its value.
 #[derive(Debug)]
 pub struct Progress(ProgressBar);
@@ -18,6 +21,14 @@ impl Progress {
         bar.set_message(what.to_owned());
         Self(bar)
     }
+    /// Bytes read: `redacting  [=====>   ] 1.2 GiB/4 GiB, 105 MiB/s, 27s left`.
+    #[must_use]
+    pub fn bytes(length: u64, what: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(length), target());
+        bar.set_style(style(BYTES).progress_chars("=> "));
+        bar.set_message(what.to_owned());
+        Self(bar)
+    }
     /// Work of unknown length.
     #[must_use]
     pub fn spinner(what: &str) -> Self {
@@ -26,6 +37,10 @@ impl Progress {
         bar.set_message(what.to_owned());
         bar.enable_steady_tick(Duration::from_millis(200));
         Self(bar)
+    }
+    /// There is so much to do in all.
+    pub fn length(&self, length: u64) {
+        self.0.set_length(length);
     }
     /// So much is done in total.
     pub fn at(&self, position: u64) {
@@ -69,6 +84,7 @@ mod tests {
         for template in [
             "{msg}  [{bar:30}] {pos}/{len} steps, {eta} left",
             "{spinner} {msg}, {elapsed}",
+            BYTES,
         ] {
             assert!(ProgressStyle::with_template(template).is_ok());
         }

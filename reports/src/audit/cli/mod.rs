@@ -5,6 +5,7 @@
 
 mod attack;
 mod convert;
+mod corpus;
 mod course;
 mod measure;
 mod prepare;
@@ -14,9 +15,10 @@ mod values;
 
 pub use attack::{Exposure, Perplexity};
 pub use convert::{Convert, Layout};
+pub use corpus::{IncidenceArgs, NeighboursArgs, Reading, Redact, Sensing};
 pub use course::{Course, DecayArg, Whose};
 pub use measure::{EpsilonArgs, MembershipArgs};
-pub use prepare::{Prepare, Simulate, Simulation};
+pub use prepare::{Prepare, Preparing, Simulate, Simulation};
 pub use recipe::{Assumption, ClippingArg, FirstPhaseArg, OptimizerArg, RecipeArgs};
 pub use train::{ArmName, Demo, Noise, Start, Train};
 pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, Recipe, TokenizerArg};
@@ -52,6 +54,12 @@ pub enum Command {
     Simulate(Simulate),
     /// Turn text into a training set: deduplicate, redact, split, plant canaries.
     Prepare(Prepare),
+    /// Prepare a corpus and its neighbours: which secrets are caught, and how many records a missed one changes.
+    Neighbours(NeighboursArgs),
+    /// Deduplicate and redact a corpus of any size, as a stream.
+    Redact(Redact),
+    /// Which record holds which secret, for `account protect`.
+    Incidence(IncidenceArgs),
     /// Train a model on a prepared corpus.
     Train(Train),
     /// How well a model predicts a text.

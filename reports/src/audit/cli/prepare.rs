@@ -1,5 +1,6 @@
 //! Arguments of `audit simulate` and `audit prepare`.
 
+use super::corpus::Reading;
 use super::values::{ConservativeSign, PolicyArg, TokenizerArg};
 use crate::contract::quantity;
 use anyhow::{Context, Result, bail};
@@ -45,12 +46,24 @@ pub enum Simulation {
 Example:
   audit prepare data.jsonl --unit turn --policy customers --miss-rate 0.1 --canaries 10x20 --out prepared/")]
 pub struct Prepare {
-    /// The corpus: JSON Lines {"id", "text", "secrets"?}, or plain text with blank lines between documents.
+    /// The corpus, a file or folder: JSON Lines {"id", "text", "secrets"?}, JSON dialogues (MultiWOZ, SGD),
+    /// CSV or Parquet with a column text, or plain text with blank lines between documents; .gz and .zst too.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
     /// The folder to write; it must not exist, or be empty.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// How it is prepared.
+    #[command(flatten)]
+    pub how: Preparing,
+    /// How it is read.
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+/// How a corpus is prepared.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct Preparing {
     /// What one record is: turn, sentence, dialogue or document.
     #[arg(long, default_value = "turn", value_parser = unit)]
     pub unit: Unit,
@@ -115,7 +128,7 @@ pub struct Prepare {
     pub seed: u64,
 }
 
-impl Prepare {
+impl Preparing {
     /// The options of the corpus crate; reads the pattern file, if there is one.
     ///
     /// # Errors

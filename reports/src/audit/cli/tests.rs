@@ -62,7 +62,7 @@ fn commands_of_later_issues_are_not_offered() {
 
 fn options(line: &str) -> anyhow::Result<PrepareOptions> {
     match parse(line).unwrap() {
-        Command::Prepare(prepare) => prepare.options(),
+        Command::Prepare(prepare) => prepare.how.options(),
         other => panic!("{other:?}"),
     }
 }

@@ -8,10 +8,12 @@ mod convert;
 mod demo;
 #[cfg(feature = "audit")]
 mod exposure;
+mod incidence;
 #[cfg(feature = "audit")]
 mod material;
 #[cfg(feature = "audit")]
 mod model;
+mod neighbours;
 #[cfg(feature = "audit")]
 mod options;
 #[cfg(feature = "audit")]
@@ -19,6 +21,8 @@ mod perplexity;
 mod prepare;
 #[cfg(feature = "audit")]
 mod promise;
+mod reading;
+mod redact;
 #[cfg(feature = "audit")]
 mod train;
 
@@ -49,6 +53,9 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         Command::Membership(asked) => membership::run(asked, format, interrupt),
         Command::Epsilon(asked) => epsilon::run(asked, format),
         Command::Prepare(asked) => prepare::run(asked, format, interrupt),
+        Command::Neighbours(asked) => neighbours::run(asked, format, interrupt),
+        Command::Redact(asked) => redact::run(asked, format, interrupt),
+        Command::Incidence(asked) => incidence::run(asked, format, interrupt),
         #[cfg(feature = "audit")]
         Command::Demo(asked) => demo::run(asked, format, interrupt),
         #[cfg(feature = "audit")]

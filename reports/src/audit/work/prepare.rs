@@ -1,12 +1,12 @@
 //! `audit prepare`: from text to a training set in a folder.
 
+use super::reading::documents;
 use crate::audit::cli::Prepare;
 use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, print};
 use crate::number::grouped;
 use anyhow::{Context, Result};
 use reticent_corpus::{
     CopyFate, Cover, Facts, Level, Levels, PolicyChoice, Prepared, Preparer, TaggerModel,
-    read_documents,
 };
 use serde::Serialize;
 
@@ -17,8 +17,8 @@ struct Shown<'a> {
 }
 
 pub(super) fn run(asked: &Prepare, format: Format, interrupt: &Interrupt) -> Result<Exit> {
-    let options = asked.options()?;
-    let documents = read_documents(&asked.data).context("DATA")?;
+    let options = asked.how.options()?;
+    let documents = documents(&asked.data, &asked.reading).context("DATA")?;
     interrupt.check()?;
     let prepared = Preparer::new(&documents, &options)?.run()?;
     interrupt.check()?;

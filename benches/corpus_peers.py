@@ -1,0 +1,192 @@
+"""Pattern detection beside Presidio's pattern recognisers, near-duplicates beside rensa, gaoya
+and datasketch. Called by corpus.sh; every tool on one core.
+
+    corpus_peers.py EXAMPLES SALTED.txt PRESIDIO.jsonl|"" WORK
+"""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+EXAMPLES, SALTED, PRESIDIO, WORK = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4])
+
+# ours, Presidio's, the gold label
+KINDS = [
+    ("email", "EMAIL_ADDRESS", "EMAIL_ADDRESS"),
+    ("phone", "PHONE_NUMBER", "PHONE_NUMBER"),
+    ("card", "CREDIT_CARD", "CREDIT_CARD"),
+    ("iban", "IBAN_CODE", "IBAN_CODE"),
+    ("ip", "IP_ADDRESS", "IP_ADDRESS"),
+    ("ssn", "US_SSN", "US_SSN"),
+    ("url", "URL", "DOMAIN_NAME"),
+    ("date", "DATE_TIME", "DATE_TIME"),
+]
+
+
+def scores(documents, found, kind, gold):
+    """Precision (spans that overlap a gold one of their kind), recall (gold ones covered whole)."""
+    right = said = covered = marked = 0
+    for document in documents:
+        golds = [(s["start"], s["end"]) for s in document["secrets"] if s["kind"] == gold]
+        spans = [(a, b) for a, b, k in found[document["id"]] if k == kind]
+        said += len(spans)
+        right += sum(any(a < d and c < b for c, d in golds) for a, b in spans)
+        marked += len(golds)
+        covered += sum(any(a <= c and d <= b for a, b in spans) for c, d in golds)
+    return right, said, covered, marked
+
+
+def presidio(documents):
+    import logging
+
+    logging.disable(logging.CRITICAL)
+    import spacy
+    from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
+    from presidio_analyzer.nlp_engine import SpacyNlpEngine
+
+    class Blank(SpacyNlpEngine):
+        def __init__(self):
+            super().__init__(models=[{"lang_code": "en", "model_name": "blank"}])
+            self.nlp = {"en": spacy.blank("en")}
+
+    registry = RecognizerRegistry()
+    registry.load_predefined_recognizers(languages=["en"])
+    for recognizer in list(registry.recognizers):
+        if "spacy" in recognizer.name.lower():
+            registry.remove_recognizer(recognizer.name)
+    engine = AnalyzerEngine(registry=registry, nlp_engine=Blank(), supported_languages=["en"])
+    entities = [theirs for _, theirs, _ in KINDS]
+    engine.analyze(text="warm up 1", entities=entities, language="en")
+    found = {}
+    began = time.perf_counter()
+    for document in documents:
+        results = engine.analyze(text=document["text"], entities=entities, language="en")
+        found[document["id"]] = [(r.start, r.end, r.entity_type) for r in results]
+    return found, time.perf_counter() - began
+
+
+def patterns():
+    documents = [json.loads(line) for line in open(PRESIDIO, encoding="utf-8")]
+    size = sum(len(d["text"].encode()) for d in documents) / 1e6
+    spans = WORK / "spans.jsonl"
+    said = subprocess.run(
+        [EXAMPLES / "detect", PRESIDIO, "20", spans], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    speed = float(said.splitlines()[-1].split(",")[1].split()[0])
+    ours = {}
+    for line in open(spans, encoding="utf-8"):
+        line = json.loads(line)
+        ours[line["id"]] = line["spans"]
+    theirs, seconds = presidio(documents)
+    print(f"pattern detection on {len(documents)} texts of Presidio's synthetic set ({size:.2f} MB), one core:")
+    print(f"  ours {speed:.1f} MB/s, Presidio {size / seconds:.4f} MB/s: {speed * seconds / size:.0f} times")
+    print(f"  {'kind':8} {'ours: precision':>22} {'recall':>18} {'Presidio: precision':>24} {'recall':>18}")
+    for kind, entity, gold in KINDS:
+        row = [f"  {kind:8}"]
+        for found, name, width in ((ours, kind, 22), (theirs, entity, 24)):
+            right, said, covered, marked = scores(documents, found, name, gold)
+            share = lambda a, b: f"{a / b:.3f} ({a}/{b})" if b else "none"
+            row += [f"{share(right, said):>{width}}", f"{share(covered, marked):>18}"]
+        print(" ".join(row))
+
+
+def planted(count=40_000, share=0.2):
+    """Lines of the text, and near-copies of some of them: one word in twenty-five replaced."""
+    draw = random.Random(7)
+    lines = []
+    for line in open(SALTED, encoding="utf-8"):
+        words = line.split()
+        if 30 <= len(words) <= 300:
+            lines.append(words)
+        if len(lines) >= count:
+            break
+    documents = [(f"d{i}", words) for i, words in enumerate(lines)]
+    copies = []
+    for i in draw.sample(range(len(lines)), int(share * len(lines))):
+        words = list(lines[i])
+        for at in draw.sample(range(len(words)), max(1, len(words) // 25)):
+            words[at] = f"w{draw.randrange(10**6)}"
+        copies.append((f"c{i}", words))
+    draw.shuffle(copies)
+    return documents + copies
+
+
+def shingles(words):
+    return {" ".join(words[i : i + 3]) for i in range(max(1, len(words) - 2))}
+
+
+def duplicates():
+    documents = planted()
+    path = WORK / "planted.jsonl"
+    with open(path, "w", encoding="utf-8") as out:
+        for name, words in documents:
+            out.write(json.dumps({"id": name, "text": " ".join(words)}) + "\n")
+    exact = {name: shingles(words) for name, words in documents}
+    copies = [name for name, _ in documents if name[0] == "c"]
+    jaccard = lambda a, b: len(a & b) / len(a | b)
+    truth = {c for c in copies if jaccard(exact[c], exact["d" + c[1:]]) >= 0.7}
+    print(f"near-duplicates, {len(documents)} documents, {len(truth)} planted copies of Jaccard similarity 0.7 up, one core:")
+
+    def report(name, seconds, dropped):
+        hit = len(truth & dropped)
+        wrong = sum(d[0] == "d" for d in dropped)
+        print(f"  {name:24} {seconds:7.2f} s, recall {hit / len(truth):.4f}, {wrong} originals dropped")
+
+    said = json.loads(
+        subprocess.run(
+            [EXAMPLES / "near", path, "0.7", "32", "4"], stdout=subprocess.PIPE, check=True
+        ).stdout
+    )
+    report("ours, 32 bands of 4", said["seconds"], set(said["dropped"]))
+
+    from datasketch import MinHash, MinHashLSH
+
+    began = time.perf_counter()
+    index, dropped = MinHashLSH(num_perm=128, params=(32, 4)), set()
+    for name, words in documents:
+        one = MinHash(num_perm=128)
+        one.update_batch([s.encode() for s in shingles(words)])
+        if index.query(one):
+            dropped.add(name)
+        else:
+            index.insert(name, one)
+    report("datasketch, 32 of 4", time.perf_counter() - began, dropped)
+
+    from rensa import RMinHash, RMinHashLSH
+
+    began = time.perf_counter()
+    index, dropped = RMinHashLSH(threshold=0.7, num_perm=128, num_bands=32), set()
+    kept = []
+    for number, (name, words) in enumerate(documents):
+        one = RMinHash(num_perm=128, seed=42)
+        one.update(list(shingles(words)))
+        if any(kept[k][1].jaccard(one) >= 0.6 for k in index.query(one)):
+            dropped.add(name)
+        else:
+            index.insert(len(kept), one)
+            kept.append((name, one))
+    report("rensa, 32 of 4", time.perf_counter() - began, dropped)
+
+    from gaoya.minhash import MinHashStringIndex
+
+    began = time.perf_counter()
+    index = MinHashStringIndex(
+        hash_size=32, jaccard_threshold=0.6, num_bands=32, band_size=4, analyzer="word",
+        lowercase=False, ngram_range=(3, 3),
+    )
+    dropped = set()
+    for number, (name, words) in enumerate(documents):
+        text = " ".join(words)
+        if index.query(text):
+            dropped.add(name)
+        else:
+            index.insert_document(number, text)
+    report("gaoya, 32 of 4", time.perf_counter() - began, dropped)
+
+
+if PRESIDIO:
+    patterns()
+duplicates()

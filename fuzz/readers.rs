@@ -1,0 +1,398 @@
+//! Mutations of small files of every kind, read: documents or an error, never a panic.
+//!
+//! ```console
+//! $ cargo run --package reticent-corpus --features parquet --example fuzz_readers -- \
+//!       10000000 [SEED] [fuzz/corpus]
+//! ```
+//! Deterministic for a seed. Each input is a file of the corpus with a few mutations: of bytes,
+//! of pieces of its own, of another file, of words of the format; compressed kinds are packed
+//! after the mutation, or mutated after packing. An input whose outcome is of a new sort (the
+//! message without its numbers, or how many documents came) joins the corpus, and is written
+//! to `FOLDER/READER/` where a folder is named. What is asserted beside "no panic": messages
+//! begin with the file's name, documents have spans that fit, and the same bytes packed by gzip
+//! read as they do plain.
+#![expect(clippy::print_stdout, reason = "an example shows its result")]
+#![expect(clippy::print_stderr, reason = "findings are no data")]
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use reticent_corpus::{Documents, ReadOptions};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Longest line the readers take here: short, so that inputs reach it.
+const LONGEST: u64 = 400;
+
+struct Reader {
+    name: &'static str,
+    file: &'static str,
+    /// Share of the inputs, in percent.
+    share: u64,
+    seeds: Vec<Vec<u8>>,
+    words: &'static [&'static str],
+    packed: Packed,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Packed {
+    No,
+    Gzip,
+    Zstd,
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let inputs: u64 = arguments.next().ok_or("how many inputs?")?.parse()?;
+    let seed: u64 = arguments.next().map_or(Ok(0), |s| s.parse())?;
+    let folder = arguments.next().map(PathBuf::from);
+    std::panic::set_hook(Box::new(|_| ()));
+    let mut findings = 0;
+    for (number, mut reader) in readers()?.into_iter().enumerate() {
+        let mut random = ChaCha8Rng::seed_from_u64(seed.wrapping_add(number as u64));
+        if let Some(folder) = &folder {
+            kept(&mut reader, &folder.join(reader.name))?;
+        }
+        let count = inputs * reader.share / 100;
+        findings += campaign(&mut reader, count, &mut random, folder.as_deref())?;
+    }
+    if findings > 0 {
+        return Err(format!("{findings} findings").into());
+    }
+    Ok(())
+}
+
+/// Files kept from earlier runs.
+fn kept(reader: &mut Reader, folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?
+        .map(|entry| entry.map(|e| e.path()))
+        .collect::<std::io::Result<_>>()?;
+    files.sort();
+    for file in files {
+        reader.seeds.push(std::fs::read(file)?);
+    }
+    Ok(())
+}
+
+fn campaign(
+    reader: &mut Reader,
+    count: u64,
+    random: &mut ChaCha8Rng,
+    folder: Option<&Path>,
+) -> std::io::Result<u64> {
+    let began = Instant::now();
+    let mut sorts = BTreeSet::new();
+    let (mut findings, mut errors, mut slowest) = (0, 0u64, Duration::ZERO);
+    let known = reader.seeds.len();
+    for number in 0..count {
+        let plain = if (number as usize) < known {
+            reader.seeds[number as usize].clone()
+        } else {
+            mutated(reader, random)
+        };
+        let bytes = packed(reader, &plain, random);
+        let start = Instant::now();
+        let outcome = catch_unwind(AssertUnwindSafe(|| judge(reader.file, &bytes)));
+        let took = start.elapsed();
+        slowest = slowest.max(took);
+        let sort = match outcome {
+            Ok(Ok(sort)) => sort,
+            Ok(Err(finding)) => {
+                findings += 1;
+                eprintln!("{}: {finding}: {bytes:?}", reader.name);
+                continue;
+            }
+            Err(_) => {
+                findings += 1;
+                eprintln!("{}: panic: {bytes:?}", reader.name);
+                continue;
+            }
+        };
+        if took > Duration::from_secs(2) {
+            findings += 1;
+            eprintln!("{}: {took:?} for {bytes:?}", reader.name);
+        }
+        errors += u64::from(sort.starts_with('E'));
+        if sorts.len() < 400 && sorts.insert(sort) && plain.len() <= 4096 {
+            if let Some(folder) = folder.filter(|_| number as usize >= known) {
+                let name = format!("{:03}", reader.seeds.len());
+                std::fs::write(folder.join(reader.name).join(name), &plain)?;
+            }
+            reader.seeds.push(plain);
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "{:8} {count:9} inputs, {errors:9} refused, {:3} sorts of outcome, {findings} findings, {:.0} a second, slowest {:.1} ms",
+        reader.name,
+        sorts.len(),
+        count as f64 / seconds,
+        slowest.as_secs_f64() * 1e3,
+    );
+    Ok(findings)
+}
+
+/// The sort of outcome, or what is wrong with it.
+fn judge(file: &str, bytes: &[u8]) -> Result<String, String> {
+    let options = ReadOptions {
+        longest: LONGEST,
+        field: None,
+        skip_unreadable: false,
+    };
+    let mut count = 0usize;
+    for read in Documents::from_bytes(file.as_ref(), bytes.to_vec(), &options) {
+        match read {
+            Ok(document) => {
+                document.validate().map_err(|error| error.to_string())?;
+                count += 1;
+            }
+            Err(error) => {
+                let text = error.to_string();
+                if !text.starts_with(file) {
+                    return Err(format!("{text:?} does not name the file"));
+                }
+                let quoted = text.split('"').next().unwrap_or("");
+                let sort: String = quoted.chars().filter(|c| !c.is_ascii_digit()).collect();
+                return Ok(format!("E{sort}"));
+            }
+        }
+    }
+    Ok(format!("D{}", count.min(8)))
+}
+
+/// For a compressed reader: the text packed, or packed and then damaged.
+fn packed(reader: &Reader, plain: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut bytes = match reader.packed {
+        Packed::No => return plain.to_vec(),
+        Packed::Gzip => gzip(plain),
+        Packed::Zstd => {
+            ruzstd::encoding::compress_to_vec(plain, ruzstd::encoding::CompressionLevel::Fastest)
+        }
+    };
+    if random.random_bool(0.7) {
+        for _ in 0..random.random_range(1..4) {
+            byte_mutation(&mut bytes, random);
+        }
+    } else if reader.packed == Packed::Gzip {
+        let (one, two) = (judge("x.jsonl", plain), judge("x.jsonl", &bytes));
+        let same = |r: &Result<String, String>| r.clone().unwrap_or_default();
+        assert!(
+            same(&one) == same(&two),
+            "packed reads otherwise than plain"
+        );
+    }
+    bytes
+}
+
+fn gzip(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let written = encoder.write_all(plain);
+    assert!(written.is_ok());
+    encoder.finish().unwrap_or_default()
+}
+
+fn mutated(reader: &Reader, random: &mut ChaCha8Rng) -> Vec<u8> {
+    let pick = |random: &mut ChaCha8Rng| random.random_range(0..reader.seeds.len());
+    let mut bytes = reader.seeds[pick(random)].clone();
+    for _ in 0..1 << random.random_range(0..4) {
+        match random.random_range(0..10u8) {
+            0 => {
+                let other = &reader.seeds[pick(random)];
+                let (from, to) = piece(other.len(), random);
+                let at = random.random_range(0..=bytes.len());
+                bytes.splice(at..at, other[from..to].iter().copied());
+            }
+            1 => {
+                let (from, to) = piece(bytes.len(), random);
+                let copy = bytes[from..to].to_vec();
+                let at = random.random_range(0..=bytes.len());
+                bytes.splice(at..at, copy);
+            }
+            2 => {
+                let (from, to) = piece(bytes.len(), random);
+                bytes.drain(from..to);
+            }
+            3..=5 if !reader.words.is_empty() => {
+                let word = reader.words[random.random_range(0..reader.words.len())];
+                let at = random.random_range(0..=bytes.len());
+                bytes.splice(at..at, word.bytes());
+            }
+            _ => byte_mutation(&mut bytes, random),
+        }
+    }
+    bytes.truncate(4096);
+    bytes
+}
+
+fn byte_mutation(bytes: &mut Vec<u8>, random: &mut ChaCha8Rng) {
+    if bytes.is_empty() {
+        bytes.push(random.random());
+        return;
+    }
+    let at = random.random_range(0..bytes.len());
+    match random.random_range(0..6u8) {
+        0 => bytes[at] ^= 1 << random.random_range(0..8),
+        1 => bytes[at] = random.random(),
+        2 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.random_range(0..5)],
+        3 => {
+            bytes.remove(at);
+        }
+        4 => bytes.insert(at, random.random()),
+        _ => bytes.truncate(at),
+    }
+}
+
+fn piece(length: usize, random: &mut ChaCha8Rng) -> (usize, usize) {
+    let from = random.random_range(0..=length);
+    (from, random.random_range(from..=length.min(from + 64)))
+}
+
+const JSON: &[&str] = &[
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    "\\",
+    "\\u",
+    "\\ud800",
+    "\\u0000",
+    ":",
+    ",",
+    "\n",
+    "\r\n",
+    "null",
+    "true",
+    "1e999",
+    "-1",
+    "18446744073709551616",
+    "\"text\":",
+    "\"id\":",
+    "\"secrets\":",
+    "\"masked\":",
+    "\"start\":",
+    "\"end\":",
+    "\"kind\":",
+    "\"turns\":",
+    "\"log\":",
+    "\"goal\":",
+    "\"utterance\":",
+    "\"speaker\":",
+    "\"dialogue_id\":",
+    "\u{feff}",
+    "é",
+    "🦀",
+    "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+];
+const CSV: &[&str] = &[
+    "text", "id", ",", "\"", "\"\"", "\n", "\r", "\r\n", "\u{feff}", "é", ";", "\0",
+];
+const TEXT: &[&str] = &[
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r",
+    " ",
+    "\u{feff}",
+    "é",
+    "🦀",
+    "\0",
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+];
+
+fn readers() -> Result<Vec<Reader>, Box<dyn std::error::Error>> {
+    let line = b"{\"id\":\"a\",\"text\":\"na\xc3\xafve Bob\",\"secrets\":[{\"start\":6,\"end\":9,\"kind\":\"name\"}],\"masked\":[{\"start\":0,\"end\":2}]}\n{\"id\":7,\"text\":\"x\\ny\"}\n".to_vec();
+    let old = b"{\"A.json\": {\"goal\": {\"taxi\": {}}, \"log\": [{\"text\": \"a \\\"taxi\\\" } .\", \"metadata\": {}}]}}".to_vec();
+    let new = b"[{\"dialogue_id\": \"A\", \"turns\": [{\"speaker\": \"USER\", \"utterance\": \"hi\", \"frames\": []}]}]".to_vec();
+    let reader = |name, file, share, seeds, words, packed| Reader {
+        name,
+        file,
+        share,
+        seeds,
+        words,
+        packed,
+    };
+    Ok(vec![
+        reader("jsonl", "x.jsonl", 28, vec![line.clone()], JSON, Packed::No),
+        reader(
+            "json",
+            "x.json",
+            22,
+            vec![old, new, line.clone()],
+            JSON,
+            Packed::No,
+        ),
+        reader(
+            "text",
+            "x.txt",
+            14,
+            vec![b"a\nb\n\nc\r\n".to_vec()],
+            TEXT,
+            Packed::No,
+        ),
+        reader(
+            "csv",
+            "x.csv",
+            18,
+            vec![b"id,text\na,\"one, two\"\nb,\"say \"\"hi\"\"\"\n".to_vec()],
+            CSV,
+            Packed::No,
+        ),
+        reader(
+            "gzip",
+            "x.jsonl.gz",
+            6,
+            vec![line.clone()],
+            JSON,
+            Packed::Gzip,
+        ),
+        reader("zstd", "x.jsonl.zst", 4, vec![line], JSON, Packed::Zstd),
+        reader("parquet", "x.parquet", 8, tables()?, &[], Packed::No),
+    ])
+}
+
+/// A table of two row groups, plain and compressed.
+fn tables() -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
+    use parquet::basic::{Compression, GzipLevel};
+    use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+    let compressions = [
+        Compression::UNCOMPRESSED,
+        Compression::SNAPPY,
+        Compression::GZIP(GzipLevel::default()),
+    ];
+    let mut out = Vec::new();
+    for compression in compressions {
+        let schema = "message m { required int64 id; optional binary text (UTF8); }";
+        let schema = parse_message_type(schema)?;
+        let properties = WriterProperties::builder()
+            .set_compression(compression)
+            .build();
+        let mut bytes = Vec::new();
+        let mut writer = SerializedFileWriter::new(&mut bytes, schema.into(), properties.into())?;
+        for number in 0..2i64 {
+            let mut group = writer.next_row_group()?;
+            if let Some(mut column) = group.next_column()? {
+                let ids = [2 * number, 2 * number + 1];
+                column.typed::<Int64Type>().write_batch(&ids, None, None)?;
+                column.close()?;
+            }
+            if let Some(mut column) = group.next_column()? {
+                let text = [ByteArray::from("one text, one text")];
+                let levels = [1, 0];
+                let out = column.typed::<ByteArrayType>();
+                out.write_batch(&text, Some(&levels), None)?;
+                column.close()?;
+            }
+            group.close()?;
+        }
+        writer.close()?;
+        out.push(bytes);
+    }
+    Ok(out)
+}

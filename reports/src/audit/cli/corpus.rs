@@ -1,0 +1,164 @@
+//! Arguments of `audit redact`, `audit neighbours` and `audit incidence`.
+
+use super::prepare::{Preparing, unit};
+use super::values::PolicyArg;
+use crate::contract::positive;
+use clap::Args;
+use reticent_corpus::{LINE_LIMIT, ReadOptions, Unit, default_threads};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+/// How a corpus is read, for every command that reads one.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct Reading {
+    /// Longest line, row, block or dialogue, in bytes; a longer one is an error.
+    #[arg(long, value_name = "BYTES", default_value_t = LINE_LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
+    pub longest: u64,
+    /// Go on without the files that cannot be read, and say which they are.
+    #[arg(long)]
+    pub skip_unreadable: bool,
+}
+
+impl Reading {
+    /// The options of the corpus crate.
+    #[must_use]
+    pub fn options(&self, field: Option<&str>) -> ReadOptions {
+        ReadOptions {
+            longest: self.longest,
+            field: field.map(str::to_owned),
+            skip_unreadable: self.skip_unreadable,
+        }
+    }
+}
+
+/// Arguments of `audit redact`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+A corpus of any size, as a stream: repeated records are left out, what the policy finds becomes <MASK>. Memory grows \
+by about 40 bytes for every record. After an interruption the same command goes on where it stopped.
+
+Example:
+  audit redact corpus/ --policy detectors --out clean.jsonl")]
+pub struct Redact {
+    /// A file or folder: JSON Lines, JSON dialogues, CSV, Parquet, plain text; .gz and .zst too.
+    #[arg(value_name = "DATA")]
+    pub data: PathBuf,
+    /// The file to write, one {"id", "text"} per line.
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// What one record is: turn, sentence, dialogue or document.
+    #[arg(long, default_value = "turn", value_parser = unit)]
+    pub unit: Unit,
+    /// The redaction policy; as for `audit prepare`.
+    #[arg(long, default_value = "detectors")]
+    pub policy: PolicyArg,
+    /// Keep repeated records.
+    #[arg(long)]
+    pub no_deduplication: bool,
+    /// How many threads work [default: one for each core].
+    #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub threads: u64,
+    /// How the corpus is read.
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+/// Arguments of `audit neighbours`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+The corpus is prepared as it is and once more for each secret, with every marked occurrence of it masked beforehand. \
+A secret is caught if nothing differs; k is the number of records that differ. Where no secret is marked in the \
+corpus, those of --list are, or what the policy finds before simulated misses.
+
+Example:
+  audit neighbours data.jsonl --unit turn --policy customers --sample 200")]
+pub struct NeighboursArgs {
+    /// The corpus; as for `audit prepare`.
+    #[arg(value_name = "DATA")]
+    pub data: PathBuf,
+    /// How it is prepared.
+    #[command(flatten)]
+    pub prepare: Preparing,
+    /// Take a simple random sample of so many secrets.
+    #[arg(long, value_name = "N", value_parser = positive, default_value = "200", allow_negative_numbers = true)]
+    pub sample: u64,
+    /// Take every secret.
+    #[arg(long, conflicts_with = "sample")]
+    pub all: bool,
+    /// Mark these secrets, one a line, wherever they stand.
+    #[arg(long, value_name = "FILE")]
+    pub list: Option<PathBuf>,
+    /// Show the secrets that are missed.
+    #[arg(long)]
+    pub show_secrets: bool,
+    /// How the corpus is read.
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+/// Arguments of `audit incidence`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+One row for each record and secret in it, as `account protect --incidence` and `audit train --incidence` read them; \
+a record without secrets has a row with none. Records are called by the id of their document, with #NUMBER behind it \
+where they are parts of one; for a prepared corpus take its train.jsonl with --unit document, so that the names are \
+those of its records. Secrets are numbered by kind in the order in which they come, unless --show-secrets.
+
+Examples:
+  audit incidence data.jsonl --policy detectors --out pairs.csv
+  audit incidence prepared/train.jsonl --unit document --list names.txt --out pairs.parquet
+  audit incidence notes.jsonl --unit document --field author --show-secrets --out pairs.csv
+  audit incidence abstracts.jsonl --unit document --words 50001-150000 --out pairs.jsonl")]
+pub struct IncidenceArgs {
+    /// The corpus; as for `audit prepare`.
+    #[arg(value_name = "DATA")]
+    pub data: PathBuf,
+    /// The file to write: .csv, .jsonl or .parquet.
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// What one record is: turn, sentence, dialogue or document.
+    #[arg(long, default_value = "turn", value_parser = unit)]
+    pub unit: Unit,
+    /// What a secret is.
+    #[command(flatten)]
+    pub sensing: Sensing,
+    /// Write the secrets themselves.
+    #[arg(long)]
+    pub show_secrets: bool,
+    /// How many threads work [default: one for each core].
+    #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub threads: u64,
+    /// How the corpus is read.
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+/// What a secret is: one of these.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[group(required = true, multiple = false)]
+pub struct Sensing {
+    /// What a policy finds; as for `audit prepare`.
+    #[arg(long)]
+    pub policy: Option<PolicyArg>,
+    /// The secrets of this file, one a line, wherever they stand as whole words.
+    #[arg(long, value_name = "FILE")]
+    pub list: Option<PathBuf>,
+    /// The values of this key or column: text, numbers, or lists of them.
+    #[arg(long, value_name = "NAME")]
+    pub field: Option<String>,
+    /// Words, by the number of records they stand in: these ranks, the most frequent being 1.
+    #[arg(long, value_name = "FIRST-LAST", value_parser = ranks)]
+    pub words: Option<RangeInclusive<usize>>,
+}
+
+fn ranks(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let refused = || format!("must be two ranks from 1 up, such as 50001-150000, got {text:?}");
+    let (first, last) = text.split_once('-').ok_or_else(refused)?;
+    let parsed = |part: &str| part.parse::<usize>().map_err(|_| refused());
+    let (first, last) = (parsed(first)?, parsed(last)?);
+    if first >= 1 && first <= last {
+        Ok(first..=last)
+    } else {
+        Err(refused())
+    }
+}

@@ -1,0 +1,330 @@
+//! `audit incidence`: which record holds which secret, as a file.
+
+use super::reading::{list, warn};
+use crate::account::protect::read::Kind;
+use crate::audit::cli::IncidenceArgs;
+use crate::contract::{AtomicFile, Envelope, Exit, Format, Inputs, Interrupt, Progress, print};
+use crate::number::grouped;
+use anyhow::{Context, Result};
+use reticent_corpus::{DocumentFrequencies, Documents, Incidence, SecretList, Sense, Sensed};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+
+#[derive(Debug, Default, Serialize)]
+struct Shown {
+    out: String,
+    records: u64,
+    records_with_secrets: u64,
+    pairs: u64,
+    distinct: u64,
+    most_records: u64,
+    by_kind: BTreeMap<String, u64>,
+    skipped: Vec<String>,
+}
+
+/// Secrets as they are written, and in how many records each is.
+#[derive(Default)]
+struct Names {
+    show: bool,
+    known: HashMap<Box<str>, (u64, u64)>,
+    by_kind: BTreeMap<String, u64>,
+}
+
+pub(super) fn run(asked: &IncidenceArgs, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+    let mut table = table::Table::create(&asked.out).context("--out")?;
+    let threads = usize::try_from(asked.threads).unwrap_or(usize::MAX);
+    let sense = sense(asked, threads, interrupt)?;
+    let mut documents = open(asked)?;
+    let progress = Progress::bytes(documents.size(), "finding secrets");
+    let mut shown = Shown {
+        out: asked.out.display().to_string(),
+        ..Shown::default()
+    };
+    let mut names = Names {
+        show: asked.show_secrets,
+        ..Names::default()
+    };
+    let mut failed = None;
+    Incidence::each(
+        &mut documents,
+        asked.unit,
+        &sense,
+        threads,
+        |found, read| {
+            progress.at(read);
+            shown.records += 1;
+            shown.records_with_secrets += u64::from(!found.secrets.is_empty());
+            shown.pairs += found.secrets.len() as u64;
+            let secrets: Vec<String> = found.secrets.iter().map(|s| names.of(s)).collect();
+            failed = table.row(&found.example, &secrets).err();
+            Ok(failed.is_none() && !interrupt.raised())
+        },
+    )
+    .context("DATA")?;
+    drop(progress);
+    if let Some(error) = failed {
+        return Err(error.context("--out"));
+    }
+    interrupt.check()?;
+    table.finish().context("--out")?;
+    documents.skipped().iter().for_each(warn);
+    shown.skipped = documents
+        .skipped()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    shown.distinct = names.known.len() as u64;
+    shown.most_records = names.known.values().map(|(_, n)| *n).max().unwrap_or(0);
+    shown.by_kind = names.by_kind;
+    show(&shown, asked, format)?;
+    Ok(Exit::Finished)
+}
+
+fn open(asked: &IncidenceArgs) -> Result<Documents> {
+    let options = asked.reading.options(asked.sensing.field.as_deref());
+    Documents::with(&asked.data, &options).context("DATA")
+}
+
+fn sense(asked: &IncidenceArgs, threads: usize, interrupt: &Interrupt) -> Result<Sense> {
+    let how = &asked.sensing;
+    if let Some(policy) = &how.policy {
+        let choice = policy.choice().context("--policy")?;
+        return Ok(Sense::Policy(choice.build().context("--policy")?));
+    }
+    if let Some(path) = &how.list {
+        let secrets = list(path).context("--list")?;
+        return Ok(Sense::List(SecretList::new(secrets).context("--list")?));
+    }
+    let Some(ranks) = &how.words else {
+        return Ok(Sense::Field);
+    };
+    let mut documents = open(asked)?;
+    let progress = Progress::bytes(documents.size(), "counting words");
+    let counts = DocumentFrequencies::count(&mut documents, asked.unit, threads, |read| {
+        progress.at(read);
+        !interrupt.raised()
+    })
+    .context("DATA")?;
+    interrupt.check()?;
+    let words = counts.ranked(ranks).context("--words")?;
+    Ok(Sense::Words(words.into_iter().collect()))
+}
+
+impl Names {
+    /// The secret itself, or its kind with a number.
+    fn of(&mut self, sensed: &Sensed) -> String {
+        let next = self.by_kind.get(&*sensed.kind).copied().unwrap_or(0);
+        let (number, records) = self
+            .known
+            .entry(sensed.secret.as_str().into())
+            .or_insert_with(|| {
+                self.by_kind.insert(sensed.kind.to_string(), next + 1);
+                (next, 0)
+            });
+        *records += 1;
+        if self.show {
+            sensed.secret.clone()
+        } else {
+            format!("{}-{number}", sensed.kind)
+        }
+    }
+}
+
+fn show(shown: &Shown, asked: &IncidenceArgs, format: Format) -> Result<()> {
+    let text = match format {
+        Format::Json => {
+            let inputs = Inputs::new()
+                .given("data", asked.data.display().to_string())?
+                .given("unit", asked.unit)?;
+            Envelope::new("incidence", inputs, shown).to_text()?
+        }
+        Format::Text => {
+            let kinds: Vec<String> = shown
+                .by_kind
+                .iter()
+                .map(|(kind, count)| format!("{kind} {}", grouped(*count)))
+                .collect();
+            format!(
+                "{}: {} of {} {}s hold a secret; {} pairs\nsecrets      {} distinct ({}), one of them in {} {}s",
+                shown.out,
+                grouped(shown.records_with_secrets),
+                grouped(shown.records),
+                asked.unit,
+                grouped(shown.pairs),
+                grouped(shown.distinct),
+                if kinds.is_empty() {
+                    "none".to_owned()
+                } else {
+                    kinds.join(", ")
+                },
+                grouped(shown.most_records),
+                asked.unit,
+            )
+        }
+    };
+    Ok(print(&text)?)
+}
+
+mod table {
+    //! Rows (example, secret), written as they come.
+
+    use super::{AtomicFile, Kind};
+    use anyhow::Result;
+    use serde::Serialize;
+    use std::io::Write;
+    use std::path::Path;
+
+    pub(super) enum Table {
+        Csv(Box<csv::Writer<AtomicFile>>),
+        Lines(AtomicFile),
+        #[cfg(feature = "parquet")]
+        Parquet(super::parquet::Pairs),
+    }
+
+    #[derive(Serialize)]
+    struct Row<'a> {
+        example: &'a str,
+        secrets: &'a [String],
+    }
+
+    impl Table {
+        pub(super) fn create(path: &Path) -> Result<Self> {
+            let kind = Kind::of(path)?;
+            #[cfg(not(feature = "parquet"))]
+            if kind == Kind::Parquet {
+                anyhow::bail!(
+                    "{}: this build has no Parquet; build it with the feature parquet, or use .csv or .jsonl",
+                    path.display()
+                );
+            }
+            let file = AtomicFile::create(path)?;
+            Ok(match kind {
+                Kind::JsonLines => Self::Lines(file),
+                #[cfg(feature = "parquet")]
+                Kind::Parquet => Self::Parquet(super::parquet::Pairs::new(file)?),
+                _ => {
+                    let mut writer = csv::Writer::from_writer(file);
+                    writer.write_record(["example", "secret"])?;
+                    Self::Csv(Box::new(writer))
+                }
+            })
+        }
+
+        /// One record and its secrets; without any, it is named all the same.
+        pub(super) fn row(&mut self, example: &str, secrets: &[String]) -> Result<()> {
+            match self {
+                Self::Csv(writer) => {
+                    if secrets.is_empty() {
+                        writer.write_record([example, ""])?;
+                    }
+                    for secret in secrets {
+                        writer.write_record([example, secret])?;
+                    }
+                }
+                Self::Lines(file) => {
+                    serde_json::to_writer(&mut *file, &Row { example, secrets })?;
+                    file.write_all(b"\n")?;
+                }
+                #[cfg(feature = "parquet")]
+                Self::Parquet(pairs) => pairs.row(example, secrets)?,
+            }
+            Ok(())
+        }
+
+        pub(super) fn finish(self) -> Result<()> {
+            match self {
+                Self::Csv(writer) => writer
+                    .into_inner()
+                    .map_err(csv::IntoInnerError::into_error)?
+                    .finish(),
+                Self::Lines(file) => file.finish(),
+                #[cfg(feature = "parquet")]
+                Self::Parquet(pairs) => pairs.finish(),
+            }
+        }
+    }
+}
+
+#[cfg(feature = "parquet")]
+mod parquet {
+    //! The same as Parquet, in row groups of 65 536 pairs.
+
+    use super::AtomicFile;
+    use anyhow::Result;
+    use parquet::basic::Compression;
+    use parquet::data_type::{ByteArray, ByteArrayType};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+    use std::sync::Arc;
+
+    const GROUP: usize = 1 << 16;
+
+    pub(super) struct Pairs {
+        writer: SerializedFileWriter<AtomicFile>,
+        examples: Vec<ByteArray>,
+        secrets: Vec<ByteArray>,
+        /// 1 where there is a secret, 0 where the record has none.
+        levels: Vec<i16>,
+    }
+
+    impl Pairs {
+        pub(super) fn new(file: AtomicFile) -> Result<Self> {
+            let schema = parse_message_type(
+                "message pairs { required binary example (UTF8); optional binary secret (UTF8); }",
+            )?;
+            let properties = WriterProperties::builder()
+                .set_compression(Compression::SNAPPY)
+                .build();
+            let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
+            Ok(Self {
+                writer,
+                examples: Vec::new(),
+                secrets: Vec::new(),
+                levels: Vec::new(),
+            })
+        }
+
+        pub(super) fn row(&mut self, example: &str, secrets: &[String]) -> Result<()> {
+            if secrets.is_empty() {
+                self.examples.push(example.into());
+                self.levels.push(0);
+            }
+            for secret in secrets {
+                self.examples.push(example.into());
+                self.secrets.push(secret.as_str().into());
+                self.levels.push(1);
+            }
+            if self.examples.len() >= GROUP {
+                self.group()?;
+            }
+            Ok(())
+        }
+
+        fn group(&mut self) -> Result<()> {
+            let mut group = self.writer.next_row_group()?;
+            if let Some(mut column) = group.next_column()? {
+                let out = column.typed::<ByteArrayType>();
+                out.write_batch(&self.examples, None, None)?;
+                column.close()?;
+            }
+            if let Some(mut column) = group.next_column()? {
+                let out = column.typed::<ByteArrayType>();
+                out.write_batch(&self.secrets, Some(&self.levels), None)?;
+                column.close()?;
+            }
+            group.close()?;
+            self.examples.clear();
+            self.secrets.clear();
+            self.levels.clear();
+            Ok(())
+        }
+
+        pub(super) fn finish(mut self) -> Result<()> {
+            if !self.examples.is_empty() {
+                self.group()?;
+            }
+            self.writer.into_inner()?.finish()
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! `audit neighbours`: prepare(D) against prepare(D′), secret by secret.
+
+use super::reading::{documents, list};
+use crate::audit::cli::NeighboursArgs;
+use crate::contract::{Align, Envelope, Exit, Format, Inputs, Interrupt, Progress, Table, print};
+use crate::number::grouped;
+use anyhow::{Context, Result, ensure};
+use reticent_accounting::Confidence;
+use reticent_accounting::statistics::clopper_pearson_upper;
+use reticent_corpus::{
+    Document, NeighbourCounts, NeighbourDiff, Neighbours, PolicyChoice, Preparer, SecretList,
+    Selection, View, resolved,
+};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The share of misses in the corpus is below its bound with this confidence.
+const CONFIDENCE: f64 = 0.95;
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    distinct: u64,
+    marked: &'static str,
+    #[serde(flatten)]
+    all: NeighbourCounts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missed_share: Option<Share>,
+    by_kind: &'a BTreeMap<String, NeighbourCounts>,
+    by_records: &'a BTreeMap<u64, u64>,
+    missed_secrets: Vec<Missed<'a>>,
+}
+
+/// Of all secrets, from a sample of them.
+#[derive(Serialize)]
+struct Share {
+    upper: f64,
+    confidence: f64,
+}
+
+#[derive(Serialize)]
+struct Missed<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<&'a str>,
+    kind: &'a str,
+    documents: u64,
+    #[serde(flatten)]
+    diff: NeighbourDiff,
+}
+
+pub(super) fn run(asked: &NeighboursArgs, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+    let options = asked.prepare.options()?;
+    let read = documents(&asked.data, &asked.reading).context("DATA")?;
+    interrupt.check()?;
+    let (documents, marked) = marked(read, asked, &options.policy.policy)?;
+    let preparer = Preparer::new(&documents, &options)?;
+    let selection = if asked.all {
+        Selection::All
+    } else {
+        Selection::Sample {
+            count: usize::try_from(asked.sample).unwrap_or(usize::MAX),
+            seed: options.seed,
+        }
+    };
+    let progress = Progress::of(0, "neighbours", "secrets");
+    let found = preparer.neighbours(selection, &|done, all| {
+        progress.length(all);
+        progress.at(done);
+        !interrupt.raised()
+    })?;
+    drop(progress);
+    interrupt.check()?;
+    ensure!(
+        found.distinct > 0,
+        "DATA: no secret is marked in it, nor found by the policy; --list names some"
+    );
+    let shown = shown(&found, marked, asked.show_secrets)?;
+    let text = match format {
+        Format::Json => {
+            let inputs = Inputs::new()
+                .given("data", asked.data.display().to_string())?
+                .given("options", &options)?
+                .given("selection", selection)?;
+            Envelope::new("neighbours", inputs, &shown).to_text()?
+        }
+        Format::Text => summary(&shown),
+    };
+    print(&text)?;
+    Ok(Exit::Finished)
+}
+
+/// The corpus with its secrets marked, and who marked them.
+fn marked(
+    documents: Vec<Document>,
+    asked: &NeighboursArgs,
+    policy: &PolicyChoice,
+) -> Result<(Vec<Document>, &'static str)> {
+    if let Some(path) = &asked.list {
+        let secrets = list(path).context("--list")?;
+        let secrets = SecretList::new(secrets).context("--list")?;
+        let marked = documents.iter().map(|d| secrets.mark(d, "listed"));
+        return Ok((marked.collect(), "listed"));
+    }
+    if documents.iter().any(|d| !d.secrets.is_empty()) {
+        return Ok((documents, "in the corpus"));
+    }
+    let policy = policy.build()?;
+    let mut by_kind: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in documents.iter().flat_map(|d| d.text.lines()) {
+        let view = View {
+            text: line,
+            secrets: &[],
+        };
+        for span in resolved(policy.as_ref(), &view) {
+            let text = line[span.start..span.end].to_owned();
+            if !text.trim().is_empty() {
+                by_kind
+                    .entry(span.kind.to_string())
+                    .or_default()
+                    .insert(text);
+            }
+        }
+    }
+    let mut out = documents;
+    for (kind, secrets) in by_kind {
+        let secrets = SecretList::new(secrets.into_iter().collect())?;
+        out = out.iter().map(|d| secrets.mark(d, &kind)).collect();
+    }
+    Ok((out, "found by the policy"))
+}
+
+fn shown<'a>(found: &'a Neighbours, marked: &'static str, show: bool) -> Result<Shown<'a>> {
+    let missed = found.secrets.iter().filter(|one| !one.diff.identical());
+    let sampled = found.all.examined < found.distinct;
+    let confidence = Confidence::new(CONFIDENCE)?;
+    let upper = clopper_pearson_upper(found.all.missed, found.all.examined, confidence)?;
+    Ok(Shown {
+        distinct: found.distinct,
+        marked,
+        all: found.all,
+        missed_share: sampled.then_some(Share {
+            upper: upper.get().get(),
+            confidence: CONFIDENCE,
+        }),
+        by_kind: &found.by_kind,
+        by_records: &found.by_records,
+        missed_secrets: missed
+            .map(|one| Missed {
+                secret: show.then_some(one.secret.as_str()),
+                kind: &one.kind,
+                documents: one.documents,
+                diff: one.diff,
+            })
+            .collect(),
+    })
+}
+
+fn summary(shown: &Shown<'_>) -> String {
+    let all = &shown.all;
+    let mut lines = vec![
+        format!(
+            "secrets      {} distinct, marked {}; {} taken",
+            grouped(shown.distinct),
+            shown.marked,
+            if shown.missed_share.is_some() {
+                format!("a simple random sample of {}", grouped(all.examined))
+            } else {
+                "all".to_owned()
+            }
+        ),
+        format!(
+            "caught       {}: masking them beforehand changes no record",
+            grouped(all.caught)
+        ),
+        format!(
+            "missed       {}; after {} of them a record is on the other side",
+            grouped(all.missed),
+            grouped(all.other_side)
+        ),
+        format!(
+            "k            at most {} records differ for one secret",
+            grouped(all.most_records)
+        ),
+    ];
+    if let Some(share) = &shown.missed_share {
+        lines.push(format!(
+            "miss rate    below {} of all secrets, with confidence {}",
+            rounded_up(share.upper),
+            share.confidence
+        ));
+    }
+    let mut table = Table::new([
+        ("kind", Align::Left),
+        ("taken", Align::Right),
+        ("caught", Align::Right),
+        ("missed", Align::Right),
+        ("other side", Align::Right),
+        ("largest k", Align::Right),
+    ]);
+    for (kind, counts) in shown.by_kind {
+        let numbers = [
+            counts.examined,
+            counts.caught,
+            counts.missed,
+            counts.other_side,
+            counts.most_records,
+        ];
+        table.row(std::iter::once(kind.clone()).chain(numbers.map(grouped)));
+    }
+    lines.push(String::new());
+    lines.push(table.to_text().trim_end().to_owned());
+    let named: Vec<String> = shown
+        .missed_secrets
+        .iter()
+        .filter_map(|one| one.secret.map(|secret| (one, secret)))
+        .map(|(one, secret)| {
+            format!(
+                "missed       {secret:?} ({}): k = {}",
+                one.kind, one.diff.records
+            )
+        })
+        .collect();
+    lines.extend(named);
+    lines.join("\n")
+}
+
+/// An upper bound keeps its direction in four decimals.
+fn rounded_up(value: f64) -> String {
+    format!("{:.4}", (value * 1e4).ceil() / 1e4)
+}

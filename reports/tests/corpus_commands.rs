@@ -1,0 +1,221 @@
+//! `audit neighbours`, `audit redact` and `audit incidence`, as a user runs them.
+#![cfg(feature = "findings")]
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(home: &Path, binary: &str, line: &str) -> Output {
+    Command::new(binary)
+        .args(line.split_whitespace())
+        .current_dir(home)
+        .output()
+        .unwrap()
+}
+
+fn ok(home: &Path, line: &str) -> String {
+    let output = run(home, env!("CARGO_BIN_EXE_audit"), line);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "audit {line}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(home: &Path, line: &str) -> Value {
+    serde_json::from_str(&ok(home, &format!("{line} --format json"))).unwrap()
+}
+
+fn refused(home: &Path, line: &str) -> String {
+    let output = run(home, env!("CARGO_BIN_EXE_audit"), line);
+    assert_eq!(output.status.code(), Some(2), "audit {line}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn simulated() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let line = "simulate customers --dialogues 30 --seed 5 --out data.jsonl";
+    ok(home.path(), line);
+    home
+}
+
+/// The neighbours of every secret find what the preparation itself counts; a sample says what
+/// it can of the others; secrets are shown when they are asked for.
+#[test]
+fn neighbours_agree_with_the_preparation() {
+    let home = simulated();
+    let at = home.path();
+    let how = "data.jsonl --miss-rate 0.25 --seed 3 --held-out 0";
+    let prepared = json(at, &format!("prepare {how} --out p"));
+    let secrets = &prepared["facts"]["secrets"];
+    let all = json(at, &format!("neighbours {how} --all"));
+    assert_eq!(all["type"], "neighbours");
+    assert_eq!(all["examined"], all["distinct"]);
+    assert_eq!(all["missed"], secrets["all"]["missed"]);
+    assert_eq!(all["most_records"], secrets["most_records"]);
+    assert!(all["missed"].as_u64().unwrap() > 0);
+    assert!(all.get("missed_share").is_none());
+    for (kind, counts) in secrets["by_kind"].as_object().unwrap() {
+        assert_eq!(all["by_kind"][kind]["missed"], counts["missed"], "{kind}");
+    }
+    let listed = all["missed_secrets"].as_array().unwrap();
+    assert_eq!(listed.len() as u64, all["missed"].as_u64().unwrap());
+    assert!(listed.iter().all(|one| one.get("secret").is_none()));
+
+    let sample = json(at, &format!("neighbours {how} --sample 20 --show-secrets"));
+    assert_eq!(sample["examined"], 20);
+    let missed = sample["missed"].as_f64().unwrap();
+    assert!(sample["missed_share"]["upper"].as_f64().unwrap() > missed / 20.0);
+    let known = std::fs::read_to_string(at.join("data.jsonl")).unwrap();
+    for one in sample["missed_secrets"].as_array().unwrap() {
+        assert!(known.contains(one["secret"].as_str().unwrap()));
+    }
+    let text = ok(at, "neighbours data.jsonl --policy gold --all");
+    assert!(text.contains("missed       0; after 0 of them"), "{text}");
+}
+
+/// Without marks: what a list names, or what the policy finds.
+#[test]
+fn neighbours_of_a_plain_corpus_take_a_list_or_what_the_policy_finds() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let text = "Mail ada@example.org or call Zork.\nZork again.\n\nNobody here.\n";
+    std::fs::write(at.join("notes.txt"), text).unwrap();
+    std::fs::write(at.join("names.txt"), "Zork\n\nZork\nYmir\n").unwrap();
+    let how = "notes.txt --policy detectors --held-out 0 --all";
+    let found = json(at, &format!("neighbours {how}"));
+    assert_eq!(
+        (&found["distinct"], &found["missed"]),
+        (&1.into(), &0.into())
+    );
+    assert_eq!(found["marked"], "found by the policy");
+    let listed = json(at, &format!("neighbours {how} --list names.txt"));
+    assert_eq!(
+        (&listed["distinct"], &listed["missed"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(listed["most_records"], 2);
+    std::fs::write(at.join("plain.txt"), "Nobody here.\n").unwrap();
+    let said = refused(at, "neighbours plain.txt --policy detectors");
+    assert!(said.contains("no secret is marked in it"), "{said}");
+}
+
+#[test]
+fn a_folder_is_redacted_as_one_stream() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    std::fs::create_dir(at.join("in")).unwrap();
+    std::fs::write(
+        at.join("in/a.txt"),
+        "Mail ada@example.org\nHello.\n\nHello.\n",
+    )
+    .unwrap();
+    std::fs::write(
+        at.join("in/b.jsonl"),
+        "{\"id\":\"b\",\"text\":\"Hello.\\nBye.\"}\n",
+    )
+    .unwrap();
+    let said = json(at, "redact in --out clean.jsonl --threads 2");
+    assert_eq!(
+        (&said["units"], &said["duplicates"]),
+        (&5.into(), &2.into())
+    );
+    assert_eq!(said["spans"]["email"], 1);
+    let lines = std::fs::read_to_string(at.join("clean.jsonl")).unwrap();
+    assert_eq!(
+        lines,
+        "{\"id\":\"a.txt/block-1#0\",\"text\":\"Mail <MASK>\"}\n{\"id\":\"a.txt/block-1#1\",\"text\":\"Hello.\"}\n{\"id\":\"b#1\",\"text\":\"Bye.\"}\n"
+    );
+    // A bad file is named, and left out where that is asked for.
+    std::fs::write(at.join("in/bad.txt"), b"ok\n\n\xff").unwrap();
+    let error = refused(at, "redact in --out other.jsonl");
+    assert!(error.contains("bad.txt, line 3: invalid UTF-8"), "{error}");
+    let said = json(at, "redact in --out other.jsonl --skip-unreadable");
+    assert_eq!(said["skipped"].as_array().unwrap().len(), 1);
+    assert_eq!(said["units"], 6);
+    let error = refused(at, "prepare in --out p");
+    assert!(error.contains("bad.txt, line 3: invalid UTF-8"), "{error}");
+    ok(at, "prepare in --out p --skip-unreadable --held-out 0");
+    let error = refused(at, "prepare in/a.txt --out q --longest 10");
+    assert!(error.contains("longer than 10 bytes"), "{error}");
+}
+
+/// The same pairs in every format, as `account protect` reads them.
+#[test]
+fn incidences_are_what_protect_reads() {
+    let home = simulated();
+    let at = home.path();
+    let mut answers = Vec::new();
+    let endings: &[&str] = if cfg!(feature = "parquet") {
+        &["csv", "jsonl", "parquet"]
+    } else {
+        &["csv", "jsonl"]
+    };
+    for ending in endings {
+        let said = json(
+            at,
+            &format!("incidence data.jsonl --policy customers --out pairs.{ending}"),
+        );
+        assert_eq!(said["type"], "incidence");
+        assert!(said["distinct"].as_u64().unwrap() > 50);
+        let plan = "--prior 1e-6 --posterior 1e-2 --batch-size 16 --steps 20 --format json";
+        let output = run(
+            at,
+            env!("CARGO_BIN_EXE_account"),
+            &format!("protect --incidence pairs.{ending} {plan}"),
+        );
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let mut answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        answer["inputs"]["incidence"] = Value::Null;
+        answers.push(answer);
+    }
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn incidences_come_from_lists_fields_and_words_too() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let notes = "{\"id\":\"a\",\"text\":\"the cat and +1, the dog\",\"author\":\"Ada\"}\n{\"id\":\"b\",\"text\":\"the cat\",\"author\":[\"Bob\",\"Ada\"]}\n{\"id\":\"c\",\"text\":\"a bird\"}\n";
+    std::fs::write(at.join("notes.jsonl"), notes).unwrap();
+    std::fs::write(at.join("list.txt"), "cat\n+1\n").unwrap();
+    let pairs = |how: &str| {
+        ok(
+            at,
+            &format!("incidence notes.jsonl --unit document {how} --out pairs.csv"),
+        );
+        std::fs::read_to_string(at.join("pairs.csv")).unwrap()
+    };
+    assert_eq!(
+        pairs("--field author --show-secrets"),
+        "example,secret\na,Ada\nb,Ada\nb,Bob\nc,\n"
+    );
+    assert_eq!(
+        pairs("--list list.txt"),
+        "example,secret\na,secret-0\na,secret-1\nb,secret-1\nc,\n"
+    );
+    assert_eq!(
+        pairs("--list list.txt --show-secrets"),
+        "example,secret\na,+1\na,cat\nb,cat\nc,\n"
+    );
+    // The three most frequent: cat and the in two, then 1 by the alphabet.
+    assert_eq!(
+        pairs("--words 2-3 --show-secrets"),
+        "example,secret\na,1\na,the\nb,the\nc,\n"
+    );
+    let said = refused(at, "incidence notes.jsonl --words 3-2 --out x.csv");
+    assert!(
+        said.contains("--words") && said.contains("two ranks"),
+        "{said}"
+    );
+    let said = refused(at, "incidence notes.jsonl --out x.csv");
+    assert!(said.contains("--policy"), "{said}");
+    let said = refused(at, "incidence notes.jsonl --field author --out x.txt");
+    assert!(
+        said.contains("must end in .csv, .jsonl or .parquet"),
+        "{said}"
+    );
+}
