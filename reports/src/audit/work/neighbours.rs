@@ -177,7 +177,7 @@ fn summary(shown: &Shown<'_>) -> String {
             grouped(all.other_side)
         ),
         format!(
-            "k            at most {} records differ for one secret",
+            "k            at most {} (records that differ for one secret)",
             grouped(all.most_records)
         ),
     ];
