@@ -14,7 +14,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 #![expect(clippy::print_stderr, reason = "findings are no data")]
 
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_corpus::{Documents, ReadOptions};
 use std::collections::BTreeSet;
@@ -53,7 +53,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (number, mut reader) in readers()?.into_iter().enumerate() {
         let mut random = ChaCha8Rng::seed_from_u64(seed.wrapping_add(number as u64));
         if let Some(folder) = &folder {
-            kept(&mut reader, &folder.join(reader.name))?;
+            let folder = folder.join(reader.name);
+            kept(&mut reader, &folder)?;
         }
         let count = inputs * reader.share / 100;
         findings += campaign(&mut reader, count, &mut random, folder.as_deref())?;

@@ -178,7 +178,7 @@ mod table {
         Csv(Box<csv::Writer<AtomicFile>>),
         Lines(AtomicFile),
         #[cfg(feature = "parquet")]
-        Parquet(super::parquet::Pairs),
+        Parquet(Box<super::parquet::Pairs>),
     }
 
     #[derive(Serialize)]
@@ -201,7 +201,7 @@ mod table {
             Ok(match kind {
                 Kind::JsonLines => Self::Lines(file),
                 #[cfg(feature = "parquet")]
-                Kind::Parquet => Self::Parquet(super::parquet::Pairs::new(file)?),
+                Kind::Parquet => Self::Parquet(Box::new(super::parquet::Pairs::new(file)?)),
                 _ => {
                     let mut writer = csv::Writer::from_writer(file);
                     writer.write_record(["example", "secret"])?;
