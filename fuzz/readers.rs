@@ -198,7 +198,7 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
 fn mutated(reader: &Reader, random: &mut ChaCha8Rng) -> Vec<u8> {
     let pick = |random: &mut ChaCha8Rng| random.random_range(0..reader.seeds.len());
     let mut bytes = reader.seeds[pick(random)].clone();
-    for _ in 0..1 << random.random_range(0..4) {
+    for _ in 0..1 << random.random_range(0..3) {
         match random.random_range(0..10u8) {
             0 => {
                 let other = &reader.seeds[pick(random)];
