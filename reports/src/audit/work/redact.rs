@@ -2,7 +2,9 @@
 
 use super::reading::warn;
 use crate::audit::cli::Redact;
-use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, Progress, print, write_file};
+use crate::contract::{
+    Envelope, Exit, Format, Inputs, Interrupt, Interrupted, Progress, print, write_file,
+};
 use crate::number::grouped;
 use anyhow::{Context, Result};
 use reticent_corpus::{Documents, Redacted, Redaction, RedactionOptions, RedactionState};
@@ -77,7 +79,10 @@ pub(super) fn run(asked: &Redact, format: Format, interrupt: &Interrupt) -> Resu
     if let Some(error) = failed {
         return Err(error.context("--out"));
     }
-    interrupt.check()?;
+    if interrupt.raised() {
+        let resume = Some("the same --out".to_owned());
+        return Err(Interrupted { resume }.into());
+    }
     output.finish(&asked.out).context("--out")?;
     documents.skipped().iter().for_each(warn);
     let seconds = began.elapsed().as_secs_f64();
