@@ -5,6 +5,7 @@ mod answers;
 mod descriptions;
 mod errors;
 mod help;
+mod samplers;
 
 use std::io::Write;
 use std::path::Path;
