@@ -10,8 +10,10 @@ mod ceiling;
 mod draw;
 mod error;
 mod exposure;
+mod extract;
 mod extraction;
 mod finding;
+mod listed;
 mod membership;
 mod normal;
 mod null;
@@ -20,6 +22,8 @@ mod perplexity;
 mod plan;
 mod rank_audit;
 mod rates;
+mod sampled;
+mod scoring;
 mod search;
 mod skew_normal;
 mod spelled;
@@ -33,23 +37,30 @@ pub use ceiling::{
 pub use draw::Draw;
 pub use error::{Error, Result};
 pub use exposure::{Exposure, ExposureSummary, Rank, Statistic, rank_p_value};
+pub use extract::{
+    Continuation, Contrast, Passage, PromptRates, Reconstruction, SamplerSettings, SecretCase,
+    Stratum, continuations, contrast, count_copies, edit_distance, generate_greedily, ln_drawn,
+    measure_distances, reconstruct, strata,
+};
 pub use extraction::{draws_needed, probability_of_extraction, recall_at_errors};
 pub use finding::{CanaryFinding, ExposureFinding};
 pub use membership::{
-    Accuracy, AccuracyRule, Area, AreaMethod, Attack, BlindBaseline, DEFLATE_ENGINE, Evidence,
-    GroupRule, Lira, OperatingPoint, Rate, RocPoint, ScoreSet, Scored, Shadows, Spread,
-    ThresholdRule, TruePositives, blind_baseline, digit_mutations, disjoint_groups, group_score,
-    lira, logit_of_confidence, logit_of_logits, min_k, non_members_needed, overlapping_groups_area,
-    rmia, zlib_bytes,
+    Accuracy, AccuracyRule, Area, AreaMethod, Attack, Beside, BlindBaseline, DEFLATE_ENGINE,
+    Evidence, Frame, GroupRule, Lira, Need, OperatingPoint, Panel, Rate, RocPoint, ScoreSet,
+    ScoreTable, Scored, Scoring, Shadows, Spread, ThresholdRule, TruePositives, blind_baseline,
+    chosen, digit_mutations, disjoint_groups, group_score, lira, logit_of_confidence,
+    logit_of_logits, min_k, non_members_needed, overlapping_groups_area, rmia, zlib_bytes,
 };
 pub use null::ExposureNull;
 pub use one_run::OneRunCounts;
 pub use perplexity::{Perplexity, RecordCost, perplexity};
-pub use plan::plan_targets;
+pub use plan::{plan_search, plan_targets};
 pub use rank_audit::{Assumption, EpsilonBound, EpsilonMethod, RankAudit, hit_probability, hits};
 pub use rates::{RateCounts, RatioMethod, Sides, accuracy_ceiling};
+pub use sampled::{SampledExposure, sampled_exposures};
 pub use search::{
     CandidateTree, FlatSample, Progress, RankCount, Ranking, SearchOptions, Target, Work,
     flat_ranks, sample_flat, search_ranks,
 };
 pub use skew_normal::SkewNormal;
+pub use statistics::sign_test;

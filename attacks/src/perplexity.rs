@@ -1,7 +1,7 @@
 //! Perplexity of a model on records.
 
 use crate::error::{Error, Result};
-use crate::search::cost;
+use crate::scoring::each_row;
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
 use serde::{Deserialize, Serialize};
@@ -79,43 +79,13 @@ pub fn perplexity<S: Scorer + ?Sized>(
         };
         records.len()
     ];
-    let mut order: Vec<usize> = (0..records.len())
-        .filter(|&i| records[i].len() > 1)
-        .collect();
-    order.sort_by_key(|&i| records[i].len());
-    let mut done = records.len() - order.len();
-    for batch in batches(&order, records, batch_tokens) {
-        let sequences: Vec<Vec<TokenId>> = batch.iter().map(|&i| records[i].clone()).collect();
-        let scores = scorer.score(&sequences)?;
-        if scores.len() != batch.len() {
-            return Err(Error::WrongCount {
-                what: "score rows",
-                got: scores.len(),
-                wanted: batch.len(),
-            });
-        }
-        for ((&index, sequence), row) in batch.iter().zip(&sequences).zip(&scores) {
-            if row.len() + 1 != sequence.len() {
-                return Err(Error::WrongCount {
-                    what: "token scores",
-                    got: row.len(),
-                    wanted: sequence.len() - 1,
-                });
-            }
-            let mut nll = 0.0;
-            for (token, score) in sequence[1..].iter().zip(row) {
-                nll += cost(score.log_probability, *token)?;
-            }
-            costs[index] = RecordCost {
-                nll,
-                tokens: row.len() as u64,
-            };
-        }
-        done += batch.len();
-        if progress(done).is_break() {
-            return Err(Error::Interrupted);
-        }
-    }
+    each_row(scorer, records, batch_tokens, progress, |index, row| {
+        costs[index] = RecordCost {
+            nll: -row.iter().map(|s| s.log_probability.min(0.0)).sum::<f64>(),
+            tokens: row.len() as u64,
+        };
+        Ok(())
+    })?;
     let tokens: u64 = costs.iter().map(|c| c.tokens).sum();
     if tokens == 0 {
         return Err(Error::Empty("no record has a second token"));
@@ -128,24 +98,4 @@ pub fn perplexity<S: Scorer + ?Sized>(
         tokens,
         records: costs,
     })
-}
-
-/// Cuts records, sorted by length, into batches of bounded padded size.
-fn batches<'o>(
-    order: &'o [usize],
-    records: &[Vec<TokenId>],
-    batch_tokens: usize,
-) -> Vec<&'o [usize]> {
-    let mut batches = Vec::new();
-    let mut start = 0;
-    for end in 1..=order.len() {
-        let full = order
-            .get(end)
-            .is_none_or(|&next| (end - start + 1) * records[next].len() > batch_tokens);
-        if full {
-            batches.push(&order[start..end]);
-            start = end;
-        }
-    }
-    batches
 }

@@ -2,10 +2,11 @@
 
 use crate::draw::Draw;
 use crate::error::{Error, Result};
+use crate::listed::listed_targets;
 use crate::rank_audit::RankAudit;
 use crate::search::{CandidateTree, Target};
 use reticent_accounting::{Confidence, Delta};
-use reticent_corpus::{CanaryPlan, CandidateSpace};
+use reticent_corpus::{CanaryPlan, CandidateSpace, Tokenizer};
 
 impl Draw {
     /// How the secrets of this plan were drawn.
@@ -46,6 +47,24 @@ pub fn plan_targets(
         })
         .collect::<Result<_>>()?;
     Ok((tree, targets))
+}
+
+/// The tree and the targets of a plan for any tokenizer: position by position where the tokenizer
+/// keeps to positions (any number of candidates up to 2^63), else every candidate's canonical
+/// tokens, listed one by one (byte-pair encodings that merge digits; up to 4 million candidates).
+///
+/// # Errors
+/// As [`CandidateSpace::new`] and [`plan_targets`]; for a list: too many candidates, tokens that
+/// reach across the end of a secret, two candidates with the same tokens.
+pub fn plan_search(
+    plan: &CanaryPlan,
+    tokenizer: &Tokenizer,
+) -> Result<(CandidateTree, Vec<Target>)> {
+    match CandidateSpace::new(plan, tokenizer) {
+        Ok(space) => plan_targets(plan, &space),
+        Err(reticent_corpus::Error::NotCompositional(_)) => listed_targets(plan, tokenizer),
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl RankAudit {

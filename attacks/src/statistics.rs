@@ -14,6 +14,19 @@ pub(crate) fn binomial_upper_tail(least: u64, trials: u64, q: f64) -> f64 {
         .map_or(1.0, Probability::get)
 }
 
+/// The sign test, one-sided: P(`rose` or more of rose + fell coins show heads); 1 without a coin.
+///
+/// ```
+/// assert!((reticent_attacks::sign_test(9, 1) - 11.0 / 1024.0).abs() < 1e-12);
+/// ```
+#[must_use]
+pub fn sign_test(rose: u64, fell: u64) -> f64 {
+    if rose + fell == 0 {
+        return 1.0;
+    }
+    binomial_upper_tail(rose, rose + fell, 0.5)
+}
+
 /// P[Gamma(shape, 1) ≥ x] for a whole-numbered shape: P[Poisson(x) < shape].
 pub(crate) fn gamma_upper_tail(shape: u64, x: f64) -> f64 {
     if x <= 0.0 {

@@ -112,6 +112,17 @@ pub fn overlapping_groups_area(
     }
 }
 
+/// `count` of the numbers below `records`, uniform without replacement, in rising order; all of
+/// them where there are no more.
+#[must_use]
+pub fn chosen(records: usize, count: usize, seed: u64) -> Vec<usize> {
+    let mut kept: Vec<usize> = (0..records).collect();
+    kept.shuffle(&mut ChaCha20Rng::seed_from_u64(seed));
+    kept.truncate(count);
+    kept.sort_unstable();
+    kept
+}
+
 fn check_size(size: usize, records: usize) -> Result<()> {
     if (1..=records).contains(&size) {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Membership inference: scores of single records, and what a set of scores proves.
 //!
-//! Every score rises with membership. [`Scored`] computes the attacks of one record from one
-//! cached table of token scores per model; [`ScoreSet`] evaluates scores of known members and
+//! Every score rises with membership. A [`Panel`] holds one table of token scores per model and
+//! computes every attack on every record from it; [`ScoreSet`] evaluates scores of known members and
 //! non-members, whatever computed them.
 
 mod accuracy;
@@ -12,19 +12,23 @@ mod deflate;
 mod group;
 mod neighbours;
 mod operating;
+mod panel;
 mod scored;
 mod set;
 mod shadow;
+mod table;
 mod thresholds;
 
 pub use accuracy::{Accuracy, AccuracyRule};
 pub use area::{Area, AreaMethod};
 pub use blind::{BlindBaseline, blind_baseline};
 pub use deflate::{DEFLATE_ENGINE, zlib_bytes};
-pub use group::{GroupRule, disjoint_groups, group_score, overlapping_groups_area};
+pub use group::{GroupRule, chosen, disjoint_groups, group_score, overlapping_groups_area};
 pub use neighbours::digit_mutations;
 pub use operating::{OperatingPoint, RocPoint, TruePositives, non_members_needed};
-pub use scored::{Attack, Evidence, Scored, min_k};
+pub use panel::{Beside, Frame, Panel};
+pub use scored::{Attack, Evidence, Need, Scored, min_k};
 pub use set::{Rate, ScoreSet};
 pub use shadow::{Lira, Shadows, Spread, lira, logit_of_confidence, logit_of_logits, rmia};
+pub use table::{ScoreTable, Scoring};
 pub use thresholds::ThresholdRule;

@@ -53,7 +53,52 @@ pub enum Attack {
     Ez,
 }
 
+/// What an attack needs beside the record under the audited model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing.
+    Nothing,
+    /// A reference model.
+    Reference,
+    /// The lower-cased texts under the audited model: a second pass.
+    LowerCase,
+    /// Neighbours under the audited model: one pass each.
+    Neighbours,
+}
+
 impl Attack {
+    /// What it needs.
+    #[must_use]
+    pub const fn needs(self) -> Need {
+        match self {
+            Self::Loss | Self::Zlib | Self::MinK(_) | Self::MinKPlusPlus(_) => Need::Nothing,
+            Self::Reference | Self::Ez => Need::Reference,
+            Self::LowerCase => Need::LowerCase,
+            Self::Neighbourhood => Need::Neighbours,
+        }
+    }
+
+    /// Its name on the command line and in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Loss => "loss",
+            Self::Reference => "reference",
+            Self::LowerCase => "lower-case",
+            Self::Zlib => "zlib",
+            Self::MinK(_) => "min-k",
+            Self::MinKPlusPlus(_) => "min-k++",
+            Self::Neighbourhood => "neighbourhood",
+            Self::Ez => "ez",
+        }
+    }
+
+    /// The attack of that name, with its usual parameter.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|attack| attack.name() == name)
+    }
+
     /// The attacks with their usual parameters, in the order of their papers.
     pub const ALL: [Self; 8] = [
         Self::Loss,
@@ -115,6 +160,11 @@ impl<'t> Scored<'t> {
             cost(score.log_probability, *token)?;
         }
         Ok(Self { tokens, scores })
+    }
+
+    /// Each token with what the model says of it.
+    pub fn each(self) -> impl Iterator<Item = (TokenId, &'t TokenScore)> + use<'t> {
+        self.tokens.iter().copied().zip(self.scores)
     }
 
     /// Σ NLL, nats.

@@ -60,7 +60,7 @@ fn count(
 }
 
 /// The NLL of each secret after the context, nats.
-fn score_secrets<S: Scorer + ?Sized>(
+pub(crate) fn score_secrets<S: Scorer + ?Sized>(
     scorer: &mut S,
     context: &[TokenId],
     secrets: &[Vec<TokenId>],

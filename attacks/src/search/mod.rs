@@ -14,6 +14,7 @@ mod frontier;
 mod meter;
 mod tree;
 
+pub(crate) use flat::score_secrets;
 pub use flat::{FlatSample, flat_ranks, sample_flat};
 pub use tree::CandidateTree;
 

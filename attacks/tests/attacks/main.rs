@@ -6,6 +6,7 @@
 )]
 
 mod ceiling;
+mod extract;
 mod extraction;
 mod finding;
 mod lower_bounds;
@@ -16,5 +17,7 @@ mod null_simulations;
 mod perplexity;
 mod plan;
 mod rank_audit;
+mod sampled;
 mod search;
 mod search_errors;
+mod traps;

@@ -285,6 +285,22 @@ fn lower_bounds_on_epsilon() {
     }
 }
 
+/// With a thousand coins in each half there are seven thresholds to choose from: judged by the half
+/// that chose, the best of them alarms at three times the nominal rate; judged by the other, at
+/// the nominal rate at most.
+#[test]
+fn a_split_is_judged_by_the_other_half() {
+    let alarms = rate(25, |rng| {
+        let members = (0..2000).filter(|_| rng.random_bool(0.5)).count();
+        let set = null(rng, members, 2000 - members);
+        let bound = set
+            .one_run(ThresholdRule::Split { seed: 5 }, false, &terms(0.95, 0.0))
+            .unwrap();
+        bound.lower.get().get() > 0.0
+    });
+    assert!(alarms <= LIMIT, "{alarms}");
+}
+
 /// A search of all thresholds without a correction alarms at 37 % of 1000 null models with 1000
 /// coins, seven times the nominal rate (published code does it with a still finer search: 48 %).
 #[test]

@@ -1,13 +1,13 @@
 //! A real plan of the corpus crate, through tree, search and audit.
 
-use crate::models::{Memoriser, Toy};
+use crate::models::{Memoriser, Recurrent, Toy};
 use crate::search::quiet;
 use reticent_accounting::{Confidence, Delta};
 use reticent_attacks::{
-    Draw, Error, RankAudit, SearchOptions, flat_ranks, plan_targets, search_ranks,
+    Draw, Error, RankAudit, SearchOptions, flat_ranks, plan_search, plan_targets, search_ranks,
 };
 use reticent_corpus::{
-    CanaryOptions, CanaryPlan, CanaryTemplate, CandidateSpace, Tokenizer, Unit, simulate,
+    CanaryOptions, CanaryPlan, CanaryTemplate, CandidateSpace, Origin, Tokenizer, Unit, simulate,
 };
 
 fn plan(template: &str) -> CanaryPlan {
@@ -61,4 +61,89 @@ fn another_plans_space_is_refused() {
         plan_targets(&four, &space),
         Err(Error::OutOfRange { .. })
     ));
+}
+
+/// A byte-pair encoding that merges digits across positions, and a digit with the space before it.
+fn merging() -> Tokenizer {
+    let merges = [
+        ["1", "2"],
+        ["12", "3"],
+        ["4", "4"],
+        ["0", "0"],
+        ["Ġ", "7"],
+        ["Ġ7", "7"],
+        ["i", "s"],
+    ];
+    let mut names: Vec<String> = (33..127_u8).map(|b| char::from(b).to_string()).collect();
+    names.push("Ġ".to_owned());
+    names.extend(merges.iter().map(|m| m.concat()));
+    names.push("<|endoftext|>".to_owned());
+    let ids: serde_json::Map<String, serde_json::Value> = names
+        .iter()
+        .enumerate()
+        .map(|(id, name)| (name.clone(), id.into()))
+        .collect();
+    let json = serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+        "normalizer": null, "post_processor": null,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+        "model": {"type": "BPE", "dropout": null, "unk_token": null,
+            "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": false,
+            "byte_fallback": false, "ignore_merges": false, "vocab": ids, "merges": merges},
+    });
+    Tokenizer::from_json(&json.to_string(), Origin::Pretrained).unwrap()
+}
+
+/// Digits that merge: every candidate has its canonical tokens (those of its line as a model is
+/// trained on it), and the ranks are those of scoring every line as a whole.
+#[test]
+fn candidates_of_a_merging_tokenizer_keep_their_canonical_tokens() {
+    let plan = plan("My ID is: {digits:3}");
+    let tokenizer = merging();
+    assert!(CandidateSpace::new(&plan, &tokenizer).is_err());
+    let (tree, targets) = plan_search(&plan, &tokenizer).unwrap();
+    assert_eq!((tree.candidates(), targets.len()), (1_000, 4));
+    let context = &targets[0].context;
+    let before = &plan.canaries[0].context;
+    let mut lengths = std::collections::BTreeSet::new();
+    for number in 0..1_000 {
+        let line = tokenizer.frame(&format!("{before}{number:03}.")).unwrap();
+        let candidate = tree.candidate(number);
+        let spelled = [&context[..], &candidate].concat();
+        assert!(line.starts_with(&spelled), "{number:03}");
+        assert_eq!(line.len(), spelled.len() + 2, "the dot and the end follow");
+        lengths.insert(candidate.len());
+    }
+    assert!(lengths.len() > 1, "{lengths:?}");
+    let size = tokenizer.vocabulary_size();
+    for seed in 0..5 {
+        let mut model = Toy::new(Recurrent::random(size, seed));
+        let options = SearchOptions {
+            tie_tolerance: 1e-9,
+            ..SearchOptions::default()
+        };
+        let found = search_ranks(&mut model, &tree, &targets, &options, &mut quiet()).unwrap();
+        let flat = flat_ranks(&mut model, &tree, &targets, &options).unwrap();
+        for (found, flat) in found.counts.iter().zip(&flat) {
+            assert_eq!((found.below, found.ties), (flat.below, flat.ties));
+        }
+    }
+    for (target, canary) in targets.iter().zip(&plan.canaries) {
+        let number: u64 = canary.secret.parse().unwrap();
+        assert_eq!(target.secret, tree.candidate(number));
+    }
+    // A tokenizer that keeps to positions is searched by position.
+    let (tree, same) = plan_search(&plan, &Tokenizer::characters()).unwrap();
+    assert_eq!(tree.tokens(), 3_000);
+    assert_eq!(same[0].secret.len(), 3);
+}
+
+#[test]
+fn spaces_too_large_to_list_are_refused() {
+    let error = plan_search(&plan("My ID is: {digits:8}"), &merging()).unwrap_err();
+    assert!(error.to_string().contains("one token a digit"), "{error}");
+    // A letter that merges with what stands behind the secret.
+    let inside = plan_search(&plan("code {digits:2}s"), &Tokenizer::characters());
+    assert!(inside.is_ok());
 }

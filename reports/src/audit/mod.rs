@@ -2,8 +2,10 @@
 
 pub mod cli;
 pub mod demo;
+pub mod diff;
 pub mod epsilon;
 pub mod exposure;
+pub mod extract;
 pub mod membership;
 pub mod simulate;
 pub mod work;

@@ -41,6 +41,15 @@ pub enum Section {
         /// From [`crate::plot::Plot::to_inline_svg`]; goes into the page as it is.
         svg: String,
     },
+    /// Text piece by piece, each shaded by a number.
+    Heat {
+        /// Its heading.
+        heading: String,
+        /// What the shades mean.
+        caption: String,
+        /// Named lines of pieces.
+        lines: Vec<(String, Vec<Shade>)>,
+    },
     /// What the numbers do not say.
     Caveats {
         /// Its heading.
@@ -48,6 +57,28 @@ pub enum Section {
         /// One string each.
         items: Vec<String>,
     },
+}
+
+/// A shaded piece of text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shade {
+    /// The text.
+    pub text: String,
+    /// From −1 (one colour) over 0 (none) to 1 (the other).
+    pub shade: f64,
+    /// The number behind it, shown on hovering and read aloud.
+    pub says: String,
+}
+
+impl Shade {
+    /// The class of its colour; the sign is in the line under the text too.
+    fn tone(&self) -> &'static str {
+        if self.shade < 0.0 { "loss" } else { "gain" }
+    }
+    /// How strong the colour is, in percent.
+    fn percent(&self) -> u32 {
+        (self.shade.abs().min(1.0) * 70.0) as u32
+    }
 }
 
 /// How a summary is set off.
@@ -103,6 +134,29 @@ impl Page {
         self.sections.push(section);
         self
     }
+    /// Adds another page's sections, each heading behind a name.
+    #[must_use]
+    pub fn with(mut self, name: &str, other: Self) -> Self {
+        let sections = other.sections.into_iter().map(|mut section| {
+            let heading = match &mut section {
+                Section::Text { heading, .. }
+                | Section::Facts { heading, .. }
+                | Section::Table { heading, .. }
+                | Section::Plot { heading, .. }
+                | Section::Heat { heading, .. }
+                | Section::Caveats { heading, .. } => heading,
+            };
+            *heading = format!("{name}: {}", lowered(heading));
+            section
+        });
+        self.sections.extend(sections);
+        self
+    }
+    /// The sentence that says the result.
+    #[must_use]
+    pub fn said(&self) -> &str {
+        &self.summary
+    }
     /// The page as text.
     ///
     /// # Errors
@@ -113,6 +167,14 @@ impl Page {
     fn alarmed(&self) -> bool {
         self.mood == Mood::Alarm
     }
+}
+
+/// The same with a small first letter.
+fn lowered(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_lowercase().chain(letters).collect()
+    })
 }
 
 /// The class of a column's cells.

@@ -175,6 +175,11 @@ impl Verdict {
     pub fn suspects(&self) -> &[Mistake] {
         &self.suspects
     }
+    /// The promise, as a number: nothing above it should be measured.
+    #[must_use]
+    pub const fn promised_at_most(&self) -> f64 {
+        self.at_most
+    }
     /// The exit code of a command that ends on this verdict.
     #[must_use]
     pub fn exit(&self) -> Exit {

@@ -58,6 +58,9 @@ pub struct Exposure {
     /// Exit with 1 when a canary is certainly above this many bits.
     #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true)]
     pub max_exposure: Option<f64>,
+    /// Earlier checkpoints of the same training, oldest first: their exposures beside this one's.
+    #[arg(long, value_name = "DIRS", value_delimiter = ',')]
+    pub earlier: Vec<PathBuf>,
     /// Score at most this many positions; ranks are then ranges.
     #[arg(long, value_name = "POSITIONS", value_parser = positive)]
     pub budget: Option<u64>,
@@ -72,7 +75,7 @@ pub struct Exposure {
     pub show_secrets: bool,
 }
 
-fn bits(text: &str) -> Result<f64, String> {
+pub(super) fn bits(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value >= 0.0 && value.is_finite() => Ok(value),
         _ => Err(format!(

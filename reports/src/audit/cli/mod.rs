@@ -7,9 +7,11 @@ mod attack;
 mod convert;
 mod corpus;
 mod course;
+mod extract;
 mod measure;
 mod prepare;
 mod recipe;
+mod report;
 mod train;
 mod values;
 
@@ -17,9 +19,11 @@ pub use attack::{Exposure, Perplexity};
 pub use convert::{Convert, Layout};
 pub use corpus::{IncidenceArgs, NeighboursArgs, Reading, Redact, Sensing};
 pub use course::{Course, DecayArg, Whose};
-pub use measure::{EpsilonArgs, MembershipArgs};
+pub use extract::Extract;
+pub use measure::{AttackArg, EpsilonArgs, GroupBy, MembershipArgs, OnModel, Protocol};
 pub use prepare::{Prepare, Preparing, Simulate, Simulation};
 pub use recipe::{Assumption, ClippingArg, FirstPhaseArg, OptimizerArg, RecipeArgs};
+pub use report::{Diff, Report};
 pub use train::{ArmName, Demo, Noise, Start, Train};
 pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, Recipe, TokenizerArg};
 
@@ -68,8 +72,15 @@ pub enum Command {
     Convert(Convert),
     /// How exposed the planted canaries are: exact ranks among all candidates.
     Exposure(Exposure),
-    /// How well scores tell members from non-members, with what the sample can certify.
+    /// How well attacks on a model, or scores, tell members from non-members, with what the sample
+    /// can certify.
     Membership(MembershipArgs),
+    /// What comes out of the model word by word, and secrets among their candidates.
+    Extract(Extract),
+    /// All that can be measured on a model, on one page, with one exit code.
+    Report(Report),
+    /// Whether a new model leaks more than an old one, beyond noise.
+    Diff(Diff),
     /// Lower bounds on ε from counts of guesses.
     Epsilon(EpsilonArgs),
     /// Write the completions of a shell to stdout.

@@ -103,6 +103,7 @@ fn arm(name: &str, below: [u64; 10], epsilon: Option<[f64; 3]>, perplexity: f64)
             exposure_at_most: Upper::new(14.5),
             level: 0.95,
             test: ceiling_test(&counts(below), &[at], 1e-3).unwrap(),
+            suspects: Vec::new(),
         });
     }
     Arm {

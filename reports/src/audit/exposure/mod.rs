@@ -7,7 +7,7 @@ mod text;
 pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
 
 use crate::contract::{Envelope, Exit, Inputs};
-use crate::verdict::Verdict;
+use crate::verdict::{Mistake, Verdict};
 use reticent_accounting::Upper;
 use reticent_attacks::{CeilingOutcome, CeilingTest, ExposureFinding, ExposureSummary};
 use serde::Serialize;
@@ -22,6 +22,9 @@ pub struct Ceiling {
     pub level: f64,
     /// The test of the measured ranks.
     pub test: CeilingTest,
+    /// Mistakes that would explain a contradiction, the likeliest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub suspects: Vec<Mistake>,
 }
 
 /// The result of `audit exposure`.
@@ -39,9 +42,21 @@ pub struct ExposureReport {
     /// Why there is no verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_verdict: Option<String>,
+    /// The same canaries in earlier checkpoints, in the order given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Checkpoint>,
     /// The secrets by canary; only with `--show-secrets`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, String>>,
+}
+
+/// An earlier checkpoint of the same training.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Checkpoint {
+    /// Its folder.
+    pub model: String,
+    /// Its exposures.
+    pub summary: ExposureSummary,
 }
 
 impl ExposureReport {
@@ -53,6 +68,7 @@ impl ExposureReport {
             ceiling: None,
             verdict: None,
             no_verdict: None,
+            earlier: Vec::new(),
             secrets: None,
         }
     }
@@ -90,6 +106,13 @@ impl ExposureReport {
     /// # Errors
     /// A plot without anything to show.
     pub fn to_html(&self, released: &str) -> anyhow::Result<String> {
+        Ok(page::page(self, released)?.to_html()?)
+    }
+    /// The page before it is text.
+    ///
+    /// # Errors
+    /// A plot without anything to show.
+    pub fn to_page(&self, released: &str) -> anyhow::Result<crate::page::Page> {
         page::page(self, released)
     }
 }

@@ -4,11 +4,13 @@ use super::pieces::{Column, canary_table, exposure_plot, summary_table};
 use super::text::facts;
 use super::{ExposureReport, Leak, caveats};
 use crate::contract::Exit;
-use crate::number::grouped;
+use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Page, Section};
+use crate::plot::{Axis, Interval, Layer, Plot, Tone};
 use anyhow::Result;
+use reticent_attacks::ExposureSummary;
 
-pub(super) fn page(report: &ExposureReport, released: &str) -> Result<String> {
+pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
     let finding = &report.finding;
     let column = Column {
         name: released,
@@ -19,12 +21,17 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<String> {
         Exit::Finished => Mood::Plain,
         Exit::Exceeded => Mood::Alarm,
     };
-    let page = Page::new(format!("Exposure: {released}"), summary(report))
+    let mut page = Page::new(format!("Exposure: {released}"), summary(report))
         .mood(mood)
         .section(Section::Plot {
             heading: "Against chance".into(),
             caption: "Each dot is one canary. Inside the band lie 95 % of canaries the model has never seen.".into(),
             svg: plot.to_inline_svg()?,
+        })
+        .section(Section::Plot {
+            heading: "Promise beside measurement".into(),
+            caption: "ε for all copies of one canary replaced at once: what the ranks prove (▸) and, where there is one, what was promised (◂). A ▸ to the right of its ◂ would be a bug.".into(),
+            svg: epsilons(report).to_inline_svg()?,
         })
         .section(Section::Table {
             heading: "Summaries beside their nulls".into(),
@@ -43,11 +50,124 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<String> {
             heading: "What follows".into(),
             facts: facts(report),
         })
-        .section(Section::Caveats {
-            heading: "What these numbers do not say".into(),
-            items: caveats(),
+        .section(Section::Text {
+            heading: "For the model card".into(),
+            paragraphs: vec![card(report)],
         });
-    Ok(page.to_html()?)
+    if !report.earlier.is_empty() {
+        page = page.section(Section::Plot {
+            heading: "Over training".into(),
+            caption: "The same canaries in earlier checkpoints, and in this one at the right. Maximum and mean, each with the 95 % line of models that never saw them.".into(),
+            svg: over_training(report).to_inline_svg()?,
+        });
+    }
+    Ok(page.section(Section::Caveats {
+        heading: "What these numbers do not say".into(),
+        items: caveats(),
+    }))
+}
+
+/// ε from both sides.
+fn epsilons(report: &ExposureReport) -> Plot {
+    let lower = report.finding.epsilon.lower.get().get();
+    let upper = report.verdict.as_ref().map(|v| v.promised_at_most());
+    let high = upper.filter(|u| u.is_finite()).unwrap_or(lower).max(lower);
+    let decade = 10_f64.powf((high.max(1.0) * 1.5).log10().ceil());
+    Plot::new(
+        "ε from both sides",
+        Axis::log("ε (nats)").between(0.1, decade),
+        Axis::categories("", ["all copies of a canary"]),
+    )
+    .layer(Layer::Intervals {
+        rows: vec![Interval {
+            y: 0.0,
+            lower: Some(lower).filter(|l| *l > 0.0),
+            upper,
+        }],
+        lower: Tone::Second,
+        upper: Tone::First,
+        lower_name: "proved by the ranks".into(),
+        upper_name: "promised".into(),
+    })
+    .sized(720, 150)
+    .described(format!(
+        "The ranks prove that epsilon is at least {}.",
+        rounded_down(lower, 4)
+    ))
+}
+
+/// Maximum and mean over checkpoints.
+fn over_training(report: &ExposureReport) -> Plot {
+    let mut all: Vec<(String, &ExposureSummary)> = report
+        .earlier
+        .iter()
+        .map(|c| (c.model.clone(), &c.summary))
+        .collect();
+    all.push(("this model".to_owned(), &report.finding.summary));
+    let last = report.finding.summary;
+    let line = |name: &str, of: fn(&ExposureSummary) -> f64, tone| Layer::Line {
+        name: name.to_owned(),
+        points: all
+            .iter()
+            .enumerate()
+            .map(|(i, (_, s))| (i as f64, of(s)))
+            .collect(),
+        tone,
+        dashed: false,
+    };
+    Plot::new(
+        "Exposure over training",
+        Axis::categories("checkpoint", all.iter().map(|(name, _)| short(name))),
+        Axis::linear("exposure (bits)").between(0.0, (report.finding.candidates as f64).log2()),
+    )
+    .layer(line("largest", |s| s.max().lower(), Tone::Second))
+    .layer(line("mean", |s| s.mean().lower(), Tone::First))
+    .layer(Layer::Rule {
+        name: "95 % of largest without a leak".into(),
+        at: last.max().null_95(),
+        tone: Tone::Second,
+    })
+    .layer(Layer::Rule {
+        name: "95 % of means without a leak".into(),
+        at: last.mean().null_95(),
+        tone: Tone::First,
+    })
+    .described("Largest and mean exposure by checkpoint.")
+}
+
+/// The end of a path.
+fn short(path: &str) -> String {
+    let mut parts = path.trim_end_matches('/').rsplit('/');
+    parts.next().unwrap_or(path).to_owned()
+}
+
+/// A paragraph to be copied into a model card.
+fn card(report: &ExposureReport) -> String {
+    let finding = &report.finding;
+    let (max, mean) = (finding.summary.max(), finding.summary.mean());
+    let epsilon = &finding.epsilon;
+    let mut said = format!(
+        "{} random secrets of {} candidates each were planted in the training text. Largest exposure {:.1} bits (without a leak {:.1} on average, 95 % below {:.1}; p = {}), mean {:.2} bits (p = {}). The ranks prove ε ≥ {} at δ = {} for the replacement of all {} records of one secret, with confidence {}.",
+        finding.canaries.len(),
+        grouped(finding.candidates),
+        max.lower(),
+        max.null_mean(),
+        max.null_95(),
+        nearest(max.p_value(), 2),
+        mean.lower(),
+        nearest(mean.p_value(), 2),
+        rounded_down(epsilon.lower.get().get(), 4),
+        shortest(epsilon.delta.get()),
+        epsilon.copies,
+        shortest(epsilon.confidence.get()),
+    );
+    if let Some(verdict) = &report.verdict {
+        said.push_str(&format!(
+            " Promised: ε ≤ {} in the same terms.",
+            rounded_up(verdict.promised_at_most(), 4)
+        ));
+    }
+    said
 }
 
 fn summary(report: &ExposureReport) -> String {

@@ -45,6 +45,10 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
             shortest(ceiling.test.alpha),
         );
         facts.push(("ceiling".to_owned(), said));
+        if !ceiling.suspects.is_empty() {
+            let suspects: Vec<&str> = ceiling.suspects.iter().map(|m| m.says()).collect();
+            facts.push(("suspects".to_owned(), suspects.join("; or ")));
+        }
     }
     match (&report.verdict, &report.no_verdict) {
         (Some(verdict), _) => facts.push(("verdict".to_owned(), verdict.to_string())),

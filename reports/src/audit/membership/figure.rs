@@ -1,8 +1,8 @@
-//! The ROC curve on logarithmic axes.
+//! The ROC curve on logarithmic axes, and the attacks side by side.
 
-use super::MembershipReport;
+use super::{Attacks, MembershipReport};
 use crate::number::{nearest, shortest};
-use crate::plot::{Axis, Layer, Plot, Tone};
+use crate::plot::{Axis, Interval, Layer, Plot, Shape, Tone};
 
 /// The curve, its band, and chance.
 pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
@@ -48,4 +48,69 @@ pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
         nearest(report.area.estimate, 3)
     ));
     Ok(plot)
+}
+
+/// The interval of every attack's AUC, one row each.
+pub(super) fn areas(report: &MembershipReport, attacks: &Attacks) -> Plot {
+    let mut rows: Vec<(String, &reticent_attacks::Area)> = attacks
+        .rows
+        .iter()
+        .map(|r| (r.attack.clone(), &r.area))
+        .collect();
+    if let Some(blind) = &report.blind {
+        rows.push(("without the model".to_owned(), &blind.area));
+    }
+    let names: Vec<String> = rows.iter().rev().map(|r| r.0.clone()).collect();
+    let y = |index: usize| (rows.len() - 1 - index) as f64;
+    let ends = |area: &reticent_attacks::Area| {
+        (
+            area.bounds.lower.map(|l| l.get().get()),
+            area.bounds.upper.map(|u| u.get().get()),
+        )
+    };
+    let low = rows.iter().filter_map(|r| ends(r.1).0).fold(0.5, f64::min);
+    let height = 110 + 34 * u32::try_from(rows.len()).unwrap_or(20);
+    Plot::new(
+        "How well each attack tells members from non-members",
+        Axis::linear("area under the ROC curve").between((low * 20.0).floor() / 20.0, 1.0),
+        Axis::categories("", names),
+    )
+    .layer(Layer::Line {
+        name: "chance".into(),
+        points: vec![(0.5, -0.5), (0.5, rows.len() as f64 - 0.5)],
+        tone: Tone::Muted,
+        dashed: true,
+    })
+    .layer(Layer::Intervals {
+        rows: rows
+            .iter()
+            .enumerate()
+            .map(|(index, (_, area))| Interval {
+                y: y(index),
+                lower: ends(area).0,
+                upper: ends(area).1,
+            })
+            .collect(),
+        lower: Tone::First,
+        upper: Tone::First,
+        lower_name: "at least".into(),
+        upper_name: "at most".into(),
+    })
+    .layer(Layer::Points {
+        name: "measured".into(),
+        points: rows
+            .iter()
+            .enumerate()
+            .map(|(index, (_, area))| (area.estimate, y(index)))
+            .collect(),
+        tone: Tone::Ink,
+        shape: Shape::Disc,
+    })
+    .sized(720, height)
+    .described(
+        rows.iter()
+            .map(|(name, area)| format!("{name}: {}", nearest(area.estimate, 3)))
+            .collect::<Vec<_>>()
+            .join("; "),
+    )
 }

@@ -1,8 +1,14 @@
 //! `audit membership`: what scores of members and non-members prove.
 
+mod attacks;
 mod figure;
+mod page;
 mod read;
 mod text;
+
+pub use attacks::{AttackRow, Attacks, GroupedArea, HeatLine, LeftOut};
+#[cfg(feature = "audit")]
+pub(super) use attacks::{Attacked, Records};
 
 use super::cli::MembershipArgs;
 use crate::contract::{AtomicFile, Envelope, Exit, Format, Inputs, Interrupt, print};
@@ -60,6 +66,9 @@ pub struct MembershipReport {
     pub band: Vec<BandPoint>,
     /// The probability with which each interval holds.
     pub confidence: Confidence,
+    /// Every attack that was run on a model, the one above among them; absent for scores of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attacks: Option<Attacks>,
 }
 
 /// What the scores say, at the stated confidence.
@@ -81,28 +90,66 @@ pub enum Signal {
 /// # Errors
 /// Files that cannot be read, scores that are none, too few records.
 pub fn run(asked: &MembershipArgs, format: Format, interrupt: &Interrupt) -> Result<Exit> {
-    let plot = match &asked.plot {
-        Some(path) => Some(AtomicFile::create(path).context("--plot")?),
-        None => None,
-    };
-    let confidence = asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let confidence = confidence(asked)?;
+    let outputs = Outputs::open(asked)?;
     let table = read::read(asked)?;
     interrupt.check()?;
     let report = MembershipReport::of(table, asked, confidence)?;
     interrupt.check()?;
-    if let Some(mut file) = plot {
-        let svg = figure::roc(&report)?.to_svg()?;
-        file.write_all(svg.as_bytes()).context("--plot")?;
-        file.finish().context("--plot")?;
+    outputs.finish(asked, format, &report, &[])
+}
+
+pub(super) fn confidence(asked: &MembershipArgs) -> Result<Confidence> {
+    Ok(asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?)
+}
+
+/// The files that were asked for, opened before the work, so that a path that cannot be written
+/// is said at once.
+pub(super) struct Outputs {
+    plot: Option<AtomicFile>,
+    html: Option<AtomicFile>,
+}
+
+impl Outputs {
+    pub(super) fn open(asked: &MembershipArgs) -> Result<Self> {
+        let open = |path: &Option<std::path::PathBuf>, flag: &'static str| {
+            path.as_ref()
+                .map(|path| AtomicFile::create(path).context(flag))
+                .transpose()
+        };
+        Ok(Self {
+            plot: open(&asked.plot, "--plot")?,
+            html: open(&asked.html, "--html")?,
+        })
     }
-    let text = match format {
-        Format::Json => {
-            Envelope::new("membership", inputs(asked, confidence)?, &report).to_text()?
+
+    /// Writes the files, prints the report, and says what it comes down to.
+    pub(super) fn finish(
+        self,
+        asked: &MembershipArgs,
+        format: Format,
+        report: &MembershipReport,
+        heat: &[HeatLine],
+    ) -> Result<Exit> {
+        let inputs = inputs(asked, report.confidence)?;
+        if let Some(mut file) = self.plot {
+            let svg = figure::roc(report)?.to_svg()?;
+            file.write_all(svg.as_bytes()).context("--plot")?;
+            file.finish().context("--plot")?;
         }
-        Format::Text => text::text(&report, &inputs(asked, confidence)?),
-    };
-    print(&text)?;
-    Ok(Exit::Finished)
+        let exit = report.exit(asked.max_auc);
+        if let Some(mut file) = self.html {
+            let html = page::page(report, asked, exit, heat)?.to_html()?;
+            file.write_all(html.as_bytes()).context("--html")?;
+            file.finish().context("--html")?;
+        }
+        let text = match format {
+            Format::Json => Envelope::new("membership", inputs, report).to_text()?,
+            Format::Text => text::text(report, &inputs),
+        };
+        print(&text)?;
+        Ok(exit)
+    }
 }
 
 fn inputs(asked: &MembershipArgs, confidence: Confidence) -> Result<Inputs> {
@@ -113,6 +160,9 @@ fn inputs(asked: &MembershipArgs, confidence: Confidence) -> Result<Inputs> {
         .given("members", path(&asked.members))?
         .given("non_members", path(&asked.non_members))?
         .given("lower_is_member", asked.lower_is_member)?
+        .given("model", path(&asked.on.model))?
+        .given("reference", path(&asked.on.reference))?
+        .given("max_auc", asked.max_auc)?
         .given("threshold", asked.threshold)?
         .given("seed", asked.seed)?
         .or_assumed("fpr", given, rates(asked))?
@@ -128,7 +178,7 @@ fn rates(asked: &MembershipArgs) -> Vec<f64> {
 }
 
 impl MembershipReport {
-    fn of(table: Table, asked: &MembershipArgs, confidence: Confidence) -> Result<Self> {
+    pub(super) fn of(table: Table, asked: &MembershipArgs, confidence: Confidence) -> Result<Self> {
         let Table {
             scores,
             groups,
@@ -171,12 +221,38 @@ impl MembershipReport {
             roc: thinned(set.roc()),
             band: band(&set.thinned(seed), confidence)?,
             confidence,
+            attacks: None,
         })
+    }
+
+    /// The page of attacks on a model before it is text.
+    #[cfg(feature = "audit")]
+    pub(super) fn to_page(
+        &self,
+        asked: &MembershipArgs,
+        heat: &[HeatLine],
+    ) -> Result<crate::page::Page> {
+        page::page(self, asked, self.exit(asked.max_auc), heat)
+    }
+
+    /// Tables and sentences.
+    #[cfg(feature = "audit")]
+    pub(super) fn to_text(&self, asked: &MembershipArgs) -> Result<String> {
+        Ok(text::text(self, &inputs(asked, self.confidence)?))
+    }
+
+    /// 1 when the AUC is certainly above the limit.
+    pub(super) fn exit(&self, limit: Option<f64>) -> Exit {
+        let lower = self.area.bounds.lower.map_or(0.0, |l| l.get().get());
+        match limit {
+            Some(limit) if lower > limit => Exit::Exceeded,
+            _ => Exit::Finished,
+        }
     }
 }
 
 impl Signal {
-    fn of(area: &Area, blind: Option<&BlindBaseline>) -> Self {
+    pub(super) fn of(area: &Area, blind: Option<&BlindBaseline>) -> Self {
         let ends = |area: &Area| {
             let lower = area.bounds.lower.map_or(0.0, |l| l.get().get());
             let upper = area.bounds.upper.map_or(1.0, |u| u.get().get());

@@ -9,10 +9,10 @@ use std::path::Path;
 
 /// What the files hold, members first in both pairs.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    pub(super) scores: [Vec<f64>; 2],
-    pub(super) groups: Option<[Vec<String>; 2]>,
-    pub(super) texts: Option<[Vec<String>; 2]>,
+pub(in crate::audit) struct Table {
+    pub(in crate::audit) scores: [Vec<f64>; 2],
+    pub(in crate::audit) groups: Option<[Vec<String>; 2]>,
+    pub(in crate::audit) texts: Option<[Vec<String>; 2]>,
 }
 
 /// The columns of one file.

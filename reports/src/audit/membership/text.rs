@@ -1,10 +1,10 @@
 //! The membership report as text.
 
-use super::{MembershipReport, Signal};
+use super::{Attacks, MembershipReport, Signal};
 use crate::contract::{Align, Inputs, Table};
 use crate::number::{grouped, shortest};
 use reticent_accounting::{Bounds, Probability};
-use reticent_attacks::{AccuracyRule, Area, AreaMethod};
+use reticent_attacks::{AccuracyRule, Area, AreaMethod, GroupRule};
 
 pub(super) fn text(report: &MembershipReport, inputs: &Inputs) -> String {
     let mut out = format!(
@@ -19,10 +19,27 @@ pub(super) fn text(report: &MembershipReport, inputs: &Inputs) -> String {
         ));
     }
     out.push_str("\n\n");
+    if let Some(attacks) = &report.attacks {
+        out.push_str(&attack_table(report, attacks).to_text());
+        out.push('\n');
+        if attacks.group_size.is_some() {
+            out.push_str(&group_table(attacks).to_text());
+            out.push('\n');
+        }
+        out.push_str(&format!(
+            "{}, the attack that decides:\n\n",
+            attacks.decides
+        ));
+    }
     out.push_str(&table(report).to_text());
     out.push('\n');
-    out.push_str(says(report));
+    out.push_str(&says(report));
     out.push('\n');
+    if let Some(attacks) = &report.attacks {
+        for left in &attacks.left_out {
+            out.push_str(&format!("Not run: {}: {}.\n", left.attack, left.why));
+        }
+    }
     out.push_str(&format!(
         "Each interval holds with probability {}. A member is recognised by a score above a threshold; {}.\n",
         shortest(report.confidence.get()),
@@ -35,7 +52,83 @@ pub(super) fn text(report: &MembershipReport, inputs: &Inputs) -> String {
     out
 }
 
-fn table(report: &MembershipReport) -> Table {
+/// One row per attack.
+pub(super) fn attack_table(report: &MembershipReport, attacks: &Attacks) -> Table {
+    let mut columns = vec![
+        ("attack".to_owned(), Align::Left),
+        ("AUC".to_owned(), Align::Right),
+        ("interval".to_owned(), Align::Right),
+    ];
+    // What the sample can't certify is said once, below.
+    let certified: Vec<usize> = (0..report.at_fpr.len())
+        .filter(|&i| report.at_fpr[i].found.is_some())
+        .collect();
+    for &at in &certified {
+        let rate = percent(report.at_fpr[at].fpr);
+        columns.push((format!("TPR at FPR {rate}"), Align::Right));
+        columns.push(("interval".to_owned(), Align::Right));
+    }
+    columns.push(("accuracy".to_owned(), Align::Right));
+    columns.push(("interval".to_owned(), Align::Right));
+    let mut table = Table::new(columns);
+    for row in &attacks.rows {
+        let mut cells = vec![
+            row.attack.clone(),
+            shown(row.area.estimate),
+            interval(&row.area.bounds),
+        ];
+        for point in certified.iter().filter_map(|&at| row.at_fpr.get(at)) {
+            cells.extend(match &point.found {
+                Some(found) => [shown(found.tpr.estimate), interval(&found.tpr.bounds)],
+                None => ["-".to_owned(), "-".to_owned()],
+            });
+        }
+        cells.extend(match &row.accuracy {
+            Some(accuracy) => [shown(accuracy.estimate), interval(&accuracy.bounds)],
+            None => ["-".to_owned(), "-".to_owned()],
+        });
+        table.row(cells);
+    }
+    if let Some(blind) = &report.blind {
+        table.row([
+            "without the model".to_owned(),
+            shown(blind.area.estimate),
+            interval(&blind.area.bounds),
+        ]);
+    }
+    table
+}
+
+/// One row per attack and rule.
+pub(super) fn group_table(attacks: &Attacks) -> Table {
+    let size = attacks.group_size.unwrap_or(1);
+    let mut table = Table::new([
+        (format!("groups of {size}"), Align::Left),
+        ("score of a group".to_owned(), Align::Left),
+        ("AUC".to_owned(), Align::Right),
+        ("interval".to_owned(), Align::Right),
+        ("how".to_owned(), Align::Left),
+    ]);
+    for row in &attacks.rows {
+        for grouped_area in &row.grouped {
+            let rule = match grouped_area.rule {
+                GroupRule::SumOfScores if row.attack == "loss" => "sum of log-likelihoods",
+                GroupRule::SumOfScores => "sum of scores",
+                GroupRule::SumOfPerplexities => "sum of perplexities (CRT)",
+            };
+            table.row([
+                row.attack.clone(),
+                rule.to_owned(),
+                shown(grouped_area.area.estimate),
+                interval(&grouped_area.area.bounds),
+                method(grouped_area.area.method).to_owned(),
+            ]);
+        }
+    }
+    table
+}
+
+pub(super) fn table(report: &MembershipReport) -> Table {
     let mut table = Table::new([
         ("measure", Align::Left),
         ("measured", Align::Right),
@@ -82,17 +175,20 @@ fn table(report: &MembershipReport) -> Table {
 }
 
 fn area(table: &mut Table, name: &str, area: &Area) {
-    let how = match area.method {
-        AreaMethod::Delong => "DeLong",
-        AreaMethod::DisjointPairs => "disjoint pairs, exact",
-        AreaMethod::ClusterBootstrap => "bootstrap over groups",
-    };
     table.row([
         name.to_owned(),
         shown(area.estimate),
         interval(&area.bounds),
-        how.to_owned(),
+        method(area.method).to_owned(),
     ]);
+}
+
+const fn method(method: AreaMethod) -> &'static str {
+    match method {
+        AreaMethod::Delong => "DeLong",
+        AreaMethod::DisjointPairs => "disjoint pairs, exact",
+        AreaMethod::ClusterBootstrap => "bootstrap",
+    }
 }
 
 /// Three decimals, the ends of an interval rounded outwards.
@@ -111,18 +207,28 @@ fn percent(rate: f64) -> String {
     format!("{} %", shortest((rate * 1e14).round() / 1e12))
 }
 
-const fn says(report: &MembershipReport) -> &'static str {
+/// The result as a sentence.
+pub(super) fn says(report: &MembershipReport) -> String {
+    let (subject, again) = match &report.attacks {
+        Some(attacks) if attacks.rows.len() > 1 => (
+            format!("The {} attacks together", attacks.rows.len()),
+            "in these attacks",
+        ),
+        Some(_) => ("The attack".to_owned(), "in this attack"),
+        None => ("The scores".to_owned(), "in these scores"),
+    };
+    let s = if subject.ends_with('k') { "s" } else { "" };
     match report.says {
-        Signal::Leak => "The scores tell members from non-members better than chance explains.",
-        Signal::ShiftedSplit => {
-            "The scores tell the two sets apart, but so do the texts without the model: the sets differ in themselves, and this proves no membership."
+        Signal::Leak => {
+            format!("{subject} tell{s} members from non-members better than chance explains.")
         }
-        Signal::Reversed => {
-            "Members score lower than non-members. Scores must rise with membership: losses and perplexities need --lower-is-member."
-        }
-        Signal::Unseen => {
-            "No sign of membership beyond chance in these scores. Another attack, or more records, may show one."
-        }
+        Signal::ShiftedSplit => format!(
+            "{subject} tell{s} the two sets apart, but so do the texts without the model: the sets differ in themselves, and this proves no membership."
+        ),
+        Signal::Reversed => "Members score lower than non-members. Scores must rise with membership: losses and perplexities need --lower-is-member.".to_owned(),
+        Signal::Unseen => format!(
+            "No sign of membership beyond chance {again}. Another attack, or more records, may show one."
+        ),
     }
 }
 

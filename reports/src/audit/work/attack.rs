@@ -1,20 +1,23 @@
 //! Measuring the exposure of planted canaries, and holding it against what was promised.
 
-use super::promise::{DELTA, Met, guarantees, reconstruction_loss, seen_from_canaries};
+use super::promise::{
+    DELTA, Met, alternatives, guarantees, reconstruction_loss, seen_from_canaries,
+};
 use crate::audit::exposure::{Ceiling, ExposureReport};
 use crate::contract::{Interrupt, Progress};
-use crate::verdict::{FALSE_ALARM, Measurement, Promise, Terms, judge, split};
+use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Promise, Terms, judge, split};
 use anyhow::{Context, Result};
 use reticent_accounting::{
-    Confidence, Convention, Delta, Guarantee, Mechanism, Notion, PrivacyLoss, Probability,
+    Confidence, Convention, Delta, Epsilon, Guarantee, Mechanism, Notion, PrivacyLoss, Probability,
     Tolerance, Upper,
 };
 use reticent_attacks::{
-    CeilingAt, EpsilonBound, ExposureFinding, FlatSample, RankAudit, Ranking, SearchOptions,
-    ceiling_test, exposure_ceiling, plan_targets, prior_mass, sample_flat, search_ranks,
+    CeilingAt, CeilingOutcome, EpsilonBound, ExposureFinding, FlatSample, RankAudit, Ranking,
+    SearchOptions, ceiling_test, exposure_ceiling, plan_search, prior_mass, sample_flat,
+    search_ranks,
 };
 use reticent_backends::PrefixScorer;
-use reticent_corpus::{CanaryPlan, CandidateSpace, Tokenizer};
+use reticent_corpus::{CanaryPlan, Tokenizer};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -114,9 +117,14 @@ impl<'a> Attack<'a> {
             confidence: Confidence::new(1.0 - each.get())?,
             ..audit.clone()
         };
-        if self.hold_against(&mut report, &promised, &strict.bound(&ranking.counts)?)? {
+        let bound = strict.bound(&ranking.counts)?;
+        if self.hold_against(&mut report, &promised, &bound, &seen)? {
             let loss = reconstruction_loss(&seen, self.met.records)?;
-            report.ceiling = Some(self.ceiling(&loss, &ranking, &audit, each)?);
+            let mut ceiling = self.ceiling(&loss, &ranking, &audit, each)?;
+            if ceiling.test.outcome == CeilingOutcome::Contradicted {
+                ceiling.suspects = self.suspects(&seen, &ranking, &audit, each)?;
+            }
+            report.ceiling = Some(ceiling);
         }
         Ok((report, promised))
     }
@@ -126,8 +134,7 @@ impl<'a> Attack<'a> {
         scorer: &mut dyn PrefixScorer,
         interrupt: &Interrupt,
     ) -> Result<(Ranking, Option<FlatSample>)> {
-        let space = CandidateSpace::new(self.plan, self.tokenizer).context("--canaries")?;
-        let (tree, targets) = plan_targets(self.plan, &space)?;
+        let (tree, targets) = plan_search(self.plan, self.tokenizer).context("--canaries")?;
         let progress = Progress::of(1000, "ranking canaries", "‰ of the candidates");
         let options = SearchOptions {
             tie_tolerance: TIE_TOLERANCE,
@@ -163,6 +170,7 @@ impl<'a> Attack<'a> {
         report: &mut ExposureReport,
         promised: &[Guarantee],
         bound: &EpsilonBound,
+        seen: &Mechanism,
     ) -> Result<bool> {
         let notion = if self.met.records > 1 {
             Notion::GroupDp
@@ -172,7 +180,7 @@ impl<'a> Attack<'a> {
         let matching = promised
             .iter()
             .find(|g| g.notion == notion && g.convention == Convention::Definition);
-        let promise = match matching.map(|g| Promise::of(&self.released, g)) {
+        let mut promise = match matching.map(|g| Promise::of(&self.released, g)) {
             Some(Ok(promise)) => promise,
             Some(Err(reason)) => {
                 report.no_verdict = Some(reason.to_string());
@@ -187,6 +195,9 @@ impl<'a> Attack<'a> {
         if promise.at_most.get().get().is_infinite() {
             report.no_verdict = Some("nothing was promised: ε is infinite".into());
             return Ok(false);
+        }
+        if bound.lower.get() > promise.at_most.get() {
+            promise.mistakes = self.mistakes(seen, notion)?;
         }
         let terms = Terms {
             delta: bound.delta,
@@ -205,6 +216,44 @@ impl<'a> Attack<'a> {
             Err(mismatch) => report.no_verdict = Some(mismatch.to_string()),
         }
         Ok(true)
+    }
+
+    /// What the promise would have been under known mistakes; a secret that was trained on in the
+    /// clear would explain anything.
+    fn mistakes(&self, seen: &Mechanism, notion: Notion) -> Result<Vec<(Mistake, Upper<Epsilon>)>> {
+        let mut found = Vec::new();
+        for (mistake, mechanism, records) in alternatives(seen, self.met.records) {
+            let notion = if records > 1 { Notion::GroupDp } else { notion };
+            let rows = guarantees(&mechanism, self.plan.unit, records)?;
+            let upper = rows
+                .iter()
+                .find(|g| g.notion == notion && g.convention == Convention::Definition)
+                .and_then(|g| g.epsilon.and_then(|e| e.upper));
+            found.extend(upper.map(|upper| (mistake, upper)));
+        }
+        let anything = Upper::new(Epsilon::new(f64::INFINITY)?);
+        found.push((Mistake::MissedSecret, anything));
+        Ok(found)
+    }
+
+    /// The mistakes under which the measured ranks would be possible.
+    fn suspects(
+        &self,
+        seen: &Mechanism,
+        ranking: &Ranking,
+        audit: &RankAudit,
+        alpha: Probability,
+    ) -> Result<Vec<Mistake>> {
+        let mut found = Vec::new();
+        for (mistake, mechanism, records) in alternatives(seen, self.met.records) {
+            let loss = reconstruction_loss(&mechanism, records)?;
+            let test = self.ceiling(&loss, ranking, audit, alpha)?.test;
+            if test.outcome == CeilingOutcome::NotContradicted {
+                found.push(mistake);
+            }
+        }
+        found.extend([Mistake::MissedSecret, Mistake::NoiseOrClipping]);
+        Ok(found)
     }
 
     fn ceiling(
@@ -245,6 +294,7 @@ impl<'a> Attack<'a> {
             exposure_at_most,
             level: CEILING_LEVEL,
             test: ceiling_test(&ranking.counts, &at, alpha.get())?,
+            suspects: Vec::new(),
         })
     }
 }

@@ -4,6 +4,7 @@ use super::attack::Attack;
 use super::model::open;
 use super::promise::Met;
 use crate::audit::cli::Exposure as Asked;
+use crate::audit::exposure::{Checkpoint, ExposureReport};
 use crate::contract::{AtomicFile, Exit, Format, Inputs, Interrupt, print};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::Mechanism;
@@ -13,9 +14,31 @@ use std::io::Write;
 use std::path::Path;
 
 /// Candidates scored flatly, to set the search's seconds beside.
-const FLAT_SAMPLE: u64 = 2_000;
+const FLAT_SAMPLE: u64 = 200;
 
 pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+    let report = measured(asked, 2, interrupt)?;
+    if let Some(path) = &asked.html {
+        let mut file = AtomicFile::create(path).context("--html")?;
+        let released = asked.model.display().to_string();
+        file.write_all(report.to_html(&released)?.as_bytes())
+            .context("--html")?;
+        file.finish().context("--html")?;
+    }
+    let text = match format {
+        Format::Json => report.to_json(inputs(asked)?)?,
+        Format::Text => report.to_text(),
+    };
+    print(&text)?;
+    Ok(report.exit(asked.max_exposure))
+}
+
+/// The report; `tests` share the false-alarm rate of its verdicts.
+pub(super) fn measured(
+    asked: &Asked,
+    tests: usize,
+    interrupt: &Interrupt,
+) -> Result<ExposureReport> {
     let (loaded, mut model) = open(&asked.model, asked.device)?;
     let (plan, met) = plan(asked, &loaded)?;
     if let Some(spec) = asked.canaries {
@@ -38,24 +61,29 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
     attack.mechanism = mechanism.as_ref();
     attack.confidence = asked.confidence;
     attack.budget = asked.budget;
+    attack.tests = tests;
     attack.flat_sample = Some(FLAT_SAMPLE);
     attack.show_secrets = asked.show_secrets;
     if let Some(delta) = asked.delta {
         attack.delta = delta;
     }
-    let (report, _) = attack.run(model.as_mut(), interrupt)?;
-    if let Some(path) = &asked.html {
-        let mut file = AtomicFile::create(path).context("--html")?;
-        file.write_all(report.to_html(&released)?.as_bytes())
-            .context("--html")?;
-        file.finish().context("--html")?;
+    let (mut report, _) = attack.run(model.as_mut(), interrupt)?;
+    for folder in &asked.earlier {
+        let (before, mut model) = open(folder, asked.device).context("--earlier")?;
+        ensure!(
+            before.tokenizer.to_json()? == loaded.tokenizer.to_json()?,
+            "--earlier: {} has another tokenizer than --model",
+            folder.display()
+        );
+        let mut attack = Attack::new(&plan, &loaded.tokenizer, &released, met)?;
+        attack.budget = asked.budget;
+        let (found, _) = attack.run(model.as_mut(), interrupt)?;
+        report.earlier.push(Checkpoint {
+            model: folder.display().to_string(),
+            summary: found.finding.summary,
+        });
     }
-    let text = match format {
-        Format::Json => report.to_json(inputs(asked)?)?,
-        Format::Text => report.to_text(),
-    };
-    print(&text)?;
-    Ok(report.exit(asked.max_exposure))
+    Ok(report)
 }
 
 fn inputs(asked: &Asked) -> Result<Inputs> {

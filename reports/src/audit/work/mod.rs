@@ -10,7 +10,11 @@ mod demo;
 mod exposure;
 mod incidence;
 #[cfg(feature = "audit")]
+mod extract;
+#[cfg(feature = "audit")]
 mod material;
+#[cfg(feature = "audit")]
+mod membership;
 #[cfg(feature = "audit")]
 mod model;
 mod neighbours;
@@ -24,12 +28,21 @@ mod promise;
 mod reading;
 mod redact;
 #[cfg(feature = "audit")]
+mod records;
+#[cfg(feature = "audit")]
+mod report;
+#[cfg(feature = "audit")]
+mod shadow;
+#[cfg(feature = "audit")]
 mod train;
 
 use super::cli::{Audit, Command};
-use super::{epsilon, membership, simulate};
+use super::{diff, epsilon, membership as scores, simulate};
 use crate::contract::{Exit, Interrupt};
 use anyhow::Result;
+
+/// What a build without the feature `audit` says to commands that need a model.
+const NO_ENGINE: &str = "this build has no engine; build with the default features";
 
 /// Runs a parsed command.
 ///
@@ -50,8 +63,17 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
             page.run::<Audit>()?;
             Ok(Exit::Finished)
         }
-        Command::Membership(asked) => membership::run(asked, format, interrupt),
+        #[cfg(feature = "audit")]
+        Command::Membership(asked) if asked.on.model.is_some() => {
+            membership::run(asked, format, interrupt)
+        }
+        Command::Membership(asked) => {
+            // Without an engine.
+            anyhow::ensure!(asked.on.model.is_none(), NO_ENGINE);
+            scores::run(asked, format, interrupt)
+        }
         Command::Epsilon(asked) => epsilon::run(asked, format),
+        Command::Diff(asked) => diff::run(asked, format),
         Command::Prepare(asked) => prepare::run(asked, format, interrupt),
         Command::Neighbours(asked) => neighbours::run(asked, format, interrupt),
         Command::Redact(asked) => redact::run(asked, format, interrupt),
@@ -66,13 +88,19 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         Command::Convert(asked) => convert::run(asked, format),
         #[cfg(feature = "audit")]
         Command::Exposure(asked) => exposure::run(asked, format, interrupt),
+        #[cfg(feature = "audit")]
+        Command::Extract(asked) => extract::run(asked, format, interrupt),
+        #[cfg(feature = "audit")]
+        Command::Report(asked) => report::run(asked, format, interrupt),
         #[cfg(not(feature = "audit"))]
         Command::Demo(_)
         | Command::Train(_)
         | Command::Perplexity(_)
         | Command::Convert(_)
+        | Command::Extract(_)
+        | Command::Report(_)
         | Command::Exposure(_) => {
-            anyhow::bail!("this build has no engine; build with the default features")
+            anyhow::bail!(NO_ENGINE)
         }
     }
 }

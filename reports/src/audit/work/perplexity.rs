@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Tokens scored at once.
-const BATCH_TOKENS: usize = 32_768;
+pub(super) const BATCH_TOKENS: usize = 32_768;
 
 /// exp(mean NLL) over records, every token but the first of each; also the tokens scored.
 pub(super) fn measure<S: Scorer + ?Sized>(

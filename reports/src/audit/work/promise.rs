@@ -1,9 +1,10 @@
 //! What a mechanism promises about records and canaries, in the terms an audit can meet.
 
+use crate::verdict::Mistake;
 use anyhow::Result;
 use reticent_accounting::{
     Convention, Delta, Direction, GroupSize, Guarantee, Mechanism, Neighbours, Notion, Plan,
-    PrivacyLoss, Query, Tolerance, UnitName,
+    PrivacyLoss, Query, Sampling, SamplingRate, Tolerance, UnitName,
 };
 use reticent_corpus::{Preflight, Side, Unit};
 
@@ -83,6 +84,47 @@ pub(super) fn guarantees(mechanism: &Mechanism, unit: Unit, group: u32) -> Resul
         rows.extend(first(&grouped, Notion::GroupDp)?);
     }
     Ok(rows)
+}
+
+/// What would have run, had a known mistake been made: the mechanism, and the records that hold one
+/// canary's secret.
+pub(super) fn alternatives(mechanism: &Mechanism, records: u32) -> Vec<(Mistake, Mechanism, u32)> {
+    let more = records.max(1).saturating_mul(TIMES);
+    let mut all = vec![(Mistake::UncountedCopies, mechanism.clone(), more)];
+    if let Some(oftener) = oftener(mechanism) {
+        all.push((Mistake::SamplingRate, oftener, records));
+    }
+    all
+}
+
+/// How many times a mistake is supposed to be.
+const TIMES: u32 = 10;
+
+/// The same with larger sampling rates; nothing where no batch is drawn.
+fn oftener(mechanism: &Mechanism) -> Option<Mechanism> {
+    Some(match mechanism {
+        Mechanism::SubsampledGaussian {
+            noise_multiplier,
+            sampling_rate,
+            sampling: Sampling::Poisson,
+        } => Mechanism::SubsampledGaussian {
+            noise_multiplier: *noise_multiplier,
+            sampling_rate: SamplingRate::new((sampling_rate.get() * f64::from(TIMES)).min(1.0))
+                .ok()?,
+            sampling: Sampling::Poisson,
+        },
+        Mechanism::Repeat { times, each } => Mechanism::Repeat {
+            times: *times,
+            each: Box::new(oftener(each)?),
+        },
+        Mechanism::Sequence { parts } => Mechanism::Sequence {
+            parts: parts
+                .iter()
+                .map(|part| oftener(part).unwrap_or_else(|| part.clone()))
+                .collect(),
+        },
+        _ => return None,
+    })
 }
 
 /// The pair that bounds reconstruction of a canary: its records zeroed, the mixture first.

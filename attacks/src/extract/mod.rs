@@ -1,0 +1,153 @@
+//! Extraction: does a prompt from the training text bring out what stood behind it?
+//!
+//! Greedy decoding of a prompt gives the true suffix exactly when the model's first choice is
+//! the true token at every place of the suffix, given the prompt and the true tokens before. So
+//! one teacher-forced pass decides [`Continuation::verbatim`] and gives the probability that a
+//! sampler draws the suffix; only near misses are generated.
+
+mod copies;
+mod distance;
+mod generate;
+mod reconstruct;
+mod sampler;
+mod study;
+
+pub use copies::count_copies;
+pub use distance::edit_distance;
+pub use generate::generate_greedily;
+pub use reconstruct::{Reconstruction, SecretCase, reconstruct};
+pub use sampler::{SamplerSettings, ln_drawn};
+pub use study::{Contrast, PromptRates, Stratum, contrast, strata};
+
+use crate::error::{Error, Result};
+use crate::scoring::each_row;
+use reticent_backends::{PrefixScorer, Scorer};
+use reticent_corpus::TokenId;
+use std::ops::ControlFlow;
+
+/// A prompt from a record, and what stood behind it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Passage {
+    /// The prompt's tokens, at least one.
+    pub prompt: Vec<TokenId>,
+    /// The tokens behind it, at least one.
+    pub suffix: Vec<TokenId>,
+}
+
+impl Passage {
+    /// The passage of a record (its beginning-of-text first) with a suffix of `suffix` tokens
+    /// behind a prompt of `prompt` tokens: the suffix starts where the longest prompt of a study
+    /// ends, so that shorter prompts ask for the same suffix. Nothing where the record is too
+    /// short. A prompt that reaches the record's beginning keeps its beginning-of-text.
+    #[must_use]
+    pub fn of_record(
+        record: &[TokenId],
+        prompt: usize,
+        longest_prompt: usize,
+        suffix: usize,
+    ) -> Option<Self> {
+        let content = record.len().checked_sub(1)?;
+        let before = longest_prompt.min(content.checked_sub(suffix)?);
+        if suffix == 0 || prompt == 0 || before < prompt {
+            return None;
+        }
+        let start = 1 + before;
+        let from = if before == prompt { 0 } else { start - prompt };
+        Some(Self {
+            prompt: record[from..start].to_vec(),
+            suffix: record[start..start + suffix].to_vec(),
+        })
+    }
+}
+
+/// What a model makes of a passage.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Continuation {
+    /// Greedy decoding of the prompt gives the suffix, token by token.
+    pub verbatim: bool,
+    /// The least share of tokens to change to get from what greedy decoding gives to the suffix
+    /// (edit distance over the suffix's length): 0 for verbatim; absent where nothing was
+    /// generated.
+    pub distance: Option<f64>,
+    /// ln P(the sampler draws the suffix once), nats.
+    pub ln_once: f64,
+}
+
+/// One teacher-forced pass over the passages: what is verbatim, and the probability of each
+/// suffix under plain sampling (temperature 1, nothing cut off).
+///
+/// # Errors
+/// No passage, an empty prompt or suffix, a model that answers with what is no log-probability,
+/// a failing engine, [`Error::Interrupted`].
+pub fn continuations<S: Scorer + ?Sized>(
+    scorer: &mut S,
+    passages: &[Passage],
+    batch_tokens: usize,
+    progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
+) -> Result<Vec<Continuation>> {
+    if passages.is_empty() {
+        return Err(Error::Empty("no passage was given"));
+    }
+    let sequences = passages
+        .iter()
+        .map(|p| {
+            if p.prompt.is_empty() || p.suffix.is_empty() {
+                return Err(Error::Empty("a passage without prompt or suffix"));
+            }
+            Ok(p.prompt.iter().chain(&p.suffix).copied().collect())
+        })
+        .collect::<Result<Vec<Vec<TokenId>>>>()?;
+    let mut found = vec![
+        Continuation {
+            verbatim: false,
+            distance: None,
+            ln_once: f64::NEG_INFINITY,
+        };
+        passages.len()
+    ];
+    each_row(scorer, &sequences, batch_tokens, progress, |index, row| {
+        let suffix = &passages[index].suffix;
+        // The row speaks of every token but the first; the suffix is its end.
+        let scores = &row[row.len() - suffix.len()..];
+        let verbatim = scores.iter().zip(suffix).all(|(s, t)| s.top_token == *t);
+        found[index] = Continuation {
+            verbatim,
+            distance: verbatim.then_some(0.0),
+            ln_once: scores.iter().map(|s| s.log_probability.min(0.0)).sum(),
+        };
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Generates for every passage that is not verbatim and fills in its distance.
+///
+/// # Errors
+/// As [`generate_greedily`].
+pub fn measure_distances<S: PrefixScorer + ?Sized>(
+    scorer: &mut S,
+    passages: &[Passage],
+    found: &mut [Continuation],
+    batch: usize,
+    progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
+) -> Result<()> {
+    let open: Vec<usize> = (0..found.len()).filter(|&i| !found[i].verbatim).collect();
+    let mut done = found.len() - open.len();
+    for group in open.chunks(batch.max(1)) {
+        let prompts: Vec<Vec<TokenId>> =
+            group.iter().map(|&i| passages[i].prompt.clone()).collect();
+        let length = group.iter().map(|&i| passages[i].suffix.len()).max();
+        let texts = generate_greedily(scorer, &prompts, length.unwrap_or(0))?;
+        for (&index, text) in group.iter().zip(texts) {
+            let suffix = &passages[index].suffix;
+            let text = &text[..suffix.len().min(text.len())];
+            let changed = edit_distance(text, suffix) as f64;
+            found[index].distance = Some(changed / suffix.len() as f64);
+        }
+        done += group.len();
+        if progress(done).is_break() {
+            return Err(Error::Interrupted);
+        }
+    }
+    Ok(())
+}

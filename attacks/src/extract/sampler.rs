@@ -1,0 +1,145 @@
+//! The probability that a sampler draws a suffix.
+
+use super::Passage;
+use crate::error::{Error, Result};
+use reticent_backends::{PrefixScorer, StateId};
+use reticent_corpus::TokenId;
+
+/// How a user of the model draws tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SamplerSettings {
+    /// Divides the logits; 1 leaves them.
+    pub temperature: f64,
+    /// Only so many of the most probable tokens are drawn.
+    pub top_k: Option<usize>,
+    /// Only the most probable tokens that reach this mass together are drawn.
+    pub top_p: Option<f64>,
+}
+
+impl SamplerSettings {
+    /// The model's own distribution.
+    pub const PLAIN: Self = Self {
+        temperature: 1.0,
+        top_k: None,
+        top_p: None,
+    };
+
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    /// A temperature outside (0, ∞), top-k of 0, top-p outside (0, 1].
+    pub fn validated(self) -> Result<Self> {
+        if !(self.temperature > 0.0 && self.temperature.is_finite()) {
+            return Err(Error::out_of_range(
+                "temperature",
+                "(0, inf)",
+                self.temperature,
+            ));
+        }
+        if self.top_k == Some(0) {
+            return Err(Error::out_of_range("top-k", "[1, inf)", 0));
+        }
+        match self.top_p {
+            Some(p) if !(p > 0.0 && p <= 1.0) => Err(Error::out_of_range("top-p", "(0, 1]", p)),
+            _ => Ok(self),
+        }
+    }
+
+    /// Whether it draws from the model's own distribution.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        *self == Self::PLAIN
+    }
+
+    /// ln of the probability that the sampler draws `token` where the model's log-probabilities
+    /// are `row`: temperature first, then top-k, then top-p of what is left, as transformers does.
+    ///
+    /// −∞ where the token is cut off. Of equal tokens those with smaller numbers come first.
+    ///
+    /// ```
+    /// use reticent_attacks::SamplerSettings;
+    /// let row = [0.5_f64.ln(), 0.3_f64.ln(), 0.2_f64.ln()];
+    /// let two = SamplerSettings { top_k: Some(2), ..SamplerSettings::PLAIN };
+    /// assert!((two.ln_probability(&row, 1)? - (0.3_f64 / 0.8).ln()).abs() < 1e-12);
+    /// assert_eq!(two.ln_probability(&row, 2)?, f64::NEG_INFINITY);
+    /// # Ok::<(), reticent_attacks::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A token outside the row, NaN.
+    pub fn ln_probability(&self, row: &[f64], token: TokenId) -> Result<f64> {
+        let own = token as usize;
+        if own >= row.len() || row.iter().any(|v| v.is_nan()) {
+            return Err(Error::out_of_range("token", "one of the row", token));
+        }
+        let heated: Vec<f64> = row.iter().map(|v| v / self.temperature).collect();
+        let mut order: Vec<usize> = (0..heated.len()).collect();
+        if self.top_k.is_some() || self.top_p.is_some() {
+            order.sort_by(|a, b| heated[*b].total_cmp(&heated[*a]).then(a.cmp(b)));
+            order.truncate(self.top_k.unwrap_or(usize::MAX));
+        }
+        let top = order
+            .iter()
+            .map(|&i| heated[i])
+            .fold(f64::NEG_INFINITY, f64::max);
+        let mass = |order: &[usize]| order.iter().map(|&i| (heated[i] - top).exp()).sum::<f64>();
+        if let Some(p) = self.top_p {
+            let (wanted, mut so_far) = (p * mass(&order), 0.0);
+            // The token that reaches the mass is still drawn.
+            let reached = order.iter().position(|&i| {
+                so_far += (heated[i] - top).exp();
+                so_far >= wanted
+            });
+            order.truncate(reached.map_or(order.len(), |at| at + 1));
+        }
+        if !order.contains(&own) {
+            return Ok(f64::NEG_INFINITY);
+        }
+        Ok((heated[own] - top - mass(&order).ln()).min(0.0))
+    }
+}
+
+/// ln P(the sampler draws the suffix) of each passage, teacher-forced over cached states: for
+/// samplers other than the plain one, whose probabilities the token scores have already.
+///
+/// # Errors
+/// As [`SamplerSettings::ln_probability`], and from the engine.
+pub fn ln_drawn<S: PrefixScorer + ?Sized>(
+    scorer: &mut S,
+    passages: &[Passage],
+    sampler: SamplerSettings,
+) -> Result<Vec<f64>> {
+    let sampler = sampler.validated()?;
+    let vocabulary: Vec<TokenId> = (0..scorer.vocabulary_size() as TokenId).collect();
+    let mut all = Vec::with_capacity(passages.len());
+    for passage in passages {
+        let mut states = scorer.start(std::slice::from_ref(&passage.prompt))?;
+        let walked = walk(scorer, &mut states, &passage.suffix, &vocabulary, sampler);
+        scorer.release(&states);
+        all.push(walked?);
+    }
+    Ok(all)
+}
+
+fn walk<S: PrefixScorer + ?Sized>(
+    scorer: &mut S,
+    states: &mut Vec<StateId>,
+    suffix: &[TokenId],
+    vocabulary: &[TokenId],
+    sampler: SamplerSettings,
+) -> Result<f64> {
+    let mut sum = 0.0;
+    for (place, &token) in suffix.iter().enumerate() {
+        let row = scorer.next_log_probabilities(states, vocabulary)?;
+        sum += sampler.ln_probability(&row, token)?;
+        if sum == f64::NEG_INFINITY {
+            break;
+        }
+        if place + 1 < suffix.len() {
+            let next = scorer.extend(&[(states[0], token)])?;
+            scorer.release(states);
+            *states = next;
+        }
+    }
+    Ok(sum)
+}

@@ -1,0 +1,119 @@
+//! Rates of extraction: by length of prompt, by number of copies, and beside a baseline.
+
+use crate::error::{Error, Result};
+use crate::membership::Rate;
+use crate::statistics::sign_test;
+use reticent_accounting::Confidence;
+use serde::{Deserialize, Serialize};
+
+/// Rates of one length of prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PromptRates {
+    /// Tokens of the prompt.
+    pub prompt: usize,
+    /// Passages whose suffix comes out token by token.
+    pub verbatim: Rate,
+    /// Passages whose greedy continuation needs at most the stated share of its tokens changed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub near: Option<Rate>,
+    /// The same by number of copies in the training text, where that was counted.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub strata: Vec<Stratum>,
+    /// The same beside a model that never saw the text.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub contrast: Option<Contrast>,
+}
+
+/// Passages that stand equally often in the training text.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Stratum {
+    /// At least so many copies.
+    pub from: u64,
+    /// At most so many; absent for the last stratum.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub to: Option<u64>,
+    /// The rate among them.
+    pub rate: Rate,
+    /// Those that the baseline does not give too; the rate itself without a baseline.
+    pub beyond_baseline: Rate,
+}
+
+/// A model beside its baseline on the same passages.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Contrast {
+    /// The baseline's rate: what can be continued without having seen the text.
+    pub baseline: Rate,
+    /// Passages that the model gives and the baseline does not.
+    pub only_model: Rate,
+    /// Passages that the baseline gives and the model does not.
+    pub only_baseline: Rate,
+    /// P(so many or more of the discordant passages on the model's side) if both were alike:
+    /// McNemar's test, exact and one-sided.
+    pub p_value: f64,
+}
+
+/// The first copies of each stratum.
+const FIRST: [u64; 5] = [0, 1, 2, 10, 100];
+
+/// Rates by number of copies (0, 1, 2 to 9, 10 to 99, 100 and more); empty strata are left out.
+///
+/// # Errors
+/// Lists of different lengths.
+pub fn strata(
+    extracted: &[bool],
+    baseline: Option<&[bool]>,
+    copies: &[u64],
+    confidence: Confidence,
+) -> Result<Vec<Stratum>> {
+    same_length("numbers of copies", copies.len(), extracted.len())?;
+    if let Some(baseline) = baseline {
+        same_length("baseline results", baseline.len(), extracted.len())?;
+    }
+    let mut found = Vec::new();
+    for (place, &from) in FIRST.iter().enumerate() {
+        let to = FIRST.get(place + 1).map(|next| next - 1);
+        let inside = |i: &usize| copies[*i] >= from && to.is_none_or(|to| copies[*i] <= to);
+        let members: Vec<usize> = (0..extracted.len()).filter(inside).collect();
+        if members.is_empty() {
+            continue;
+        }
+        let count = |holds: &dyn Fn(usize) -> bool| {
+            let hits = members.iter().filter(|i| holds(**i)).count() as u64;
+            Rate::of(hits, members.len() as u64, confidence)
+        };
+        found.push(Stratum {
+            from,
+            to,
+            rate: count(&|i| extracted[i])?,
+            beyond_baseline: count(&|i| extracted[i] && !baseline.is_some_and(|b| b[i]))?,
+        });
+    }
+    Ok(found)
+}
+
+/// Sets a model beside its baseline.
+///
+/// # Errors
+/// No passage, lists of different lengths.
+pub fn contrast(model: &[bool], baseline: &[bool], confidence: Confidence) -> Result<Contrast> {
+    same_length("baseline results", baseline.len(), model.len())?;
+    let trials = model.len() as u64;
+    let count = |holds: fn(bool, bool) -> bool| {
+        let pairs = model.iter().zip(baseline);
+        pairs.filter(|(m, b)| holds(**m, **b)).count() as u64
+    };
+    let (ours, theirs) = (count(|m, b| m && !b), count(|m, b| b && !m));
+    Ok(Contrast {
+        baseline: Rate::of(count(|_, b| b), trials, confidence)?,
+        only_model: Rate::of(ours, trials, confidence)?,
+        only_baseline: Rate::of(theirs, trials, confidence)?,
+        p_value: sign_test(ours, theirs),
+    })
+}
+
+fn same_length(what: &'static str, got: usize, wanted: usize) -> Result<()> {
+    if got == wanted {
+        return Ok(());
+    }
+    Err(Error::WrongCount { what, got, wanted })
+}

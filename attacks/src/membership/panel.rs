@@ -1,0 +1,176 @@
+//! All attacks on a list of records, from one table per model.
+
+use super::neighbours::digit_mutations;
+use super::scored::{Attack, Evidence, Scored};
+use super::table::{ScoreTable, Scoring};
+use crate::error::Result;
+use reticent_backends::Scorer;
+use reticent_corpus::TokenId;
+use std::ops::ControlFlow;
+
+/// What a panel scores beside the records themselves: each costs further passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Beside {
+    /// Their texts in lower case.
+    pub lower_case: bool,
+    /// So many neighbours of each record, with the seed that draws their digits.
+    pub neighbours: Option<(usize, u64)>,
+}
+
+/// Records under the audited model, and under its reference where there is one.
+///
+/// The model is asked once for everything, the reference once for the records.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panel {
+    texts: Vec<String>,
+    target: ScoreTable,
+    reference: Option<ScoreTable>,
+    lower_case: Option<ScoreTable>,
+    neighbours: Option<Vec<Vec<f64>>>,
+    without_digits: usize,
+}
+
+/// Turns a text into a record's tokens, as the audited model was trained to read it.
+pub type Frame<'f> = &'f dyn Fn(&str) -> Result<Vec<TokenId>>;
+
+impl Panel {
+    /// One pass of the audited model over the texts, and over what stands beside them.
+    ///
+    /// Neighbours are dropped for all where one text has no digit to mutate: an attack that
+    /// leaves records out would judge another sample than the others.
+    ///
+    /// # Errors
+    /// As [`ScoreTable::of`], and what `frame` refuses.
+    pub fn of<S: Scorer + ?Sized>(
+        scorer: &mut S,
+        texts: Vec<String>,
+        frame: Frame<'_>,
+        beside: Beside,
+        scoring: Scoring,
+        progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<Self> {
+        let framed = |texts: &[String]| -> Result<Vec<Vec<TokenId>>> {
+            texts.iter().map(|text| frame(text)).collect()
+        };
+        let records = texts.len();
+        let digitless = |t: &&String| !t.bytes().any(|b| b.is_ascii_digit());
+        let without_digits = texts.iter().filter(digitless).count();
+        let mut all = framed(&texts)?;
+        if beside.lower_case {
+            let lower: Vec<String> = texts.iter().map(|t| t.to_lowercase()).collect();
+            all.extend(framed(&lower)?);
+        }
+        let mut sizes = Vec::new();
+        if let Some((count, seed)) = beside.neighbours.filter(|_| without_digits == 0) {
+            for (index, text) in texts.iter().enumerate() {
+                let near = digit_mutations(text, count, seed.wrapping_add(index as u64))?;
+                sizes.push(near.len());
+                all.extend(framed(&near)?);
+            }
+        }
+        let table = ScoreTable::of(scorer, all, scoring, progress)?;
+        let (target, rest) = table.split_at(records);
+        let (lower_case, near) = if beside.lower_case {
+            let (lower, near) = rest.split_at(records);
+            (Some(lower), near)
+        } else {
+            (None, rest)
+        };
+        Ok(Self {
+            texts,
+            target,
+            reference: None,
+            lower_case,
+            neighbours: (!sizes.is_empty())
+                .then(|| near.mean_nlls(&sizes))
+                .transpose()?,
+            without_digits,
+        })
+    }
+
+    /// The same with a reference: one pass of it over the same tokens.
+    ///
+    /// # Errors
+    /// As [`ScoreTable::of`]; a reference with fewer tokens than the model refuses what it does
+    /// not know.
+    pub fn with_reference<S: Scorer + ?Sized>(
+        mut self,
+        reference: &mut S,
+        scoring: Scoring,
+        progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<Self> {
+        let records = self.target.tokens().to_vec();
+        self.reference = Some(ScoreTable::of(reference, records, scoring, progress)?);
+        Ok(self)
+    }
+
+    /// The table of the audited model.
+    #[must_use]
+    pub const fn target(&self) -> &ScoreTable {
+        &self.target
+    }
+
+    /// The table of the reference.
+    #[must_use]
+    pub const fn reference(&self) -> Option<&ScoreTable> {
+        self.reference.as_ref()
+    }
+
+    /// Texts without a digit; with one there are no neighbours.
+    #[must_use]
+    pub const fn without_digits(&self) -> usize {
+        self.without_digits
+    }
+
+    /// Every record's score under an attack; nothing where the panel lacks what it needs.
+    ///
+    /// # Errors
+    /// As [`Attack::score`].
+    pub fn scores(&self, attack: Attack) -> Result<Option<Vec<f64>>> {
+        (0..self.texts.len())
+            .map(|index| self.score(attack, index))
+            .collect()
+    }
+
+    fn score(&self, attack: Attack, index: usize) -> Result<Option<f64>> {
+        let evidence = Evidence {
+            target: self.target.record(index)?,
+            reference: optional(self.reference.as_ref(), index)?,
+            lower_case: optional(self.lower_case.as_ref(), index)?,
+            text: Some(&self.texts[index]),
+            neighbours: self.neighbours.as_ref().map(|n| n[index].as_slice()),
+        };
+        attack.score(&evidence)
+    }
+}
+
+fn optional(table: Option<&ScoreTable>, index: usize) -> Result<Option<Scored<'_>>> {
+    table.map(|t| t.record(index)).transpose()
+}
+
+impl ScoreTable {
+    pub(super) fn tokens(&self) -> &[Vec<TokenId>] {
+        &self.tokens
+    }
+
+    fn split_at(mut self, records: usize) -> (Self, Self) {
+        let rest = Self {
+            tokens: self.tokens.split_off(records),
+            scores: self.scores.split_off(records),
+        };
+        (self, rest)
+    }
+
+    /// Mean NLLs, `sizes[i]` of them for record i.
+    fn mean_nlls(&self, sizes: &[usize]) -> Result<Vec<Vec<f64>>> {
+        let mut at = 0;
+        sizes
+            .iter()
+            .map(|&size| {
+                let group = at..at + size;
+                at = group.end;
+                group.map(|i| Ok(self.record(i)?.mean_nll())).collect()
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,375 @@
+//! Extraction from models whose memory is known.
+
+use crate::membership::level;
+use crate::models::{Bigram, Levels, Memoriser, Recurrent, Toy, Uniform};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use reticent_attacks::{
+    CeilingOutcome, Passage, SamplerSettings, SecretCase, continuations, contrast, count_copies,
+    draws_needed, edit_distance, generate_greedily, ln_drawn, measure_distances, reconstruct,
+    strata,
+};
+use reticent_backends::{PrefixScorer, Scorer};
+use std::ops::ControlFlow;
+
+fn go(_: usize) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// A text of 40 tokens known by heart, behind a beginning 0.
+fn heart(seed: u32) -> Vec<u32> {
+    std::iter::once(0)
+        .chain((0..40).map(|i| 1 + (i * i + seed * 7 + i * seed) % 23))
+        .collect()
+}
+
+/// T8: the suffix starts right behind the prompt and ends with the record's token there: neither
+/// the last prompt token is scored nor the last suffix token left out.
+#[test]
+fn a_passage_cuts_where_it_says() {
+    let record: Vec<u32> = (100..221).collect();
+    let whole = Passage::of_record(&record, 50, 50, 50).unwrap();
+    assert_eq!(
+        whole.prompt,
+        (100..151).collect::<Vec<_>>(),
+        "with its beginning"
+    );
+    assert_eq!(whole.suffix, (151..201).collect::<Vec<_>>());
+    let shorter = Passage::of_record(&record, 10, 50, 50).unwrap();
+    assert_eq!(shorter.prompt, (141..151).collect::<Vec<_>>());
+    assert_eq!(shorter.suffix, whole.suffix, "one suffix for all prompts");
+    // A record that is too short for the longest prompt asks for a suffix of its own.
+    assert_eq!(
+        Passage::of_record(&record[..81], 25, 50, 50)
+            .unwrap()
+            .suffix,
+        (131..181).collect::<Vec<_>>()
+    );
+    for (prompt, longest, suffix) in [(0, 50, 50), (50, 50, 0), (71, 71, 50), (50, 50, 121)] {
+        assert!(Passage::of_record(&record, prompt, longest, suffix).is_none());
+    }
+}
+
+/// T8 on a model: the probability of a suffix is the product of its own tokens' probabilities,
+/// nothing of the prompt's, the last token included.
+#[test]
+fn the_probability_is_that_of_the_suffix() {
+    let mut model = Toy::new(Bigram::random(9, Levels::Smooth, 1));
+    let passage = Passage {
+        prompt: vec![0, 3, 5],
+        suffix: vec![2, 8, 1, 4],
+    };
+    let found = continuations(&mut model, std::slice::from_ref(&passage), 64, &mut go).unwrap()[0];
+    let mut state = model.start(std::slice::from_ref(&passage.prompt)).unwrap()[0];
+    let mut sum = 0.0;
+    for &token in &passage.suffix {
+        sum += model.next_log_probabilities(&[state], &[token]).unwrap()[0];
+        state = model.extend(&[(state, token)]).unwrap()[0];
+    }
+    assert!((found.ln_once - sum).abs() < 1e-12);
+    let plain = ln_drawn(&mut model, &[passage], SamplerSettings::PLAIN).unwrap();
+    assert!((plain[0] - sum).abs() < 1e-9);
+}
+
+/// One teacher-forced pass names exactly the passages that decoding gives token by token.
+#[test]
+fn teacher_forcing_equals_greedy_decoding() {
+    let mut hits = 0;
+    for seed in 0..40 {
+        let mut model = Toy::new(Recurrent::random(6, seed));
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut passages: Vec<Passage> = (0..20)
+            .map(|_| Passage {
+                prompt: (0..3).map(|_| rng.random_range(0..6)).collect(),
+                suffix: (0..3).map(|_| rng.random_range(0..6)).collect(),
+            })
+            .collect();
+        // Half of them are what decoding gives, some with the last token changed.
+        for (index, passage) in passages.iter_mut().take(10).enumerate() {
+            let prompt = std::slice::from_ref(&passage.prompt);
+            passage.suffix = generate_greedily(&mut model, prompt, 3).unwrap().remove(0);
+            if index % 3 == 0 {
+                passage.suffix[2] = (passage.suffix[2] + 1) % 6;
+            }
+        }
+        let mut found = continuations(&mut model, &passages, 16, &mut go).unwrap();
+        measure_distances(&mut model, &passages, &mut found, 7, &mut go).unwrap();
+        for (passage, found) in passages.iter().zip(&found) {
+            let prompt = std::slice::from_ref(&passage.prompt);
+            let text = generate_greedily(&mut model, prompt, 3).unwrap();
+            assert_eq!(found.verbatim, text[0] == passage.suffix, "{passage:?}");
+            let changed = edit_distance(&text[0], &passage.suffix) as f64 / 3.0;
+            assert!((found.distance.unwrap() - changed).abs() < 1e-12);
+            hits += u32::from(found.verbatim);
+        }
+        assert_eq!(model.alive(), 0, "every state is released");
+    }
+    assert!(hits > 200, "{hits}");
+}
+
+/// A text known by heart comes out; one that is not does not, and a model without the text gives
+/// nothing to subtract.
+#[test]
+fn what_is_known_by_heart_comes_out() {
+    let known: Vec<Vec<u32>> = (1..6).map(heart).collect();
+    let mut model = Toy::new(Memoriser {
+        vocabulary: 24,
+        texts: known.clone(),
+    });
+    let passages: Vec<Passage> = (1..11)
+        .filter_map(|seed| Passage::of_record(&heart(seed), 20, 20, 20))
+        .collect();
+    let mut found = continuations(&mut model, &passages, 64, &mut go).unwrap();
+    let verbatim: Vec<bool> = found.iter().map(|f| f.verbatim).collect();
+    assert_eq!(verbatim, [[true; 5], [false; 5]].concat());
+    measure_distances(&mut model, &passages, &mut found, 4, &mut go).unwrap();
+    assert!(found[..5].iter().all(|f| f.distance == Some(0.0)));
+    assert!(found[5..].iter().all(|f| f.distance.unwrap() > 0.1));
+    // 20 tokens of probability 0.9 each.
+    assert!((found[0].ln_once - 20.0 * 0.9_f64.ln()).abs() < 1e-9);
+    let draws = draws_needed(found[0].ln_once, 0.5).unwrap();
+    assert!((5.0..7.0).contains(&draws), "{draws}");
+    let mut blank = Toy::new(Uniform::new(24));
+    let baseline = continuations(&mut blank, &passages, 64, &mut go).unwrap();
+    let baseline: Vec<bool> = baseline.iter().map(|f| f.verbatim).collect();
+    let beside = contrast(&verbatim, &baseline, level(0.95)).unwrap();
+    assert_eq!((beside.only_model.hits, beside.only_baseline.hits), (5, 0));
+    assert!((beside.p_value - 0.5_f64.powi(5)).abs() < 1e-12);
+}
+
+/// Of two alike models McNemar's test raises at most the nominal number of false alarms: 1000
+/// pairs, 30 passages, rate 0.3; at 5 % at most 50, the bound 75 is exceeded with
+/// probability 2e-4 at most.
+#[test]
+fn alike_models_raise_no_alarm() {
+    let mut rng = ChaCha8Rng::seed_from_u64(12);
+    let mut draw = || (0..30).map(|_| rng.random_bool(0.3)).collect::<Vec<bool>>();
+    let alarms = (0..1000)
+        .filter(|_| contrast(&draw(), &draw(), level(0.95)).unwrap().p_value <= 0.05)
+        .count();
+    assert!((5..=75).contains(&alarms), "{alarms}");
+}
+
+/// Golden: the sampler's steps by hand, in transformers' order.
+#[test]
+fn samplers_cut_in_order() {
+    let row: Vec<f64> = [0.4_f64, 0.3, 0.2, 0.1].iter().map(|p| p.ln()).collect();
+    let p = |sampler: SamplerSettings, token| sampler.ln_probability(&row, token).unwrap().exp();
+    let plain = SamplerSettings::PLAIN;
+    assert!((p(plain, 2) - 0.2).abs() < 1e-12);
+    let hot = SamplerSettings {
+        temperature: 0.5,
+        ..plain
+    };
+    assert!((p(hot, 1) - 0.09 / 0.30).abs() < 1e-12);
+    let three = SamplerSettings {
+        top_k: Some(3),
+        ..plain
+    };
+    assert!((p(three, 2) - 0.2 / 0.9).abs() < 1e-12 && p(three, 3) <= 0.0);
+    // The token that reaches the mass is drawn; the next is not.
+    let nucleus = SamplerSettings {
+        top_p: Some(0.6),
+        ..plain
+    };
+    assert!((p(nucleus, 1) - 0.3 / 0.7).abs() < 1e-12 && p(nucleus, 2) <= 0.0);
+    let both = SamplerSettings {
+        top_k: Some(2),
+        top_p: Some(0.5),
+        temperature: 1.0,
+    };
+    assert!((p(both, 0) - 1.0).abs() < 1e-12 && p(both, 1) <= 0.0);
+    for bad in [
+        SamplerSettings {
+            temperature: 0.0,
+            ..plain
+        },
+        SamplerSettings {
+            top_k: Some(0),
+            ..plain
+        },
+        SamplerSettings {
+            top_p: Some(1.5),
+            ..plain
+        },
+    ] {
+        assert!(bad.validated().is_err());
+    }
+    assert!(plain.ln_probability(&row, 4).is_err());
+}
+
+#[test]
+fn samplers_add_up_to_one() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    for _ in 0..200 {
+        let row: Vec<f64> = (0..12).map(|_| -6.0 * rng.random::<f64>()).collect();
+        let sampler = SamplerSettings {
+            temperature: 0.3 + 2.0 * rng.random::<f64>(),
+            top_k: rng.random_bool(0.5).then(|| rng.random_range(1..13)),
+            top_p: rng
+                .random_bool(0.5)
+                .then(|| 0.05 + 0.95 * rng.random::<f64>()),
+        };
+        let sum: f64 = (0..12)
+            .map(|t| sampler.ln_probability(&row, t).unwrap().exp())
+            .sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{sampler:?}: {sum}");
+    }
+}
+
+/// By counting windows directly; 300 random cases with an alphabet of three, so that overlaps are
+/// common.
+#[test]
+fn copies_are_counted_as_by_hand() {
+    let mut rng = ChaCha8Rng::seed_from_u64(8);
+    for _ in 0..300 {
+        let mut text = |most: usize| -> Vec<u32> {
+            let length = rng.random_range(0..most);
+            (0..length).map(|_| rng.random_range(0..3)).collect()
+        };
+        let records: Vec<Vec<u32>> = (0..4).map(|_| text(20)).collect();
+        let needles: Vec<Vec<u32>> = (0..6).map(|_| text(5)).collect();
+        let by_hand: Vec<u64> = needles
+            .iter()
+            .map(|needle| {
+                if needle.is_empty() {
+                    return 0;
+                }
+                let windows = records.iter().flat_map(|r| r.windows(needle.len()));
+                windows.filter(|w| w == needle).count() as u64
+            })
+            .collect();
+        assert_eq!(count_copies(&records, &needles), by_hand);
+    }
+}
+
+/// Metric axioms and known distances, on 300 random triples.
+#[test]
+fn edit_distances_are_a_metric() {
+    let mut rng = ChaCha8Rng::seed_from_u64(4);
+    for _ in 0..300 {
+        let mut text = || -> Vec<u32> {
+            let length = rng.random_range(0..9);
+            (0..length).map(|_| rng.random_range(0..3)).collect()
+        };
+        let (a, b, c) = (text(), text(), text());
+        let d = edit_distance(&a, &b);
+        assert_eq!(d, edit_distance(&b, &a));
+        assert_eq!(d == 0, a == b);
+        assert!(d <= edit_distance(&a, &c) + edit_distance(&c, &b));
+        assert!(d >= a.len().abs_diff(b.len()) && d <= a.len().max(b.len()));
+    }
+}
+
+#[test]
+fn strata_follow_the_copies() {
+    let extracted = [false, false, true, true, true, false];
+    let baseline = [false, true, true, false, false, false];
+    let copies = [0, 1, 1, 9, 10, 4000];
+    let found = strata(&extracted, Some(&baseline), &copies, level(0.95)).unwrap();
+    let seen: Vec<_> = found
+        .iter()
+        .map(|s| {
+            (
+                s.from,
+                s.to,
+                s.rate.hits,
+                s.rate.trials,
+                s.beyond_baseline.hits,
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (0, Some(0), 0, 1, 0),
+            (1, Some(1), 1, 2, 0),
+            (2, Some(9), 1, 1, 1),
+            (10, Some(99), 1, 1, 1),
+            (100, None, 0, 1, 0)
+        ]
+    );
+    assert!(strata(&extracted, None, &copies[..3], level(0.95)).is_err());
+}
+
+fn case(id: u32, secret: u32, posterior: f64) -> SecretCase {
+    SecretCase {
+        id: format!("s{id}"),
+        context: vec![0, 1 + id],
+        secret: vec![secret],
+        candidates: (10..20).map(|t| vec![t]).collect(),
+        prior: 0.1,
+        posterior,
+    }
+}
+
+/// A model that names every secret contradicts small promises and not large ones; the p-value is
+/// Markov's, whatever the secrets have to do with each other.
+#[test]
+fn reconstruction_meets_its_promises() {
+    let texts = (0..20).map(|i| vec![0, 1 + i % 9, 10 + i % 9]).collect();
+    let mut model = Toy::new(Memoriser {
+        vocabulary: 24,
+        texts,
+    });
+    for (posterior, outcome) in [
+        (0.1, CeilingOutcome::Contradicted),
+        (0.3, CeilingOutcome::NotContradicted),
+    ] {
+        let cases: Vec<SecretCase> = (0..9).map(|i| case(i, 10 + i, posterior)).collect();
+        let found = reconstruct(&mut model, &cases, 0.15, 64, &mut go).unwrap();
+        assert_eq!((found.hits, found.outcome), (9, outcome));
+        assert!((found.p_value - posterior).abs() < 1e-12);
+        assert!((found.expected_at_most - 9.0 * posterior).abs() < 1e-12);
+    }
+    // Ties count against the guess: a constant model names nobody.
+    let mut constant = Toy::new(Uniform::new(24));
+    let cases: Vec<SecretCase> = (0..9).map(|i| case(i, 10 + i, 0.1)).collect();
+    let found = reconstruct(&mut constant, &cases, 0.05, 64, &mut go).unwrap();
+    assert_eq!(found.hits, 0);
+    assert!(found.ranks.iter().all(|(_, rank)| *rank == 10));
+}
+
+/// Null: secrets uniform on ten candidates, models that ignore them, r = p = 0.1. 1000 models of
+/// nine secrets; at alpha = 0.3 (three or more hits of nine) P = 0.0530 by the binomial law, far
+/// below the 0.3 that Markov grants; 100 or more would come once in 1e9.
+#[test]
+fn models_that_ignore_the_secrets_keep_their_promise() {
+    let mut rng = ChaCha8Rng::seed_from_u64(21);
+    let alarms = (0..1000)
+        .filter(|seed| {
+            let mut model = Toy::new(Bigram::random(24, Levels::Smooth, *seed));
+            let cases: Vec<SecretCase> = (0..9)
+                .map(|i| case(i, rng.random_range(10..20), 0.1))
+                .collect();
+            let found = reconstruct(&mut model, &cases, 0.3 + 1e-9, 256, &mut go).unwrap();
+            found.outcome == CeilingOutcome::Contradicted
+        })
+        .count();
+    assert!((20..100).contains(&alarms), "{alarms}");
+}
+
+#[test]
+fn what_no_promise_speaks_of_is_refused() {
+    let mut model = Toy::new(Uniform::new(24));
+    assert_eq!(model.vocabulary_size(), 24);
+    let good = case(0, 10, 0.2);
+    let with = |change: fn(&mut SecretCase)| {
+        let mut case = good.clone();
+        change(&mut case);
+        case
+    };
+    for (case, says) in [
+        (with(|c| c.secret = vec![9]), "one of its candidates"),
+        (with(|c| c.candidates.push(vec![10])), "different"),
+        (with(|c| c.posterior = 0.05), "[prior, 1]"),
+        (with(|c| c.prior = 1e-10), "guessing among them"),
+        (with(|c| c.context.clear()), "without context"),
+        (with(|c| c.posterior = 1.5), "[0, 1]"),
+    ] {
+        let error = reconstruct(&mut model, &[case], 0.05, 64, &mut go).unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+    }
+    assert!(reconstruct(&mut model, &[], 0.05, 64, &mut go).is_err());
+    assert!(reconstruct(&mut model, &[good], 1.0, 64, &mut go).is_err());
+}

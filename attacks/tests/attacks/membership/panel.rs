@@ -1,0 +1,189 @@
+//! All attacks from one table per model.
+
+use super::close;
+use crate::models::{Bigram, Levels, Memoriser, Toy, Uniform};
+use reticent_attacks::{Attack, Beside, Error, Need, Panel, ScoreTable, Scoring};
+use reticent_backends::{PrefixScorer, Scorer, TokenScore};
+use std::ops::ControlFlow;
+
+/// Letters a to j as tokens 1 to 10 behind a beginning 0; digits as 11 to 20.
+fn frame(text: &str) -> reticent_attacks::Result<Vec<u32>> {
+    let tokens = text.chars().map(|c| match c {
+        '0'..='9' => 11 + c as u32 - '0' as u32,
+        _ => 1 + (c.to_ascii_lowercase() as u32 - 'a' as u32) % 10 + u32::from(c.is_uppercase()),
+    });
+    Ok(std::iter::once(0).chain(tokens).collect())
+}
+
+fn go(_: usize) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+const SCORING: Scoring = Scoring {
+    context: None,
+    batch_tokens: 64,
+};
+
+fn texts() -> Vec<String> {
+    ["abc12", "Aji9", "hgfedcba40", "cc1"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// A scorer that counts the sequences and tokens it is asked for.
+struct Counted<S> {
+    inner: S,
+    sequences: usize,
+}
+
+impl<S: Scorer> Scorer for Counted<S> {
+    fn vocabulary_size(&self) -> usize {
+        self.inner.vocabulary_size()
+    }
+    fn score(&mut self, sequences: &[Vec<u32>]) -> reticent_backends::Result<Vec<Vec<TokenScore>>> {
+        self.sequences += sequences.len();
+        self.inner.score(sequences)
+    }
+}
+
+/// Every attack of the panel is the attack on the record scored by itself.
+#[test]
+fn a_panel_says_what_single_records_say() {
+    let mut model = Counted {
+        inner: Toy::new(Bigram::random(25, Levels::Smooth, 3)),
+        sequences: 0,
+    };
+    let mut base = Counted {
+        inner: Toy::new(Bigram::random(25, Levels::Smooth, 4)),
+        sequences: 0,
+    };
+    let beside = Beside {
+        lower_case: true,
+        neighbours: Some((3, 9)),
+    };
+    let panel = Panel::of(&mut model, texts(), &frame, beside, SCORING, &mut go)
+        .unwrap()
+        .with_reference(&mut base, SCORING, &mut go)
+        .unwrap();
+    assert_eq!(model.sequences, 4 + 4 + 12, "texts, lower case, neighbours");
+    assert_eq!(base.sequences, 4, "the reference sees the records alone");
+    assert_eq!(panel.target().scored_tokens(), 5 + 4 + 10 + 3);
+    let nll = |scorer: &mut dyn Scorer, text: &str| -> f64 {
+        let rows = scorer.score(&[frame(text).unwrap()]).unwrap();
+        let sum: f64 = rows[0].iter().map(|s| s.log_probability).sum();
+        -sum / rows[0].len() as f64
+    };
+    for (index, text) in texts().iter().enumerate() {
+        let score = |attack| panel.scores(attack).unwrap().unwrap()[index];
+        let own = nll(&mut model, text);
+        close(score(Attack::Loss), -own, 1e-12);
+        close(score(Attack::Reference), nll(&mut base, text) - own, 1e-12);
+        let lower = nll(&mut model, &text.to_lowercase());
+        close(score(Attack::LowerCase), lower / own, 1e-12);
+        let near = reticent_attacks::digit_mutations(text, 3, 9 + index as u64).unwrap();
+        let near: f64 = near.iter().map(|t| nll(&mut model, t)).sum::<f64>() / near.len() as f64;
+        close(score(Attack::Neighbourhood), near - own, 1e-12);
+    }
+    for attack in Attack::ALL {
+        assert_eq!(panel.scores(attack).unwrap().unwrap().len(), 4);
+        assert_eq!(Attack::named(attack.name()), Some(attack));
+    }
+}
+
+/// What the panel lacks is said, and no attack leaves single records out.
+#[test]
+fn what_lacks_evidence_gives_no_scores() {
+    let mut model = Toy::new(Uniform::new(25));
+    let mut few = texts();
+    few.push("abc".to_owned());
+    let beside = Beside {
+        lower_case: false,
+        neighbours: Some((3, 0)),
+    };
+    let panel = Panel::of(&mut model, few, &frame, beside, SCORING, &mut go).unwrap();
+    assert_eq!(panel.without_digits(), 1);
+    for attack in Attack::ALL {
+        let able = attack.needs() == Need::Nothing;
+        assert_eq!(panel.scores(attack).unwrap().is_some(), able, "{attack:?}");
+    }
+}
+
+/// T13: batches change nothing, and windows predict every token once: a record longer than the
+/// model reads has as many scores as tokens behind the first.
+#[test]
+fn batches_and_windows_lose_no_token() {
+    let mut model = Toy::new(Bigram::random(25, Levels::Smooth, 5));
+    let records: Vec<Vec<u32>> = (2..30_u32)
+        .map(|n| (0..n).map(|i| (i * n) % 25).collect())
+        .collect();
+    let table = |model: &mut Toy<Bigram>, context, batch_tokens| {
+        let scoring = Scoring {
+            context,
+            batch_tokens,
+        };
+        ScoreTable::of(model, records.clone(), scoring, &mut go).unwrap()
+    };
+    let whole = table(&mut model, None, 1);
+    assert_eq!(whole, table(&mut model, None, 100_000));
+    // Two tokens are all that a bigram model looks at: windows of four lose only the first
+    // prediction of each window.
+    let cut = table(&mut model, Some(4), 64);
+    assert_eq!(cut.scored_tokens(), whole.scored_tokens());
+    for index in 0..records.len() {
+        let pairs = whole.record(index).unwrap();
+        let same = pairs
+            .each()
+            .zip(cut.record(index).unwrap().each())
+            .enumerate()
+            .filter(|(place, _)| place % 3 != 0);
+        for (place, ((token, a), (other, b))) in same {
+            assert!(token == other && a == b, "record {index}, place {place}");
+        }
+    }
+    assert!(whole.record(records.len()).is_err());
+}
+
+/// A member that is known by heart has the highest score under every attack that can see it.
+#[test]
+fn a_memorised_record_stands_out() {
+    let heart = frame("hgfedcba40").unwrap();
+    let mut model = Toy::new(Memoriser {
+        vocabulary: 25,
+        texts: vec![heart],
+    });
+    let mut base = Toy::new(Uniform::new(25));
+    let beside = Beside {
+        lower_case: false,
+        neighbours: Some((5, 1)),
+    };
+    let panel = Panel::of(&mut model, texts(), &frame, beside, SCORING, &mut go)
+        .unwrap()
+        .with_reference(&mut base, SCORING, &mut go)
+        .unwrap();
+    for attack in [
+        Attack::Loss,
+        Attack::Reference,
+        Attack::Zlib,
+        Attack::MinK(0.2),
+        Attack::Neighbourhood,
+        Attack::Ez,
+    ] {
+        let scores = panel.scores(attack).unwrap().unwrap();
+        let best = (0..4).max_by(|a, b| scores[*a].total_cmp(&scores[*b]));
+        assert_eq!(best, Some(2), "{attack:?}: {scores:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_scored_is_refused() {
+    let mut model = Toy::new(Uniform::new(25));
+    let empty = ScoreTable::of(&mut model, vec![], SCORING, &mut go);
+    assert!(matches!(empty, Err(Error::Empty(_))));
+    let short = ScoreTable::of(&mut model, vec![vec![0, 1], vec![0]], SCORING, &mut go);
+    assert!(matches!(short, Err(Error::Empty(_))));
+    let mut stop = |_: usize| ControlFlow::Break(());
+    let stopped = ScoreTable::of(&mut model, vec![vec![0, 1]], SCORING, &mut stop);
+    assert!(matches!(stopped, Err(Error::Interrupted)));
+    // A state that a failed call would leave behind.
+    assert_eq!(model.start(&[vec![0]]).unwrap().len(), 1);
+}

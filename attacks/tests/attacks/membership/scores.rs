@@ -1,0 +1,174 @@
+//! Scores of single records.
+
+use super::{close, row, token};
+use reticent_attacks::{Attack, Evidence, Scored, digit_mutations, min_k, zlib_bytes};
+use reticent_backends::TokenScore;
+
+/// Golden: the definition of Shi et al. 2023; the short text that int(k n) = 0 loses.
+#[test]
+fn min_k_counts_at_least_one_token() {
+    let ln_p = [-0.1, -2.0, -0.5, -3.0, -1.0, -0.2, -4.0, -0.3, -0.7, -1.5];
+    for (share, expected) in [(0.1, -4.0), (0.2, -3.5), (0.5, -2.3), (1.0, -1.33)] {
+        close(min_k(ln_p, share).unwrap(), expected, 1e-12);
+    }
+    close(min_k([-1.0, -7.0, -2.0, -3.0], 0.2).unwrap(), -7.0, 1e-12);
+    assert!(min_k(ln_p, 0.0).is_err() && min_k([], 0.2).is_err());
+    // 0.1 of 30 tokens are three, although 0.1 · 30 > 3 in double precision.
+    close(min_k((0..30).map(f64::from), 0.1).unwrap(), 1.0, 1e-12);
+}
+
+#[test]
+fn min_k_plus_plus_standardises_and_survives_certainty() {
+    let mut scores = row(&[-1.0, -4.0, -2.0, -3.0, -2.5]);
+    scores[1].variance = 4.0; // (−4 + 2)/2 = −1
+    let tokens = [1; 5];
+    let scored = Scored::new(&tokens, &scores).unwrap();
+    close(scored.min_k_plus_plus(0.2).unwrap(), -1.0, 1e-12);
+    let certain = [TokenScore {
+        mean: 0.0,
+        variance: 0.0,
+        ..token(0.0, 1)
+    }; 5];
+    let scored = Scored::new(&tokens, &certain).unwrap();
+    assert!(scored.min_k_plus_plus(0.2).unwrap().is_finite());
+}
+
+/// Golden: mean NLL 1.5 against 2.4; 20 nats over 24 bytes; NLL 2 against four neighbours.
+#[test]
+fn scores_of_one_record() {
+    let tokens = [5, 6];
+    let (target, reference) = (row(&[-1.0, -2.0]), row(&[-2.0, -2.8]));
+    let (target, reference) = (
+        Scored::new(&tokens, &target).unwrap(),
+        Scored::new(&tokens, &reference).unwrap(),
+    );
+    close(target.loss(), -1.5, 1e-12);
+    close(target.reference(reference).unwrap(), 0.9, 1e-12);
+    close(target.lower_case(reference), 1.6, 1e-12);
+    let eight = [1; 8];
+    let twenty = row(&[-2.5; 8]);
+    let scored = Scored::new(&eight, &twenty).unwrap();
+    close(scored.zlib("My ID is 341752."), -20.0 / 24.0, 1e-12);
+    let two = row(&[-2.0; 8]);
+    let scored = Scored::new(&eight, &two).unwrap();
+    // The published sign is NLL − mean, −0.7; ours rises with membership.
+    close(
+        scored.neighbourhood(&[2.5, 2.7, 2.6, 3.0]).unwrap(),
+        0.7,
+        1e-12,
+    );
+    let other = [5, 7];
+    let moved = row(&[-1.0, -1.0]);
+    let error = target
+        .reference(Scored::new(&other, &moved).unwrap())
+        .unwrap_err();
+    assert!(error.to_string().contains("one tokenizer"), "{error}");
+}
+
+/// Golden: CPython's zlib at level 6 for short texts.
+#[test]
+fn zlib_lengths() {
+    for (text, expected) in [
+        ("My ID is 341752.", 24),
+        ("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 11),
+        ("The quick brown fox jumps over the lazy dog.", 51),
+    ] {
+        assert_eq!(zlib_bytes(text), expected, "{text}");
+    }
+}
+
+/// A token that costs nothing is a token: published code drops it from the count.
+#[test]
+fn a_token_without_loss_counts() {
+    let tokens = [1, 2, 3, 4];
+    let scores = row(&[-4.0, 0.0, 0.0, 0.0]);
+    close(
+        Scored::new(&tokens, &scores).unwrap().mean_nll(),
+        1.0,
+        1e-12,
+    );
+    let broken = row(&[-4.0, f64::NAN, 0.0, 0.0]);
+    assert!(Scored::new(&tokens, &broken).is_err(), "NaN is no score");
+}
+
+/// A perfectly memorised record has the highest EZ score, not the lowest.
+#[test]
+fn ez_degenerate_cases() {
+    let tokens = [1, 2, 3, 4];
+    let reference = row(&[-3.0, -3.0, -3.0, -3.0]);
+    let reference = Scored::new(&tokens, &reference).unwrap();
+    let ez = |scores: &[TokenScore]| Scored::new(&tokens, scores).unwrap().ez(reference).unwrap();
+    let all_right: Vec<_> = tokens.iter().map(|t| token(-0.01, *t)).collect();
+    assert!(ez(&all_right).is_infinite());
+    let one_wrong: Vec<_> = tokens.iter().map(|t| token(-5.0, (*t).max(2))).collect();
+    assert!(ez(&one_wrong).is_infinite());
+    assert!(
+        ez(&row(&[-1.0, -1.0, -2.0, -2.5])).is_infinite(),
+        "nothing lost"
+    );
+    // Gains 2 + 1, losses 1 + 0.5.
+    close(ez(&row(&[-1.0, -2.0, -4.0, -3.5])), 2.0, 1e-12);
+    close(ez(&row(&[-3.0; 4])), 1.0, 1e-12);
+    close(ez(&row(&[-4.0; 4])), 0.0, 1e-12);
+}
+
+/// Every attack ranks a memorised record above an unseen one, and says when it lacks evidence.
+#[test]
+fn every_attack_rises_with_membership() {
+    let tokens = [1, 2, 3, 4, 5];
+    let (seen, unseen) = (
+        row(&[-0.2, -0.4, -0.3, -0.1, -0.5]),
+        row(&[-3.0, -2.0, -4.0, -2.2, -3.3]),
+    );
+    let base = row(&[-2.6, -2.4, -3.0, -2.5, -3.0]);
+    let lower = row(&[-2.5, -2.4, -2.0, -2.6, -2.4]);
+    let near = [2.4, 2.6, 2.2];
+    let at = |scores| Scored::new(&tokens, scores).unwrap();
+    let evidence = |scores| Evidence {
+        target: at(scores),
+        reference: Some(at(&base)),
+        lower_case: Some(at(&lower)),
+        text: Some("Order 341752 for Ms Jones."),
+        neighbours: Some(&near),
+    };
+    for attack in Attack::ALL {
+        let high = attack.score(&evidence(&seen)).unwrap().unwrap();
+        let low = attack.score(&evidence(&unseen)).unwrap().unwrap();
+        assert!(high > low, "{attack:?}: {high} {low}");
+    }
+    let bare = Evidence {
+        reference: None,
+        lower_case: None,
+        text: None,
+        neighbours: None,
+        ..evidence(&seen)
+    };
+    let able = Attack::ALL
+        .iter()
+        .filter(|a| a.score(&bare).unwrap().is_some())
+        .count();
+    assert_eq!(able, 3, "LOSS and the two Min-K");
+}
+
+#[test]
+fn digit_mutations_are_distinct_and_of_the_same_shape() {
+    let near = digit_mutations("ID 34-17", 500, 3).unwrap();
+    assert_eq!(near.len(), 500);
+    let distinct: std::collections::BTreeSet<_> = near.iter().collect();
+    assert!(distinct.len() == 500 && !distinct.contains(&"ID 34-17".to_owned()));
+    assert!(
+        near.iter()
+            .all(|t| t.starts_with("ID ") && t.as_bytes()[5] == b'-')
+    );
+    assert_eq!(
+        digit_mutations("a7", 25, 0).unwrap().len(),
+        9,
+        "all there are"
+    );
+    assert!(
+        digit_mutations("none", 25, 0)
+            .unwrap_err()
+            .to_string()
+            .contains("digits")
+    );
+}

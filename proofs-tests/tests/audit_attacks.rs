@@ -1,0 +1,170 @@
+//! Attacks on a model through the command: membership, extraction, the report of both, and two
+//! reports side by side.
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
+
+use reticent_proofs_tests::commands::{ok, refused, run};
+use serde_json::Value;
+use std::path::Path;
+
+fn json(home: &Path, line: &str) -> Value {
+    serde_json::from_str(&ok(home, &format!("{line} --format json"))).unwrap()
+}
+
+/// Twenty-four dialogues in, as many out; a model after a few passes, and one that never saw them.
+fn trained(home: &Path) {
+    ok(
+        home,
+        "simulate customers --dialogues 48 --seed 3 --out all.jsonl",
+    );
+    let all = std::fs::read_to_string(home.join("all.jsonl")).unwrap();
+    let lines: Vec<&str> = all.lines().collect();
+    std::fs::write(home.join("in.jsonl"), lines[..24].join("\n")).unwrap();
+    std::fs::write(home.join("out.jsonl"), lines[24..].join("\n")).unwrap();
+    for (data, out, epochs) in [("in", "ckpt", 3), ("out", "base", 1)] {
+        ok(
+            home,
+            &format!("prepare {data}.jsonl --policy nothing --canaries 3x4 --out {out}-data"),
+        );
+        ok(
+            home,
+            &format!(
+                "train {out}-data --recipe sgd --epochs {epochs} --batch-size 16 --seed 1 --out {out}"
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_model_is_attacked_from_every_side() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    trained(home);
+    let sides = "--members in.jsonl --non-members out.jsonl";
+
+    let found = json(
+        home,
+        &format!("membership --model ckpt {sides} --reference base --group-size 5 --html m.html"),
+    );
+    let attacks = found["attacks"]["rows"].as_array().unwrap();
+    let names: Vec<&str> = attacks
+        .iter()
+        .map(|a| a["attack"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["reference", "loss", "zlib", "min-k", "min-k++", "ez"]
+    );
+    assert_eq!(found["attacks"]["decides"], "reference");
+    assert_eq!(found["groups"], 48, "turns of a dialogue are one group");
+    assert!(found["blind"].is_object(), "the texts alone stand beside");
+    assert_eq!(
+        attacks[1]["grouped"].as_array().unwrap().len(),
+        2,
+        "loss: sums of both kinds"
+    );
+    assert_eq!(attacks[0]["area"], found["area"]);
+    let page = std::fs::read_to_string(home.join("m.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("For the model card"));
+    assert!(
+        !page.contains("<script") && page.contains('•'),
+        "texts are dots"
+    );
+
+    let line =
+        format!("membership --model ckpt {sides} --attack loss --shadows 2 --shadow-epochs 1");
+    let found = json(home, &line);
+    let names: Vec<&str> = found["attacks"]["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|a| a["attack"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["loss", "lira", "rmia"]);
+
+    refused(
+        home,
+        &format!("membership --model ckpt {sides} --protocol crt"),
+        &["--members", "crt", "1\u{202f}000"],
+    );
+    refused(home, "membership --model ckpt", &["--members"]);
+    refused(
+        home,
+        &format!("membership --model ckpt {sides} --attack loss,min-q"),
+        &["min-k++", "min-q"],
+    );
+
+    let found = json(
+        home,
+        "extract --model ckpt --data in.jsonl --baseline base --prompt 10,20 --suffix 8 --near 0.25",
+    );
+    assert_eq!(found["prompts"].as_array().unwrap().len(), 2);
+    for row in found["prompts"].as_array().unwrap() {
+        let hits = |key: &str| row[key]["hits"].as_u64().unwrap();
+        assert!(hits("near") >= hits("verbatim"), "{row}");
+        assert!(row["verbatim"]["trials"].as_u64() <= found["passages"].as_u64());
+    }
+    assert_eq!(found["draws"].as_array().unwrap().len(), 8);
+    refused(
+        home,
+        "extract --model ckpt --data in.jsonl --suffix 100000",
+        &["--suffix", "the longest has"],
+    );
+
+    let secret = r#"{"id":"a","context":"My ID is: ","secret":"12","candidates":["12","13","20","45"],"prior":0.25,"posterior":0.5}"#;
+    std::fs::write(home.join("secrets.jsonl"), secret).unwrap();
+    let found = json(home, "extract --model ckpt --secrets secrets.jsonl");
+    assert_eq!(found["secrets"]["outcome"], "not-contradicted");
+    assert!((1..=4).contains(&found["secrets"]["ranks"][0][1].as_u64().unwrap()));
+    std::fs::write(home.join("secrets.jsonl"), secret.replace("0.25", "1e-9")).unwrap();
+    refused(
+        home,
+        "extract --model ckpt --secrets secrets.jsonl",
+        &["--secrets", "guessing among them"],
+    );
+
+    reports(home, sides);
+}
+
+fn reports(home: &Path, sides: &str) {
+    let old = json(home, &format!("report --model base {sides}"));
+    let new = json(
+        home,
+        &format!("report --model ckpt {sides} --reference base --html r.html"),
+    );
+    for (name, document) in [("old.json", &old), ("new.json", &new)] {
+        assert_eq!(
+            document["exposure"]["canaries"].as_array().unwrap().len(),
+            3
+        );
+        std::fs::write(home.join(name), document.to_string()).unwrap();
+    }
+    let page = std::fs::read_to_string(home.join("r.html")).unwrap();
+    for part in [
+        "Exposure: against chance",
+        "Membership: at few false alarms",
+        "ε from both sides",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let limited = run(home, "report --model ckpt --max-exposure 0 --format json");
+    assert_eq!(
+        limited.status.code(),
+        Some(1),
+        "a limit of no bits is passed"
+    );
+    let found = json(home, "diff new.json new.json");
+    assert!(
+        found["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|r| r["says"] == "unseen")
+    );
+    refused(home, "diff old.json in.jsonl", &["NEW"]);
+    let code = run(home, "diff old.json new.json").status.code();
+    assert!(code == Some(0) || code == Some(1), "{code:?}");
+    let over = json(home, "exposure --model ckpt --earlier ckpt --html e.html");
+    assert_eq!(over["earlier"][0]["summary"], over["summary"]);
+    let page = std::fs::read_to_string(home.join("e.html")).unwrap();
+    assert!(page.contains("Over training") && page.contains("For the model card"));
+}

@@ -1,0 +1,71 @@
+//! Arguments of `audit report` and `audit diff`.
+
+use super::attack::bits;
+use super::measure::area;
+use super::values::DeviceArg;
+use crate::contract::quantity;
+use clap::Args;
+use reticent_accounting::Probability;
+use std::path::PathBuf;
+
+/// Arguments of `audit report`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+Examples:
+  audit report --model ckpt --max-exposure 10 --format json
+  audit report --model ckpt --members train-sample.jsonl --non-members held-out.jsonl --reference base --html report.html")]
+pub struct Report {
+    /// The model: a checkpoint folder, or a Hugging Face folder.
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// The plan, where the checkpoint has none: the canaries.json that `audit prepare` wrote.
+    #[arg(long, value_name = "FILE")]
+    pub canary_file: Option<PathBuf>,
+    /// What ran, for the promise, where the checkpoint does not say: a mechanism.json.
+    #[arg(long, value_name = "FILE")]
+    pub mechanism: Option<PathBuf>,
+    /// Text it was trained on: JSON Lines, or plain text.
+    #[arg(long, value_name = "FILE", requires = "non_members")]
+    pub members: Option<PathBuf>,
+    /// Text of the same kind and time that it was not trained on.
+    #[arg(long, value_name = "FILE", requires = "members")]
+    pub non_members: Option<PathBuf>,
+    /// A model with the same tokenizer that saw neither, such as the base before fine-tuning.
+    #[arg(long, value_name = "DIR", requires = "members")]
+    pub reference: Option<PathBuf>,
+    /// Exit with 1 when a canary is certainly above this many bits.
+    #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true)]
+    pub max_exposure: Option<f64>,
+    /// Exit with 1 when the AUC of membership inference is certainly above this.
+    #[arg(long, value_name = "AUC", value_parser = area, requires = "members", allow_negative_numbers = true)]
+    pub max_auc: Option<f64>,
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Draws halves, pairs and bootstrap samples.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
+    #[arg(long, default_value_t)]
+    pub device: DeviceArg,
+    /// Print the secrets instead of dots.
+    #[arg(long)]
+    pub show_secrets: bool,
+}
+
+/// Arguments of `audit diff`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+Example:
+  audit diff old.json new.json")]
+pub struct Diff {
+    /// What `audit exposure`, `membership`, `extract` or `report` said of the old model, as JSON.
+    #[arg(value_name = "OLD")]
+    pub old: PathBuf,
+    /// The same of the new one.
+    #[arg(value_name = "NEW")]
+    pub new: PathBuf,
+    /// Probability of saying "more" of a model that leaks no more, over all rows together.
+    #[arg(long, value_name = "LEVEL", value_parser = quantity::<Probability>, default_value = "0.05", allow_negative_numbers = true)]
+    pub level: Probability,
+}

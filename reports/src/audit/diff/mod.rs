@@ -1,0 +1,376 @@
+//! `audit diff`: whether the new model leaks more than the old one, beyond noise.
+//!
+//! Exposures are compared canary by canary: under "no more", a canary is as likely to rise as to
+//! fall, so the number of those that rise is binomial (sign test, ties left out). Rates and areas
+//! are compared by their intervals: "more" is said where the new one's lower end lies above the
+//! old one's upper end, which takes no independence. All rows share the level; an area's interval
+//! is the document's own, so it takes one minus that confidence, and the rest share what is left.
+
+use super::cli::Diff as Asked;
+use crate::contract::{Align, Envelope, Exit, Format, Inputs, Table, print};
+use crate::number::nearest;
+use anyhow::{Context, Result, bail, ensure};
+use reticent_accounting::Confidence;
+use reticent_attacks::{Rate, sign_test};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What a row comes down to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// The new model leaks more.
+    More,
+    /// The new model leaks less.
+    Less,
+    /// No more difference than noise makes.
+    Unseen,
+}
+
+/// One quantity in both documents.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// What it is.
+    pub quantity: String,
+    /// In the old document.
+    pub old: f64,
+    /// In the new one.
+    pub new: f64,
+    /// What it comes down to at the row's share of the level.
+    pub says: Change,
+    /// How it was decided.
+    pub how: String,
+}
+
+/// The result of `audit diff`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DiffReport {
+    /// Every quantity that both documents hold.
+    pub rows: Vec<Row>,
+    /// The level that they share.
+    pub level: f64,
+}
+
+/// Reads, compares, prints.
+///
+/// # Errors
+/// Files that cannot be read or are no documents of ours, documents of different kinds, canaries
+/// that are not the same.
+pub fn run(asked: &Asked, format: Format) -> Result<Exit> {
+    let old = document(&asked.old).context("OLD")?;
+    let new = document(&asked.new).context("NEW")?;
+    let report = DiffReport::of(&old, &new, asked.level.get())?;
+    let text = match format {
+        Format::Json => {
+            let inputs = Inputs::new()
+                .given("old", asked.old.display().to_string())?
+                .given("new", asked.new.display().to_string())?
+                .given("level", asked.level)?;
+            Envelope::new("diff", inputs, &report).to_text()?
+        }
+        Format::Text => report.to_text(),
+    };
+    print(&text)?;
+    Ok(report.exit())
+}
+
+fn document(path: &Path) -> Result<Value> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let value: Value = serde_json::from_str(&text)
+        .with_context(|| format!("{} is no JSON document", path.display()))?;
+    ensure!(
+        value["schema"] == 1 && value["type"].is_string(),
+        "{} is no document that audit wrote (no schema 1 and type in it)",
+        path.display()
+    );
+    Ok(value)
+}
+
+/// A comparison that waits for its share of the level.
+enum Waiting {
+    Signs {
+        quantity: &'static str,
+        means: (f64, f64),
+        rose: u64,
+        fell: u64,
+    },
+    Area {
+        attack: String,
+        old: Value,
+        new: Value,
+        costs: f64,
+    },
+    Rate {
+        quantity: String,
+        old: Value,
+        new: Value,
+    },
+}
+
+impl DiffReport {
+    /// Compares two documents of one type.
+    ///
+    /// # Errors
+    /// Documents of different or unknown types, canaries that are not the same.
+    pub fn of(old: &Value, new: &Value, level: f64) -> Result<Self> {
+        ensure!(
+            old["type"] == new["type"],
+            "OLD is of type {} and NEW of type {}; they must be of one type",
+            old["type"],
+            new["type"]
+        );
+        let mut waiting = Vec::new();
+        match old["type"].as_str().unwrap_or_default() {
+            "exposure" => waiting.push(exposures(old, new)?),
+            "membership" => waiting.extend(areas(old, new)),
+            "extraction" => waiting.extend(rates(old, new)),
+            "report" => {
+                if old["exposure"].is_object() && new["exposure"].is_object() {
+                    waiting.push(exposures(&old["exposure"], &new["exposure"])?);
+                }
+                waiting.extend(areas(&old["membership"], &new["membership"]));
+                waiting.extend(rates(&old["extraction"], &new["extraction"]));
+            }
+            other => {
+                bail!("type must be exposure, membership, extraction or report, got {other:?}")
+            }
+        }
+        ensure!(!waiting.is_empty(), "the documents hold nothing in common");
+        let costs: f64 = waiting.iter().map(Waiting::costs).sum();
+        let sharing = waiting.iter().filter(|w| w.costs() <= 0.0).count();
+        let left = level - costs;
+        ensure!(
+            left > -1e-9 && (sharing == 0 || left > 1e-9),
+            "--level: the AUC's intervals take {} of {level}; run audit membership with a larger --confidence, or give a larger level",
+            nearest(costs, 3)
+        );
+        let each = left.max(0.0) / sharing.max(1) as f64;
+        let rows = waiting.into_iter().map(|w| w.decided(each));
+        Ok(Self {
+            rows: rows.collect::<Result<_>>()?,
+            level,
+        })
+    }
+
+    /// 1 when the new model leaks more.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        if self.rows.iter().any(|row| row.says == Change::More) {
+            Exit::Exceeded
+        } else {
+            Exit::Finished
+        }
+    }
+
+    /// A table and a sentence.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut table = Table::new([
+            ("quantity", Align::Left),
+            ("old", Align::Right),
+            ("new", Align::Right),
+            ("leaks", Align::Left),
+            ("how", Align::Left),
+        ]);
+        for row in &self.rows {
+            let says = match row.says {
+                Change::More => "more",
+                Change::Less => "less",
+                Change::Unseen => "no more than noise",
+            };
+            table.row([
+                row.quantity.clone(),
+                nearest(row.old, 4),
+                nearest(row.new, 4),
+                says.to_owned(),
+                row.how.clone(),
+            ]);
+        }
+        let said = match self.exit() {
+            Exit::Exceeded => "The new model leaks more than the old one.",
+            _ => {
+                "No sign that the new model leaks more than the old one. Small samples see small differences badly."
+            }
+        };
+        format!(
+            "{}\n{said}\nAll rows together say \"more\" of a model that leaks no more with probability {} at most.\n",
+            table.to_text(),
+            nearest(self.level, 3)
+        )
+    }
+}
+
+impl Waiting {
+    /// What it takes of the level whatever the others do.
+    const fn costs(&self) -> f64 {
+        match self {
+            Self::Area { costs, .. } => *costs,
+            Self::Signs { .. } | Self::Rate { .. } => 0.0,
+        }
+    }
+
+    fn decided(self, level: f64) -> Result<Row> {
+        Ok(match self {
+            Self::Signs {
+                quantity,
+                means,
+                rose,
+                fell,
+            } => {
+                let says = if sign_test(rose, fell) <= level {
+                    Change::More
+                } else if sign_test(fell, rose) <= level {
+                    Change::Less
+                } else {
+                    Change::Unseen
+                };
+                Row {
+                    quantity: quantity.to_owned(),
+                    old: means.0,
+                    new: means.1,
+                    says,
+                    how: format!(
+                        "sign test: {rose} rose, {fell} fell, p = {}",
+                        nearest(sign_test(rose, fell), 2)
+                    ),
+                }
+            }
+            Self::Area {
+                attack, old, new, ..
+            } => {
+                let end = |value: &Value, key: &str, open: f64| value[key].as_f64().unwrap_or(open);
+                let ends = |value: &Value| (end(value, "lower", 0.0), end(value, "upper", 1.0));
+                Row {
+                    quantity: format!("membership, AUC of {attack}"),
+                    old: end(&old, "estimate", f64::NAN),
+                    new: end(&new, "estimate", f64::NAN),
+                    says: apart(ends(&old), ends(&new)),
+                    how: "the documents' intervals".to_owned(),
+                }
+            }
+            Self::Rate { quantity, old, new } => {
+                let (before, after) = (rate(&old, level)?, rate(&new, level)?);
+                Row {
+                    quantity,
+                    old: before.estimate,
+                    new: after.estimate,
+                    says: apart(ends(&before), ends(&after)),
+                    how: "Clopper–Pearson intervals".to_owned(),
+                }
+            }
+        })
+    }
+}
+
+fn apart(old: (f64, f64), new: (f64, f64)) -> Change {
+    if new.0 > old.1 {
+        Change::More
+    } else if new.1 < old.0 {
+        Change::Less
+    } else {
+        Change::Unseen
+    }
+}
+
+fn ends(rate: &Rate) -> (f64, f64) {
+    (
+        rate.bounds.lower.map_or(0.0, |l| l.get().get()),
+        rate.bounds.upper.map_or(1.0, |u| u.get().get()),
+    )
+}
+
+/// A rate at this row's share of the level.
+fn rate(value: &Value, level: f64) -> Result<Rate> {
+    let count = |key: &str| {
+        value[key]
+            .as_u64()
+            .with_context(|| format!("verbatim.{key} must be a whole number, got {}", value[key]))
+    };
+    let confidence = Confidence::new(1.0 - level)?;
+    Ok(Rate::of(count("hits")?, count("trials")?, confidence)?)
+}
+
+/// Exposures by canary.
+fn exposures(old: &Value, new: &Value) -> Result<Waiting> {
+    let by_id = |document: &Value| -> BTreeMap<String, f64> {
+        let canaries = document["canaries"].as_array();
+        canaries
+            .into_iter()
+            .flatten()
+            .filter_map(|c| {
+                let id = c["id"].as_str()?.to_owned();
+                Some((id, c["exposure"]["min"].as_f64()?))
+            })
+            .collect()
+    };
+    let (before, after) = (by_id(old), by_id(new));
+    ensure!(
+        !before.is_empty() && before.keys().eq(after.keys()),
+        "OLD and NEW must hold the same canaries: {} against {}",
+        before.len(),
+        after.len()
+    );
+    ensure!(
+        old["candidates"] == new["candidates"],
+        "OLD and NEW rank among {} and {} candidates",
+        old["candidates"],
+        new["candidates"]
+    );
+    let pairs = || before.values().zip(after.values());
+    let mean = |values: &BTreeMap<String, f64>| values.values().sum::<f64>() / values.len() as f64;
+    Ok(Waiting::Signs {
+        quantity: "exposure, mean bits",
+        means: (mean(&before), mean(&after)),
+        rose: pairs().filter(|(a, b)| b > a).count() as u64,
+        fell: pairs().filter(|(a, b)| b < a).count() as u64,
+    })
+}
+
+/// The area of the attack that decides, where both documents name the same one.
+fn areas(old: &Value, new: &Value) -> Option<Waiting> {
+    let decides = |document: &Value| {
+        let name = document["attacks"]["decides"].as_str();
+        name.unwrap_or("the scores").to_owned()
+    };
+    let attack = decides(old);
+    if !old["area"].is_object() || !new["area"].is_object() || attack != decides(new) {
+        return None;
+    }
+    let costs = [old, new].map(|d| 1.0 - d["confidence"].as_f64().unwrap_or(0.0));
+    Some(Waiting::Area {
+        attack,
+        old: old["area"].clone(),
+        new: new["area"].clone(),
+        // Half of each interval's failure probability is on the side that counts.
+        costs: f64::midpoint(costs[0], costs[1]),
+    })
+}
+
+/// Rates of extraction behind the prompts that both hold.
+fn rates(old: &Value, new: &Value) -> Vec<Waiting> {
+    let by_prompt = |document: &Value| -> BTreeMap<u64, Value> {
+        let prompts = document["prompts"].as_array();
+        prompts
+            .into_iter()
+            .flatten()
+            .filter_map(|row| Some((row["prompt"].as_u64()?, row["verbatim"].clone())))
+            .collect()
+    };
+    let mut after = by_prompt(new);
+    by_prompt(old)
+        .into_iter()
+        .filter_map(|(prompt, old)| {
+            Some(Waiting::Rate {
+                quantity: format!("verbatim behind {prompt} tokens"),
+                old,
+                new: after.remove(&prompt)?,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

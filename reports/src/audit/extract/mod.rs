@@ -1,0 +1,96 @@
+//! `audit extract`: what comes out of a model word by word.
+
+mod page;
+mod text;
+
+use crate::contract::{Envelope, Exit, Inputs};
+use reticent_accounting::Confidence;
+use reticent_attacks::{CeilingOutcome, PromptRates, Rate, Reconstruction};
+use serde::Serialize;
+
+/// Passages whose suffix a sampler draws within so many tries.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct WithinDraws {
+    /// Tokens of the prompt.
+    pub prompt: usize,
+    /// Draws.
+    pub draws: f64,
+    /// Passages that come up in them with probability one half at least.
+    pub rate: Rate,
+}
+
+/// The result of `audit extract`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ExtractReport {
+    /// Records of the text that are long enough for a passage, duplicates counted once.
+    pub passages: u64,
+    /// Tokens of a suffix.
+    pub suffix: usize,
+    /// The share of tokens that a near-verbatim continuation may change; absent where nothing
+    /// was generated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub near_at_most: Option<f64>,
+    /// One row per length of prompt.
+    pub prompts: Vec<PromptRates>,
+    /// (n, p)-discoverable extraction with p = 1/2.
+    pub draws: Vec<WithinDraws>,
+    /// Whether a model that never saw the text stood beside.
+    pub baseline: bool,
+    /// Secrets among their candidates, against what was promised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<Reconstruction>,
+    /// The probability with which each interval holds.
+    pub confidence: Confidence,
+}
+
+impl ExtractReport {
+    /// 1 when a promise is contradicted, or when certainly more than `limit` comes out.
+    #[must_use]
+    pub fn exit(&self, limit: Option<f64>) -> Exit {
+        let promise = self.secrets.as_ref().map(|s| s.outcome);
+        if promise == Some(CeilingOutcome::Contradicted) {
+            return Exit::Exceeded;
+        }
+        let most = self.prompts.iter().filter_map(|p| {
+            let rate = p.contrast.map_or(p.verbatim, |c| c.only_model);
+            rate.bounds.lower.map(|l| l.get().get())
+        });
+        match limit {
+            Some(limit) if most.fold(0.0, f64::max) > limit => Exit::Exceeded,
+            _ => Exit::Finished,
+        }
+    }
+
+    /// The JSON document.
+    ///
+    /// # Errors
+    /// A number that is not a number.
+    pub fn to_json(&self, inputs: Inputs) -> serde_json::Result<String> {
+        Envelope::new("extraction", inputs, self).to_text()
+    }
+
+    /// Tables and sentences.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        text::text(self)
+    }
+
+    /// A page.
+    ///
+    /// # Errors
+    /// A plot without anything to show.
+    pub fn to_html(&self, released: &str, limit: Option<f64>) -> anyhow::Result<String> {
+        Ok(self.to_page(released, limit)?.to_html()?)
+    }
+
+    /// The page before it is text.
+    ///
+    /// # Errors
+    /// A plot without anything to show.
+    pub fn to_page(&self, released: &str, limit: Option<f64>) -> anyhow::Result<crate::page::Page> {
+        page::page(self, released, self.exit(limit))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! The extraction report as a page.
+
+use super::ExtractReport;
+use super::text::{copies, draws, ends, promise, range, rates, says};
+use crate::contract::Exit;
+use crate::page::{Mood, Page, Section};
+use crate::plot::{Axis, Interval, Layer, Plot, Shape, Tone};
+use anyhow::Result;
+
+pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result<Page> {
+    let summary = match (&report.secrets, report.passages) {
+        (Some(secrets), 0) => promise(secrets),
+        (Some(secrets), _) => format!("{} {}", says(report), promise(secrets)),
+        (None, _) => says(report),
+    };
+    let mood = match exit {
+        Exit::Finished => Mood::Plain,
+        Exit::Exceeded => Mood::Alarm,
+    };
+    let mut page = Page::new(format!("Extraction: {released}"), summary.clone()).mood(mood);
+    if report.passages > 0 {
+        let strata = copies(report);
+        if !strata.rows().is_empty() {
+            page = page
+                .section(Section::Plot {
+                    heading: "By number of copies".into(),
+                    caption: "Dots: the share that comes out word by word, beyond the baseline where there is one. Bars: its interval. Repetition decides what is remembered.".into(),
+                    svg: by_copies(report).to_inline_svg()?,
+                })
+                .section(Section::Table {
+                    heading: "By number of copies, in numbers".into(),
+                    caption: "Behind the longest prompt; how often the suffix stands in the text.".into(),
+                    table: strata,
+                });
+        }
+        page = page
+            .section(Section::Table {
+                heading: "By length of prompt".into(),
+                caption: "Greedy decoding gives the suffix token by token. p: McNemar's exact test against the baseline.".into(),
+                table: rates(report),
+            })
+            .section(Section::Table {
+                heading: "By sampling".into(),
+                caption: "Passages that come up at least once with probability one half in so many draws.".into(),
+                table: draws(report),
+            });
+    }
+    page = page
+        .section(Section::Text {
+            heading: "For the model card".into(),
+            paragraphs: vec![summary],
+        })
+        .section(Section::Caveats {
+            heading: "What these numbers do not say".into(),
+            items: [
+                "They speak of the prompts that were tried. Other prompts, or other continuations of the same text, may bring out more.",
+                "A passage that does not come out word by word can come out in substance.",
+                "Without a baseline that never saw the text, what goes on by itself counts as memory.",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+        });
+    Ok(page)
+}
+
+fn by_copies(report: &ExtractReport) -> Plot {
+    let longest = report.prompts.iter().max_by_key(|p| p.prompt);
+    let strata = longest.map_or(&[][..], |row| &row.strata);
+    let names: Vec<String> = strata.iter().rev().map(range).collect();
+    let y = |index: usize| (strata.len() - 1 - index) as f64;
+    Plot::new(
+        "What comes out word by word, by number of copies in the text",
+        Axis::linear("share of passages").between(0.0, 1.0),
+        Axis::categories("", names),
+    )
+    .layer(Layer::Intervals {
+        rows: strata
+            .iter()
+            .enumerate()
+            .map(|(index, stratum)| {
+                let (low, high) = ends(&stratum.beyond_baseline);
+                Interval {
+                    y: y(index),
+                    lower: Some(low),
+                    upper: Some(high),
+                }
+            })
+            .collect(),
+        lower: Tone::First,
+        upper: Tone::First,
+        lower_name: "at least".into(),
+        upper_name: "at most".into(),
+    })
+    .layer(Layer::Points {
+        name: "measured".into(),
+        points: strata
+            .iter()
+            .enumerate()
+            .map(|(index, s)| (s.beyond_baseline.estimate, y(index)))
+            .collect(),
+        tone: Tone::Ink,
+        shape: Shape::Disc,
+    })
+    .sized(720, 120 + 34 * u32::try_from(strata.len()).unwrap_or(5))
+    .described("Share of passages that come out word by word, by number of copies.")
+}

@@ -1,0 +1,201 @@
+//! The extraction report as text.
+
+use super::ExtractReport;
+use crate::contract::{Align, Table};
+use crate::number::{grouped, nearest, shortest};
+use reticent_attacks::{CeilingOutcome, Rate, Reconstruction, Stratum};
+
+pub(super) fn text(report: &ExtractReport) -> String {
+    let mut out = String::new();
+    if report.passages > 0 {
+        out.push_str(&format!(
+            "{} passages, suffixes of {} tokens\n\n{}\n",
+            grouped(report.passages),
+            report.suffix,
+            rates(report).to_text()
+        ));
+        let strata = copies(report);
+        if !strata.rows().is_empty() {
+            out.push_str(&format!("{}\n", strata.to_text()));
+        }
+        out.push_str(&format!("{}\n", draws(report).to_text()));
+        out.push_str(&says(report));
+        out.push('\n');
+    }
+    if let Some(secrets) = &report.secrets {
+        out.push_str(&promise(secrets));
+        out.push('\n');
+    }
+    out.push_str(&format!(
+        "Each interval holds with probability {}.\n",
+        shortest(report.confidence.get())
+    ));
+    out
+}
+
+/// One row per length of prompt.
+pub(super) fn rates(report: &ExtractReport) -> Table {
+    let mut columns = vec![
+        ("prompt".to_owned(), Align::Right),
+        ("passages".to_owned(), Align::Right),
+        ("verbatim".to_owned(), Align::Right),
+        ("interval".to_owned(), Align::Right),
+    ];
+    if let Some(near) = report.near_at_most {
+        let percent = shortest((near * 1e4).round() / 1e2);
+        columns.push((format!("up to {percent} % changed"), Align::Right));
+        columns.push(("interval".to_owned(), Align::Right));
+    }
+    if report.baseline {
+        columns.push(("baseline".to_owned(), Align::Right));
+        columns.push(("only this model".to_owned(), Align::Right));
+        columns.push(("interval".to_owned(), Align::Right));
+        columns.push(("p".to_owned(), Align::Right));
+    }
+    let mut table = Table::new(columns);
+    for row in &report.prompts {
+        let mut cells = vec![
+            format!("{} tokens", row.prompt),
+            grouped(row.verbatim.trials),
+            percent(&row.verbatim),
+            interval(&row.verbatim),
+        ];
+        if let Some(near) = &row.near {
+            cells.extend([percent(near), interval(near)]);
+        }
+        if let Some(beside) = &row.contrast {
+            cells.extend([
+                percent(&beside.baseline),
+                percent(&beside.only_model),
+                interval(&beside.only_model),
+                nearest(beside.p_value, 2),
+            ]);
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// Rates by number of copies, for the longest prompt.
+pub(super) fn copies(report: &ExtractReport) -> Table {
+    let mut table = Table::new([
+        ("copies in the text", Align::Left),
+        ("passages", Align::Right),
+        ("verbatim", Align::Right),
+        (
+            if report.baseline {
+                "beyond the baseline"
+            } else {
+                "no baseline"
+            },
+            Align::Right,
+        ),
+        ("interval", Align::Right),
+    ]);
+    let longest = report.prompts.iter().max_by_key(|p| p.prompt);
+    for stratum in longest.map_or(&[][..], |row| &row.strata) {
+        table.row([
+            range(stratum),
+            grouped(stratum.rate.trials),
+            percent(&stratum.rate),
+            percent(&stratum.beyond_baseline),
+            interval(&stratum.beyond_baseline),
+        ]);
+    }
+    table
+}
+
+pub(super) fn range(stratum: &Stratum) -> String {
+    match stratum.to {
+        Some(to) if to == stratum.from => to.to_string(),
+        Some(to) => format!("{} to {to}", stratum.from),
+        None => format!("{} and more", stratum.from),
+    }
+}
+
+/// How many passages come up within so many draws.
+pub(super) fn draws(report: &ExtractReport) -> Table {
+    let mut table = Table::new([
+        ("prompt", Align::Right),
+        ("draws", Align::Right),
+        ("come up with probability 1/2", Align::Right),
+        ("interval", Align::Right),
+    ]);
+    for row in &report.draws {
+        table.row([
+            format!("{} tokens", row.prompt),
+            grouped(row.draws as u64),
+            percent(&row.rate),
+            interval(&row.rate),
+        ]);
+    }
+    table
+}
+
+fn percent(rate: &Rate) -> String {
+    format!("{:.1} %", 100.0 * rate.estimate)
+}
+
+fn interval(rate: &Rate) -> String {
+    let (low, high) = ends(rate);
+    format!(
+        "{:.1} to {:.1} %",
+        (low * 1e3).floor() / 10.0,
+        (high * 1e3).ceil() / 10.0
+    )
+}
+
+pub(super) fn ends(rate: &Rate) -> (f64, f64) {
+    (
+        rate.bounds.lower.map_or(0.0, |l| l.get().get()),
+        rate.bounds.upper.map_or(1.0, |u| u.get().get()),
+    )
+}
+
+/// The result as a sentence.
+pub(super) fn says(report: &ExtractReport) -> String {
+    let best = report
+        .prompts
+        .iter()
+        .max_by(|a, b| a.verbatim.estimate.total_cmp(&b.verbatim.estimate));
+    let Some(best) = best else {
+        return "No passage was long enough.".to_owned();
+    };
+    let found = format!(
+        "Of {} passages {} come out word by word behind {} tokens of prompt",
+        grouped(best.verbatim.trials),
+        grouped(best.verbatim.hits),
+        best.prompt
+    );
+    match &best.contrast {
+        Some(beside) if beside.p_value <= 0.05 => format!(
+            "{found}; {} of them from this model alone: it remembers its training text.",
+            grouped(beside.only_model.hits)
+        ),
+        Some(beside) => format!(
+            "{found}, {} from this model alone: no more than chance would do.",
+            grouped(beside.only_model.hits)
+        ),
+        None if best.verbatim.hits == 0 => format!("{found}."),
+        None => format!(
+            "{found}. Without --baseline nobody knows how many a model gives that never saw them: lists and set phrases go on by themselves."
+        ),
+    }
+}
+
+/// The secrets against their promises.
+pub(super) fn promise(secrets: &Reconstruction) -> String {
+    format!(
+        "{} of {} secrets are the model's first choice among their candidates; without it {} at most on average, with it {} at most as promised: {} (p ≤ {}).",
+        secrets.hits,
+        secrets.ranks.len(),
+        nearest(secrets.expected_blindly, 3),
+        nearest(secrets.expected_at_most, 3),
+        match secrets.outcome {
+            CeilingOutcome::Contradicted =>
+                "contradicted, which is a bug in training or accounting",
+            CeilingOutcome::NotContradicted => "not contradicted",
+        },
+        nearest(secrets.p_value, 2)
+    )
+}

@@ -1,0 +1,180 @@
+//! The membership report as a page.
+
+use super::text::{attack_table, group_table, says, table};
+use super::{HeatLine, MembershipReport, Signal, figure};
+use crate::audit::cli::MembershipArgs;
+use crate::contract::Exit;
+use crate::number::{grouped, nearest, shortest};
+use crate::page::{Mood, Page, Section, Shade};
+use anyhow::Result;
+use reticent_accounting::{Bounds, Probability};
+
+/// A gain of so many nats has the full shade.
+const FULL: f64 = 4.0;
+
+pub(super) fn page(
+    report: &MembershipReport,
+    asked: &MembershipArgs,
+    exit: Exit,
+    heat: &[HeatLine],
+) -> Result<Page> {
+    let subject = asked.on.model.as_ref().or(asked.scores.as_ref());
+    let subject = subject
+        .or(asked.members.as_ref())
+        .map_or_else(|| "scores".to_owned(), |p| p.display().to_string());
+    let mood = match exit {
+        Exit::Finished => Mood::Plain,
+        Exit::Exceeded => Mood::Alarm,
+    };
+    let mut page = Page::new(format!("Membership: {subject}"), summary(report, asked, exit))
+        .mood(mood)
+        .section(Section::Plot {
+            heading: "At few false alarms".into(),
+            caption: "Both axes are logarithmic: an attack that recognises few members for certain matters more than one that is right on average. The band holds at each rate by itself.".into(),
+            svg: figure::roc(report)?.to_inline_svg()?,
+        })
+        .section(Section::Table {
+            heading: "What the sample certifies".into(),
+            caption: format!(
+                "{} members, {} non-members; each interval holds with probability {}.",
+                grouped(report.members as u64),
+                grouped(report.non_members as u64),
+                shortest(report.confidence.get())
+            ),
+            table: table(report),
+        });
+    if let Some(attacks) = &report.attacks {
+        page = page
+            .section(Section::Plot {
+                heading: "Every attack".into(),
+                caption: format!(
+                    "{} was to decide before the scores were seen. Without the model: what the texts alone tell; an attack that is no better proves nothing.",
+                    attacks.decides
+                ),
+                svg: figure::areas(report, attacks).to_inline_svg()?,
+            })
+            .section(Section::Table {
+                heading: "Every attack in numbers".into(),
+                caption: "Accuracy at a threshold that one half of the records chose for the other.".into(),
+                table: attack_table(report, attacks),
+            });
+        if attacks.group_size.is_some() {
+            page = page.section(Section::Table {
+                heading: "Groups of records at once".into(),
+                caption:
+                    "Groups share records, so the interval comes from a bootstrap over the records."
+                        .into(),
+                table: group_table(attacks),
+            });
+        }
+    }
+    if !heat.is_empty() {
+        page = page.section(Section::Heat {
+            heading: "Where the model knows more than it should".into(),
+            caption: "The members with the highest scores, token by token: vermilion where the model finds a token more likely than the comparison does, blue and underlined where less.".into(),
+            lines: heat.iter().map(line).collect(),
+        });
+    }
+    page = page
+        .section(Section::Text {
+            heading: "For the model card".into(),
+            paragraphs: vec![card(report, asked)],
+        })
+        .section(Section::Caveats {
+            heading: "What these numbers do not say".into(),
+            items: caveats(),
+        });
+    Ok(page)
+}
+
+fn line(heat: &HeatLine) -> (String, Vec<Shade>) {
+    let pieces = heat.pieces.iter().map(|(text, gain)| Shade {
+        text: text.clone(),
+        shade: gain / FULL,
+        says: format!("{gain:+.2} nats"),
+    });
+    (heat.name.clone(), pieces.collect())
+}
+
+fn summary(report: &MembershipReport, asked: &MembershipArgs, exit: Exit) -> String {
+    let mut said = says(report);
+    if let (Exit::Exceeded, Some(limit)) = (exit, asked.max_auc) {
+        said = format!("The AUC is certainly above the limit of {limit}. {said}");
+    }
+    said
+}
+
+fn ends(bounds: &Bounds<Probability>) -> (f64, f64) {
+    (
+        bounds.lower.map_or(0.0, |l| l.get().get()),
+        bounds.upper.map_or(1.0, |u| u.get().get()),
+    )
+}
+
+/// A paragraph to be copied into a model card.
+fn card(report: &MembershipReport, asked: &MembershipArgs) -> String {
+    let (low, high) = ends(&report.area.bounds);
+    let confidence = shortest(report.confidence.get() * 100.0);
+    let attack = report.attacks.as_ref().map_or_else(
+        || "scores".to_owned(),
+        |a| format!("the {} attack", a.decides),
+    );
+    let reference = asked
+        .on
+        .reference
+        .as_ref()
+        .map_or_else(String::new, |r| format!(" against {}", r.display()));
+    let mut said = format!(
+        "Membership inference with {attack}{reference} on {} members and {} non-members: AUC {} ({confidence} % interval {:.3} to {:.3}).",
+        grouped(report.members as u64),
+        grouped(report.non_members as u64),
+        nearest(report.area.estimate, 3),
+        (low * 1e3).floor() / 1e3,
+        (high * 1e3).ceil() / 1e3,
+    );
+    for point in &report.at_fpr {
+        let rate = shortest((point.fpr * 1e14).round() / 1e12);
+        match &point.found {
+            Some(found) => {
+                let (low, high) = ends(&found.tpr.bounds);
+                said.push_str(&format!(
+                    " At a false-positive rate of at most {rate} % it recognises {:.1} % of members ({:.1} to {:.1} %).",
+                    100.0 * found.tpr.estimate,
+                    (low * 1e3).floor() / 10.0,
+                    (high * 1e3).ceil() / 10.0,
+                ));
+            }
+            None => said.push_str(&format!(
+                " The sample is too small for a false-positive rate of {rate} %."
+            )),
+        }
+    }
+    if let Some(blind) = &report.blind {
+        let (low, high) = ends(&blind.area.bounds);
+        said.push_str(&format!(
+            " The texts alone, without the model, give {} ({:.3} to {:.3}).",
+            nearest(blind.area.estimate, 3),
+            (low * 1e3).floor() / 1e3,
+            (high * 1e3).ceil() / 1e3,
+        ));
+    }
+    said.push_str(match report.says {
+        Signal::Leak => " Training records leave a trace that this attack finds.",
+        Signal::ShiftedSplit => " The two sets differ in themselves, so this proves no membership.",
+        Signal::Reversed | Signal::Unseen => {
+            " This attack found no trace; stronger attacks may. It is no proof that nothing leaks."
+        }
+    });
+    said
+}
+
+fn caveats() -> Vec<String> {
+    [
+        "No sign of membership means that these attacks saw none on these records. Stronger attacks, shadow models, or records that stand out more may see one.",
+        "Members and non-members must come from one source and time. If the texts alone tell them apart, so may any attack, without any leak.",
+        "An AUC says how an attack does on average over records. What it says of the most exposed record is the true-positive rate at few false alarms.",
+        "Membership of a record is not the extraction of its content: audit exposure and audit extract ask for that.",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}

@@ -1,0 +1,340 @@
+//! `audit membership --model`: attacks on a model, all from one table of token scores.
+
+use super::model::open;
+use super::perplexity::BATCH_TOKENS;
+use super::records::{Cut, cut};
+use super::shadow::{Start, Training, lira_scores, rmia_scores, shadows};
+use crate::audit::cli::{AttackArg, GroupBy, MembershipArgs, Protocol};
+use crate::audit::membership::{
+    Attacked, HeatLine, LeftOut, MembershipReport, Outputs, Records, confidence,
+};
+use crate::contract::{Exit, Format, Interrupt, Progress};
+use crate::number::grouped;
+use anyhow::{Context, Result, ensure};
+use reticent_attacks::{Attack, Beside, Need, Panel, Scoring, chosen};
+use reticent_backends::Pretrained;
+use reticent_corpus::{TokenId, Tokenizer, Unit};
+use std::ops::ControlFlow;
+
+/// Records a side, and records a group, of CRT's protocol.
+const CRT: (usize, usize) = (1000, 20);
+
+/// Neighbours of each record.
+const NEIGHBOURS: usize = 25;
+
+/// Records of the per-token picture, and tokens of each.
+const HEATED: (usize, usize) = (5, 400);
+
+pub(super) fn run(asked: &MembershipArgs, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+    let outputs = Outputs::open(asked)?;
+    let (report, heat) = measured(asked, interrupt)?;
+    outputs.finish(asked, format, &report, &heat)
+}
+
+/// The report, and the picture of the members with the highest scores.
+pub(super) fn measured(
+    asked: &MembershipArgs,
+    interrupt: &Interrupt,
+) -> Result<(MembershipReport, Vec<HeatLine>)> {
+    let model = asked.on.model.as_ref().context("--model must be given")?;
+    let confidence = confidence(asked)?;
+    let (loaded, mut engine) = open(model, asked.on.device)?;
+    let own = loaded.manifest.as_ref().map_or(Unit::Document, |m| m.unit);
+    let sides = sides(asked, asked.on.unit.unwrap_or(own))?;
+    let [inside, outside] = &sides;
+    let members = inside.texts.len();
+    let texts: Vec<String> = inside.texts.iter().chain(&outside.texts).cloned().collect();
+    let attacks = wanted(asked);
+    let beside = Beside {
+        lower_case: attacks.iter().any(|a| a.needs() == Need::LowerCase),
+        neighbours: attacks
+            .iter()
+            .any(|a| a.needs() == Need::Neighbours)
+            .then_some((NEIGHBOURS, asked.seed)),
+    };
+    let frame = |text: &str| framed(&loaded.tokenizer, text, asked.on.without_end);
+    let panel = Panel::of(
+        engine.as_mut(),
+        texts,
+        &|text| Ok(frame(text)?),
+        beside,
+        scoring(loaded.model.context()),
+        &mut watched("scoring", interrupt),
+    );
+    interrupt.check()?;
+    let mut panel = panel?;
+    if let Some(base) = &asked.on.reference {
+        let (base, mut engine) = open(base, asked.on.device).context("--reference")?;
+        ensure!(
+            base.tokenizer.to_json()? == loaded.tokenizer.to_json()?,
+            "--reference: it has another tokenizer than --model; their log-likelihoods don't compare"
+        );
+        let both = panel.with_reference(
+            engine.as_mut(),
+            scoring(base.model.context()),
+            &mut watched("scoring by the reference", interrupt),
+        );
+        interrupt.check()?;
+        panel = both?;
+    }
+    let mut left_out = Vec::new();
+    let mut attacked = Vec::new();
+    for attack in attacks {
+        match panel.scores(attack)? {
+            Some(mut scores) => {
+                let others = scores.split_off(members);
+                attacked.push(Attacked {
+                    name: attack.name(),
+                    scores: [scores, others],
+                    mean_nll: attack == Attack::Loss,
+                });
+            }
+            None => left_out.push(lacking(attack, &panel)),
+        }
+    }
+    if let Some(models) = asked.on.shadows {
+        shadowed(
+            asked,
+            models,
+            &sides,
+            &panel,
+            &loaded,
+            &mut attacked,
+            interrupt,
+        )
+        .context("--shadows")?;
+    }
+    let first = attacked.first().context("--attack: no attack was left")?;
+    let heat = heat(
+        &panel,
+        &first.scores[0],
+        &loaded.tokenizer,
+        asked.on.show_secrets,
+    )?;
+    let records = Records {
+        groups: groups(asked, &sides),
+        texts: sides.map(|side| side.texts),
+        group_size: match asked.on.protocol {
+            Some(Protocol::Crt) => Some(CRT.1),
+            None => asked
+                .on
+                .group_size
+                .map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
+        },
+        protocol: asked.on.protocol.map(|Protocol::Crt| "crt"),
+        tokens: panel.target().scored_tokens(),
+        left_out,
+    };
+    let report = MembershipReport::of_attacks(&attacked, records, asked, confidence)?;
+    interrupt.check()?;
+    Ok((report, heat))
+}
+
+/// LiRA and RMIA behind the other attacks.
+fn shadowed(
+    asked: &MembershipArgs,
+    models: u64,
+    sides: &[Cut; 2],
+    panel: &Panel,
+    loaded: &Pretrained,
+    attacked: &mut Vec<Attacked>,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let [inside, outside] = sides;
+    let members = inside.texts.len();
+    let frame = |text: &String| Ok(framed(&loaded.tokenizer, text, asked.on.without_end)?);
+    let records = inside.texts.iter().chain(&outside.texts).map(frame);
+    let records = records.collect::<Result<Vec<_>>>()?;
+    let groups = super::records::shared_groups(sides).concat();
+    let base = match &asked.on.reference {
+        Some(folder) => Some(Pretrained::load(folder).context("--reference")?),
+        None => None,
+    };
+    let start = Start {
+        model: base.as_ref().map_or(&loaded.model, |b| &b.model),
+        weights: base.as_ref().map(|b| b.weights.as_slice()),
+    };
+    let training = Training {
+        pairs: models / 2,
+        epochs: asked.on.shadow_epochs,
+        learning_rate: asked.on.shadow_rate,
+        seed: asked.seed,
+        device: asked.on.device,
+    };
+    let found = shadows(&start, &records, &groups, training, interrupt)?;
+    let targets = (0..panel.target().len())
+        .map(|i| Ok(-panel.target().record(i)?.mean_nll()))
+        .collect::<Result<Vec<f64>>>()?;
+    for (name, mut scores) in [
+        ("lira", lira_scores(&targets, &found)?),
+        ("rmia", rmia_scores(&targets, &found)?),
+    ] {
+        let others = scores.split_off(members);
+        attacked.push(Attacked {
+            name,
+            scores: [scores, others],
+            mean_nll: false,
+        });
+    }
+    Ok(())
+}
+
+/// Both files cut into records; CRT's protocol takes a sample of each.
+fn sides(asked: &MembershipArgs, unit: Unit) -> Result<[Cut; 2]> {
+    let shared = asked.on.group_by.unwrap_or_default() == GroupBy::Secret;
+    let side = |path: &Option<std::path::PathBuf>, flag: &'static str| -> Result<Cut> {
+        let path = path
+            .as_ref()
+            .with_context(|| format!("{flag} must be given"))?;
+        let mut side = cut(path, unit, shared).context(flag)?;
+        if asked.on.protocol == Some(Protocol::Crt) {
+            let count = side.texts.len();
+            ensure!(
+                count >= CRT.0,
+                "{flag}: the protocol crt takes {} records a side, {} has {}",
+                grouped(CRT.0 as u64),
+                path.display(),
+                grouped(count as u64)
+            );
+            side = side.only(&chosen(count, CRT.0, asked.seed));
+        }
+        Ok(side)
+    };
+    Ok([
+        side(&asked.members, "--members")?,
+        side(&asked.non_members, "--non-members")?,
+    ])
+}
+
+/// Names of groups on both sides; nothing where every record stands for itself.
+fn groups(asked: &MembershipArgs, sides: &[Cut; 2]) -> Option<[Vec<String>; 2]> {
+    let by = asked.on.group_by.unwrap_or_default();
+    if by == GroupBy::Nothing {
+        return None;
+    }
+    let named = super::records::shared_groups(sides);
+    let mut distinct: Vec<&String> = named.iter().flatten().collect();
+    distinct.sort();
+    distinct.dedup();
+    let records: usize = named.iter().map(Vec::len).sum();
+    (distinct.len() < records).then_some(named)
+}
+
+/// The attacks in order, the one that decides first.
+fn wanted(asked: &MembershipArgs) -> Vec<Attack> {
+    let with_reference = asked.on.reference.is_some();
+    let cheap = |a: &Attack| match a.needs() {
+        Need::Nothing => true,
+        Need::Reference => with_reference,
+        Need::LowerCase | Need::Neighbours => false,
+    };
+    let mut order: Vec<Attack> = Attack::ALL.to_vec();
+    if with_reference {
+        order.sort_by_key(|a| *a != Attack::Reference);
+    }
+    if asked.on.attacks.is_empty() {
+        order.retain(cheap);
+        return order;
+    }
+    let mut wanted = Vec::new();
+    for argument in &asked.on.attacks {
+        let more = match argument {
+            AttackArg::All => order.clone(),
+            AttackArg::One(attack) => vec![*attack],
+        };
+        for attack in more {
+            if !wanted.contains(&attack) {
+                wanted.push(attack);
+            }
+        }
+    }
+    wanted
+}
+
+fn lacking(attack: Attack, panel: &Panel) -> LeftOut {
+    let why = match attack.needs() {
+        Need::Reference => "it needs --reference".to_owned(),
+        Need::Neighbours => format!(
+            "{} texts have no digit to mutate, and it would judge another sample without them",
+            grouped(panel.without_digits() as u64)
+        ),
+        Need::Nothing | Need::LowerCase => "its evidence is missing".to_owned(),
+    };
+    LeftOut {
+        attack: attack.name().to_owned(),
+        why,
+    }
+}
+
+/// A text as the model was trained to read it.
+pub(super) fn framed(
+    tokenizer: &Tokenizer,
+    text: &str,
+    without_end: bool,
+) -> reticent_corpus::Result<Vec<TokenId>> {
+    let mut tokens = tokenizer.frame(text)?;
+    if without_end && tokens.len() > 2 {
+        tokens.pop();
+    }
+    Ok(tokens)
+}
+
+pub(super) const fn scoring(context: Option<usize>) -> Scoring {
+    Scoring {
+        context,
+        batch_tokens: BATCH_TOKENS,
+    }
+}
+
+/// A progress line that stops the work when the user does.
+pub(super) fn watched<'a>(
+    what: &'static str,
+    interrupt: &'a Interrupt,
+) -> impl FnMut(usize) -> ControlFlow<()> + 'a {
+    let progress = Progress::spinner(what);
+    move |done| {
+        progress.at(done as u64);
+        if interrupt.raised() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+/// The members with the highest scores, token by token: ln p under the model less that under the
+/// reference, or less the mean over the vocabulary where there is none.
+fn heat(panel: &Panel, scores: &[f64], tokenizer: &Tokenizer, show: bool) -> Result<Vec<HeatLine>> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+    order
+        .into_iter()
+        .take(HEATED.0)
+        .enumerate()
+        .map(|(place, index)| {
+            let target = panel.target().record(index)?;
+            let reference = panel.reference().map(|r| r.record(index)).transpose()?;
+            let base: Vec<f64> = match reference {
+                Some(reference) => reference.each().map(|(_, s)| s.log_probability).collect(),
+                None => target.each().map(|(_, s)| s.mean).collect(),
+            };
+            let pieces = target.each().zip(base).take(HEATED.1);
+            let pieces = pieces.map(|((token, score), base)| {
+                let text = tokenizer.decode(&[token]);
+                let shown = if show { text } else { masked(&text) };
+                (shown, score.log_probability - base)
+            });
+            Ok(HeatLine {
+                name: format!("member {} (place {})", index + 1, place + 1),
+                pieces: pieces.collect(),
+            })
+        })
+        .collect()
+}
+
+/// Letters and digits as dots.
+fn masked(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_alphanumeric() { '•' } else { c })
+        .collect()
+}

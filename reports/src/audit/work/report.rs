@@ -1,0 +1,234 @@
+//! `audit report`: everything that can be measured on a model, on one page, with one exit code.
+
+use super::{exposure, extract, membership};
+use crate::audit::cli::{Exposure, Extract, MembershipArgs, OnModel, Report as Asked};
+use crate::audit::exposure::ExposureReport;
+use crate::audit::extract::ExtractReport;
+use crate::audit::membership::{HeatLine, MembershipReport};
+use crate::contract::{AtomicFile, Envelope, Exit, Format, Inputs, Interrupt, print};
+use crate::page::{Mood, Page};
+use anyhow::{Context, Result};
+use reticent_accounting::Confidence;
+use reticent_backends::Pretrained;
+use serde::Serialize;
+use std::io::Write;
+
+/// Each interval of membership and extraction in a report, so that `audit diff` has some of its
+/// level left for the other rows.
+const CONFIDENCE: f64 = 0.99;
+
+#[derive(Serialize)]
+struct Document {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exposure: Option<ExposureReport>,
+    /// Why there is no exposure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_exposure: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    membership: Option<MembershipReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extraction: Option<ExtractReport>,
+    /// Why nothing was extracted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_extraction: Option<String>,
+}
+
+pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+    let html = match &asked.html {
+        Some(path) => Some(AtomicFile::create(path).context("--html")?),
+        None => None,
+    };
+    let members = members(asked)?;
+    let texts = extraction(asked)?;
+    let (document, heat) = measured(asked, members.as_ref(), texts.as_ref(), interrupt)?;
+    let exit = exit(&document, asked);
+    if let Some(mut file) = html {
+        let html = page(&document, members.as_ref(), asked, exit, &heat)?.to_html()?;
+        file.write_all(html.as_bytes()).context("--html")?;
+        file.finish().context("--html")?;
+    }
+    let text = match format {
+        Format::Json => Envelope::new("report", inputs(asked)?, &document).to_text()?,
+        Format::Text => text(&document, members.as_ref())?,
+    };
+    print(&text)?;
+    Ok(exit)
+}
+
+fn inputs(asked: &Asked) -> Result<Inputs> {
+    let path = |p: &Option<std::path::PathBuf>| p.as_ref().map(|p| p.display().to_string());
+    Ok(Inputs::new()
+        .given("model", asked.model.display().to_string())?
+        .given("members", path(&asked.members))?
+        .given("non_members", path(&asked.non_members))?
+        .given("reference", path(&asked.reference))?
+        .given("max_exposure", asked.max_exposure)?
+        .given("max_auc", asked.max_auc)?
+        .given("seed", asked.seed)?
+        .assumed("confidence", CONFIDENCE)?)
+}
+
+/// The arguments of the membership part, if texts were given.
+fn members(asked: &Asked) -> Result<Option<MembershipArgs>> {
+    if asked.members.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(MembershipArgs {
+        members: asked.members.clone(),
+        non_members: asked.non_members.clone(),
+        confidence: Some(Confidence::new(CONFIDENCE)?),
+        max_auc: asked.max_auc,
+        seed: asked.seed,
+        on: OnModel {
+            model: Some(asked.model.clone()),
+            reference: asked.reference.clone(),
+            device: asked.device,
+            show_secrets: asked.show_secrets,
+            ..OnModel::default()
+        },
+        ..MembershipArgs::default()
+    }))
+}
+
+/// The arguments of the extraction part, if texts were given.
+fn extraction(asked: &Asked) -> Result<Option<Extract>> {
+    if asked.members.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Extract {
+        model: asked.model.clone(),
+        data: asked.members.clone(),
+        baseline: asked.reference.clone(),
+        unit: None,
+        prompt: Vec::new(),
+        suffix: 50,
+        near: None,
+        training: None,
+        temperature: 1.0,
+        top_k: None,
+        top_p: None,
+        secrets: None,
+        confidence: Some(Confidence::new(CONFIDENCE)?),
+        max_rate: None,
+        html: None,
+        device: asked.device,
+    }))
+}
+
+fn measured(
+    asked: &Asked,
+    members: Option<&MembershipArgs>,
+    texts: Option<&Extract>,
+    interrupt: &Interrupt,
+) -> Result<(Document, Vec<HeatLine>)> {
+    let planted = Pretrained::load(&asked.model)
+        .context("--model")?
+        .manifest
+        .is_some_and(|m| m.canaries.is_some());
+    let mut document = Document {
+        exposure: None,
+        no_exposure: None,
+        membership: None,
+        extraction: None,
+        no_extraction: None,
+    };
+    if planted || asked.canary_file.is_some() {
+        let canaries = Exposure {
+            model: asked.model.clone(),
+            canaries: None,
+            canary_file: asked.canary_file.clone(),
+            mechanism: asked.mechanism.clone(),
+            delta: None,
+            confidence: None,
+            max_exposure: asked.max_exposure,
+            earlier: Vec::new(),
+            budget: None,
+            html: None,
+            device: asked.device,
+            show_secrets: asked.show_secrets,
+        };
+        document.exposure = Some(exposure::measured(&canaries, 2, interrupt)?);
+    } else {
+        document.no_exposure = Some(
+            "no canaries were planted; `audit prepare DATA --canaries 10x20 --out prepared/` plants them before training".into(),
+        );
+    }
+    let mut heat = Vec::new();
+    if let Some(asked) = members {
+        let (report, shown) = membership::measured(asked, interrupt)?;
+        document.membership = Some(report);
+        heat = shown;
+    }
+    if let Some(asked) = texts {
+        // Records too short for a passage are no failure of the report.
+        match extract::measured(asked, interrupt) {
+            Ok(report) => document.extraction = Some(report),
+            Err(error) => {
+                interrupt.check()?;
+                document.no_extraction = Some(crate::contract::describe(&error));
+            }
+        }
+    }
+    Ok((document, heat))
+}
+
+fn exit(document: &Document, asked: &Asked) -> Exit {
+    let exposure = document.exposure.as_ref();
+    let membership = document.membership.as_ref();
+    exposure
+        .map_or(Exit::Finished, |e| e.exit(asked.max_exposure))
+        .or(membership.map_or(Exit::Finished, |m| m.exit(asked.max_auc)))
+}
+
+fn text(document: &Document, members: Option<&MembershipArgs>) -> Result<String> {
+    let mut parts = Vec::new();
+    if let Some(exposure) = &document.exposure {
+        parts.push(format!("Exposure of canaries\n\n{}", exposure.to_text()));
+    }
+    if let Some(why) = &document.no_exposure {
+        parts.push(format!("Exposure of canaries: {why}.\n"));
+    }
+    if let (Some(membership), Some(asked)) = (&document.membership, members) {
+        parts.push(format!("Membership\n\n{}", membership.to_text(asked)?));
+    }
+    if let Some(extraction) = &document.extraction {
+        parts.push(format!("Extraction\n\n{}", extraction.to_text()));
+    }
+    if let Some(why) = &document.no_extraction {
+        parts.push(format!("Extraction: {why}\n"));
+    }
+    Ok(parts.join("\n"))
+}
+
+fn page(
+    document: &Document,
+    members: Option<&MembershipArgs>,
+    asked: &Asked,
+    exit: Exit,
+    heat: &[HeatLine],
+) -> Result<Page> {
+    let released = asked.model.display().to_string();
+    let mut parts = Vec::new();
+    if let Some(exposure) = &document.exposure {
+        parts.push(("Exposure", exposure.to_page(&released)?));
+    }
+    if let (Some(membership), Some(asked)) = (&document.membership, members) {
+        parts.push(("Membership", membership.to_page(asked, heat)?));
+    }
+    if let Some(extraction) = &document.extraction {
+        parts.push(("Extraction", extraction.to_page(&released, None)?));
+    }
+    let said: Vec<&str> = parts.iter().map(|(_, part)| part.said()).collect();
+    let mut summary = said.join(" ");
+    if let Some(why) = &document.no_exposure {
+        summary.push_str(&format!(" Exposure was not measured: {why}."));
+    }
+    let mood = match exit {
+        Exit::Finished => Mood::Plain,
+        Exit::Exceeded => Mood::Alarm,
+    };
+    let page = Page::new(format!("What leaks: {released}"), summary).mood(mood);
+    Ok(parts
+        .into_iter()
+        .fold(page, |page, (name, part)| page.with(name, part)))
+}
