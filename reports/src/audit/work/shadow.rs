@@ -10,7 +10,7 @@ use reticent_attacks::{
     Lira, ScoreTable, Shadows, Spread, chosen, lira, logit_of_confidence, rmia,
 };
 use reticent_backends::{
-    Corpus, Model, OptimizerSpec, Recipe, Surroundings, TrainOptions, open, train_on,
+    Corpus, LearningRates, Model, OptimizerSpec, Recipe, Surroundings, TrainOptions, open, train_on,
 };
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
 use std::collections::BTreeMap;
@@ -103,7 +103,8 @@ fn one(
         private: None,
         first_phase: None,
         states: None,
-        decay: true,
+        learning_rates: LearningRates::default(),
+        stopping: None,
         initial_seed: INITIAL_SEED,
         seed: Some(training.seed),
     };
