@@ -8,9 +8,9 @@ mod convert;
 mod demo;
 #[cfg(feature = "audit")]
 mod exposure;
-mod incidence;
 #[cfg(feature = "audit")]
 mod extract;
+mod incidence;
 #[cfg(feature = "audit")]
 mod material;
 #[cfg(feature = "audit")]
@@ -26,9 +26,9 @@ mod prepare;
 #[cfg(feature = "audit")]
 mod promise;
 mod reading;
-mod redact;
 #[cfg(feature = "audit")]
 mod records;
+mod redact;
 #[cfg(feature = "audit")]
 mod report;
 #[cfg(feature = "audit")]
