@@ -19,6 +19,7 @@ mod prepare;
 mod random;
 mod read;
 mod record;
+mod screening;
 mod simulate;
 mod split;
 mod sweep;
@@ -48,6 +49,9 @@ pub use prepare::{
 };
 pub use read::{Documents, LINE_LIMIT, ReadOptions, read_documents, read_readable};
 pub use record::{Record, Side, TokenId, TrainingSet, misplaced};
+pub use screening::{
+    FoundSpan, Judged, PolicyJudge, SecretFate, Words, draw_sample, screening_records,
+};
 pub use simulate::simulate;
 pub use sweep::{
     DocumentFrequencies, Incidence, Redacted, Redaction, RedactionOptions, RedactionState,

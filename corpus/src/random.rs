@@ -15,6 +15,7 @@ pub(crate) enum Purpose {
     CanaryCarriers = 5,
     Verify = 6,
     Tagger = 7,
+    Labels = 8,
     Neighbours = 9,
 }
 

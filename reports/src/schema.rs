@@ -158,9 +158,25 @@ fn names(schema: &Value, key: &str) -> bool {
         _ => false,
     }
 }
+/// The other files that a schema refers to.
+fn referred(schema: &Value) -> Vec<Value> {
+    match schema {
+        Value::Object(members) => {
+            let file = members.get("$ref").and_then(Value::as_str);
+            let file = file.and_then(|target| target.split('#').next());
+            let here = file.filter(|file| !file.is_empty()).map(load);
+            here.into_iter()
+                .chain(members.values().flat_map(referred))
+                .collect()
+        }
+        Value::Array(items) => items.iter().flat_map(referred).collect(),
+        _ => Vec::new(),
+    }
+}
 /// Places whose keys are data, or described elsewhere.
 fn free(at: &str) -> bool {
-    at.ends_with(".by_kind") || at.ends_with(".secrets") || at.contains(".mechanism")
+    let data = [".by_kind", ".secrets", ".kinds", ".found", ".marked"];
+    data.iter().any(|end| at.ends_with(end)) || at.contains(".mechanism")
 }
 
 /// What is wrong with a document: what its schema refuses, and keys that no schema describes.
@@ -177,6 +193,8 @@ pub(crate) fn problems(schema: &str, text: &str) -> Vec<String> {
         load("guarantees.schema.json"),
         load(schema),
     ];
+    let others = all.iter().flat_map(referred).collect::<Vec<_>>();
+    let all = [&all[..], &others].concat();
     undescribed(&all, &document, "", &mut checker.problems);
     checker.problems.sort();
     checker.problems.dedup();

@@ -93,6 +93,28 @@ impl PolicyChoice {
         self.build_below(DEEPEST)
     }
 
+    /// The same with every threshold at 0: what the policy would find if it took the least
+    /// sign for enough.
+    #[must_use]
+    pub fn loosened(&self) -> Self {
+        let each = |of: &[Self]| of.iter().map(Self::loosened).collect();
+        match self {
+            Self::Level { level, .. } => Self::Level {
+                level: *level,
+                least: 0.0,
+            },
+            Self::Names { .. } => Self::Names { least: 0.0 },
+            Self::Threshold { of, .. } => of.loosened(),
+            Self::Any { of } => Self::Any { of: each(of) },
+            Self::All { of } => Self::All { of: each(of) },
+            Self::AtLeast { count, of } => Self::AtLeast {
+                count: *count,
+                of: each(of),
+            },
+            other => other.clone(),
+        }
+    }
+
     fn build_below(&self, depth: usize) -> Result<Arc<dyn Policy>> {
         let Some(depth) = depth.checked_sub(1) else {
             return Err(range(

@@ -23,7 +23,7 @@ pub use patterns::{PatternRule, Patterns};
 pub use simulated::{Simulated, missed_strings};
 
 pub(crate) use levels::listed;
-pub(crate) use simulated::Spare;
+pub(crate) use simulated::{Spare, blank};
 
 use std::ops::Range;
 use std::sync::Arc;

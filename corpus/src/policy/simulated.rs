@@ -134,7 +134,7 @@ impl Policy for Simulated {
 }
 
 /// Text with each span (and what was masked before) as one mark, runs of marks as one.
-fn blank(text: &str, spans: &[Span]) -> String {
+pub(crate) fn blank(text: &str, spans: &[Span]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
     for span in spans {

@@ -2,8 +2,8 @@
 
 use super::{found, spans};
 use reticent_corpus::{
-    Conservative, ConservativeOptions, Error, Names, PolicyChoice, TaggedSentence, Tagger,
-    TaggerMaterial, TaggerModel, TaggerTraining, Threshold, View,
+    Conservative, ConservativeOptions, EntityKind, Error, Names, PolicyChoice, Role, RoleTag,
+    TaggedSentence, Tagger, TaggerMaterial, TaggerModel, TaggerTraining, Threshold, View,
 };
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -93,6 +93,37 @@ fn two_thresholds_over_one_model_nest() {
         );
     }
     assert!(Names::new(shipped(), 1.5).is_err());
+}
+
+/// Says `one` with 0.9 and `two` with 0.3.
+#[derive(Debug)]
+struct Fixed;
+
+impl Tagger for Fixed {
+    fn tag(&self, text: &str, found: &mut Vec<RoleTag>) {
+        for (word, score) in [("one", 0.9), ("two", 0.3)] {
+            let at = text.find(word).unwrap();
+            found.push(RoleTag {
+                range: at..at + 3,
+                role: Role::Entity(EntityKind::Person),
+                score,
+            });
+        }
+    }
+}
+
+#[test]
+fn a_name_is_as_sure_as_its_least_sure_word() {
+    let names = Names::new(Arc::new(Fixed), 0.1).unwrap();
+    let found = spans(&names, "say one two");
+    assert_eq!(found.len(), 1);
+    assert!((found[0].start, found[0].end) == (4, 11) && (found[0].score - 0.3).abs() < 1e-6);
+    // What stands apart is apart.
+    assert_eq!(spans(&names, "say one, two").len(), 2);
+    assert_eq!(
+        spans(&Names::new(Arc::new(Fixed), 0.5).unwrap(), "say one two").len(),
+        1
+    );
 }
 
 #[test]

@@ -7,6 +7,8 @@ pub mod epsilon;
 pub mod exposure;
 pub mod extract;
 pub mod membership;
+pub mod policy;
+pub mod screen;
 pub mod simulate;
 pub mod work;
 

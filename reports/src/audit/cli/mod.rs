@@ -12,6 +12,7 @@ mod measure;
 mod prepare;
 mod recipe;
 mod report;
+mod screen;
 mod train;
 mod values;
 
@@ -24,6 +25,7 @@ pub use measure::{AttackArg, EpsilonArgs, GroupBy, MembershipArgs, OnModel, Prot
 pub use prepare::{Prepare, Preparing, Simulate, Simulation};
 pub use recipe::{Assumption, ClippingArg, FirstPhaseArg, OptimizerArg, RecipeArgs};
 pub use report::{Diff, Report};
+pub use screen::{Measured, Policy, Screen};
 pub use train::{ArmName, Demo, Noise, Start, Train};
 pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, Recipe, TokenizerArg};
 
@@ -64,6 +66,10 @@ pub enum Command {
     Redact(Redact),
     /// Which record holds which secret, for `account protect`.
     Incidence(IncidenceArgs),
+    /// What a redaction policy finds, and how much of what is marked.
+    Policy(Policy),
+    /// Draw a sample, label it, and bound the share of secrets that a policy misses.
+    Screen(Screen),
     /// Train a model on a prepared corpus.
     Train(Train),
     /// How well a model predicts a text.

@@ -187,15 +187,20 @@ impl Preparing {
         }
     }
     fn conservative(&self) -> Option<ConservativeOptions> {
-        let has = |sign| self.conservative.contains(&sign);
-        (!self.conservative.is_empty()).then(|| ConservativeOptions {
-            digits: has(ConservativeSign::Digits),
-            capitals: has(ConservativeSign::Capitals),
-            names: has(ConservativeSign::Names).then_some(Names::CONSERVATIVE),
-            policy: has(ConservativeSign::Policy),
-            patterns: Vec::new(),
-        })
+        conservative(&self.conservative)
     }
+}
+
+/// The conservative policy of these signs; none without any.
+pub(super) fn conservative(signs: &[ConservativeSign]) -> Option<ConservativeOptions> {
+    let has = |sign| signs.contains(&sign);
+    (!signs.is_empty()).then(|| ConservativeOptions {
+        digits: has(ConservativeSign::Digits),
+        capitals: has(ConservativeSign::Capitals),
+        names: has(ConservativeSign::Names).then_some(Names::CONSERVATIVE),
+        policy: has(ConservativeSign::Policy),
+        patterns: Vec::new(),
+    })
 }
 
 /// A value of a closed list, by the name it has in JSON files.

@@ -49,25 +49,6 @@ fn collect(command: &clap::Command, into: &mut Vec<clap::Command>) {
 }
 
 #[test]
-fn commands_of_later_issues_are_not_offered() {
-    for later in ["screen", "policy"] {
-        let error = parse(&format!("audit {later}")).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidSubcommand, "{later}");
-    }
-    assert!(
-        refused("audit train p --out o --recipe scrub")
-            .contains("[possible values: sgd, dpsgd, crt, sdp, jft, protect]")
-    );
-}
-
-fn options(line: &str) -> anyhow::Result<PrepareOptions> {
-    match parse(line).unwrap() {
-        Command::Prepare(prepare) => prepare.how.options(),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
 fn prepare_without_options_asks_for_the_defaults_of_the_corpus() {
     let defaults = PrepareOptions {
         held_out: 0.1,

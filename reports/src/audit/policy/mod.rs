@@ -1,0 +1,303 @@
+//! `audit policy`: what a policy finds in a corpus, and how much of what is marked there.
+
+use super::cli::Policy;
+use crate::contract::{Align, Envelope, Exit, Format, Inputs, Interrupt, Table, print};
+use crate::number::{grouped, nearest};
+use anyhow::{Context, Result};
+use reticent_corpus::{
+    Cover, Document, EntityKind, Levels, PolicyChoice, PolicyJudge, TaggerModel, Words,
+    read_documents, screening_records,
+};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a policy names alike.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SpanCounts {
+    /// Spans.
+    pub spans: u64,
+    /// Records with one.
+    pub records: u64,
+    /// Spans that touch a marked secret; absent where nothing is marked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub right: Option<u64>,
+    /// right / spans.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<f64>,
+}
+
+/// Marked secrets of one kind.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct MarkedCounts {
+    /// Places.
+    pub secrets: u64,
+    /// Of them caught: the redacted record has no trace of the secret.
+    pub caught: u64,
+    /// caught / secrets.
+    pub recall: f64,
+    /// Different texts of the kind.
+    pub distinct: u64,
+    /// Of them missed in at least one place.
+    pub distinct_missed: u64,
+    /// γ: distinct_missed / distinct.
+    pub gamma: f64,
+    /// Of them missed in at least one record that the conservative policy does not flag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distinct_missed_by_both: Option<u64>,
+    /// η: distinct_missed_by_both / distinct.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eta: Option<f64>,
+}
+
+/// What finds a kind of named entity.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Covered {
+    /// The kind.
+    pub kind: EntityKind,
+    /// What finds it.
+    pub by: Cover,
+}
+
+/// What a policy does to a corpus. Counts of all of it, so that they need no interval: they are
+/// no statement about secrets that nobody marked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct PolicyReport {
+    /// Records.
+    pub records: u64,
+    /// Records in which something is found.
+    pub redacted: u64,
+    /// Records that the conservative policy flags.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flagged: Option<u64>,
+    /// Words, and how many of them the policy redacts.
+    pub words: Words,
+    /// By the policy's own kinds.
+    pub found: BTreeMap<String, SpanCounts>,
+    /// By the kinds of marked secrets; empty where nothing is marked.
+    pub marked: BTreeMap<String, MarkedCounts>,
+    /// For one of JFT's levels: the eighteen kinds of entities.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub coverage: Vec<Covered>,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// Data that cannot be read, a policy that cannot be built.
+pub fn run(asked: &Policy, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+    let measured = &asked.measured;
+    let documents = read_documents(&measured.data).context("DATA")?;
+    let records = screening_records(&documents, measured.unit).context("DATA")?;
+    let (policy, conservative) = (measured.choice()?, measured.conservative());
+    let judge = PolicyJudge::new(&policy, conservative.as_ref())?;
+    let mut report = PolicyReport::of(&records, &judge, interrupt)?;
+    report.coverage = coverage(&policy)?;
+    let text = match format {
+        Format::Json => {
+            let inputs = Inputs::new()
+                .given("data", measured.data.display().to_string())?
+                .given("unit", measured.unit)?
+                .given("policy", &policy)?
+                .given("conservative", &conservative)?;
+            Envelope::new("policy", inputs, &report).to_text()?
+        }
+        Format::Text => report.to_text(),
+    };
+    print(&text)?;
+    Ok(Exit::Finished)
+}
+
+/// What finds each kind of entity, for a level.
+fn coverage(policy: &PolicyChoice) -> Result<Vec<Covered>> {
+    let PolicyChoice::Level { level, .. } = policy else {
+        return Ok(Vec::new());
+    };
+    let levels = Levels::new(*level, Some(TaggerModel::shipped()?))?;
+    Ok(levels
+        .coverage()
+        .into_iter()
+        .map(|(kind, by)| Covered { kind, by })
+        .collect())
+}
+
+/// Places of one secret, gathered.
+#[derive(Default)]
+struct Places {
+    missed: bool,
+    missed_by_both: bool,
+}
+
+impl PolicyReport {
+    /// Counts over all records.
+    ///
+    /// # Errors
+    /// A record whose spans do not fit, an interruption.
+    pub fn of(records: &[Document], judge: &PolicyJudge, interrupt: &Interrupt) -> Result<Self> {
+        let mut report = Self {
+            records: records.len() as u64,
+            ..Self::default()
+        };
+        let any_marked = records.iter().any(|r| !r.secrets.is_empty());
+        let mut secrets: BTreeMap<(String, String), Places> = BTreeMap::new();
+        for record in records {
+            interrupt.check()?;
+            let judged = judge.judge(record)?;
+            report.words += judged.words;
+            report.redacted += u64::from(!judged.found.is_empty());
+            if let Some(flagged) = judged.flagged {
+                *report.flagged.get_or_insert(0) += u64::from(flagged);
+            }
+            let kinds: BTreeSet<&str> = judged.found.iter().map(|(f, _)| &*f.kind).collect();
+            for kind in kinds {
+                report.found.entry(kind.to_owned()).or_default().records += 1;
+            }
+            for (span, right) in &judged.found {
+                let counts = report.found.entry(span.kind.clone()).or_default();
+                counts.spans += 1;
+                if any_marked {
+                    *counts.right.get_or_insert(0) += u64::from(*right);
+                }
+            }
+            for (secret, fate) in record.secrets.iter().zip(&judged.fates) {
+                let counts = report.marked.entry(fate.kind.clone()).or_default();
+                counts.secrets += 1;
+                counts.caught += u64::from(fate.caught);
+                if judged.flagged.is_some() {
+                    counts.distinct_missed_by_both.get_or_insert(0);
+                }
+                let key = (fate.kind.clone(), record.secret_text(secret).to_owned());
+                let places = secrets.entry(key).or_default();
+                places.missed |= !fate.caught;
+                places.missed_by_both |= !fate.caught && judged.flagged == Some(false);
+            }
+        }
+        report.gather(secrets);
+        Ok(report)
+    }
+
+    fn gather(&mut self, secrets: BTreeMap<(String, String), Places>) {
+        for ((kind, _), places) in secrets {
+            let counts = self.marked.entry(kind).or_default();
+            counts.distinct += 1;
+            counts.distinct_missed += u64::from(places.missed);
+            if let Some(both) = &mut counts.distinct_missed_by_both {
+                *both += u64::from(places.missed_by_both);
+            }
+        }
+        for counts in self.marked.values_mut() {
+            counts.recall = counts.caught as f64 / counts.secrets as f64;
+            counts.gamma = counts.distinct_missed as f64 / counts.distinct as f64;
+            counts.eta = counts
+                .distinct_missed_by_both
+                .map(|both| both as f64 / counts.distinct as f64);
+        }
+        for counts in self.found.values_mut() {
+            counts.precision = counts.right.map(|right| right as f64 / counts.spans as f64);
+        }
+    }
+
+    /// The report in words and tables.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let share = |part: u64, all: u64| nearest(part as f64 / all.max(1) as f64 * 100.0, 3);
+        let mut out = format!(
+            "{} records, {} with something found, {} of {} words redacted ({} %)\n",
+            grouped(self.records),
+            grouped(self.redacted),
+            grouped(self.words.redacted),
+            grouped(self.words.all),
+            share(self.words.redacted, self.words.all)
+        );
+        if let Some(flagged) = self.flagged {
+            out.push_str(&format!(
+                "{} records flagged by the conservative policy ({} %)\n",
+                grouped(flagged),
+                share(flagged, self.records)
+            ));
+        }
+        if !self.found.is_empty() {
+            out.push_str(&format!("\n{}", self.by_span()));
+        }
+        if self.marked.is_empty() {
+            out.push_str("\nNo secret is marked in DATA: what the policy misses is not known. audit screen draws a sample to label.\n");
+        } else {
+            out.push_str(&format!(
+                "\nMarked secrets, all of them; nothing is said about others.\n{}",
+                self.by_kind()
+            ));
+        }
+        for (cover, how) in COVERS {
+            let kinds: Vec<&str> = self
+                .coverage
+                .iter()
+                .filter(|c| c.by == cover)
+                .map(|c| c.kind.name())
+                .collect();
+            if !kinds.is_empty() {
+                out.push_str(&format!("{how:33} {}\n", kinds.join(", ")));
+            }
+        }
+        out
+    }
+
+    fn by_span(&self) -> String {
+        let mut table = Table::new([
+            ("found", Align::Left),
+            ("spans", Align::Right),
+            ("records", Align::Right),
+            ("right", Align::Right),
+            ("precision", Align::Right),
+        ]);
+        for (kind, counts) in &self.found {
+            table.row([
+                kind.clone(),
+                grouped(counts.spans),
+                grouped(counts.records),
+                counts.right.map_or_else(String::new, grouped),
+                counts.precision.map_or_else(String::new, |p| nearest(p, 4)),
+            ]);
+        }
+        table.to_text()
+    }
+
+    fn by_kind(&self) -> String {
+        let mut table = Table::new([
+            ("marked", Align::Left),
+            ("places", Align::Right),
+            ("caught", Align::Right),
+            ("recall", Align::Right),
+            ("secrets", Align::Right),
+            ("missed", Align::Right),
+            ("gamma", Align::Right),
+            ("by both", Align::Right),
+            ("eta", Align::Right),
+        ]);
+        for (kind, counts) in &self.marked {
+            table.row([
+                kind.clone(),
+                grouped(counts.secrets),
+                grouped(counts.caught),
+                nearest(counts.recall, 4),
+                grouped(counts.distinct),
+                grouped(counts.distinct_missed),
+                nearest(counts.gamma, 4),
+                counts
+                    .distinct_missed_by_both
+                    .map_or_else(String::new, grouped),
+                counts.eta.map_or_else(String::new, |eta| nearest(eta, 4)),
+            ]);
+        }
+        table.to_text()
+    }
+}
+
+const COVERS: [(Cover, &str); 5] = [
+    (Cover::Grammar, "entities by grammar"),
+    (Cover::Tagger, "by a tagger and capitals inside"),
+    (Cover::ListAndCapitals, "by a short list and capitals"),
+    (Cover::CapitalsOnly, "by capitals inside sentences only"),
+    (Cover::NotAsked, "not sensitive at this level"),
+];
+
+#[cfg(test)]
+mod tests;

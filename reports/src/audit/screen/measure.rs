@@ -1,0 +1,311 @@
+//! From labels to rates, each with its bound.
+
+use super::sheet::{Drawn, JFT_SAMPLES, Line, Sheet};
+use anyhow::Result;
+use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredRates};
+use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
+use reticent_accounting::{Confidence, Estimate, Lower, Probability, Upper};
+use reticent_corpus::{Judged, PolicyJudge, Words};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The 97.5 % point of Student's t with 9 degrees of freedom.
+const T_NINE: f64 = 2.262_157_162_798_2;
+
+/// One kind of secret as it was labelled. Bounds are about records, which were drawn at random:
+/// a record with such a secret counts as missed when one of them is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct KindRow {
+    /// Records with a secret of the kind.
+    pub records: u64,
+    /// Of them with one that the policy misses.
+    pub missed: u64,
+    /// γ of the kind: at most this share of such records has a missed one.
+    pub gamma: Upper<Probability>,
+    /// Of them not flagged by the conservative policy either.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed_by_both: Option<u64>,
+    /// η of the kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eta: Option<Upper<Probability>>,
+    /// Secrets of the kind, place by place.
+    pub secrets: u64,
+    /// Of them caught.
+    pub caught: u64,
+    /// caught / secrets.
+    pub recall: f64,
+    /// At least this share of the records has all of them caught.
+    pub records_all_caught: Lower<Probability>,
+}
+
+/// One kind of span as the policy names it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FoundRow {
+    /// Spans.
+    pub spans: u64,
+    /// Of them touching a secret.
+    pub right: u64,
+    /// right / spans.
+    pub precision: f64,
+    /// Records with such a span.
+    pub records: u64,
+    /// Of them with only right ones.
+    pub records_right: u64,
+    /// At least this share of the records has only right ones.
+    pub records_all_right: Lower<Probability>,
+}
+
+/// JFT's missing rate: missed words over all words, of ten samples, with Student's interval.
+/// Its recall is 1 − m/Pct, where Pct is the share of words that the policy redacts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MissingRate {
+    /// m of each sample.
+    pub samples: Vec<f64>,
+    /// Lower end of m.
+    pub low: Estimate<f64>,
+    /// Upper end of m.
+    pub high: Estimate<f64>,
+    /// Pct, over the whole corpus.
+    pub redacted: f64,
+    /// 1 − high/Pct, not below 0.
+    pub recall_low: Estimate<f64>,
+    /// 1 − low/Pct.
+    pub recall_high: Estimate<f64>,
+}
+
+/// What the labels say.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Screening {
+    /// Records drawn at random.
+    pub sample: u64,
+    /// Of them with a secret of any kind.
+    pub with_secrets: u64,
+    /// Of these, with one that the policy misses.
+    pub missed: u64,
+    /// Bounds on γ and η over all kinds, as `account --labels` computes them; none when the
+    /// sample has no secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rates: Option<MeasuredRates>,
+    /// By kind of secret; each bound holds with the confidence by itself.
+    pub kinds: BTreeMap<String, KindRow>,
+    /// By kind of span.
+    pub found: BTreeMap<String, FoundRow>,
+    /// Records looked at because the policy was nearly sure.
+    pub near: u64,
+    /// Of them with a missed secret. They show misses and bound nothing.
+    pub near_missed: u64,
+    /// JFT's estimate, where ten samples were drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_rate: Option<MissingRate>,
+}
+
+/// A labelled record with its judgement.
+pub(super) struct Seen<'a> {
+    pub(super) line: &'a Line,
+    pub(super) judged: Judged,
+}
+
+impl Seen<'_> {
+    fn missed(&self) -> bool {
+        self.judged.fates.iter().any(|fate| !fate.caught)
+    }
+
+    fn flagged(&self) -> Option<bool> {
+        self.judged.flagged
+    }
+
+    /// The texts of missed secrets.
+    pub(super) fn missed_texts(&self) -> Vec<String> {
+        let document = self.line.document();
+        let fates = document.secrets.iter().zip(&self.judged.fates);
+        let missed = fates.filter(|(_, fate)| !fate.caught);
+        missed
+            .map(|(secret, _)| document.secret_text(secret).to_owned())
+            .collect()
+    }
+}
+
+/// Judges every labelled record.
+pub(super) fn judge<'a>(sheet: &'a Sheet, judge: &PolicyJudge) -> Result<Vec<Seen<'a>>> {
+    let of = |line: &'a Line| -> Result<Seen<'a>> {
+        let judged = judge.judge(&line.document())?;
+        Ok(Seen { line, judged })
+    };
+    sheet.lines.iter().map(of).collect()
+}
+
+/// One label for each random record with a secret: what was drawn is the record, so that it is
+/// what a bound can count, missed where any of its secrets is.
+pub(super) fn labels(seen: &[Seen<'_>]) -> Vec<Label> {
+    random(seen)
+        .filter(|s| !s.judged.fates.is_empty())
+        .map(|s| {
+            let kinds: BTreeSet<&str> = s.judged.fates.iter().map(|f| &*f.kind).collect();
+            let kinds: Vec<&str> = kinds.into_iter().collect();
+            Label {
+                kind: kinds.join("+"),
+                missed: s.missed(),
+                missed_by_conservative: s.flagged().map(|flagged| !flagged),
+                secret: Some(s.line.record.clone()),
+                population: None,
+            }
+        })
+        .collect()
+}
+
+fn random<'a, 'b>(seen: &'a [Seen<'b>]) -> impl Iterator<Item = &'a Seen<'b>> {
+    seen.iter().filter(|s| s.line.drawn == Drawn::Random)
+}
+
+impl Screening {
+    /// Counts and bounds. `corpus` holds the words of all records, for JFT's Pct.
+    pub(super) fn of(
+        sheet: &Sheet,
+        seen: &[Seen<'_>],
+        confidence: Confidence,
+        corpus: Words,
+    ) -> Result<Self> {
+        let labels = labels(seen);
+        let with_secrets = labels.len() as u64;
+        let missed = labels.iter().filter(|l| l.missed).count() as u64;
+        let rates = if labels.is_empty() {
+            None
+        } else {
+            Some(LabelledSecrets::gather(labels)?.rates(confidence)?)
+        };
+        let near: Vec<&Seen<'_>> = seen
+            .iter()
+            .filter(|s| s.line.drawn == Drawn::NearThreshold)
+            .collect();
+        Ok(Self {
+            sample: sheet.header.sample,
+            with_secrets,
+            missed,
+            rates,
+            kinds: kinds(seen, confidence)?,
+            found: found(seen, confidence)?,
+            near: near.len() as u64,
+            near_missed: near.iter().filter(|s| s.missed()).count() as u64,
+            missing_rate: (sheet.header.samples == JFT_SAMPLES).then(|| missing_rate(seen, corpus)),
+        })
+    }
+}
+
+fn kinds(seen: &[Seen<'_>], confidence: Confidence) -> Result<BTreeMap<String, KindRow>> {
+    let named: BTreeSet<&str> = random(seen)
+        .flat_map(|s| s.judged.fates.iter().map(|f| &*f.kind))
+        .collect();
+    let row = |kind: &str| -> Result<KindRow> {
+        let (mut records, mut missed, mut by_both, mut secrets, mut caught) = (0, 0, 0, 0, 0);
+        let mut conservative = false;
+        for s in random(seen) {
+            let of: Vec<bool> = s
+                .judged
+                .fates
+                .iter()
+                .filter(|f| f.kind == kind)
+                .map(|f| f.caught)
+                .collect();
+            let any = of.iter().any(|caught| !caught);
+            records += u64::from(!of.is_empty());
+            missed += u64::from(any);
+            by_both += u64::from(any && s.flagged() == Some(false));
+            conservative |= s.flagged().is_some();
+            secrets += of.len() as u64;
+            caught += of.iter().filter(|caught| **caught).count() as u64;
+        }
+        let upper = |count| clopper_pearson_upper(count, records, confidence);
+        Ok(KindRow {
+            records,
+            missed,
+            gamma: upper(missed)?,
+            missed_by_both: conservative.then_some(by_both),
+            eta: conservative.then(|| upper(by_both)).transpose()?,
+            secrets,
+            caught,
+            recall: caught as f64 / secrets as f64,
+            records_all_caught: clopper_pearson_lower(records - missed, records, confidence)?,
+        })
+    };
+    named
+        .into_iter()
+        .map(|kind| Ok((kind.to_owned(), row(kind)?)))
+        .collect()
+}
+
+fn found(seen: &[Seen<'_>], confidence: Confidence) -> Result<BTreeMap<String, FoundRow>> {
+    let named: BTreeSet<&str> = random(seen)
+        .flat_map(|s| s.judged.found.iter().map(|(f, _)| &*f.kind))
+        .collect();
+    let row = |kind: &str| -> Result<FoundRow> {
+        let (mut spans, mut right, mut records, mut records_right) = (0, 0, 0, 0);
+        for s in random(seen) {
+            let of: Vec<bool> = s
+                .judged
+                .found
+                .iter()
+                .filter(|(f, _)| f.kind == kind)
+                .map(|(_, r)| *r)
+                .collect();
+            spans += of.len() as u64;
+            right += of.iter().filter(|r| **r).count() as u64;
+            records += u64::from(!of.is_empty());
+            records_right += u64::from(!of.is_empty() && of.iter().all(|r| *r));
+        }
+        Ok(FoundRow {
+            spans,
+            right,
+            precision: right as f64 / spans as f64,
+            records,
+            records_right,
+            records_all_right: clopper_pearson_lower(records_right, records, confidence)?,
+        })
+    };
+    named
+        .into_iter()
+        .map(|kind| Ok((kind.to_owned(), row(kind)?)))
+        .collect()
+}
+
+fn missing_rate(seen: &[Seen<'_>], corpus: Words) -> MissingRate {
+    let random: Vec<&Seen<'_>> = random(seen).collect();
+    let each = (random.len() / JFT_SAMPLES as usize).max(1);
+    let samples: Vec<f64> = random
+        .chunks(each)
+        .map(|sample| {
+            let mut words = Words::default();
+            for seen in sample {
+                words += seen.judged.words;
+            }
+            words.missed as f64 / words.all.max(1) as f64
+        })
+        .collect();
+    let redacted = corpus.redacted as f64 / corpus.all.max(1) as f64;
+    let (low, high) = students(&samples);
+    // Without a redacted word there is nothing that recall could be a share of.
+    let recall = |m: f64| {
+        if redacted > 0.0 {
+            (1.0 - m / redacted).max(0.0)
+        } else {
+            0.0
+        }
+    };
+    MissingRate {
+        low: Estimate::new(low),
+        high: Estimate::new(high),
+        redacted,
+        recall_low: Estimate::new(recall(high)),
+        recall_high: Estimate::new(recall(low)),
+        samples,
+    }
+}
+
+/// Student's 95 % interval of the mean of ten numbers, inside [0, 1].
+fn students(samples: &[f64]) -> (f64, f64) {
+    let n = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / n;
+    let variance =
+        samples.iter().map(|m| (m - mean) * (m - mean)).sum::<f64>() / (n - 1.0).max(1.0);
+    let half = T_NINE * (variance / n).sqrt();
+    ((mean - half).max(0.0), (mean + half).min(1.0))
+}

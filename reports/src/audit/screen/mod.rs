@@ -1,0 +1,248 @@
+//! `audit screen`: a sample drawn, labelled, and measured.
+
+mod ask;
+mod measure;
+mod sheet;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub use measure::{FoundRow, KindRow, MissingRate, Screening};
+pub use sheet::{Draw, Drawn, Header, JFT_SAMPLES, Line, Sheet};
+
+use super::cli::Screen;
+use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, print, to_json, write_file};
+use anyhow::{Context, Result, bail, ensure};
+use reticent_accounting::Confidence;
+use reticent_corpus::{
+    DictionaryOptions, Document, PolicyChoice, PolicyJudge, Words, read_documents,
+    screening_records,
+};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Records drawn unless asked otherwise.
+const SAMPLE: u64 = 200;
+
+/// A sheet that waits for labels.
+#[derive(Serialize)]
+struct Waiting<'a> {
+    sheet: String,
+    sample: &'a Header,
+    open: usize,
+}
+
+/// Draws, asks, measures: as far as the sheet allows.
+///
+/// # Errors
+/// Data or a sheet that cannot be read, a sheet that does not fit the data or the policy.
+pub fn run(asked: &Screen, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+    let documents = read_documents(&asked.measured.data).context("DATA")?;
+    let records = screening_records(&documents, asked.measured.unit).context("DATA")?;
+    interrupt.check()?;
+    let mut sheet = sheet(asked, &records)?;
+    if asked.marked {
+        mark(&mut sheet, &records);
+        write_file(&asked.sheet, sheet.to_text()?.as_bytes()).context("--sheet")?;
+    }
+    if asked.label {
+        label(asked, &mut sheet, interrupt)?;
+    }
+    let confidence = asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let inputs = inputs(asked, &sheet, confidence)?;
+    if sheet.open() > 0 {
+        return wait(asked, &sheet, inputs, format);
+    }
+    let judge = PolicyJudge::new(&sheet.header.policy, sheet.header.conservative.as_ref())?;
+    let seen = measure::judge(&sheet, &judge).context("--sheet")?;
+    let corpus = words(&sheet, &records, &judge, interrupt)?;
+    let screening = Screening::of(&sheet, &seen, confidence, corpus)?;
+    write(asked, &sheet, &seen)?;
+    let text = match format {
+        Format::Json => Envelope::new("screening", inputs, &screening).to_text()?,
+        Format::Text => screening.to_text(confidence, asked.labels.as_deref()),
+    };
+    print(&text)?;
+    Ok(Exit::Finished)
+}
+
+/// The sheet as it is, or a new one.
+fn sheet(asked: &Screen, records: &[Document]) -> Result<Sheet> {
+    let policy = asked.measured.choice()?;
+    let conservative = asked.measured.conservative();
+    if asked.sheet.exists() {
+        let sheet = Sheet::read(&asked.sheet).context("--sheet")?;
+        sheet
+            .verify(records, &policy, conservative.as_ref())
+            .context("--sheet")?;
+        let h = &sheet.header;
+        let samples = if asked.jft { JFT_SAMPLES } else { h.samples };
+        ensure!(
+            h.unit == asked.measured.unit
+                && asked.sample.is_none_or(|n| n == h.sample)
+                && asked.seed.is_none_or(|n| n == h.seed)
+                && asked.near.is_none_or(|n| n == h.near)
+                && samples == h.samples,
+            "--sheet: {} exists and was drawn otherwise ({} of {} {}s, seed {}, {} near the threshold); leave these options away, or name another file",
+            asked.sheet.display(),
+            h.sample,
+            h.records,
+            h.unit,
+            h.seed,
+            h.near
+        );
+        return Ok(sheet);
+    }
+    let draw = Draw {
+        unit: asked.measured.unit,
+        sample: (!asked.jft).then(|| asked.sample.unwrap_or(SAMPLE)),
+        seed: asked.seed.unwrap_or(0),
+        near: asked.near.unwrap_or(0),
+        policy,
+        conservative,
+    };
+    let sheet = Sheet::draw(records, &draw)?;
+    write_file(&asked.sheet, sheet.to_text()?.as_bytes()).context("--sheet")?;
+    Ok(sheet)
+}
+
+/// Labels from the marks of the data.
+fn mark(sheet: &mut Sheet, records: &[Document]) {
+    let known: std::collections::HashMap<&str, &Document> =
+        records.iter().map(|r| (&*r.id, r)).collect();
+    for line in sheet.lines.iter_mut().filter(|l| l.secrets.is_none()) {
+        line.secrets = known.get(&*line.record).map(|r| r.secrets.clone());
+    }
+}
+
+fn label(asked: &Screen, sheet: &mut Sheet, interrupt: &Interrupt) -> Result<()> {
+    let total = sheet.lines.len();
+    let (mut input, mut out) = (std::io::stdin().lock(), std::io::stderr().lock());
+    if sheet.open() > 0 {
+        ask::explain(&mut out)?;
+    }
+    for number in 0..total {
+        interrupt.check()?;
+        if sheet.lines[number].secrets.is_some() {
+            continue;
+        }
+        let place = format!("{} of {total}", number + 1);
+        let answer = ask::ask(&mut sheet.lines[number], &place, &mut input, &mut out)?;
+        if answer == ask::Answer::Stop {
+            break;
+        }
+        write_file(&asked.sheet, sheet.to_text()?.as_bytes()).context("--sheet")?;
+    }
+    Ok(())
+}
+
+fn inputs(asked: &Screen, sheet: &Sheet, confidence: Confidence) -> Result<Inputs> {
+    let h = &sheet.header;
+    Ok(Inputs::new()
+        .given("data", asked.measured.data.display().to_string())?
+        .given("unit", h.unit)?
+        .given("policy", &h.policy)?
+        .given("conservative", &h.conservative)?
+        .given("records", h.records)?
+        .given("seed", h.seed)?
+        .or_assumed("confidence", asked.confidence, confidence)?)
+}
+
+fn wait(asked: &Screen, sheet: &Sheet, inputs: Inputs, format: Format) -> Result<Exit> {
+    for (flag, path) in [
+        ("--labels", &asked.labels),
+        ("--screened", &asked.screened),
+        ("--mended", &asked.mended),
+    ] {
+        if path.is_some() && !asked.label {
+            bail!(
+                "{flag}: {} of {} records of {} have no labels yet; a sample with gaps is no random sample",
+                sheet.open(),
+                sheet.lines.len(),
+                asked.sheet.display()
+            );
+        }
+    }
+    let waiting = Waiting {
+        sheet: asked.sheet.display().to_string(),
+        sample: &sheet.header,
+        open: sheet.open(),
+    };
+    let text = match format {
+        Format::Json => Envelope::new("screening-open", inputs, waiting).to_text()?,
+        Format::Text => text::waiting(sheet, &waiting.sheet),
+    };
+    print(&text)?;
+    Ok(Exit::Finished)
+}
+
+/// The words of the whole corpus, for JFT's share of redacted ones.
+fn words(
+    sheet: &Sheet,
+    records: &[Document],
+    judge: &PolicyJudge,
+    interrupt: &Interrupt,
+) -> Result<Words> {
+    let mut words = Words::default();
+    if sheet.header.samples == JFT_SAMPLES {
+        for record in records {
+            interrupt.check()?;
+            words += judge.judge(record)?.words;
+        }
+    }
+    Ok(words)
+}
+
+fn write(asked: &Screen, sheet: &Sheet, seen: &[measure::Seen<'_>]) -> Result<()> {
+    let missed: BTreeSet<String> = seen.iter().flat_map(measure::Seen::missed_texts).collect();
+    if let Some(path) = &asked.labels {
+        let mut out = String::new();
+        for label in measure::labels(seen) {
+            out.push_str(&format!("{}\n", to_json(&label)?));
+        }
+        write_file(path, out.as_bytes()).context("--labels")?;
+    }
+    if let Some(path) = &asked.mended {
+        mended(path, &sheet.header.policy, missed.clone())?;
+    }
+    if let Some(path) = &asked.screened {
+        // Which records were screened must not depend on what is in them: all that were drawn.
+        ensure!(
+            missed.is_empty() || asked.mended.is_some(),
+            "--screened: the policy misses {} secrets of these records; give --mended too, prepare again with that policy and the same seed, and train on that",
+            missed.len()
+        );
+        let ids = sheet
+            .lines
+            .iter()
+            .filter(|l| l.drawn == Drawn::Random)
+            .map(|l| format!("{}\n", l.record));
+        write_file(path, ids.collect::<String>().as_bytes()).context("--screened")?;
+    }
+    Ok(())
+}
+
+/// The policy, and a dictionary of what it misses.
+fn mended(path: &Path, policy: &PolicyChoice, missed: BTreeSet<String>) -> Result<()> {
+    let words: Vec<String> = missed
+        .into_iter()
+        .filter(|word| !word.trim().is_empty())
+        .collect();
+    let mended = if words.is_empty() {
+        policy.clone()
+    } else {
+        let dictionary = PolicyChoice::Dictionary(DictionaryOptions {
+            kind: "screened".to_owned(),
+            words,
+            case_sensitive: true,
+            whole_words: false,
+        });
+        PolicyChoice::Any {
+            of: vec![policy.clone(), dictionary],
+        }
+    };
+    let text = format!("{}\n", to_json(&mended)?);
+    write_file(path, text.as_bytes()).context("--mended")
+}

@@ -1,0 +1,293 @@
+//! The sheet of a sample: what was drawn, how, for which policy, and the labels.
+
+use crate::contract::to_json;
+use anyhow::{Context, Result, bail, ensure};
+use reticent_corpus::{
+    ConservativeOptions, Document, FoundSpan, PolicyChoice, PolicyJudge, Secret, Unit, draw_sample,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+/// A record of a sheet takes no more bytes than this.
+const LONGEST: u64 = 64 << 20;
+
+/// Ten samples, as JFT draws them.
+pub const JFT_SAMPLES: u64 = 10;
+
+/// How the sample was drawn. It is the first line of a sheet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// The version of sheets.
+    pub schema: u32,
+    /// `screening-sheet`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What one record is.
+    pub unit: Unit,
+    /// Records there were.
+    pub records: u64,
+    /// Records drawn at random.
+    pub sample: u64,
+    /// Samples that they make up, equal in size and in order: 10 for JFT's missing rate, or 1.
+    pub samples: u64,
+    /// What they were drawn with.
+    pub seed: u64,
+    /// Records added because the policy nearly found something.
+    pub near: u64,
+    /// The policy, fixed before the first label.
+    pub policy: PolicyChoice,
+    /// The conservative policy, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conservative: Option<ConservativeOptions>,
+}
+
+/// Why a record is on the sheet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Drawn {
+    /// By chance.
+    Random,
+    /// Because the policy was nearly sure of something in it: no rate counts it.
+    NearThreshold,
+}
+
+/// One record of a sheet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// Its id.
+    pub record: String,
+    /// Why it is here.
+    pub drawn: Drawn,
+    /// Its text.
+    pub text: String,
+    /// What the policy finds, for the eye.
+    pub found: Vec<FoundSpan>,
+    /// The labels: every secret of the record, in characters; absent until someone has looked.
+    pub secrets: Option<Vec<Secret>>,
+}
+
+impl Line {
+    /// The record with its labels.
+    #[must_use]
+    pub fn document(&self) -> Document {
+        Document {
+            id: self.record.clone(),
+            text: self.text.clone(),
+            secrets: self.secrets.clone().unwrap_or_default(),
+            masked: Vec::new(),
+        }
+    }
+}
+
+/// A sheet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sheet {
+    /// How it was drawn.
+    pub header: Header,
+    /// The random records in the order they were drawn, then the others.
+    pub lines: Vec<Line>,
+}
+
+/// How to draw a sheet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draw {
+    /// What one record is.
+    pub unit: Unit,
+    /// Records to draw at random; none for JFT's ten samples of 0.01 %.
+    pub sample: Option<u64>,
+    /// Seed.
+    pub seed: u64,
+    /// Records to add near the threshold.
+    pub near: u64,
+    /// The policy.
+    pub policy: PolicyChoice,
+    /// The conservative policy.
+    pub conservative: Option<ConservativeOptions>,
+}
+
+impl Sheet {
+    /// Draws a sheet. The random part is settled before the policy is asked anything.
+    ///
+    /// # Errors
+    /// A larger sample than there are records, a policy that cannot be built.
+    pub fn draw(records: &[Document], how: &Draw) -> Result<Self> {
+        let total = records.len() as u64;
+        let (samples, each) = match how.sample {
+            Some(sample) => (1, sample),
+            None => (JFT_SAMPLES, total.div_ceil(10_000).max(1)),
+        };
+        let header = Header {
+            schema: 1,
+            kind: "screening-sheet".to_owned(),
+            unit: how.unit,
+            records: total,
+            sample: samples * each,
+            samples,
+            seed: how.seed,
+            near: how.near,
+            policy: how.policy.clone(),
+            conservative: how.conservative.clone(),
+        };
+        let random = header.random(records)?;
+        let judge = PolicyJudge::new(&how.policy, how.conservative.as_ref())?;
+        let near = nearest(records, &random, &judge, how.near)?;
+        let line = |(at, drawn): (usize, Drawn)| -> Result<Line> {
+            Ok(Line {
+                record: records[at].id.clone(),
+                drawn,
+                text: records[at].text.clone(),
+                found: judge.find(&records[at])?,
+                secrets: None,
+            })
+        };
+        let random = random.into_iter().map(|at| (at, Drawn::Random));
+        let near = near.into_iter().map(|at| (at, Drawn::NearThreshold));
+        Ok(Self {
+            lines: random.chain(near).map(line).collect::<Result<_>>()?,
+            header: Header {
+                near: how.near,
+                ..header
+            },
+        })
+    }
+
+    /// Reads a sheet.
+    ///
+    /// # Errors
+    /// A file that is none, with the line.
+    pub fn read(path: &Path) -> Result<Self> {
+        let shown = path.display().to_string();
+        let mut file = BufReader::new(std::fs::File::open(path).with_context(|| shown.clone())?);
+        let mut header = None;
+        let mut lines = Vec::new();
+        for number in 1u64.. {
+            let mut text = String::new();
+            let size = (&mut file)
+                .take(LONGEST)
+                .read_line(&mut text)
+                .with_context(|| format!("{shown}: line {number}"))?;
+            if size == 0 {
+                break;
+            }
+            if size as u64 >= LONGEST {
+                bail!("{shown}: line {number}: must be shorter than {LONGEST} bytes");
+            }
+            let place = || format!("{shown}: line {number}");
+            if header.is_none() {
+                let read: Header = serde_json::from_str(&text).with_context(place)?;
+                ensure!(
+                    read.schema == 1 && read.kind == "screening-sheet",
+                    "{shown}: line 1: must be a screening-sheet of schema 1, is {:?} of schema {}",
+                    read.kind,
+                    read.schema
+                );
+                header = Some(read);
+            } else if !text.trim().is_empty() {
+                let line: Line = serde_json::from_str(&text).with_context(place)?;
+                line.document().validate().with_context(place)?;
+                lines.push(line);
+            }
+        }
+        let header = header.with_context(|| format!("{shown}: is empty"))?;
+        Ok(Self { header, lines })
+    }
+
+    /// The sheet as JSON Lines.
+    ///
+    /// # Errors
+    /// None for sheets made here.
+    pub fn to_text(&self) -> Result<String> {
+        let mut out = format!("{}\n", to_json(&self.header)?);
+        for line in &self.lines {
+            out.push_str(&format!("{}\n", to_json(line)?));
+        }
+        Ok(out)
+    }
+
+    /// Whether this is the sheet of these records and this policy, untouched but for its labels:
+    /// the sample is drawn again and compared. A record that was taken out, or a policy that was
+    /// changed after labels were seen, would void every bound.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn verify(
+        &self,
+        records: &[Document],
+        policy: &PolicyChoice,
+        conservative: Option<&ConservativeOptions>,
+    ) -> Result<()> {
+        let h = &self.header;
+        ensure!(
+            h.policy == *policy && h.conservative.as_ref() == conservative,
+            "the sheet was drawn for another policy; a policy that is changed after labels were seen needs a new sample: another --sheet, another --seed"
+        );
+        ensure!(
+            h.records == records.len() as u64,
+            "the sheet was drawn from {} records, DATA has {}",
+            h.records,
+            records.len()
+        );
+        let drawn = h.random(records)?;
+        let random: Vec<&Line> = self
+            .lines
+            .iter()
+            .filter(|l| l.drawn == Drawn::Random)
+            .collect();
+        ensure!(
+            drawn.len() == random.len(),
+            "the sheet has {} random records, {} were drawn; a sample with gaps is no random sample",
+            random.len(),
+            drawn.len()
+        );
+        for (line, at) in random.iter().zip(drawn) {
+            ensure!(
+                line.record == records[at].id && line.text == records[at].text,
+                "the sheet has record {:?} where {:?} was drawn, or its text was changed",
+                line.record,
+                records[at].id
+            );
+        }
+        Ok(())
+    }
+
+    /// Records that nobody has labelled.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.lines.iter().filter(|l| l.secrets.is_none()).count()
+    }
+}
+
+impl Header {
+    fn random(&self, records: &[Document]) -> Result<Vec<usize>> {
+        let count = usize::try_from(self.sample).context("--sample")?;
+        draw_sample(records.len(), count, self.seed).context("--sample")
+    }
+}
+
+/// The records in which the policy was nearest to finding more, outside the random sample.
+fn nearest(
+    records: &[Document],
+    random: &[usize],
+    judge: &PolicyJudge,
+    count: u64,
+) -> Result<Vec<usize>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let taken: HashSet<usize> = random.iter().copied().collect();
+    let mut doubts = Vec::new();
+    for (at, record) in records
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !taken.contains(at))
+    {
+        doubts.extend(judge.doubt(record)?.map(|score| (score, at)));
+    }
+    doubts.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    doubts.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+    Ok(doubts.into_iter().map(|(_, at)| at).collect())
+}

@@ -1,0 +1,392 @@
+//! Sheets, labels and bounds.
+
+use super::ask::{Answer, ask};
+use super::measure::{judge, labels};
+use super::*;
+use crate::schema::problems;
+use reticent_accounting::statistics::clopper_pearson_upper;
+use reticent_corpus::{ConservativeOptions, FoundSpan, PatternRule, Secret, Unit, simulate};
+
+/// Finds `found-NN`, and no other secret.
+fn policy() -> PolicyChoice {
+    PolicyChoice::Patterns {
+        rules: vec![PatternRule {
+            kind: "code".to_owned(),
+            pattern: "found-[0-9]+".to_owned(),
+        }],
+    }
+}
+
+/// 300 records: every third holds a secret, every fifth of these one that is missed.
+fn records() -> Vec<Document> {
+    (0..300)
+        .map(|i| {
+            let word = if i % 15 == 0 { "hidden" } else { "found" };
+            let document = Document::new(format!("r{i}"), format!("see {word}-{i:03} there"));
+            match i % 3 {
+                0 => document.with_secret(4, 4 + word.len() + 4, "code"),
+                _ => Document::new(format!("r{i}"), "nothing to see"),
+            }
+        })
+        .collect()
+}
+
+fn draw(sample: Option<u64>, near: u64, conservative: Option<ConservativeOptions>) -> Draw {
+    Draw {
+        unit: Unit::Document,
+        sample,
+        seed: 4,
+        near,
+        policy: policy(),
+        conservative,
+    }
+}
+
+fn marked(sample: Option<u64>, conservative: Option<ConservativeOptions>) -> Sheet {
+    let mut sheet = Sheet::draw(&records(), &draw(sample, 0, conservative)).unwrap();
+    mark(&mut sheet, &records());
+    sheet
+}
+
+fn screening(sheet: &Sheet) -> Screening {
+    let of = PolicyJudge::new(&sheet.header.policy, sheet.header.conservative.as_ref()).unwrap();
+    let seen = judge(sheet, &of).unwrap();
+    let words = Words {
+        all: 1000,
+        redacted: 250,
+        missed: 0,
+    };
+    Screening::of(sheet, &seen, Confidence::new(0.95).unwrap(), words).unwrap()
+}
+
+/// The counts by hand, and the one-sided bounds: 0.95 for a kind by itself, 0.975 for each of
+/// γ and η together.
+#[test]
+fn bounds_count_missed_records_over_records_with_secrets() {
+    let digits = ConservativeOptions {
+        digits: false,
+        capitals: false,
+        policy: true,
+        names: None,
+        patterns: Vec::new(),
+    };
+    let sheet = marked(Some(200), Some(digits));
+    let with: Vec<&Line> = sheet
+        .lines
+        .iter()
+        .filter(|l| l.text.contains('-'))
+        .collect();
+    let hidden = with.iter().filter(|l| l.text.contains("hidden")).count() as u64;
+    let with = with.len() as u64;
+    assert!(with > 40 && hidden > 5);
+    let screening = screening(&sheet);
+    assert_eq!(
+        (screening.sample, screening.with_secrets, screening.missed),
+        (200, with, hidden)
+    );
+    let upper =
+        |level| clopper_pearson_upper(hidden, with, Confidence::new(level).unwrap()).unwrap();
+    let row = &screening.kinds["code"];
+    assert_eq!(
+        (row.records, row.missed, row.missed_by_both),
+        (with, hidden, Some(hidden))
+    );
+    assert_eq!(row.gamma, upper(0.95));
+    assert_eq!((row.secrets, row.caught), (with, with - hidden));
+    let rates = screening.rates.unwrap();
+    assert!((rates.gamma.get().get() - upper(0.975).get().get()).abs() < 1e-12);
+    assert!((rates.eta.get().get() - upper(0.975).get().get()).abs() < 1e-12);
+    let found = &screening.found["code"];
+    assert_eq!((found.spans, found.right), (with - hidden, with - hidden));
+}
+
+/// What was looked at because the policy was nearly sure shows misses and changes no bound.
+#[test]
+fn records_near_the_threshold_bound_nothing() {
+    let names = PolicyChoice::Names { least: 0.9 };
+    let mut records = records();
+    for i in 0..20 {
+        records.push(Document::new(
+            format!("n{i}"),
+            "they called olaf and mary at riverside",
+        ));
+    }
+    let how = Draw {
+        policy: names,
+        near: 10,
+        ..draw(Some(100), 10, None)
+    };
+    let mut sheet = Sheet::draw(&records, &how).unwrap();
+    let near: Vec<&Line> = sheet
+        .lines
+        .iter()
+        .filter(|l| l.drawn == Drawn::NearThreshold)
+        .collect();
+    assert!(near.len() == 10 && near.iter().all(|l| l.text.contains("olaf")));
+    // The random part does not know of the others, nor of the policy.
+    let plain = Sheet::draw(
+        &records,
+        &Draw {
+            near: 0,
+            policy: policy(),
+            ..how.clone()
+        },
+    )
+    .unwrap();
+    let ids = |sheet: &Sheet| {
+        sheet
+            .lines
+            .iter()
+            .filter(|l| l.drawn == Drawn::Random)
+            .map(|l| l.record.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&sheet), ids(&plain));
+    for line in &mut sheet.lines {
+        line.secrets = Some(match line.text.find("olaf") {
+            Some(start) => vec![Secret {
+                start,
+                end: start + 4,
+                kind: "name".to_owned(),
+            }],
+            None => Vec::new(),
+        });
+    }
+    let with_near = screening(&sheet);
+    assert_eq!((with_near.near, with_near.near_missed), (10, 10));
+    sheet.lines.retain(|l| l.drawn == Drawn::Random);
+    let without = screening(&sheet);
+    assert_eq!(with_near.rates, without.rates);
+    assert_eq!(with_near.kinds, without.kinds);
+    assert_eq!(with_near.found, without.found);
+    assert_eq!(with_near.with_secrets, without.with_secrets);
+}
+
+#[test]
+fn a_sheet_that_was_changed_is_refused() {
+    let sheet = marked(Some(20), None);
+    let records = records();
+    assert!(sheet.verify(&records, &policy(), None).is_ok());
+    let refused = |sheet: &Sheet, policy: &PolicyChoice| {
+        sheet
+            .verify(&records, policy, None)
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(refused(&sheet, &PolicyChoice::Customers).contains("another policy"));
+    let mut gone = sheet.clone();
+    gone.lines.remove(3);
+    assert!(refused(&gone, &policy()).contains("gaps"));
+    let mut other = sheet.clone();
+    other.lines[0].text.push('.');
+    assert!(refused(&other, &policy()).contains("changed"));
+    let mut seed = sheet.clone();
+    seed.header.seed = 5;
+    assert!(refused(&seed, &policy()).contains("was drawn"));
+    assert!(
+        sheet
+            .verify(&records[1..], &policy(), None)
+            .unwrap_err()
+            .to_string()
+            .contains("300 records")
+    );
+}
+
+#[test]
+fn a_sheet_reads_back_as_it_was_written_and_fits_its_schema() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sheet.jsonl");
+    let mut sheet = marked(Some(5), None);
+    sheet.lines[0].secrets = None;
+    let text = sheet.to_text().unwrap();
+    std::fs::write(&path, &text).unwrap();
+    assert_eq!(Sheet::read(&path).unwrap(), sheet);
+    assert_eq!(sheet.open(), 1);
+    for line in text.lines() {
+        assert_eq!(
+            problems("screening-sheet.schema.json", line),
+            Vec::<String>::new()
+        );
+    }
+    for (wrong, said) in [
+        ("", "empty"),
+        ("{}", "line 1"),
+        (
+            &*text.replacen("screening-sheet", "sheet", 1),
+            "must be a screening-sheet",
+        ),
+        (&*text.replacen("\"start\":4", "\"start\":400", 1), "line"),
+    ] {
+        std::fs::write(&path, wrong).unwrap();
+        let error = format!("{:#}", Sheet::read(&path).unwrap_err());
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+/// Ten samples of 0.01 %, at least one record each. By hand: m of the samples, Student's
+/// interval with 2.262157 (tables), recall 1 − m/Pct with Pct a quarter.
+#[test]
+fn jfts_missing_rate_is_an_estimate_from_ten_samples() {
+    let sheet = marked(None, None);
+    assert_eq!((sheet.header.sample, sheet.header.samples), (10, 10));
+    let screening = screening(&sheet);
+    let rate = screening.missing_rate.unwrap();
+    let expected: Vec<f64> = sheet
+        .lines
+        .iter()
+        .map(|l| {
+            if l.text.contains("hidden") {
+                1.0 / 3.0
+            } else {
+                0.0
+            }
+        })
+        .collect();
+    assert_eq!(rate.samples, expected);
+    let mean = expected.iter().sum::<f64>() / 10.0;
+    let deviation = (expected.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / 9.0).sqrt();
+    let half = 2.262157 * deviation / 10f64.sqrt();
+    assert!((rate.high.get() - (mean + half)).abs() < 1e-6);
+    assert!((rate.low.get() - (mean - half).max(0.0)).abs() < 1e-6);
+    assert!((rate.recall_low.get() - (1.0 - rate.high.get() / 0.25).max(0.0)).abs() < 1e-12);
+    assert!((rate.recall_high.get() - (1.0 - rate.low.get() / 0.25)).abs() < 1e-12);
+    assert!(screening.rates.is_none() || screening.with_secrets > 0);
+}
+
+#[test]
+fn screenings_fit_their_schema_and_say_what_they_bound() {
+    for sheet in [
+        marked(Some(100), Some(ConservativeOptions::default())),
+        marked(None, None),
+    ] {
+        let screening = screening(&sheet);
+        let inputs = Inputs::new().given("seed", 4).unwrap();
+        let json = Envelope::new("screening", inputs, &screening)
+            .to_text()
+            .unwrap();
+        assert_eq!(
+            problems("screening.schema.json", &json),
+            Vec::<String>::new()
+        );
+        let text = screening.to_text(Confidence::new(0.95).unwrap(), Some(Path::new("l.jsonl")));
+        assert!(
+            text.contains("drawn at random") && text.contains("account --labels l.jsonl"),
+            "{text}"
+        );
+        assert_eq!(
+            text.contains("--token-miss"),
+            screening.missing_rate.is_some()
+        );
+    }
+}
+
+/// One label for a record, whatever it holds: it is the record that was drawn.
+#[test]
+fn a_record_is_one_label_and_missed_where_any_secret_is() {
+    let mut sheet = marked(Some(30), None);
+    sheet.lines.truncate(2);
+    sheet.lines[0].text = "found-1 found-2 and Ada".to_owned();
+    sheet.lines[0].secrets = Some(vec![
+        Secret {
+            start: 0,
+            end: 7,
+            kind: "code".to_owned(),
+        },
+        Secret {
+            start: 8,
+            end: 15,
+            kind: "code".to_owned(),
+        },
+        Secret {
+            start: 20,
+            end: 23,
+            kind: "name".to_owned(),
+        },
+    ]);
+    sheet.lines[1].text = "nothing".to_owned();
+    sheet.lines[1].secrets = Some(Vec::new());
+    let of = PolicyJudge::new(&policy(), None).unwrap();
+    let labels = labels(&judge(&sheet, &of).unwrap());
+    assert_eq!(labels.len(), 1);
+    assert_eq!(
+        (
+            labels[0].kind.as_str(),
+            labels[0].missed,
+            labels[0].missed_by_conservative
+        ),
+        ("code+name", true, None)
+    );
+}
+
+#[test]
+fn answers_in_the_terminal_become_labels() {
+    let line = || Line {
+        record: "r".to_owned(),
+        drawn: Drawn::Random,
+        text: "é Ada met Bob, and Ada left\u{1b}[2J".to_owned(),
+        found: vec![FoundSpan {
+            start: 10,
+            end: 13,
+            kind: "name".to_owned(),
+            score: 1.0,
+        }],
+        secrets: None,
+    };
+    let asked = |said: &str| {
+        let (mut line, mut out) = (line(), Vec::new());
+        let answer = ask(&mut line, "1 of 1", &mut said.as_bytes(), &mut out).unwrap();
+        let spans = line.secrets.map(|s| {
+            s.into_iter()
+                .map(|s| (s.start, s.end, s.kind))
+                .collect::<Vec<_>>()
+        });
+        (answer, spans, String::from_utf8(out).unwrap())
+    };
+    let span = |start, end, kind: &str| (start, end, kind.to_owned());
+    assert_eq!(asked("\n").1, Some(vec![span(10, 13, "name")]));
+    assert_eq!(asked("none\n").1, Some(vec![]));
+    let (answer, spans, shown) = asked("person: Ada\n-3\n-9\nx\nname: Zoe\n-2\n\n");
+    assert_eq!(
+        (answer, spans),
+        (Answer::Labelled, Some(vec![span(2, 5, "person")]))
+    );
+    assert!(shown.contains("[1:Bob (name)]") && shown.contains("[1:Ada (person)]"));
+    assert!(shown.contains("must be -1 to -2") && shown.contains("does not stand"));
+    assert!(!shown.contains('\u{1b}'));
+    // The end of the input agrees to nothing.
+    for said in ["", "q\n", "person: Ada\n"] {
+        assert_eq!(asked(said).0, Answer::Stop);
+        assert_eq!(asked(said).1, None);
+    }
+}
+
+#[test]
+fn a_mended_policy_finds_what_was_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mended.json");
+    mended(&path, &policy(), ["Ada".to_owned()].into()).unwrap();
+    let read: PolicyChoice =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let of = PolicyJudge::new(&read, None).unwrap();
+    let record = Document::new("r", "Ada has found-1").with_secret(0, 3, "name");
+    assert!(of.judge(&record).unwrap().fates[0].caught);
+    mended(&path, &policy(), BTreeSet::new()).unwrap();
+    let same: PolicyChoice =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(same, policy());
+}
+
+#[test]
+fn the_simulated_corpus_is_measured_without_a_person() {
+    let records = screening_records(&simulate(40, 2).unwrap(), Unit::Turn).unwrap();
+    let how = Draw {
+        unit: Unit::Turn,
+        policy: PolicyChoice::Customers,
+        ..draw(Some(150), 0, None)
+    };
+    let mut sheet = Sheet::draw(&records, &how).unwrap();
+    mark(&mut sheet, &records);
+    let screening = screening(&sheet);
+    assert_eq!(screening.missed, 0);
+    assert!(screening.with_secrets > 20);
+}

@@ -1,0 +1,171 @@
+//! `audit policy` and `audit screen` from outside, and what `account --labels` makes of it.
+#![cfg(feature = "findings")]
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn run(program: &str, folder: &Path, line: &str, input: &str) -> Output {
+    let mut child = Command::new(program)
+        .args(line.split_whitespace())
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that reads nothing may have closed its end.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn audit(folder: &Path, line: &str, input: &str) -> Output {
+    run(env!("CARGO_BIN_EXE_audit"), folder, line, input)
+}
+
+fn json_of(output: &Output) -> Value {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn refused(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Drawn, labelled in a text editor, measured, and read by `account`: each with the same counts.
+#[test]
+fn a_sheet_goes_round_by_file_and_its_labels_are_read_by_account() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let text: String = (0..60)
+        .map(|i| {
+            format!(
+                "{}\n",
+                json!({"id": format!("d{i}"), "text": format!("order {i:04} for Ada")})
+            )
+        })
+        .collect();
+    std::fs::write(here.join("data.jsonl"), text).unwrap();
+    std::fs::write(
+        here.join("policy.json"),
+        r#"[{"kind":"order","pattern":"[0-9]*[1-9]"}]"#,
+    )
+    .unwrap();
+    let screen = "screen data.jsonl --unit document --policy policy.json --conservative digits --format json";
+    let drawn = json_of(&audit(here, &format!("{screen} --sample 40 --seed 3"), ""));
+    assert_eq!(
+        (&drawn["type"], &drawn["open"]),
+        (&json!("screening-open"), &json!(40))
+    );
+    let early = refused(&audit(here, &format!("{screen} --labels labels.jsonl"), ""));
+    assert!(early.contains("40 of 40 records"), "{early}");
+    assert!(!here.join("labels.jsonl").exists());
+    // Every number is a secret; the policy leaves the noughts at the end of some.
+    let sheet = std::fs::read_to_string(here.join("screening.jsonl")).unwrap();
+    let mut missed = 0;
+    let mut labelled = String::new();
+    for (number, line) in sheet.lines().enumerate() {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        if number > 0 {
+            missed += u64::from(line["text"].as_str().unwrap()[6..10].ends_with('0'));
+            line["secrets"] = json!([{"start": 6, "end": 10, "kind": "order"}]);
+        }
+        labelled.push_str(&format!("{line}\n"));
+    }
+    assert!(missed > 0);
+    std::fs::write(here.join("screening.jsonl"), &labelled).unwrap();
+    let measured = json_of(&audit(here, &format!("{screen} --labels labels.jsonl"), ""));
+    assert_eq!(
+        (
+            &measured["sample"],
+            &measured["with_secrets"],
+            &measured["missed"]
+        ),
+        (&json!(40), &json!(40), &json!(missed))
+    );
+    assert_eq!(measured["kinds"]["order"]["missed_by_both"], 0);
+    let plan = "--sigma 1 --sample-rate 0.01 --steps 100 --labels labels.jsonl --format json";
+    let account = json_of(&run(env!("CARGO_BIN_EXE_account"), here, plan, ""));
+    assert!(
+        account
+            .to_string()
+            .contains(&measured["rates"]["gamma"].to_string())
+    );
+    // A record that is taken out, or a policy that is changed after the labels, is seen.
+    let shorter: String = labelled
+        .lines()
+        .take(40)
+        .map(|l| format!("{l}\n"))
+        .collect();
+    std::fs::write(here.join("screening.jsonl"), shorter).unwrap();
+    assert!(refused(&audit(here, screen, "")).contains("gaps"));
+    std::fs::write(here.join("screening.jsonl"), &labelled).unwrap();
+    std::fs::write(
+        here.join("policy.json"),
+        r#"[{"kind":"order","pattern":"[0-9]+"}]"#,
+    )
+    .unwrap();
+    assert!(refused(&audit(here, screen, "")).contains("another policy"));
+}
+
+/// The terminal's answers are kept one by one, so that a second call goes on.
+#[test]
+fn labelling_in_the_terminal_goes_on_where_it_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(
+        here.join("data.txt"),
+        "Ada was here\n\nnobody was there\n\nand Ada again\n",
+    )
+    .unwrap();
+    let line = "screen data.txt --policy names --sample 3 --label --labels l.jsonl --format json";
+    let first = json_of(&audit(here, line, "none\n"));
+    assert_eq!(first["open"], 2);
+    assert!(!here.join("l.jsonl").exists());
+    let done = json_of(&audit(
+        here,
+        &line.replace(" --sample 3", ""),
+        "none\nname: was\n\n",
+    ));
+    assert_eq!(
+        (&done["type"], &done["sample"]),
+        (&json!("screening"), &json!(3))
+    );
+    assert!(here.join("l.jsonl").exists());
+}
+
+#[test]
+fn screened_records_for_jft_are_all_that_were_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    json_of(&audit(
+        here,
+        "simulate customers --dialogues 20 --seed 1 --out data.jsonl --format json",
+        "",
+    ));
+    let line =
+        "screen data.jsonl --policy detectors --jft --marked --screened ids.txt --format json";
+    let problem = refused(&audit(here, line, ""));
+    assert!(problem.contains("--mended"), "{problem}");
+    let done = json_of(&audit(here, &format!("{line} --mended mended.json"), ""));
+    assert_eq!(
+        done["missing_rate"]["samples"].as_array().unwrap().len(),
+        10
+    );
+    let ids = std::fs::read_to_string(here.join("ids.txt")).unwrap();
+    assert_eq!(ids.lines().count(), 10);
+    let again = "screen data.jsonl --policy mended.json --jft --marked --sheet second.jsonl --screened ids2.txt --format json";
+    assert_eq!(json_of(&audit(here, again, ""))["missed"], 0);
+    assert_eq!(std::fs::read_to_string(here.join("ids2.txt")).unwrap(), ids);
+    let policy = json_of(&audit(
+        here,
+        "policy data.jsonl --policy customers --format json",
+        "",
+    ));
+    assert_eq!(policy["marked"]["phone"]["gamma"], 0.0);
+}
