@@ -208,6 +208,12 @@ fn a_sheet_reads_back_as_it_was_written_and_fits_its_schema() {
             Vec::<String>::new()
         );
     }
+    sheet.lines[1].secrets = Some(vec![Secret {
+        start: 400,
+        end: 401,
+        kind: "code".to_owned(),
+    }]);
+    let outside = sheet.to_text().unwrap();
     for (wrong, said) in [
         ("", "empty"),
         ("{}", "line 1"),
@@ -215,7 +221,7 @@ fn a_sheet_reads_back_as_it_was_written_and_fits_its_schema() {
             &*text.replacen("screening-sheet", "sheet", 1),
             "must be a screening-sheet",
         ),
-        (&*text.replacen("\"start\":4", "\"start\":400", 1), "line"),
+        (&*outside, "line 3"),
     ] {
         std::fs::write(&path, wrong).unwrap();
         let error = format!("{:#}", Sheet::read(&path).unwrap_err());
