@@ -6,7 +6,7 @@ use super::moments::Moments;
 use super::ruler::Ruler;
 use super::side::{Pieces, Side, Window};
 use crate::certificate::{ErrorEnds, ErrorSource, ErrorTerm};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::interval::LnBounds;
 use std::f64::consts::TAU;
 
@@ -111,6 +111,12 @@ impl Convolution {
             return Ok(found);
         }
         let wish = Layout::laid_out(steps, wanted, span)?;
+        if wanted.effort == Effort::Modest && !wish.refinable && !wish.exact {
+            return Err(Error::NotCertified {
+                what: "the grid",
+                why: "a second opinion would need too many lines".into(),
+            });
+        }
         let (grid, laid) = rows.fitting(wish)?;
         let side = |laid: &Laid| Side::new(&parts(laid), theta, &grid, &window);
         let (above, rest) = (side(&laid.above)?, laid.below);

@@ -1,6 +1,5 @@
 use super::*;
 use clap::CommandFactory;
-use clap::error::ErrorKind;
 use clap_complete::Shell;
 use reticent_corpus::{PolicyChoice, PrepareOptions, TokenizerChoice};
 
@@ -45,6 +44,21 @@ fn collect(command: &clap::Command, into: &mut Vec<clap::Command>) {
     }
     for sub in command.get_subcommands() {
         collect(sub, into);
+    }
+}
+
+#[test]
+fn an_unknown_recipe_is_refused_with_those_there_are() {
+    assert!(
+        refused("audit train p --out o --recipe scrub")
+            .contains("[possible values: sgd, dpsgd, crt, sdp, jft, protect]")
+    );
+}
+
+fn options(line: &str) -> anyhow::Result<PrepareOptions> {
+    match parse(line).unwrap() {
+        Command::Prepare(prepare) => prepare.how.options(),
+        other => panic!("{other:?}"),
     }
 }
 
