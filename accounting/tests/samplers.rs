@@ -361,6 +361,30 @@ proptest! {
     }
 }
 
+/// The tight case of a full batch: one place, drawn nearly always, and four equal gradients. A
+/// record that is zeroed still takes the place of another, so the batch without it can look like
+/// none of those with it (the add direction), far beyond what its own chance to be used allows.
+#[test]
+fn a_zeroed_record_still_takes_a_place() {
+    let (noise, rate, epsilon) = (0.6, 0.9, 0.5f64);
+    let with = truncated_sums(&[1.0; 4], rate, 1);
+    let without = truncated_sums(&[0.0, 1.0, 1.0, 1.0], rate, 1);
+    let truth: f64 = cells(&with, &without, noise, 0.01)
+        .iter()
+        .map(|(p, q)| (q - epsilon.exp() * p).max(0.0))
+        .sum();
+    let sampling = Sampling::TruncatedPoisson {
+        max_batch: 1,
+        records: 4,
+    };
+    let run = steps(1, noise, rate, sampling, false);
+    let (_, high) = delta(&loss(&run, Neighbours::ZeroOut, Direction::Add), epsilon);
+    assert!(
+        truth > 0.05 && truth <= high && high < 4.0 * truth,
+        "{truth} {high}"
+    );
+}
+
 /// Golden: dp_accounting 0.6.0, PLD connect-the-dots, h = 1e-4, of
 /// TruncatedSubsampledGaussianDpEvent(1000, 0.01, 20, 1.1) at δ = 1e-5. It takes the record and the
 /// one it displaces to be opposite in both laws, which only a replacement needs.
