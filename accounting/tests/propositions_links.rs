@@ -33,7 +33,7 @@ fn rows(text: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     for line in text.lines() {
         if let Some(heading) = line.strip_prefix("## ") {
-            trap = heading == "Traps";
+            trap = heading.starts_with("Traps");
         }
         let Some(inside) = line.strip_prefix("| ").and_then(|l| l.strip_suffix(" |")) else {
             continue;
