@@ -11,6 +11,10 @@ use crate::quantity::{Probability, Tolerance};
 use crate::search::{minimiser, minimiser_to};
 use crate::special::ln_add_exp;
 
+/// Who asks for no more than this of a posterior, as searches do, is not kept waiting for a
+/// second opinion.
+const ROUGH: f64 = 1e-4;
+
 impl PrivacyLoss {
     /// The blow-up B(x) = max{P(E) : Q(E) ≤ x} of the composed dominating pair.
     ///
@@ -121,7 +125,8 @@ impl Solver {
             }
         }
         let mut engine = Engine::Contour;
-        if self.grid_may_help()
+        if goal < ROUGH
+            && self.grid_may_help()
             && let Ok(ends) = self.grid_ln_blow_up(ln_x, goal)
         {
             if best.is_none_or(|best| ends.width() < best.width()) {

@@ -93,8 +93,8 @@ impl Preparer {
     ///
     /// ```
     /// use reticent_corpus::{Document, PrepareOptions, Preparer, Selection};
-    /// let text = "USR: my number is 555-0123 .";
-    /// let known = Document::new("a", text).with_secret(18, 26, "phone");
+    /// let text = "USR: my number is 415-555-0123 .";
+    /// let known = Document::new("a", text).with_secret(18, 30, "phone");
     /// let other = Document::new("b", "USR: the name is Zork .").with_secret(17, 21, "name");
     /// let preparer = Preparer::new(&[known, other], &PrepareOptions::default())?;
     /// let found = preparer.neighbours(Selection::All, &|_, _| true)?;
