@@ -40,6 +40,37 @@ fn epsilon(document: &Value) -> f64 {
 }
 
 #[test]
+fn learning_rates_fall_and_held_out_text_may_end_training() {
+    let home = corpora();
+    let at = home.path();
+    let line = "train redacted/ --recipe crt --sigma 1 --epochs 3 --sample-rate 0.1";
+    let course = "--decay cosine --warmup 2 --held-out redacted --held-out-is public --patience 1";
+    let public = ok(at, &format!("{line} {course} --out public"));
+    assert!(
+        public.contains("private steps 30") && public.contains("no guarantee covers it"),
+        "{public}"
+    );
+    assert!(!public.contains("nothing is promised"), "{public}");
+    // What private text decided, no promise covers; what it only shows is said to be uncovered.
+    let decided = ok(
+        at,
+        &format!("{line} --held-out redacted --patience 1 --out decided"),
+    );
+    assert!(
+        decided.contains("nothing is promised") && decided.contains("not public"),
+        "{decided}"
+    );
+    let shown = ok(at, &format!("{line} --held-out redacted --out shown"));
+    assert!(!shown.contains("nothing is promised"), "{shown}");
+    refused(at, &format!("{line} --patience 2 --out x"), &["--held-out"]);
+    refused(
+        at,
+        &format!("{line} --decay sideways --out x"),
+        &["--decay", "cosine"],
+    );
+}
+
+#[test]
 fn just_fine_tune_twice_promises_what_its_first_phase_leaves() {
     let home = corpora();
     let at = home.path();
