@@ -2,20 +2,14 @@
 #![cfg(feature = "findings")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
+mod common;
+
+use common::run;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
-
-fn run(home: &Path, binary: &str, line: &str) -> Output {
-    Command::new(binary)
-        .args(line.split_whitespace())
-        .current_dir(home)
-        .output()
-        .unwrap()
-}
 
 fn ok(home: &Path, line: &str) -> String {
-    let output = run(home, env!("CARGO_BIN_EXE_audit"), line);
+    let output = run(env!("CARGO_BIN_EXE_audit"), home, line, "");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "audit {line}: {error}");
     String::from_utf8(output.stdout).unwrap()
@@ -26,7 +20,7 @@ fn json(home: &Path, line: &str) -> Value {
 }
 
 fn refused(home: &Path, line: &str) -> String {
-    let output = run(home, env!("CARGO_BIN_EXE_audit"), line);
+    let output = run(env!("CARGO_BIN_EXE_audit"), home, line, "");
     assert_eq!(output.status.code(), Some(2), "audit {line}");
     String::from_utf8(output.stderr).unwrap()
 }
@@ -163,9 +157,10 @@ fn incidences_are_what_protect_reads() {
         assert!(said["distinct"].as_u64().unwrap() > 5);
         let plan = "--prior 1e-6 --posterior 1e-2 --batch-size 16 --steps 5 --tolerance 0.01 --format json";
         let output = run(
-            at,
             env!("CARGO_BIN_EXE_account"),
+            at,
             &format!("protect --incidence pairs.{ending} {plan}"),
+            "",
         );
         assert!(
             output.status.success(),

@@ -2,24 +2,12 @@
 #![cfg(feature = "findings")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use serde_json::{Value, json};
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+mod common;
 
-fn run(program: &str, folder: &Path, line: &str, input: &str) -> Output {
-    let mut child = Command::new(program)
-        .args(line.split_whitespace())
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that reads nothing may have closed its end.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
-}
+use common::run;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Output;
 
 fn audit(folder: &Path, line: &str, input: &str) -> Output {
     run(env!("CARGO_BIN_EXE_audit"), folder, line, input)

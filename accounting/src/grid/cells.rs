@@ -85,7 +85,7 @@ impl Law {
         };
         let brackets = Brackets {
             above: above.spread_apart(self.infinite + self.missing + tails),
-            below: below.merged(self.infinite * (1.0 - 1e-12)),
+            below: below.merged(self.infinite_at_least()),
         };
         // Nothing may have been lost above, nor found below, whatever the reason.
         let mass = |side: &Lattice| side.moment(1.0).0.exp() + side.infinite;

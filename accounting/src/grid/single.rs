@@ -28,9 +28,7 @@ impl Law {
         let upper =
             crate::special::ln_add_exp(above, (self.infinite + self.missing + dropped.exp()).ln())
                 + 1e-15;
-        // A law's infinite mass is rounded up.
-        let infinite = self.infinite * (1.0 - 1e-12);
-        let lower = crate::special::ln_add_exp(below, infinite.ln()) - 1e-15;
+        let lower = crate::special::ln_add_exp(below, self.infinite_at_least().ln()) - 1e-15;
         Ok(LnBounds {
             lower,
             middle: if lower.is_finite() {

@@ -284,6 +284,11 @@ impl Law {
         self
     }
 
+    /// The infinite mass from below: it was rounded up when the law was made.
+    pub(crate) fn infinite_at_least(&self) -> f64 {
+        self.infinite * (1.0 - 1e-12)
+    }
+
     /// The disjoint union with another law.
     pub(crate) fn beside(mut self, other: Self) -> Self {
         self.pieces.extend(other.pieces);

@@ -1,8 +1,7 @@
 //! Which unit holds which secret.
 
-use super::ordered::ordered;
 use super::words::words;
-use super::{batch, checked_threads, found, name};
+use super::{found, name, pass};
 use crate::document::{Document, Masked, Secret};
 use crate::error::Result;
 use crate::policy::{Dictionary, DictionaryOptions, Policy};
@@ -121,21 +120,12 @@ impl Incidence {
         threads: usize,
         mut emit: impl FnMut(Self, u64) -> Result<bool>,
     ) -> Result<()> {
-        let stopped = std::cell::Cell::new(false);
-        let read = std::cell::Cell::new(0);
-        ordered(
-            checked_threads(threads)?,
-            || {
-                if stopped.get() {
-                    return Ok(None);
-                }
-                let batch = batch(documents)?;
-                read.set(documents.bytes_read());
-                Ok((!batch.is_empty()).then_some(batch))
-            },
-            |batch| -> Result<Vec<Self>> {
+        pass(
+            documents,
+            threads,
+            |batch| {
                 let mut out = Vec::new();
-                for (document, values) in &batch {
+                for (document, values) in batch {
                     for cut in units(document, 0, unit)? {
                         let secrets = sense.secrets(&cut, values);
                         out.push(Self {
@@ -146,13 +136,13 @@ impl Incidence {
                 }
                 Ok(out)
             },
-            |found| {
-                for one in found? {
-                    if !stopped.get() {
-                        stopped.set(!emit(one, read.get())?);
+            |found, read| {
+                for one in found {
+                    if !emit(one, read)? {
+                        return Ok(false);
                     }
                 }
-                Ok(())
+                Ok(true)
             },
         )
     }

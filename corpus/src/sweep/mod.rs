@@ -16,6 +16,8 @@ use crate::policy::{Policy, Span, View, resolved};
 use crate::read::Documents;
 use crate::split::UnitText;
 use crate::unit::Unit;
+use ordered::ordered;
+use std::cell::Cell;
 use std::num::NonZeroUsize;
 
 /// Text of one batch, in bytes: enough that handing it over costs nothing.
@@ -35,6 +37,38 @@ fn checked_threads(threads: usize) -> Result<usize> {
     } else {
         Err(range("the number of threads", threads, "from 1 to 1024"))
     }
+}
+
+/// Goes through a corpus once. `emit` is given what `work` makes of each batch, in order, and how
+/// many bytes of the files have been read by then; when it says no, nothing more is read, and what
+/// was under way is dropped.
+fn pass<T: Send>(
+    documents: &mut Documents,
+    threads: usize,
+    work: impl Fn(&[(Document, Vec<String>)]) -> Result<T> + Sync,
+    mut emit: impl FnMut(T, u64) -> Result<bool>,
+) -> Result<()> {
+    let stopped = Cell::new(false);
+    let read = Cell::new(documents.bytes_read());
+    ordered(
+        checked_threads(threads)?,
+        || {
+            if stopped.get() {
+                return Ok(None);
+            }
+            let batch = batch(documents)?;
+            read.set(documents.bytes_read());
+            Ok((!batch.is_empty()).then_some(batch))
+        },
+        |batch| work(&batch),
+        |made| {
+            let made = made?;
+            if !stopped.get() {
+                stopped.set(!emit(made, read.get())?);
+            }
+            Ok(())
+        },
+    )
 }
 
 /// The next documents: at least one, and no more once they hold a batch of text.

@@ -1,7 +1,6 @@
 //! Deduplication and redaction of a corpus as a stream.
 
-use super::ordered::ordered;
-use super::{batch, checked_threads, found, name};
+use super::{checked_threads, found, name, pass};
 use crate::document::Document;
 use crate::error::Result;
 use crate::policy::{Policy, PolicyChoice, Span};
@@ -139,32 +138,22 @@ impl Redaction {
         mut emit: impl FnMut(&[Redacted], &RedactionState, u64) -> Result<bool>,
     ) -> Result<()> {
         let (unit, policy, threads) = (self.unit, self.policy.clone(), self.threads);
-        let stopped = std::cell::Cell::new(false);
-        let read = std::cell::Cell::new(documents.bytes_read());
-        ordered(
+        pass(
+            documents,
             threads,
-            || {
-                if stopped.get() {
-                    return Ok(None);
-                }
-                let batch = batch(documents)?;
-                read.set(documents.bytes_read());
-                Ok((!batch.is_empty()).then_some(batch))
-            },
-            |batch| -> Result<Vec<MadeDocument>> {
+            |batch| {
                 let each = batch.iter();
                 each.map(|(document, _)| made(document, unit, policy.as_ref()))
-                    .collect()
+                    .collect::<Result<Vec<MadeDocument>>>()
             },
-            |made| {
-                for document in made? {
-                    if stopped.get() {
-                        break;
-                    }
+            |made, read| {
+                for document in made {
                     let kept = self.enter(document);
-                    stopped.set(!emit(&kept, &self.state, read.get())?);
+                    if !emit(&kept, &self.state, read)? {
+                        return Ok(false);
+                    }
                 }
-                Ok(())
+                Ok(true)
             },
         )
     }

@@ -1,7 +1,6 @@
 //! Words by the number of documents they stand in: the made-up secrets of the arXiv protocol.
 
-use super::ordered::ordered;
-use super::{batch, checked_threads};
+use super::pass;
 use crate::error::{Result, range};
 use crate::read::Documents;
 use crate::split::units;
@@ -32,31 +31,21 @@ impl DocumentFrequencies {
         mut progress: impl FnMut(u64) -> bool,
     ) -> Result<Self> {
         let mut out = Self::default();
-        let stopped = std::cell::Cell::new(false);
-        let read = std::cell::Cell::new(0);
-        ordered(
-            checked_threads(threads)?,
-            || {
-                if stopped.get() {
-                    return Ok(None);
-                }
-                let batch = batch(documents)?;
-                read.set(documents.bytes_read());
-                Ok((!batch.is_empty()).then_some(batch))
-            },
-            |batch| -> Result<Self> {
+        pass(
+            documents,
+            threads,
+            |batch| {
                 let mut here = Self::default();
-                for (document, _) in &batch {
+                for (document, _) in batch {
                     for cut in units(document, 0, unit)? {
                         here.enter(&cut.text);
                     }
                 }
                 Ok(here)
             },
-            |here| {
-                out.merge(here?);
-                stopped.set(!progress(read.get()));
-                Ok(())
+            |here, read| {
+                out.merge(here);
+                Ok(progress(read))
             },
         )?;
         Ok(out)

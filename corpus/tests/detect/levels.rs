@@ -48,24 +48,16 @@ fn redacted(level: Level, tagger: Option<Arc<dyn Tagger>>, text: &str) -> String
     out
 }
 
-/// Golden: Table 1, with the printed `about <OBJ>` read as `about the <OBJ>` (the article is
-/// lost in the table alone: the levels redact objects, and `the kids` keeps its article).
-#[test]
-fn with_a_parse_the_levels_redact_what_table_1_does() {
-    let tagger = || Some(Arc::new(Parsed) as Arc<dyn Tagger>);
+/// Table 1, with the printed `about <OBJ>` read as `about the <OBJ>` (the article is lost in the
+/// table alone: the levels redact objects, and `the kids` keeps its article); the last cell, the
+/// highest level on the second sentence, apart.
+fn meets_table_1(tagger: &Arc<dyn Tagger>, last: &str) {
+    let named = "Did you hear _ is getting divorced?";
     let table = [
         (Level::LowEntity, CUSTODY, CUSTODY),
-        (
-            Level::LowEntity,
-            DIVORCE,
-            "Did you hear _ is getting divorced?",
-        ),
+        (Level::LowEntity, DIVORCE, named),
         (Level::HighEntity, CUSTODY, CUSTODY),
-        (
-            Level::HighEntity,
-            DIVORCE,
-            "Did you hear _ is getting divorced?",
-        ),
+        (Level::HighEntity, DIVORCE, named),
         (
             Level::LowContextual,
             CUSTODY,
@@ -81,11 +73,19 @@ fn with_a_parse_the_levels_redact_what_table_1_does() {
             CUSTODY,
             "_ are _ _ to _ about the _ of the _?",
         ),
-        (Level::HighContextual, DIVORCE, "Did _ _ _ is getting _?"),
+        (Level::HighContextual, DIVORCE, last),
     ];
     for (level, text, expected) in table {
-        assert_eq!(redacted(level, tagger(), text), expected, "{level:?}");
+        let tagger = Some(tagger.clone());
+        assert_eq!(redacted(level, tagger, text), expected, "{level:?}");
     }
+}
+
+/// Golden: Table 1.
+#[test]
+fn with_a_parse_the_levels_redact_what_table_1_does() {
+    let tagger: Arc<dyn Tagger> = Arc::new(Parsed);
+    meets_table_1(&tagger, "Did _ _ _ is getting _?");
 }
 
 /// Golden: Table 1 with the tagger that ships. It reads the sentences as the paper's parser
@@ -93,40 +93,8 @@ fn with_a_parse_the_levels_redact_what_table_1_does() {
 /// calls it one too, in a footnote).
 #[test]
 fn with_the_shipped_tagger_the_levels_redact_what_table_1_does() {
-    let tagger = || Some(TaggerModel::shipped().unwrap() as Arc<dyn Tagger>);
-    let table = [
-        (Level::LowEntity, CUSTODY, CUSTODY),
-        (
-            Level::LowEntity,
-            DIVORCE,
-            "Did you hear _ is getting divorced?",
-        ),
-        (Level::HighEntity, CUSTODY, CUSTODY),
-        (
-            Level::HighEntity,
-            DIVORCE,
-            "Did you hear _ is getting divorced?",
-        ),
-        (
-            Level::LowContextual,
-            CUSTODY,
-            "_ are _ going to do about the _ of the _?",
-        ),
-        (
-            Level::LowContextual,
-            DIVORCE,
-            "Did _ hear _ is getting divorced?",
-        ),
-        (
-            Level::HighContextual,
-            CUSTODY,
-            "_ are _ _ to _ about the _ of the _?",
-        ),
-        (Level::HighContextual, DIVORCE, "Did _ _ _ is _ divorced?"),
-    ];
-    for (level, text, expected) in table {
-        assert_eq!(redacted(level, tagger(), text), expected, "{level:?}");
-    }
+    let tagger: Arc<dyn Tagger> = TaggerModel::shipped().unwrap();
+    meets_table_1(&tagger, "Did _ _ _ is _ divorced?");
 }
 
 /// Without a parser the entity levels agree with the table, and the contextual ones find

@@ -42,6 +42,14 @@ pub struct Interval {
     pub upper: Option<f64>,
 }
 
+/// A row of [`Plot::measured`]: an estimate and its ends, where they are known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured {
+    pub(crate) estimate: f64,
+    pub(crate) lower: Option<f64>,
+    pub(crate) upper: Option<f64>,
+}
+
 /// Something drawn. A layer with an empty name stays out of the legend.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Layer {
@@ -164,6 +172,31 @@ impl Plot {
     pub fn layer(mut self, layer: Layer) -> Self {
         self.layers.push(layer);
         self
+    }
+    /// Adds measured values with what is known of them, the first in the top row.
+    #[must_use]
+    pub(crate) fn measured(self, rows: &[Measured]) -> Self {
+        let y = |index: usize| (rows.len() - 1 - index) as f64;
+        let intervals = rows.iter().enumerate().map(|(index, row)| Interval {
+            y: y(index),
+            lower: row.lower,
+            upper: row.upper,
+        });
+        let points = rows.iter().enumerate();
+        let points = points.map(|(index, row)| (row.estimate, y(index)));
+        self.layer(Layer::Intervals {
+            rows: intervals.collect(),
+            lower: Tone::First,
+            upper: Tone::First,
+            lower_name: "at least".into(),
+            upper_name: "at most".into(),
+        })
+        .layer(Layer::Points {
+            name: "measured".into(),
+            points: points.collect(),
+            tone: Tone::Ink,
+            shape: Shape::Disc,
+        })
     }
     /// Says in words what the plot shows.
     #[must_use]

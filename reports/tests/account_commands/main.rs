@@ -2,27 +2,18 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 mod answers;
+#[path = "../common/mod.rs"]
+mod common;
 mod descriptions;
 mod errors;
 mod help;
 mod samplers;
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 pub(crate) fn run(folder: &Path, line: &str, stdin: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_account"))
-        .args(line.split_whitespace())
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that does not read may be gone already.
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-    child.wait_with_output().unwrap()
+    common::run(env!("CARGO_BIN_EXE_account"), folder, line, stdin)
 }
 
 pub(crate) fn stdout(output: &Output) -> String {

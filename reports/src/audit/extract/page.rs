@@ -4,7 +4,7 @@ use super::ExtractReport;
 use super::text::{copies, draws, ends, promise, range, rates, says};
 use crate::contract::Exit;
 use crate::page::{Mood, Page, Section};
-use crate::plot::{Axis, Interval, Layer, Plot, Shape, Tone};
+use crate::plot::{Axis, Measured, Plot};
 use anyhow::Result;
 
 pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result<Page> {
@@ -67,40 +67,23 @@ fn by_copies(report: &ExtractReport) -> Plot {
     let longest = report.prompts.iter().max_by_key(|p| p.prompt);
     let strata = longest.map_or(&[][..], |row| &row.strata);
     let names: Vec<String> = strata.iter().rev().map(range).collect();
-    let y = |index: usize| (strata.len() - 1 - index) as f64;
+    let rows: Vec<Measured> = strata
+        .iter()
+        .map(|stratum| {
+            let (low, high) = ends(&stratum.beyond_baseline);
+            Measured {
+                estimate: stratum.beyond_baseline.estimate,
+                lower: Some(low),
+                upper: Some(high),
+            }
+        })
+        .collect();
     Plot::new(
         "What comes out word by word, by number of copies in the text",
         Axis::linear("share of passages").between(0.0, 1.0),
         Axis::categories("", names),
     )
-    .layer(Layer::Intervals {
-        rows: strata
-            .iter()
-            .enumerate()
-            .map(|(index, stratum)| {
-                let (low, high) = ends(&stratum.beyond_baseline);
-                Interval {
-                    y: y(index),
-                    lower: Some(low),
-                    upper: Some(high),
-                }
-            })
-            .collect(),
-        lower: Tone::First,
-        upper: Tone::First,
-        lower_name: "at least".into(),
-        upper_name: "at most".into(),
-    })
-    .layer(Layer::Points {
-        name: "measured".into(),
-        points: strata
-            .iter()
-            .enumerate()
-            .map(|(index, s)| (s.beyond_baseline.estimate, y(index)))
-            .collect(),
-        tone: Tone::Ink,
-        shape: Shape::Disc,
-    })
+    .measured(&rows)
     .sized(720, 120 + 34 * u32::try_from(strata.len()).unwrap_or(5))
     .described("Share of passages that come out word by word, by number of copies.")
 }

@@ -2,7 +2,7 @@
 
 use super::{Attacks, MembershipReport};
 use crate::number::{nearest, shortest};
-use crate::plot::{Axis, Interval, Layer, Plot, Shape, Tone};
+use crate::plot::{Axis, Layer, Measured, Plot, Tone};
 
 /// The curve, its band, and chance.
 pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
@@ -61,14 +61,18 @@ pub(super) fn areas(report: &MembershipReport, attacks: &Attacks) -> Plot {
         rows.push(("without the model".to_owned(), &blind.area));
     }
     let names: Vec<String> = rows.iter().rev().map(|r| r.0.clone()).collect();
-    let y = |index: usize| (rows.len() - 1 - index) as f64;
-    let ends = |area: &reticent_attacks::Area| {
-        (
-            area.bounds.lower.map(|l| l.get().get()),
-            area.bounds.upper.map(|u| u.get().get()),
-        )
-    };
-    let low = rows.iter().filter_map(|r| ends(r.1).0).fold(0.5, f64::min);
+    let measured: Vec<Measured> = rows
+        .iter()
+        .map(|(_, area)| Measured {
+            estimate: area.estimate,
+            lower: area.bounds.lower.map(|l| l.get().get()),
+            upper: area.bounds.upper.map(|u| u.get().get()),
+        })
+        .collect();
+    let low = measured
+        .iter()
+        .filter_map(|row| row.lower)
+        .fold(0.5, f64::min);
     let height = 110 + 34 * u32::try_from(rows.len()).unwrap_or(20);
     Plot::new(
         "How well each attack tells members from non-members",
@@ -81,31 +85,7 @@ pub(super) fn areas(report: &MembershipReport, attacks: &Attacks) -> Plot {
         tone: Tone::Muted,
         dashed: true,
     })
-    .layer(Layer::Intervals {
-        rows: rows
-            .iter()
-            .enumerate()
-            .map(|(index, (_, area))| Interval {
-                y: y(index),
-                lower: ends(area).0,
-                upper: ends(area).1,
-            })
-            .collect(),
-        lower: Tone::First,
-        upper: Tone::First,
-        lower_name: "at least".into(),
-        upper_name: "at most".into(),
-    })
-    .layer(Layer::Points {
-        name: "measured".into(),
-        points: rows
-            .iter()
-            .enumerate()
-            .map(|(index, (_, area))| (area.estimate, y(index)))
-            .collect(),
-        tone: Tone::Ink,
-        shape: Shape::Disc,
-    })
+    .measured(&measured)
     .sized(720, height)
     .described(
         rows.iter()

@@ -7,9 +7,7 @@ use crate::number::{grouped, nearest};
 use anyhow::{Context, Result, ensure};
 use reticent_attacks::perplexity;
 use reticent_backends::Scorer;
-use reticent_corpus::{
-    PolicyChoice, PolicyOptions, PrepareOptions, Preparer, Record, Tokenizer, Unit, read_documents,
-};
+use reticent_corpus::{Record, Tokenizer, Unit, read_documents};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -110,17 +108,7 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
 /// The text cut into units and framed, nothing masked, nothing dropped.
 fn framed(data: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>> {
     let documents = read_documents(data)?;
-    let options = PrepareOptions {
-        unit,
-        deduplicate: false,
-        redact: false,
-        policy: PolicyOptions {
-            policy: PolicyChoice::Nothing,
-            ..PolicyOptions::default()
-        },
-        ..PrepareOptions::default()
-    };
-    let texts = Preparer::new(&documents, &options)?.run()?.texts;
+    let texts = super::records::texts(&documents, unit)?;
     ensure!(
         !texts.is_empty(),
         "{} has no record to score",

@@ -56,6 +56,15 @@ pub(super) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cut> {
 
 /// All units of one document, as the corpus crate cuts them.
 fn units(document: &Document, unit: Unit) -> Result<Vec<String>> {
+    if document.text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let documents = std::slice::from_ref(document);
+    texts(documents, unit).with_context(|| format!("document {:?}", document.id))
+}
+
+/// All units of documents, nothing masked, nothing dropped.
+pub(super) fn texts(documents: &[Document], unit: Unit) -> Result<Vec<String>> {
     let options = PrepareOptions {
         unit,
         deduplicate: false,
@@ -66,13 +75,7 @@ fn units(document: &Document, unit: Unit) -> Result<Vec<String>> {
         },
         ..PrepareOptions::default()
     };
-    if document.text.trim().is_empty() {
-        return Ok(Vec::new());
-    }
-    let prepared = Preparer::new(std::slice::from_ref(document), &options)?.run();
-    Ok(prepared
-        .with_context(|| format!("document {:?}", document.id))?
-        .texts)
+    Ok(Preparer::new(documents, &options)?.run()?.texts)
 }
 
 /// One name for all records that are tied to each other, directly or through others, over both
