@@ -6,6 +6,7 @@ pub mod diff;
 pub mod epsilon;
 pub mod exposure;
 pub mod extract;
+pub mod figure;
 pub mod membership;
 pub mod policy;
 pub mod screen;

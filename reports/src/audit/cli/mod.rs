@@ -8,6 +8,7 @@ mod convert;
 mod corpus;
 mod course;
 mod extract;
+mod figure;
 mod measure;
 mod prepare;
 mod recipe;
@@ -21,6 +22,7 @@ pub use convert::{Convert, Layout};
 pub use corpus::{IncidenceArgs, NeighboursArgs, Reading, Redact, Sensing};
 pub use course::{Course, DecayArg, Whose};
 pub use extract::Extract;
+pub use figure::Figure;
 pub use measure::{AttackArg, EpsilonArgs, GroupBy, MembershipArgs, OnModel, Protocol};
 pub use prepare::{Prepare, Preparing, Simulate, Simulation};
 pub use recipe::{Assumption, ClippingArg, FirstPhaseArg, OptimizerArg, RecipeArgs};
@@ -87,6 +89,8 @@ pub enum Command {
     Report(Report),
     /// Whether a new model leaks more than an old one, beyond noise.
     Diff(Diff),
+    /// Many documents as one figure, such as exposure over the policy's miss rate by recipe.
+    Figure(Figure),
     /// Lower bounds on ε from counts of guesses.
     Epsilon(EpsilonArgs),
     /// Write the completions of a shell to stdout.

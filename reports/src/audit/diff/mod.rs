@@ -76,7 +76,8 @@ pub fn run(asked: &Asked, format: Format) -> Result<Exit> {
     Ok(report.exit())
 }
 
-fn document(path: &Path) -> Result<Value> {
+/// A document of ours.
+pub(super) fn document(path: &Path) -> Result<Value> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let value: Value = serde_json::from_str(&text)

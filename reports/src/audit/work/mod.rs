@@ -37,7 +37,7 @@ mod shadow;
 mod train;
 
 use super::cli::{Audit, Command};
-use super::{diff, epsilon, membership as scores, policy, screen, simulate};
+use super::{diff, epsilon, figure, membership as scores, policy, screen, simulate};
 use crate::contract::{Exit, Interrupt};
 use anyhow::Result;
 
@@ -74,6 +74,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         }
         Command::Epsilon(asked) => epsilon::run(asked, format),
         Command::Diff(asked) => diff::run(asked, format),
+        Command::Figure(asked) => figure::run(asked, format),
         Command::Policy(asked) => policy::run(asked, format, interrupt),
         Command::Screen(asked) => screen::run(asked, format, interrupt),
         Command::Prepare(asked) => prepare::run(asked, format, interrupt),

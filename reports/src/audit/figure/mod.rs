@@ -1,0 +1,248 @@
+//! `audit figure`: many documents as one figure, such as exposure over the miss rate of a policy,
+//! a line for each recipe (CRT, Figures 3 to 5).
+
+mod pattern;
+mod quantity;
+
+pub use pattern::{Name, Pattern};
+pub use quantity::{Known, Quantity};
+
+use super::cli::Figure as Asked;
+use super::diff::document;
+use crate::contract::{Align, Envelope, Exit, Format, Inputs, Table, print, write_file};
+use crate::number::{nearest, shortest};
+use crate::plot::{Axis, Layer, Plot, Shape, Tone};
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+
+/// The result of `audit figure`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FigureReport {
+    /// What is drawn to the right.
+    pub x: String,
+    /// What is drawn upwards.
+    pub y: String,
+    /// In the order of their names.
+    pub lines: Vec<Line>,
+    /// What y would be on average if nothing leaked, where all documents agree on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_a_leak: Option<f64>,
+}
+
+/// A line of the figure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Line {
+    /// What it stands for.
+    pub line: String,
+    /// In order of x.
+    pub points: Vec<Repeated>,
+}
+
+/// All documents of a line at one x.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Repeated {
+    /// Where.
+    pub x: f64,
+    /// One of each document, in the order of their names.
+    pub values: Vec<f64>,
+    /// Their mean.
+    pub mean: f64,
+}
+
+/// Marks of the lines in turn.
+const SHAPES: [Shape; 4] = [Shape::Disc, Shape::Square, Shape::Triangle, Shape::Ring];
+
+/// A document's point.
+struct Point {
+    line: String,
+    x: f64,
+    y: f64,
+}
+
+/// Reads, draws, prints.
+///
+/// # Errors
+/// No document that fits, one that cannot be read or does not hold the quantities, a figure that
+/// cannot be written.
+pub fn run(asked: &Asked, format: Format) -> Result<Exit> {
+    let report = gathered(asked)?;
+    if let Some(path) = &asked.plot {
+        let svg = report.plot(asked.log_x, asked.log_y).to_svg()?;
+        write_file(path, svg.as_bytes()).context("--plot")?;
+    }
+    let text = match format {
+        Format::Json => {
+            let inputs = Inputs::new()
+                .given("y", report.y.clone())?
+                .given("x", report.x.clone())?;
+            Envelope::new("figure", inputs, &report).to_text()?
+        }
+        Format::Text => report.to_text(),
+    };
+    print(&text)?;
+    Ok(Exit::Finished)
+}
+
+fn gathered(asked: &Asked) -> Result<FigureReport> {
+    let names_x = asked.documents.names_x();
+    if names_x && asked.x.is_some() {
+        bail!("--x: PATTERN holds {{x}} already; one of the two says where a document stands");
+    }
+    ensure!(
+        names_x || asked.x.is_some(),
+        "--x: must say where a document stands, as PATTERN holds no {{x}}"
+    );
+    let mut points = Vec::new();
+    let mut nulls = Vec::new();
+    for (path, name) in asked.documents.files()? {
+        let document = document(&path)?;
+        let place = || path.display().to_string();
+        let y = asked.y.of(&document).context("--y").with_context(place)?;
+        let x = match (&asked.x, name.x) {
+            (Some(x), _) => x.of(&document).context("--x").with_context(place)?,
+            (None, Some(x)) => x,
+            (None, None) => bail!("PATTERN: {} has no {{x}}", place()),
+        };
+        nulls.push(asked.y.without_a_leak(&document));
+        points.push(Point {
+            line: name.line,
+            x,
+            y,
+        });
+    }
+    let x = asked.x_label.as_deref();
+    let x = x.or_else(|| asked.x.as_ref().map(Quantity::label));
+    Ok(FigureReport {
+        x: x.unwrap_or("x").to_owned(),
+        y: asked.y.label().to_owned(),
+        lines: lines(points),
+        without_a_leak: agreed(&nulls),
+    })
+}
+
+/// The value that all share.
+fn agreed(nulls: &[Option<f64>]) -> Option<f64> {
+    let first = (*nulls.first()?)?;
+    let near = |null: &Option<f64>| null.is_some_and(|n| (n - first).abs() <= 1e-9 * first.abs());
+    nulls.iter().all(near).then_some(first)
+}
+
+fn lines(mut points: Vec<Point>) -> Vec<Line> {
+    // Stable: repetitions stay in the order of their names.
+    points.sort_by(|a, b| a.line.cmp(&b.line).then(a.x.total_cmp(&b.x)));
+    points
+        .chunk_by(|a, b| a.line == b.line)
+        .map(|line| Line {
+            line: line[0].line.clone(),
+            points: line
+                .chunk_by(|a, b| a.x.total_cmp(&b.x).is_eq())
+                .map(repeated)
+                .collect(),
+        })
+        .collect()
+}
+
+fn repeated(points: &[Point]) -> Repeated {
+    let values: Vec<f64> = points.iter().map(|point| point.y).collect();
+    Repeated {
+        x: points[0].x,
+        mean: values.iter().sum::<f64>() / values.len() as f64,
+        values,
+    }
+}
+
+impl FigureReport {
+    /// The means as lines, every document as a mark.
+    #[must_use]
+    pub fn plot(&self, log_x: bool, log_y: bool) -> Plot {
+        let axis = |label: &str, log| {
+            if log {
+                Axis::log(label)
+            } else {
+                Axis::linear(label)
+            }
+        };
+        let title = format!("{} over {}", self.y, self.x);
+        let mut plot = Plot::new(title, axis(&self.x, log_x), axis(&self.y, log_y));
+        if let Some(at) = self.without_a_leak {
+            plot = plot.layer(Layer::Rule {
+                name: "without a leak, on average".into(),
+                at,
+                tone: Tone::Muted,
+            });
+        }
+        for (index, line) in self.lines.iter().enumerate() {
+            let tone = Tone::series(index);
+            let each = |point: &Repeated| {
+                let x = point.x;
+                point
+                    .values
+                    .iter()
+                    .map(move |y| (x, *y))
+                    .collect::<Vec<_>>()
+            };
+            plot = plot
+                .layer(Layer::Line {
+                    name: String::new(),
+                    points: line.points.iter().map(|p| (p.x, p.mean)).collect(),
+                    tone,
+                    dashed: false,
+                })
+                .layer(Layer::Points {
+                    name: line.line.clone(),
+                    points: line.points.iter().flat_map(each).collect(),
+                    tone,
+                    shape: SHAPES[index % SHAPES.len()],
+                });
+        }
+        let said = self.lines.iter().map(|line| {
+            let ends =
+                [line.points.first(), line.points.last()].map(|p| p.map_or(f64::NAN, |p| p.mean));
+            format!(
+                "{}: from {} to {}",
+                line.line,
+                nearest(ends[0], 3),
+                nearest(ends[1], 3)
+            )
+        });
+        plot.described(said.collect::<Vec<_>>().join("; "))
+    }
+
+    /// A table.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut table = Table::new([
+            ("line", Align::Left),
+            (self.x.as_str(), Align::Right),
+            ("documents", Align::Right),
+            ("mean", Align::Right),
+            ("least", Align::Right),
+            ("largest", Align::Right),
+        ]);
+        for line in &self.lines {
+            for point in &line.points {
+                let least = point.values.iter().copied().fold(f64::INFINITY, f64::min);
+                let largest = point
+                    .values
+                    .iter()
+                    .copied()
+                    .fold(f64::NEG_INFINITY, f64::max);
+                table.row([
+                    line.line.clone(),
+                    shortest(point.x),
+                    point.values.len().to_string(),
+                    nearest(point.mean, 4),
+                    nearest(least, 4),
+                    nearest(largest, 4),
+                ]);
+            }
+        }
+        let null = self.without_a_leak.map_or_else(String::new, |null| {
+            format!("\nWithout a leak it is {} on average.\n", nearest(null, 3))
+        });
+        format!("{}\n\n{}{null}", self.y, table.to_text())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! What a document says of a quantity.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::convert::Infallible;
+use std::str::FromStr;
+
+/// A quantity of the figure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Quantity {
+    /// One that audits measure.
+    Known(Known),
+    /// The number at a place: keys and indices with dots between them.
+    At(String),
+}
+
+/// What audits measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// The largest exposure, in bits.
+    Exposure,
+    /// The mean exposure, in bits.
+    ExposureMean,
+    /// The lower bound on ε.
+    Epsilon,
+    /// The area under the ROC curve of membership inference.
+    Auc,
+    /// The accuracy of membership inference.
+    Accuracy,
+    /// The perplexity.
+    Perplexity,
+}
+
+impl Known {
+    const ALL: [Self; 6] = [
+        Self::Exposure,
+        Self::ExposureMean,
+        Self::Epsilon,
+        Self::Auc,
+        Self::Accuracy,
+        Self::Perplexity,
+    ];
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Exposure => "exposure",
+            Self::ExposureMean => "exposure-mean",
+            Self::Epsilon => "epsilon",
+            Self::Auc => "auc",
+            Self::Accuracy => "accuracy",
+            Self::Perplexity => "perplexity",
+        }
+    }
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Exposure => "largest exposure (bits)",
+            Self::ExposureMean => "mean exposure (bits)",
+            Self::Epsilon => "ε at least",
+            Self::Auc => "area under the ROC curve",
+            Self::Accuracy => "accuracy of membership inference",
+            Self::Perplexity => "perplexity",
+        }
+    }
+    /// The part of an `audit report` that it is in, and its place there.
+    const fn place(self) -> (Option<&'static str>, &'static str) {
+        match self {
+            Self::Exposure => (Some("exposure"), "summary.max"),
+            Self::ExposureMean => (Some("exposure"), "summary.mean"),
+            Self::Epsilon => (Some("exposure"), "epsilon.lower"),
+            Self::Auc => (Some("membership"), "area.estimate"),
+            Self::Accuracy => (Some("membership"), "accuracy.estimate"),
+            Self::Perplexity => (None, "perplexity"),
+        }
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = Infallible;
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let known = Known::ALL.into_iter().find(|known| known.name() == text);
+        Ok(known.map_or_else(|| Self::At(text.to_owned()), Self::Known))
+    }
+}
+
+impl Quantity {
+    /// What its axis is called.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        match self {
+            Self::Known(known) => known.label(),
+            Self::At(place) => place,
+        }
+    }
+
+    /// Its value in a document; infinite where the document says so.
+    ///
+    /// # Errors
+    /// A document that does not hold it, or something else in its place.
+    pub fn of(&self, document: &Value) -> Result<f64> {
+        let (document, place) = match self {
+            Self::Known(known) => {
+                let (part, place) = known.place();
+                (inside(document, part), place)
+            }
+            Self::At(place) => (document, place.as_str()),
+        };
+        let value = walk(document, place)
+            .with_context(|| format!("{:?} holds no {place}", document["type"]))?;
+        match value {
+            Value::Number(number) => number.as_f64().context("a number beyond all sizes"),
+            Value::String(text) if text == "inf" => Ok(f64::INFINITY),
+            other => bail!("{place} must be a number, got {other}"),
+        }
+    }
+
+    /// What it would be on average if nothing leaked, where the document says it or theory does.
+    #[must_use]
+    pub fn without_a_leak(&self, document: &Value) -> Option<f64> {
+        let Self::Known(known) = self else {
+            return None;
+        };
+        let document = inside(document, known.place().0);
+        match known {
+            Known::Exposure => walk(document, "summary.null_max_mean")?.as_f64(),
+            Known::ExposureMean => walk(document, "summary.null_mean_mean")?.as_f64(),
+            Known::Auc | Known::Accuracy => Some(0.5),
+            Known::Epsilon => Some(0.0),
+            Known::Perplexity => None,
+        }
+    }
+}
+
+/// A part of an `audit report`; another document is that part itself.
+fn inside<'a>(document: &'a Value, part: Option<&str>) -> &'a Value {
+    match part {
+        Some(part) if document["type"] == "report" => &document[part],
+        _ => document,
+    }
+}
+
+fn walk<'a>(document: &'a Value, place: &str) -> Option<&'a Value> {
+    place
+        .split('.')
+        .try_fold(document, |value, key| match value {
+            Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+            Value::Object(entries) => entries.get(key),
+            _ => None,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(quantity: &str, document: &Value) -> Result<f64> {
+        quantity.parse::<Quantity>().unwrap().of(document)
+    }
+
+    #[test]
+    fn a_quantity_is_found_where_its_command_wrote_it() {
+        let exposure =
+            json!({"type": "exposure", "summary": {"max": 7.5, "mean": 2.0, "null_max_mean": 4.2}});
+        assert!((of("exposure", &exposure).unwrap() - 7.5).abs() < 1e-12);
+        assert!((of("summary.mean", &exposure).unwrap() - 2.0).abs() < 1e-12);
+        let report = json!({"type": "report", "exposure": exposure});
+        assert!((of("exposure-mean", &report).unwrap() - 2.0).abs() < 1e-12);
+        let null = "exposure".parse::<Quantity>().unwrap();
+        assert!((null.without_a_leak(&report).unwrap() - 4.2).abs() < 1e-12);
+        let listed = json!({"type": "train", "promises": [{"epsilon": "inf"}]});
+        assert!(of("promises.0.epsilon", &listed).unwrap().is_infinite());
+    }
+
+    #[test]
+    fn what_a_document_does_not_hold_is_said() {
+        let document = json!({"type": "exposure", "summary": {"max": "high"}});
+        for (quantity, says) in [
+            ("perplexity", "holds no perplexity"),
+            ("exposure", "must be a number, got \"high\""),
+            ("summary.max.deep", "holds no summary.max.deep"),
+            ("summary", "must be a number"),
+        ] {
+            let error = of(quantity, &document).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

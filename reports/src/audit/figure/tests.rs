@@ -1,0 +1,126 @@
+use super::*;
+use crate::audit::cli::{Audit, Command};
+use crate::schema::problems;
+use clap::Parser;
+use std::path::Path;
+
+fn asked(folder: &Path, pattern: &str, more: &str) -> Asked {
+    let pattern = folder.join(pattern).display().to_string();
+    let words = ["audit", "figure", &pattern]
+        .into_iter()
+        .chain(more.split_whitespace());
+    match Audit::try_parse_from(words).unwrap().command {
+        Command::Figure(asked) => asked,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn write(folder: &Path, name: &str, max: f64, null: f64) {
+    let text = format!(
+        r#"{{"schema": 1, "type": "exposure", "inputs": {{}}, "summary": {{"max": {max}, "null_max_mean": {null}}}, "epsilon": {{"lower": 0.5}}}}"#
+    );
+    std::fs::write(folder.join(name), text).unwrap();
+}
+
+fn corpus() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    for (name, max) in [
+        ("sgd-0.5-0.json", 19.0),
+        ("sgd-0.5-1.json", 18.0),
+        ("sgd-0-0.json", 4.0),
+        ("crt-0.5-0.json", 3.0),
+        ("crt-0-0.json", 5.0),
+    ] {
+        write(home.path(), name, max, 4.2);
+    }
+    std::fs::write(home.path().join("notes.txt"), "no document").unwrap();
+    home
+}
+
+#[test]
+fn repetitions_are_averaged_and_lines_told_apart() {
+    let home = corpus();
+    let asked = asked(
+        home.path(),
+        "{line}-{x}-{}.json",
+        "--y exposure --x-label gamma",
+    );
+    let report = gathered(&asked).unwrap();
+    let shown: Vec<String> = report
+        .lines
+        .iter()
+        .flat_map(|line| line.points.iter().map(move |point| (line, point)))
+        .map(|(line, p)| format!("{} {} {} {}", line.line, p.x, p.mean, p.values.len()))
+        .collect();
+    assert_eq!(
+        shown,
+        ["crt 0 5 1", "crt 0.5 3 1", "sgd 0 4 1", "sgd 0.5 18.5 2"]
+    );
+    assert_eq!(report.without_a_leak, Some(4.2));
+    let text = report.to_text();
+    assert!(
+        text.contains("gamma") && text.contains("Without a leak it is 4.20 on average"),
+        "{text}"
+    );
+    let svg = report.plot(false, false).to_svg().unwrap();
+    assert!(svg.contains("sgd") && svg.contains("largest exposure (bits)"));
+    let document = Envelope::new("figure", Inputs::new(), &report)
+        .to_text()
+        .unwrap();
+    assert_eq!(
+        problems("figure.schema.json", &document),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn x_may_stand_in_the_documents() {
+    let home = corpus();
+    let report = gathered(&asked(
+        home.path(),
+        "{line}-{}.json",
+        "--y exposure --x epsilon",
+    ))
+    .unwrap();
+    assert_eq!(report.x, "ε at least");
+    assert_eq!(report.lines[1].points.len(), 1, "{report:?}");
+    assert_eq!(report.lines[1].points[0].values, [4.0, 19.0, 18.0]);
+}
+
+#[test]
+fn a_null_that_documents_disagree_on_is_not_drawn() {
+    let home = corpus();
+    write(home.path(), "crt-1-0.json", 3.0, 3.9);
+    let report = gathered(&asked(home.path(), "{line}-{x}-{}.json", "--y exposure")).unwrap();
+    assert_eq!(report.without_a_leak, None);
+}
+
+#[test]
+fn what_cannot_be_drawn_is_refused_with_its_file() {
+    let home = corpus();
+    let refused = |pattern: &str, more: &str| {
+        format!(
+            "{:#}",
+            gathered(&asked(home.path(), pattern, more)).unwrap_err()
+        )
+    };
+    for (pattern, more, says) in [
+        ("{line}-{}.json", "--y exposure", "--x: must say"),
+        (
+            "{line}-{x}-{}.json",
+            "--y exposure --x epsilon",
+            "holds {x} already",
+        ),
+        ("{line}-{x}-{}.json", "--y auc", "crt-0-0.json: --y: "),
+        ("none-{x}.json", "--y exposure", "none of the 6 entries"),
+        ("missing/{x}.json", "--y exposure", "cannot read the folder"),
+        (
+            "notes{}",
+            "--y exposure --x epsilon",
+            "notes.txt is no JSON document",
+        ),
+    ] {
+        let error = refused(pattern, more);
+        assert!(error.contains(says), "{pattern} {more}: {error}");
+    }
+}
