@@ -1,5 +1,6 @@
 //! The checkpoint folder: `config.json`, `model.safetensors`, `tokenizer.json`, `manifest.json`.
 
+use crate::dropout::Dropout;
 use crate::error::{Error, Result, at};
 use crate::files::Building;
 use crate::hugging_face::{self, load_hugging_face};
@@ -106,6 +107,7 @@ impl Manifest {
                 .map(|estimate| initial.then(estimate.clone()))
                 .collect(),
             seeded,
+            dropout: trained.dropout,
             initial,
             weights: String::new(),
             canaries: None,
@@ -221,9 +223,9 @@ pub struct Pretrained {
     pub tokenizer: Tokenizer,
     /// What ran, where the folder is ours.
     pub manifest: Option<Manifest>,
-    /// The largest dropout rate that another's `config.json` asks for, 0 if none. It is not
-    /// followed: no layer here drops anything, in training or out of it.
-    pub dropout: f64,
+    /// What its training drops: as its manifest says, where the folder is ours, else as its
+    /// `config.json` asks.
+    pub dropout: Dropout,
 }
 
 impl Pretrained {
@@ -246,8 +248,8 @@ impl Pretrained {
                 model,
                 weights,
                 tokenizer,
+                dropout: manifest.dropout,
                 manifest: Some(manifest),
-                dropout: 0.0,
             });
         }
         let (config, weights) = load_hugging_face(folder)?;

@@ -8,6 +8,7 @@
 mod checkpoint;
 mod clip;
 mod collective;
+mod dropout;
 #[cfg(feature = "cpu")]
 mod engine;
 mod error;
@@ -38,6 +39,7 @@ mod weights;
 pub use checkpoint::{Checkpoint, Pretrained, free_for};
 pub use clip::{Clip, Clipping, Factors, SquaredNorms};
 pub use collective::{Collective, Local, Threads};
+pub use dropout::{Dropout, Masks};
 #[cfg(feature = "cpu")]
 pub use engine::{Device, lstm, open, transformer, transformer_logits};
 pub use error::{Error, Result};

@@ -1,6 +1,7 @@
 //! What ran, beside the weights it made. Nothing in it is an unaccounted function of the private text.
 
 use crate::clip::Clipping;
+use crate::dropout::Dropout;
 use crate::error::{Error, Result};
 use crate::optimizer::OptimizerSpec;
 use crate::recipe::Recipe;
@@ -247,6 +248,9 @@ pub struct Manifest {
     pub estimates: Vec<Mechanism>,
     /// Whether a fixed seed made the randomness: then nothing here is private.
     pub seeded: bool,
+    /// What training passes dropped.
+    #[serde(default, skip_serializing_if = "Dropout::is_none")]
+    pub dropout: Dropout,
     /// SHA-256 of `model.safetensors`, hexadecimal.
     pub weights: String,
     /// The canaries, if any were planted.
@@ -269,6 +273,7 @@ impl Manifest {
                 manifest.kind, manifest.schema
             ));
         }
+        manifest.dropout.validated().map_err(|e| e.to_string())?;
         Ok(manifest)
     }
 

@@ -15,6 +15,9 @@ pub struct SelectiveRecords {
 pub struct SelectiveBatch<'a>(
     #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
     pub(crate)  Vec<(&'a [TokenId], &'a [Segment])>,
+    /// Their numbers, by which dropout masks are keyed.
+    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
+    pub(crate) Vec<u32>,
 );
 
 /// Consecutive predictions of a record, all sensitive or all ordinary. Prediction t reads token
@@ -77,8 +80,14 @@ impl SelectiveRecords {
     /// The batch of these indices; an index out of range is ignored.
     #[must_use]
     pub fn batch(&self, indices: &[u32]) -> SelectiveBatch<'_> {
-        let chosen = indices.iter().filter_map(|i| self.records.get(*i as usize));
-        SelectiveBatch(chosen.map(|(t, s)| (t.as_slice(), s.as_slice())).collect())
+        let there = indices
+            .iter()
+            .filter(|i| (**i as usize) < self.records.len());
+        let one = |i: &u32| {
+            let (tokens, segments) = &self.records[*i as usize];
+            (tokens.as_slice(), segments.as_slice())
+        };
+        SelectiveBatch(there.clone().map(one).collect(), there.copied().collect())
     }
 }
 

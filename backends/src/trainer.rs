@@ -1,6 +1,7 @@
 //! What an engine must offer to be trained, and the types by which a privacy mistake does not compile.
 
 use crate::clip::Clip;
+use crate::dropout::Masks;
 use crate::error::{Error, Result};
 use crate::material::Sensitive;
 use crate::optimizer::Update;
@@ -151,13 +152,7 @@ impl PrivateRecords {
     /// The batch of these indices; an index out of range is ignored.
     #[must_use]
     pub fn batch(&self, indices: &[u32]) -> PrivateBatch<'_> {
-        PrivateBatch(
-            indices
-                .iter()
-                .filter_map(|i| self.tokens.get(*i as usize))
-                .map(Vec::as_slice)
-                .collect(),
-        )
+        PrivateBatch(numbered(&self.tokens, indices))
     }
 }
 
@@ -175,13 +170,7 @@ impl PublicRecords {
     /// The batch of these indices; an index out of range is ignored.
     #[must_use]
     pub fn batch(&self, indices: &[u32]) -> PublicBatch<'_> {
-        PublicBatch(
-            indices
-                .iter()
-                .filter_map(|i| self.tokens.get(*i as usize))
-                .map(Vec::as_slice)
-                .collect(),
-        )
+        PublicBatch(numbered(&self.tokens, indices))
     }
 }
 
@@ -204,14 +193,62 @@ impl PublicRecords {
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct PrivateBatch<'a>(pub(crate) Vec<&'a [TokenId]>);
+pub struct PrivateBatch<'a>(pub(crate) Vec<Example<'a>>);
 
 /// A batch wholly from the public side.
 #[derive(Debug, Clone)]
 pub struct PublicBatch<'a>(
     #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
-    pub(crate)  Vec<&'a [TokenId]>,
+    pub(crate)  Vec<Example<'a>>,
 );
+
+/// A record of a batch, and its number among the records it was drawn from: what its dropout
+/// masks are keyed by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Example<'a> {
+    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
+    pub(crate) record: u32,
+    pub(crate) tokens: &'a [TokenId],
+}
+
+impl AsRef<[TokenId]> for Example<'_> {
+    fn as_ref(&self) -> &[TokenId] {
+        self.tokens
+    }
+}
+
+/// The records of these numbers; one that does not exist is ignored.
+fn numbered<'a>(records: &'a [Vec<TokenId>], indices: &[u32]) -> Vec<Example<'a>> {
+    let one = |&record: &u32| {
+        let tokens = records.get(record as usize)?;
+        Some(Example { record, tokens })
+    };
+    indices.iter().filter_map(one).collect()
+}
+
+#[cfg(feature = "cpu")]
+impl<'a> PrivateBatch<'a> {
+    /// Sequences as they come, numbered from 0.
+    pub(crate) fn in_order(sequences: Vec<&'a [TokenId]>) -> Self {
+        Self(by_place(sequences))
+    }
+}
+
+#[cfg(all(test, feature = "cpu"))]
+impl<'a> PublicBatch<'a> {
+    /// Sequences as they come, numbered from 0.
+    pub(crate) fn in_order(sequences: Vec<&'a [TokenId]>) -> Self {
+        Self(by_place(sequences))
+    }
+}
+
+#[cfg(feature = "cpu")]
+fn by_place(sequences: Vec<&[TokenId]>) -> Vec<Example<'_>> {
+    (0..)
+        .zip(sequences)
+        .map(|(record, tokens)| Example { record, tokens })
+        .collect()
+}
 
 impl<'a> PrivateBatch<'a> {
     /// Microbatches of at most `tokens` tokens each (at least one example each).
@@ -219,14 +256,14 @@ impl<'a> PrivateBatch<'a> {
         let mut parts: Vec<PrivateBatch<'a>> = Vec::new();
         let mut used = usize::MAX;
         for &example in &self.0 {
-            if used.saturating_add(example.len()) > tokens {
+            if used.saturating_add(example.tokens.len()) > tokens {
                 parts.push(PrivateBatch(Vec::new()));
                 used = 0;
             }
             if let Some(part) = parts.last_mut() {
                 part.0.push(example);
             }
-            used += example.len();
+            used += example.tokens.len();
         }
         parts
     }
@@ -290,6 +327,17 @@ pub trait Trainer: PrefixScorer {
             Some(_) => Err(Error::Unsuitable(
                 "this model can't leave a token out of the loss".into(),
             )),
+        }
+    }
+    /// From now on training passes drop values by these masks; scoring never does. `None` undoes
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for an engine that can't.
+    fn drop_out(&mut self, masks: Option<Masks>) -> Result<()> {
+        match masks {
+            None => Ok(()),
+            Some(_) => Err(Error::Unsuitable("this model has no dropout".into())),
         }
     }
     /// The same model for Selective DP-SGD, if it is recurrent.

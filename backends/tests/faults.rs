@@ -7,10 +7,10 @@ mod common;
 use common::{CLIPPINGS, model, options, set, trained};
 use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate};
 use reticent_backends::{
-    ChaChaNoise, Checkpoint, Clip, Clipping, Collective, Corpus, Error, Initial, Ledger, Local,
-    LstmConfig, Manifest, Noise, Owner, PoissonSampler, PrivateStep, Rates, Recipe, RunKey,
-    Sampler, Step, Surroundings, Threads, TrainOptions, Trained, Update, all_private, hexadecimal,
-    train_on,
+    ChaChaNoise, Checkpoint, Clip, Clipping, Collective, Corpus, Dropout, Error, Initial, Ledger,
+    Local, LstmConfig, Manifest, Masks, Noise, Owner, PoissonSampler, PrivateStep, Rates, Recipe,
+    RunKey, Sampler, Step, Surroundings, Threads, TrainOptions, Trained, Update, all_private,
+    hexadecimal, train_on,
 };
 use reticent_corpus::{
     CanaryOptions, Origin, PrepareOptions, Prepared, Record, Side, Tokenizer, TrainingSet, Unit,
@@ -58,6 +58,10 @@ fn released(
     (clipping, index): (Clipping, u64),
 ) -> Vec<f32> {
     let (mut model, records) = (model(), all_private(set));
+    // a record keeps its masks in any part, with any worker
+    let rates = Dropout::all(0.3).unwrap();
+    let masks = Masks::new(&RunKey::from_seed(4), index, rates);
+    model.drop_out(masks).unwrap();
     let mut step = Step::begin(model.as_mut(), constants(clipping), index).unwrap();
     for part in parts {
         step.add(&records.batch(part)).unwrap();

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_backends::{
-    Family, Head, Pretrained, TransformerConfig, load_hugging_face, save_hugging_face,
+    Dropout, Family, Head, Pretrained, TransformerConfig, load_hugging_face, save_hugging_face,
 };
 use reticent_corpus::{Origin, Tokenizer};
 use safetensors::SafeTensors;
@@ -426,9 +426,8 @@ fn tokenizer_error(folder: &Path) -> String {
     error.unwrap_err().to_string()
 }
 
-/// Fault 18: no layer here drops anything, so what another asks for is named and not followed.
 #[test]
-fn dropout_that_is_asked_for_is_named() {
+fn dropout_that_is_asked_for_is_read() {
     let folder = Folder::new(Family::Gpt2);
     let home = folder.home.path().join("model");
     let tokenizer = Tokenizer::characters().to_json().unwrap();
@@ -444,14 +443,38 @@ fn dropout_that_is_asked_for_is_named() {
         std::fs::write(&path, config.to_string()).unwrap();
         Pretrained::load(&home)
     };
-    assert!(asked(json!({})).unwrap().dropout.abs() < f64::EPSILON);
+    // what transformers takes where nothing is said
+    let usual = Dropout::all(0.1).unwrap();
+    assert_eq!(asked(json!({})).unwrap().dropout, usual);
     let rates = json!({"embd_pdrop": 0.1, "resid_pdrop": 0.25, "attn_pdrop": 0.0});
-    assert!((asked(rates).unwrap().dropout - 0.25).abs() < f64::EPSILON);
-    let error = asked(json!({"resid_pdrop": 1.5})).unwrap_err().to_string();
-    assert!(
-        error.contains("resid_pdrop") && error.contains("1.5"),
-        "{error}"
-    );
+    let expected = Dropout {
+        embedding: 0.1,
+        attention: 0.0,
+        hidden: 0.25,
+    };
+    assert_eq!(asked(rates).unwrap().dropout, expected);
+    for (key, bad) in [
+        ("resid_pdrop", 1.5),
+        ("embd_pdrop", 1.0),
+        ("attn_pdrop", -0.1),
+    ] {
+        let error = asked(json!({ key: bad })).unwrap_err().to_string();
+        assert!(error.contains(key) && error.contains("[0, 1)"), "{error}");
+        asked(json!({ key: 0.1 })).unwrap();
+    }
+    let llama = Folder::new(Family::Llama);
+    let path = llama.path("config.json");
+    let mut config: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    config["attention_dropout"] = json!(0.2);
+    std::fs::write(&path, config.to_string()).unwrap();
+    std::fs::copy(folder.path("tokenizer.json"), llama.path("tokenizer.json")).unwrap();
+    let loaded = Pretrained::load(&llama.home.path().join("model")).unwrap();
+    let expected = Dropout {
+        attention: 0.2,
+        ..Dropout::NONE
+    };
+    assert_eq!(loaded.dropout, expected);
 }
 
 /// Five hundred seeded damages of each file (bytes changed, cut out, doubled): loading may succeed or

@@ -7,7 +7,8 @@ mod common;
 use common::{CLIPPINGS, LIGHT, OPTIMIZERS, models, options, secret_rates, sensitive, set};
 use reticent_accounting::Neighbours;
 use reticent_backends::{
-    Corpus, FirstPhase, FirstPhaseKind, Recipe, Replay, Sensitive, TrainOptions, Trainer, replay,
+    Corpus, Dropout, FirstPhase, FirstPhaseKind, Recipe, Replay, Sensitive, TrainOptions, Trainer,
+    replay,
 };
 use reticent_corpus::TrainingSet;
 
@@ -127,6 +128,28 @@ fn a_record_more_moves_every_release_by_the_clipping_norm_at_most() {
                 let what = format!("{name}, {recipe}, {clipping:?}");
                 assert!(found.holds(), "{what}: {found:?}");
                 assert!(found.largest > 0.5, "{what}: {found:?}");
+            }
+        }
+    }
+}
+
+/// A record's masks are its own on D and on D′: dropout moves no release further.
+#[test]
+fn dropout_keeps_the_sensitivity() {
+    let (here, more, fewer) = (set(4, 8, 1), set(4, 9, 1), set(4, 8, 2));
+    for (name, make) in models() {
+        for mut options in protecting() {
+            if options.recipe == Recipe::Sdp && name != "lstm" {
+                continue;
+            }
+            options.dropout = Dropout::all(0.3).unwrap();
+            let there = replaced(&here, 6, !selective(options.recipe));
+            let found = compared(make, &options, [&here, &there], Neighbours::Replace);
+            let what = format!("{name}, {}", options.recipe);
+            assert!(found.holds() && found.largest > 1e-4, "{what}: {found:?}");
+            if !selective(options.recipe) {
+                let found = compared(make, &options, [&fewer, &more], Neighbours::ZeroOut);
+                assert!(found.holds(), "{name}, {}: {found:?}", options.recipe);
             }
         }
     }

@@ -22,9 +22,10 @@ use reticent_attacks::{
     Scoring, SearchOptions, ceiling_test, plan_search, prior_mass, search_ranks,
 };
 use reticent_backends::{
-    Added, Clip, Clipping, Corpus, Device, LearningRates, LstmConfig, Model, OptimizerSpec,
-    Parameter, PrefixScorer, PrivateBatch, PrivateOptions, Privatized, PublicBatch, Recipe, Scorer,
-    StateId, Surroundings, TokenScore, TrainOptions, Trainer, Update, open, replay, train_on,
+    Added, Clip, Clipping, Corpus, Device, Dropout, LearningRates, LstmConfig, Model,
+    OptimizerSpec, Parameter, PrefixScorer, PrivateBatch, PrivateOptions, Privatized, PublicBatch,
+    Recipe, Scorer, StateId, Surroundings, TokenScore, TrainOptions, Trainer, Update, open, replay,
+    train_on,
 };
 use reticent_corpus::{
     CanaryOptions, CanaryPlan, CanarySight, Carriers, ConservativeOptions, CopyFate, Document,
@@ -211,6 +212,7 @@ fn options(bug: Bug, prepared: &Prepared, seed: u64) -> TrainOptions {
         }),
         first_phase: None,
         states: None,
+        dropout: Dropout::NONE,
         learning_rates: LearningRates::default(),
         stopping: None,
         initial_seed: seed,

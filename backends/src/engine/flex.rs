@@ -1,11 +1,11 @@
 //! The processor: every kernel on plain slices of flex tensors.
 
 use super::host::contraction::{
-    add_row_sum, add_rows, add_weight_sum, by_row, embedding_norm, gather, scale_rows, scatter_add,
-    squared_norm_linear,
+    LstmRows, add_row_sum, add_rows, add_weight_sum, by_row, gather, lstm_norms, scale_rows,
+    scatter_add,
 };
 use super::host::{layers, recurrence};
-use super::kernels::{GROUPS, Kernels, Recurrence, Taps, Weights};
+use super::kernels::{Dropped, GROUPS, Kernels, Recurrence, Taps, Weights};
 use super::packed::{Group, Packed};
 use crate::clip::Factors;
 use burn::tensor::{Tensor, TensorData, TensorPrimitive};
@@ -127,48 +127,33 @@ impl Kernels for Flex {
         packed: &Packed,
         accumulators: &mut [Vec<f32>],
     ) {
-        let [embed, gates] = weights.input.dims();
         let [width, vocabulary] = weights.head.dims();
         let rows = packed.rows();
-        let hidden = Values::of(&taps.hidden);
+        let (hidden, read) = (Values::of(&taps.hidden), Values::of(taps.read()));
         let (mut d_gates, d_logits) = (owned(taps.d_gates), Values::of(&taps.d_logits));
-        let (distinct, index) = packed.distinct_inputs();
-        // rows with the same input token share it: sum their gradients first, then multiply once
-        let by_token = |d_gates: &[f32]| {
-            let mut sums = vec![0.0; distinct.len() * gates];
-            scatter_add(d_gates, &index, &mut sums, gates);
-            sums
-        };
-        // where the embedding has factors of its own, its rows are scaled and summed apart
-        let apart = (!factors.alike(0, 1)).then(|| {
-            let mut scaled = d_gates.clone();
-            scale_rows(&mut scaled, &factors.group(0), packed, gates);
-            by_token(&scaled)
-        });
-        scale_rows(&mut d_gates, &factors.group(1), packed, gates);
         let own = by_row(&factors.group(2), packed);
         let [embedding, input, recurrent, bias, head, head_bias] = accumulators else {
             unreachable!("an LSTM has six parameters")
         };
-        let by_token = by_token(&d_gates);
-        let table = layers::lookup(Values::of(&weights.embedding).slice(), &distinct, embed);
-        add_weight_sum(
-            &table,
-            None,
-            &by_token,
-            input,
-            (distinct.len(), embed, gates),
-        );
-        let by_token = apart.unwrap_or(by_token);
-        let d_table =
-            layers::linear_backward(&by_token, Values::of(&weights.input).slice(), embed, gates);
-        scatter_add(&d_table, &distinct, embedding, embed);
-        let previous = previous_hidden(hidden.slice(), packed, width);
-        add_weight_sum(&previous, None, &d_gates, recurrent, (rows, width, gates));
-        add_row_sum(&d_gates, bias);
         let shape = (rows, width, vocabulary);
-        add_weight_sum(hidden.slice(), Some(&own), d_logits.slice(), head, shape);
+        add_weight_sum(read.slice(), Some(&own), d_logits.slice(), head, shape);
         add_rows(None, d_logits.slice(), Some(&own), head_bias);
+        match &taps.embedded {
+            None => add_input_sums(&mut d_gates, weights, factors, packed, (embedding, input)),
+            Some(x) => {
+                let sums = (embedding, input);
+                add_dropped_input_sums(&mut d_gates, x, weights, factors, packed, sums);
+            }
+        }
+        let previous = previous_hidden(hidden.slice(), packed, width);
+        add_weight_sum(
+            &previous,
+            None,
+            &d_gates,
+            recurrent,
+            (rows, width, 4 * width),
+        );
+        add_row_sum(&d_gates, bias);
     }
 
     fn cell(z: Matrix, recurrent: Matrix, hidden: Matrix, cell: Matrix) -> (Matrix, Matrix) {
@@ -202,6 +187,60 @@ impl Kernels for Flex {
     }
 }
 
+/// Sums of embedding and input weight from dL/dz, which is left scaled for the recurrent layer.
+/// Rows with the same input token share it: their gradients are summed first, then multiplied once.
+fn add_input_sums(
+    d_gates: &mut [f32],
+    weights: &Weights<Flex>,
+    factors: &Factors,
+    packed: &Packed,
+    (embedding, input): (&mut Vec<f32>, &mut Vec<f32>),
+) {
+    let [embed, gates] = weights.input.dims();
+    let (distinct, index) = packed.distinct_inputs();
+    let by_token = |d_gates: &[f32]| {
+        let mut sums = vec![0.0; distinct.len() * gates];
+        scatter_add(d_gates, &index, &mut sums, gates);
+        sums
+    };
+    // where the embedding has factors of its own, its rows are scaled and summed apart
+    let apart = (!factors.alike(0, 1)).then(|| {
+        let mut scaled = d_gates.to_vec();
+        scale_rows(&mut scaled, &factors.group(0), packed, gates);
+        by_token(&scaled)
+    });
+    scale_rows(d_gates, &factors.group(1), packed, gates);
+    let by_token = by_token(d_gates);
+    let table = layers::lookup(Values::of(&weights.embedding).slice(), &distinct, embed);
+    let shape = (distinct.len(), embed, gates);
+    add_weight_sum(&table, None, &by_token, input, shape);
+    let by_token = apart.unwrap_or(by_token);
+    let weight = Values::of(&weights.input);
+    let d_table = layers::linear_backward(&by_token, weight.slice(), embed, gates);
+    scatter_add(&d_table, &distinct, embedding, embed);
+}
+
+/// The same after dropout, where every row has an input of its own.
+fn add_dropped_input_sums(
+    d_gates: &mut [f32],
+    dropped: &Dropped<Flex>,
+    weights: &Weights<Flex>,
+    factors: &Factors,
+    packed: &Packed,
+    (embedding, input): (&mut Vec<f32>, &mut Vec<f32>),
+) {
+    let [embed, gates] = weights.input.dims();
+    let (x, mask) = (Values::of(&dropped.values), Values::of(&dropped.factors));
+    let weight = Values::of(&weights.input);
+    let mut d_x = layers::linear_backward(d_gates, weight.slice(), embed, gates);
+    d_x.iter_mut().zip(mask.slice()).for_each(|(d, f)| *d *= f);
+    scale_rows(&mut d_x, &factors.group(0), packed, embed);
+    scatter_add(&d_x, &packed.inputs, embedding, embed);
+    scale_rows(d_gates, &factors.group(1), packed, gates);
+    let shape = (packed.rows(), embed, gates);
+    add_weight_sum(x.slice(), None, d_gates, input, shape);
+}
+
 /// The hidden state before each row; zero at the start of an example.
 fn previous_hidden(hidden: &[f32], packed: &Packed, width: usize) -> Vec<f32> {
     let mut out = vec![0.0; packed.rows() * width];
@@ -222,26 +261,28 @@ fn previous_hidden(hidden: &[f32], packed: &Packed, width: usize) -> Vec<f32> {
 /// Borrowed inputs of the norm computation.
 struct NormWork {
     hidden: Values,
+    read: Values,
     d_gates: Values,
     d_logits: Values,
     embedding: Values,
+    dropped: Option<[Values; 2]>,
     input: Values,
-    embed: usize,
-    width: usize,
-    vocabulary: usize,
+    sizes: (usize, usize, usize),
 }
 
 impl NormWork {
     fn new(taps: &Taps<Flex>, weights: &Weights<Flex>) -> Self {
+        let dropped = taps.embedded.as_ref();
+        let [width, vocabulary] = weights.head.dims();
         Self {
             hidden: Values::of(&taps.hidden),
+            read: Values::of(taps.read()),
             d_gates: Values::of(&taps.d_gates),
             d_logits: Values::of(&taps.d_logits),
             embedding: Values::of(&weights.embedding),
+            dropped: dropped.map(|x| [&x.values, &x.factors].map(Values::of)),
             input: Values::of(&weights.input),
-            embed: weights.input.dims()[0],
-            width: weights.head.dims()[0],
-            vocabulary: weights.head.dims()[1],
+            sizes: (weights.input.dims()[0], width, vocabulary),
         }
     }
 
@@ -259,32 +300,28 @@ impl NormWork {
             .collect()
     }
 
-    /// ‖gradient‖² of one example: embedding, recurrent layer, head.
     fn example(&self, rows: &[usize], packed: &Packed) -> [f64; GROUPS] {
-        let (t, e, h) = (rows.len(), self.embed, self.width);
-        let gates = gather(self.d_gates.slice(), rows, 4 * h);
+        let (e, h, vocabulary) = self.sizes;
         let tokens: Vec<TokenId> = rows.iter().map(|r| packed.inputs[*r]).collect();
-        // input weight, recurrent weight and bias share dL/dz: one layer with inputs [x, h before, 1]
-        let mut inputs = vec![0.0; t * (e + h + 1)];
-        let mut outputs = vec![0.0; t * (h + 1)];
-        for (s, line) in inputs.chunks_exact_mut(e + h + 1).enumerate() {
-            let token = packed.inputs[rows[s]] as usize;
-            line[..e].copy_from_slice(&self.embedding.slice()[token * e..(token + 1) * e]);
-            if s > 0 {
-                line[e..e + h]
-                    .copy_from_slice(&self.hidden.slice()[rows[s - 1] * h..(rows[s - 1] + 1) * h]);
-            }
-            line[e + h] = 1.0;
-        }
-        for (s, line) in outputs.chunks_exact_mut(h + 1).enumerate() {
-            line[..h].copy_from_slice(&self.hidden.slice()[rows[s] * h..(rows[s] + 1) * h]);
-            line[h] = 1.0;
-        }
-        let logits = gather(self.d_logits.slice(), rows, self.vocabulary);
-        [
-            embedding_norm(&tokens, &gates, self.input.slice(), e),
-            squared_norm_linear(&inputs, &gates, (t, e + h + 1, 4 * h)),
-            squared_norm_linear(&outputs, &logits, (t, h + 1, self.vocabulary)),
-        ]
+        let places = || tokens.iter().map(|t| *t as usize).collect::<Vec<_>>();
+        let (x, factors) = match &self.dropped {
+            None => (gather(self.embedding.slice(), &places(), e), None),
+            Some([x, factors]) => (
+                gather(x.slice(), rows, e),
+                Some(gather(factors.slice(), rows, e)),
+            ),
+        };
+        let mut before = vec![0.0; h];
+        before.extend(gather(self.hidden.slice(), &rows[..rows.len() - 1], h));
+        let own = LstmRows {
+            tokens: &tokens,
+            x: &x,
+            factors: factors.as_deref(),
+            before: &before,
+            read: &gather(self.read.slice(), rows, h),
+            d_gates: &gather(self.d_gates.slice(), rows, 4 * h),
+            d_logits: &gather(self.d_logits.slice(), rows, vocabulary),
+        };
+        lstm_norms(&own, self.input.slice(), self.sizes)
     }
 }

@@ -25,10 +25,28 @@ pub(crate) struct Recurrence<B: Backend> {
 pub(crate) struct Taps<B: Backend> {
     /// Hidden states, N × H.
     pub(crate) hidden: Tensor<B, 2>,
+    /// What dropout left of them for the head, N × H; absent where it drops none.
+    pub(crate) read: Option<Tensor<B, 2>>,
+    /// Embedded tokens after dropout; absent where it drops none.
+    pub(crate) embedded: Option<Dropped<B>>,
     /// dL/dz of the gates before activation, N × 4H.
     pub(crate) d_gates: Tensor<B, 2>,
     /// dL/dlogits, N × V.
     pub(crate) d_logits: Tensor<B, 2>,
+}
+
+/// Values after dropout, and what they were multiplied by.
+#[derive(Debug, Clone)]
+pub(crate) struct Dropped<B: Backend> {
+    pub(crate) values: Tensor<B, 2>,
+    pub(crate) factors: Tensor<B, 2>,
+}
+
+impl<B: Backend> Taps<B> {
+    /// What the head read, N × H.
+    pub(crate) fn read(&self) -> &Tensor<B, 2> {
+        self.read.as_ref().unwrap_or(&self.hidden)
+    }
 }
 
 /// The weights on the device.

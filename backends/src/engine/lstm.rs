@@ -1,18 +1,19 @@
 //! The one-layer LSTM language model: forward, taps, clipped sums, scoring with cached states.
 
-use super::kernels::{GROUP, GROUPS, Kernels, Taps, Weights};
+use super::kernels::{Dropped, GROUP, GROUPS, Kernels, Taps, Weights};
 use super::ops;
 use super::packed::Packed;
 use super::portable::host;
 use super::selective::Plain;
 use crate::clip::{Clip, Factors, SquaredNorms};
+use crate::dropout::{Masks, Place};
 use crate::error::{Error, Result};
 use crate::optimizer::Update;
 use crate::scorer::{PrefixScorer, Scorer, StateId, TokenScore};
 use crate::segments::SelectiveBatch;
 use crate::trainer::{
-    Added, Parameter, PrivateBatch, Privatized, PublicBatch, Recurrent, ReleaseState, Trainer,
-    check_shapes,
+    Added, Example, Parameter, PrivateBatch, Privatized, PublicBatch, Recurrent, ReleaseState,
+    Trainer, check_shapes,
 };
 use burn::tensor::{Tensor, TensorData};
 use reticent_corpus::TokenId;
@@ -34,6 +35,7 @@ pub(crate) struct Lstm<B: Kernels> {
     accumulator: Vec<Vec<f32>>,
     margin: f64,
     left_out: Option<TokenId>,
+    masks: Option<Masks>,
     states: HashMap<u64, Vec<f32>>,
     next_state: u64,
 }
@@ -57,14 +59,18 @@ impl<B: Kernels> Lstm<B> {
             accumulator: Vec::new(),
             margin,
             left_out: None,
+            masks: None,
             states: HashMap::new(),
             next_state: 0,
         })
     }
 
-    /// A batch to train on, without loss where it is left out.
-    fn packed(&self, sequences: &[&[TokenId]]) -> Result<Arc<Packed>> {
-        let mut packed = Packed::new(sequences, self.config.vocabulary)?;
+    /// A batch to train on, without loss where it is left out, with its masks.
+    fn packed(&self, batch: &[Example<'_>]) -> Result<Arc<Packed>> {
+        let sequences: Vec<&[TokenId]> = batch.iter().map(|e| e.tokens).collect();
+        let mut packed = Packed::new(&sequences, self.config.vocabulary)?;
+        let masks = self.masks.as_ref();
+        packed.masks = masks.map(|m| batch.iter().map(|e| m.of(e.record)).collect());
         if let Some(token) = self.left_out {
             packed.leave_out(token);
         }
@@ -79,10 +85,21 @@ impl<B: Kernels> Lstm<B> {
     fn taps(&self, packed: &Arc<Packed>) -> (Taps<B>, f64) {
         let w = &self.weights;
         let leaves = (ops::leaf::<B>(&self.device), ops::leaf::<B>(&self.device));
-        let z = Tensor::from_inner(self.input_part(packed));
-        let z = ops::tap::<B>(z, leaves.0.clone());
-        let hidden = ops::recurrence::<B>(z, w.recurrent.clone(), packed);
-        let kept = hidden.clone().inner();
+        let embedded = self.dropped_inputs(packed);
+        let z = match &embedded {
+            Some(x) => B::affine(x.values.clone(), w.input.clone(), w.bias.clone()),
+            None => self.input_part(packed),
+        };
+        let z = ops::tap::<B>(Tensor::from_inner(z), leaves.0.clone());
+        let mut hidden = ops::recurrence::<B>(z, w.recurrent.clone(), packed);
+        let (kept, mut read) = (hidden.clone().inner(), None);
+        let width = self.config.hidden;
+        if let Some(factors) = packed.factors(Place::Output { segment: 0 }, width) {
+            let factors = self.matrix(factors, width);
+            let out = kept.clone().mul(factors.clone());
+            read = Some(out.clone());
+            hidden = ops::apply::<B>(hidden, out, move |d| d.mul(factors));
+        }
         let logits = ops::linear::<B>(hidden, w.head.clone(), w.head_bias.clone());
         let logits = ops::tap::<B>(logits, leaves.1.clone());
         let (loss, nll) = ops::cross_entropy::<B>(logits, &packed.targets);
@@ -91,6 +108,8 @@ impl<B: Kernels> Lstm<B> {
             |leaf: &ops::Tracked<B>| leaf.grad(&gradients).expect("the tap registered it");
         let taps = Taps {
             hidden: kept,
+            read,
+            embedded,
             d_gates: gradient(&leaves.0),
             d_logits: gradient(&leaves.1),
         };
@@ -107,6 +126,16 @@ impl<B: Kernels> Lstm<B> {
     fn input_part(&self, packed: &Packed) -> Tensor<B, 2> {
         let (distinct, index) = packed.distinct_inputs();
         B::lookup(self.token_gates(&distinct), &index)
+    }
+
+    /// Embedded tokens after dropout, N × E: rows of one token differ, so each has a product.
+    fn dropped_inputs(&self, packed: &Packed) -> Option<Dropped<B>> {
+        let width = self.config.embedding;
+        let factors = packed.factors(Place::Embedding { segment: 0 }, width)?;
+        let factors = self.matrix(factors, width);
+        let values = B::lookup(self.weights.embedding.clone(), &packed.inputs);
+        let values = values.mul(factors.clone());
+        Some(Dropped { values, factors })
     }
 
     fn token_gates(&self, tokens: &[TokenId]) -> Tensor<B, 2> {
@@ -287,6 +316,11 @@ impl<B: Kernels> Trainer for Lstm<B> {
         Ok(())
     }
 
+    fn drop_out(&mut self, masks: Option<Masks>) -> Result<()> {
+        self.masks = masks;
+        Ok(())
+    }
+
     fn as_recurrent(&mut self) -> Option<&mut dyn Recurrent> {
         Some(self)
     }
@@ -314,7 +348,7 @@ impl<B: Kernels> Lstm<B> {
     ) -> Result<Added> {
         let rejected = norms.rejected();
         let kept = (0..batch.0.len()).filter(|e| norms.finite(*e));
-        let finite: Vec<&[TokenId]> = kept.map(|e| batch.0[e]).collect();
+        let finite = kept.map(|e| batch.0[e]).collect();
         let added = self.add(&PrivateBatch(finite), clip)?;
         Ok(Added {
             examples: added.examples + rejected,
@@ -339,7 +373,7 @@ impl<B: Kernels> Recurrent for Lstm<B> {
             tokens.iter().try_for_each(|t| self.known(*t))?;
         }
         // on the host whatever the device: states leave it after every segment
-        let model = Plain::new(&self.config, &self.values);
+        let model = Plain::new(&self.config, &self.values, self.masks.as_ref());
         let mut ordinary = self.zeros();
         let added = model.add(batch, clip, release, &mut ordinary, &mut self.accumulator)?;
         Ok((ordinary, added))
@@ -354,8 +388,9 @@ impl<B: Kernels> Scorer for Lstm<B> {
     fn score(&mut self, sequences: &[Vec<TokenId>]) -> Result<Vec<Vec<TokenScore>>> {
         let views: Vec<&[TokenId]> = sequences.iter().map(Vec::as_slice).collect();
         let mut out = Vec::with_capacity(sequences.len());
-        for part in PrivateBatch(views).microbatches(SCORED_TOKENS) {
-            let packed = Packed::new(&part.0, self.config.vocabulary)?;
+        for part in PrivateBatch::in_order(views).microbatches(SCORED_TOKENS) {
+            let part: Vec<&[TokenId]> = part.0.iter().map(|e| e.tokens).collect();
+            let packed = Packed::new(&part, self.config.vocabulary)?;
             let scores = row_scores(&host(self.logits(&packed)), &packed.targets);
             let mut by_example = vec![Vec::new(); packed.examples];
             for group in &packed.groups {

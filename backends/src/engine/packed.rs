@@ -1,5 +1,6 @@
 //! Batches without padding: rows in time-major order inside groups of examples.
 
+use crate::dropout::{Place, RecordMasks};
 use crate::error::{Error, Result};
 use reticent_corpus::TokenId;
 
@@ -56,6 +57,8 @@ pub(crate) struct Packed {
     pub(crate) targets: Vec<TokenId>,
     /// Example of each row (N).
     pub(crate) example: Vec<u32>,
+    /// The dropout masks of each example, where values are dropped.
+    pub(crate) masks: Option<Vec<RecordMasks>>,
 }
 
 impl Packed {
@@ -88,6 +91,7 @@ impl Packed {
             inputs: Vec::new(),
             targets: Vec::new(),
             example: Vec::new(),
+            masks: None,
         };
         for g in 0..count {
             // every count-th of the sorted order: groups of like work
@@ -126,6 +130,22 @@ impl Packed {
         targets.filter(|t| **t == token).for_each(|t| *t = NO_LOSS);
     }
 
+    /// What the values of a place are multiplied by, N × width; nothing where none is dropped.
+    pub(crate) fn factors(&self, place: Place, width: usize) -> Option<Vec<f32>> {
+        let masks = self.masks.as_ref()?;
+        let mut out = vec![0.0; self.rows() * width];
+        for group in &self.groups {
+            for (lane, &example) in group.examples.iter().enumerate() {
+                let rows: Vec<usize> = group.rows_of(lane).collect();
+                let own = factors(&masks[example], place, rows.len() * width)?;
+                for (row, line) in rows.into_iter().zip(own.chunks_exact(width)) {
+                    out[row * width..(row + 1) * width].copy_from_slice(line);
+                }
+            }
+        }
+        Some(out)
+    }
+
     /// Rows that carry loss.
     pub(crate) fn counted(&self) -> usize {
         self.targets.iter().filter(|t| **t != NO_LOSS).count()
@@ -148,6 +168,14 @@ impl Packed {
             .collect();
         (distinct, index)
     }
+}
+
+/// A record's mask as factors: 0, or 1/(1 − rate).
+pub(crate) fn factors(masks: &RecordMasks, place: Place, count: usize) -> Option<Vec<f32>> {
+    let kept = masks.kept(place, count)?;
+    let scale = (1.0 / (1.0 - kept.rate)) as f32;
+    let one = |stays: &bool| if *stays { scale } else { 0.0 };
+    Some(kept.stays.iter().map(one).collect())
 }
 
 #[cfg(test)]

@@ -229,6 +229,20 @@ fn previous_hidden<B: Backend>(hidden: Tensor<B, 2>, packed: &Packed) -> Tensor<
     lookup(grow(hidden, rows + 1), &index)
 }
 
+/// Embedded tokens as the layer read them, and dL/d(embedding) row by row from dL/dz.
+fn embedded<B: Backend>(
+    taps: &Taps<B>,
+    d_gates: Tensor<B, 2>,
+    weights: &Weights<B>,
+    packed: &Packed,
+) -> (Tensor<B, 2>, Tensor<B, 2>) {
+    let d = linear_backward(d_gates, weights.input.clone());
+    match &taps.embedded {
+        Some(dropped) => (dropped.values.clone(), d * dropped.factors.clone()),
+        None => (lookup(weights.embedding.clone(), &packed.inputs), d),
+    }
+}
+
 pub(super) fn squared_norms<B: Backend>(
     taps: &Taps<B>,
     weights: &Weights<B>,
@@ -255,13 +269,13 @@ pub(super) fn squared_norms<B: Backend>(
     let index = indices::<B>(&rows, &device);
     let gram = |x: Tensor<B, 3>| x.clone().matmul(x.swap_dims(1, 2));
     let pad = |x: Tensor<B, 2>| padded(x, &index, examples);
-    let embedded = lookup(weights.embedding.clone(), &packed.inputs);
+    let (embedded, d_embedded) = embedded(taps, taps.d_gates.clone(), weights, packed);
     let d_gates = pad(taps.d_gates.clone());
     let inputs =
         gram(pad(embedded)) + gram(pad(previous_hidden(taps.hidden.clone(), packed))) + 1.0;
     let recurrent = gram_norms(inputs, d_gates);
     let head = gram_norms(
-        gram(pad(taps.hidden.clone())) + 1.0,
+        gram(pad(taps.read().clone())) + 1.0,
         pad(taps.d_logits.clone()),
     );
     let tokens: Tensor<B, 3> =
@@ -271,10 +285,7 @@ pub(super) fn squared_norms<B: Backend>(
         .repeat_dim(2, longest)
         .equal(tokens.swap_dims(1, 2).repeat_dim(1, longest))
         .float();
-    let embedding = gram_norms(
-        same,
-        pad(linear_backward(taps.d_gates.clone(), weights.input.clone())),
-    );
+    let embedding = gram_norms(same, pad(d_embedded));
     recurrent
         .iter()
         .zip(&head)
@@ -296,10 +307,11 @@ pub(super) fn add_weighted_sums<B: Backend>(
         let per_row: Vec<f32> = rows.map(|e| factors.of(*e as usize, group)).collect();
         Tensor::from_data(TensorData::new(per_row, [packed.rows(), 1]), &device)
     };
-    let d_embedded = linear_backward(taps.d_gates.clone() * factor(0), weights.input.clone());
+    let scaled = taps.d_gates.clone() * factor(0);
+    let (embedded, d_embedded) = embedded(&taps, scaled, weights, packed);
+    let read = taps.read().clone();
     let d_gates = taps.d_gates * factor(1);
     let d_logits = taps.d_logits * factor(2);
-    let embedded = lookup(weights.embedding.clone(), &packed.inputs);
     let d_embedding = weights.embedding.zeros_like().select_assign(
         0,
         indices(&packed.inputs, &device),
@@ -312,7 +324,7 @@ pub(super) fn add_weighted_sums<B: Backend>(
         host(embedded.transpose().matmul(d_gates.clone())),
         host(previous.transpose().matmul(d_gates.clone())),
         host(d_gates.sum_dim(0)),
-        host(taps.hidden.transpose().matmul(d_logits.clone())),
+        host(read.transpose().matmul(d_logits.clone())),
         host(d_logits.sum_dim(0)),
     ];
     for (into, sum) in accumulators.iter_mut().zip(sums) {

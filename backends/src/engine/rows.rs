@@ -1,6 +1,9 @@
 //! Batches for transformers: the rows of an example lie together, in time order.
 
+use super::packed::factors;
+use crate::dropout::{Place, RecordMasks};
 use crate::error::{Error, Result};
+use rayon::prelude::*;
 use reticent_corpus::TokenId;
 
 /// No token to predict here.
@@ -41,6 +44,8 @@ pub(crate) struct Rows {
     pub(crate) targets: Vec<TokenId>,
     /// The fixed shape, where the device wants one.
     pub(crate) grid: Option<Grid>,
+    /// The dropout masks of each example, where values are dropped.
+    pub(crate) masks: Option<Vec<RecordMasks>>,
 }
 
 impl Rows {
@@ -49,12 +54,13 @@ impl Rows {
     /// # Errors
     /// [`Error::TooShort`], [`Error::UnknownToken`], [`Error::TooLong`].
     pub(crate) fn predicting(
-        sequences: &[&[TokenId]],
+        sequences: &[impl AsRef<[TokenId]>],
         (vocabulary, context): (usize, usize),
         grid: Option<Grid>,
     ) -> Result<Self> {
         let mut rows = Self::empty(grid);
         for (index, s) in sequences.iter().enumerate() {
+            let s = s.as_ref();
             check(s, index, 2, vocabulary, context)?;
             rows.push(&s[..s.len() - 1], &s[1..]);
         }
@@ -66,12 +72,13 @@ impl Rows {
     /// # Errors
     /// As [`Self::predicting`].
     pub(crate) fn reading(
-        sequences: &[&[TokenId]],
+        sequences: &[impl AsRef<[TokenId]>],
         (vocabulary, context): (usize, usize),
         grid: Option<Grid>,
     ) -> Result<Self> {
         let mut rows = Self::empty(grid);
         for (index, s) in sequences.iter().enumerate() {
+            let s = s.as_ref();
             check(s, index, 1, vocabulary, context)?;
             rows.push(s, &[]);
         }
@@ -98,6 +105,7 @@ impl Rows {
             positions: Vec::new(),
             targets: Vec::new(),
             grid,
+            masks: None,
         }
     }
 
@@ -133,6 +141,21 @@ impl Rows {
     /// Number of rows, unused ones included.
     pub(crate) fn len(&self) -> usize {
         self.inputs.len()
+    }
+
+    /// What the values of a place are multiplied by, N × width, 1 in unused rows; nothing where
+    /// none is dropped.
+    pub(crate) fn factors(&self, place: Place, width: usize) -> Option<Vec<f32>> {
+        let masks = self.masks.as_ref()?;
+        let examples = self.spans.par_iter().zip(masks);
+        let own: Option<Vec<Vec<f32>>> = examples
+            .map(|(span, masks)| factors(masks, place, span.length * width))
+            .collect();
+        let mut out = vec![1.0; self.len() * width];
+        for (span, own) in self.spans.iter().zip(own?) {
+            out[span.start * width..][..own.len()].copy_from_slice(&own);
+        }
+        Some(out)
     }
 
     /// Number of rows that predict a token.

@@ -5,14 +5,14 @@
 //! at once. Ordinary rows come first there and sensitive ones behind them, so that the ordinary
 //! gradient is a sum over rows whose number and order no sensitive content changes.
 
-use super::host::contraction::{
-    add_rows, add_weight_sum, embedding_norm, scatter_add, squared_norm_linear,
-};
+use super::host::contraction::{LstmRows, add_rows, add_weight_sum, lstm_norms, scatter_add};
 use super::host::layers;
 use super::host::product::{add_product_of_few_rows, product_transposed};
 use super::host::recurrence::{cell, cell_backward};
 use super::kernels::{GROUP, GROUPS};
+use super::packed::factors;
 use crate::clip::{Clip, Factors, SquaredNorms};
+use crate::dropout::{Masks, Place};
 use crate::error::Result;
 use crate::model::LstmConfig;
 use crate::segments::{Segment, SelectiveBatch};
@@ -31,6 +31,7 @@ pub(super) struct Plain<'a> {
     embed: usize,
     width: usize,
     vocabulary: usize,
+    masks: Option<&'a Masks>,
 }
 
 type Example<'a> = (&'a [TokenId], &'a [Segment]);
@@ -44,6 +45,16 @@ struct Trace {
     gates: Vec<f32>,
     cell: Vec<f32>,
     hidden: Vec<f32>,
+    dropped: Dropped,
+}
+
+/// What dropout multiplies an example's rows by, where it drops any.
+#[derive(Default)]
+struct Dropped {
+    /// Embedded tokens, T × E.
+    inputs: Option<Vec<f32>>,
+    /// What the head reads, T × H.
+    outputs: Option<Vec<f32>>,
 }
 
 /// Where the rows of a part of a batch lie: all ordinary ones, then all sensitive ones.
@@ -59,11 +70,14 @@ struct Places {
 /// Everything of a part of a batch that gradients are made of, row by row.
 struct Rows {
     tokens: Vec<TokenId>,
-    /// Embedded tokens, N × E.
+    /// Embedded tokens, N × E, as dropout left them.
     x: Vec<f32>,
+    /// What dropout multiplied them by.
+    factors: Option<Vec<f32>>,
     /// h before each row, N × H.
     before: Vec<f32>,
-    hidden: Vec<f32>,
+    /// What the head read, N × H.
+    read: Vec<f32>,
     d_gates: Vec<f32>,
     d_logits: Vec<f32>,
 }
@@ -121,9 +135,14 @@ impl Places {
 }
 
 impl<'a> Plain<'a> {
-    pub(super) fn new(config: &LstmConfig, weights: &'a [Vec<f32>]) -> Self {
+    pub(super) fn new(
+        config: &LstmConfig,
+        weights: &'a [Vec<f32>],
+        masks: Option<&'a Masks>,
+    ) -> Self {
         Self {
             weights,
+            masks,
             embed: config.embedding,
             width: config.hidden,
             vocabulary: config.vocabulary,
@@ -145,7 +164,11 @@ impl<'a> Plain<'a> {
             let traces: Vec<Trace> = examples
                 .par_iter()
                 .enumerate()
-                .map(|(i, example)| self.forward(part * AT_ONCE + i, *example, release))
+                .map(|(i, example)| {
+                    let number = part * AT_ONCE + i;
+                    let dropped = self.dropped(batch.1[number], example.1);
+                    self.forward(number, *example, dropped, release)
+                })
                 .collect();
             let mut rows = self.backward(examples, &traces, &places);
             let norms: Vec<[f64; GROUPS]> = places
@@ -179,18 +202,37 @@ impl<'a> Plain<'a> {
         Ok(added)
     }
 
+    /// The masks of a record, each segment's its own: how long a sensitive segment is changes
+    /// nothing in those behind it.
+    fn dropped(&self, record: u32, segments: &[Segment]) -> Dropped {
+        let Some(masks) = self.masks.map(|m| m.of(record)) else {
+            return Dropped::default();
+        };
+        let all = |place: fn(usize) -> Place, width: usize| -> Option<Vec<f32>> {
+            let each = segments.iter().enumerate();
+            let own = each.map(|(i, s)| factors(&masks, place(i), s.rows.len() * width));
+            own.collect::<Option<Vec<_>>>().map(|own| own.concat())
+        };
+        Dropped {
+            inputs: all(|segment| Place::Embedding { segment }, self.embed),
+            outputs: all(|segment| Place::Output { segment }, self.width),
+        }
+    }
+
     /// An example's states, segment by segment.
     fn forward(
         &self,
         number: usize,
         (tokens, segments): Example<'_>,
+        dropped: Dropped,
         release: &ReleaseState<'_>,
     ) -> Trace {
         let (width, rows) = (self.width, tokens.len().saturating_sub(1));
         let [embedding, input, recurrent, bias, ..] = self.weights else {
             unreachable!("an LSTM has six parameters")
         };
-        let x = layers::lookup(embedding, &tokens[..rows], self.embed);
+        let mut x = layers::lookup(embedding, &tokens[..rows], self.embed);
+        multiply(&mut x, dropped.inputs.as_deref());
         let zeros = || vec![0.0; rows * width];
         let mut trace = Trace {
             gates: layers::linear(&x, input, bias, self.embed),
@@ -198,6 +240,7 @@ impl<'a> Plain<'a> {
             cell_before: zeros(),
             cell: zeros(),
             hidden: zeros(),
+            dropped,
         };
         let (mut h, mut c) = (vec![0.0; width], vec![0.0; width]);
         for (place, segment) in segments.iter().enumerate() {
@@ -235,12 +278,20 @@ impl<'a> Plain<'a> {
             let in_time: Vec<&[f32]> = traces.iter().map(of).collect();
             places.gathered(examples, width, &in_time)
         };
-        let hidden = joined(|t| &t.hidden);
+        let masks = |of: fn(&Trace) -> Option<&[f32]>, width: usize| {
+            let in_time: Option<Vec<&[f32]>> = traces.iter().map(of).collect();
+            in_time.map(|in_time| places.gathered(examples, width, &in_time))
+        };
+        let factors = masks(|t| t.dropped.inputs.as_deref(), self.embed);
+        let of_outputs = masks(|t| t.dropped.outputs.as_deref(), width);
+        let mut hidden = joined(|t| &t.hidden);
+        multiply(&mut hidden, of_outputs.as_deref());
         let tokens = places.gathered(examples, 1, &read);
         let mut d_logits = layers::linear(&hidden, head, head_bias, width);
         let asked = places.gathered(examples, 1, &asked);
         layers::cross_entropy(&mut d_logits, &asked, self.vocabulary);
-        let d_hidden = layers::linear_backward(&d_logits, head, width, self.vocabulary);
+        let mut d_hidden = layers::linear_backward(&d_logits, head, width, self.vocabulary);
+        multiply(&mut d_hidden, of_outputs.as_deref());
         let mut d_gates = vec![0.0; places.rows * gates];
         let found: Vec<Vec<(usize, Vec<f32>)>> = traces
             .par_iter()
@@ -258,11 +309,14 @@ impl<'a> Plain<'a> {
         for (first, d) in found.into_iter().flatten() {
             d_gates[first * gates..][..d.len()].copy_from_slice(&d);
         }
+        let mut x = layers::lookup(embedding, &tokens, self.embed);
+        multiply(&mut x, factors.as_deref());
         Rows {
-            x: layers::lookup(embedding, &tokens, self.embed),
+            x,
+            factors,
             before: joined(|t| &t.before),
             tokens,
-            hidden,
+            read: hidden,
             d_gates,
             d_logits,
         }
@@ -270,31 +324,17 @@ impl<'a> Plain<'a> {
 
     /// ‖g_l‖² of each clipping group, over the rows of one example.
     fn norms(&self, rows: &Rows, own: Range<usize>) -> [f64; GROUPS] {
-        let (t, e, h) = (own.len(), self.embed, self.width);
-        if t == 0 {
-            return [0.0; GROUPS];
-        }
-        let (x, before) = (part(&rows.x, &own, e), part(&rows.before, &own, h));
-        let (hidden, gates) = (
-            part(&rows.hidden, &own, h),
-            part(&rows.d_gates, &own, 4 * h),
-        );
-        let logits = part(&rows.d_logits, &own, self.vocabulary);
-        // input weight, recurrent weight and bias share dL/dz: one layer with inputs [x, h before, 1]
-        let mut inputs = Vec::with_capacity(t * (e + h + 1));
-        let mut outputs = Vec::with_capacity(t * (h + 1));
-        for row in 0..t {
-            inputs.extend_from_slice(&x[row * e..(row + 1) * e]);
-            inputs.extend_from_slice(&before[row * h..(row + 1) * h]);
-            inputs.push(1.0);
-            outputs.extend_from_slice(&hidden[row * h..(row + 1) * h]);
-            outputs.push(1.0);
-        }
-        [
-            embedding_norm(&rows.tokens[own], gates, &self.weights[1], e),
-            squared_norm_linear(&inputs, gates, (t, e + h + 1, 4 * h)),
-            squared_norm_linear(&outputs, logits, (t, h + 1, self.vocabulary)),
-        ]
+        let (e, h, v) = (self.embed, self.width, self.vocabulary);
+        let own_rows = LstmRows {
+            tokens: &rows.tokens[own.clone()],
+            x: part(&rows.x, &own, e),
+            factors: rows.factors.as_ref().map(|f| part(f, &own, e)),
+            before: part(&rows.before, &own, h),
+            read: part(&rows.read, &own, h),
+            d_gates: part(&rows.d_gates, &own, 4 * h),
+            d_logits: part(&rows.d_logits, &own, v),
+        };
+        lstm_norms(&own_rows, &self.weights[1], (e, h, v))
     }
 
     /// Empties the rows of an example that contributes nothing.
@@ -302,7 +342,7 @@ impl<'a> Plain<'a> {
         for (values, width) in [
             (&mut rows.x, self.embed),
             (&mut rows.before, self.width),
-            (&mut rows.hidden, self.width),
+            (&mut rows.read, self.width),
             (&mut rows.d_gates, 4 * self.width),
             (&mut rows.d_logits, self.vocabulary),
         ] {
@@ -323,13 +363,11 @@ impl<'a> Plain<'a> {
             return;
         }
         let (x, before) = (part(&rows.x, &own, e), part(&rows.before, &own, h));
-        let (hidden, d_gates) = (
-            part(&rows.hidden, &own, h),
-            part(&rows.d_gates, &own, 4 * h),
-        );
+        let (read, d_gates) = (part(&rows.read, &own, h), part(&rows.d_gates, &own, 4 * h));
         let d_logits = part(&rows.d_logits, &own, v);
         let of = |parameter: usize| factors.map(|f| f[GROUP[parameter]].as_slice());
         let mut d_x = layers::linear_backward(d_gates, &self.weights[1], e, 4 * h);
+        multiply(&mut d_x, rows.factors.as_ref().map(|f| part(f, &own, e)));
         if let Some(factors) = of(0) {
             let lines = d_x.chunks_exact_mut(e).zip(factors);
             lines.for_each(|(line, f)| line.iter_mut().for_each(|d| *d *= f));
@@ -338,8 +376,15 @@ impl<'a> Plain<'a> {
         add_weight_sum(x, of(1), d_gates, &mut gradient[1], (n, e, 4 * h));
         add_weight_sum(before, of(2), d_gates, &mut gradient[2], (n, h, 4 * h));
         add_rows(None, d_gates, of(3), &mut gradient[3]);
-        add_weight_sum(hidden, of(4), d_logits, &mut gradient[4], (n, h, v));
+        add_weight_sum(read, of(4), d_logits, &mut gradient[4], (n, h, v));
         add_rows(None, d_logits, of(5), &mut gradient[5]);
+    }
+}
+
+/// x ← x ∘ factors, where there are any.
+fn multiply(x: &mut [f32], factors: Option<&[f32]>) {
+    if let Some(factors) = factors {
+        x.iter_mut().zip(factors).for_each(|(x, f)| *x *= f);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Attention of one sequence, head by head, forward and backward.
 
 use super::arithmetic::{cap, cap_slope, dot};
+use super::drop_out;
+use crate::dropout::{Place, RecordMasks};
 use crate::model::TransformerConfig;
 
 /// What the backward pass needs.
@@ -11,12 +13,15 @@ pub(super) struct AttentionTrace {
     scores: Vec<f64>,
     /// Their softmax.
     shares: Vec<f64>,
+    /// What dropout multiplied the shares by, `[heads, rows, rows]`.
+    factors: Vec<f64>,
 }
 
 /// Attention under one layer's rules.
 pub(super) struct Attention<'a> {
     pub(super) config: &'a TransformerConfig,
     pub(super) layer: usize,
+    pub(super) masks: Option<&'a RecordMasks>,
 }
 
 impl Attention<'_> {
@@ -55,6 +60,20 @@ impl Attention<'_> {
         }
     }
 
+    /// What dropout multiplies a head's shares by, rows × rows. The mask covers what each row
+    /// sees, its own position last, row after row.
+    fn factors(&self, head: usize, rows: usize) -> Vec<f64> {
+        let layer = self.layer;
+        let mut seen = vec![1.0; rows * (rows + 1) / 2];
+        drop_out(self.masks, Place::Attention { layer, head }, &mut seen);
+        let mut all = vec![1.0; rows * rows];
+        for row in 0..rows {
+            let own = &seen[row * (row + 1) / 2..][..=row];
+            all[row * rows..][..=row].copy_from_slice(own);
+        }
+        all
+    }
+
     /// Rows × query width from rows × joined width.
     pub(super) fn forward(&self, mut joined: Vec<f64>) -> (Vec<f64>, AttentionTrace) {
         let c = self.config;
@@ -63,8 +82,9 @@ impl Attention<'_> {
         let rows = joined.len() / width;
         let part = |row: usize, column: usize| &joined[row * width + column..][..head_width];
         let mut out = vec![0.0; rows * c.query_width()];
-        let (mut scores, mut shares) = (Vec::new(), Vec::new());
+        let (mut scores, mut shares, mut factors) = (Vec::new(), Vec::new(), Vec::new());
         for head in 0..c.heads {
+            factors.extend(self.factors(head, rows));
             let [query, key, value] = self.columns(head);
             for i in 0..rows {
                 let row: Vec<f64> = (0..rows)
@@ -81,7 +101,9 @@ impl Attention<'_> {
                     .iter()
                     .map(|l| l.exp())
                     .collect();
+                let factors = &factors[(head * rows + i) * rows..][..rows];
                 for (j, share) in share.iter().enumerate().filter(|(_, s)| **s > 0.0) {
+                    let share = share * factors[j];
                     let out = &mut out[i * c.query_width() + query..][..head_width];
                     for (out, v) in out.iter_mut().zip(part(j, value)) {
                         *out += share * v;
@@ -95,6 +117,7 @@ impl Attention<'_> {
             joined,
             scores,
             shares,
+            factors,
         };
         (out, trace)
     }
@@ -117,10 +140,13 @@ impl Attention<'_> {
                 let shares = &trace.shares[at..at + rows];
                 let scores = &trace.scores[at..at + rows];
                 let d_out = &d_out[i * c.query_width() + query..][..head_width];
-                let d_shares: Vec<f64> = (0..rows).map(|j| dot(d_out, part(j, value))).collect();
+                let factors = &trace.factors[at..at + rows];
+                let d_shares: Vec<f64> = (0..rows)
+                    .map(|j| dot(d_out, part(j, value)) * factors[j])
+                    .collect();
                 let mean = dot(shares, &d_shares);
                 for j in (0..rows).filter(|j| c.sees(self.layer, i, *j)) {
-                    add(j, value, shares[j], d_out);
+                    add(j, value, shares[j] * factors[j], d_out);
                     let d_capped = shares[j] * (d_shares[j] - mean);
                     let d_score =
                         d_capped * cap_slope(scores[j], c.attention_cap) * c.attention_scale();

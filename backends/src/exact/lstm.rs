@@ -2,7 +2,8 @@
 
 use super::activation::sigmoid;
 use super::arithmetic::{add, add_outer, add_rows, add_to_rows, product, product_transposed};
-use super::{Network, Sequence};
+use super::{Network, Sequence, drop_out};
+use crate::dropout::Place;
 use crate::model::LstmConfig;
 
 /// One step's values: the gates after their activation, the cell, and what came before.
@@ -15,10 +16,16 @@ struct Step {
 }
 
 struct Trace {
+    /// Embedded tokens, one after the other, as dropout left them.
+    embedded: Vec<f64>,
     steps: Vec<Step>,
+    /// What the head reads.
     hidden: Vec<f64>,
     logits: Vec<f64>,
 }
+
+const EMBEDDING: Place = Place::Embedding { segment: 0 };
+const OUTPUT: Place = Place::Output { segment: 0 };
 
 impl LstmConfig {
     fn embedded<'a>(&self, w: &'a [Vec<f64>], token: u32) -> &'a [f64] {
@@ -29,8 +36,13 @@ impl LstmConfig {
         let (e, h) = (self.embedding, self.hidden);
         let (mut hidden_before, mut cell_before) = (vec![0.0; h], vec![0.0; h]);
         let (mut steps, mut all_hidden) = (Vec::new(), Vec::new());
-        for &token in sequence.tokens {
-            let mut gates = product(self.embedded(w, token), &w[1], e, 4 * h);
+        let tokens = sequence.tokens.iter();
+        let mut embedded = tokens
+            .flat_map(|token| self.embedded(w, *token).to_vec())
+            .collect::<Vec<f64>>();
+        drop_out(sequence.masks, EMBEDDING, &mut embedded);
+        for x in embedded.chunks_exact(e) {
+            let mut gates = product(x, &w[1], e, 4 * h);
             add(&product(&hidden_before, &w[2], h, 4 * h), &mut gates);
             add(&w[3], &mut gates);
             for (i, z) in gates.iter_mut().enumerate() {
@@ -49,9 +61,11 @@ impl LstmConfig {
                 cell,
             });
         }
+        drop_out(sequence.masks, OUTPUT, &mut all_hidden);
         let mut logits = product(&all_hidden, &w[4], h, self.vocabulary);
         add_to_rows(&w[5], &mut logits);
         Trace {
+            embedded,
             steps,
             hidden: all_hidden,
             logits,
@@ -94,22 +108,26 @@ impl Network for LstmConfig {
         let mut gradient: Vec<Vec<f64>> = w.iter().map(|w| vec![0.0; w.len()]).collect();
         add_outer(&trace.hidden, &d_logits, h, v, &mut gradient[4]);
         add_rows(&d_logits, &mut gradient[5]);
-        let d_all = product_transposed(&d_logits, &w[4], v);
+        let mut d_all = product_transposed(&d_logits, &w[4], v);
+        drop_out(sequence.masks, OUTPUT, &mut d_all);
+        let mut d_inputs = vec![0.0; trace.embedded.len()];
         let (mut d_later, mut d_cell) = (vec![0.0; h], vec![0.0; h]);
         for (t, step) in trace.steps.iter().enumerate().rev() {
             let mut d_hidden = d_all[t * h..(t + 1) * h].to_vec();
             add(&d_later, &mut d_hidden);
             let (d_gates, d_before) = self.step_backward(step, &d_hidden, &d_cell);
-            let token = sequence.tokens[t];
-            let embedded = self.embedded(w, token);
+            let embedded = &trace.embedded[t * e..(t + 1) * e];
             add_outer(embedded, &d_gates, e, 4 * h, &mut gradient[1]);
             add_outer(&step.hidden_before, &d_gates, h, 4 * h, &mut gradient[2]);
             add(&d_gates, &mut gradient[3]);
-            let d_embedded = product_transposed(&d_gates, &w[1], 4 * h);
-            let row = &mut gradient[0][token as usize * e..][..e];
-            add(&d_embedded, row);
+            let d_input = product_transposed(&d_gates, &w[1], 4 * h);
+            d_inputs[t * e..(t + 1) * e].copy_from_slice(&d_input);
             d_later = product_transposed(&d_gates, &w[2], 4 * h);
             d_cell = d_before;
+        }
+        drop_out(sequence.masks, EMBEDDING, &mut d_inputs);
+        for (token, d_input) in sequence.tokens.iter().zip(d_inputs.chunks_exact(e)) {
+            add(d_input, &mut gradient[0][*token as usize * e..][..e]);
         }
         gradient
     }

@@ -15,12 +15,13 @@ mod tests;
 mod transformer;
 
 use crate::clip::{Clip, SquaredNorms};
+use crate::dropout::{Masks, Place, RecordMasks};
 use crate::error::{Error, Result};
 use crate::model::{Head, Model};
 use crate::optimizer::Update;
 use crate::scorer::Logits;
 use crate::trainer::{
-    Added, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, check_shapes,
+    Added, Example, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, check_shapes,
 };
 use arithmetic::{dot, log_softmax};
 use reticent_corpus::TokenId;
@@ -33,6 +34,21 @@ const MARGIN: f64 = 1e-6;
 struct Sequence<'a> {
     tokens: &'a [TokenId],
     token_types: &'a [u32],
+    /// What a training pass drops.
+    masks: Option<&'a RecordMasks>,
+}
+
+/// x ∘ mask of a place: what stays is divided by one minus the rate. Of values and gradients.
+fn drop_out(masks: Option<&RecordMasks>, place: Place, x: &mut [f64]) {
+    if let Some(kept) = masks.and_then(|m| m.kept(place, x.len())) {
+        for (x, stays) in x.iter_mut().zip(kept.stays) {
+            *x = if stays {
+                *x / (1.0 - kept.rate)
+            } else {
+                *x * 0.0
+            };
+        }
+    }
 }
 
 /// A model as a function of its weights.
@@ -58,6 +74,7 @@ struct Exact {
     weights: Vec<Vec<f64>>,
     accumulator: Vec<Vec<f32>>,
     left_out: Option<TokenId>,
+    masks: Option<Masks>,
     states: HashMap<u64, Vec<TokenId>>,
     next_state: u64,
 }
@@ -111,6 +128,7 @@ impl Exact {
             weights: widened(&values),
             accumulator: Vec::new(),
             left_out: None,
+            masks: None,
             states: HashMap::new(),
             next_state: 0,
             model,
@@ -153,6 +171,7 @@ impl Exact {
         let sequence = Sequence {
             tokens,
             token_types: &[],
+            masks: None,
         };
         let logits = self.network.logits(&self.weights, &sequence);
         let rows = logits.chunks_exact(self.model.vocabulary());
@@ -160,7 +179,9 @@ impl Exact {
     }
 
     /// Gradient of the summed negative log-likelihood of one example, and that sum (nats).
-    fn example(&self, tokens: &[TokenId]) -> (Vec<Vec<f64>>, f64) {
+    fn example(&self, example: &Example<'_>) -> (Vec<Vec<f64>>, f64) {
+        let tokens = example.tokens;
+        let masks = self.masks.as_ref().map(|m| m.of(example.record));
         let (inputs, targets) = (&tokens[..tokens.len() - 1], &tokens[1..]);
         let nll = std::cell::Cell::new(0.0);
         let slope = |logits: &[f64]| {
@@ -182,6 +203,7 @@ impl Exact {
         let sequence = Sequence {
             tokens: inputs,
             token_types: &[],
+            masks: masks.as_ref(),
         };
         let gradient = self.network.gradient(&self.weights, &sequence, &slope);
         (gradient, nll.get())
@@ -232,18 +254,20 @@ impl Trainer for Exact {
     }
 
     fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {
-        for (index, tokens) in batch.0.iter().enumerate() {
-            self.check(index, tokens, 2)?;
+        for (index, example) in batch.0.iter().enumerate() {
+            self.check(index, example.tokens, 2)?;
         }
         let mut sum: Vec<Vec<f64>> = self.weights.iter().map(|w| vec![0.0; w.len()]).collect();
         let (mut nll, mut predicted) = (0.0, 0usize);
-        for tokens in &batch.0 {
-            let (gradient, own) = self.example(tokens);
+        for example in &batch.0 {
+            let (gradient, own) = self.example(example);
             for (sum, g) in sum.iter_mut().zip(&gradient) {
                 arithmetic::add(g, sum);
             }
             nll += own;
-            let counted = tokens[1..].iter().filter(|t| self.left_out != Some(**t));
+            let counted = example.tokens[1..]
+                .iter()
+                .filter(|t| self.left_out != Some(**t));
             predicted += counted.count();
         }
         let count = predicted.max(1) as f64;
@@ -256,12 +280,12 @@ impl Trainer for Exact {
     }
 
     fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
-        for (index, tokens) in microbatch.0.iter().enumerate() {
-            self.check(index, tokens, 2)?;
+        for (index, example) in microbatch.0.iter().enumerate() {
+            self.check(index, example.tokens, 2)?;
         }
         let mut added = Added::default();
-        for tokens in &microbatch.0 {
-            let (gradient, _) = self.example(tokens);
+        for example in &microbatch.0 {
+            let (gradient, _) = self.example(example);
             let norms = self.squared_norms(&gradient)?;
             added.examples += 1;
             if !norms.finite(0) {
@@ -282,6 +306,11 @@ impl Trainer for Exact {
 
     fn leave_out(&mut self, target: Option<TokenId>) -> Result<()> {
         self.left_out = target;
+        Ok(())
+    }
+
+    fn drop_out(&mut self, masks: Option<Masks>) -> Result<()> {
+        self.masks = masks;
         Ok(())
     }
 

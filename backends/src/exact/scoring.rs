@@ -12,6 +12,7 @@ impl Logits for Exact {
         let sequence = Sequence {
             tokens,
             token_types,
+            masks: None,
         };
         Ok(self.network.logits(&self.weights, &sequence))
     }

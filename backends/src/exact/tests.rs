@@ -1,7 +1,9 @@
 //! Backward passes against central differences of the forward passes, for every family and head.
 
 use super::*;
+use crate::dropout::Dropout;
 use crate::model::{Family, LstmConfig, Rotary, RotaryScaling, TransformerConfig};
+use crate::random::RunKey;
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -74,7 +76,16 @@ fn weights(model: &Model) -> Vec<Vec<f64>> {
 /// h²·|L'''|/6 + 1e-16·|L|/h, some 1e-9.
 #[test]
 fn gradients_agree_with_central_differences() {
-    for (name, model) in models() {
+    let rates = Dropout {
+        embedding: 0.2,
+        attention: 0.4,
+        hidden: 0.3,
+    };
+    let dropping = Masks::new(&RunKey::from_seed(2), 1, rates).map(|m| m.of(3));
+    for ((name, model), masks) in models()
+        .into_iter()
+        .flat_map(|m| [(m.clone(), None), (m, dropping.as_ref())])
+    {
         let engine = Exact::new(&model, model.starting_weights(5)).unwrap();
         let tokens = [3u32, 0, 3, 6];
         let token_types = if name.starts_with("bert") {
@@ -85,6 +96,7 @@ fn gradients_agree_with_central_differences() {
         let sequence = Sequence {
             tokens: &tokens,
             token_types: &token_types,
+            masks,
         };
         let mut w = weights(&model);
         let slopes = |logits: &[f64]| -> Vec<f64> {
@@ -113,6 +125,9 @@ fn gradients_agree_with_central_differences() {
                     gradient[p][i]
                 );
             }
+        }
+        if masks.is_some() {
+            continue; // what is dropped has no gradient
         }
         let some = |g: &Vec<f64>| g.iter().any(|g| g.abs() > 1e-6);
         let silent: Vec<&str> = engine

@@ -4,7 +4,8 @@ use super::arithmetic::{add, add_outer, add_rows, add_to_rows, product, product_
 use super::attention::{Attention, AttentionTrace};
 use super::head::HeadTrace;
 use super::norm::{self, NormTrace};
-use super::{Network, Sequence};
+use super::{Network, Sequence, drop_out};
+use crate::dropout::{Place, RecordMasks};
 use crate::model::{LayerLayout, Layout, LinearAt, NormAt, TransformerConfig};
 
 /// A transformer's shape with its layout.
@@ -37,7 +38,7 @@ struct Trace {
 
 impl Network for Transformer {
     fn logits(&self, weights: &[Vec<f64>], sequence: &Sequence<'_>) -> Vec<f64> {
-        self.pass(weights).forward(sequence).logits
+        self.pass(weights, sequence).forward(sequence).logits
     }
 
     fn gradient(
@@ -46,7 +47,7 @@ impl Network for Transformer {
         sequence: &Sequence<'_>,
         slope: &dyn Fn(&[f64]) -> Vec<f64>,
     ) -> Vec<Vec<f64>> {
-        let pass = self.pass(weights);
+        let pass = self.pass(weights, sequence);
         let trace = pass.forward(sequence);
         let d_logits = slope(&trace.logits);
         let mut gradient: Vec<Vec<f64>> = weights.iter().map(|w| vec![0.0; w.len()]).collect();
@@ -61,8 +62,9 @@ impl Transformer {
         Self { config, layout }
     }
 
-    fn pass<'a>(&'a self, w: &'a [Vec<f64>]) -> Pass<'a> {
+    fn pass<'a>(&'a self, w: &'a [Vec<f64>], sequence: &Sequence<'a>) -> Pass<'a> {
         Pass {
+            masks: sequence.masks,
             c: &self.config,
             layout: &self.layout,
             w,
@@ -70,17 +72,28 @@ impl Transformer {
     }
 }
 
+const EMBEDDING: Place = Place::Embedding { segment: 0 };
+
+/// The attention and the feed-forward part of a layer.
+fn blocks(layer: usize) -> [Place; 2] {
+    [0, 1].map(|part| Place::Block {
+        number: 2 * layer + part,
+    })
+}
+
 /// One sequence's way through the model.
 pub(super) struct Pass<'a> {
     pub(super) c: &'a TransformerConfig,
     pub(super) layout: &'a Layout,
     pub(super) w: &'a [Vec<f64>],
+    masks: Option<&'a RecordMasks>,
 }
 
 impl Pass<'_> {
     fn forward(&self, sequence: &Sequence<'_>) -> Trace {
         let x = self.embed(sequence);
         let (mut x, embedding_norm) = self.norm(self.layout.embedding_norm, x);
+        drop_out(self.masks, EMBEDDING, &mut x);
         let mut layers = Vec::with_capacity(self.layout.layers.len());
         for (index, at) in self.layout.layers.iter().enumerate() {
             let (next, trace) = self.layer(index, at, x);
@@ -116,6 +129,7 @@ impl Pass<'_> {
         for (index, at) in self.layout.layers.iter().enumerate().rev() {
             d = self.layer_backward(index, at, &trace.layers[index], d, gradient);
         }
+        drop_out(self.masks, EMBEDDING, &mut d);
         let d = self.norm_backward(
             self.layout.embedding_norm,
             &trace.embedding_norm,
@@ -265,20 +279,24 @@ impl Pass<'_> {
 
     fn layer(&self, index: usize, at: &LayerLayout, x: Vec<f64>) -> (Vec<f64>, LayerTrace) {
         let (d, query) = (self.c.width, self.c.query_width());
+        let blocks = blocks(index);
         let attention = Attention {
             config: self.c,
             layer: index,
+            masks: self.masks,
         };
         let (attention_input, attention_before) = self.norm(at.attention_before, x.clone());
         let joined = self.linear(at.attention_in, &attention_input, d);
         let (attention_output, attention) = attention.forward(joined);
-        let y = self.linear(at.attention_out, &attention_output, query);
+        let mut y = self.linear(at.attention_out, &attention_output, query);
+        drop_out(self.masks, blocks[0], &mut y);
         let (x, attention_after) = self.join(at.attention_after, x, y);
         let (feed_forward_input, feed_forward_before) =
             self.norm(at.feed_forward_before, x.clone());
         let inner = self.linear(at.feed_forward_in, &feed_forward_input, d);
         let activated = self.activate(&inner);
-        let y = self.linear(at.feed_forward_out, &activated, self.c.feed_forward);
+        let mut y = self.linear(at.feed_forward_out, &activated, self.c.feed_forward);
+        drop_out(self.masks, blocks[1], &mut y);
         let (x, feed_forward_after) = self.join(at.feed_forward_after, x, y);
         let trace = LayerTrace {
             attention_before,
@@ -304,12 +322,14 @@ impl Pass<'_> {
         gradient: &mut [Vec<f64>],
     ) -> Vec<f64> {
         let (width, query) = (self.c.width, self.c.query_width());
-        let (mut d_x, d_y) = self.join_backward(
+        let blocks = blocks(index);
+        let (mut d_x, mut d_y) = self.join_backward(
             at.feed_forward_after,
             &trace.feed_forward_after,
             d,
             gradient,
         );
+        drop_out(self.masks, blocks[1], &mut d_y);
         let inner_width = self.c.feed_forward;
         let d_y = self.linear_backward(
             at.feed_forward_out,
@@ -326,13 +346,15 @@ impl Pass<'_> {
             &self.norm_backward(at.feed_forward_before, before, d_y, gradient),
             &mut d_x,
         );
-        let (mut d_x, d_y) =
+        let (mut d_x, mut d_y) =
             self.join_backward(at.attention_after, &trace.attention_after, d_x, gradient);
+        drop_out(self.masks, blocks[0], &mut d_y);
         let output = &trace.attention_output;
         let d_y = self.linear_backward(at.attention_out, output, &d_y, query, gradient);
         let attention = Attention {
             config: self.c,
             layer: index,
+            masks: self.masks,
         };
         let d_y = attention.backward(&trace.attention, &d_y);
         let input = &trace.attention_input;

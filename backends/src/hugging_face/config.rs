@@ -1,6 +1,7 @@
 //! `config.json` of the five families, read and written with Hugging Face's own keys.
 
 use super::fields::Fields;
+use crate::dropout::Dropout;
 use crate::error::Result;
 use crate::model::{Activation, Family, Head, Rotary, RotaryScaling, TransformerConfig};
 use serde_json::{Value, json};
@@ -25,31 +26,38 @@ pub(super) fn read(path: &Path) -> Result<TransformerConfig> {
     config.validated().map_err(|e| fields.bad(e))
 }
 
-/// Where the families keep the rates of their dropout layers.
-const DROPOUT: [&str; 8] = [
-    "resid_pdrop",
-    "embd_pdrop",
-    "attn_pdrop",
-    "summary_first_dropout",
-    "attention_dropout",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "classifier_dropout",
-];
-
-/// The largest dropout rate that a `config.json` asks for in training, 0 if none: no layer here
-/// drops anything.
-pub(super) fn dropout(path: &Path) -> Result<f64> {
+/// The dropout rates of a `config.json`, with transformers' own defaults where it names none.
+/// Those of heads that are not trained here (`summary_first_dropout`, `classifier_dropout`) play
+/// no part.
+pub(super) fn dropout(path: &Path) -> Result<Dropout> {
     let fields = Fields::read(path)?;
-    let mut most = 0.0f64;
-    for key in DROPOUT {
-        let rate = fields.number_if_there(key)?.unwrap_or(0.0);
-        if !(0.0..1.0).contains(&rate) {
-            return Err(fields.bad(format!("{key} must lie in [0, 1), got {rate}")));
+    let rate = |key: &str, default: f64| -> Result<f64> {
+        let rate = fields.number_if_there(key)?.unwrap_or(default);
+        if (0.0..1.0).contains(&rate) {
+            Ok(rate)
+        } else {
+            Err(fields.bad(format!("{key} must lie in [0, 1), got {rate}")))
         }
-        most = most.max(rate);
-    }
-    Ok(most)
+    };
+    Ok(match fields.text("model_type")? {
+        "gpt2" => Dropout {
+            embedding: rate("embd_pdrop", 0.1)?,
+            attention: rate("attn_pdrop", 0.1)?,
+            hidden: rate("resid_pdrop", 0.1)?,
+        },
+        "bert" | "roberta" => {
+            let hidden = rate("hidden_dropout_prob", 0.1)?;
+            Dropout {
+                embedding: hidden,
+                attention: rate("attention_probs_dropout_prob", 0.1)?,
+                hidden,
+            }
+        }
+        _ => Dropout {
+            attention: rate("attention_dropout", 0.0)?,
+            ..Dropout::NONE
+        },
+    })
 }
 
 /// Refuses a switch that changes the arithmetic and that we do not follow.

@@ -13,6 +13,7 @@ mod tensors;
 pub use llama2c::convert_llama2c;
 
 use crate::checkpoint::free_for;
+use crate::dropout::Dropout;
 use crate::error::{Error, Result};
 use crate::files::Building;
 use crate::model::TransformerConfig;
@@ -103,8 +104,8 @@ pub(crate) fn read_config(path: &Path) -> Result<TransformerConfig> {
     config::read(path)
 }
 
-/// The largest dropout rate in a folder's `config.json`.
-pub(crate) fn read_dropout(path: &Path) -> Result<f64> {
+/// The dropout rates of a `config.json`.
+pub(crate) fn read_dropout(path: &Path) -> Result<Dropout> {
     config::dropout(path)
 }
 

@@ -8,6 +8,7 @@ pub use schedule::Schedule;
 pub(crate) use schedule::{Constants, Place, Stage, Work};
 
 use crate::clip::{Clip, Clipping};
+use crate::dropout::Dropout;
 use crate::error::{Error, Result};
 use crate::learning_rate::LearningRates;
 use crate::model::in_range;
@@ -153,6 +154,9 @@ pub struct TrainOptions {
     /// The states of `sdp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub states: Option<StateOptions>,
+    /// What training passes drop.
+    #[serde(default, skip_serializing_if = "Dropout::is_none")]
+    pub dropout: Dropout,
     /// How the learning rates rise and fall, over each phase's epochs.
     pub learning_rates: LearningRates,
     /// Whether the last phase may stop before its epochs are over.
@@ -184,6 +188,7 @@ impl TrainOptions {
         positive("public passes", self.public_passes, 1_000, "[1, 1000]")?;
         positive("batch size", self.batch_size, 1 << 24, "[1, 16777216]")?;
         self.optimizer.validated()?;
+        self.dropout.validated()?;
         if let Some(stopping) = self.stopping {
             positive("patience", stopping.patience, 1_000_000, "[1, 1000000]")?;
         }

@@ -3,6 +3,7 @@
 mod side;
 mod watch;
 
+use crate::dropout::{Dropout, Masks};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::manifest::Phase;
@@ -77,6 +78,8 @@ pub struct Trained {
     pub estimates: Vec<Mechanism>,
     /// Whether a fixed seed made the randomness.
     pub seeded: bool,
+    /// What training passes dropped.
+    pub dropout: Dropout,
     /// Mean loss (nats per token) of the held-out text after each epoch of the last phase. No
     /// guarantee covers it, and no checkpoint keeps it.
     pub held_out: Vec<f64>,
@@ -128,6 +131,12 @@ pub fn train_on(
 ) -> Result<Trained> {
     let options = options.clone().validated()?;
     let schedule = Schedule::of(&options, corpus)?;
+    let (warmup, total) = (options.learning_rates.warmup, schedule.total());
+    if warmup > total {
+        return Err(Error::Unsuitable(format!(
+            "warm-up must lie in [0, {total}] (the steps of this run), got {warmup}"
+        )));
+    }
     let state = surroundings
         .state
         .as_deref()
@@ -289,6 +298,8 @@ impl Run {
         self.optimizers.iter_mut().for_each(|o| o.set_scale(scale));
         let stage = &self.schedule.stages[place.stage];
         self.trainer.leave_out(stage.leave_out)?;
+        let masks = Masks::new(&self.key, self.position, self.options.dropout);
+        self.trainer.drop_out(masks)?;
         let ledger = self
             .state
             .as_mut()
@@ -304,6 +315,7 @@ impl Run {
 
     fn into_trained(mut self, corpus: &Corpus<'_>) -> Result<Trained> {
         self.trainer.leave_out(None)?;
+        self.trainer.drop_out(None)?;
         let ledger = self.state.as_ref().map_or(&self.memory, |s| &s.ledger);
         let mut phases = Vec::new();
         for (number, (stage, side)) in self.schedule.stages.iter().zip(&self.sides).enumerate() {
@@ -322,6 +334,7 @@ impl Run {
             estimates: estimates(&phases)?,
             phases,
             seeded: !self.key.is_secret(),
+            dropout: self.options.dropout,
             held_out: self.watch.losses,
             trainer: self.trainer,
             state: self.state,

@@ -40,7 +40,7 @@ fn a_record_adds_what_it_adds_alone() {
         let indices: Vec<u32> = (0..all.len() as u32).collect();
         let (whole, _) = sum(model.as_mut(), &all, &[&indices], &clip);
         for i in 0..all.len() {
-            let own = alone(model.as_mut(), &all[i], &clip);
+            let own = alone(model.as_mut(), &all, i, &clip);
             let rest: Vec<u32> = indices.iter().copied().filter(|k| *k != i as u32).collect();
             let (mut grown, _) = sum(model.as_mut(), &all, &[&rest], &clip);
             for (sum, own) in grown.iter_mut().flatten().zip(own.iter().flatten()) {

@@ -7,6 +7,7 @@
 #![cfg(feature = "cpu")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
+mod dropout;
 mod gradients;
 mod isolation;
 mod scores;

@@ -1,8 +1,8 @@
 //! Engines, models, records, and what the tests ask of them.
 
 use reticent_backends::{
-    Added, Clip, Device, Family, LstmConfig, Model, Rotary, RotaryScaling, Trainer,
-    TransformerConfig, all_private, open, unprotected,
+    Added, Clip, Device, Dropout, Family, LstmConfig, Masks, Model, Rotary, RotaryScaling, RunKey,
+    Trainer, TransformerConfig, all_private, open, unprotected,
 };
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
 
@@ -14,7 +14,15 @@ pub(crate) struct Subject {
     pub(crate) model: Model,
     pub(crate) device: Device,
     pub(crate) weights: Vec<Vec<f32>>,
+    pub(crate) dropout: Dropout,
 }
+
+/// Different at each place.
+const DROPOUT: Dropout = Dropout {
+    embedding: 0.25,
+    attention: 0.4,
+    hidden: 0.3,
+};
 
 impl Subject {
     pub(crate) fn open(&self) -> Box<dyn Trainer> {
@@ -22,11 +30,22 @@ impl Subject {
     }
 
     pub(crate) fn with(&self, weights: Vec<Vec<f32>>) -> Box<dyn Trainer> {
-        open(&self.model, weights, self.device).unwrap()
+        self.on(weights, self.device)
     }
 
     pub(crate) fn exact(&self) -> Box<dyn Trainer> {
-        open(&self.model, self.weights.clone(), Device::Exact).unwrap()
+        self.on(self.weights.clone(), Device::Exact)
+    }
+
+    fn on(&self, weights: Vec<Vec<f32>>, device: Device) -> Box<dyn Trainer> {
+        let mut model = open(&self.model, weights, device).unwrap();
+        model.drop_out(self.masks(5)).unwrap();
+        model
+    }
+
+    /// The masks of a step.
+    pub(crate) fn masks(&self, step: u64) -> Option<Masks> {
+        Masks::new(&RunKey::from_seed(21), step, self.dropout)
     }
 
     /// How far this engine may be from the exact one, relative to the largest norm.
@@ -39,17 +58,21 @@ impl Subject {
     }
 }
 
-/// Every engine of this build on every kind of model that predicts the next token.
+/// Every engine of this build on every kind of model that predicts the next token, without and
+/// with dropout.
 pub(crate) fn subjects() -> Vec<Subject> {
     let mut out = Vec::new();
     for (name, model) in models() {
         for (engine, device) in [("cpu", Device::Cpu), ("exact", Device::Exact)] {
-            out.push(Subject {
-                name: format!("{name} on {engine}"),
-                weights: weights(&model),
-                model: model.clone(),
-                device,
-            });
+            for (kind, dropout) in [("", Dropout::NONE), (" with dropout", DROPOUT)] {
+                out.push(Subject {
+                    name: format!("{name} on {engine}{kind}"),
+                    weights: weights(&model),
+                    model: model.clone(),
+                    device,
+                    dropout,
+                });
+            }
         }
     }
     out
@@ -143,9 +166,14 @@ pub(crate) fn sum(
     (model.accumulator().to_vec(), all)
 }
 
-/// The clipped gradient of one record alone.
-pub(crate) fn alone(model: &mut dyn Trainer, record: &[TokenId], clip: &Clip) -> Vec<Vec<f32>> {
-    sum(model, &[record.to_vec()], &[&[0]], clip).0
+/// The clipped gradient of one of the records alone, under its own number.
+pub(crate) fn alone(
+    model: &mut dyn Trainer,
+    records: &[Vec<TokenId>],
+    which: usize,
+    clip: &Clip,
+) -> Vec<Vec<f32>> {
+    sum(model, records, &[&[which as u32]], clip).0
 }
 
 /// The public gradient of records, and their mean negative log-likelihood.

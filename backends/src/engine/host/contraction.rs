@@ -6,11 +6,12 @@
 //! gradients is aᵀ(c∘g) over all rows at once. Sums of squares run in f64: a norm that comes
 //! out too small would be a clip that is too weak.
 
-use super::examples::{gram_norm, instantiated};
+use super::examples::{gram_norm, instantiated, table_norm};
 use super::gemm::{Store, View, weighted_product};
 use super::product::product_transposed;
 pub(crate) use super::vector::sum_of_squares;
 use super::vector::wide;
+use crate::engine::kernels::GROUPS;
 use crate::engine::packed::Packed;
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
@@ -44,6 +45,60 @@ pub(crate) fn embedding_norm(tokens: &[TokenId], g: &[f32], w: &[f32], d: usize)
     let mut projected = vec![0.0; distinct.len() * d];
     product_transposed(&by_token, w, &mut projected, (distinct.len(), p, d));
     sum_of_squares(&projected)
+}
+
+/// What the T rows of one example leave of an LSTM for its norms.
+pub(crate) struct LstmRows<'a> {
+    pub(crate) tokens: &'a [TokenId],
+    /// Embedded tokens, T × E, as dropout left them.
+    pub(crate) x: &'a [f32],
+    /// What dropout multiplied them by, where it dropped any.
+    pub(crate) factors: Option<&'a [f32]>,
+    /// Hidden states before each row, T × H.
+    pub(crate) before: &'a [f32],
+    /// What the head read, T × H.
+    pub(crate) read: &'a [f32],
+    /// dL/dz, T × 4H.
+    pub(crate) d_gates: &'a [f32],
+    /// dL/dlogits, T × V.
+    pub(crate) d_logits: &'a [f32],
+}
+
+/// ‖gradient‖² of one example of an LSTM by clipping group: embedding, recurrent layer, head.
+/// `input` is the input weight, E × 4H.
+pub(crate) fn lstm_norms(
+    rows: &LstmRows<'_>,
+    input: &[f32],
+    (e, h, vocabulary): (usize, usize, usize),
+) -> [f64; GROUPS] {
+    let t = rows.tokens.len();
+    if t == 0 {
+        return [0.0; GROUPS];
+    }
+    let embedding = match rows.factors {
+        None => embedding_norm(rows.tokens, rows.d_gates, input, e),
+        Some(factors) => {
+            let mut d_x = vec![0.0; t * e];
+            product_transposed(rows.d_gates, input, &mut d_x, (t, 4 * h, e));
+            d_x.iter_mut().zip(factors).for_each(|(d, f)| *d *= f);
+            table_norm(rows.tokens, &d_x, e)
+        }
+    };
+    // input weight, recurrent weight and bias share dL/dz: one layer with inputs [x, h before, 1]
+    let mut inputs = Vec::with_capacity(t * (e + h + 1));
+    let mut outputs = Vec::with_capacity(t * (h + 1));
+    for row in 0..t {
+        inputs.extend_from_slice(&rows.x[row * e..(row + 1) * e]);
+        inputs.extend_from_slice(&rows.before[row * h..(row + 1) * h]);
+        inputs.push(1.0);
+        outputs.extend_from_slice(&rows.read[row * h..(row + 1) * h]);
+        outputs.push(1.0);
+    }
+    [
+        embedding,
+        squared_norm_linear(&inputs, rows.d_gates, (t, e + h + 1, 4 * h)),
+        squared_norm_linear(&outputs, rows.d_logits, (t, h + 1, vocabulary)),
+    ]
 }
 
 /// The rows of one example, one after the other.

@@ -3,7 +3,7 @@
 //! Unused rows stand at the end of each example: nothing before them looks at them, and they
 //! predict nothing, so the gradient of their every value is zero.
 
-use crate::engine::host::attention::Attention;
+use crate::engine::host::attention::{Attention, Dropped};
 use crate::engine::layers::{
     Attended, EmbeddingTap, Factors, Floats, HeadRun, HeadWeights, LinearTap, Matrix, Nonlinearity,
     NormTap, NormWeights, Normalised, Norms, Sums, Tape,
@@ -231,6 +231,36 @@ fn probabilities<B: Floats>(
     (scores, p)
 }
 
+/// What the probabilities are multiplied by; nothing where none is dropped.
+fn dropped<B: Floats>(
+    rows: &Rows,
+    attention: &Attention,
+    like: &Tensor<B, 4>,
+) -> Option<Tensor<B, 4>> {
+    rows.masks.as_ref()?;
+    let [examples, heads, steps, _] = like.dims();
+    let mut factors = vec![1.0; examples * heads * steps * steps];
+    for example in 0..rows.spans.len() {
+        for head in 0..heads {
+            let own = Dropped::of(rows, example, attention, head)?;
+            let first = (example * heads + head) * steps;
+            for row in 0..rows.spans[example].length {
+                let line = own.row(row);
+                factors[(first + row) * steps..][..line.len()].copy_from_slice(line);
+            }
+        }
+    }
+    let factors = TensorData::new(factors, [examples, heads, steps, steps]);
+    Some(Tensor::from_data(factors, &like.device()))
+}
+
+fn times<B: Floats>(x: Tensor<B, 4>, factors: Option<&Tensor<B, 4>>) -> Tensor<B, 4> {
+    match factors {
+        Some(factors) => x * factors.clone(),
+        None => x,
+    }
+}
+
 pub(in crate::engine) fn attend<B: Floats>(
     joined: &Matrix<B>,
     rows: &Rows,
@@ -238,6 +268,8 @@ pub(in crate::engine) fn attend<B: Floats>(
 ) -> Attended<B> {
     let heads = heads(joined, rows, attention);
     let (_, p) = probabilities(&heads, attention);
+    let dropped = dropped(rows, attention, &p);
+    let p = times(p, dropped.as_ref());
     Attended {
         out: join(p.matmul(heads.value)),
         normalisers: None,
@@ -258,8 +290,10 @@ pub(in crate::engine) fn attend_back<B: Floats>(
     let d = split(d_out, shape, 0, attention.heads, width);
     let out = split(&kept.out, shape, 0, attention.heads, width);
     let along = (d.clone() * out).sum_dim(3);
-    let d_value = p.clone().swap_dims(2, 3).matmul(d.clone());
-    let d_p = d.matmul(heads.value.swap_dims(2, 3));
+    let dropped = dropped(rows, attention, &p);
+    let left = times(p.clone(), dropped.as_ref());
+    let d_value = left.swap_dims(2, 3).matmul(d.clone());
+    let d_p = times(d.matmul(heads.value.swap_dims(2, 3)), dropped.as_ref());
     let mut d_score = p * (d_p - along) * attention.scale;
     if let Some(c) = attention.cap {
         d_score = d_score * (-(scores / c).powi_scalar(2) + 1.0);

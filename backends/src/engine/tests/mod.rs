@@ -172,7 +172,9 @@ fn clipped_sum_equals_separate_backward_passes() {
             }
         }
         model.begin();
-        let added = model.add(&PrivateBatch(views(&all)), &clip).unwrap();
+        let added = model
+            .add(&PrivateBatch::in_order(views(&all)), &clip)
+            .unwrap();
         assert_eq!((added.examples, added.rejected), (70, 0));
         let error = distance(model.accumulator(), &expected) / norm(&expected);
         assert!(error < 2e-6, "{kind:?}, C = {c}: relative error {error}");
@@ -197,7 +199,9 @@ fn public_gradient_is_the_mean_over_tokens() {
             .zip(g.iter().flatten())
             .for_each(|(e, x)| *e += x / tokens as f32);
     }
-    let (gradient, mean) = model.public_gradient(&PublicBatch(views(&all))).unwrap();
+    let (gradient, mean) = model
+        .public_gradient(&PublicBatch::in_order(views(&all)))
+        .unwrap();
     assert!((mean - loss / tokens as f64).abs() < 1e-6);
     assert!(distance(&gradient, &expected) / norm(&expected) < 2e-6);
 }
@@ -226,7 +230,10 @@ fn an_example_contributes_the_same_bits_alone_and_in_any_batch() {
         );
         model.begin();
         model
-            .add(&PrivateBatch(views(std::slice::from_ref(s))), &clip)
+            .add(
+                &PrivateBatch::in_order(views(std::slice::from_ref(s))),
+                &clip,
+            )
             .unwrap();
         assert!(
             norm(model.accumulator()) <= clip.norm() * (1.0 + 1e-6),
@@ -292,7 +299,9 @@ fn an_example_without_a_finite_gradient_contributes_nothing() {
     let batch = vec![vec![1, 3, 2], vec![1, 2, 4], vec![5, 3, 3]];
     let clip = Clip::new(1.0, 1e-5).unwrap();
     model.begin();
-    let added = model.add(&PrivateBatch(views(&batch)), &clip).unwrap();
+    let added = model
+        .add(&PrivateBatch::in_order(views(&batch)), &clip)
+        .unwrap();
     assert_eq!((added.examples, added.rejected), (3, 2));
     assert!(model.accumulator().iter().flatten().all(|x| x.is_finite()));
     assert!(norm(model.accumulator()) > 0.0);
@@ -311,7 +320,9 @@ fn a_token_left_out_of_the_loss_is_in_no_gradient() {
         .count();
     let weights = model.weights().to_vec();
     model.leave_out(Some(3)).unwrap();
-    let (gradient, mean) = model.public_gradient(&PublicBatch(views(&all))).unwrap();
+    let (gradient, mean) = model
+        .public_gradient(&PublicBatch::in_order(views(&all)))
+        .unwrap();
     let nll: f64 = all
         .iter()
         .flat_map(|s| {
@@ -330,12 +341,16 @@ fn a_token_left_out_of_the_loss_is_in_no_gradient() {
         pairs.map(|(w, g)| w - step as f32 * g).collect()
     });
     model.set_weights(moved.collect()).unwrap();
-    let (_, after) = model.public_gradient(&PublicBatch(views(&all))).unwrap();
+    let (_, after) = model
+        .public_gradient(&PublicBatch::in_order(views(&all)))
+        .unwrap();
     let slope = (mean - after) / step / norm(&gradient).powi(2);
     assert!((slope - 1.0).abs() < 1e-2, "{slope}");
     let (_, with) = {
         model.leave_out(None).unwrap();
-        model.public_gradient(&PublicBatch(views(&all))).unwrap()
+        model
+            .public_gradient(&PublicBatch::in_order(views(&all)))
+            .unwrap()
     };
     assert!((with - after).abs() > 1e-4);
     // the two ways to the same loss, all predictions left out included

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::clip::Factors;
-use crate::engine::kernels::{Taps, Weights};
+use crate::engine::kernels::{Dropped, Taps, Weights};
 
 /// Taps and weights for a batch, on flex.
-fn taps(all: &[Vec<u32>]) -> (Taps<Flex>, Weights<Flex>, Arc<Packed>) {
+fn taps(all: &[Vec<u32>], dropped: bool) -> (Taps<Flex>, Weights<Flex>, Arc<Packed>) {
     let packed = Arc::new(Packed::new(&views(all), CONFIG.vocabulary).unwrap());
     let mut rng = ChaCha20Rng::seed_from_u64(3);
     let mut random = |rows: usize, columns: usize| {
@@ -30,6 +30,11 @@ fn taps(all: &[Vec<u32>]) -> (Taps<Flex>, Weights<Flex>, Arc<Packed>) {
     (
         Taps {
             hidden: random(rows, h),
+            read: dropped.then(|| random(rows, h)),
+            embedded: dropped.then(|| Dropped {
+                values: random(rows, e),
+                factors: random(rows, e),
+            }),
             d_gates: random(rows, 4 * h),
             d_logits: random(rows, v),
         },
@@ -38,17 +43,17 @@ fn taps(all: &[Vec<u32>]) -> (Taps<Flex>, Weights<Flex>, Arc<Packed>) {
     )
 }
 
-#[test]
-fn the_processors_kernels_equal_the_portable_ones() {
-    let all = sequences(150, 4);
-    let (taps, weights, packed) = taps(&all);
+/// Norms and weighted sums of the processor's kernels against the portable ones.
+fn sums_and_norms_agree((taps, weights, packed): &(Taps<Flex>, Weights<Flex>, Arc<Packed>)) {
     let copy = || Taps {
         hidden: taps.hidden.clone(),
+        read: taps.read.clone(),
+        embedded: taps.embedded.clone(),
         d_gates: taps.d_gates.clone(),
         d_logits: taps.d_logits.clone(),
     };
-    let fast = Flex::squared_norms(&taps, &weights, &packed);
-    let portable_norms = portable::squared_norms(&taps, &weights, &packed);
+    let fast = Flex::squared_norms(taps, weights, packed);
+    let portable_norms = portable::squared_norms(taps, weights, packed);
     for (i, (a, b)) in fast.iter().zip(&portable_norms).enumerate() {
         assert!(
             (a - b).abs() <= 2e-6 * b,
@@ -65,11 +70,20 @@ fn the_processors_kernels_equal_the_portable_ones() {
     .concat();
     let mut sums: [Vec<Vec<f32>>; 2] =
         [(); 2].map(|()| lengths.iter().map(|n| vec![0.0; *n]).collect());
-    Flex::add_weighted_sums(copy(), &weights, &factors, &packed, &mut sums[0]);
-    portable::add_weighted_sums(copy(), &weights, &factors, &packed, &mut sums[1]);
+    Flex::add_weighted_sums(copy(), weights, &factors, packed, &mut sums[0]);
+    portable::add_weighted_sums(copy(), weights, &factors, packed, &mut sums[1]);
     for ((a, b), p) in sums[0].iter().zip(&sums[1]).zip(CONFIG.parameters()) {
         close(a, b, &p.name);
     }
+}
+
+#[test]
+fn the_processors_kernels_equal_the_portable_ones() {
+    let all = sequences(150, 4);
+    for dropped in [false, true] {
+        sums_and_norms_agree(&taps(&all, dropped));
+    }
+    let (taps, weights, packed) = taps(&all, false);
     let z = taps.d_gates.clone();
     let fast = Flex::recurrence(z.clone(), weights.recurrent.clone(), &packed);
     let slow = portable::recurrence(z.clone(), weights.recurrent.clone(), &packed);

@@ -1,6 +1,8 @@
 //! Selective gradients: whole examples, states, whole batches.
 
 use super::*;
+use crate::dropout::{Dropout, Masks};
+use crate::random::RunKey;
 use crate::segments::{Segment, SelectiveBatch};
 use crate::trainer::{Recurrent, Trainer};
 
@@ -15,7 +17,11 @@ fn in_one_segment(all: &[Vec<u32>], sensitive: bool) -> Vec<Vec<Segment>> {
 
 fn selective_batch<'a>(all: &'a [Vec<u32>], segments: &'a [Vec<Segment>]) -> SelectiveBatch<'a> {
     let pairs = all.iter().zip(segments);
-    SelectiveBatch(pairs.map(|(t, s)| (t.as_slice(), s.as_slice())).collect())
+    let numbers = (0..all.len() as u32).collect();
+    SelectiveBatch(
+        pairs.map(|(t, s)| (t.as_slice(), s.as_slice())).collect(),
+        numbers,
+    )
 }
 
 const AS_IT_IS: fn(usize, usize, &mut [f32], &mut [f32]) = |_, _, _, _| {};
@@ -28,9 +34,13 @@ fn selective_gradients_of_whole_examples_are_the_engines_own() {
         .unwrap()
         .by(Clipping::PerLayer)
         .unwrap();
-    let (public, _) = model.public_gradient(&PublicBatch(views(&all))).unwrap();
+    let (public, _) = model
+        .public_gradient(&PublicBatch::in_order(views(&all)))
+        .unwrap();
     model.begin();
-    model.add(&PrivateBatch(views(&all)), &clip).unwrap();
+    model
+        .add(&PrivateBatch::in_order(views(&all)), &clip)
+        .unwrap();
     let private = model.accumulator().to_vec();
     for sensitive in [false, true] {
         let segments = in_one_segment(&all, sensitive);
@@ -47,6 +57,72 @@ fn selective_gradients_of_whole_examples_are_the_engines_own() {
         assert!(distance(&found, expected) / norm(expected) < 2e-6);
         assert!(norm(&silent) < 1e-30);
     }
+}
+
+/// Whole examples again, with dropout: the masks are those of ordinary training.
+#[test]
+fn dropout_of_whole_examples_is_the_engines_own() {
+    let all = sequences(20, 13);
+    let mut model = engine();
+    let rates = Dropout::all(0.3).unwrap();
+    model
+        .drop_out(Masks::new(&RunKey::from_seed(1), 4, rates))
+        .unwrap();
+    let clip = Clip::new(0.8, 1e-5).unwrap();
+    let (public, _) = model
+        .public_gradient(&PublicBatch::in_order(views(&all)))
+        .unwrap();
+    model.begin();
+    model
+        .add(&PrivateBatch::in_order(views(&all)), &clip)
+        .unwrap();
+    let private = model.accumulator().to_vec();
+    for sensitive in [false, true] {
+        let segments = in_one_segment(&all, sensitive);
+        model.begin();
+        let batch = selective_batch(&all, &segments);
+        let (ordinary, _) = model.add_selective(&batch, &clip, &AS_IT_IS).unwrap();
+        let (found, expected) = if sensitive {
+            (model.accumulator().to_vec(), &private)
+        } else {
+            (ordinary, &public)
+        };
+        assert!(distance(&found, expected) / norm(expected) < 2e-6);
+    }
+}
+
+/// The ordinary gradient behind a sensitive segment has the same bits however long that is.
+#[test]
+fn masks_do_not_tell_how_long_a_sensitive_segment_is() {
+    let mut model = engine();
+    let rates = Dropout::all(0.3).unwrap();
+    model
+        .drop_out(Masks::new(&RunKey::from_seed(1), 4, rates))
+        .unwrap();
+    let forget = |_: usize, _: usize, h: &mut [f32], c: &mut [f32]| {
+        h.fill(0.0);
+        c.fill(0.0);
+    };
+    let clip = Clip::new(1.0, 1e-5).unwrap();
+    let mut with = |secret: &[u32]| {
+        let tokens = [&[1, 2, 3, 4], secret, &[5, 6, 7, 8, 9]].concat();
+        let end = 4 + secret.len();
+        let segment = |rows: std::ops::Range<usize>, sensitive| Segment { rows, sensitive };
+        let segments = vec![
+            segment(0..3, false),
+            segment(3..end, true),
+            segment(end..tokens.len() - 1, false),
+        ];
+        let (all, segments) = ([tokens], [segments]);
+        model.begin();
+        let batch = selective_batch(&all, &segments);
+        let (ordinary, _) = model.add_selective(&batch, &clip, &forget).unwrap();
+        let bits = ordinary.iter().flatten().map(|x| x.to_bits());
+        bits.collect::<Vec<_>>()
+    };
+    let short = with(&[10]);
+    assert_eq!(short, with(&[3]));
+    assert_eq!(short, with(&[3, 1, 4, 1, 5, 9]));
 }
 
 #[test]
@@ -77,7 +153,9 @@ fn a_segment_goes_on_from_the_state_it_is_given() {
         .map(|s| &s[s.len() / 2..])
         .filter(|s| s.len() > 1)
         .collect();
-    let (expected, _) = model.public_gradient(&PublicBatch(seconds)).unwrap();
+    let (expected, _) = model
+        .public_gradient(&PublicBatch::in_order(seconds))
+        .unwrap();
     assert!(distance(&forgotten, &expected) / norm(&expected) < 2e-6);
     model.begin();
     let (kept, _) = model.add_selective(&batch, &clip, &AS_IT_IS).unwrap();

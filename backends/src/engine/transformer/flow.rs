@@ -1,6 +1,7 @@
 //! The order of the layers, once for training and once for scoring.
 
 use super::Transformer;
+use crate::dropout::Place;
 use crate::engine::layers::{
     EmbeddingTap, Floats, HeadTap, Layers, LinearTap, Matrix, Nonlinearity, NormTap, Tape,
 };
@@ -9,6 +10,7 @@ use crate::engine::rows::Rows;
 use crate::model::{LayerLayout, Layout, LinearAt, NormAt};
 use burn::backend::Autodiff;
 use burn::tensor::backend::AutodiffBackend;
+use burn::tensor::{Tensor, TensorData};
 use std::marker::PhantomData;
 
 /// What the layers are applied to: matrices, with or without a way back.
@@ -24,6 +26,10 @@ pub(super) trait Flow<B: Floats, K: Layers<B>> {
     ) -> Self::Value;
     fn activate(&mut self, z: Self::Value, nonlinearity: Nonlinearity) -> Self::Value;
     fn add(&mut self, x: Self::Value, y: Self::Value) -> Self::Value;
+    /// Dropout, where the flow has any.
+    fn drop(&mut self, x: Self::Value, _: Place) -> Self::Value {
+        x
+    }
 }
 
 /// All layers and the norm after them.
@@ -36,6 +42,7 @@ pub(super) fn decoder<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     if let Some(at) = model.layout.embedding_norm {
         x = flow.norm(model, x, at);
     }
+    x = flow.drop(x, Place::Embedding { segment: 0 });
     for (index, at) in model.layout.layers.iter().enumerate() {
         x = layer(model, flow, x, (index, at));
     }
@@ -78,6 +85,7 @@ fn layer<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     y = flow.linear(model, y, at.attention_in);
     y = flow.attend(model, y, index);
     y = flow.linear(model, y, at.attention_out);
+    y = flow.drop(y, Place::Block { number: 2 * index });
     let norms = (at.attention_before, at.attention_after);
     let x = joined(model, flow, (x, y), norms);
     let mut y = x.clone();
@@ -87,6 +95,8 @@ fn layer<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     y = flow.linear(model, y, at.feed_forward_in);
     y = flow.activate(y, model.nonlinearity());
     y = flow.linear(model, y, at.feed_forward_out);
+    let number = 2 * index + 1;
+    y = flow.drop(y, Place::Block { number });
     let norms = (at.feed_forward_before, at.feed_forward_after);
     joined(model, flow, (x, y), norms)
 }
@@ -238,5 +248,16 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Recording<'_, B, K> {
 
     fn add(&mut self, x: Tracked<B>, y: Tracked<B>) -> Tracked<B> {
         x.add(y)
+    }
+
+    fn drop(&mut self, x: Tracked<B>, place: Place) -> Tracked<B> {
+        let [rows, width] = x.dims();
+        let Some(factors) = self.rows.factors(place, width) else {
+            return x;
+        };
+        let factors = TensorData::new(factors, [rows, width]);
+        let factors: Matrix<B> = Tensor::from_data(factors, &self.device);
+        let out = x.clone().inner().mul(factors.clone());
+        ops::apply::<B>(x, out, move |d| d.mul(factors))
     }
 }

@@ -15,11 +15,12 @@ use super::layers::{
 use super::ops;
 use super::rows::{Grid, NOTHING, Rows};
 use crate::clip::{Clip, SquaredNorms};
+use crate::dropout::Masks;
 use crate::error::Result;
 use crate::model::{HeadLayout, Layout, LinearAt, Model, NormAt, NormKind, TransformerConfig};
 use crate::optimizer::Update;
 use crate::trainer::{
-    Added, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, check_shapes,
+    Added, Example, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, check_shapes,
 };
 use burn::tensor::{Tensor, TensorData};
 use flow::Recording;
@@ -52,6 +53,7 @@ pub(crate) struct Transformer<B: Floats, K: Layers<B>> {
     margin: f64,
     /// A token whose prediction carries no loss.
     left_out: Option<TokenId>,
+    masks: Option<Masks>,
     states: States,
     kernels: PhantomData<fn() -> K>,
 }
@@ -80,6 +82,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             spare: Vec::new(),
             margin,
             left_out: None,
+            masks: None,
             states: States::default(),
             kernels: PhantomData,
         })
@@ -188,13 +191,13 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     }
 
     /// Consecutive examples that fit into a microbatch, as rows.
-    fn microbatches<'a>(&self, sequences: &'a [&'a [TokenId]]) -> Vec<&'a [&'a [TokenId]]> {
+    fn microbatches<'a, S: AsRef<[TokenId]>>(&self, sequences: &'a [S]) -> Vec<&'a [S]> {
         let mut parts = Vec::new();
         let (mut start, mut used) = (0, 0);
         let most = ROWS.min(LOGITS / self.config.vocabulary);
         let longest = self.steps(sequences);
         for (i, s) in sequences.iter().enumerate() {
-            let rows = if K::GRID { longest } else { s.len() };
+            let rows = if K::GRID { longest } else { s.as_ref().len() };
             let full = if K::GRID {
                 i - start >= self.capacity(longest)
             } else {
@@ -213,8 +216,9 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     }
 
     /// Rows per example on a grid: a power of two, so that few shapes ever occur.
-    fn steps(&self, sequences: &[&[TokenId]]) -> usize {
-        let longest = sequences.iter().map(|s| s.len()).max().unwrap_or(1);
+    fn steps(&self, sequences: &[impl AsRef<[TokenId]>]) -> usize {
+        let lengths = sequences.iter().map(|s| s.as_ref().len());
+        let longest = lengths.max().unwrap_or(1);
         longest
             .next_power_of_two()
             .max(16)
@@ -232,9 +236,12 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         (self.config.vocabulary, self.config.longest())
     }
 
-    /// Rows for training; predictions of the token that is left out carry no loss.
-    fn rows(&self, sequences: &[&[TokenId]], steps: usize) -> Result<Rows> {
-        let mut rows = Rows::predicting(sequences, self.limits(), self.grid(steps))?;
+    /// Rows for training, with their masks; predictions of the token that is left out carry no
+    /// loss.
+    fn rows(&self, examples: &[Example<'_>], steps: usize) -> Result<Rows> {
+        let mut rows = Rows::predicting(examples, self.limits(), self.grid(steps))?;
+        let masks = self.masks.as_ref();
+        rows.masks = masks.map(|m| examples.iter().map(|e| m.of(e.record)).collect());
         if let Some(left_out) = self.left_out {
             for target in rows.targets.iter_mut().filter(|t| **t == left_out) {
                 *target = NOTHING;
@@ -255,7 +262,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         SquaredNorms::new(groups, values)
     }
 
-    fn add_part(&mut self, part: &[&[TokenId]], steps: usize, clip: &Clip) -> Result<Added> {
+    fn add_part(&mut self, part: &[Example<'_>], steps: usize, clip: &Clip) -> Result<Added> {
         let rows = self.rows(part, steps)?;
         let (tape, _) = self.pass(&rows, None);
         let norms = K::norms(&tape, &rows, self.parameters.len());
@@ -264,7 +271,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         if rejected > 0 {
             // zero times infinity would not be zero: the others again, without them
             drop((tape, norms));
-            let finite: Vec<&[TokenId]> = (0..part.len())
+            let finite: Vec<Example<'_>> = (0..part.len())
                 .filter(|e| squared.finite(*e))
                 .map(|e| part[e])
                 .collect();
@@ -338,6 +345,7 @@ fn attention(config: &TransformerConfig) -> Vec<Attention> {
             width: config.head_width,
             scale: config.attention_scale() as f32,
             cap: config.attention_cap.map(|c| c as f32),
+            layer,
             window: config.window(layer),
             causal: config.causal(),
             turns: turns.clone(),

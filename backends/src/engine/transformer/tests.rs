@@ -2,9 +2,11 @@
 //! each example against itself in other company.
 
 use super::*;
+use crate::dropout::Dropout;
 use crate::engine::layers::Portable;
 use crate::engine::processor::Processor;
 use crate::model::{Family, Rotary, RotaryScaling};
+use crate::random::RunKey;
 use crate::scorer::{Logits, PrefixScorer, Scorer};
 use burn_flex::Flex;
 use rand::RngExt;
@@ -59,6 +61,16 @@ fn decoders() -> Vec<(&'static str, TransformerConfig)> {
     ]
 }
 
+/// Masks at every place.
+fn masks() -> Option<Masks> {
+    let rates = Dropout {
+        embedding: 0.2,
+        attention: 0.4,
+        hidden: 0.3,
+    };
+    Masks::new(&RunKey::from_seed(9), 2, rates)
+}
+
 /// Weights far from any symmetry.
 fn weights(config: &TransformerConfig) -> Vec<Vec<f32>> {
     let mut rng = ChaCha20Rng::seed_from_u64(17);
@@ -101,7 +113,9 @@ fn exact(config: &TransformerConfig) -> Box<dyn Trainer> {
 fn sum(model: &mut dyn Trainer, batch: &[Vec<u32>], clip: f64) -> Vec<Vec<f32>> {
     model.begin();
     let clip = Clip::new(clip, 0.0).unwrap();
-    let added = model.add(&PrivateBatch(views(batch)), &clip).unwrap();
+    let added = model
+        .add(&PrivateBatch::in_order(views(batch)), &clip)
+        .unwrap();
     assert_eq!((added.examples, added.rejected), (batch.len(), 0));
     model.accumulator().to_vec()
 }
@@ -124,7 +138,7 @@ fn norm(a: &[Vec<f32>]) -> f64 {
 
 /// Norms by parameter and example.
 fn norms<K: Layers<Flex>>(model: &Transformer<Flex, K>, batch: &[Vec<u32>]) -> Norms {
-    let batch = views(batch);
+    let batch = PrivateBatch::in_order(views(batch)).0;
     let rows = model.rows(&batch, model.steps(&batch)).unwrap();
     let (tape, _) = model.pass(&rows, None);
     K::norms(&tape, &rows, model.parameters.len())
@@ -191,16 +205,49 @@ fn clipped_sums_equal_the_exact_ones() {
     }
 }
 
+/// Norms and clipped sums after dropout, which both engines take from masked activations.
+#[test]
+fn dropped_values_are_in_norms_and_sums() {
+    let all = sequences();
+    for (name, config) in decoders() {
+        let mut exact = exact(&config);
+        exact.drop_out(masks()).unwrap();
+        let (mut fast, mut slow) = (fast(&config), slow(&config));
+        fast.masks = masks();
+        slow.masks = masks();
+        let found = [norms(&fast, &all).flat(), norms(&slow, &all).flat()];
+        let records = PrivateBatch::in_order(views(&all)).0;
+        for (i, record) in records.iter().enumerate() {
+            exact.begin();
+            let clip = Clip::new(1e9, 0.0).unwrap();
+            exact.add(&PrivateBatch(vec![*record]), &clip).unwrap();
+            let want = norm(exact.accumulator());
+            for found in &found {
+                let off = (found[i].sqrt() / want - 1.0).abs();
+                assert!(off < 2e-6, "{name}, example {i}: {off}");
+            }
+        }
+        let clip = found[0][4].sqrt();
+        let want = sum(&mut *exact, &all, clip);
+        for model in [&mut fast as &mut dyn Trainer, &mut slow] {
+            let error = distance(&sum(model, &all, clip), &want) / norm(&want);
+            assert!(error < 4e-6, "{name}: {error}");
+        }
+    }
+}
+
 #[test]
 fn public_gradients_equal_the_exact_ones() {
     let all = sequences();
     for (name, config) in decoders() {
         let (want, mean) = exact(&config)
-            .public_gradient(&PublicBatch(views(&all)))
+            .public_gradient(&PublicBatch::in_order(views(&all)))
             .unwrap();
         let engines: [Box<dyn Trainer>; 2] = [Box::new(fast(&config)), Box::new(slow(&config))];
         for mut model in engines {
-            let (got, loss) = model.public_gradient(&PublicBatch(views(&all))).unwrap();
+            let (got, loss) = model
+                .public_gradient(&PublicBatch::in_order(views(&all)))
+                .unwrap();
             assert!((loss - mean).abs() < 2e-6, "{name}: {loss} against {mean}");
             let error = distance(&got, &want) / norm(&want);
             assert!(error < 3e-6, "{name}: {error}");
@@ -216,7 +263,7 @@ fn an_example_gives_the_same_bits_alone_and_in_any_company() {
         let model = fast(&config);
         let (together, backwards) = (norms(&model, &all), norms(&model, &reversed));
         let rows_of = |batch: &[Vec<u32>]| {
-            let batch = views(batch);
+            let batch = PrivateBatch::in_order(views(batch)).0;
             let rows = model.rows(&batch, 0).unwrap();
             let (tape, _) = model.pass(&rows, None);
             (tape, rows)
@@ -269,7 +316,9 @@ fn any_split_into_microbatches_gives_the_same_sum() {
     for size in [1, 2, 4] {
         model.begin();
         for part in all.chunks(size) {
-            model.add(&PrivateBatch(views(part)), &clip).unwrap();
+            model
+                .add(&PrivateBatch::in_order(views(part)), &clip)
+                .unwrap();
         }
         let error = distance(model.accumulator(), &whole) / norm(&whole);
         assert!(error < 2e-5, "parts of {size}: {error}");
@@ -331,7 +380,7 @@ fn no_example_exceeds_the_clip() {
         let clip = Clip::new(0.01, model.norm_margin()).unwrap();
         for s in &all {
             model.begin();
-            model.add(&PrivateBatch(vec![s]), &clip).unwrap();
+            model.add(&PrivateBatch::in_order(vec![s]), &clip).unwrap();
             assert!(norm(model.accumulator()) <= 0.01, "{name}");
         }
     }
@@ -351,7 +400,9 @@ fn an_example_without_a_finite_gradient_contributes_nothing() {
         let batch = vec![vec![1, 3, 2], vec![1, 2, 4], vec![5, 3, 3]];
         let clip = Clip::new(1.0, 1e-5).unwrap();
         model.begin();
-        let added = model.add(&PrivateBatch(views(&batch)), &clip).unwrap();
+        let added = model
+            .add(&PrivateBatch::in_order(views(&batch)), &clip)
+            .unwrap();
         assert_eq!((added.examples, added.rejected), (3, 2), "{name}");
         let got = model.accumulator().to_vec();
         assert!(got.iter().flatten().all(|x| x.is_finite()), "{name}");
@@ -479,7 +530,7 @@ fn a_token_left_out_carries_no_loss() {
     let nothing = sum(&mut model, &[vec![4; 8]], 1.0);
     assert!(norm(&nothing) < 1e-12);
     let (_, with) = model
-        .public_gradient(&PublicBatch(vec![&[1, 4, 2, 4, 3]]))
+        .public_gradient(&PublicBatch::in_order(vec![&[1, 4, 2, 4, 3]]))
         .unwrap();
     let scores = model.score(&[vec![1, 4, 2, 4, 3]]).unwrap();
     let want = -(scores[0][1].log_probability + scores[0][3].log_probability) / 2.0;

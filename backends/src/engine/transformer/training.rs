@@ -78,6 +78,11 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
         Ok(())
     }
 
+    fn drop_out(&mut self, masks: Option<Masks>) -> Result<()> {
+        self.masks = masks;
+        Ok(())
+    }
+
     fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()> {
         self.step(update, gradient.gradients)
     }

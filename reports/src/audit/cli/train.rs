@@ -62,6 +62,11 @@ pub struct Train {
     /// Step size of private steps; it falls in the same way.
     #[arg(long, value_name = "RATE", value_parser = positive_number, default_value_t = 0.06, allow_negative_numbers = true)]
     pub private_learning_rate: f64,
+    /// Share of values that training passes drop: of embedded tokens, of attention's
+    /// probabilities, of what each block gives. Absent, a folder's own rates hold (config.json, or
+    /// the manifest of a checkpoint of ours), and a fresh model drops nothing.
+    #[arg(long, value_name = "RATE", value_parser = dropped_share, allow_negative_numbers = true)]
+    pub dropout: Option<f64>,
     /// The course of the run.
     #[command(flatten)]
     pub course: Course,
@@ -71,6 +76,14 @@ pub struct Train {
     /// Fixes noise and batches, for tests: the run is then marked as not private.
     #[arg(long)]
     pub seed: Option<u64>,
+}
+
+/// A rate of dropout.
+fn dropped_share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (0.0..1.0).contains(&rate) => Ok(rate),
+        _ => Err(format!("must be a number in [0, 1), got {text:?}")),
+    }
 }
 
 /// The model a run starts from.
@@ -121,6 +134,33 @@ impl Train {
             ),
             Recipe::Sgd | Recipe::Sdp | Recipe::Protect => false,
         }
+    }
+
+    /// Whether every number can be run at all; the message names argument, value and range.
+    ///
+    /// # Errors
+    /// The first number that is too large.
+    pub fn within_limits(&self) -> Result<()> {
+        let first = self.of_recipe.first_epochs.unwrap_or(1);
+        let patience = self.course.patience.unwrap_or(1);
+        for (flag, value, most) in [
+            ("--epochs", self.epochs, 1_000_000),
+            ("--first-epochs", first, 1_000_000),
+            ("--patience", patience, 1_000_000),
+            ("--public-passes", self.public_passes, 1_000),
+            ("--batch-size", self.batch_size, 1 << 24),
+        ] {
+            if value > most {
+                bail!("{flag}: must lie in [1, {most}], got {value}");
+            }
+        }
+        if self.of_recipe.weight_decay > 1.0 {
+            bail!(
+                "--weight-decay: must lie in (0, 1], got {}",
+                self.of_recipe.weight_decay
+            );
+        }
+        Ok(())
     }
 
     /// The noise these arguments ask for.

@@ -10,7 +10,7 @@ use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
 use crate::contract::{Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, print};
 use anyhow::{Context, Result, ensure};
 use reticent_backends::{
-    Clipping, Corpus, Error, LearningRates, OptimizerSpec, Phase, PrivateOptions, Recipe,
+    Clipping, Corpus, Dropout, Error, LearningRates, OptimizerSpec, Phase, PrivateOptions, Recipe,
     Surroundings, TrainOptions, Trained,
 };
 use reticent_corpus::{
@@ -277,6 +277,7 @@ fn options(recipe: Recipe, prepared: &Prepared) -> TrainOptions {
         private: (recipe != Recipe::Sgd).then_some(private),
         first_phase: None,
         states: None,
+        dropout: Dropout::NONE,
         learning_rates: LearningRates::default(),
         stopping: None,
         initial_seed: INITIAL_SEED,

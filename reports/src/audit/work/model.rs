@@ -3,7 +3,7 @@
 use crate::audit::cli::{DeviceArg, ModelArg, Recipe, Start};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{
-    Family, Initial, LstmConfig, Manifest, Model, Pretrained, Trainer, TransformerConfig,
+    Dropout, Family, Initial, LstmConfig, Manifest, Model, Pretrained, Trainer, TransformerConfig,
     open as engine, weights_digest,
 };
 use reticent_corpus::{Origin, Prepared};
@@ -14,8 +14,8 @@ pub(super) struct Beginning {
     pub(super) model: Model,
     pub(super) weights: Vec<Vec<f32>>,
     pub(super) initial: Initial,
-    /// The dropout that the model's `config.json` asks for, and that nothing here follows.
-    pub(super) dropout: f64,
+    /// What its folder asks training to drop; nothing where it is freshly drawn.
+    pub(super) dropout: Dropout,
 }
 
 impl Beginning {
@@ -32,7 +32,7 @@ impl Beginning {
             weights: model.starting_weights(seed),
             model,
             initial: Initial::Random { seed },
-            dropout: 0.0,
+            dropout: Dropout::NONE,
         }
     }
 
@@ -112,6 +112,18 @@ fn gpt2(asked: &Start, prepared: &Prepared) -> Result<Model> {
         size(asked.context),
     );
     Ok(config.validated()?.into())
+}
+
+/// One rate at every place that a model has.
+pub(super) fn dropout_of(model: &Model, rate: f64) -> Result<Dropout> {
+    let all = Dropout::all(rate).context("--dropout")?;
+    Ok(match model {
+        Model::Lstm(_) => Dropout {
+            attention: 0.0,
+            ..all
+        },
+        Model::Transformer(_) => all,
+    })
 }
 
 /// The corpus must have been cut into the model's own tokens.

@@ -12,8 +12,8 @@ use reticent_accounting::{
     Delta, Epsilon, GroupSize, Mechanism, Neighbours, Query, SamplingRate, Steps, Tolerance,
 };
 use reticent_backends::{
-    Clipping, Decay, FirstPhase, FirstPhaseKind, LearningRates, OptimizerSpec, PrivateOptions,
-    Recipe, Schedule, StateOptions, Stopping, TrainOptions,
+    Clipping, Decay, Dropout, FirstPhase, FirstPhaseKind, LearningRates, OptimizerSpec,
+    PrivateOptions, Recipe, Schedule, StateOptions, Stopping, TrainOptions,
 };
 use reticent_corpus::Prepared;
 
@@ -53,6 +53,7 @@ pub(super) fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Resul
         private: None,
         first_phase: None,
         states: None,
+        dropout: Dropout::NONE,
         learning_rates: learning_rates(&asked.course),
         stopping: stopping(&asked.course),
         initial_seed: INITIAL_SEED,

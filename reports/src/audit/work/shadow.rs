@@ -10,7 +10,8 @@ use reticent_attacks::{
     Lira, ScoreTable, Shadows, Spread, chosen, lira, logit_of_confidence, rmia,
 };
 use reticent_backends::{
-    Corpus, LearningRates, Model, OptimizerSpec, Recipe, Surroundings, TrainOptions, open, train_on,
+    Corpus, Dropout, LearningRates, Model, OptimizerSpec, Recipe, Surroundings, TrainOptions, open,
+    train_on,
 };
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
 use std::collections::BTreeMap;
@@ -103,6 +104,7 @@ fn one(
         private: None,
         first_phase: None,
         states: None,
+        dropout: Dropout::NONE,
         learning_rates: LearningRates::default(),
         stopping: None,
         initial_seed: INITIAL_SEED,

@@ -1,7 +1,7 @@
 //! `audit train`: a recipe on a prepared corpus, to a checkpoint.
 
 use super::material::Material;
-use super::model::Beginning;
+use super::model::{Beginning, dropout_of};
 use super::options::options;
 use super::promise::{DELTA, Met, guarantees};
 use crate::audit::cli::Train;
@@ -9,10 +9,10 @@ use crate::contract::{
     Envelope, Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, Progress, print,
 };
 use crate::number::{grouped, nearest, rounded_up};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use reticent_accounting::{Convention, Guarantee, Mechanism, Notion, UnitName};
 use reticent_backends::{
-    Checkpoint, Corpus, Device, Error, Initial, Manifest, Model, Owner, Recipe, Schedule,
+    Checkpoint, Corpus, Device, Dropout, Error, Initial, Manifest, Model, Owner, Recipe, Schedule,
     Surroundings, TrainOptions, Trained, free_for, open, state_folder, train_on,
 };
 use reticent_corpus::{Prepared, Unit};
@@ -82,6 +82,51 @@ pub(super) fn met(recipe: Recipe, preflight: &reticent_corpus::Preflight, canari
     }
 }
 
+/// Rates of dropout, and who asked for them.
+#[derive(Serialize)]
+struct Dropped {
+    #[serde(flatten)]
+    rates: Dropout,
+    asked_by: &'static str,
+}
+
+impl Dropped {
+    fn of(rates: Dropout, asked: &Train) -> Option<Self> {
+        let asked_by = if asked.dropout.is_some() {
+            "--dropout"
+        } else {
+            "the model's folder"
+        };
+        (!rates.is_none()).then_some(Self { rates, asked_by })
+    }
+
+    fn text(&self) -> String {
+        let Dropout {
+            embedding,
+            attention,
+            hidden,
+        } = self.rates;
+        let [embedding, attention, hidden] =
+            [embedding, attention, hidden].map(|rate| nearest(rate, 3));
+        format!(
+            "dropout in training, asked for by {}: {embedding} of embedded tokens, {attention} of \
+             attention's probabilities, {hidden} of what blocks give",
+            self.asked_by
+        )
+    }
+}
+
+/// A warm-up longer than the run would never reach the learning rates that were asked for.
+fn warmup_fits(options: &TrainOptions, corpus: &Corpus<'_>) -> Result<()> {
+    let total = Schedule::of(options, corpus)?.total();
+    let warmup = options.learning_rates.warmup;
+    ensure!(
+        warmup <= total,
+        "--warmup: must lie in [0, {total}], the steps of this run, got {warmup}"
+    );
+    Ok(())
+}
+
 #[derive(Serialize)]
 struct Shown {
     out: String,
@@ -95,17 +140,18 @@ struct Shown {
     /// Perplexity of the held-out text after each epoch of the last phase; no guarantee covers it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held_out_perplexity: Vec<f64>,
-    /// What the model's own `config.json` asks for; nothing is dropped here.
+    /// What training passes dropped; absent where that is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    dropout_ignored: Option<f64>,
+    dropout: Option<Dropped>,
 }
 
 pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Result<Exit> {
     let noise = asked.noise()?;
+    asked.within_limits()?;
     free_for(&asked.out).context("--out")?;
     OutputFolder::probe(&asked.out).context("--out")?;
     let prepared = Prepared::load(&asked.prepared).context("PREPARED")?;
-    let options = options(asked, noise, &prepared)?;
+    let mut options = options(asked, noise, &prepared)?;
     let material = Material::of(asked, &options, &prepared)?;
     let Beginning {
         model,
@@ -113,6 +159,11 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
         initial,
         dropout,
     } = Beginning::asked(&asked.start, asked.recipe, &prepared, INITIAL_SEED)?;
+    options.dropout = match asked.dropout {
+        Some(rate) => dropout_of(&model, rate)?,
+        None => dropout,
+    };
+    warmup_fits(&options, &material.corpus(&prepared))?;
     let job = Job {
         prepared: &prepared,
         corpus: material.corpus(&prepared),
@@ -144,7 +195,7 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
         estimates: trained.estimates,
         seeded: trained.seeded,
         held_out_perplexity: trained.held_out.iter().map(|loss| loss.exp()).collect(),
-        dropout_ignored: (dropout > 0.0).then_some(dropout),
+        dropout: Dropped::of(trained.dropout, asked),
     };
     let text = match format {
         Format::Json => {
@@ -225,12 +276,7 @@ fn summary(shown: &Shown) -> String {
             all.collect::<Vec<_>>().join(", ")
         ));
     }
-    if let Some(rate) = shown.dropout_ignored {
-        lines.push(format!(
-            "The model's config.json asks for dropout ({}); no layer here drops anything.",
-            nearest(rate, 2)
-        ));
-    }
+    lines.extend(shown.dropout.as_ref().map(Dropped::text));
     if shown.seeded {
         lines.push("A fixed seed made the noise: this model is NOT private.".into());
     }

@@ -78,6 +78,7 @@ pub(crate) fn backward(
                 joined,
                 normalisers,
                 rows,
+                example,
                 span: rows.spans[example],
                 group,
                 attention,
@@ -93,6 +94,7 @@ struct GroupBack<'a> {
     joined: &'a [f32],
     normalisers: &'a [f32],
     rows: &'a Rows,
+    example: usize,
     span: Span,
     group: usize,
     attention: &'a Attention,
@@ -130,7 +132,10 @@ impl GroupBack<'_> {
                 column(index),
                 &mut query_kept,
             );
-            let mut work = HeadBack::default();
+            let mut work = HeadBack {
+                dropped: Dropped::of(rows, self.example, attention, index),
+                ..HeadBack::default()
+            };
             for block in blocks(attention, span.length, QUERIES) {
                 self.block(index, (query, key, values), &block, &mut work);
                 work.add(
@@ -166,6 +171,9 @@ impl GroupBack<'_> {
         let (width, columns) = (attention.width, attention.heads * attention.width);
         score(query, key, attention, block, &mut work.scores);
         score(self.d_head(index), values, attention, block, &mut work.d);
+        if let Some(dropped) = &work.dropped {
+            dropped.multiply(&mut work.d, block);
+        }
         let lines = block.rows.clone().map(|row| self.span.start + row);
         work.normalisers.clear();
         work.normalisers.extend(
@@ -187,6 +195,9 @@ impl GroupBack<'_> {
             attention,
             length: self.span.length,
         });
+        if let Some(dropped) = &work.dropped {
+            dropped.multiply(&mut work.scores, block);
+        }
     }
 
     fn turn_back(&self, lines: &mut [&mut [f32]]) {
@@ -205,6 +216,7 @@ struct HeadBack {
     d: Vec<f32>,
     normalisers: Vec<f32>,
     along: Vec<f32>,
+    dropped: Option<Dropped>,
 }
 
 impl HeadBack {

@@ -51,14 +51,7 @@ pub(crate) fn forward(joined: &[f32], rows: &Rows, attention: &Attention) -> (Ve
         .enumerate()
         .map(|(task, mut list)| {
             let (example, group) = (task / attention.groups, task % attention.groups);
-            group_forward(
-                joined,
-                rows,
-                rows.spans[example],
-                group,
-                attention,
-                &mut list,
-            )
+            group_forward(joined, rows, example, group, attention, &mut list)
         })
         .collect();
     let mut all = vec![0.0; rows.len() * attention.heads];
@@ -77,11 +70,12 @@ pub(crate) fn forward(joined: &[f32], rows: &Rows, attention: &Attention) -> (Ve
 fn group_forward(
     joined: &[f32],
     rows: &Rows,
-    span: Span,
+    example: usize,
     group: usize,
     attention: &Attention,
     out: &mut [&mut [f32]],
 ) -> Vec<f32> {
+    let span = rows.spans[example];
     let (width, each) = (attention.width, attention.each());
     let (mut query_kept, mut key_kept) = (Vec::new(), Vec::new());
     let key = head(
@@ -102,6 +96,7 @@ fn group_forward(
     for h in 0..each {
         let column = (group * each + h) * width;
         let query = head(joined, attention, rows, span, column, &mut query_kept);
+        let dropped = Dropped::of(rows, example, attention, group * each + h);
         for block in blocks(attention, span.length, QUERIES) {
             score(query, key, attention, &block, &mut scores);
             normalisers.extend(wide(Softmax {
@@ -110,6 +105,9 @@ fn group_forward(
                 attention,
                 length: span.length,
             }));
+            if let Some(dropped) = &dropped {
+                dropped.multiply(&mut scores, &block);
+            }
             let keys = block.keys.len();
             // short blocks of rows: the probabilities beyond their last key are zero
             for start in (0..block.rows.len()).step_by(SHORT) {

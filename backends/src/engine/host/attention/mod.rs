@@ -2,6 +2,7 @@
 //! computed again on the way back, so that no T × T matrix outlives its block.
 
 mod backward;
+mod dropout;
 mod forward;
 mod step;
 
@@ -11,6 +12,7 @@ use crate::engine::rows::{Rows, Span};
 use rayon::prelude::*;
 
 pub(crate) use backward::backward;
+pub(crate) use dropout::Dropped;
 pub(crate) use forward::forward;
 pub(crate) use step::step;
 
@@ -22,6 +24,8 @@ const SHORT: usize = 48;
 /// What an attention layer is made of.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Attention {
+    /// Its number, from 0.
+    pub(crate) layer: usize,
     /// Query heads.
     pub(crate) heads: usize,
     /// Key and value heads.
