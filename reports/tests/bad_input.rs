@@ -159,6 +159,62 @@ fn numbers_out_of_range_are_refused_before_any_work() {
             "adds no noise",
         ),
         (
+            "train planted --recipe sgd --learning-rate 0 --out o",
+            "(0, inf), got \"0\"",
+        ),
+        (
+            "train planted --recipe sgd --learning-rate NaN --out o",
+            "(0, inf), got \"NaN\"",
+        ),
+        (
+            "train planted --recipe crt --sigma 1 --private-learning-rate -1 --out o",
+            "(0, inf), got \"-1\"",
+        ),
+        (
+            "train planted --recipe crt --sigma 1 --clip 0 --out o",
+            "(0, inf), got \"0\"",
+        ),
+        (
+            "train planted --recipe crt --sigma 1 --sample-rate 1.5 --out o",
+            "(0, 1], got 1.5",
+        ),
+        (
+            "train planted --recipe sgd --batch-size 0 --out o",
+            "from 1 on, got \"0\"",
+        ),
+        (
+            "train planted --recipe sgd --batch-size 99999999 --out o",
+            "--batch-size: must lie in [1, 16777216], got 99999999",
+        ),
+        (
+            "train planted --recipe sgd --epochs 1000001 --out o",
+            "--epochs: must lie in [1, 1000000], got 1000001",
+        ),
+        (
+            "train planted --recipe crt --sigma 1 --public-passes 1001 --out o",
+            "--public-passes: must lie in [1, 1000], got 1001",
+        ),
+        (
+            "train planted --recipe crt --sigma 1 --weight-decay 1.5 --out o",
+            "--weight-decay: must lie in (0, 1], got 1.5",
+        ),
+        (
+            "train planted --recipe sgd --decay quadratic --out o",
+            "[possible values: constant, linear, cosine]",
+        ),
+        (
+            "train planted --recipe sgd --epochs 1 --warmup 99999 --out o",
+            "--warmup: must lie in [0, ",
+        ),
+        (
+            "train planted --recipe sgd --dropout 1 --out o",
+            "[0, 1), got \"1\"",
+        ),
+        (
+            "train planted --recipe sgd --dropout NaN --out o",
+            "[0, 1), got \"NaN\"",
+        ),
+        (
             "exposure --model planted-model --canaries 10x0",
             "from 1 to 10000",
         ),

@@ -224,7 +224,7 @@ fn dropped_values_are_in_norms_and_sums() {
             let want = norm(exact.accumulator());
             for found in &found {
                 let off = (found[i].sqrt() / want - 1.0).abs();
-                assert!(off < 2e-6, "{name}, example {i}: {off}");
+                assert!(off < 4e-6, "{name}, example {i}: {off}");
             }
         }
         let clip = found[0][4].sqrt();
