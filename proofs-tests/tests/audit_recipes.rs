@@ -71,6 +71,26 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
 }
 
 #[test]
+fn dropout_is_said_kept_and_taken_up_again() {
+    let home = corpora();
+    let at = home.path();
+    let line = "train redacted/ --recipe crt --sigma 1 --epochs 1 --sample-rate 0.1";
+    let first = ok(at, &format!("{line} --dropout 0.2 --out first"));
+    assert!(first.contains("asked for by --dropout: 0.20"), "{first}");
+    let rates = &manifest(at, "first")["dropout"];
+    let of = |place: &str| rates[place].as_f64().unwrap();
+    assert!((of("hidden") - 0.2).abs() < 1e-12 && of("attention").abs() < 1e-12);
+    let again = json(at, &format!("{line} --model ./first --out again"));
+    assert_eq!(again["dropout"]["asked_by"], "the model's folder");
+    assert_eq!(&manifest(at, "again")["dropout"], rates);
+    let without = json(
+        at,
+        &format!("{line} --model ./first --dropout 0 --out without"),
+    );
+    assert!(without.get("dropout").is_none() && manifest(at, "without").get("dropout").is_none());
+}
+
+#[test]
 fn just_fine_tune_twice_promises_what_its_first_phase_leaves() {
     let home = corpora();
     let at = home.path();
