@@ -5,8 +5,8 @@ mod common;
 
 use common::Case;
 use reticent_accounting::{
-    Delta, Direction, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability, Query,
-    SamplingRate, Steps, Tolerance,
+    Delta, Direction, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability,
+    Query, SamplingRate, Steps, Tolerance,
 };
 
 const QUESTIONS: [(Neighbours, Direction); 3] = [
@@ -121,6 +121,48 @@ fn blow_up_is_monotone_down_to_tiny_priors() {
             before = low;
         }
     }
+}
+
+/// Few expected hits, several of them at once counting as much: the blow-up's ends are close at
+/// every tolerance, and those of one engine meet the other's. More copies at the same total rate
+/// say more.
+#[test]
+fn few_expected_hits_of_several_copies_are_bounded_tightly() {
+    let total: f64 = 2.15505630084584e-4;
+    let ends = |copies: u32, tolerance: f64| {
+        let rate = total / f64::from(copies);
+        let run = Mechanism::dp_sgd(
+            NoiseMultiplier::new(0.4).unwrap(),
+            SamplingRate::new(rate).unwrap(),
+            Steps::new(4000),
+        );
+        let query = Query {
+            neighbours: Neighbours::ZeroOut,
+            group: GroupSize::new(copies).unwrap(),
+        };
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let prior = Probability::new(1e-8).unwrap();
+        let bounds = loss
+            .blow_up(prior, Tolerance::new(tolerance).unwrap())
+            .unwrap()
+            .bounds;
+        (
+            bounds.lower.unwrap().get().get(),
+            bounds.upper.unwrap().get().get(),
+        )
+    };
+    let mut before = 0.0;
+    for copies in [1, 4, 16] {
+        for tolerance in [1e-2, 1e-3] {
+            let (low, high) = ends(copies, tolerance);
+            assert!(low <= high && high < 1.03 * low, "{copies} {low} {high}");
+            assert!(before < high, "{copies} {high} after {before}");
+        }
+        before = ends(copies, 1e-2).0;
+    }
+    let (rough, fine) = (ends(4, 1e-2), ends(4, 1e-5));
+    assert!(fine.1 < (1.0 + 1e-3) * fine.0, "{fine:?}");
+    assert!(rough.0 <= fine.1 && fine.0 <= rough.1, "{rough:?} {fine:?}");
 }
 
 /// Nothing, everything and not private at all.

@@ -5,7 +5,6 @@ use crate::contour::nodes::Sum;
 use crate::error::{Error, Result};
 use crate::special::ln_one_minus_exp;
 use std::f64::consts::LN_2;
-use std::sync::Arc;
 
 /// Discrete Gaussians wider than this have too many outcomes to list.
 const WIDEST_DISCRETE: f64 = 1e4;
@@ -71,14 +70,9 @@ pub(super) fn exponential(epsilon: f64) -> Law {
             second: side(-half),
             ln_weight: LN_2 - ln_one_minus_exp(-epsilon),
         }],
-        atoms: Arc::default(),
-        infinite: 0.0,
-        missing: 0.0,
-        comb: None,
         attained: Attained::OneStep,
-        variance: None,
         range: Some(epsilon),
-        roundings: 0.0,
+        ..Law::of_atoms(Vec::new(), None)
     }
 }
 

@@ -8,7 +8,6 @@ use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::pld::{Direction, Mixture, Pair, Query};
 use crate::quantity::{Epsilon, GroupSize};
-use std::sync::Arc;
 
 /// One leaf of a mechanism, as the accountant sees it.
 #[derive(Debug, Clone)]
@@ -23,6 +22,34 @@ pub(crate) enum Fold {
     Bracket(Box<Bracket>),
     /// Nothing bounds the loss.
     Unbounded,
+}
+
+impl Fold {
+    /// What dominates the mechanism.
+    pub(crate) fn above(&self) -> &Self {
+        match self {
+            Self::Bracket(around) => around.above.above(),
+            known => known,
+        }
+    }
+
+    /// What dominates it when the adversary is told more.
+    pub(crate) fn told(&self) -> &Self {
+        match self {
+            Self::Bracket(around) => around.told.as_ref().unwrap_or(&around.above).told(),
+            known => known,
+        }
+    }
+
+    /// What it dominates: what is only bounded is left out, who sees less knows less.
+    pub(crate) fn below(&self) -> Option<&Self> {
+        match self {
+            Self::Bracket(around) => around.below.as_ref()?.below(),
+            Self::Bounding(..) => None,
+            Self::Law(law, _) if law.attained < Attained::Always => None,
+            known => Some(known),
+        }
+    }
 }
 
 /// What is known of a mechanism whose own law is not.
@@ -254,17 +281,7 @@ pub(super) fn between(
     first: &Density,
     second: &Density,
 ) -> Law {
-    let mut law = Law {
-        pieces: Vec::new(),
-        atoms: Arc::default(),
-        infinite: 0.0,
-        missing: 0.0,
-        comb: None,
-        attained: Attained::Always,
-        variance: None,
-        range: None,
-        roundings: 0.0,
-    };
+    let mut pieces = Vec::new();
     let mut cuts: Vec<Option<f64>> = vec![from];
     if shape == Shape::Laplace {
         let mut kinks: Vec<f64> = first.positions().chain(second.positions()).collect();
@@ -293,11 +310,13 @@ pub(super) fn between(
                 let ln_second = second.ln_tail(shape, x);
                 atoms.push(stretch(ends).atom_at(x, ln_second));
             }
-            _ => law.pieces.push(stretch(ends)),
+            _ => pieces.push(stretch(ends)),
         }
     }
-    law.atoms = Arc::new(atoms);
-    law
+    Law {
+        pieces,
+        ..Law::of_atoms(atoms, None)
+    }
 }
 
 fn whole_shift(sensitivity: u32, query: Query) -> Result<u32> {

@@ -16,7 +16,7 @@ mod spread;
 
 pub(crate) use closed::{range_divergence, range_moment};
 pub(crate) use density::{Density, Shape};
-pub(crate) use mechanisms::{Bracket, Fold, fold};
+pub(crate) use mechanisms::{Fold, fold};
 pub(crate) use spread::Node;
 
 use crate::pld::Pair;
@@ -151,14 +151,8 @@ impl Law {
                 second: Density::of_mixture(&pair.second, -1.0),
                 ln_weight: 0.0,
             }],
-            atoms: Arc::default(),
-            infinite: 0.0,
             missing: pair.first.missing(),
-            comb: None,
-            attained: Attained::Always,
-            variance: None,
-            range: None,
-            roundings: 0.0,
+            ..Self::of_atoms(Vec::new(), None)
         }
     }
 

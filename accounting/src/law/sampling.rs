@@ -27,15 +27,8 @@ pub(super) fn sampled(
     direction: Direction,
     times: u64,
 ) -> Result<Fold> {
-    let plain = |rate: f64| -> Result<Fold> {
-        let with = copies(query, rate, noise)?;
-        Ok(match shape {
-            Shape::Gaussian => Fold::Pair(pair(&with, query, direction)?, times),
-            Shape::Laplace => Fold::Law(shifted(shape, &with, query, direction)?, times),
-        })
-    };
     match sampling {
-        Sampling::Poisson => plain(rate.get()),
+        Sampling::Poisson => plain(shape, noise, rate.get(), query, direction, times),
         Sampling::TruncatedPoisson { max_batch, records } => {
             single(query, "truncated Poisson sampling")?;
             truncated(
@@ -84,6 +77,22 @@ pub(super) fn sampled(
             epoch.fold(shape, noise, query, direction, false)
         }
     }
+}
+
+/// Each record in a batch by a coin of its own.
+fn plain(
+    shape: Shape,
+    noise: f64,
+    rate: f64,
+    query: Query,
+    direction: Direction,
+    times: u64,
+) -> Result<Fold> {
+    let with = copies(query, rate, noise)?;
+    Ok(match shape {
+        Shape::Gaussian => Fold::Pair(pair(&with, query, direction)?, times),
+        Shape::Laplace => Fold::Law(shifted(shape, &with, query, direction)?, times),
+    })
 }
 
 /// Epochs in each of which a record takes part a fixed number of times.
@@ -236,16 +245,11 @@ fn truncated(
             value: 0.0,
         });
     }
-    let open = shifted(shape, &copies(query, rate, noise)?, query, direction)?;
     if max_batch > records - 1 {
         // There is room for all.
-        return Ok(match shape {
-            Shape::Gaussian => {
-                Fold::Pair(pair(&copies(query, rate, noise)?, query, direction)?, times)
-            }
-            Shape::Laplace => Fold::Law(open, times),
-        });
+        return plain(shape, noise, rate, query, direction, times);
     }
+    let open = shifted(shape, &copies(query, rate, noise)?, query, direction)?;
     // Both weights are rounded up: H_α of the union is linear in them.
     let ln_full = ln_binomial_upper_tail(max_batch, records - 1, rate);
     let room = WEIGHT_ERROR * (1.0 + ln_full.abs());
@@ -266,11 +270,7 @@ fn truncated(
     above.attained = Attained::Never;
     let share = rate * not_full.exp() + (ln_full + ln_used).exp();
     let share = (share * (1.0 - 1e-9)).min(rate);
-    let alone = copies(query, share, noise)?;
-    let below = match shape {
-        Shape::Gaussian => Fold::Pair(pair(&alone, query, direction)?, times),
-        Shape::Laplace => Fold::Law(shifted(shape, &alone, query, direction)?, times),
-    };
+    let below = plain(shape, noise, share, query, direction, times)?;
     Ok(Fold::Bracket(Box::new(Bracket {
         above: Fold::Law(above, times),
         told: None,

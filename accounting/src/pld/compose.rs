@@ -3,7 +3,7 @@
 
 use super::mixture::Pair;
 use crate::error::{Error, Result};
-use crate::law::{Attained, Bracket, Fold, Law, fold};
+use crate::law::{Attained, Fold, Law, fold};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::quantity::{GroupSize, Steps};
@@ -69,14 +69,6 @@ pub struct PrivacyLoss {
     pub(crate) below: Option<Box<Self>>,
 }
 
-/// Which of the laws around a mechanism is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Above,
-    Told,
-    Below,
-}
-
 impl PrivacyLoss {
     /// The loss of `mechanism` for one question and direction.
     ///
@@ -93,89 +85,41 @@ impl PrivacyLoss {
     /// [`Error::Unsupported`] for a mechanism that is only an estimate, and for more than
     /// 2^53 steps.
     pub fn of(mechanism: &Mechanism, query: Query, direction: Direction) -> Result<Self> {
-        let of = |side: Side| -> Result<(Self, bool)> {
-            let mut loss = Self::default();
-            let bracketed = loss.add(mechanism, (query, direction), 1, side)?;
-            Ok((loss, bracketed))
-        };
-        let (mut loss, bracketed) = of(Side::Above)?;
-        if bracketed {
-            let told = of(Side::Told)?.0;
+        let mut folds = Vec::new();
+        unfold(mechanism, (query, direction), 1, &mut folds)?;
+        let mut loss = Self::sum(folds.iter().map(Fold::above));
+        if folds.iter().any(|fold| matches!(fold, Fold::Bracket(_))) {
+            let mut told = Self::sum(folds.iter().map(Fold::told));
+            (loss.only_bounding, told.only_bounding) = (true, true);
             loss.told = (told != loss).then(|| Box::new(told));
-            loss.below = Some(Box::new(of(Side::Below)?.0));
+            let below = folds.iter().filter_map(Fold::below);
+            loss.below = Some(Box::new(Self::sum(below)));
         }
         Ok(loss)
     }
 
-    /// Adds a mechanism; whether laws around one were taken.
-    fn add(
-        &mut self,
-        mechanism: &Mechanism,
-        (query, direction): (Query, Direction),
-        times: u64,
-        side: Side,
-    ) -> Result<bool> {
-        if times == 0 {
-            return Ok(false);
-        }
-        match mechanism {
-            Mechanism::Repeat { times: inner, each } => {
-                let total = times.checked_mul(inner.get()).filter(|n| *n <= 1 << 53);
-                let total = total.ok_or_else(|| Error::Unsupported {
-                    what: format!("{times} times {} steps", inner.get()),
-                    why: "more than 2^53 steps can't be counted exactly".into(),
-                })?;
-                self.add(each, (query, direction), total, side)
-            }
-            Mechanism::Sequence { parts } => parts.iter().try_fold(false, |bracketed, part| {
-                Ok(self.add(part, (query, direction), times, side)? || bracketed)
-            }),
-            Mechanism::Estimated { why, .. } => Err(Error::Unsupported {
-                what: "an estimated mechanism".into(),
-                why: format!("an estimate never becomes a bound ({why})"),
-            }),
-            leaf => {
-                let fold = fold(leaf, query, direction, times)?;
-                let bracketed = matches!(fold, Fold::Bracket(_));
-                self.add_fold(fold, side);
-                Ok(bracketed)
-            }
-        }
-    }
-
-    /// From below, what is only bounded is left out: who sees less knows less.
-    fn add_fold(&mut self, fold: Fold, side: Side) {
-        match (fold, side) {
-            (Fold::Pair(pair, times), _) => self.add_pair(&pair, times),
-            (Fold::Bounding(..), Side::Below) => {}
-            (Fold::Law(law, _), Side::Below) if law.attained < Attained::Always => {}
-            (Fold::Bounding(pair, times), _) => {
-                self.only_bounding = true;
-                self.add_pair(&pair, times);
-            }
-            (Fold::Law(law, times), _) => self.add_law(law, times),
-            (Fold::Bracket(around), side) => {
-                let Bracket { above, told, below } = *around;
-                self.only_bounding |= side != Side::Below;
-                match side {
-                    Side::Above => self.add_fold(above, side),
-                    Side::Told => self.add_fold(told.unwrap_or(above), side),
-                    Side::Below => {
-                        if let Some(below) = below {
-                            self.add_fold(below, side);
-                        }
-                    }
+    fn sum<'f>(folds: impl Iterator<Item = &'f Fold>) -> Self {
+        let mut loss = Self::default();
+        for fold in folds {
+            match fold {
+                Fold::Pair(pair, times) => loss.add_pair(pair, *times),
+                Fold::Bounding(pair, times) => {
+                    loss.only_bounding = true;
+                    loss.add_pair(pair, *times);
                 }
+                Fold::Law(law, times) => loss.add_law(law, *times),
+                // Brackets are resolved before; above, one too many does no harm.
+                Fold::Bracket(_) | Fold::Unbounded => loss.unbounded = true,
             }
-            (Fold::Unbounded, _) => self.unbounded = true,
         }
+        loss
     }
 
-    fn add_law(&mut self, law: Law, times: u64) {
-        if let Some((_, count)) = self.laws.iter_mut().find(|(other, _)| *other == law) {
+    fn add_law(&mut self, law: &Law, times: u64) {
+        if let Some((_, count)) = self.laws.iter_mut().find(|(other, _)| other == law) {
             *count += times;
         } else {
-            self.laws.push((law, times));
+            self.laws.push((law.clone(), times));
         }
     }
 
@@ -222,7 +166,7 @@ impl PrivacyLoss {
             both.add_pair(pair, *times);
         }
         for (law, times) in &next.laws {
-            both.add_law(law.clone(), *times);
+            both.add_law(law, *times);
         }
         both
     }
@@ -294,5 +238,38 @@ impl PrivacyLoss {
             .iter()
             .map(|(pair, times)| pair.first.missing() * *times as f64)
             .sum()
+    }
+}
+
+/// The leaves of a mechanism, each with how often it is run in all.
+fn unfold(
+    mechanism: &Mechanism,
+    question: (Query, Direction),
+    times: u64,
+    folds: &mut Vec<Fold>,
+) -> Result<()> {
+    if times == 0 {
+        return Ok(());
+    }
+    match mechanism {
+        Mechanism::Repeat { times: inner, each } => {
+            let total = times.checked_mul(inner.get()).filter(|n| *n <= 1 << 53);
+            let total = total.ok_or_else(|| Error::Unsupported {
+                what: format!("{times} times {} steps", inner.get()),
+                why: "more than 2^53 steps can't be counted exactly".into(),
+            })?;
+            unfold(each, question, total, folds)
+        }
+        Mechanism::Sequence { parts } => parts
+            .iter()
+            .try_for_each(|part| unfold(part, question, times, folds)),
+        Mechanism::Estimated { why, .. } => Err(Error::Unsupported {
+            what: "an estimated mechanism".into(),
+            why: format!("an estimate never becomes a bound ({why})"),
+        }),
+        leaf => {
+            folds.push(fold(leaf, question.0, question.1, times)?);
+            Ok(())
+        }
     }
 }

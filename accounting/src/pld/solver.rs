@@ -32,29 +32,29 @@ pub(crate) struct Solver {
     /// Charts up to here were tried in vain.
     out_of_reach: f64,
     /// The same run with more told to the adversary.
-    pub(super) told: Option<Box<Self>>,
+    pub(crate) told: Option<Box<Self>>,
     /// What the run dominates.
-    pub(super) below: Option<Box<Self>>,
+    pub(crate) below: Option<Box<Self>>,
 }
 
 impl Solver {
     pub(crate) fn new(loss: &PrivacyLoss) -> Self {
-        let listed = loss.listed();
-        let loss = listed.as_ref().unwrap_or(loss);
+        let loss = loss.listed().unwrap_or_else(|| loss.clone());
         let closed = match loss.parts.as_slice() {
             _ if !loss.laws.is_empty() => None,
             [] => Some(Pair::gaussian(loss.gaussian.sqrt())),
             [(pair, 1)] if loss.gaussian <= 0.0 => Some(pair.clone()),
             _ => None,
         };
+        let around = |other: Option<&PrivacyLoss>| other.map(|other| Box::new(Self::new(other)));
         Self {
-            loss: loss.clone(),
             closed,
             scout: None,
             moments: None,
             out_of_reach: f64::INFINITY,
-            told: loss.told.as_deref().map(|told| Box::new(Self::new(told))),
-            below: (loss.below.as_deref()).map(|below| Box::new(Self::new(below))),
+            told: around(loss.told.as_deref()),
+            below: around(loss.below.as_deref()),
+            loss,
         }
     }
 
@@ -136,7 +136,7 @@ impl Solver {
     }
 
     /// What a run below another one is worth: on a grid, less than the two are apart.
-    pub(super) fn modest(&self, tolerance: f64) -> f64 {
+    pub(crate) fn modest(&self, tolerance: f64) -> f64 {
         if self.needs_grid() {
             tolerance.max(MODEST)
         } else {
@@ -206,11 +206,7 @@ impl Solver {
             }
             best = Some(best.map_or(ends, |best| best.meet(ends)));
         }
-        Ok(match best {
-            Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), engine),
-            Some(ends) => (coarse.meet(ends), Engine::Chernoff),
-            None => (coarse, Engine::Chernoff),
-        })
+        Ok(with_coarse(best, engine, coarse))
     }
 
     /// Whether a first law has far components that may be worth dropping.
@@ -378,6 +374,19 @@ impl Solver {
         }
         // 1 − Π(1 − p_i) ≥ 1 − e^{−Σ p_i}.
         ln_difference((-first.exp_m1()).ln(), epsilon + (-second.exp_m1()).ln())
+    }
+}
+
+/// What is known together with the coarse path, and the engine that says more of it.
+pub(crate) fn with_coarse(
+    best: Option<LnBounds>,
+    engine: Engine,
+    coarse: LnBounds,
+) -> (LnBounds, Engine) {
+    match best {
+        Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), engine),
+        Some(ends) => (coarse.meet(ends), Engine::Chernoff),
+        None => (coarse, Engine::Chernoff),
     }
 }
 

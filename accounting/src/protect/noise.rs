@@ -329,7 +329,11 @@ impl Search<'_> {
     /// Whether the promise is certified at `sigma`: a rough look decides unless it is close.
     fn holds(&self, secret: usize, sigma: f64) -> Result<bool> {
         let promise = self.promise(secret);
-        for tolerance in [Tolerance::new(ROUGH)?, fine(self.tolerance)?] {
+        for tolerance in [
+            Tolerance::new(ROUGH)?,
+            self.tolerance,
+            fine(self.tolerance)?,
+        ] {
             let ends = self.plan.ends(secret, self.proof, sigma, tolerance)?;
             if ends.upper <= promise {
                 return Ok(true);

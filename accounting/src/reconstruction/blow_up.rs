@@ -5,7 +5,7 @@ use crate::contour::inversion::Contour;
 use crate::error::Result;
 use crate::guarantee::Engine;
 use crate::interval::LnBounds;
-use crate::pld::solver::{Solver, TRIM};
+use crate::pld::solver::{Solver, TRIM, with_coarse};
 use crate::pld::{Answer, PrivacyLoss};
 use crate::quantity::{Probability, Tolerance};
 use crate::search::{minimiser, minimiser_to};
@@ -14,6 +14,10 @@ use crate::special::ln_add_exp;
 /// Who asks for no more than this of a posterior, as searches do, is not kept waiting for a
 /// second opinion.
 const ROUGH: f64 = 1e-4;
+/// Contours are asked for no less than about this.
+const LOOSEST: f64 = 1e-3;
+/// Far components of mass so small in all are left out when B is first looked at.
+const MASS: f64 = 1e-9;
 
 impl PrivacyLoss {
     /// The blow-up B(x) = max{P(E) : Q(E) ≤ x} of the composed dominating pair.
@@ -40,64 +44,68 @@ impl PrivacyLoss {
     /// # Errors
     /// [`crate::Error::NotCertified`] when not even the coarse path can be certified.
     pub fn blow_up(&self, prior: Probability, tolerance: Tolerance) -> Result<Answer<Probability>> {
-        let x = prior.get();
-        if self.unbounded {
-            let bounds = Bounds::between(prior, Probability::new(1.0)?);
-            return Ok(Answer {
-                bounds,
-                engine: Engine::Closed,
-            });
-        }
-        // Absolutely continuous laws: nothing blows up from zero.
-        let continuous = self.laws.iter().all(|(law, _)| law.infinite <= 0.0);
-        if x <= 0.0 && !continuous {
-            // What Q never does: the whole of its P-mass.
-            let (ends, engine) = Solver::new(self).ln_delta(f64::MAX.ln(), tolerance.get())?;
-            let upper = Probability::new((ends.upper.exp() * (1.0 + 1e-14)).min(1.0))?;
-            return Ok(Answer {
-                bounds: Bounds::between(prior, upper),
-                engine,
-            });
-        }
-        if x <= 0.0 || x >= 1.0 || self.is_empty() {
-            return Ok(Answer {
-                bounds: Bounds::between(prior, prior),
-                engine: Engine::Closed,
-            });
-        }
-        let goal = 0.25 * tolerance.get();
         let mut solver = Solver::new(self);
-        let (ends, engine) = solver.ln_blow_up(x.ln(), goal)?;
-        let mut lower = ends.lower.exp().clamp(x, 1.0);
-        // B rises: where it has all but reached one, its value at a smaller x says more.
-        for share in [0.3, 0.1, 0.01] {
-            if ends.upper.exp() - lower < 1e-8 {
-                break;
-            }
-            let earlier = solver.ln_blow_up((x * share).ln(), goal)?.0;
-            lower = lower.max(earlier.lower.exp().min(1.0));
-        }
-        let mut upper = (ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(x, 1.0);
-        if let Some(told) = &self.told {
-            let told = told.blow_up(prior, tolerance)?.bounds.upper;
-            upper = told.map_or(upper, |told| upper.min(told.get().get()));
-        }
-        let lower = match &self.below {
-            Some(below) => (below
-                .blow_up(prior, Tolerance::new(tolerance.get().max(1e-4))?)?
-                .bounds
-                .lower)
-                .map_or(x, |below| below.get().get().min(upper)),
-            None if self.bounds_only() => x,
-            None => lower,
-        };
-        let upper = upper.max(lower);
+        let (lower, upper, engine) = solver.blow_up(prior.get(), tolerance.get())?;
         let bounds = Bounds::between(Probability::new(lower)?, Probability::new(upper)?);
         Ok(Answer { bounds, engine })
     }
 }
 
 impl Solver {
+    /// Both ends of B(x), aiming at relative error `tolerance`.
+    fn blow_up(&mut self, x: f64, tolerance: f64) -> Result<(f64, f64, Engine)> {
+        let (lower, upper, engine) = self.blow_up_of_pair(x, tolerance)?;
+        let upper = match &mut self.told {
+            Some(told) => upper.min(told.blow_up(x, tolerance)?.1),
+            None => upper,
+        };
+        let lower = match &mut self.below {
+            Some(below) => below.blow_up(x, below.modest(tolerance))?.0,
+            None => lower,
+        };
+        Ok((lower.min(upper), upper, engine))
+    }
+
+    fn blow_up_of_pair(&mut self, x: f64, tolerance: f64) -> Result<(f64, f64, Engine)> {
+        if self.loss.unbounded {
+            return Ok((x, 1.0, Engine::Closed));
+        }
+        // Absolutely continuous laws: nothing blows up from zero.
+        let continuous = (self.loss.laws.iter()).all(|(law, _)| law.infinite <= 0.0);
+        if x <= 0.0 && !continuous {
+            // What Q never does: the whole of its P-mass.
+            let (ends, engine) = self.ln_delta(f64::MAX.ln(), tolerance)?;
+            return Ok((x, (ends.upper.exp() * (1.0 + 1e-14)).min(1.0), engine));
+        }
+        if x <= 0.0 || x >= 1.0 || self.loss.is_empty() {
+            return Ok((x, x, Engine::Closed));
+        }
+        let goal = 0.25 * tolerance;
+        let (ends, engine) = self.ln_blow_up(x.ln(), goal)?;
+        let upper = (ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(x, 1.0);
+        if self.below.is_some() || self.loss.bounds_only() {
+            return Ok((x, upper, engine));
+        }
+        let mut lower = ends.lower.exp().clamp(x, 1.0);
+        // B rises: where it has all but reached one, its value at a smaller x says more.
+        for share in [0.3, 0.1, 0.01] {
+            // B is concave and B(1) = 1: at a smaller x it is no more than this.
+            let most = upper - (1.0 - upper) * x * (1.0 - share) / (1.0 - x);
+            if most <= lower || upper - lower < 1e-8 || upper < 0.5 {
+                break;
+            }
+            let earlier = self.ln_blow_up((x * share).ln(), goal)?.0;
+            lower = lower.max(earlier.lower.exp().min(1.0));
+        }
+        Ok((lower, upper.max(lower), engine))
+    }
+
+    /// The solver without far mixture components of mass `mass` in all, if it has such.
+    fn trimmed(&self, mass: f64) -> Option<Self> {
+        self.has_groups()
+            .then(|| Self::new(&self.loss.trimmed(mass)))
+    }
+
     /// ln B(x), aiming at relative error `goal`.
     fn ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Engine)> {
         if self.needs_grid() {
@@ -107,22 +115,32 @@ impl Solver {
             let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
             return Ok((least(&sum, start_closed(&sum)), Engine::Closed));
         }
-        let mut mass = 1e-12 * ln_x.exp();
+        let (mut mass, mut aim) = (1e-12 * ln_x.exp(), goal);
+        // With fewer components it may be within reach, or with ends farther apart.
+        let shares = [TRIM * goal, TRIM];
+        let mut fewer = shares.iter().take(if self.has_groups() { 2 } else { 0 });
         let mut best: Option<LnBounds> = None;
-        for _ in 0..6 {
-            let mut trimmed = Self::new(&self.loss.trimmed(mass));
-            let Ok((ends, expected)) = trimmed.blow_up_by_contour(ln_x, goal) else {
-                break;
+        for _ in 0..8 {
+            let mut trimmed = self.trimmed(mass);
+            let solver = trimmed.as_mut().unwrap_or(self);
+            let Ok((ends, expected)) = solver.blow_up_by_contour(ln_x, aim) else {
+                match fewer.next() {
+                    _ if best.is_some() => break,
+                    Some(share) => mass = self.negligible(ln_x, *share),
+                    None if aim > LOOSEST => break,
+                    None => aim *= 10.0,
+                }
+                continue;
             };
             best = Some(best.map_or(ends, |before: LnBounds| before.meet(ends)));
             if ends.width() <= 4.0 * goal {
                 return Ok((ends, Engine::Contour));
             }
-            mass = (mass * 0.1).min((expected + (TRIM * goal).ln()).exp());
-            if trimmed.loss.missing() <= 0.0 {
+            if aim > goal || solver.loss.missing() <= 0.0 {
                 // Nothing more can be kept.
                 break;
             }
+            mass = (mass * 0.1).min((expected + (TRIM * goal).ln()).exp());
         }
         let mut engine = Engine::Contour;
         if goal < ROUGH
@@ -138,12 +156,30 @@ impl Solver {
             }
             best = Some(met);
         }
-        let coarse = Self::new(&self.loss.trimmed(1e-3 * ln_x.exp())).coarse_blow_up(ln_x);
-        Ok(match best {
-            Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), engine),
-            Some(ends) => (coarse.meet(ends), Engine::Chernoff),
-            None => (coarse, Engine::Chernoff),
-        })
+        let mut trimmed = self.trimmed(1e-3 * ln_x.exp());
+        let coarse = trimmed.as_mut().unwrap_or(self).coarse_blow_up(ln_x);
+        Ok(with_coarse(best, engine, coarse))
+    }
+
+    /// The mass of far components that is at most about so small a share of B(x).
+    fn negligible(&self, ln_x: f64, share: f64) -> f64 {
+        // B(x) ≥ x.
+        let least = share * ln_x.exp();
+        let mut mass = MASS;
+        for _ in 0..8 {
+            let Some(Ok((_, expected))) = self
+                .trimmed(mass)
+                .map(|mut trimmed| trimmed.start_blow_up(ln_x))
+            else {
+                break;
+            };
+            let wanted = (share * expected.exp()).max(least);
+            if mass <= wanted {
+                return wanted;
+            }
+            mass = wanted;
+        }
+        least
     }
 
     /// ln B(x) from a contour, with the rough size of the answer.
