@@ -92,6 +92,15 @@ pub enum Error {
         /// Why it can't be used.
         why: String,
     },
+    /// A precision that the device, or its engine, does not compute in.
+    #[error(
+        "precision {precision}: this device computes in single precision only; bf16 needs a CUDA \
+         device that has it"
+    )]
+    Precision {
+        /// The precision that was asked for.
+        precision: crate::trainer::Precision,
+    },
     /// The run was interrupted; its state folder can resume it.
     #[error("interrupted after {steps} steps")]
     Interrupted {

@@ -69,7 +69,7 @@ pub use scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
 pub use segments::{Segment, SelectiveBatch, SelectiveRecords};
 pub use step::{PrivateStep, StateRelease, Step};
 pub use trainer::{
-    Added, Parameter, PrivateBatch, PrivateRecords, Privatized, PublicBatch, PublicRecords,
-    Recurrent, ReleaseState, Trainer, all_private, split, unprotected,
+    Added, Parameter, Precision, PrivateBatch, PrivateRecords, Privatized, PublicBatch,
+    PublicRecords, Recurrent, ReleaseState, Trainer, all_private, split, unprotected,
 };
 pub use weights::weights_digest;

@@ -8,6 +8,7 @@ use crate::optimizer::Update;
 use crate::scorer::PrefixScorer;
 use crate::segments::SelectiveBatch;
 use reticent_corpus::{Record, Side, TokenId, TrainingSet};
+use serde::{Deserialize, Serialize};
 
 /// A trainable parameter by name and shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,42 @@ impl Parameter {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// In what precision the products of training passes are computed.
+///
+/// Only those of the passes forward and back: norms, clipped sums, noise, the optimiser and
+/// scores never leave f32 and f64. That is enough for the declared sensitivity. An example's
+/// gradient is *defined* by what the two passes leave behind, layer inputs and output gradients
+/// as they are, however roughly computed; they depend on no other example. Its norm and its share
+/// of the clipped sum are two contractions of these same values, both in f32 or wider, so the
+/// share is at most the clipping norm up to the rounding of the contractions, which the margin
+/// η covers as before. Rounding the passes changes what is learnt, not what is promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    /// f32 (on CUDA perhaps TF32).
+    #[default]
+    Single,
+    /// Operands and results rounded to bf16, on devices that have it.
+    Bf16,
+}
+
+impl Precision {
+    /// Whether it is f32.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        *self == Self::Single
+    }
+}
+
+impl std::fmt::Display for Precision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Single => "single",
+            Self::Bf16 => "bf16",
+        })
     }
 }
 
@@ -338,6 +375,16 @@ pub trait Trainer: PrefixScorer {
         match masks {
             None => Ok(()),
             Some(_) => Err(Error::Unsuitable("this model has no dropout".into())),
+        }
+    }
+    /// From now on training passes compute their products in this precision.
+    ///
+    /// # Errors
+    /// [`Error::Precision`] where the device or its engine can't.
+    fn compute_in(&mut self, precision: Precision) -> Result<()> {
+        match precision {
+            Precision::Single => Ok(()),
+            Precision::Bf16 => Err(Error::Precision { precision }),
         }
     }
     /// The same model for Selective DP-SGD, if it is recurrent.

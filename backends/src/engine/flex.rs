@@ -8,6 +8,7 @@ use super::host::{layers, recurrence};
 use super::kernels::{Dropped, GROUPS, Kernels, Recurrence, Taps, Weights};
 use super::packed::{Group, Packed};
 use crate::clip::Factors;
+use crate::trainer::Precision;
 use burn::tensor::{Tensor, TensorData, TensorPrimitive};
 use burn_flex::{Flex, FlexTensor};
 use rayon::prelude::*;
@@ -46,7 +47,12 @@ impl Kernels for Flex {
         )
     }
 
-    fn affine(x: Matrix, w: Matrix, b: Tensor<Self, 1>) -> Matrix {
+    // own kernels on plain slices of f32
+    fn computes_in(precision: Precision, _: &burn_flex::FlexDevice) -> bool {
+        precision == Precision::Single
+    }
+
+    fn affine(x: Matrix, w: Matrix, b: Tensor<Self, 1>, _: Precision) -> Matrix {
         let [d, p] = w.dims();
         matrix(
             layers::linear(
@@ -59,7 +65,7 @@ impl Kernels for Flex {
         )
     }
 
-    fn affine_backward(dy: Matrix, w: Matrix) -> Matrix {
+    fn affine_backward(dy: Matrix, w: Matrix, _: Precision) -> Matrix {
         let [d, p] = w.dims();
         matrix(
             layers::linear_backward(Values::of(&dy).slice(), Values::of(&w).slice(), d, p),
@@ -67,7 +73,7 @@ impl Kernels for Flex {
         )
     }
 
-    fn recurrence(z: Matrix, recurrent: Matrix, packed: &Packed) -> Recurrence<Self> {
+    fn recurrence(z: Matrix, recurrent: Matrix, packed: &Packed, _: Precision) -> Recurrence<Self> {
         let width = recurrent.dims()[0];
         let run = recurrence::forward(owned(z), Values::of(&recurrent).slice(), width, packed);
         Recurrence {
@@ -82,6 +88,7 @@ impl Kernels for Flex {
         d_hidden: Matrix,
         recurrent: Matrix,
         packed: &Packed,
+        _: Precision,
     ) -> Matrix {
         let width = recurrent.dims()[0];
         let run = recurrence::Forward {

@@ -6,6 +6,7 @@
 use super::packed::Packed;
 use super::portable;
 use crate::clip::Factors;
+use crate::trainer::Precision;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use reticent_corpus::TokenId;
@@ -74,25 +75,39 @@ pub(crate) const GROUPS: usize = 3;
 
 /// What a device must be able to do; bodies default to the portable ones.
 pub(crate) trait Kernels: Backend<FloatElem = f32> {
+    /// Whether training passes can run in this precision.
+    fn computes_in(precision: Precision, device: &Self::Device) -> bool {
+        portable::computes_in::<Self>(precision, device)
+    }
     /// Rows of a table by index.
     fn lookup(table: Tensor<Self, 2>, index: &[u32]) -> Tensor<Self, 2> {
         portable::lookup(table, index)
     }
     /// x w + b.
-    fn affine(x: Tensor<Self, 2>, w: Tensor<Self, 2>, b: Tensor<Self, 1>) -> Tensor<Self, 2> {
-        portable::linear(x, w, b)
+    fn affine(
+        x: Tensor<Self, 2>,
+        w: Tensor<Self, 2>,
+        b: Tensor<Self, 1>,
+        precision: Precision,
+    ) -> Tensor<Self, 2> {
+        portable::linear(x, w, b, precision)
     }
     /// dL/dx = dL/dy wᵀ.
-    fn affine_backward(dy: Tensor<Self, 2>, w: Tensor<Self, 2>) -> Tensor<Self, 2> {
-        portable::linear_backward(dy, w)
+    fn affine_backward(
+        dy: Tensor<Self, 2>,
+        w: Tensor<Self, 2>,
+        precision: Precision,
+    ) -> Tensor<Self, 2> {
+        portable::linear_backward(dy, w, precision)
     }
     /// The LSTM recurrence; z holds the input's contribution with the bias.
     fn recurrence(
         z: Tensor<Self, 2>,
         recurrent: Tensor<Self, 2>,
         packed: &Packed,
+        precision: Precision,
     ) -> Recurrence<Self> {
-        portable::recurrence(z, recurrent, packed)
+        portable::recurrence(z, recurrent, packed, precision)
     }
     /// dL/dz from dL/dh.
     fn recurrence_backward(
@@ -100,8 +115,9 @@ pub(crate) trait Kernels: Backend<FloatElem = f32> {
         d_hidden: Tensor<Self, 2>,
         recurrent: Tensor<Self, 2>,
         packed: &Packed,
+        precision: Precision,
     ) -> Tensor<Self, 2> {
-        portable::recurrence_backward(run, d_hidden, recurrent, packed)
+        portable::recurrence_backward(run, d_hidden, recurrent, packed, precision)
     }
     /// Negative log-likelihood per row (nats) and dL/dlogits of their sum.
     fn cross_entropy(logits: Tensor<Self, 2>, targets: &[TokenId]) -> (Vec<f64>, Tensor<Self, 2>) {

@@ -8,7 +8,7 @@ use super::host::vector::Normal;
 use super::portable_layers as portable;
 use super::rows::Rows;
 use crate::model::Activation;
-use crate::trainer::Parameter;
+use crate::trainer::{Parameter, Precision};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
@@ -236,25 +236,37 @@ impl<B: Floats> Sums<B> {
 }
 
 /// What a device must be able to do for transformers; bodies default to the portable ones.
+///
+/// A precision is that of the products of a training pass; scores are taken in single precision,
+/// and norms and sums know no other.
 pub(crate) trait Layers<B: Floats>: Send + 'static {
     /// Whether rows come on a grid of fixed shape.
     const GRID: bool = true;
 
+    /// Whether training passes can run in this precision.
+    fn computes_in(precision: Precision, device: &B::Device) -> bool {
+        super::portable::computes_in::<B>(precision, device)
+    }
     /// Sums of zeros.
     fn zeros(parameters: &[Parameter], device: &B::Device) -> Sums<B> {
         portable::zeros(parameters, device)
     }
     /// x w + b, where b is 1 × p.
-    fn linear(x: &Matrix<B>, w: &Matrix<B>, b: Option<&Matrix<B>>) -> Matrix<B> {
-        portable::linear(x, w, b)
+    fn linear(
+        x: &Matrix<B>,
+        w: &Matrix<B>,
+        b: Option<&Matrix<B>>,
+        precision: Precision,
+    ) -> Matrix<B> {
+        portable::linear(x, w, b, precision)
     }
     /// dL/dx = dL/dy wᵀ.
-    fn linear_back(dy: &Matrix<B>, w: &Matrix<B>) -> Matrix<B> {
-        portable::linear_back(dy, w)
+    fn linear_back(dy: &Matrix<B>, w: &Matrix<B>, precision: Precision) -> Matrix<B> {
+        portable::linear_back(dy, w, precision)
     }
     /// Logits of rows: h w, or h wᵀ where tied, capped.
     fn logits(hidden: &Matrix<B>, head: &HeadWeights<B>) -> Matrix<B> {
-        portable::logits(hidden, head)
+        portable::logits(hidden, head, Precision::Single)
     }
     /// Normalises rows.
     fn normalise(x: &Matrix<B>, weights: &NormWeights<B>) -> Normalised<B> {
@@ -265,8 +277,13 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
         portable::normalise_back(dy, kept, weights)
     }
     /// Attention over queries, keys and values side by side.
-    fn attend(joined: &Matrix<B>, rows: &Rows, attention: &Attention) -> Attended<B> {
-        portable::attend(joined, rows, attention)
+    fn attend(
+        joined: &Matrix<B>,
+        rows: &Rows,
+        attention: &Attention,
+        precision: Precision,
+    ) -> Attended<B> {
+        portable::attend(joined, rows, attention, precision)
     }
     /// dL/d(joined) of [`Self::attend`].
     fn attend_back(
@@ -275,8 +292,9 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
         kept: &Attended<B>,
         rows: &Rows,
         attention: &Attention,
+        precision: Precision,
     ) -> Matrix<B> {
-        portable::attend_back(d_out, joined, kept, rows, attention)
+        portable::attend_back(d_out, joined, kept, rows, attention, precision)
     }
     /// The nonlinearity of a feed-forward part.
     fn activate(z: &Matrix<B>, nonlinearity: Nonlinearity) -> Matrix<B> {
@@ -292,9 +310,10 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
         hidden: &Matrix<B>,
         head: &HeadWeights<B>,
         rows: &Rows,
+        precision: Precision,
         sum: Option<(&mut Sums<B>, usize, f32)>,
     ) -> HeadRun<B> {
-        portable::head(hidden, head, rows, sum)
+        portable::head(hidden, head, rows, precision, sum)
     }
     /// Squared gradient norms by parameter and example.
     fn norms(tape: &Tape<B>, rows: &Rows, parameters: usize) -> Norms {

@@ -12,8 +12,8 @@ use crate::optimizer::Update;
 use crate::scorer::{PrefixScorer, Scorer, StateId, TokenScore};
 use crate::segments::SelectiveBatch;
 use crate::trainer::{
-    Added, Example, Parameter, PrivateBatch, Privatized, PublicBatch, Recurrent, ReleaseState,
-    Trainer, check_shapes,
+    Added, Example, Parameter, Precision, PrivateBatch, Privatized, PublicBatch, Recurrent,
+    ReleaseState, Trainer, check_shapes,
 };
 use burn::tensor::{Tensor, TensorData};
 use reticent_corpus::TokenId;
@@ -36,6 +36,7 @@ pub(crate) struct Lstm<B: Kernels> {
     margin: f64,
     left_out: Option<TokenId>,
     masks: Option<Masks>,
+    precision: Precision,
     states: HashMap<u64, Vec<f32>>,
     next_state: u64,
 }
@@ -60,6 +61,7 @@ impl<B: Kernels> Lstm<B> {
             margin,
             left_out: None,
             masks: None,
+            precision: Precision::Single,
             states: HashMap::new(),
             next_state: 0,
         })
@@ -87,11 +89,16 @@ impl<B: Kernels> Lstm<B> {
         let leaves = (ops::leaf::<B>(&self.device), ops::leaf::<B>(&self.device));
         let embedded = self.dropped_inputs(packed);
         let z = match &embedded {
-            Some(x) => B::affine(x.values.clone(), w.input.clone(), w.bias.clone()),
-            None => self.input_part(packed),
+            Some(x) => B::affine(
+                x.values.clone(),
+                w.input.clone(),
+                w.bias.clone(),
+                self.precision,
+            ),
+            None => self.input_part(packed, self.precision),
         };
         let z = ops::tap::<B>(Tensor::from_inner(z), leaves.0.clone());
-        let mut hidden = ops::recurrence::<B>(z, w.recurrent.clone(), packed);
+        let mut hidden = ops::recurrence::<B>(z, w.recurrent.clone(), packed, self.precision);
         let (kept, mut read) = (hidden.clone().inner(), None);
         let width = self.config.hidden;
         if let Some(factors) = packed.factors(Place::Output { segment: 0 }, width) {
@@ -100,7 +107,8 @@ impl<B: Kernels> Lstm<B> {
             read = Some(out.clone());
             hidden = ops::apply::<B>(hidden, out, move |d| d.mul(factors));
         }
-        let logits = ops::linear::<B>(hidden, w.head.clone(), w.head_bias.clone());
+        let (head, bias) = (w.head.clone(), w.head_bias.clone());
+        let logits = ops::linear::<B>(hidden, head, bias, self.precision);
         let logits = ops::tap::<B>(logits, leaves.1.clone());
         let (loss, nll) = ops::cross_entropy::<B>(logits, &packed.targets);
         let gradients = loss.backward();
@@ -123,9 +131,9 @@ impl<B: Kernels> Lstm<B> {
     }
 
     /// What the input tokens contribute to the gates, N × 4H: one product per distinct token.
-    fn input_part(&self, packed: &Packed) -> Tensor<B, 2> {
+    fn input_part(&self, packed: &Packed, precision: Precision) -> Tensor<B, 2> {
         let (distinct, index) = packed.distinct_inputs();
-        B::lookup(self.token_gates(&distinct), &index)
+        B::lookup(self.token_gates(&distinct, precision), &index)
     }
 
     /// Embedded tokens after dropout, N × E: rows of one token differ, so each has a product.
@@ -138,25 +146,28 @@ impl<B: Kernels> Lstm<B> {
         Some(Dropped { values, factors })
     }
 
-    fn token_gates(&self, tokens: &[TokenId]) -> Tensor<B, 2> {
+    fn token_gates(&self, tokens: &[TokenId], precision: Precision) -> Tensor<B, 2> {
         let w = &self.weights;
         B::affine(
             B::lookup(w.embedding.clone(), tokens),
             w.input.clone(),
             w.bias.clone(),
+            precision,
         )
     }
 
     fn logits(&self, packed: &Packed) -> Tensor<B, 2> {
         let run = B::recurrence(
-            self.input_part(packed),
+            self.input_part(packed, Precision::Single),
             self.weights.recurrent.clone(),
             packed,
+            Precision::Single,
         );
         B::affine(
             run.hidden,
             self.weights.head.clone(),
             self.weights.head_bias.clone(),
+            Precision::Single,
         )
     }
 
@@ -194,7 +205,7 @@ impl<B: Kernels> Lstm<B> {
             .iter()
             .map(|t| distinct.partition_point(|d| d < t) as u32)
             .collect();
-        let z = B::lookup(self.token_gates(&distinct), &index);
+        let z = B::lookup(self.token_gates(&distinct, Precision::Single), &index);
         let half = |offset: usize| {
             let picked = states
                 .chunks_exact(2 * width)
@@ -318,6 +329,14 @@ impl<B: Kernels> Trainer for Lstm<B> {
 
     fn drop_out(&mut self, masks: Option<Masks>) -> Result<()> {
         self.masks = masks;
+        Ok(())
+    }
+
+    fn compute_in(&mut self, precision: Precision) -> Result<()> {
+        if !B::computes_in(precision, &self.device) {
+            return Err(Error::Precision { precision });
+        }
+        self.precision = precision;
         Ok(())
     }
 
@@ -480,6 +499,7 @@ impl<B: Kernels> PrefixScorer for Lstm<B> {
             self.matrix(hidden, width),
             self.weights.head.clone(),
             self.weights.head_bias.clone(),
+            Precision::Single,
         ));
         let rows = logits
             .chunks_exact(self.config.vocabulary)

@@ -6,6 +6,7 @@
 use super::kernels::{Kernels, Recurrence};
 use super::layers::Floats;
 use super::packed::Packed;
+use crate::trainer::Precision;
 use burn::backend::Autodiff;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
@@ -115,26 +116,33 @@ pub(crate) fn apply<B: Floats>(
 struct Linear<B>(PhantomData<B>);
 
 impl<B: Kernels> Backward<B, 1> for Linear<B> {
-    type State = Tensor<B, 2>;
+    type State = (Tensor<B, 2>, Precision);
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         let gradient = wrap::<B>(grads.consume::<B>(&ops.node));
         let [x] = ops.parents;
         if let Some(node) = x {
-            grads.register::<B>(node.id, bare(B::affine_backward(gradient, ops.state)));
+            let (w, precision) = ops.state;
+            let d_x = B::affine_backward(gradient, w, precision);
+            grads.register::<B>(node.id, bare(d_x));
         }
     }
 }
 
 /// x w + b with the weights untracked.
-pub(crate) fn linear<B: Kernels>(x: Tracked<B>, w: Tensor<B, 2>, b: Tensor<B, 1>) -> Tracked<B> {
+pub(crate) fn linear<B: Kernels>(
+    x: Tracked<B>,
+    w: Tensor<B, 2>,
+    b: Tensor<B, 1>,
+    precision: Precision,
+) -> Tracked<B> {
     let x = x.into_primitive().tensor();
-    let out = bare(B::affine(wrap(x.primitive), w.clone(), b));
+    let out = bare(B::affine(wrap(x.primitive), w.clone(), b, precision));
     let out = match Linear(PhantomData::<B>)
         .prepare::<NoCheckpointing>([x.node])
         .compute_bound()
         .stateful()
     {
-        OpsKind::Tracked(prepared) => prepared.finish(w, out),
+        OpsKind::Tracked(prepared) => prepared.finish((w, precision), out),
         OpsKind::UnTracked(prepared) => prepared.finish(out),
     };
     Tensor::from_primitive(TensorPrimitive::Float(out))
@@ -145,6 +153,7 @@ struct RecurrenceState<B: Kernels> {
     run: Recurrence<B>,
     recurrent: Tensor<B, 2>,
     packed: Arc<Packed>,
+    precision: Precision,
 }
 
 #[derive(Debug)]
@@ -158,13 +167,12 @@ impl<B: Kernels> Backward<B, 1> for Recur<B> {
             run,
             recurrent,
             packed,
+            precision,
         } = ops.state;
         let [z] = ops.parents;
         if let Some(node) = z {
-            grads.register::<B>(
-                node.id,
-                bare(B::recurrence_backward(run, gradient, recurrent, &packed)),
-            );
+            let d_z = B::recurrence_backward(run, gradient, recurrent, &packed, precision);
+            grads.register::<B>(node.id, bare(d_z));
         }
     }
 }
@@ -174,14 +182,16 @@ pub(crate) fn recurrence<B: Kernels>(
     z: Tracked<B>,
     recurrent: Tensor<B, 2>,
     packed: &Arc<Packed>,
+    precision: Precision,
 ) -> Tracked<B> {
     let z = z.into_primitive().tensor();
-    let run = B::recurrence(wrap(z.primitive), recurrent.clone(), packed);
+    let run = B::recurrence(wrap(z.primitive), recurrent.clone(), packed, precision);
     let hidden = bare(run.hidden.clone());
     let state = RecurrenceState {
         run,
         recurrent,
         packed: packed.clone(),
+        precision,
     };
     let out = match Recur(PhantomData::<B>)
         .prepare::<NoCheckpointing>([z.node])

@@ -3,9 +3,10 @@
 use super::kernels::{Recurrence, Taps, Weights};
 use super::packed::{NO_LOSS, Packed};
 use crate::clip::Factors;
+use crate::trainer::Precision;
 use burn::tensor::activation::{log_softmax, sigmoid};
 use burn::tensor::backend::Backend;
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{DType, FloatDType, Int, Tensor, TensorData};
 use reticent_corpus::TokenId;
 
 /// Longest row that a device may sum on its own; beyond it the host sums in f64.
@@ -29,16 +30,41 @@ pub(super) fn lookup<B: Backend>(table: Tensor<B, 2>, index: &[u32]) -> Tensor<B
     table.select(0, indices(index, &device))
 }
 
+/// Whether a device has this precision.
+pub(super) fn computes_in<B: Backend>(precision: Precision, device: &B::Device) -> bool {
+    precision == Precision::Single || B::supports_dtype(device, DType::BF16)
+}
+
+/// a b as training passes compute it: norms and sums multiply by themselves, in f32.
+pub(super) fn product<B: Backend, const D: usize>(
+    a: Tensor<B, D>,
+    b: Tensor<B, D>,
+    precision: Precision,
+) -> Tensor<B, D> {
+    match precision {
+        Precision::Single => a.matmul(b),
+        Precision::Bf16 => {
+            let half = |x: Tensor<B, D>| x.cast(FloatDType::BF16);
+            half(a).matmul(half(b)).cast(FloatDType::F32)
+        }
+    }
+}
+
 pub(super) fn linear<B: Backend>(
     x: Tensor<B, 2>,
     w: Tensor<B, 2>,
     b: Tensor<B, 1>,
+    precision: Precision,
 ) -> Tensor<B, 2> {
-    x.matmul(w) + b.unsqueeze()
+    product(x, w, precision) + b.unsqueeze()
 }
 
-pub(super) fn linear_backward<B: Backend>(dy: Tensor<B, 2>, w: Tensor<B, 2>) -> Tensor<B, 2> {
-    dy.matmul(w.transpose())
+pub(super) fn linear_backward<B: Backend>(
+    dy: Tensor<B, 2>,
+    w: Tensor<B, 2>,
+    precision: Precision,
+) -> Tensor<B, 2> {
+    product(dy, w.transpose(), precision)
 }
 
 fn columns<B: Backend>(x: &Tensor<B, 2>, from: usize, width: usize) -> Tensor<B, 2> {
@@ -80,6 +106,7 @@ pub(super) fn recurrence<B: Backend>(
     z: Tensor<B, 2>,
     recurrent: Tensor<B, 2>,
     packed: &Packed,
+    precision: Precision,
 ) -> Recurrence<B> {
     let (mut gates, mut cells, mut hiddens) = (Vec::new(), Vec::new(), Vec::new());
     for group in &packed.groups {
@@ -89,7 +116,7 @@ pub(super) fn recurrence<B: Backend>(
             let mut here = z.clone().narrow(0, row, n);
             let old = previous.map(|(h, c)| (h.narrow(0, 0, n), c.narrow(0, 0, n)));
             if let Some((h, _)) = &old {
-                here = here + h.clone().matmul(recurrent.clone());
+                here = here + product(h.clone(), recurrent.clone(), precision);
             }
             let here = activate(here);
             let (h, c) = advance(&here, old.map(|(_, c)| c));
@@ -122,6 +149,7 @@ pub(super) fn recurrence_backward<B: Backend>(
     d_hidden: Tensor<B, 2>,
     recurrent: Tensor<B, 2>,
     packed: &Packed,
+    precision: Precision,
 ) -> Tensor<B, 2> {
     let width = run.cell.dims()[1];
     let back = recurrent.transpose();
@@ -137,7 +165,7 @@ pub(super) fn recurrence_backward<B: Backend>(
             let squashed = run.cell.clone().narrow(0, row, n).tanh();
             let mut d_h = d_hidden.clone().narrow(0, row, n);
             let carried = next.take().map(|(d_z, d_c)| {
-                d_h = d_h.clone() + grow(d_z.matmul(back.clone()), n);
+                d_h = d_h.clone() + grow(product(d_z, back.clone(), precision), n);
                 grow(d_c, n)
             });
             let d_o = d_h.clone() * squashed.clone() * gate(3) * (-gate(3) + 1.0);
@@ -236,7 +264,8 @@ fn embedded<B: Backend>(
     weights: &Weights<B>,
     packed: &Packed,
 ) -> (Tensor<B, 2>, Tensor<B, 2>) {
-    let d = linear_backward(d_gates, weights.input.clone());
+    // in f32 whatever the passes had: the norm and the sum must contract the same values
+    let d = linear_backward(d_gates, weights.input.clone(), Precision::Single);
     match &taps.embedded {
         Some(dropped) => (dropped.values.clone(), d * dropped.factors.clone()),
         None => (lookup(weights.embedding.clone(), &packed.inputs), d),

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::learning_rate::LearningRates;
 use crate::model::in_range;
 use crate::optimizer::OptimizerSpec;
+use crate::trainer::Precision;
 use reticent_accounting::{MissRate, NoiseMultiplier};
 use serde::{Deserialize, Serialize};
 
@@ -154,6 +155,9 @@ pub struct TrainOptions {
     /// The states of `sdp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub states: Option<StateOptions>,
+    /// In what precision training passes compute their products.
+    #[serde(default, skip_serializing_if = "Precision::is_single")]
+    pub precision: Precision,
     /// What training passes drop.
     #[serde(default, skip_serializing_if = "Dropout::is_none")]
     pub dropout: Dropout,
@@ -205,6 +209,12 @@ impl TrainOptions {
                 positive("private batch size", p.batch_size, 1 << 24, "[1, 16777216]")?;
                 p.optimizer.validated()?;
             }
+        }
+        if self.recipe == Recipe::Sdp && !self.precision.is_single() {
+            return Err(Error::Unsuitable(format!(
+                "precision must be single for recipe sdp, whose states pass the host in f32, got {}",
+                self.precision
+            )));
         }
         self.extras()?;
         Ok(self)

@@ -12,7 +12,7 @@ use crate::optimizer::{Optimizer, OptimizerSpec};
 use crate::random::{ChaChaNoise, Noise, RunKey};
 use crate::recipe::{Place, Schedule, Stopping, TrainOptions, estimates, mechanism};
 use crate::state::State;
-use crate::trainer::Trainer;
+use crate::trainer::{Precision, Trainer};
 use reticent_accounting::Mechanism;
 use reticent_corpus::{TokenId, TrainingSet};
 use side::Side;
@@ -177,6 +177,7 @@ impl Run {
         state: Option<State>,
         noise: &dyn Fn(&RunKey) -> Box<dyn Noise>,
     ) -> Result<Self> {
+        trainer.compute_in(options.precision)?;
         let key = match (&state, options.seed) {
             (Some(state), _) => state.key.clone(),
             (None, Some(seed)) => RunKey::from_seed(seed),
@@ -316,6 +317,7 @@ impl Run {
     fn into_trained(mut self, corpus: &Corpus<'_>) -> Result<Trained> {
         self.trainer.leave_out(None)?;
         self.trainer.drop_out(None)?;
+        self.trainer.compute_in(Precision::Single)?;
         let ledger = self.state.as_ref().map_or(&self.memory, |s| &s.ledger);
         let mut phases = Vec::new();
         for (number, (stage, side)) in self.schedule.stages.iter().zip(&self.sides).enumerate() {

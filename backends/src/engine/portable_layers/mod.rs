@@ -8,10 +8,10 @@ use crate::engine::layers::{
     Attended, EmbeddingTap, Factors, Floats, HeadRun, HeadWeights, LinearTap, Matrix, Nonlinearity,
     NormTap, NormWeights, Normalised, Norms, Sums, Tape,
 };
-use crate::engine::portable::{DEVICE_SUM, host, indices};
+use crate::engine::portable::{DEVICE_SUM, host, indices, product};
 use crate::engine::rows::{NOTHING, Rows};
 use crate::model::Activation;
-use crate::trainer::Parameter;
+use crate::trainer::{Parameter, Precision};
 use burn::tensor::activation::{log_softmax, sigmoid, softmax};
 use burn::tensor::{Bool, Tensor, TensorData};
 
@@ -33,16 +33,21 @@ pub(in crate::engine) fn linear<B: Floats>(
     x: &Matrix<B>,
     w: &Matrix<B>,
     b: Option<&Matrix<B>>,
+    precision: Precision,
 ) -> Matrix<B> {
-    let product = x.clone().matmul(w.clone());
+    let product = product(x.clone(), w.clone(), precision);
     match b {
         Some(b) => product + b.clone(),
         None => product,
     }
 }
 
-pub(in crate::engine) fn linear_back<B: Floats>(dy: &Matrix<B>, w: &Matrix<B>) -> Matrix<B> {
-    dy.clone().matmul(w.clone().transpose())
+pub(in crate::engine) fn linear_back<B: Floats>(
+    dy: &Matrix<B>,
+    w: &Matrix<B>,
+    precision: Precision,
+) -> Matrix<B> {
+    product(dy.clone(), w.clone().transpose(), precision)
 }
 
 fn capped<B: Floats, const D: usize>(x: Tensor<B, D>, cap: Option<f32>) -> Tensor<B, D> {
@@ -52,10 +57,14 @@ fn capped<B: Floats, const D: usize>(x: Tensor<B, D>, cap: Option<f32>) -> Tenso
     }
 }
 
-pub(in crate::engine) fn logits<B: Floats>(hidden: &Matrix<B>, head: &HeadWeights<B>) -> Matrix<B> {
+pub(in crate::engine) fn logits<B: Floats>(
+    hidden: &Matrix<B>,
+    head: &HeadWeights<B>,
+    precision: Precision,
+) -> Matrix<B> {
     let w = head.matrix.clone();
     let w = if head.tied { w.transpose() } else { w };
-    capped(hidden.clone().matmul(w), head.cap)
+    capped(product(hidden.clone(), w, precision), head.cap)
 }
 
 fn gain<B: Floats>(weights: &NormWeights<B>) -> Matrix<B> {
@@ -219,11 +228,10 @@ fn heads<B: Floats>(joined: &Matrix<B>, rows: &Rows, attention: &Attention) -> H
 fn probabilities<B: Floats>(
     heads: &Heads<B>,
     attention: &Attention,
+    precision: Precision,
 ) -> (Tensor<B, 4>, Tensor<B, 4>) {
-    let product = heads
-        .query
-        .clone()
-        .matmul(heads.key.clone().swap_dims(2, 3));
+    let keys = heads.key.clone().swap_dims(2, 3);
+    let product = product(heads.query.clone(), keys, precision);
     let scores = capped(product * attention.scale, attention.cap);
     let shown = scores.dims();
     let unseen = heads.unseen.clone().expand(shown);
@@ -265,13 +273,14 @@ pub(in crate::engine) fn attend<B: Floats>(
     joined: &Matrix<B>,
     rows: &Rows,
     attention: &Attention,
+    precision: Precision,
 ) -> Attended<B> {
     let heads = heads(joined, rows, attention);
-    let (_, p) = probabilities(&heads, attention);
+    let (_, p) = probabilities(&heads, attention, precision);
     let dropped = dropped(rows, attention, &p);
     let p = times(p, dropped.as_ref());
     Attended {
-        out: join(p.matmul(heads.value)),
+        out: join(product(p, heads.value, precision)),
         normalisers: None,
     }
 }
@@ -282,24 +291,26 @@ pub(in crate::engine) fn attend_back<B: Floats>(
     kept: &Attended<B>,
     rows: &Rows,
     attention: &Attention,
+    precision: Precision,
 ) -> Matrix<B> {
     let shape = grid(rows);
     let (width, each) = (attention.width, attention.each());
     let heads = heads(joined, rows, attention);
-    let (scores, p) = probabilities(&heads, attention);
+    let (scores, p) = probabilities(&heads, attention, precision);
     let d = split(d_out, shape, 0, attention.heads, width);
     let out = split(&kept.out, shape, 0, attention.heads, width);
     let along = (d.clone() * out).sum_dim(3);
     let dropped = dropped(rows, attention, &p);
     let left = times(p.clone(), dropped.as_ref());
-    let d_value = left.swap_dims(2, 3).matmul(d.clone());
-    let d_p = times(d.matmul(heads.value.swap_dims(2, 3)), dropped.as_ref());
+    let d_value = product(left.swap_dims(2, 3), d.clone(), precision);
+    let d_p = product(d, heads.value.swap_dims(2, 3), precision);
+    let d_p = times(d_p, dropped.as_ref());
     let mut d_score = p * (d_p - along) * attention.scale;
     if let Some(c) = attention.cap {
         d_score = d_score * (-(scores / c).powi_scalar(2) + 1.0);
     }
-    let d_key = d_score.clone().swap_dims(2, 3).matmul(heads.query);
-    let d_query = d_score.matmul(heads.key);
+    let d_key = product(d_score.clone().swap_dims(2, 3), heads.query, precision);
+    let d_query = product(d_score, heads.key, precision);
     let turns = heads.turns.as_ref();
     Tensor::cat(
         vec![
@@ -367,16 +378,18 @@ pub(in crate::engine) fn head<B: Floats>(
     hidden: &Matrix<B>,
     head: &HeadWeights<B>,
     rows: &Rows,
+    precision: Precision,
     mut sum: Option<(&mut Sums<B>, usize, f32)>,
 ) -> HeadRun<B> {
     let (mut nll, mut d_hidden, mut deltas) = (Vec::new(), Vec::new(), Vec::new());
     for start in (0..rows.len()).step_by(HEAD_ROWS) {
         let count = (rows.len() - start).min(HEAD_ROWS);
         let h = hidden.clone().narrow(0, start, count);
-        let (block_nll, delta) = cross_entropy(&h, head, &rows.targets[start..start + count]);
+        let (block_nll, delta) =
+            cross_entropy(&h, head, &rows.targets[start..start + count], precision);
         let w = head.matrix.clone();
         let back = if head.tied { w } else { w.transpose() };
-        d_hidden.push(delta.clone().matmul(back));
+        d_hidden.push(product(delta.clone(), back, precision));
         nll.push(block_nll);
         match &mut sum {
             None => deltas.push(delta),
@@ -409,9 +422,10 @@ fn cross_entropy<B: Floats>(
     hidden: &Matrix<B>,
     head: &HeadWeights<B>,
     targets: &[u32],
+    precision: Precision,
 ) -> (Matrix<B>, Matrix<B>) {
     let device = hidden.device();
-    let logits = logits(hidden, head);
+    let logits = logits(hidden, head, precision);
     let [count, vocabulary] = logits.dims();
     let counted: Vec<f32> = targets
         .iter()

@@ -17,7 +17,7 @@ use super::layers::{
     Norms, Sums, Tape,
 };
 use super::rows::{Rows, Span};
-use crate::trainer::Parameter;
+use crate::trainer::{Parameter, Precision};
 use burn::tensor::{Tensor, TensorData, TensorPrimitive};
 use burn_flex::{Flex, FlexTensor};
 use rayon::prelude::*;
@@ -52,11 +52,21 @@ fn vocabulary(head: &HeadWeights<Flex>) -> usize {
 impl Layers<Flex> for Processor {
     const GRID: bool = false;
 
+    // own kernels on plain slices of f32
+    fn computes_in(precision: Precision, _: &burn_flex::FlexDevice) -> bool {
+        precision == Precision::Single
+    }
+
     fn zeros(parameters: &[Parameter], _: &burn_flex::FlexDevice) -> Sums<Flex> {
         Sums::Host(parameters.iter().map(|p| vec![0.0; p.len()]).collect())
     }
 
-    fn linear(x: &Matrix<Flex>, w: &Matrix<Flex>, b: Option<&Matrix<Flex>>) -> Matrix<Flex> {
+    fn linear(
+        x: &Matrix<Flex>,
+        w: &Matrix<Flex>,
+        b: Option<&Matrix<Flex>>,
+        _: Precision,
+    ) -> Matrix<Flex> {
         let ([n, d], [_, p]) = (x.dims(), w.dims());
         let mut out = vec![0.0; n * p];
         let (x, w) = (Values::of(x), Values::of(w));
@@ -79,7 +89,7 @@ impl Layers<Flex> for Processor {
         matrix(out, p)
     }
 
-    fn linear_back(dy: &Matrix<Flex>, w: &Matrix<Flex>) -> Matrix<Flex> {
+    fn linear_back(dy: &Matrix<Flex>, w: &Matrix<Flex>, _: Precision) -> Matrix<Flex> {
         let ([n, p], [d, _]) = (dy.dims(), w.dims());
         let mut out = vec![0.0; n * d];
         let (dy, w) = (Values::of(dy), Values::of(w));
@@ -140,7 +150,12 @@ impl Layers<Flex> for Processor {
         )
     }
 
-    fn attend(joined: &Matrix<Flex>, rows: &Rows, shape: &Attention) -> Attended<Flex> {
+    fn attend(
+        joined: &Matrix<Flex>,
+        rows: &Rows,
+        shape: &Attention,
+        _: Precision,
+    ) -> Attended<Flex> {
         let (out, normalisers) = attention::forward(Values::of(joined).slice(), rows, shape);
         Attended {
             out: matrix(out, shape.heads * shape.width),
@@ -154,6 +169,7 @@ impl Layers<Flex> for Processor {
         kept: &Attended<Flex>,
         rows: &Rows,
         shape: &Attention,
+        _: Precision,
     ) -> Matrix<Flex> {
         let (d_out, joined, out) = (Values::of(d_out), Values::of(joined), Values::of(&kept.out));
         let normalisers = Values::of(
@@ -189,6 +205,7 @@ impl Layers<Flex> for Processor {
         hidden: &Matrix<Flex>,
         head: &HeadWeights<Flex>,
         rows: &Rows,
+        _: Precision,
         mut sum: Option<(&mut Sums<Flex>, usize, f32)>,
     ) -> HeadRun<Flex> {
         let ([n, d], v) = (hidden.dims(), vocabulary(head));

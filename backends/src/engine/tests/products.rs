@@ -1,8 +1,12 @@
 //! The processor's kernels against the portable ones.
 
 use super::*;
+use crate::trainer::Precision;
+
 use crate::clip::Factors;
 use crate::engine::kernels::{Dropped, Taps, Weights};
+
+const SINGLE: Precision = Precision::Single;
 
 /// Taps and weights for a batch, on flex.
 fn taps(all: &[Vec<u32>], dropped: bool) -> (Taps<Flex>, Weights<Flex>, Arc<Packed>) {
@@ -85,8 +89,8 @@ fn the_processors_kernels_equal_the_portable_ones() {
     }
     let (taps, weights, packed) = taps(&all, false);
     let z = taps.d_gates.clone();
-    let fast = Flex::recurrence(z.clone(), weights.recurrent.clone(), &packed);
-    let slow = portable::recurrence(z.clone(), weights.recurrent.clone(), &packed);
+    let fast = Flex::recurrence(z.clone(), weights.recurrent.clone(), &packed, SINGLE);
+    let slow = portable::recurrence(z.clone(), weights.recurrent.clone(), &packed, SINGLE);
     close(
         &portable::host(fast.gates.clone()),
         &portable::host(slow.gates.clone()),
@@ -103,8 +107,9 @@ fn the_processors_kernels_equal_the_portable_ones() {
         "hidden",
     );
     let d = taps.hidden.clone();
-    let fast = Flex::recurrence_backward(fast, d.clone(), weights.recurrent.clone(), &packed);
-    let slow = portable::recurrence_backward(slow, d, weights.recurrent.clone(), &packed);
+    let fast =
+        Flex::recurrence_backward(fast, d.clone(), weights.recurrent.clone(), &packed, SINGLE);
+    let slow = portable::recurrence_backward(slow, d, weights.recurrent.clone(), &packed, SINGLE);
     close(&portable::host(fast), &portable::host(slow), "dL/dz");
     let (nll, d_logits) = Flex::cross_entropy(taps.d_logits.clone(), &packed.targets);
     let (slow_nll, slow_d) = portable::cross_entropy(taps.d_logits.clone(), &packed.targets);

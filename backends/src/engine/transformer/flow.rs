@@ -8,6 +8,7 @@ use crate::engine::layers::{
 use crate::engine::ops::{self, Tracked};
 use crate::engine::rows::Rows;
 use crate::model::{LayerLayout, Layout, LinearAt, NormAt};
+use crate::trainer::Precision;
 use burn::backend::Autodiff;
 use burn::tensor::backend::AutodiffBackend;
 use burn::tensor::{Tensor, TensorData};
@@ -123,7 +124,7 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Plain<'_, B> {
     type Value = Matrix<B>;
     fn linear(&mut self, model: &Transformer<B, K>, x: Matrix<B>, at: LinearAt) -> Matrix<B> {
         let (w, b) = model.linear_weights(at);
-        K::linear(&x, &w, b.as_ref())
+        K::linear(&x, &w, b.as_ref(), Precision::Single)
     }
     fn norm(&mut self, model: &Transformer<B, K>, x: Matrix<B>, at: NormAt) -> Matrix<B> {
         K::normalise(&x, &model.norm_weights(at)).y
@@ -206,8 +207,9 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Recording<'_, B, K> {
     fn linear(&mut self, model: &Transformer<B, K>, x: Tracked<B>, at: LinearAt) -> Tracked<B> {
         let (w, b) = model.linear_weights(at);
         let input = x.clone().inner();
-        let out = K::linear(&input, &w, b.as_ref());
-        let z = ops::apply::<B>(x, out, move |d| K::linear_back(&d, &w));
+        let precision = model.precision;
+        let out = K::linear(&input, &w, b.as_ref(), precision);
+        let z = ops::apply::<B>(x, out, move |d| K::linear_back(&d, &w, precision));
         let (z, leaf) = self.tap(z);
         self.linears.push((at, input, leaf));
         z
@@ -233,10 +235,11 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Recording<'_, B, K> {
         let attention = model.attention[layer].clone();
         let rows = self.rows.clone();
         let input = joined.clone().inner();
-        let run = K::attend(&input, &rows, &attention);
+        let precision = model.precision;
+        let run = K::attend(&input, &rows, &attention, precision);
         let out = run.out.clone();
         ops::apply::<B>(joined, out, move |d| {
-            K::attend_back(&d, &input, &run, &rows, &attention)
+            K::attend_back(&d, &input, &run, &rows, &attention, precision)
         })
     }
 

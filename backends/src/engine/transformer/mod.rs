@@ -16,11 +16,12 @@ use super::ops;
 use super::rows::{Grid, NOTHING, Rows};
 use crate::clip::{Clip, SquaredNorms};
 use crate::dropout::Masks;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{HeadLayout, Layout, LinearAt, Model, NormAt, NormKind, TransformerConfig};
 use crate::optimizer::Update;
 use crate::trainer::{
-    Added, Example, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, check_shapes,
+    Added, Example, Parameter, Precision, PrivateBatch, Privatized, PublicBatch, Trainer,
+    check_shapes,
 };
 use burn::tensor::{Tensor, TensorData};
 use flow::Recording;
@@ -54,6 +55,7 @@ pub(crate) struct Transformer<B: Floats, K: Layers<B>> {
     /// A token whose prediction carries no loss.
     left_out: Option<TokenId>,
     masks: Option<Masks>,
+    precision: Precision,
     states: States,
     kernels: PhantomData<fn() -> K>,
 }
@@ -83,6 +85,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             margin,
             left_out: None,
             masks: None,
+            precision: Precision::Single,
             states: States::default(),
             kernels: PhantomData,
         })
@@ -160,6 +163,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             &kept,
             &head,
             rows,
+            self.precision,
             sum.map(|(sums, factor)| (sums, weight, factor)),
         );
         let d_hidden = run.d_hidden;

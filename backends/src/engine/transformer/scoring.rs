@@ -9,13 +9,15 @@ use crate::engine::rows::Rows;
 use crate::error::Result;
 use crate::model::{HeadLayout, Model};
 use crate::scorer::{Logits, Scorer, TokenScore, check_token_types};
+use crate::trainer::Precision;
 use reticent_corpus::TokenId;
 
 impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     /// The last layer's output, N × d, from what was embedded.
     pub(super) fn hidden(&self, rows: &Rows, embedded: Matrix<B>) -> Matrix<B> {
-        let mut attend =
-            |layer: usize, joined: &Matrix<B>| K::attend(joined, rows, &self.attention[layer]).out;
+        let mut attend = |layer: usize, joined: &Matrix<B>| {
+            K::attend(joined, rows, &self.attention[layer], Precision::Single).out
+        };
         let mut flow = Plain {
             attend: &mut attend,
         };
@@ -107,7 +109,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     fn on_top(&self, hidden: Matrix<B>) -> Matrix<B> {
         let linear = |x: &Matrix<B>, at| {
             let (w, b) = self.linear_weights(at);
-            K::linear(x, &w, b.as_ref())
+            K::linear(x, &w, b.as_ref(), Precision::Single)
         };
         match &self.layout.head {
             HeadLayout::NextToken { .. } => K::logits(&hidden, &self.head_weights().1),

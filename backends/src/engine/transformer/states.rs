@@ -11,6 +11,7 @@ use crate::engine::portable::host;
 use crate::engine::rows::{Rows, known};
 use crate::error::{Error, Result};
 use crate::scorer::{PrefixScorer, StateId};
+use crate::trainer::Precision;
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
 use std::collections::HashMap;
@@ -126,7 +127,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
                     node.keys.push(k);
                     node.values.push(v);
                 }
-                K::attend(joined, &rows, attention).out
+                K::attend(joined, &rows, attention, Precision::Single).out
             };
             let mut flow = Plain {
                 attend: &mut attend,

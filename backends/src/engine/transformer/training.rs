@@ -83,6 +83,14 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
         Ok(())
     }
 
+    fn compute_in(&mut self, precision: Precision) -> Result<()> {
+        if !K::computes_in(precision, &self.device) {
+            return Err(Error::Precision { precision });
+        }
+        self.precision = precision;
+        Ok(())
+    }
+
     fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()> {
         self.step(update, gradient.gradients)
     }
