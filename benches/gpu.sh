@@ -6,15 +6,15 @@
 #   benches/gpu.sh [--quick] > gpu.json
 #
 # Prints one JSON object: the card, equivalence with the processor under fusion and autotune on
-# and off, memory over 500 Poisson batches, a private step of GPT-2 small over an ordinary one,
-# and, where PyTorch sees the card, its own steps and Opacus' at the same size.
+# and off, products in bf16 (no share of a sum beyond the clipping norm), memory over 500 Poisson
+# batches, private and ordinary steps of GPT-2 small in both precisions, and PyTorch's and Opacus'.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 quick=false
 while (($#)); do
     case $1 in
         --quick) quick=true ;;
-        --help | -h) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+        --help | -h) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
         *) echo "error: unknown argument $1 (--quick, --help)" >&2; exit 2 ;;
     esac
     shift
@@ -58,6 +58,13 @@ echo "$batches Poisson batches" >&2
 memory=$("$scratch/gpu" --only memory --batches "$batches")
 echo "GPT-2 small" >&2
 speed=$("$scratch/gpu" --only speed --steps "$steps")
+# a card without bf16 says so, and is accepted without it
+half=null half_speed=null
+if half=$("$scratch/gpu" --only bf16); then
+    half_speed=$("$scratch/gpu" --only speed --precision bf16 --steps "$steps")
+else
+    half=null
+fi
 peer=null plain=null
 if command -v python3 >/dev/null && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
     peers() {
@@ -68,10 +75,10 @@ if command -v python3 >/dev/null && python3 -c 'import torch; assert torch.cuda.
     if python3 -c 'import opacus' 2>/dev/null; then peer=$(peers opacus-ghost); fi
 fi
 card=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1)
-printf '{"schema":1,"type":"gpu-acceptance","card":"%s","date":"%s","fusion_and_autotune":%s,"full_autotune":%s,"neither":%s,"autotune_alone":%s,"fusion_alone":%s,"memory":%s,"speed":%s,"pytorch":%s,"opacus":%s}\n' \
-    "$card" "$(date -u +%F)" "$first" "$full" "$neither" "$tuned" "$fused" "$memory" "$speed" "$plain" "$peer"
-# what must hold: norms and sums everywhere, memory that does not grow
-case "$first $full $neither $tuned $fused $memory" in
+printf '{"schema":1,"type":"gpu-acceptance","card":"%s","date":"%s","fusion_and_autotune":%s,"full_autotune":%s,"neither":%s,"autotune_alone":%s,"fusion_alone":%s,"memory":%s,"speed":%s,"bf16":%s,"bf16_speed":%s,"pytorch":%s,"opacus":%s}\n' \
+    "$card" "$(date -u +%F)" "$first" "$full" "$neither" "$tuned" "$fused" "$memory" "$speed" "$half" "$half_speed" "$plain" "$peer"
+# what must hold: norms and sums everywhere, no share beyond the clip, memory that does not grow
+case "$first $full $neither $tuned $fused $memory $half" in
     *'"passed":false'* | *'"flat":false'*)
         echo "error: not accepted; see \"passed\" and \"flat\"" >&2
         exit 1

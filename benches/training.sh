@@ -5,9 +5,9 @@
 #
 # One JSON line per measurement. "only":"both" alternates private and ordinary steps in one
 # process ("ratio" of the medians); "only":"private" and "public" run one kind, so that
-# "peak_bytes" is its own. With --peers, the interpreter that has PyTorch and Opacus (on a tuned
-# BLAS) runs benches/training_peers.py at the same sizes; FASTDP and PRIVATE_TRANSFORMERS may name
-# checkouts of those two.
+# "peak_bytes" is its own; "recipe":"sdp" are selective steps. With --peers, the interpreter that
+# has PyTorch and Opacus (on a tuned BLAS) runs benches/training_peers.py at the same sizes; FASTDP
+# and PRIVATE_TRANSFORMERS may name checkouts of those two.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 steps=10 python=
@@ -34,6 +34,9 @@ paper=(--model lstm --width 200 --batch 64 --length 40)
 for vocabulary in 98 15000; do
     measure "${paper[@]}" --vocabulary "$vocabulary"
 done
+measure "${paper[@]}" --vocabulary 15000 --recipe sdp
+measure "${paper[@]}" --vocabulary 15000 --dropout 0.2
+measure "${small[@]}" --length 64 --dropout 0.1
 large=(--model gpt2 --vocabulary 50257 --width 384 --layers 6 --heads 6 --batch 8 --length 64)
 measure "${large[@]}"
 

@@ -1,6 +1,7 @@
 //! The whole acceptance of the CUDA engine in one call; prints one JSON object.
 //!
-//! `gpu [--device cuda:0] [--batches 500] [--steps 10] [--model-width 768] [--model-layers 12]`
+//! `gpu [--device cuda:0] [--precision single] [--batches 500] [--steps 10] [--model-width 768]
+//! [--model-layers 12]`
 //!
 //! 1. Equivalence with the processor: clipped sums of single examples, unclipped (so that their
 //!    norms are the examples' gradient norms) and clipped, LSTM and GPT-2; largest relative
@@ -8,7 +9,10 @@
 //!    outside (`benches/gpu.sh` runs this part under each): `--only equivalence`.
 //! 2. Poisson batches of changing size, empty ones too, with the device's memory in use before
 //!    and after (`nvidia-smi`): `--only memory`.
-//! 3. Private against ordinary steps of a GPT-2, tokens per second: `--only speed`.
+//! 3. Products of the passes in bf16: how far gradients are from those in single precision, and
+//!    that no example's share of the sum is longer than the clipping norm: `--only bf16`.
+//! 4. Private against ordinary steps of a GPT-2, tokens per second: `--only speed`, in bf16 with
+//!    `--precision bf16`.
 //!
 //! Without a driver it ends with the reason and exit code 2.
 #![expect(clippy::print_stdout, reason = "a measuring program prints")]
@@ -20,8 +24,8 @@ use rand_chacha::rand_core::SeedableRng;
 use reticent_accounting::NoiseMultiplier;
 use reticent_backends::{
     ChaChaNoise, Clip, Device, Family, Ledger, Local, LstmConfig, Model, Optimizer, OptimizerSpec,
-    PrivateRecords, PrivateStep, RunKey, Step, Trainer, TransformerConfig, all_private, open,
-    unprotected,
+    Precision, PrivateRecords, PrivateStep, RunKey, Step, Trainer, TransformerConfig, all_private,
+    open, unprotected,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::collections::HashMap;
@@ -72,12 +76,13 @@ fn sum(
     Ok(model.accumulator().to_vec())
 }
 
-/// Largest relative differences of norms and of clipped sums.
-fn equivalence(device: Device) -> Result<String, Failure> {
-    let vocabulary = 1000;
-    let set = records(12, 2..90, vocabulary);
-    let private = all_private(&set);
-    let models: [(&str, Model); 4] = [
+/// Tokens of the small models.
+const VOCABULARY: usize = 1000;
+
+/// What engines are compared on.
+fn models() -> [(&'static str, Model); 4] {
+    let vocabulary = VOCABULARY;
+    [
         (
             "lstm",
             LstmConfig {
@@ -100,10 +105,16 @@ fn equivalence(device: Device) -> Result<String, Failure> {
             "llama",
             TransformerConfig::new(Family::Llama, vocabulary, 128, 2, 4, 128).into(),
         ),
-    ];
+    ]
+}
+
+/// Largest relative differences of norms and of clipped sums.
+fn equivalence(device: Device) -> Result<String, Failure> {
+    let set = records(12, 2..90, VOCABULARY);
+    let private = all_private(&set);
     let mut parts = Vec::new();
     let mut passed = true;
-    for (name, model) in models {
+    for (name, model) in models() {
         let weights = model.starting_weights(3);
         let mut here = open(&model, weights.clone(), Device::Cpu)?;
         let mut there = open(&model, weights, device)?;
@@ -127,6 +138,39 @@ fn equivalence(device: Device) -> Result<String, Failure> {
     let parts = parts.join(",");
     Ok(format!(
         r#"{{"passed":{passed},"limit":3e-3,"models":[{parts}]}}"#
+    ))
+}
+
+/// The same weights with products in bf16: largest relative difference of gradients, and the
+/// longest share of a sum over the clipping norm, which the margin must keep at one.
+fn bf16(device: Device) -> Result<String, Failure> {
+    let private = all_private(&records(12, 2..90, VOCABULARY));
+    let mut parts = Vec::new();
+    let mut passed = true;
+    for (name, model) in models() {
+        let weights = model.starting_weights(3);
+        let mut single = open(&model, weights.clone(), device)?;
+        let mut half = open(&model, weights, device)?;
+        half.compute_in(Precision::Bf16)?;
+        let (mut gradients, mut reach) = (0.0f64, 0.0f64);
+        for example in 0..12u32 {
+            let want = sum(&mut *single, &private, &[example], 1e9)?;
+            let got = sum(&mut *half, &private, &[example], 1e9)?;
+            gradients = gradients.max(distance(&got, &want) / norm(&want));
+            let bound = 0.01 * norm(&want);
+            half.begin();
+            let clip = Clip::new(bound, half.norm_margin())?;
+            half.add(&private.batch(&[example]), &clip)?;
+            reach = reach.max(norm(half.accumulator()) / bound);
+        }
+        passed &= gradients <= 0.1 && reach <= 1.0;
+        parts.push(format!(
+            r#"{{"model":"{name}","gradients":{gradients:e},"reach":{reach}}}"#
+        ));
+    }
+    let parts = parts.join(",");
+    Ok(format!(
+        r#"{{"passed":{passed},"limits":{{"gradients":0.1,"reach":1}},"models":[{parts}]}}"#
     ))
 }
 
@@ -214,12 +258,18 @@ fn memory(device: Device, batches: u64) -> Result<String, Failure> {
     ))
 }
 
-fn speed(device: Device, steps: u64, (width, layers): (usize, usize)) -> Result<String, Failure> {
+fn speed(
+    device: Device,
+    precision: Precision,
+    steps: u64,
+    (width, layers): (usize, usize),
+) -> Result<String, Failure> {
     let (vocabulary, batch, length) = (50_257, 32, 128);
     let config = TransformerConfig::new(Family::Gpt2, vocabulary, width, layers, width / 64, 1024);
     let set = records(batch, length + 1..length + 2, vocabulary);
     let (public, private) = (unprotected(&set), all_private(&set));
     let mut run = Run::new(&config.into(), device)?;
+    run.model.compute_in(precision)?;
     let everyone: Vec<u32> = (0..batch as u32).collect();
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for i in 0..steps + 2 {
@@ -240,7 +290,7 @@ fn speed(device: Device, steps: u64, (width, layers): (usize, usize)) -> Result<
     let (with, without) = (median(with), median(without));
     let tokens = (batch * length) as f64;
     Ok(format!(
-        r#"{{"model":"gpt2","width":{width},"layers":{layers},"vocabulary":{vocabulary},"batch":{batch},"length":{length},"tokens_per_second":{:.1},"tokens_per_second_without":{:.1},"ratio":{:.4}}}"#,
+        r#"{{"model":"gpt2","precision":"{precision}","width":{width},"layers":{layers},"vocabulary":{vocabulary},"batch":{batch},"length":{length},"tokens_per_second":{:.1},"tokens_per_second_without":{:.1},"ratio":{:.4}}}"#,
         tokens / with,
         tokens / without,
         with / without
@@ -264,11 +314,19 @@ fn work() -> Result<String, Failure> {
         .get("device")
         .map_or("cuda:0", String::as_str)
         .parse()?;
+    let precision = match options.get("precision").map_or("single", String::as_str) {
+        "single" => Precision::Single,
+        "bf16" => Precision::Bf16,
+        other => return Err(format!("--precision must be single or bf16, got {other}").into()),
+    };
     let only = options.get("only").map_or("all", String::as_str);
     let wanted = |part: &str| only == "all" || only == part;
     let mut parts = vec![format!(r#""device":"{device:?}""#)];
     if wanted("equivalence") {
         parts.push(format!(r#""equivalence":{}"#, equivalence(device)?));
+    }
+    if wanted("bf16") {
+        parts.push(format!(r#""bf16":{}"#, bf16(device)?));
     }
     if wanted("memory") {
         let batches = number("batches", 500)?;
@@ -281,7 +339,7 @@ fn work() -> Result<String, Failure> {
         );
         parts.push(format!(
             r#""speed":{}"#,
-            speed(device, number("steps", 10)?, sizes)?
+            speed(device, precision, number("steps", 10)?, sizes)?
         ));
     }
     Ok(format!("{{{}}}", parts.join(",")))

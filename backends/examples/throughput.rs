@@ -8,20 +8,24 @@
 //! alternate, so that a busy machine slows both. `--only private|public` runs one of them, which
 //! makes the peak memory its own. Processor time is that of all threads, for machines that others
 //! use too (with RAYON_NUM_THREADS=1 no thread waits for another). Prints one JSON line. `--peer` is ignored (see
-//! `benches/training_peers.py`, which takes the same sizes).
+//! `benches/training_peers.py`, which takes the same sizes). `--dropout RATE` drops in both kinds of step. `--recipe sdp`
+//! measures selective steps of an LSTM instead, ten tokens in the middle of each record sensitive.
 #![expect(clippy::print_stdout, reason = "a measuring program prints")]
 
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use reticent_accounting::NoiseMultiplier;
+use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_backends::{
-    ChaChaNoise, Clip, Device, Family, Ledger, Local, LstmConfig, Model, Optimizer, OptimizerSpec,
-    PrivateRecords, PrivateStep, PublicRecords, RunKey, Step, Trainer, TransformerConfig,
-    all_private, open, unprotected,
+    ChaChaNoise, Clip, Clipping, Corpus, Device, Dropout, Family, LearningRates, Ledger, Local,
+    LstmConfig, Masks, Model, Optimizer, OptimizerSpec, Precision, PrivateOptions, PrivateRecords,
+    PrivateStep, PublicRecords, Recipe, RunKey, Sensitive, StateOptions, Step, Surroundings,
+    TrainOptions, Trainer, TransformerConfig, all_private, open, train_on, unprotected,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 type Failure = Box<dyn std::error::Error>;
@@ -74,6 +78,7 @@ fn processor_seconds() -> f64 {
 
 struct Bench {
     model: Box<dyn Trainer>,
+    dropout: Dropout,
     optimizer: Optimizer,
     batch: usize,
 }
@@ -89,6 +94,7 @@ impl Bench {
             expected_batch: self.batch as f64,
         };
         let start = Instant::now();
+        self.drop_out(index)?;
         let mut step = Step::begin(&mut *self.model, constants, index)?;
         step.add(&records.batch(&everyone))?;
         let added = Instant::now();
@@ -100,9 +106,15 @@ impl Bench {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    fn public(&mut self, records: &PublicRecords) -> Result<f64, Failure> {
+    fn drop_out(&mut self, step: u64) -> Result<(), Failure> {
+        let masks = Masks::new(&RunKey::from_seed(1), step, self.dropout);
+        Ok(self.model.drop_out(masks)?)
+    }
+
+    fn public(&mut self, records: &PublicRecords, index: u64) -> Result<f64, Failure> {
         let everyone: Vec<u32> = (0..self.batch as u32).collect();
         let start = Instant::now();
+        self.drop_out(index)?;
         let (gradient, _) = self.model.public_gradient(&records.batch(&everyone))?;
         let made = Instant::now();
         self.model.apply_public(gradient, &mut self.optimizer)?;
@@ -112,6 +124,71 @@ impl Bench {
         }
         Ok(start.elapsed().as_secs_f64())
     }
+}
+
+/// Steps of Selective DP-SGD: the times between the reports of a whole run.
+fn selective(
+    model: Box<dyn Trainer>,
+    set: &TrainingSet,
+    dropout: Dropout,
+    steps: usize,
+) -> Result<Vec<f64>, Failure> {
+    let spans = set.records.iter().map(|r| {
+        let middle = r.tokens.len() / 2;
+        let all = 1..r.tokens.len();
+        let span = middle.saturating_sub(5).max(all.start)..(middle + 5).min(all.end);
+        vec![span]
+    });
+    let sensitive = Sensitive::new(set, spans.collect(), 0, RedactedAlike::YES)?;
+    let batch = set.records.len() as u64;
+    let optimizer = OptimizerSpec::Adam {
+        learning_rate: 1e-4,
+    };
+    let options = TrainOptions {
+        recipe: Recipe::Sdp,
+        epochs: steps as u64 + 2,
+        public_passes: 1,
+        batch_size: batch,
+        optimizer,
+        private: Some(PrivateOptions {
+            noise_multiplier: 1.0,
+            clipping_norm: 1.0,
+            clipping: Clipping::Flat,
+            batch_size: batch,
+            optimizer,
+        }),
+        first_phase: None,
+        states: Some(StateOptions {
+            noise_multiplier: 1.0,
+            norm: 1.0,
+        }),
+        precision: Precision::Single,
+        dropout,
+        learning_rates: LearningRates::CONSTANT,
+        stopping: None,
+        initial_seed: 0,
+        seed: Some(1),
+    };
+    let corpus = Corpus {
+        sensitive: Some(&sensitive),
+        ..Corpus::plain(set)
+    };
+    let stop = AtomicBool::new(false);
+    let mut seconds = Vec::new();
+    let mut began = Instant::now();
+    train_on(
+        model,
+        &options,
+        &corpus,
+        &Surroundings::in_memory(&stop),
+        &mut |at| {
+            if at.step > 2 {
+                seconds.push(began.elapsed().as_secs_f64());
+            }
+            began = Instant::now();
+        },
+    )?;
+    Ok(seconds)
 }
 
 /// Median, least and most.
@@ -164,6 +241,18 @@ fn main() -> Result<(), Failure> {
         records: records.collect(),
         mask_only: 0,
     };
+    let dropout = Dropout::all(options.text("dropout", "0").parse()?)?;
+    if options.text("recipe", "dpsgd") == "sdp" {
+        let model = open(&model, model.starting_weights(0), device)?;
+        let mut seconds = selective(model, &set, dropout, steps)?;
+        let times = summary(&mut seconds);
+        println!(
+            r#"{{"peer":"reticent","recipe":"sdp","model":"lstm","batch":{batch},"length":{length},"vocabulary":{vocabulary},"width":{width},"tokens_per_second":{:.4},"seconds_per_step":{times},"peak_bytes":{}}}"#,
+            (batch * length) as f64 / seconds[seconds.len() / 2],
+            peak_bytes()
+        );
+        return Ok(());
+    }
     let (public, private) = (unprotected(&set), all_private(&set));
     let lengths: Vec<usize> = model.parameters().iter().map(|p| p.len()).collect();
     let spec = OptimizerSpec::Adam {
@@ -172,6 +261,7 @@ fn main() -> Result<(), Failure> {
     let mut bench = Bench {
         model: open(&model, model.starting_weights(0), device)?,
         optimizer: Optimizer::new(spec, &lengths),
+        dropout,
         batch,
     };
     let only = options.text("only", "both");
@@ -181,7 +271,7 @@ fn main() -> Result<(), Failure> {
         let warm = i >= 2;
         if only != "private" {
             let before = processor_seconds();
-            let seconds = bench.public(&public)?;
+            let seconds = bench.public(&public, i as u64)?;
             if warm {
                 ran_without += processor_seconds() - before;
                 without.push(seconds);

@@ -94,8 +94,8 @@ pub enum Error {
     },
     /// A precision that the device, or its engine, does not compute in.
     #[error(
-        "precision {precision}: this device computes in single precision only; bf16 needs a CUDA \
-         device that has it"
+        "this device computes in single precision only, got {precision}; bf16 needs a CUDA device \
+         that has it"
     )]
     Precision {
         /// The precision that was asked for.

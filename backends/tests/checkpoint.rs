@@ -5,8 +5,8 @@
 use reticent_accounting::Mechanism;
 use reticent_backends::{
     Checkpoint, Device, Dropout, Error, Initial, LearningRates, LstmConfig, Manifest,
-    OptimizerSpec, Owner, Recipe, Surroundings, TrainOptions, Trained, lstm, open, train,
-    weights_digest,
+    OptimizerSpec, Owner, Precision, Recipe, Surroundings, TrainOptions, Trained, lstm, open,
+    train, weights_digest,
 };
 use reticent_corpus::{CanaryOptions, PrepareOptions, Prepared, prepare, simulate};
 use std::path::Path;
@@ -43,6 +43,7 @@ fn finished(prepared: &Prepared) -> (LstmConfig, Trained) {
         private: None,
         first_phase: None,
         states: None,
+        precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::CONSTANT,
         stopping: None,

@@ -4,8 +4,8 @@
 
 use reticent_accounting::Mechanism;
 use reticent_backends::{
-    Clipping, Device, Dropout, Error, LearningRates, LstmConfig, OptimizerSpec, PrivateOptions,
-    Recipe, Surroundings, TrainOptions, Trained, Trainer, lstm, train,
+    Clipping, Device, Dropout, Error, LearningRates, LstmConfig, OptimizerSpec, Precision,
+    PrivateOptions, Recipe, Surroundings, TrainOptions, Trained, Trainer, lstm, train,
 };
 use reticent_corpus::{ConservativeOptions, PrepareOptions, TrainingSet, prepare, simulate};
 use std::path::Path;
@@ -43,6 +43,7 @@ fn options(recipe: Recipe, seed: Option<u64>) -> TrainOptions {
         }),
         first_phase: None,
         states: None,
+        precision: Precision::Single,
         dropout: Dropout {
             embedding: 0.1,
             attention: 0.1,

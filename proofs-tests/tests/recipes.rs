@@ -7,8 +7,8 @@
 
 use reticent_accounting::Mechanism;
 use reticent_backends::{
-    Clip, Clipping, Device, Dropout, LearningRates, LstmConfig, OptimizerSpec, PrivateOptions,
-    Recipe, Schedule, Surroundings, TrainOptions, Trained, lstm, train,
+    Clip, Clipping, Device, Dropout, LearningRates, LstmConfig, OptimizerSpec, Precision,
+    PrivateOptions, Recipe, Schedule, Surroundings, TrainOptions, Trained, lstm, train,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::sync::atomic::AtomicBool;
@@ -58,6 +58,7 @@ fn options(recipe: Recipe, private_rate: f64) -> TrainOptions {
         }),
         first_phase: None,
         states: None,
+        precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::CONSTANT,
         stopping: None,

@@ -23,9 +23,9 @@ use reticent_attacks::{
 };
 use reticent_backends::{
     Added, Clip, Clipping, Corpus, Device, Dropout, LearningRates, LstmConfig, Model,
-    OptimizerSpec, Parameter, PrefixScorer, PrivateBatch, PrivateOptions, Privatized, PublicBatch,
-    Recipe, Scorer, StateId, Surroundings, TokenScore, TrainOptions, Trainer, Update, open, replay,
-    train_on,
+    OptimizerSpec, Parameter, Precision, PrefixScorer, PrivateBatch, PrivateOptions, Privatized,
+    PublicBatch, Recipe, Scorer, StateId, Surroundings, TokenScore, TrainOptions, Trainer, Update,
+    open, replay, train_on,
 };
 use reticent_corpus::{
     CanaryOptions, CanaryPlan, CanarySight, Carriers, ConservativeOptions, CopyFate, Document,
@@ -212,6 +212,7 @@ fn options(bug: Bug, prepared: &Prepared, seed: u64) -> TrainOptions {
         }),
         first_phase: None,
         states: None,
+        precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::default(),
         stopping: None,

@@ -207,6 +207,14 @@ fn numbers_out_of_range_are_refused_before_any_work() {
             "--warmup: must lie in [0, ",
         ),
         (
+            "train planted --recipe sgd --precision half --out o",
+            "[possible values: single, bf16]",
+        ),
+        (
+            "train planted --recipe crt --sigma 1 --precision bf16 --out o",
+            "--precision: this device computes in single precision only, got bf16",
+        ),
+        (
             "train planted --recipe sgd --dropout 1 --out o",
             "[0, 1), got \"1\"",
         ),

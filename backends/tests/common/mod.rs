@@ -6,8 +6,9 @@ use reticent_accounting::MissRate;
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_backends::{
     Clipping, Corpus, Device, Dropout, Family, FirstPhase, FirstPhaseKind, LearningRates,
-    LstmConfig, Model, OptimizerSpec, PrivateOptions, Recipe, SecretRates, Sensitive, StateOptions,
-    Surroundings, TrainOptions, Trained, Trainer, TransformerConfig, lstm, open, train_on,
+    LstmConfig, Model, OptimizerSpec, Precision, PrivateOptions, Recipe, SecretRates, Sensitive,
+    StateOptions, Surroundings, TrainOptions, Trained, Trainer, TransformerConfig, lstm, open,
+    train_on,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::ops::Range;
@@ -141,6 +142,7 @@ pub(crate) fn options(recipe: Recipe) -> TrainOptions {
             noise_multiplier: 1.3,
             norm: 0.4,
         }),
+        precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::default(),
         stopping: None,

@@ -2,7 +2,7 @@
 
 use super::course::Course;
 use super::recipe::{FirstPhaseArg, RecipeArgs};
-use super::values::{DeviceArg, ModelArg, Recipe};
+use super::values::{DeviceArg, ModelArg, PrecisionArg, Recipe};
 use crate::contract::{positive, positive_number, quantity};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -32,6 +32,10 @@ pub struct Train {
     /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
+    /// In what precision training passes multiply, on CUDA devices that have it. Norms, sums,
+    /// noise, weights and scores stay in single and double precision.
+    #[arg(long, value_enum, default_value_t)]
+    pub precision: PrecisionArg,
     /// Passes over the data, in expectation where batches are random.
     #[arg(long, value_name = "E", value_parser = positive, default_value_t = 8)]
     pub epochs: u64,

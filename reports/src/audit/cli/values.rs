@@ -93,6 +93,26 @@ impl From<DeviceArg> for reticent_backends::Device {
     }
 }
 
+/// In what precision training passes multiply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum PrecisionArg {
+    /// 32 bits.
+    #[default]
+    Single,
+    /// 16 bits with the range of 32, on CUDA.
+    Bf16,
+}
+
+#[cfg(feature = "audit")]
+impl From<PrecisionArg> for reticent_backends::Precision {
+    fn from(precision: PrecisionArg) -> Self {
+        match precision {
+            PrecisionArg::Single => Self::Single,
+            PrecisionArg::Bf16 => Self::Bf16,
+        }
+    }
+}
+
 /// What to train.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ModelArg {

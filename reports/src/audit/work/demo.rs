@@ -10,8 +10,8 @@ use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
 use crate::contract::{Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, print};
 use anyhow::{Context, Result, ensure};
 use reticent_backends::{
-    Clipping, Corpus, Dropout, Error, LearningRates, OptimizerSpec, Phase, PrivateOptions, Recipe,
-    Surroundings, TrainOptions, Trained,
+    Clipping, Corpus, Dropout, Error, LearningRates, OptimizerSpec, Phase, Precision,
+    PrivateOptions, Recipe, Surroundings, TrainOptions, Trained,
 };
 use reticent_corpus::{
     CanaryOptions, CanarySight, ConservativeOptions, Document, PrepareOptions, Prepared, Trigram,
@@ -277,6 +277,7 @@ fn options(recipe: Recipe, prepared: &Prepared) -> TrainOptions {
         private: (recipe != Recipe::Sgd).then_some(private),
         first_phase: None,
         states: None,
+        precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::default(),
         stopping: None,

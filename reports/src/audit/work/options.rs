@@ -53,6 +53,7 @@ pub(super) fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Resul
         private: None,
         first_phase: None,
         states: None,
+        precision: asked.precision.into(),
         dropout: Dropout::NONE,
         learning_rates: learning_rates(&asked.course),
         stopping: stopping(&asked.course),

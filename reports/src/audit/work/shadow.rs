@@ -10,8 +10,8 @@ use reticent_attacks::{
     Lira, ScoreTable, Shadows, Spread, chosen, lira, logit_of_confidence, rmia,
 };
 use reticent_backends::{
-    Corpus, Dropout, LearningRates, Model, OptimizerSpec, Recipe, Surroundings, TrainOptions, open,
-    train_on,
+    Corpus, Dropout, LearningRates, Model, OptimizerSpec, Precision, Recipe, Surroundings,
+    TrainOptions, open, train_on,
 };
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
 use std::collections::BTreeMap;
@@ -104,6 +104,7 @@ fn one(
         private: None,
         first_phase: None,
         states: None,
+        precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::default(),
         stopping: None,

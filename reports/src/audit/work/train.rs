@@ -180,6 +180,7 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
             return Err(Interrupted { resume }.into());
         }
         Err(error @ Error::Device { .. }) => return Err(error).context("--device"),
+        Err(error @ Error::Precision { .. }) => return Err(error).context("--precision"),
         Err(error @ (Error::Io { .. } | Error::State { .. })) => {
             return Err(error).context("--out");
         }
