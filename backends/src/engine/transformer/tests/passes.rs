@@ -108,7 +108,8 @@ fn examples_stay_apart_in_bf16() {
         }
         let together = sum(&mut model, &all, 0.5);
         let error = distance(&together, &apart) / norm(&apart);
-        assert!(error < 3e-5, "{name}: {error}");
+        // a product on another grid may round a value to its neighbour, 2^-8 away
+        assert!(error < 1e-3, "{name}: {error}");
     }
 }
 
