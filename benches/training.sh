@@ -1,27 +1,31 @@
 #!/usr/bin/env bash
 # Private training steps against our own ordinary ones, and against the Python libraries.
 #
-#   benches/training.sh [--quick] [--peers PYTHON] > training.jsonl
+#   benches/training.sh [--quick] [--dev] [--peers PYTHON] > training.jsonl
 #
 # One JSON line per measurement. "only":"both" alternates private and ordinary steps in one
 # process ("ratio" of the medians); "only":"private" and "public" run one kind, so that
 # "peak_bytes" is its own; "recipe":"sdp" are selective steps. With --peers, the interpreter that
 # has PyTorch and Opacus (on a tuned BLAS) runs benches/training_peers.py at the same sizes; FASTDP
-# and PRIVATE_TRANSFORMERS may name checkouts of those two.
+# and PRIVATE_TRANSFORMERS may name checkouts of those two. --dev takes the development profile,
+# whose dependencies and kernels are optimised too, and is built sooner.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-steps=10 python=
+steps=10 python= profile=release
 while (($#)); do
     case $1 in
         --quick) steps=3 ;;
+        --dev) profile=debug ;;
         --peers) python=${2:?--peers needs an interpreter}; shift ;;
-        --help | -h) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-        *) echo "error: unknown argument $1 (--quick, --peers PYTHON, --help)" >&2; exit 2 ;;
+        --help | -h) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+        *) echo "error: unknown argument $1 (--quick, --dev, --peers PYTHON, --help)" >&2; exit 2 ;;
     esac
     shift
 done
-cargo build --quiet --release -p reticent-backends --features cpu --example throughput >&2
-ours=${CARGO_TARGET_DIR:-target}/release/examples/throughput
+as=(--release)
+[[ $profile == release ]] || as=()
+cargo build --quiet "${as[@]}" -p reticent-backends --features cpu --example throughput >&2
+ours=${CARGO_TARGET_DIR:-target}/$profile/examples/throughput
 
 measure() { "$ours" --steps "$steps" "$@"; }
 small=(--model gpt2 --vocabulary 8000 --width 256 --layers 4 --heads 8 --batch 8)
@@ -46,6 +50,9 @@ for vocabulary in 98 15000; do
     peer opacus "${paper[@]}" --vocabulary "$vocabulary"
 done
 peer plain "${large[@]}"
-peer opacus-ghost "${large[@]}"
+# ghost clipping came with Opacus 1.5; before, it keeps per-example gradients
+ghost=opacus-ghost
+"$python" -c 'from opacus.grad_sample import GradSampleModuleFastGradientClipping' 2>/dev/null || ghost=opacus
+peer "$ghost" "${large[@]}"
 [[ -z ${FASTDP:-} ]] || peer fastdp "${large[@]}" --source "$FASTDP"
 [[ -z ${PRIVATE_TRANSFORMERS:-} ]] || peer private-transformers "${large[@]}" --source "$PRIVATE_TRANSFORMERS"
