@@ -123,7 +123,7 @@ pub fn train(
 /// Options out of range, a training set that does not suit, a state folder of another run, a
 /// file that can't be written, [`Error::Interrupted`] after `stop`, or a failing engine.
 pub fn train_on(
-    trainer: Box<dyn Trainer>,
+    mut trainer: Box<dyn Trainer>,
     options: &TrainOptions,
     corpus: &Corpus<'_>,
     surroundings: &Surroundings<'_>,
@@ -137,6 +137,8 @@ pub fn train_on(
             "warm-up must lie in [0, {total}] (the steps of this run), got {warmup}"
         )));
     }
+    // before there is a state folder
+    trainer.compute_in(options.precision)?;
     let state = surroundings
         .state
         .as_deref()
