@@ -5,8 +5,8 @@
 use reticent_accounting::rdp::{RdpCurve, Zcdp};
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Delta, Direction, Epsilon, Mechanism, Neighbours, NoiseMultiplier, Order, PrivacyLoss,
-    Probability, Query, Steps, Tolerance,
+    Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, Order,
+    PrivacyLoss, Probability, Query, Steps, Tolerance,
 };
 
 const NEIGHBOURS: Neighbours = Neighbours::AddRemove;
@@ -170,4 +170,30 @@ fn what_renyi_cannot_bound_is_not_free() {
             .unwrap();
         assert!(epsilon.get().get().is_infinite() && order.is_none());
     }
+}
+
+/// More steps with a large loss than a grid has room for: ε is bounded, though from above alone.
+#[test]
+fn a_law_without_a_grid_has_a_bound_still() {
+    let query = Query {
+        neighbours: NEIGHBOURS,
+        group: GroupSize::new(494).unwrap(),
+    };
+    let (times, scale) = (681_798, 0.034);
+    let run = Mechanism::Repeat {
+        times: Steps::new(times),
+        each: Box::new(Mechanism::Laplace {
+            scale: NoiseMultiplier::new(scale).unwrap(),
+        }),
+    };
+    let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+    let found = loss
+        .epsilon(Delta::new(1e-13).unwrap(), Tolerance::new(1e-3).unwrap())
+        .unwrap();
+    let most = times as f64 * 494.0 / scale;
+    let upper = found.bounds.upper.unwrap().get().get();
+    assert!(
+        upper <= most * (1.0 + 1e-9) && upper > 0.9 * most,
+        "{upper} {most}"
+    );
 }

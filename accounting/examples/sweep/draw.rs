@@ -50,10 +50,12 @@ pub(crate) enum Kind {
     Fixed,
     Truncated,
     Allocated,
+    Selected,
     Laplace,
     SampledLaplace,
     FixedLaplace,
     TruncatedLaplace,
+    AllocatedLaplace,
     DiscreteGaussian,
     DiscreteLaplace,
     Response,
@@ -64,7 +66,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Poisson,
         Self::Gaussian,
         Self::Rates,
@@ -72,10 +74,12 @@ impl Kind {
         Self::Fixed,
         Self::Truncated,
         Self::Allocated,
+        Self::Selected,
         Self::Laplace,
         Self::SampledLaplace,
         Self::FixedLaplace,
         Self::TruncatedLaplace,
+        Self::AllocatedLaplace,
         Self::DiscreteGaussian,
         Self::DiscreteLaplace,
         Self::Response,
@@ -127,6 +131,22 @@ impl Kind {
             Self::Allocated => {
                 let sampling = chance.choose(&[Sampling::Shuffled, Sampling::BallsInBins]);
                 sampled(chance, sampling)?
+            }
+            Self::Selected => {
+                let (sampling_rate, sampling) = selected(chance)?;
+                Mechanism::SubsampledGaussian {
+                    noise_multiplier: chance.noise()?,
+                    sampling_rate,
+                    sampling,
+                }
+            }
+            Self::AllocatedLaplace => {
+                let (sampling_rate, sampling) = selected(chance)?;
+                Mechanism::SubsampledLaplace {
+                    scale: chance.noise()?,
+                    sampling_rate,
+                    sampling,
+                }
             }
             Self::Gaussian => Mechanism::Gaussian {
                 noise_multiplier: chance.noise()?,
@@ -192,6 +212,15 @@ fn sampled_laplace(chance: &mut Chance, sampling: Sampling) -> Result<Mechanism>
         sampling_rate: chance.rate()?,
         sampling,
     })
+}
+
+/// Random allocation to some of up to 10^4 steps.
+fn selected(chance: &mut Chance) -> Result<(SamplingRate, Sampling)> {
+    let steps = chance.decades(0.0, 4.0) as u64;
+    let several = chance.decades(0.0, (steps as f64).log10()) as u64;
+    let selected = chance.choose(&[1, several]);
+    let rate = SamplingRate::new(selected as f64 / steps as f64)?;
+    Ok((rate, Sampling::RandomAllocation { selected, steps }))
 }
 
 fn truncated(chance: &mut Chance) -> Sampling {

@@ -1,10 +1,12 @@
 //! Extreme configurations at random: finite, ordered, consistent, and how long they take.
 //!
-//! `cargo run --release -p reticent-accounting --example sweep [-- COUNT [SEED [KIND]]]` asks COUNT
-//! (default 3000) questions about runs of every mechanism and sampler (or of one KIND, see the
-//! table that is printed) with σ from 0.01 to 1e4, T to 1e9, q from 1e-9 to 1, groups to 1000 and
+//! `cargo run --release -p reticent-accounting --example sweep [-- COUNT [SEED [KIND [SECONDS]]]]` asks
+//! COUNT (default 3000) questions about runs of every mechanism and sampler (or of one KIND, see the
+//! table that is printed; `all` for every one) with σ from 0.01 to 1e4, T to 1e9, q from 1e-9 to 1, groups to 1000 and
 //! every relation: ε for δ down to 1e-300, δ for ε to 1e4, and the blow-up of priors down to 2^-256.
-//! Prints what fails, the slowest answers and the most memory held. Exit code 1 when an answer is
+//! It ends early after SECONDS; runs of different seeds ask different questions, so that the tables
+//! of several short runs add up to a long one's.
+//! Prints what fails, the slowest answers, the widest ends and the most memory held. Exit code 1 when an answer is
 //! not a number, not ordered or contradicts its inverse.
 #![expect(clippy::print_stdout, reason = "a report for people and scripts")]
 
@@ -88,8 +90,8 @@ impl Question {
         }
     }
 
-    /// What is wrong with the answer, and whether its ends met the tolerance.
-    fn ask(self, loss: &PrivacyLoss, unbounded: bool) -> Result<(Vec<String>, bool)> {
+    /// What is wrong with the answer, and how far apart its ends are.
+    fn ask(self, loss: &PrivacyLoss, unbounded: bool) -> Result<(Vec<String>, Met)> {
         let mut wrong = Vec::new();
         let met = match self {
             Self::Epsilon { delta, tolerance } => {
@@ -102,7 +104,7 @@ impl Question {
                 if !(low <= high && (high.is_finite() || unbounded)) {
                     wrong.push(format!("ends {low:e} {high:e}"));
                 }
-                high - low <= tolerance * high || high == f64::INFINITY
+                Met::of(low, high, tolerance)
             }
             Self::Delta { epsilon } => {
                 let answer = loss.delta(Epsilon::new(epsilon)?, Tolerance::new(1e-6)?)?;
@@ -111,7 +113,7 @@ impl Question {
                 if low.is_nan() || high.is_nan() || low > high {
                     wrong.push(format!("ends {low:e} {high:e}"));
                 }
-                high - low <= 1e-6 * high
+                Met::of(low, high, 1e-6)
             }
             Self::BlowUp { prior } => {
                 let answer = loss.blow_up(Probability::new(prior)?, Tolerance::new(1e-6)?)?;
@@ -120,14 +122,14 @@ impl Question {
                 if !(prior * (1.0 - 1e-12) <= low && low <= high && high <= 1.0) {
                     wrong.push(format!("ends {low:e} {high:e}"));
                 }
-                high - low <= 1e-6 * high
+                Met::of(low, high, 1e-6)
             }
             Self::Rdp { delta } => {
                 let (upper, _) = loss.epsilon_by_rdp(Delta::new(delta)?)?;
                 if !(upper.get().get().is_finite() || unbounded) {
                     wrong.push(format!("{upper:?}"));
                 }
-                true
+                Met::of(0.0, 0.0, 0.0)
             }
         };
         Ok((wrong, met))
@@ -158,6 +160,27 @@ impl Question {
             }
         }
         Ok(wrong)
+    }
+}
+
+/// How far apart the ends of an answer are, relatively; nothing where one of them is unknown.
+#[derive(Debug, Clone, Copy)]
+struct Met {
+    width: Option<f64>,
+    tolerance: f64,
+}
+
+impl Met {
+    fn of(low: f64, high: f64, tolerance: f64) -> Self {
+        let known = high.is_finite() && (low > 0.0 || high <= 0.0);
+        Self {
+            width: known.then(|| if high > 0.0 { (high - low) / high } else { 0.0 }),
+            tolerance,
+        }
+    }
+
+    fn wide(self) -> bool {
+        self.width.is_some_and(|width| width > self.tolerance)
     }
 }
 
@@ -193,6 +216,10 @@ struct Tally {
     failed: u64,
     /// Ends wider than asked.
     wide: u64,
+    /// An end is not known.
+    open: u64,
+    /// The widest of the ends that met the tolerance, as a share of it.
+    share: f64,
     slowest: f64,
 }
 
@@ -226,7 +253,11 @@ impl Tally {
                     self.wrong += 1;
                     println!("WRONG {case:?} {question:?}: {}", wrong.join("; "));
                 }
-                self.wide += u64::from(!met);
+                self.wide += u64::from(met.wide());
+                self.open += u64::from(met.width.is_none());
+                if let Some(width) = met.width.filter(|_| met.tolerance > 0.0 && !met.wide()) {
+                    self.share = self.share.max(width / met.tolerance);
+                }
             }
             Err(error) => {
                 self.failed += 1;
@@ -243,14 +274,22 @@ fn main() -> Result<std::process::ExitCode> {
     let kinds: Vec<Kind> = match words.next() {
         Some(word) => Kind::ALL
             .into_iter()
-            .filter(|kind| format!("{kind:?}") == word)
+            .filter(|kind| word == "all" || format!("{kind:?}") == word)
             .collect(),
         None => Kind::ALL.to_vec(),
     };
+    let seconds = words
+        .next()
+        .and_then(|w| w.parse().ok())
+        .unwrap_or(f64::INFINITY);
+    let begun = Instant::now();
     let mut chance = Chance(seed);
     let mut tallies = vec![Tally::default(); Kind::ALL.len()];
     let mut memory = MOST_MEMORY;
     for _ in 0..count {
+        if begun.elapsed().as_secs_f64() > seconds {
+            break;
+        }
         let case = Case::draw(&mut chance, &kinds)?;
         let question = Question::draw(&mut chance);
         tallies[case.kind as usize].count(&case, question);
@@ -259,8 +298,9 @@ fn main() -> Result<std::process::ExitCode> {
             println!("MEMORY {memory} kB  {case:?} {question:?}");
         }
     }
-    println!("{count} questions, seed {seed}");
-    println!("kind\tasked\twrong\trefused\tfailed\twider\tslowest_ms");
+    let asked: u64 = tallies.iter().map(|tally| tally.asked).sum();
+    println!("{asked} questions, seed {seed}");
+    println!("kind\tasked\twrong\trefused\tfailed\twider\topen\twidest_share\tslowest_ms");
     for (kind, tally) in Kind::ALL.iter().zip(&tallies) {
         let Tally {
             asked,
@@ -268,10 +308,14 @@ fn main() -> Result<std::process::ExitCode> {
             refused,
             failed,
             wide,
+            open,
+            share,
             slowest,
         } = tally;
         let slowest = slowest * 1e3;
-        println!("{kind:?}\t{asked}\t{wrong}\t{refused}\t{failed}\t{wide}\t{slowest:.1}");
+        println!(
+            "{kind:?}\t{asked}\t{wrong}\t{refused}\t{failed}\t{wide}\t{open}\t{share:.2}\t{slowest:.1}"
+        );
     }
     println!("most memory {} kB", most_memory());
     let wrong: u64 = tallies.iter().map(|tally| tally.wrong).sum();

@@ -14,6 +14,8 @@ use crate::special::{ROUND, ln_add_exp};
 
 /// How far a law's mass may be from one: sums of millions of terms.
 const MASS_ERROR: f64 = 1e-9;
+/// With more atoms than this the rarest are left out.
+const MANY: usize = 1 << 14;
 /// Relative rounding of what is done with a node's weight.
 const CELL_ERROR: f64 = 32.0 * ROUND;
 
@@ -65,7 +67,15 @@ impl Law {
     pub(crate) fn brackets(&self, ruler: &Ruler, ln_cut: f64, slack: f64) -> Result<Brackets> {
         let (mut above, mut below) = (Cells::new(ruler), Cells::new(ruler));
         let mut near = 0;
+        // Of very many atoms those left out are like the tails of a density.
+        let rare = ln_cut - (self.atoms.len() as f64).ln();
+        let (many, mut left_out) = (self.atoms.len() > MANY, None);
         let dropped = self.spread(ln_cut, Some(ruler), &mut |node: Node| {
+            let ln_first = node.ln_second + node.loss;
+            if many && node.is_atom && ln_first < rare {
+                *left_out.get_or_insert(0.0) += (ln_first - rare).exp();
+                return;
+            }
             if node.is_atom {
                 let settled = above.settle(&node, node.weight_error, slack)
                     && below.settle(&node, -node.weight_error, slack);
@@ -78,6 +88,10 @@ impl Law {
             above.add(node.loss + error, node.ln_second + node.weight_error, near);
             below.add(node.loss - error, node.ln_second - node.weight_error, near);
         })?;
+        // Their errors are small beside the room that `rare` leaves.
+        let dropped = left_out.map_or(dropped, |sum: f64| {
+            ln_add_exp(dropped, rare + (sum + ROUND).ln() + MASS_ERROR)
+        });
         let tails = if dropped == f64::NEG_INFINITY {
             0.0
         } else {

@@ -11,11 +11,14 @@
 //! Source: after Chua et al. 2024 (balls-and-bins sampling) for the pair and Feldman and Shenfeld
 //! 2025 for the bounds; proved in PROPOSITIONS.md.
 
+mod cells;
+
 use super::mechanisms::between;
 use super::{Atom, Attained, Comb, Density, Law, Shape};
 use crate::error::Result;
 use crate::grid::ruler::{Lines, Ruler};
 use crate::pld::Direction;
+use cells::{Cells, pairs_above, pairs_below};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Mass beyond which the tails of a sum are left out, told to the adversary.
@@ -213,6 +216,25 @@ impl Sum {
         finer
     }
 
+    /// The first line of a sum of two with equal spacing, how many follow, and how far below the
+    /// larger value the smaller one no longer counts.
+    fn room(&self, other: &Self) -> (i64, usize, i64) {
+        let (a, b, h) = (self, other, self.spacing);
+        let first = a.first.max(b.first);
+        let last = (a.first + a.mass.len() as i64).max(b.first + b.mass.len() as i64);
+        // Where the smaller value no longer reaches from one line to the next, if there is any so small.
+        let far = ((2.0 / h).ln() / h).ceil() as i64 + 1;
+        let farthest = last - a.first.min(b.first);
+        // Values that are all close to each other add up to one far above them.
+        let least = if far > farthest {
+            ((-(farthest as f64) * h).exp().ln_1p() / h).floor() as i64 - 1
+        } else {
+            0
+        };
+        let count = last - first + (std::f64::consts::LN_2 / h) as i64 + 3 - least;
+        (first + least, count as usize, far.min(farthest + 1))
+    }
+
     /// The sum of two independent ones.
     fn plus(&self, other: &Self) -> Self {
         let (mut a, mut b) = (self.clone(), other.clone());
@@ -224,13 +246,8 @@ impl Sum {
         }
         // Spacings are powers of two apart.
         let h = a.spacing;
-        let first = a.first.max(b.first);
-        let last = (a.first + a.mass.len() as i64).max(b.first + b.mass.len() as i64);
-        let count = (last - first + (std::f64::consts::LN_2 / h) as i64 + 3) as usize;
+        let (first, count, far) = a.room(&b);
         let mut cells = Cells::new(first, count);
-        // Where the smaller value no longer reaches from one line to the next, if there is any so small.
-        let far = ((2.0 / h).ln() / h).ceil() as i64 + 1;
-        let far = far.min(last - a.first.min(b.first) + 1);
         match self.side {
             Side::Above => {
                 pairs_above(&a, &b, (0, far), &mut cells);
@@ -338,161 +355,20 @@ impl Sum {
     }
 }
 
-/// Sums of pairs by the cell of the larger value, and what goes to the next cell.
-struct Cells {
-    first: i64,
-    here: Vec<f64>,
-    next: Vec<f64>,
-    here_moment: Vec<f64>,
-    next_moment: Vec<f64>,
-}
-
-impl Cells {
-    fn new(first: i64, count: usize) -> Self {
-        let empty = || vec![0.0; count];
-        Self {
-            first,
-            here: empty(),
-            next: empty(),
-            here_moment: empty(),
-            next_moment: empty(),
-        }
-    }
-
-    fn both(here: &[f64], next: &[f64]) -> Vec<f64> {
-        let mut sum = here.to_vec();
-        for (i, more) in next.iter().enumerate() {
-            if let Some(cell) = sum.get_mut(i + 1) {
-                *cell += more;
-            }
-        }
-        sum
-    }
-
-    fn mass(&self) -> Vec<f64> {
-        Self::both(&self.here, &self.next)
-    }
-
-    fn moment(&self) -> Vec<f64> {
-        Self::both(&self.here_moment, &self.next_moment)
-    }
-}
-
-/// For values i of the larger and i − d of the smaller: the ranges of both and of the cells that
-/// i + `offset` is in.
-fn aligned(larger: &Sum, smaller: &Sum, d: i64, offset: i64, first: i64) -> Option<[usize; 4]> {
-    let from = larger.first.max(smaller.first + d);
-    let to = (larger.first + larger.mass.len() as i64)
-        .min(smaller.first + smaller.mass.len() as i64 + d);
-    // Below the first cell there is nothing: the larger value is at least the larger first.
-    (to > from).then(|| {
-        [
-            (to - from) as usize,
-            (from - larger.first) as usize,
-            (from - d - smaller.first) as usize,
-            (from + offset - first) as usize,
-        ]
-    })
-}
-
-/// e^{ih} + e^{(i−d)h} lies between the values at i + o and i + o + 1.
-fn pairs_above(larger: &Sum, smaller: &Sum, (nearest, far): (i64, i64), cells: &mut Cells) {
-    let h = larger.spacing;
-    for d in nearest..far {
-        let value = (-(d as f64) * h).exp();
-        let offset = (value.ln_1p() / h).floor();
-        let low = (offset * h).exp_m1();
-        let share = ((value - low) / (((offset + 1.0) * h).exp_m1() - low)).clamp(0.0, 1.0);
-        let Some([n, i, j, k]) = aligned(larger, smaller, d, offset as i64, cells.first) else {
-            continue;
-        };
-        let (a, b) = (&larger.mass[i..i + n], &smaller.mass[j..j + n]);
-        let here = &mut cells.here[k..k + n];
-        let next = &mut cells.next[k..k + n];
-        for (((a, b), here), next) in a.iter().zip(b).zip(here).zip(next) {
-            let mass = a * b;
-            *here += mass * (1.0 - share);
-            *next += mass * share;
-        }
-    }
-    far_pairs(larger, smaller, far, cells);
-}
-
-/// All values at least `far` lines below are added to the larger at once: they do not reach the
-/// next one.
-fn far_pairs(larger: &Sum, smaller: &Sum, far: i64, cells: &mut Cells) {
-    let h = larger.spacing;
-    // Mass of the far ones, and their first moment over the larger value.
-    let (mut mass, mut moment) = (0.0, 0.0);
-    let fall = (-h).exp();
-    let mut seen = 0;
-    for (n, a) in larger.mass.iter().enumerate() {
-        let i = larger.first + n as i64;
-        moment *= fall;
-        while seen < smaller.mass.len() && smaller.first + (seen as i64) <= i - far {
-            let value = ((smaller.first + seen as i64 - i) as f64 * h).exp();
-            mass += smaller.mass[seen];
-            moment += match larger.side {
-                Side::Above => smaller.mass[seen] * value,
-                Side::Below => smaller.moment[seen] * (-(i as f64) * h).exp(),
-            };
-            seen += 1;
-        }
-        let k = i - cells.first;
-        if k < 0 || mass <= 0.0 {
-            continue;
-        }
-        let k = k as usize;
-        match larger.side {
-            Side::Above => {
-                let share = moment / h.exp_m1();
-                cells.here[k] += a * (mass - share).max(0.0);
-                cells.next[k] += a * share;
-            }
-            Side::Below => {
-                cells.here[k] += a * mass;
-                cells.here_moment[k] += larger.moment[n] * mass + a * moment * (i as f64 * h).exp();
-            }
-        }
-    }
-}
-
-/// From below the means add up; the cell decides what is pooled and nothing else.
-fn pairs_below(larger: &Sum, smaller: &Sum, (nearest, far): (i64, i64), cells: &mut Cells) {
-    let h = larger.spacing;
-    let means = |sum: &Sum| -> Vec<f64> {
-        let mean = |(moment, mass): (&f64, &f64)| if *mass > 0.0 { moment / mass } else { 0.0 };
-        sum.moment.iter().zip(&sum.mass).map(mean).collect()
-    };
-    let (tall, small) = (means(larger), means(smaller));
-    let edges: Vec<f64> = (0..=larger.mass.len())
-        .map(|n| ((larger.first + n as i64) as f64 * h).exp())
-        .collect();
-    for d in nearest..far {
-        let value = (-(d as f64) * h).exp();
-        let offset = (value.ln_1p() / h).floor();
-        let edge = ((offset + 1.0) * h).exp();
-        let Some([n, i, j, k]) = aligned(larger, smaller, d, offset as i64, cells.first) else {
-            continue;
-        };
-        for t in 0..n {
-            let mass = larger.mass[i + t] * smaller.mass[j + t];
-            let sum = tall[i + t] + small[j + t];
-            if sum < edges[i + t] * edge {
-                cells.here[k + t] += mass;
-                cells.here_moment[k + t] += mass * sum;
-            } else {
-                cells.next[k + t] += mass;
-                cells.next_moment[k + t] += mass * sum;
-            }
-        }
-    }
-    far_pairs(larger, smaller, far, cells);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Close values are far from their sum: what lies in between takes no room.
+    #[test]
+    fn sums_of_close_values_stay_short() {
+        for side in [Side::Above, Side::Below] {
+            let one = Sum::single(side, Shape::Gaussian, 3e3).unwrap().unwrap();
+            let sum = one.times(1 << 20);
+            let (_, count, _) = sum.room(&sum);
+            assert!(count < 20_000, "{count}");
+        }
+    }
 
     /// Spreading and pooling keep the mass and the mean, whatever the number of steps.
     #[test]

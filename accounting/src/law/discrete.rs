@@ -5,11 +5,17 @@ use crate::contour::nodes::Sum;
 use crate::error::{Error, Result};
 use crate::special::ln_one_minus_exp;
 use std::f64::consts::LN_2;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Discrete Gaussians wider than this have too many outcomes to list.
 const WIDEST_DISCRETE: f64 = 1e4;
 /// In standard deviations: beyond it less than the smallest normal number is left.
 const DISCRETE_REACH: f64 = 39.0;
+
+/// The outcomes of the latest discrete Gaussian, as long as somebody holds them: both directions
+/// share them.
+type Latest = Option<((u64, u32), Weak<Vec<Atom>>)>;
+static LATEST: Mutex<Latest> = Mutex::new(None);
 
 /// ln(1 + e^x).
 fn ln_one_plus_exp(x: f64) -> f64 {
@@ -133,8 +139,32 @@ pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<Law> {
             why: format!("sigma must lie in (0, {WIDEST_DISCRETE}]: its outcomes are listed"),
         });
     }
+    let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (sigma.to_bits(), shift);
     let (s, spread) = (f64::from(shift), 0.5 / (sigma * sigma));
     let reach = (DISCRETE_REACH * sigma).ceil() + 2.0;
+    let kept = latest
+        .as_ref()
+        .filter(|(other, _)| *other == key)
+        .and_then(|(_, atoms)| atoms.upgrade());
+    let atoms = kept.unwrap_or_else(|| Arc::new(gaussian_atoms(s, spread, reach)));
+    *latest = Some((key, Arc::downgrade(&atoms)));
+    let comb = Comb {
+        origin: (2.0 * (s - reach) * s - s * s) * spread,
+        spacing: 2.0 * s * spread,
+    };
+    Ok(Law {
+        atoms,
+        // What lies further out weighs less than this.
+        missing: f64::MIN_POSITIVE,
+        // Σ_x e^{−(x−cs)²/2σ²} is largest at whole cs (Canonne, Kamath and Steinke 2020, Lemma 7).
+        variance: Some(s * s / (sigma * sigma)),
+        ..Law::of_atoms(Vec::new(), Some(comb))
+    })
+}
+
+/// The outcomes no farther than `reach` from the first mean.
+fn gaussian_atoms(s: f64, spread: f64, reach: f64) -> Vec<Atom> {
     // The normaliser over x, the law over the stretch that matters to both.
     let mut total = Sum::default();
     let mut x = reach;
@@ -145,21 +175,11 @@ pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<Law> {
     total.add(1.0);
     let ln_total = total.value().ln();
     let count = (2.0 * reach) as u64 + 1;
-    let atoms = (0..count)
+    (0..count)
         .map(|i| {
             let x = s - reach + i as f64;
             let loss = (2.0 * x * s - s * s) * spread;
             Atom::new(loss, -x * x * spread - ln_total)
         })
-        .collect();
-    let comb = Comb {
-        origin: (2.0 * (s - reach) * s - s * s) * spread,
-        spacing: 2.0 * s * spread,
-    };
-    let mut law = Law::of_atoms(atoms, Some(comb));
-    // What lies further out weighs less than this.
-    law.missing = f64::MIN_POSITIVE;
-    // Σ_x e^{−(x−cs)²/2σ²} is largest at whole cs (Canonne, Kamath and Steinke 2020, Lemma 7).
-    law.variance = Some(s * s / (sigma * sigma));
-    Ok(law)
+        .collect()
 }

@@ -113,7 +113,10 @@ impl Solver {
             });
         }
         let found = if self.needs_grid() {
-            self.grid_epsilon(delta, tolerance)?
+            match self.grid_epsilon(delta, tolerance) {
+                Err(error) => self.epsilon_without_grid(delta, most).ok_or(error)?,
+                found => found?,
+            }
         } else if self.closed.is_some() {
             self.epsilon_closed(delta.ln(), tolerance)
         } else {
@@ -127,6 +130,17 @@ impl Solver {
                 .map(|low| low.min(most))
                 .filter(|_| !self.loss.bounds_only()),
             ..found
+        })
+    }
+
+    /// What is known of ε where no grid can be laid: the Rényi bound, and that no loss exceeds `most`.
+    fn epsilon_without_grid(&mut self, delta: f64, most: f64) -> Option<Found> {
+        let renyi = self.renyi_epsilon(delta).map_or(most, |(renyi, _)| renyi);
+        let upper = renyi.min(most);
+        upper.is_finite().then_some(Found {
+            lower: None,
+            upper,
+            engine: Engine::Chernoff,
         })
     }
 
