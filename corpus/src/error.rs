@@ -94,6 +94,14 @@ pub enum Error {
     /// A tagger's model that cannot be read.
     #[error("tagger model: {0}")]
     Tagger(String),
+    /// A token classifier of the user's that cannot be loaded or run.
+    #[error("{}: {problem}", path.display())]
+    Classifier {
+        /// The file of its folder.
+        path: PathBuf,
+        /// What is wrong, with the value and the allowed range.
+        problem: String,
+    },
     /// A tokenizer that cannot be loaded, saved or used.
     #[error("tokenizer: {0}")]
     Tokenizer(String),

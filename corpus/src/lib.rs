@@ -14,6 +14,8 @@ mod dedup;
 mod document;
 mod error;
 mod folder;
+#[cfg(feature = "onnx")]
+mod onnx;
 mod policy;
 mod prepare;
 mod random;
@@ -35,11 +37,13 @@ pub use canary::{
 pub use dedup::{Deduplication, Fate};
 pub use document::{Document, Masked, Secret};
 pub use error::{Error, Result};
+#[cfg(feature = "onnx")]
+pub use onnx::{Classified, TokenClassifier};
 pub use policy::{
     AtLeast, Conservative, ConservativeOptions, Country, Cover, DetectorOptions, Detectors,
     Dictionary, DictionaryOptions, EntityKind, Gold, IDENTIFYING, Level, Levels, MASKED, NUMERIC,
-    Names, PatternRule, Patterns, Policy, PolicyChoice, PolicyOptions, Role, RoleTag, Simulated,
-    Span, Tagger, Threshold, View, missed_strings, resolved,
+    Names, OnnxOptions, PatternRule, Patterns, Policy, PolicyChoice, PolicyOptions, Role, RoleTag,
+    Simulated, Span, Tagger, Threshold, View, missed_strings, resolved,
 };
 pub use prepare::{
     ButFor, CanarySight, Copies, Facts, KindFacts, NeighbourCounts, NeighbourDiff, Neighbours,
@@ -48,6 +52,8 @@ pub use prepare::{
     prepare,
 };
 pub use read::{Documents, LINE_LIMIT, ReadOptions, read_documents, read_readable};
+#[cfg(feature = "parquet")]
+pub use read::{ParquetRow, ParquetRows, field_list, field_name};
 pub use record::{Record, Side, TokenId, TrainingSet, misplaced};
 pub use screening::{
     FoundSpan, Judged, PolicyJudge, SecretFate, Words, draw_sample, screening_records,

@@ -150,7 +150,8 @@ proptest! {
     }
 
     /// The report over all secrets is the definition, secret by secret, under every way to
-    /// deduplicate, policy and unit; also where some occurrences are unmarked.
+    /// deduplicate, policy and unit; also where some occurrences are unmarked or masked
+    /// beforehand.
     #[test]
     fn the_report_is_the_definition(
         lines in lines(),
@@ -162,14 +163,19 @@ proptest! {
             1 => Just(Deduplication::Substring { length: 6 }),
         ],
         unmarked in any::<u16>(),
+        masked in any::<u16>(),
     ) {
         let mut documents = documents(&lines);
         prop_assume!(!documents.is_empty());
         let mut number = 0;
-        for document in &mut documents {
-            document.secrets.retain(|_| {
+        for Document { secrets, masked: under, .. } in &mut documents {
+            secrets.retain(|secret| {
                 number += 1;
-                unmarked >> (number % 16) & 1 == 0
+                let stays = unmarked >> (number % 16) & 1 == 0;
+                if !stays && masked >> (number % 16) & 1 == 0 {
+                    under.push(Masked { start: secret.start, end: secret.end });
+                }
+                stays
             });
         }
         let options = PrepareOptions { duplicates: method, ..options };
@@ -288,6 +294,32 @@ fn units_with(documents: &[Document], secret: &str, unit: Unit) -> Vec<String> {
         }
     }
     out
+}
+
+/// A missed secret whose unit, once masked, is a copy of one that was masked beforehand. The
+/// earlier of both is what stays: where the secret comes first, the other one goes, and two
+/// records change; where it comes last, it goes itself, and one does.
+#[test]
+fn masking_makes_a_unit_the_first_of_its_copies() {
+    let options = PrepareOptions {
+        policy: PolicyOptions {
+            policy: PolicyChoice::Nothing,
+            ..PolicyOptions::default()
+        },
+        ..PrepareOptions::default()
+    };
+    let text = "my pin is xyz";
+    let secret = Document::new("secret", text).with_secret(10, 13, "k");
+    let mut hidden = Document::new("hidden", text);
+    hidden.masked = vec![Masked { start: 10, end: 13 }];
+    for (documents, records) in [([secret.clone(), hidden.clone()], 2), ([hidden, secret], 1)] {
+        let preparer = Preparer::new(&documents, &options).unwrap();
+        let other = preparer.run_on(&mask_secret(&documents, "xyz")).unwrap();
+        let diff = neighbour_diff(&preparer.run().unwrap(), &other);
+        assert_eq!(diff.records, records);
+        let found = preparer.neighbours(Selection::All, &|_, _| true).unwrap();
+        assert_eq!(found.secrets[0].diff, diff);
+    }
 }
 
 #[test]

@@ -132,6 +132,45 @@ fn damaged_files_are_errors_with_their_place() {
     assert!(errors > 1000, "{errors}");
 }
 
+/// A page that unpacks to more than its header says, and one whose header says too much. The
+/// size stands in four bytes of the header, behind the page's type.
+#[test]
+fn pages_that_lie_about_their_size_are_refused() {
+    let text = "x".repeat(10_000_000);
+    let page = text.len() as u64 + 4;
+    let varint = |value: u64| {
+        let part = |shift: u32| (value >> shift) as u8 & 0x7f | if shift < 21 { 0x80 } else { 0 };
+        [0, 7, 14, 21].map(part)
+    };
+    let sound = file(&[&text], Compression::GZIP(GzipLevel::default()));
+    let head: Vec<u8> = [0x15].into_iter().chain(varint(page << 1)).collect();
+    let at = sound.windows(5).position(|window| window == head).unwrap();
+    let says = |size: u64| {
+        let mut bytes = sound.clone();
+        bytes[at + 1..at + 5].copy_from_slice(&varint(size << 1));
+        read(&bytes, None)
+    };
+    assert_eq!(says(page).unwrap()[0].1, text);
+    for (size, problem) in [
+        (
+            100,
+            "its gzip data unpacks to more than the 100 bytes it says",
+        ),
+        (page - 1, "its gzip data unpacks to more than"),
+        (
+            134_217_727,
+            "bytes say they unpack to 134217727; at most 250 times",
+        ),
+    ] {
+        let error = says(size).unwrap_err();
+        let place = "x.parquet, row 1: cannot read as Parquet: column \"text\": page at byte ";
+        assert!(
+            error.starts_with(place) && error.contains(problem),
+            "{error}"
+        );
+    }
+}
+
 /// A column chunk that says it unpacks to more than a gigabyte is refused before it is touched.
 #[test]
 fn an_immense_column_is_refused() {

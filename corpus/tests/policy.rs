@@ -262,6 +262,7 @@ fn each_part_of_the_conservative_policy_can_be_switched() {
         capitals: false,
         policy: false,
         names: None,
+        onnx: None,
         patterns: Vec::new(),
     };
     assert!(!flags(Some(none.clone()), &[], "so Ada has 123"));

@@ -143,6 +143,7 @@ fn what_is_found_is_right_where_it_touches_a_secret_and_words_are_counted() {
         capitals: false,
         policy: false,
         names: None,
+        onnx: None,
         patterns: Vec::new(),
     };
     let both = PolicyJudge::new(&patterns(&[]), Some(&options)).unwrap();

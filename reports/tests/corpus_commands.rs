@@ -3,6 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 mod common;
+#[path = "../src/schema.rs"]
+mod schema;
+#[cfg(feature = "onnx")]
+#[path = "../../corpus/tests/onnx/tiny.rs"]
+mod tiny;
 
 use common::run;
 use serde_json::Value;
@@ -15,8 +20,17 @@ fn ok(home: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// What a command says as JSON, after its schema.
 fn json(home: &Path, line: &str) -> Value {
-    serde_json::from_str(&ok(home, &format!("{line} --format json"))).unwrap()
+    let text = ok(home, &format!("{line} --format json"));
+    let schema = match line.split(' ').next().unwrap() {
+        "prepare" => "prepared",
+        "redact" => "redaction",
+        command => command,
+    };
+    let problems = schema::problems(&format!("{schema}.schema.json"), &text);
+    assert_eq!(problems, Vec::<String>::new(), "audit {line}");
+    serde_json::from_str(&text).unwrap()
 }
 
 fn refused(home: &Path, line: &str) -> String {
@@ -172,6 +186,58 @@ fn incidences_are_what_protect_reads() {
         answers.push(answer);
     }
     assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+/// A token classifier of the user's own, as both policies, by two thresholds.
+#[cfg(feature = "onnx")]
+#[test]
+fn a_classifier_of_the_users_own_is_a_policy() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    std::fs::create_dir(at.join("ner")).unwrap();
+    let model = tiny::classifier(&tiny::table());
+    std::fs::write(at.join("ner/model.onnx"), model).unwrap();
+    std::fs::write(at.join("ner/config.json"), tiny::config(&tiny::LABELS)).unwrap();
+    std::fs::write(at.join("ner/tokenizer.json"), tiny::tokenizer()).unwrap();
+    let text = "Ada King met Bob in Paris .\nRose met .\nin London .\nmet .\n";
+    std::fs::write(at.join("notes.txt"), text).unwrap();
+    let said = json(at, "redact notes.txt --policy onnx:ner --out clean.jsonl");
+    assert_eq!(said["spans"], serde_json::json!({"loc": 2, "person": 2}));
+    let lines = std::fs::read_to_string(at.join("clean.jsonl")).unwrap();
+    let texts: Vec<String> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["text"].to_string())
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "\"<MASK> met <MASK> in <MASK> .\"",
+            "\"Rose met .\"",
+            "\"in <MASK> .\"",
+            "\"met .\""
+        ]
+    );
+    let both = "notes.txt --policy onnx:ner --conservative onnx:ner@0.1,policy";
+    let measured = json(at, &format!("policy {both}"));
+    assert_eq!(
+        (&measured["redacted"], &measured["flagged"]),
+        (&2.into(), &3.into())
+    );
+    let prepared = json(at, &format!("prepare {both} --held-out 0 --out p"));
+    assert_eq!(prepared["facts"]["private"], 3);
+    let manifest = std::fs::read_to_string(at.join("p/prepared.json")).unwrap();
+    assert!(manifest.contains("sha256"), "{manifest}");
+    for (policy, problem) in [
+        ("onnx:ner@2", "the threshold must be from 0 to 1, got \"2\""),
+        ("onnx:", "must be onnx:FOLDER[@THRESHOLD]"),
+        ("onnx:nowhere", "nowhere/model.onnx: cannot read"),
+    ] {
+        let error = refused(at, &format!("policy notes.txt --policy {policy}"));
+        assert!(error.contains(problem), "{error}");
+    }
+    std::fs::write(at.join("ner/model.onnx"), b"nothing").unwrap();
+    let error = refused(at, "policy notes.txt --policy onnx:ner");
+    assert!(error.contains("ner/model.onnx: no ONNX model"), "{error}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::{Gold, Policy};
 use crate::error::{Result, range};
 use crate::tagger::TaggerModel;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Which redaction policy.
@@ -46,6 +47,8 @@ pub enum PolicyChoice {
         #[serde(default = "names_least")]
         least: f32,
     },
+    /// A token classifier of the user's own (feature `onnx`).
+    Onnx(OnnxOptions),
     /// What any of these policies finds.
     Any {
         /// The policies.
@@ -70,6 +73,75 @@ pub enum PolicyChoice {
         /// The policy.
         of: Box<PolicyChoice>,
     },
+}
+
+/// A token classifier in ONNX's format.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnnxOptions {
+    /// Folder of `model.onnx`, `config.json` and `tokenizer.json`.
+    pub folder: PathBuf,
+    /// The probability of being part of an entity that a word needs, from 0 to 1. Low ones make
+    /// a conservative policy.
+    #[serde(default = "names_least")]
+    pub least: f32,
+    /// SHA-256 of the folder's files, in hexadecimal: another model is refused. Without it any
+    /// is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+impl OnnxOptions {
+    /// The model that is in the folder now, and no other.
+    ///
+    /// # Errors
+    /// A folder that does not load; a build without the feature `onnx`.
+    #[cfg_attr(
+        not(feature = "onnx"),
+        expect(clippy::unused_self, reason = "the same signature in every build")
+    )]
+    pub fn pinned(self) -> Result<Self> {
+        #[cfg(feature = "onnx")]
+        {
+            let model = crate::onnx::TokenClassifier::load(&self.folder)?;
+            Ok(Self {
+                sha256: Some(model.digest().to_owned()),
+                ..self
+            })
+        }
+        #[cfg(not(feature = "onnx"))]
+        Err(no_models(&self))
+    }
+
+    #[cfg(feature = "onnx")]
+    fn build(&self) -> Result<Arc<dyn Policy>> {
+        let model = crate::onnx::TokenClassifier::load(&self.folder)?;
+        if let Some(sha256) = &self.sha256
+            && *sha256 != model.digest()
+        {
+            return Err(crate::error::Error::Classifier {
+                path: self.folder.clone(),
+                problem: format!(
+                    "another model than before: the SHA-256 of its files is {}, not {sha256}",
+                    model.digest()
+                ),
+            });
+        }
+        Ok(Arc::new(crate::onnx::Classified::new(model, self.least)?))
+    }
+
+    #[cfg(not(feature = "onnx"))]
+    fn build(&self) -> Result<Arc<dyn Policy>> {
+        Err(no_models(self))
+    }
+}
+
+#[cfg(not(feature = "onnx"))]
+fn no_models(options: &OnnxOptions) -> crate::error::Error {
+    crate::error::Error::Classifier {
+        path: options.folder.clone(),
+        problem: "this build runs no ONNX models; build with the feature onnx".to_owned(),
+    }
 }
 
 fn likely() -> f32 {
@@ -104,6 +176,10 @@ impl PolicyChoice {
                 least: 0.0,
             },
             Self::Names { .. } => Self::Names { least: 0.0 },
+            Self::Onnx(options) => Self::Onnx(OnnxOptions {
+                least: 0.0,
+                ..options.clone()
+            }),
             Self::Threshold { of, .. } => of.loosened(),
             Self::Any { of } => Self::Any { of: each(of) },
             Self::All { of } => Self::All { of: each(of) },
@@ -137,6 +213,7 @@ impl PolicyChoice {
                 Arc::new(Levels::new(*level, Some(TaggerModel::shipped()?))?.at_least(*least)?)
             }
             Self::Names { least } => Arc::new(Names::new(TaggerModel::shipped()?, *least)?),
+            Self::Onnx(options) => options.build()?,
             Self::Any { of } => Arc::new(AtLeast::new(each(of)?, 1)?),
             Self::All { of } => Arc::new(AtLeast::new(each(of)?, of.len())?),
             Self::AtLeast { count, of } => Arc::new(AtLeast::new(each(of)?, *count)?),

@@ -1,5 +1,6 @@
 //! The conservative policy: it flags records, and would rather flag too many.
 
+use super::choice::{OnnxOptions, PolicyChoice};
 use super::patterns::{PatternRule, Patterns};
 use super::{MASKED, Names, Policy, Spare, View, resolved};
 use crate::error::Result;
@@ -22,6 +23,9 @@ pub struct ConservativeOptions {
     /// Words that the tagger takes for parts of names with at least this probability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub names: Option<f32>,
+    /// What a token classifier of the user's own finds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub onnx: Option<OnnxOptions>,
     /// Further patterns.
     pub patterns: Vec<PatternRule>,
 }
@@ -34,6 +38,7 @@ impl Default for ConservativeOptions {
             capitals: true,
             policy: true,
             names: None,
+            onnx: None,
             patterns: Vec::new(),
         }
     }
@@ -58,7 +63,8 @@ impl Conservative {
     /// The policy of these options; without any, it flags every record.
     ///
     /// # Errors
-    /// A pattern that does not compile, a threshold outside [0, 1].
+    /// A pattern that does not compile, a threshold outside [0, 1], a token classifier that
+    /// does not load.
     pub fn new(options: Option<&ConservativeOptions>, base: &Arc<dyn Policy>) -> Result<Self> {
         let rules = match options {
             None => None,
@@ -69,6 +75,9 @@ impl Conservative {
                 }
                 if let Some(least) = options.names {
                     policies.push(Arc::new(Names::new(TaggerModel::shipped()?, least)?));
+                }
+                if let Some(onnx) = &options.onnx {
+                    policies.push(PolicyChoice::Onnx(onnx.clone()).build()?);
                 }
                 if !options.patterns.is_empty() {
                     policies.push(Arc::new(Patterns::new("conservative", &options.patterns)?));

@@ -12,7 +12,7 @@ mod names;
 mod patterns;
 mod simulated;
 
-pub use choice::{PolicyChoice, PolicyOptions};
+pub use choice::{OnnxOptions, PolicyChoice, PolicyOptions};
 pub use compose::{AtLeast, Threshold};
 pub use conservative::{Conservative, ConservativeOptions};
 pub use detect::{Country, DetectorOptions, Detectors, IDENTIFYING, NUMERIC};
@@ -23,6 +23,8 @@ pub use patterns::{PatternRule, Patterns};
 pub use simulated::{Simulated, missed_strings};
 
 pub(crate) use levels::listed;
+#[cfg(feature = "onnx")]
+pub(crate) use levels::threshold;
 pub(crate) use simulated::{Spare, blank};
 
 use std::ops::Range;

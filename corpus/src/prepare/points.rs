@@ -24,6 +24,15 @@ struct Point {
 
 type Out = Option<(Key, Side)>;
 
+/// The points that masking a secret changes.
+#[derive(Debug, Default)]
+struct Changed {
+    /// By number, as they are afterwards.
+    points: BTreeMap<usize, Point>,
+    /// Of every key that comes or goes: the number of its first copy afterwards.
+    firsts: HashMap<Key, Option<usize>>,
+}
+
 /// Every unit of a corpus, and which are copies of which.
 #[derive(Debug)]
 pub(super) struct Points {
@@ -60,7 +69,7 @@ impl Points {
         secret: &str,
         documents: &BTreeSet<usize>,
     ) -> Result<NeighbourDiff> {
-        let mut changed: BTreeMap<usize, Point> = BTreeMap::new();
+        let mut changed = Changed::default();
         for &number in documents {
             let document = std::slice::from_ref(&preparer.documents()[number]);
             for masked in mask_secret(document, secret) {
@@ -69,9 +78,10 @@ impl Points {
                 let differ = numbers
                     .zip(new)
                     .filter(|(at, new)| self.points[*at] != *new);
-                changed.extend(differ);
+                changed.points.extend(differ);
             }
         }
+        self.settle(&mut changed);
         let (mut records, mut sides) = (0, 0);
         let (mut public_before, mut public_after) = (0u64, 0u64);
         for at in self.touched(&changed) {
@@ -91,16 +101,32 @@ impl Points {
         })
     }
 
+    /// Finds the first copy of every key that comes or goes, once each.
+    fn settle(&self, changed: &mut Changed) {
+        if self.copies.is_empty() {
+            return;
+        }
+        for at in changed.points.keys() {
+            let key = self.points[*at].key;
+            changed.firsts.entry(key).or_insert_with(|| {
+                let mut copies = self.copies.get(&key)?.iter();
+                copies.find(|at| !changed.points.contains_key(at)).copied()
+            });
+        }
+        // In order: the first that comes is the first of them.
+        for (at, point) in &changed.points {
+            let stays = || self.copies.get(&point.key)?.first().copied();
+            let first = changed.firsts.entry(point.key).or_insert_with(stays);
+            *first = Some(first.map_or(*at, |stays| stays.min(*at)));
+        }
+    }
+
     /// The changed points, and those that become or cease to be the first of their copies.
-    fn touched(&self, changed: &BTreeMap<usize, Point>) -> BTreeSet<usize> {
-        let mut out: BTreeSet<usize> = changed.keys().copied().collect();
-        if !self.copies.is_empty() {
-            let old = changed.keys().map(|at| self.points[*at].key);
-            let new = changed.values().map(|point| point.key);
-            for key in old.chain(new) {
-                out.extend(self.first(&key));
-                out.extend(self.first_after(&key, changed));
-            }
+    fn touched(&self, changed: &Changed) -> BTreeSet<usize> {
+        let mut out: BTreeSet<usize> = changed.points.keys().copied().collect();
+        for (key, after) in &changed.firsts {
+            out.extend(self.first(key));
+            out.extend(after);
         }
         out
     }
@@ -109,27 +135,15 @@ impl Points {
         self.copies.get(key)?.first().copied()
     }
 
-    fn first_after(&self, key: &Key, changed: &BTreeMap<usize, Point>) -> Option<usize> {
-        let stays = self.copies.get(key).and_then(|copies| {
-            let stays = |at: &&usize| !changed.contains_key(*at);
-            copies.iter().find(stays).copied()
-        });
-        let comes = changed.iter().find(|(_, point)| point.key == *key);
-        match (stays, comes) {
-            (Some(a), Some((b, _))) => Some(a.min(*b)),
-            (a, b) => a.or(b.map(|(at, _)| *at)),
-        }
-    }
-
     fn before(&self, at: usize) -> Out {
         let point = self.points[at];
         let kept = self.copies.is_empty() || self.first(&point.key) == Some(at);
         point.out.filter(|_| kept)
     }
 
-    fn after(&self, at: usize, changed: &BTreeMap<usize, Point>) -> Out {
-        let point = changed.get(&at).unwrap_or(&self.points[at]);
-        let kept = self.copies.is_empty() || self.first_after(&point.key, changed) == Some(at);
+    fn after(&self, at: usize, changed: &Changed) -> Out {
+        let point = changed.points.get(&at).unwrap_or(&self.points[at]);
+        let kept = self.copies.is_empty() || changed.firsts.get(&point.key) == Some(&Some(at));
         point.out.filter(|_| kept)
     }
 }

@@ -6,6 +6,7 @@ use crate::record::TokenId;
 use crate::split::UnitText;
 use crate::tokenize::{Encoded, MASK_TEXT, Tokenizer};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A unit cut into tokens, some of which are masked.
 #[derive(Debug, Clone)]
@@ -225,7 +226,7 @@ impl<'a> Work<'a> {
     }
 
     /// Spans of a policy, in the unit's text.
-    pub(crate) fn spans(&self, policy: &dyn Policy) -> Vec<(Range<usize>, std::sync::Arc<str>)> {
+    pub(super) fn spans(&self, policy: &dyn Policy) -> Vec<(Range<usize>, Arc<str>)> {
         let found = self.view(|view| resolved(policy, view));
         found
             .iter()
@@ -272,9 +273,10 @@ impl<'a> Work<'a> {
         secrets.filter(|secret| missed(&secret.range)).count() as u64
     }
 
-    /// Redacts: every span of the policy becomes a mask.
-    pub(crate) fn redact(&mut self, policy: &dyn Policy) {
-        let spans: Vec<Range<usize>> = self.spans(policy).into_iter().map(|(s, _)| s).collect();
+    /// Redacts: every span of the policy becomes a mask. The kinds of the spans.
+    pub(crate) fn redact(&mut self, policy: &dyn Policy) -> Vec<Arc<str>> {
+        let (spans, kinds): (Vec<Range<usize>>, _) = self.spans(policy).into_iter().unzip();
         self.mask(&spans);
+        kinds
     }
 }

@@ -1,7 +1,7 @@
 //! The documents of a file or folder as one stream.
 
 use super::files::{CorpusFile, list};
-use super::format::Format;
+use super::format::{Format, Raw};
 use super::{Entry, LINE_LIMIT};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -151,7 +151,7 @@ impl Documents {
         };
         let mut out = Self::of(Vec::new(), options);
         out.size = file.bytes;
-        match Format::of_bytes(name, bytes, &out.options, out.read.clone()) {
+        match Format::begin(name, Raw::Bytes(bytes), &out.options, out.read.clone()) {
             Ok(format) => out.open = Some((file, format)),
             Err(error) => out.open = Some((file, Format::Broken(Some(error)))),
         }

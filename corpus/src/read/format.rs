@@ -32,35 +32,29 @@ impl Format {
             path: path.to_path_buf(),
             source,
         })?;
-        if ending(path) == "parquet" {
-            return parquet(path, Raw::File(file), options, read);
-        }
-        Self::of(path, Box::new(file), options, read)
+        Self::begin(path, Raw::File(file), options, read)
     }
 
-    pub(super) fn of_bytes(
+    /// The reader of what is open already, told by the name.
+    pub(super) fn begin(
         path: &Path,
-        bytes: Vec<u8>,
+        raw: Raw,
         options: &ReadOptions,
         read: Arc<AtomicU64>,
     ) -> Result<Self> {
-        if ending(path) == "parquet" {
-            return parquet(path, Raw::Bytes(bytes), options, read);
+        let ending = ending(path);
+        if ending == "parquet" {
+            return parquet(path, raw, options, read);
         }
-        Self::of(path, Box::new(Cursor::new(bytes)), options, read)
-    }
-
-    fn of(
-        path: &Path,
-        raw: Box<dyn Read + Send>,
-        options: &ReadOptions,
-        read: Arc<AtomicU64>,
-    ) -> Result<Self> {
+        let raw: Box<dyn Read + Send> = match raw {
+            Raw::File(file) => Box::new(file),
+            Raw::Bytes(bytes) => Box::new(Cursor::new(bytes)),
+        };
         let source = source::unpacked(path, raw, read)?;
         let (limit, field) = (options.longest, options.field.clone());
         let lines = |source| Lines::new(path, source, limit);
         let json = |source, field| Self::JsonLines(JsonLines::new(lines(source), field));
-        Ok(match ending(path).as_str() {
+        Ok(match ending.as_str() {
             "jsonl" | "ndjson" => json(source, field),
             "csv" => Self::Rows(Rows::open(path, source, limit, field)?),
             "json" => {
@@ -88,11 +82,7 @@ impl Format {
     }
 }
 
-/// Where a table that is read out of order lies.
-#[cfg_attr(
-    not(feature = "parquet"),
-    expect(dead_code, reason = "only Parquet is read out of order")
-)]
+/// Where a file's bytes lie: tables are read out of order.
 pub(super) enum Raw {
     File(File),
     Bytes(Vec<u8>),

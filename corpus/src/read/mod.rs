@@ -1,11 +1,15 @@
 //! Readers of corpora, as streams and as untrusted input: JSON Lines, plain text, CSV,
 //! Parquet, dialogues; compressed with gzip or Zstandard; one file or a folder of them.
 
+#[cfg(feature = "parquet")]
+mod columns;
 mod dialogues;
 mod documents;
 mod files;
 mod format;
 mod lines;
+#[cfg(feature = "parquet")]
+mod pages;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod source;
@@ -13,6 +17,8 @@ mod table;
 mod text;
 mod values;
 
+#[cfg(feature = "parquet")]
+pub use columns::{ParquetRow, ParquetRows, field_list, field_name};
 pub use documents::{Documents, ReadOptions, read_documents, read_readable};
 
 /// Longest line, row, block or dialogue read where nothing else is said, in bytes: 64 MiB. A

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) type Source = Box<dyn BufRead + Send>;
 
 /// A compressed file may grow by this factor …
-const GROWTH: u64 = 250;
+pub(super) const GROWTH: u64 = 250;
 /// … and by this many bytes besides: 64 MiB.
-const SLACK: u64 = 64 << 20;
+pub(super) const SLACK: u64 = 64 << 20;
 
 /// What a file holds; gzip and Zstandard are told by their first bytes, whatever the name.
 /// Every byte read is added to `all`.
@@ -73,8 +73,12 @@ pub(super) fn unpacked(
 
 /// A frame, or one that is to be skipped.
 fn zstandard(head: &[u8]) -> bool {
-    head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
-        || (head.len() >= 4 && head[0] & 0xf0 == 0x50 && head[1..4] == [0x2a, 0x4d, 0x18])
+    head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || skippable(head)
+}
+
+/// A frame of somebody else's data.
+fn skippable(head: &[u8]) -> bool {
+    matches!(head, [first, 0x2a, 0x4d, 0x18, ..] if first & 0xf0 == 0x50)
 }
 
 /// Counts what is read of the file.
@@ -182,8 +186,7 @@ fn checked(decoder: &StreamingDecoder<Raw, ruzstd::decoding::FrameDecoder>) -> s
 
 /// Skips a frame of somebody else's data, if there is one.
 fn skipped(raw: &mut Raw) -> std::io::Result<bool> {
-    let head = raw.fill_buf()?;
-    if head.len() < 4 || head[0] & 0xf0 != 0x50 || head[1..4] != [0x2a, 0x4d, 0x18] {
+    if !skippable(raw.fill_buf()?) {
         return Ok(false);
     }
     let mut header = [0u8; 8];

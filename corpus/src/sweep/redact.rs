@@ -66,7 +66,8 @@ pub struct Redaction {
 
 /// What a worker makes of a unit.
 struct Made {
-    digest: [u8; 20],
+    /// What copies have in common; none where they stay.
+    key: Option<[u8; 20]>,
     redacted: Redacted,
     kinds: Vec<Arc<str>>,
 }
@@ -138,12 +139,13 @@ impl Redaction {
         mut emit: impl FnMut(&[Redacted], &RedactionState, u64) -> Result<bool>,
     ) -> Result<()> {
         let (unit, policy, threads) = (self.unit, self.policy.clone(), self.threads);
+        let deduplicate = self.deduplicate;
         pass(
             documents,
             threads,
             |batch| {
                 let each = batch.iter();
-                each.map(|(document, _)| made(document, unit, policy.as_ref()))
+                each.map(|(document, _)| made(document, unit, policy.as_ref(), deduplicate))
                     .collect::<Result<Vec<MadeDocument>>>()
             },
             |made, read| {
@@ -165,7 +167,7 @@ impl Redaction {
         let mut kept = Vec::with_capacity(document.units.len());
         for made in document.units {
             self.state.units += 1;
-            if self.deduplicate && !self.seen.insert(made.digest) {
+            if made.key.is_some_and(|key| !self.seen.insert(key)) {
                 self.state.duplicates += 1;
                 continue;
             }
@@ -184,7 +186,7 @@ impl Redaction {
     }
 }
 
-/// Before redaction: masking must not make copies.
+/// Of the text before redaction: masking must not make copies.
 fn key(unit: &UnitText<'_>) -> Result<[u8; 20]> {
     Ok(if unit.masked.is_empty() {
         digest(unit.text.as_bytes())
@@ -208,35 +210,46 @@ fn masked(text: &str, spans: &[Span]) -> String {
     out
 }
 
-fn made(document: &Document, unit: Unit, policy: &dyn Policy) -> Result<MadeDocument> {
+fn made(
+    document: &Document,
+    unit: Unit,
+    policy: &dyn Policy,
+    deduplicate: bool,
+) -> Result<MadeDocument> {
     let units = units(document, 0, unit)?;
+    let each = units.iter().map(|cut| {
+        let id = name(document, unit, cut.index);
+        redacted(cut, id, policy, deduplicate)
+    });
     Ok(MadeDocument {
         bytes: document.text.len() as u64,
-        units: units
-            .iter()
-            .map(|cut| {
-                let (text, kinds) = redacted(cut, policy)?;
-                let id = name(document, unit, cut.index);
-                Ok(Made {
-                    digest: key(cut)?,
-                    redacted: Redacted { id, text },
-                    kinds,
-                })
-            })
-            .collect::<Result<_>>()?,
+        units: each.collect::<Result<_>>()?,
     })
 }
 
-fn redacted(unit: &UnitText<'_>, policy: &dyn Policy) -> Result<(String, Vec<Arc<str>>)> {
+fn redacted(
+    unit: &UnitText<'_>,
+    id: String,
+    policy: &dyn Policy,
+    deduplicate: bool,
+) -> Result<Made> {
     if unit.masked.is_empty() {
         let spans = found(unit, policy);
         let text = masked(&unit.text, &spans);
-        return Ok((text, spans.into_iter().map(|span| span.kind).collect()));
+        return Ok(Made {
+            key: deduplicate.then(|| digest(unit.text.as_bytes())),
+            redacted: Redacted { id, text },
+            kinds: spans.into_iter().map(|span| span.kind).collect(),
+        });
     }
-    // What lies under a mask is hidden from the policy too.
+    // What lies under a mask is hidden from the policy and the key too.
     let mut work = Work::new(unit, &Tokenizer::bytes())?;
-    let kinds = work.spans(policy).into_iter().map(|(_, kind)| kind);
-    let kinds = kinds.collect();
-    work.redact(policy);
-    Ok((work.text(), kinds))
+    let key = deduplicate.then(|| digest(work.text().as_bytes()));
+    let kinds = work.redact(policy);
+    let text = work.text();
+    Ok(Made {
+        key,
+        redacted: Redacted { id, text },
+        kinds,
+    })
 }

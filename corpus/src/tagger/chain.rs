@@ -1,6 +1,8 @@
 //! A linear chain: scores of labels for each word, scores of neighbouring labels, and what
 //! both say together of each word.
 
+use super::features::Forms;
+use super::likeliest;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -39,6 +41,7 @@ pub(super) struct Chain {
     pub(super) hashes: Vec<u32>,
     pub(super) weights: Vec<i8>,
     rows: Rows,
+    lattice: Lattice,
 }
 
 impl Chain {
@@ -56,6 +59,7 @@ impl Chain {
         Self {
             labels,
             scale,
+            lattice: Lattice::new(labels, &transitions),
             transitions,
             hashes,
             weights,
@@ -95,12 +99,21 @@ impl Chain {
             features(word, &mut of_word);
             self.emission(&of_word, &mut emissions);
         }
-        let lattice = Lattice::new(self.labels, &self.transitions);
-        lattice.run(&emissions, None).marginals
+        self.lattice.run(&emissions, None).marginals
+    }
+
+    /// Of the chain of parts of speech: the likeliest of each word.
+    pub(super) fn speech(&self, forms: &Forms) -> Vec<u8> {
+        let marginals = self.marginals(forms.len(), |i, out| forms.speech(i, out));
+        marginals
+            .chunks(self.labels)
+            .map(|of| likeliest(of) as u8)
+            .collect()
     }
 }
 
 /// Forward and backward over the scores of one sentence.
+#[derive(Debug, Clone)]
 pub(super) struct Lattice {
     labels: usize,
     /// exp of the transitions.

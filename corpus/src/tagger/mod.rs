@@ -208,12 +208,6 @@ impl Model {
         }
     }
 
-    fn speech_of(&self, words: &[&str]) -> Vec<u8> {
-        let forms = Forms::of(words, &self.lists);
-        let speech = self.chains[0].marginals(forms.len(), |i, out| forms.speech(i, out));
-        tags(&speech)
-    }
-
     fn tag(&self, words: &[&str]) -> Vec<WordTags> {
         let forms = Forms::of(words, &self.lists);
         let length = forms.len();

@@ -2,6 +2,7 @@
 
 use super::chain::{Chain, Lattice, Rows};
 use super::features::Forms;
+use super::lists::Lists;
 use super::{Model, TASKS};
 use crate::error::{Result, range};
 use crate::random::{Choices, Purpose};
@@ -97,21 +98,11 @@ impl Model {
             .enumerate()
             .map(|(i, s)| (&s.words[..], i % 2))
             .collect();
-        let empty = |task: usize| {
-            Chain::new(
-                TASKS[task].1,
-                1.0,
-                vec![0.0; (TASKS[task].1 + 1) * TASKS[task].1],
-                Vec::new(),
-                Vec::new(),
-            )
-        };
-        let taggers = [0, 1].map(|i: usize| Self::of([halves[i].clone(), empty(1), empty(2)]));
-        let full = Self::of([speech.clone(), empty(1), empty(2)]);
+        let lists = Lists::new();
         let tagged = |words: &[String]| {
-            let words_ref: Vec<&str> = words.iter().map(String::as_str).collect();
-            let model = seen.get(words).map_or(&full, |odd| &taggers[*odd]);
-            model.speech_of(&words_ref)
+            let unseen = seen.get(words).map_or(&speech, |odd| &halves[*odd]);
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            unseen.speech(&Forms::of(&words, &lists))
         };
         let names: Vec<&TaggedSentence> = material.names.iter().collect();
         let names = learn(1, &prepare(&names, tagged, Forms::names), how)?;
@@ -140,7 +131,7 @@ fn prepare(
     speech: impl Fn(&[String]) -> Vec<u8>,
     of: impl Fn(&Forms, &[u8], usize, &mut Vec<u32>),
 ) -> Vec<Prepared> {
-    let lists = super::lists::Lists::new();
+    let lists = Lists::new();
     sentences
         .iter()
         .filter(|s| !s.words.is_empty())

@@ -6,8 +6,10 @@ use std::ops::Range;
 /// A sentence longer than this is cut: nothing a tagger learns reaches so far.
 pub(crate) const LONGEST_SENTENCE: usize = 256;
 
-/// Endings of words that are words of their own.
-const CLITICS: [&str; 7] = ["n't", "'s", "'re", "'ve", "'ll", "'d", "'m"];
+/// Endings of words that are words of their own, with either apostrophe.
+const CLITICS: [&str; 14] = [
+    "n't", "n’t", "'s", "’s", "'re", "’re", "'ve", "’ve", "'ll", "’ll", "'d", "’d", "'m", "’m",
+];
 
 /// Short forms whose full stop ends no sentence.
 const SHORT_FORMS: &str =
@@ -123,12 +125,11 @@ fn abbreviation(word: &str) -> bool {
 /// A word without marks at its ends: slashes, masks and contractions inside.
 fn inside(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
     let mut start = range.start;
-    let mut from = range.start;
     let mut chars = text[range.clone()].char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         let at = range.start + at;
         let next = chars.peek().map(|(_, c)| *c);
-        let letters = text[from..at]
+        let letters = text[start..at]
             .chars()
             .next_back()
             .is_some_and(char::is_alphabetic)
@@ -143,7 +144,6 @@ fn inside(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
             word(text, start..at, words);
             words.push(at..at + c.len_utf8());
             start = at + c.len_utf8();
-            from = start;
         }
     }
     word(text, start..range.end, words);
@@ -162,16 +162,12 @@ fn word(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
         return;
     }
     let plain = text[range.clone()].to_ascii_lowercase();
-    // The curly apostrophe is two bytes longer: ends are compared from the end.
-    for clitic in CLITICS {
-        let curly = clitic.replace('\'', "’");
-        for form in [clitic, curly.as_str()] {
-            if plain.len() > form.len() && plain.ends_with(form) {
-                let at = range.end - form.len();
-                words.push(range.start..at);
-                words.push(at..range.end);
-                return;
-            }
+    for form in CLITICS {
+        if plain.len() > form.len() && plain.ends_with(form) {
+            let at = range.end - form.len();
+            words.push(range.start..at);
+            words.push(at..range.end);
+            return;
         }
     }
     words.push(range);

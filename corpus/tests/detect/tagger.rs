@@ -133,6 +133,7 @@ fn the_conservative_policy_flags_what_may_be_a_name() {
         capitals: false,
         policy: false,
         names,
+        onnx: None,
         patterns: Vec::new(),
     };
     let base = PolicyChoice::Nothing.build().unwrap();

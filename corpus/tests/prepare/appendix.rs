@@ -71,6 +71,7 @@ fn the_conservative_policy_sees_the_unredacted_record() {
         capitals: false,
         policy: false,
         names: None,
+        onnx: None,
         patterns: Vec::new(),
     };
     let flagged = PrepareOptions {
@@ -152,6 +153,7 @@ fn a_literal_mask_in_the_text_is_only_text() {
             digits: false,
             policy: false,
             names: None,
+            onnx: None,
             patterns: Vec::new(),
         }),
         ..options()

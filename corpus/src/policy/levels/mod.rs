@@ -40,11 +40,15 @@ impl Level {
     /// The kinds of entities it takes for sensitive.
     #[must_use]
     pub fn entities(self) -> Vec<EntityKind> {
-        let low = |kind: &EntityKind| {
-            use EntityKind::{Date, Fac, Gpe, Loc, Org, Person};
-            self > Self::LowEntity || matches!(kind, Person | Org | Date | Gpe | Loc | Fac)
-        };
-        EntityKind::ALL.into_iter().filter(low).collect()
+        let takes = |kind: &EntityKind| self.takes(*kind);
+        EntityKind::ALL.into_iter().filter(takes).collect()
+    }
+
+    /// Whether it takes a kind of entities for sensitive.
+    #[must_use]
+    pub const fn takes(self, kind: EntityKind) -> bool {
+        use EntityKind::{Date, Fac, Gpe, Loc, Org, Person};
+        !matches!(self, Self::LowEntity) || matches!(kind, Person | Org | Date | Gpe | Loc | Fac)
     }
 }
 
@@ -131,7 +135,7 @@ impl Levels {
         };
         let lists = words::lists()
             .into_iter()
-            .filter(|(kind, _)| level.entities().contains(kind))
+            .filter(|(kind, _)| level.takes(*kind))
             .map(|(kind, words)| {
                 Dictionary::new(&DictionaryOptions {
                     kind: kind.name().to_owned(),
@@ -174,7 +178,7 @@ impl Levels {
 
     fn wants(&self, role: Role) -> bool {
         match role {
-            Role::Entity(kind) => self.level.entities().contains(&kind),
+            Role::Entity(kind) => self.level.takes(kind),
             Role::Verb => self.level == Level::HighContextual,
             Role::ProperNoun | Role::Pronoun | Role::Subject | Role::Object => self.contextual(),
         }
@@ -252,7 +256,7 @@ pub(super) fn tagged(
 }
 
 /// A threshold from 0 to 1.
-pub(super) fn threshold(least: f32) -> Result<f32> {
+pub(crate) fn threshold(least: f32) -> Result<f32> {
     if (0.0..=1.0).contains(&least) {
         return Ok(least);
     }

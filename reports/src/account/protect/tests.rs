@@ -350,7 +350,7 @@ fn parquet_is_read_as_it_was_written() {
     std::fs::write(&damaged, b"PAR1 and nothing").unwrap();
     let error = format!("{:#}", gathered(&damaged, None).unwrap_err());
     assert!(
-        error.contains("damaged.parquet: cannot read as Parquet"),
+        error.contains("damaged.parquet, metadata: cannot read as Parquet"),
         "{error}"
     );
 }

@@ -69,7 +69,8 @@ pub struct Preparing {
     pub unit: Unit,
     /// The redaction policy: customers, detectors (validated patterns), names (by the
     /// tagger), low-entity, high-entity, low-contextual or high-contextual (JFT's levels), gold
-    /// (the marked secrets), nothing, or a .json file: patterns, or a composed policy.
+    /// (the marked secrets), nothing, onnx:FOLDER[@THRESHOLD] (a token classifier of your own), or
+    /// a .json file: patterns, or a composed policy.
     #[arg(long, default_value = "customers")]
     pub policy: PolicyArg,
     /// The share of secrets that the policy is made to miss, in [0, 1].
@@ -78,8 +79,11 @@ pub struct Preparing {
     /// The share of other words that the policy is made to mask, in [0, 1].
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
     pub false_positive_rate: Probability,
-    /// What makes a record private besides a mask; without it every record is private.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "SIGNS")]
+    /// What makes a record private besides a mask: digits, capitals (inside a sentence), names
+    /// (by the tagger, at a tenth of certainty), policy (what the redaction policy finds, before
+    /// simulated misses), onnx:FOLDER[@THRESHOLD] (0.1 unless said); without it every record is
+    /// private.
+    #[arg(long, value_delimiter = ',', value_name = "SIGNS")]
     pub conservative: Vec<ConservativeSign>,
     /// Keep repeated records.
     #[arg(long)]
@@ -158,7 +162,7 @@ impl Preparing {
                 false_positive_rate: self.false_positive_rate.get(),
                 seed: self.seed,
             },
-            conservative: self.conservative(),
+            conservative: conservative(&self.conservative)?,
             canaries,
             canary_sight: self.canary_sight,
             max_tokens: self
@@ -186,21 +190,36 @@ impl Preparing {
             (_, Some(_)) => bail!("--vocabulary: belongs to a tokenizer.json only"),
         }
     }
-    fn conservative(&self) -> Option<ConservativeOptions> {
-        conservative(&self.conservative)
-    }
 }
 
 /// The conservative policy of these signs; none without any.
-pub(super) fn conservative(signs: &[ConservativeSign]) -> Option<ConservativeOptions> {
+///
+/// # Errors
+/// Several token classifiers, or one that does not load.
+pub(super) fn conservative(signs: &[ConservativeSign]) -> Result<Option<ConservativeOptions>> {
+    if signs.is_empty() {
+        return Ok(None);
+    }
     let has = |sign| signs.contains(&sign);
-    (!signs.is_empty()).then(|| ConservativeOptions {
+    let mut models = signs.iter().filter_map(|sign| match sign {
+        ConservativeSign::Onnx(onnx) => Some(onnx),
+        _ => None,
+    });
+    let onnx = models
+        .next()
+        .map(|onnx| onnx.options(Names::CONSERVATIVE).context("--conservative"))
+        .transpose()?;
+    if models.next().is_some() {
+        bail!("--conservative: one token classifier at most");
+    }
+    Ok(Some(ConservativeOptions {
         digits: has(ConservativeSign::Digits),
         capitals: has(ConservativeSign::Capitals),
         names: has(ConservativeSign::Names).then_some(Names::CONSERVATIVE),
         policy: has(ConservativeSign::Policy),
+        onnx,
         patterns: Vec::new(),
-    })
+    }))
 }
 
 /// A value of a closed list, by the name it has in JSON files.

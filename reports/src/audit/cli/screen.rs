@@ -22,7 +22,7 @@ pub struct Measured {
     pub policy: PolicyArg,
     /// What makes the conservative policy flag a record, as for `audit prepare`; without it
     /// nothing is said about the share that both policies miss.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "SIGNS")]
+    #[arg(long, value_delimiter = ',', value_name = "SIGNS")]
     pub conservative: Vec<ConservativeSign>,
 }
 
@@ -36,8 +36,10 @@ impl Measured {
     }
 
     /// The conservative policy as data.
-    #[must_use]
-    pub fn conservative(&self) -> Option<ConservativeOptions> {
+    ///
+    /// # Errors
+    /// A token classifier that does not load.
+    pub fn conservative(&self) -> Result<Option<ConservativeOptions>> {
         conservative(&self.conservative)
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use reticent_corpus::{Level, Names, PolicyChoice};
+use reticent_corpus::{Level, Names, OnnxOptions, PolicyChoice};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -153,7 +153,7 @@ impl std::fmt::Display for ModelArg {
 }
 
 /// A redaction policy by name, or the patterns of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum PolicyArg {
     /// Patterns for customer-service dialogues.
     Customers,
@@ -167,6 +167,8 @@ pub enum PolicyArg {
     Names,
     /// One of JFT's four levels.
     Level(Level),
+    /// A token classifier of the user's own.
+    Onnx(OnnxArg),
     /// From a JSON file: a list of `{"kind", "pattern"}`, or a composed policy `{"type", …}`.
     File(PathBuf),
 }
@@ -184,9 +186,10 @@ impl FromStr for PolicyArg {
             "high-entity" => Ok(Self::Level(Level::HighEntity)),
             "low-contextual" => Ok(Self::Level(Level::LowContextual)),
             "high-contextual" => Ok(Self::Level(Level::HighContextual)),
+            _ if text.starts_with(ONNX) => text.parse().map(Self::Onnx),
             _ if text.ends_with(".json") => Ok(Self::File(text.into())),
             _ => Err(format!(
-                "must be customers, gold, nothing, detectors, names, low-entity, high-entity, low-contextual, high-contextual or a .json file, got {text:?}"
+                "must be customers, gold, nothing, detectors, names, low-entity, high-entity, low-contextual, high-contextual, onnx:FOLDER[@THRESHOLD] or a .json file, got {text:?}"
             )),
         }
     }
@@ -210,8 +213,60 @@ impl PolicyArg {
                 level: *level,
                 least: 0.5,
             },
+            Self::Onnx(onnx) => PolicyChoice::Onnx(onnx.options(Names::LEAST)?),
             Self::File(path) => from_file(path)?,
         })
+    }
+}
+
+const ONNX: &str = "onnx:";
+
+/// `onnx:FOLDER[@THRESHOLD]`: a folder of `model.onnx`, `config.json` and `tokenizer.json`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OnnxArg {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The score a word needs, where it is given.
+    pub least: Option<f32>,
+}
+
+impl FromStr for OnnxArg {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rest = text.strip_prefix(ONNX).unwrap_or(text);
+        // A folder's name may have an @ in it, but then no number behind.
+        let (folder, least) = match rest.rsplit_once('@') {
+            Some((folder, number)) => match number.parse::<f32>() {
+                Ok(least) if (0.0..=1.0).contains(&least) => (folder, Some(least)),
+                Ok(_) => {
+                    return Err(format!("the threshold must be from 0 to 1, got {number:?}"));
+                }
+                Err(_) => (rest, None),
+            },
+            None => (rest, None),
+        };
+        if folder.is_empty() {
+            return Err(format!("must be onnx:FOLDER[@THRESHOLD], got {text:?}"));
+        }
+        Ok(Self {
+            folder: folder.into(),
+            least,
+        })
+    }
+}
+
+impl OnnxArg {
+    /// The model that is in the folder now, with this threshold where none was given.
+    ///
+    /// # Errors
+    /// A folder that does not load.
+    pub fn options(&self, least: f32) -> Result<OnnxOptions> {
+        let options = OnnxOptions {
+            folder: self.folder.clone(),
+            least: self.least.unwrap_or(least),
+            sha256: None,
+        };
+        Ok(options.pinned()?)
     }
 }
 
@@ -254,7 +309,7 @@ impl FromStr for TokenizerArg {
 }
 
 /// What makes the conservative policy flag a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ConservativeSign {
     /// A digit.
     Digits,
@@ -264,4 +319,22 @@ pub enum ConservativeSign {
     Names,
     /// Whatever the redaction policy finds, before simulated misses.
     Policy,
+    /// What a token classifier of the user's own finds, at a tenth of certainty.
+    Onnx(OnnxArg),
+}
+
+impl FromStr for ConservativeSign {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "digits" => Ok(Self::Digits),
+            "capitals" => Ok(Self::Capitals),
+            "names" => Ok(Self::Names),
+            "policy" => Ok(Self::Policy),
+            _ if text.starts_with(ONNX) => text.parse().map(Self::Onnx),
+            _ => Err(format!(
+                "must be digits, capitals, names, policy or onnx:FOLDER[@THRESHOLD], got {text:?}"
+            )),
+        }
+    }
 }

@@ -88,7 +88,7 @@ pub fn run(asked: &Policy, format: Format, interrupt: &Interrupt) -> Result<Exit
     let measured = &asked.measured;
     let documents = read_documents(&measured.data).context("DATA")?;
     let records = screening_records(&documents, measured.unit).context("DATA")?;
-    let (policy, conservative) = (measured.choice()?, measured.conservative());
+    let (policy, conservative) = (measured.choice()?, measured.conservative()?);
     let judge = PolicyJudge::new(&policy, conservative.as_ref())?;
     let mut report = PolicyReport::of(&records, &judge, interrupt)?;
     report.coverage = coverage(&policy)?;

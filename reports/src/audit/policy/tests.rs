@@ -38,6 +38,7 @@ fn secrets_are_counted_by_text_and_places_apart() {
         capitals: false,
         policy: false,
         names: None,
+        onnx: None,
         patterns: Vec::new(),
     };
     let report = report(

@@ -71,7 +71,7 @@ pub fn run(asked: &Screen, format: Format, interrupt: &Interrupt) -> Result<Exit
 /// The sheet as it is, or a new one.
 fn sheet(asked: &Screen, records: &[Document]) -> Result<Sheet> {
     let policy = asked.measured.choice()?;
-    let conservative = asked.measured.conservative();
+    let conservative = asked.measured.conservative()?;
     if asked.sheet.exists() {
         let sheet = Sheet::read(&asked.sheet).context("--sheet")?;
         sheet

@@ -68,6 +68,7 @@ fn bounds_count_missed_records_over_records_with_secrets() {
         capitals: false,
         policy: true,
         names: None,
+        onnx: None,
         patterns: Vec::new(),
     };
     let sheet = marked(Some(200), Some(digits));

@@ -121,29 +121,31 @@ fn from_json_lines<'a>(
 
 #[cfg(feature = "parquet")]
 fn from_parquet<'a>(path: &'a Path, enter: &mut impl FnMut(Entry<'a>) -> Result<()>) -> Result<()> {
-    use super::parquet::{Rows, cell, name};
     use parquet::record::Field;
-    let mut rows = Rows::open(path, &["id", "prior", "posterior", "kind"])?;
+    use reticent_corpus::{ParquetRows, field_name};
+    let mut rows = ParquetRows::open(path, &["id", "prior", "posterior", "kind"])?;
     let [id, prior, posterior] = [
         rows.needed("id")?,
         rows.needed("prior")?,
         rows.needed("posterior")?,
     ];
     let kind = rows.column("kind");
-    let text = |field: &Field| match field {
+    let number = |field: &Field| match field {
         Field::Float(value) => Some(value.to_string()),
         Field::Double(value) => Some(value.to_string()),
-        other => name(other),
+        other => field_name(other),
     };
-    while let Some((row, place)) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
+        let text = |column| row.field(column).and_then(field_name).unwrap_or_default();
         enter(Entry {
-            id: name(cell(&row, id)).unwrap_or_default(),
-            prior: text(cell(&row, prior)),
-            posterior: text(cell(&row, posterior)),
-            kind: kind
-                .and_then(|column| name(cell(&row, column)))
-                .unwrap_or_default(),
-            place,
+            id: text(id),
+            prior: row.field(prior).and_then(number),
+            posterior: row.field(posterior).and_then(number),
+            kind: kind.map(text).unwrap_or_default(),
+            place: Place {
+                path,
+                line: row.number,
+            },
         })?;
     }
     Ok(())

@@ -1,0 +1,145 @@
+//! The tokenizer of a folder: text into pieces of words, with their bytes.
+
+use serde::Deserialize;
+use std::ops::Range;
+use tokenizers::Tokenizer;
+
+/// Windows are no longer than this, whatever the model can read: time and memory grow with
+/// the square.
+const LONGEST: usize = 512;
+
+/// A piece of a word.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) id: i32,
+    /// Bytes of the text, on boundaries of characters, without white space at the ends.
+    pub(super) range: Range<usize>,
+    /// Pieces of one word have one number.
+    pub(super) word: usize,
+}
+
+/// The tokenizer, what it puts around a text, and how many pieces the model reads at once.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    tokenizer: Tokenizer,
+    pub(super) prefix: Vec<i32>,
+    suffix: Vec<i32>,
+    pub(super) window: usize,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    max_position_embeddings: Option<i64>,
+    model_type: Option<String>,
+    pad_token_id: Option<i64>,
+}
+
+impl Pieces {
+    pub(super) fn new(tokenizer: &[u8], config: &[u8]) -> Result<Self, String> {
+        let mut tokenizer = Tokenizer::from_bytes(tokenizer).map_err(|e| e.to_string())?;
+        tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
+        tokenizer.with_padding(None);
+        // Special tokens in raw text are text: nobody may end it early.
+        tokenizer.set_encode_special_tokens(true);
+        let (prefix, suffix) = frame(&tokenizer)?;
+        let config: Config =
+            serde_json::from_slice(config).map_err(|e| format!("config.json: {e}"))?;
+        let around = prefix.len() + suffix.len();
+        let window = config.longest()?.checked_sub(around).filter(|w| *w > 0);
+        Ok(Self {
+            tokenizer,
+            prefix,
+            suffix,
+            window: window.ok_or_else(|| {
+                format!("config.json: max_position_embeddings leaves no room beside {around} special tokens")
+            })?,
+        })
+    }
+
+    pub(super) fn cut(&self, text: &str) -> Result<Vec<Piece>, String> {
+        let encoding = self
+            .tokenizer
+            .encode(text, false)
+            .map_err(|e| e.to_string())?;
+        let each = encoding.get_ids().iter().zip(encoding.get_offsets());
+        let each = each.zip(encoding.get_word_ids());
+        each.enumerate()
+            .map(|(number, ((id, (start, end)), word))| {
+                Ok(Piece {
+                    id: small(*id)?,
+                    range: inside(text, *start, *end),
+                    // A piece that is of no word is one; numbers of both sorts never meet.
+                    word: word.map_or(2 * number + 1, |word| 2 * word as usize),
+                })
+            })
+            .collect()
+    }
+
+    /// Ids with the special tokens before and behind them.
+    pub(super) fn framed(&self, ids: &[i32]) -> Vec<i32> {
+        [&self.prefix, ids, &self.suffix].concat()
+    }
+}
+
+impl Config {
+    /// Tokens that the model reads at once.
+    fn longest(&self) -> Result<usize, String> {
+        let Some(positions) = self.max_position_embeddings else {
+            return Ok(LONGEST);
+        };
+        // RoBERTa and its kin number positions from behind the padding token's.
+        let model = self.model_type.as_deref().unwrap_or("");
+        let offset = if ["roberta", "camembert", "longformer"]
+            .iter()
+            .any(|m| model.contains(m))
+        {
+            self.pad_token_id.unwrap_or(1).clamp(0, 1 << 20) + 1
+        } else {
+            0
+        };
+        let left = usize::try_from(positions.saturating_sub(offset)).unwrap_or(0);
+        if left == 0 {
+            return Err(format!(
+                "config.json: max_position_embeddings must be above {offset}, got {positions}"
+            ));
+        }
+        Ok(left.min(LONGEST))
+    }
+}
+
+/// What the tokenizer puts before and behind a text.
+fn frame(tokenizer: &Tokenizer) -> Result<(Vec<i32>, Vec<i32>), String> {
+    let encoding = tokenizer.encode("a", true).map_err(|e| e.to_string())?;
+    let special = encoding.get_special_tokens_mask();
+    let ids: Vec<i32> = encoding
+        .get_ids()
+        .iter()
+        .map(|id| small(*id))
+        .collect::<Result<_, _>>()?;
+    let before = special.iter().take_while(|s| **s == 1).count();
+    let behind = special[before..]
+        .iter()
+        .rev()
+        .take_while(|s| **s == 1)
+        .count();
+    Ok((ids[..before].to_vec(), ids[ids.len() - behind..].to_vec()))
+}
+
+fn small(id: u32) -> Result<i32, String> {
+    i32::try_from(id).map_err(|_| format!("the id {id} of a token is beyond 2147483647"))
+}
+
+/// Bytes of a text, moved to boundaries of characters, without white space at the ends.
+fn inside(text: &str, start: usize, end: usize) -> Range<usize> {
+    let mut start = start.min(text.len());
+    let mut end = end.clamp(start, text.len());
+    while !text.is_char_boundary(start) {
+        start -= 1;
+    }
+    while !text.is_char_boundary(end) {
+        end += 1;
+    }
+    let piece = &text[start..end];
+    let from = start + (piece.len() - piece.trim_start().len());
+    from..from + piece.trim().len()
+}

@@ -1,0 +1,277 @@
+//! Rows of a Parquet file through some of its columns, read as untrusted input.
+
+use super::format::Raw;
+use super::pages;
+use crate::error::{Error, Result};
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
+use parquet::record::reader::RowIter;
+use parquet::record::{Field, Row};
+use parquet::schema::types::{Type, TypePtr};
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+/// A column chunk that says it unpacks to more than this is refused: 1 GiB.
+const CHUNK: i64 = 1 << 30;
+
+/// A Parquet file with the columns that are wanted, row by row.
+///
+/// The library's panics are errors of the file, and what a column chunk or a page says it
+/// unpacks to is bounded before anything is unpacked: 1 GiB of a chunk, and of a page 250 times
+/// its size and 64 MiB.
+pub struct ParquetRows {
+    path: PathBuf,
+    rows: RowIter<'static>,
+    columns: Vec<String>,
+    /// Every column of the file.
+    there: Vec<String>,
+    /// Looks at the pages of a row group.
+    check: Check,
+    /// Rows of each row group that is still to be entered.
+    groups: std::iter::Enumerate<std::vec::IntoIter<u64>>,
+    /// Rows left of the group that was entered last.
+    left: u64,
+    number: u64,
+    pub(super) rows_in_all: u64,
+    pub(super) bytes: u64,
+}
+
+impl std::fmt::Debug for ParquetRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParquetRows")
+            .field("path", &self.path)
+            .field("columns", &self.columns)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+type Check = Box<dyn Fn(usize) -> std::result::Result<(), String> + Send>;
+
+/// One row, with its number counted from 1.
+#[derive(Debug)]
+pub struct ParquetRow {
+    row: Row,
+    /// Counted from 1.
+    pub number: u64,
+}
+
+impl ParquetRow {
+    /// What a column holds, by its index; none where it holds nothing.
+    #[must_use]
+    pub fn field(&self, column: usize) -> Option<&Field> {
+        let (_, field) = self.row.get_column_iter().nth(column)?;
+        Some(field).filter(|field| !matches!(field, Field::Null))
+    }
+}
+
+impl ParquetRows {
+    /// Opens a file for some of its columns; those that are not there are left out.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no Parquet, and one with none of the columns.
+    pub fn open(path: &Path, wanted: &[&str]) -> Result<Self> {
+        let file = File::open(path).map_err(|source| Error::Read {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        Self::begin(path, Raw::File(file), wanted)
+    }
+
+    pub(super) fn begin(path: &Path, raw: Raw, wanted: &[&str]) -> Result<Self> {
+        guarded(path, "metadata", || match raw {
+            Raw::File(file) => {
+                let again = file.try_clone().map_err(|e| e.to_string())?;
+                Self::of(path, file, again, wanted)
+            }
+            Raw::Bytes(bytes) => {
+                let bytes = bytes::Bytes::from(bytes);
+                Self::of(path, bytes.clone(), bytes, wanted)
+            }
+        })
+    }
+
+    fn of<R: ChunkReader + 'static>(
+        path: &Path,
+        file: R,
+        again: R,
+        wanted: &[&str],
+    ) -> std::result::Result<Self, String> {
+        let bytes = file.len();
+        let reader = SerializedFileReader::new(file).map_err(said)?;
+        let about = reader.metadata().file_metadata();
+        let rows_in_all = u64::try_from(about.num_rows()).unwrap_or(0);
+        let schema = about.schema();
+        let kept: Vec<TypePtr> = schema
+            .get_fields()
+            .iter()
+            .filter(|field| wanted.contains(&field.name()))
+            .cloned()
+            .collect();
+        let columns: Vec<String> = kept.iter().map(|field| field.name().to_owned()).collect();
+        let fields = schema.get_fields().iter();
+        let there: Vec<String> = fields.map(|field| field.name().to_owned()).collect();
+        if columns.is_empty() {
+            return Err(none(&wanted.join(" or "), &there));
+        }
+        let projection = Type::group_type_builder(schema.name())
+            .with_fields(kept)
+            .build()
+            .map_err(said)?;
+        bounded(reader.metadata())?;
+        let groups = reader.metadata().row_groups().iter();
+        let groups: Vec<u64> = groups
+            .map(|group| u64::try_from(group.num_rows()).unwrap_or(0))
+            .collect();
+        let about = reader.metadata().clone();
+        let names = columns.clone();
+        let check: Check = Box::new(move |group| pages(&again, &about, group, &names));
+        let rows = RowIter::from_file_into(Box::new(reader))
+            .project(Some(projection))
+            .map_err(said)?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            rows,
+            columns,
+            there,
+            check,
+            groups: groups.into_iter().enumerate(),
+            left: 0,
+            number: 0,
+            rows_in_all,
+            bytes,
+        })
+    }
+
+    /// The index of a column, among those kept.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column == name)
+    }
+
+    /// The same, or an error that names it.
+    ///
+    /// # Errors
+    /// A column that is not there.
+    pub fn needed(&self, name: &str) -> Result<usize> {
+        self.column(name)
+            .ok_or_else(|| wrong(&self.path, "metadata", &none(name, &self.there)))
+    }
+
+    /// The next row.
+    ///
+    /// # Errors
+    /// What cannot be read, with the number of the row.
+    pub fn next_row(&mut self) -> Result<Option<ParquetRow>> {
+        self.number += 1;
+        let number = self.number;
+        let (rows, groups, left) = (&mut self.rows, &mut self.groups, &mut self.left);
+        let row = guarded(&self.path, &format!("row {number}"), || {
+            while *left == 0
+                && let Some((group, rows)) = groups.next()
+            {
+                (self.check)(group)?;
+                *left = rows;
+            }
+            *left = left.saturating_sub(1);
+            rows.next().transpose().map_err(said)
+        })?;
+        Ok(row.map(|row| ParquetRow { row, number }))
+    }
+}
+
+/// Refuses column chunks that say they unpack to too much.
+fn bounded(about: &ParquetMetaData) -> std::result::Result<(), String> {
+    for group in about.row_groups() {
+        for column in group.columns() {
+            let size = column.uncompressed_size();
+            if !(0..=CHUNK).contains(&size) {
+                return Err(format!(
+                    "column {} unpacks to {size} bytes; from 0 to {CHUNK} are read",
+                    column.column_path()
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Looks at the pages of a row group's columns, those that are wanted and compressed.
+fn pages<R: ChunkReader>(
+    file: &R,
+    about: &ParquetMetaData,
+    group: usize,
+    wanted: &[String],
+) -> std::result::Result<(), String> {
+    for column in about.row_group(group).columns() {
+        let name = column.column_path().parts().first();
+        let wanted = name.is_some_and(|name| wanted.contains(name));
+        if wanted && column.compression() != Compression::UNCOMPRESSED {
+            pages::checked(file, column)?;
+        }
+    }
+    Ok(())
+}
+
+fn none(wanted: &str, there: &[String]) -> String {
+    format!("no column {wanted}; there are {there:?}")
+}
+
+fn said(error: ParquetError) -> String {
+    match error {
+        ParquetError::General(problem) => problem,
+        other => other.to_string(),
+    }
+}
+
+/// Runs what reads a file made by somebody else; the library's panics are errors of the file.
+fn guarded<T>(
+    path: &Path,
+    place: &str,
+    read: impl FnOnce() -> std::result::Result<T, String>,
+) -> Result<T> {
+    let problem = match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(problem)) => problem,
+        Err(_) => "it contradicts itself".to_owned(),
+    };
+    Err(wrong(path, place, &problem))
+}
+
+fn wrong(path: &Path, place: &str, problem: &str) -> Error {
+    Error::Place {
+        path: path.to_path_buf(),
+        place: place.to_owned(),
+        problem: format!("cannot read as Parquet: {problem}"),
+    }
+}
+
+/// A name: text in UTF-8, or a whole number.
+#[must_use]
+pub fn field_name(field: &Field) -> Option<String> {
+    Some(match field {
+        Field::Str(text) => text.clone(),
+        Field::Bytes(bytes) => std::str::from_utf8(bytes.data()).ok()?.to_owned(),
+        Field::Byte(value) => value.to_string(),
+        Field::Short(value) => value.to_string(),
+        Field::Int(value) => value.to_string(),
+        Field::Long(value) => value.to_string(),
+        Field::UByte(value) => value.to_string(),
+        Field::UShort(value) => value.to_string(),
+        Field::UInt(value) => value.to_string(),
+        Field::ULong(value) => value.to_string(),
+        _ => return None,
+    })
+}
+
+/// The elements of a list, or the one value.
+#[must_use]
+pub fn field_list(field: &Field) -> &[Field] {
+    match field {
+        Field::ListInternal(list) => list.elements(),
+        one => std::slice::from_ref(one),
+    }
+}

@@ -1,0 +1,221 @@
+//! The pages of a Parquet file, looked at before a library unpacks them: what a page's header
+//! says of its size is what gets allocated, and gzip would unpack on beyond that.
+
+use super::source::{GROWTH, SLACK};
+use parquet::basic::Compression;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::ChunkReader;
+use std::io::{BufReader, Read};
+
+/// A header longer than this is refused; the bounds of long texts stand in it.
+const HEADER: u64 = 16 << 20;
+/// Structures within structures within a header.
+const DEEPEST: u32 = 8;
+
+/// Checks every page of a column chunk: no page says, or does, more than its share.
+pub(super) fn checked<R: ChunkReader>(
+    file: &R,
+    column: &ColumnChunkMetaData,
+) -> Result<(), String> {
+    let wrong = |problem: String| format!("column {}: {problem}", column.column_path());
+    let (mut at, length) = column.byte_range();
+    let end = at.saturating_add(length);
+    let gzip = matches!(column.compression(), Compression::GZIP(_));
+    while at < end {
+        let read = file.get_read(at).map_err(|e| wrong(e.to_string()))?;
+        let mut read = Counted {
+            inner: BufReader::new(read.take(HEADER.min(end - at))),
+            count: 0,
+        };
+        let header = header(&mut read).map_err(|e| wrong(format!("page at byte {at}: {e}")))?;
+        let from = at + read.count;
+        let page = |problem: String| wrong(format!("page at byte {at}: {problem}"));
+        let most = GROWTH.saturating_mul(header.packed).saturating_add(SLACK);
+        if header.unpacked > most {
+            return Err(page(format!(
+                "its {} bytes say they unpack to {}; at most {GROWTH} times as many and {SLACK} are read",
+                header.packed, header.unpacked
+            )));
+        }
+        if gzip {
+            let bytes = file.get_read(from).map_err(|e| wrong(e.to_string()))?;
+            let bytes = bytes.take(header.packed);
+            if !fits(bytes, &header) {
+                return Err(page(format!(
+                    "its gzip data unpacks to more than the {} bytes it says",
+                    header.unpacked
+                )));
+            }
+        }
+        at = from.saturating_add(header.packed);
+    }
+    Ok(())
+}
+
+/// Whether gzip data unpacks to no more than its header says. Of a page of the second version
+/// the levels in front are not packed; what is damaged is left for the library to refuse.
+fn fits(mut bytes: impl Read, header: &Header) -> bool {
+    let levels = header.levels.min(header.unpacked);
+    let skipped = std::io::copy(&mut (&mut bytes).take(levels), &mut std::io::sink());
+    if skipped.is_err() {
+        return true;
+    }
+    let most = header.unpacked - levels;
+    let unpacked = flate2::read::MultiGzDecoder::new(BufReader::new(bytes));
+    let copied = std::io::copy(&mut unpacked.take(most + 1), &mut std::io::sink());
+    copied.map_or(true, |count| count <= most)
+}
+
+/// What matters of a page's header.
+#[derive(Debug, Default, PartialEq)]
+struct Header {
+    unpacked: u64,
+    packed: u64,
+    levels: u64,
+}
+
+/// Reads a page's header: Thrift's compact protocol, fields 2, 3, and 5 and 6 within 8.
+fn header(read: &mut impl Read) -> Result<Header, String> {
+    let mut out = Header::default();
+    let mut sizes = [None, None];
+    structure(read, DEEPEST, &mut |path, value| {
+        let size = u64::try_from(value).map_err(|_| format!("a size of {value}"));
+        match path {
+            [2] => sizes[0] = Some(size?),
+            [3] => sizes[1] = Some(size?),
+            [8, 5 | 6] => out.levels = out.levels.saturating_add(size?),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    let [Some(unpacked), Some(packed)] = sizes else {
+        return Err("its header names no size".to_owned());
+    };
+    Ok(Header {
+        unpacked,
+        packed,
+        ..out
+    })
+}
+
+type Told<'a> = dyn FnMut(&[i64], i64) -> Result<(), String> + 'a;
+
+/// Goes through a structure and tells whole numbers with their field's path, two levels deep.
+fn structure(read: &mut impl Read, depth: u32, told: &mut Told<'_>) -> Result<(), String> {
+    fields(read, depth, &mut Vec::new(), told)
+}
+
+fn fields(
+    read: &mut impl Read,
+    depth: u32,
+    path: &mut Vec<i64>,
+    told: &mut Told<'_>,
+) -> Result<(), String> {
+    let mut last = 0i64;
+    loop {
+        let head = byte(read)?;
+        if head == 0 {
+            return Ok(());
+        }
+        last = match head >> 4 {
+            0 => zigzag(varint(read)?),
+            step => last.saturating_add(i64::from(step)),
+        };
+        path.push(last);
+        value(read, head & 0xf, depth, path, told)?;
+        path.pop();
+    }
+}
+
+/// One value of a type of the compact protocol.
+fn value(
+    read: &mut impl Read,
+    kind: u8,
+    depth: u32,
+    path: &mut Vec<i64>,
+    told: &mut Told<'_>,
+) -> Result<(), String> {
+    let Some(below) = depth.checked_sub(1) else {
+        return Err("its header is nested too deeply".to_owned());
+    };
+    match kind {
+        // Truth values of fields are in their types.
+        1 | 2 => Ok(()),
+        3 => skip(read, 1),
+        4..=6 => told(path, zigzag(varint(read)?)),
+        7 => skip(read, 8),
+        8 => {
+            let length = varint(read)?;
+            skip(read, length)
+        }
+        9 | 10 => {
+            let head = byte(read)?;
+            let count = match head >> 4 {
+                15 => varint(read)?,
+                few => u64::from(few),
+            };
+            for _ in 0..count {
+                // In a list a truth value is a byte.
+                match head & 0xf {
+                    1 | 2 => skip(read, 1)?,
+                    kind => value(read, kind, below, path, &mut |_, _| Ok(()))?,
+                }
+            }
+            Ok(())
+        }
+        12 => fields(read, below, path, told),
+        other => Err(format!("its header has a field of type {other}")),
+    }
+}
+
+fn byte(read: &mut impl Read) -> Result<u8, String> {
+    let mut one = [0];
+    read.read_exact(&mut one).map_err(short)?;
+    Ok(one[0])
+}
+
+fn skip(read: &mut impl Read, length: u64) -> Result<(), String> {
+    let went =
+        std::io::copy(&mut read.take(length), &mut std::io::sink()).map_err(|e| e.to_string())?;
+    if went < length {
+        return Err(short(std::io::ErrorKind::UnexpectedEof.into()));
+    }
+    Ok(())
+}
+
+fn short(error: std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => "its header ends too early".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn varint(read: &mut impl Read) -> Result<u64, String> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let next = byte(read)?;
+        value |= u64::from(next & 0x7f) << shift;
+        if next & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err("its header has a number beyond 64 bits".to_owned())
+}
+
+fn zigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// Counts what is taken, ahead of which the buffer may be.
+struct Counted<R> {
+    inner: R,
+    count: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.count += count as u64;
+        Ok(count)
+    }
+}
