@@ -175,7 +175,15 @@ fn referred(schema: &Value) -> Vec<Value> {
 }
 /// Places whose keys are data, or described elsewhere.
 fn free(at: &str) -> bool {
-    let data = [".by_kind", ".secrets", ".kinds", ".found", ".marked"];
+    let data = [
+        ".by_kind",
+        ".by_records",
+        ".secrets",
+        ".spans",
+        ".kinds",
+        ".found",
+        ".marked",
+    ];
     data.iter().any(|end| at.ends_with(end)) || at.contains(".mechanism")
 }
 

@@ -24,7 +24,8 @@ fn ok(home: &Path, line: &str) -> String {
 fn json(home: &Path, line: &str) -> Value {
     let text = ok(home, &format!("{line} --format json"));
     let schema = match line.split(' ').next().unwrap() {
-        "prepare" => "prepared",
+        "prepare" => "preparation",
+        "simulate" => "simulation",
         "redact" => "redaction",
         command => command,
     };
@@ -42,7 +43,8 @@ fn refused(home: &Path, line: &str) -> String {
 fn simulated() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let line = "simulate customers --dialogues 30 --seed 5 --out data.jsonl";
-    ok(home.path(), line);
+    let said = json(home.path(), line);
+    assert_eq!(said["dialogues"], 30);
     home
 }
 

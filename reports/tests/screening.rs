@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 mod common;
+#[path = "../src/schema.rs"]
+mod schema;
 
 use common::run;
 use serde_json::{Value, json};
@@ -16,7 +18,12 @@ fn audit(folder: &Path, line: &str, input: &str) -> Output {
 fn json_of(output: &Output) -> Value {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{error}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let schema = said["type"].as_str().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let problems = schema::problems(&format!("{schema}.schema.json"), &text);
+    assert_eq!(problems, Vec::<String>::new());
+    said
 }
 
 fn refused(output: &Output) -> String {
