@@ -96,10 +96,6 @@ impl OnnxOptions {
     ///
     /// # Errors
     /// A folder that does not load; a build without the feature `onnx`.
-    #[cfg_attr(
-        not(feature = "onnx"),
-        expect(clippy::unused_self, reason = "the same signature in every build")
-    )]
     pub fn pinned(self) -> Result<Self> {
         #[cfg(feature = "onnx")]
         {
