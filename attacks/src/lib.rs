@@ -57,7 +57,8 @@ pub use perplexity::{Perplexity, RecordCost, perplexity};
 pub use plan::{plan_search, plan_targets};
 pub use rank_audit::{Assumption, EpsilonBound, EpsilonMethod, RankAudit, hit_probability, hits};
 pub use rates::{RateCounts, RatioMethod, Sides, accuracy_ceiling};
-pub use sampled::{SampledExposure, sampled_exposures};
+pub use sampled::{SampledExposure, Sampling, sampled_exposures};
+pub use scoring::windows;
 pub use search::{
     CandidateTree, FlatSample, Progress, RankCount, Ranking, SearchOptions, Target, Work,
     flat_ranks, sample_flat, search_ranks,

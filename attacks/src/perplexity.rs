@@ -1,7 +1,7 @@
 //! Perplexity of a model on records.
 
 use crate::error::{Error, Result};
-use crate::scoring::each_row;
+use crate::scoring::{each_row, nll};
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ pub fn perplexity<S: Scorer + ?Sized>(
     ];
     each_row(scorer, records, batch_tokens, progress, |index, row| {
         costs[index] = RecordCost {
-            nll: -row.iter().map(|s| s.log_probability.min(0.0)).sum::<f64>(),
+            nll: nll(&row),
             tokens: row.len() as u64,
         };
         Ok(())

@@ -10,6 +10,7 @@ use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upp
 use reticent_accounting::{Confidence, Estimate, Lower, Upper};
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
+use std::ops::ControlFlow;
 
 /// What a sample says about one canary's exposure, −log2 of the share of candidates that cost no
 /// more than it does.
@@ -32,22 +33,38 @@ pub struct SampledExposure {
     pub fitted: std::result::Result<Estimate<f64>, String>,
 }
 
+/// How a sample is drawn and scored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sampling {
+    /// Candidates of each context, uniform and independent.
+    pub sample: u64,
+    /// Candidates scored at once.
+    pub batch: usize,
+    /// Draws them.
+    pub seed: u64,
+}
+
 /// Estimates the exposure of each target from one sample a context.
 ///
 /// Each end holds with the stated confidence for one canary by itself, whatever the model.
+/// `progress` is called with the candidates scored and may stop the run.
 ///
 /// # Errors
 /// No target, an empty sample or context, a confidence outside (0, 1), a failing engine, a model
-/// that answers with what is no log-probability.
+/// that answers with what is no log-probability, [`Error::Interrupted`].
 pub fn sampled_exposures<S: Scorer + ?Sized>(
     scorer: &mut S,
     tree: &CandidateTree,
     targets: &[Target],
-    sample: u64,
-    batch: usize,
+    sampling: Sampling,
     confidence: Confidence,
-    seed: u64,
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Vec<SampledExposure>> {
+    let Sampling {
+        sample,
+        batch,
+        seed,
+    } = sampling;
     if sample == 0 || batch == 0 {
         let value = format!("{sample} and {batch}");
         return Err(Error::out_of_range("sample and batch", "[1, inf)", value));
@@ -63,6 +80,9 @@ pub fn sampled_exposures<S: Scorer + ?Sized>(
         let mut costs = Vec::with_capacity(drawn.len());
         for chunk in drawn.chunks(batch) {
             costs.extend(score_secrets(scorer, context, chunk)?);
+            if progress(costs.len() as u64).is_break() {
+                return Err(Error::Interrupted);
+            }
         }
         let own: Vec<Vec<TokenId>> = members.iter().map(|&m| targets[m].secret.clone()).collect();
         let own = score_secrets(scorer, context, &own)?;

@@ -53,6 +53,11 @@ pub(crate) fn each_row<S: Scorer + ?Sized>(
     Ok(())
 }
 
+/// Σ −ln p of checked scores, nats; what rounds to a probability above 1 costs nothing.
+pub(crate) fn nll(row: &[TokenScore]) -> f64 {
+    -row.iter().map(|s| s.log_probability.min(0.0)).sum::<f64>()
+}
+
 /// Cuts records, sorted by length, into batches of bounded padded size.
 fn batches<'o>(
     order: &'o [usize],
@@ -76,7 +81,14 @@ fn batches<'o>(
 /// The places of a record's windows: all of it where it fits the model's context, else pieces of
 /// that length, each overlapping the last by one token, so that every token but the record's
 /// first is predicted once. A context below two tokens counts as none.
-pub(crate) fn windows(tokens: usize, context: Option<usize>) -> Vec<std::ops::Range<usize>> {
+///
+/// ```
+/// use reticent_attacks::windows;
+/// assert_eq!(windows(9, Some(4)), [0..4, 3..7, 6..9]);
+/// assert_eq!(windows(9, None), [0..9]);
+/// ```
+#[must_use]
+pub fn windows(tokens: usize, context: Option<usize>) -> Vec<std::ops::Range<usize>> {
     let context = context.filter(|c| *c >= 2).unwrap_or(usize::MAX);
     if tokens <= context {
         return std::iter::once(0..tokens).collect();

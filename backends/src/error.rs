@@ -107,6 +107,9 @@ pub enum Error {
         /// Steps finished and stored.
         steps: u64,
     },
+    /// A model outside this process answered wrongly, late, or not at all.
+    #[error("{0}")]
+    Outside(String),
     /// The tensor engine failed.
     #[error("engine: {0}")]
     Engine(String),

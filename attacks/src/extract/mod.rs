@@ -20,7 +20,7 @@ pub use sampler::{SamplerSettings, ln_drawn};
 pub use study::{Contrast, PromptRates, Stratum, contrast, strata};
 
 use crate::error::{Error, Result};
-use crate::scoring::each_row;
+use crate::scoring::{each_row, nll};
 use reticent_backends::{PrefixScorer, Scorer};
 use reticent_corpus::TokenId;
 use std::ops::ControlFlow;
@@ -113,7 +113,7 @@ pub fn continuations<S: Scorer + ?Sized>(
         found[index] = Continuation {
             verbatim,
             distance: verbatim.then_some(0.0),
-            ln_once: scores.iter().map(|s| s.log_probability.min(0.0)).sum(),
+            ln_once: -nll(scores),
         };
         Ok(())
     })?;

@@ -7,8 +7,7 @@
 
 use crate::ceiling::CeilingOutcome;
 use crate::error::{Error, Result};
-use crate::scoring::each_row;
-use crate::search::cost;
+use crate::scoring::{each_row, nll};
 use crate::statistics::{check_closed_unit, check_open_unit};
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
@@ -86,10 +85,7 @@ pub fn reconstruct<S: Scorer + ?Sized>(
             &mut quiet,
             |index, row| {
                 let span = case.candidates[index].len();
-                let scores = row[row.len() - span..].iter().zip(&case.candidates[index]);
-                costs[index] = scores
-                    .map(|(s, t)| cost(s.log_probability, *t))
-                    .sum::<Result<f64>>()?;
+                costs[index] = nll(&row[row.len() - span..]);
                 Ok(())
             },
         )?;

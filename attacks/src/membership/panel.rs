@@ -149,10 +149,6 @@ fn optional(table: Option<&ScoreTable>, index: usize) -> Result<Option<Scored<'_
 }
 
 impl ScoreTable {
-    pub(super) fn tokens(&self) -> &[Vec<TokenId>] {
-        &self.tokens
-    }
-
     fn split_at(mut self, records: usize) -> (Self, Self) {
         let rest = Self {
             tokens: self.tokens.split_off(records),

@@ -87,6 +87,22 @@ impl ScoreTable {
         self.scores.iter().map(|row| row.len() as u64).sum()
     }
 
+    /// The records' tokens.
+    #[must_use]
+    pub fn tokens(&self) -> &[Vec<TokenId>] {
+        &self.tokens
+    }
+
+    /// −mean NLL of every record, nats per token: the score of the attack by loss.
+    ///
+    /// # Errors
+    /// None for a table that was made.
+    pub fn losses(&self) -> Result<Vec<f64>> {
+        (0..self.len())
+            .map(|i| Ok(self.record(i)?.loss()))
+            .collect()
+    }
+
     /// One record: its tokens but the first, and what the model says of each.
     ///
     /// # Errors

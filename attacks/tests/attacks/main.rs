@@ -21,3 +21,4 @@ mod sampled;
 mod search;
 mod search_errors;
 mod traps;
+mod vectors;

@@ -6,9 +6,10 @@ use crate::search::quiet;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_attacks::{
-    CandidateTree, SampledExposure, SearchOptions, SkewNormal, Target, sampled_exposures,
+    CandidateTree, SampledExposure, Sampling, SearchOptions, SkewNormal, Target, sampled_exposures,
     search_ranks,
 };
+use std::ops::ControlFlow;
 
 /// Skew-normal costs: ξ + ω (δ|u| + √(1 − δ²) v).
 fn skewed(rng: &mut ChaCha8Rng, count: usize, law: &SkewNormal) -> Vec<f64> {
@@ -51,8 +52,19 @@ fn ends_cover_the_exact_exposure() {
         let options = SearchOptions::default();
         let exact = search_ranks(&mut model, &tree, &targets, &options, &mut quiet()).unwrap();
         let bits = 1000_f64.log2() - (exact.counts[0].rank_max() as f64).log2();
-        let found =
-            sampled_exposures(&mut model, &tree, &targets, 200, 64, level(0.95), seed).unwrap();
+        let found = sampled_exposures(
+            &mut model,
+            &tree,
+            &targets,
+            Sampling {
+                sample: 200,
+                batch: 64,
+                seed,
+            },
+            level(0.95),
+            &mut |_| ControlFlow::Continue(()),
+        )
+        .unwrap();
         wrong[0] += u32::from(*found[0].at_least.get() > bits + 1e-9);
         wrong[1] += u32::from(*found[0].at_most.get() < bits - 1e-9);
         assert_eq!(model.alive(), 0);

@@ -4,6 +4,7 @@ use super::spelled::{Spelled, to_json};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::path::Path;
 
 /// The version of every JSON document we write. Within a version keys are only ever added.
 pub const SCHEMA: u32 = 1;
@@ -84,6 +85,13 @@ impl Inputs {
             value => self.values.push((name.to_owned(), value)),
         }
         Ok(self)
+    }
+    /// Records a file or folder that the user gave, if any.
+    ///
+    /// # Errors
+    /// None; as the others.
+    pub fn given_path(self, name: &str, path: Option<&Path>) -> serde_json::Result<Self> {
+        self.given(name, path.map(|p| p.display().to_string()))
     }
     /// Records what the tool assumed in the user's place.
     ///

@@ -3,6 +3,7 @@
 use super::{Exit, Interrupted};
 use anyhow::{Context, Result};
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,6 +38,14 @@ impl Interrupt {
     #[must_use]
     pub fn raised(&self) -> bool {
         self.0.load(Ordering::SeqCst)
+    }
+    /// Goes on, or breaks off: what the progress callbacks of the other crates answer.
+    pub fn flow(&self) -> ControlFlow<()> {
+        if self.raised() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
     /// The flag itself, for work in crates that know nothing of commands.
     #[must_use]

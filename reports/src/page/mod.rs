@@ -3,7 +3,7 @@
 //! A [`Page`] is a title, a sentence that says the result, and [`Section`]s. It reads in
 //! light and dark, on paper, and aloud.
 
-use crate::contract::{Align, Table};
+use crate::contract::{Align, Exit, Table};
 use askama::Template;
 
 /// A part of a page.
@@ -89,6 +89,15 @@ pub enum Mood {
     Plain,
     /// A contradiction, or a limit passed.
     Alarm,
+}
+
+impl From<Exit> for Mood {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Finished => Self::Plain,
+            Exit::Exceeded => Self::Alarm,
+        }
+    }
 }
 
 /// A page.

@@ -1,20 +1,23 @@
 //! Arguments of `audit perplexity` and `audit exposure`.
 
+use super::audited::Audited;
 use super::prepare::unit;
-use super::values::DeviceArg;
 use crate::contract::{positive, quantity};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use reticent_accounting::{Confidence, Delta};
 use reticent_corpus::{Spec, Unit};
 use std::path::PathBuf;
 
 /// Arguments of `audit perplexity`.
 #[derive(Debug, Clone, PartialEq, Args)]
-#[command(after_help = "Example:\n  audit perplexity --model ckpt --data held-out.jsonl")]
+#[command(
+    group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
+    after_help = "Example:\n  audit perplexity --model ckpt --data held-out.jsonl"
+)]
 pub struct Perplexity {
-    /// A checkpoint folder, or a Hugging Face folder.
-    #[arg(long, value_name = "DIR")]
-    pub model: PathBuf,
+    /// The model.
+    #[command(flatten)]
+    pub of: Audited,
     /// The text: JSON Lines, or plain text.
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
@@ -25,21 +28,22 @@ pub struct Perplexity {
     /// never saw one.
     #[arg(long)]
     pub without_end: bool,
-    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
-    #[arg(long, default_value_t)]
-    pub device: DeviceArg,
 }
 
 /// Arguments of `audit exposure`.
 #[derive(Debug, Clone, PartialEq, Args)]
-#[command(after_help = "\
+#[command(
+    group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
+    after_help = "\
 Examples:
   audit exposure --model ckpt --canaries 10x20
-  audit exposure --model ckpt --max-exposure 10 --format json")]
+  audit exposure --model ckpt --max-exposure 10 --format json
+  audit exposure --scorer command:./scorer --tokenizer tokenizer.json --canary-file canaries.json --sample 10000"
+)]
 pub struct Exposure {
-    /// A checkpoint folder.
-    #[arg(long, value_name = "DIR")]
-    pub model: PathBuf,
+    /// The model.
+    #[command(flatten)]
+    pub of: Audited,
     /// The canaries you expect: how many, and how often each. Another plan in the model is an error.
     #[arg(long, value_name = "MxR")]
     pub canaries: Option<Spec>,
@@ -59,17 +63,26 @@ pub struct Exposure {
     #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true)]
     pub max_exposure: Option<f64>,
     /// Earlier checkpoints of the same training, oldest first: their exposures beside this one's.
-    #[arg(long, value_name = "DIRS", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "DIRS",
+        value_delimiter = ',',
+        conflicts_with = "sample"
+    )]
     pub earlier: Vec<PathBuf>,
     /// Score at most this many positions; ranks are then ranges.
     #[arg(long, value_name = "POSITIONS", value_parser = positive)]
     pub budget: Option<u64>,
+    /// Score only so many candidates, drawn at random, instead of searching for exact ranks: each
+    /// rank is then an interval that holds with the stated confidence.
+    #[arg(long, value_name = "CANDIDATES", value_parser = positive, conflicts_with = "budget")]
+    pub sample: Option<u64>,
+    /// Draws the sample.
+    #[arg(long, default_value_t = 0, requires = "sample")]
+    pub seed: u64,
     /// Also write a page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
-    #[arg(long, default_value_t)]
-    pub device: DeviceArg,
     /// Print the secrets instead of dots.
     #[arg(long)]
     pub show_secrets: bool,

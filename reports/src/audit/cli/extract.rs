@@ -1,8 +1,8 @@
 //! Arguments of `audit extract`.
 
+use super::audited::{Audited, Source};
 use super::prepare::unit;
-use super::values::DeviceArg;
-use crate::contract::{positive, quantity};
+use crate::contract::{positive, positive_number, quantity};
 use clap::{ArgGroup, Args};
 use reticent_accounting::Confidence;
 use reticent_corpus::Unit;
@@ -11,6 +11,7 @@ use std::path::PathBuf;
 /// Arguments of `audit extract`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(
+    group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
     group = ArgGroup::new("what").required(true).multiple(true).args(["data", "secrets"]),
     after_help = "\
 Examples:
@@ -19,16 +20,16 @@ Examples:
   audit extract --model ckpt --secrets secrets.jsonl"
 )]
 pub struct Extract {
-    /// The model: a checkpoint folder, or a Hugging Face folder.
-    #[arg(long, value_name = "DIR")]
-    pub model: PathBuf,
+    /// The model.
+    #[command(flatten)]
+    pub of: Audited,
     /// Text it was trained on: JSON Lines, or plain text.
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
     /// A model with the same tokenizer that never saw the text: what it continues too is not
-    /// memory.
+    /// memory. A folder, or command:LINE.
     #[arg(long, value_name = "DIR", requires = "data")]
-    pub baseline: Option<PathBuf>,
+    pub baseline: Option<Source>,
     /// What one record is; the model's own unit if absent, a document if it has none.
     #[arg(long, value_parser = unit, requires = "data")]
     pub unit: Option<Unit>,
@@ -45,7 +46,7 @@ pub struct Extract {
     #[arg(long, value_name = "FILE", requires = "data")]
     pub training: Option<PathBuf>,
     /// Sampling temperature behind the numbers of draws.
-    #[arg(long, value_parser = temperature, default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, value_parser = positive_number, default_value_t = 1.0, allow_negative_numbers = true)]
     pub temperature: f64,
     /// Only so many of the most probable tokens are drawn.
     #[arg(long, value_name = "K", value_parser = positive)]
@@ -66,9 +67,6 @@ pub struct Extract {
     /// Also write a page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
-    #[arg(long, default_value_t)]
-    pub device: DeviceArg,
 }
 
 fn number(text: &str, fits: impl Fn(f64) -> bool, range: &str) -> Result<f64, String> {
@@ -84,8 +82,4 @@ fn share(text: &str) -> Result<f64, String> {
 
 fn mass(text: &str) -> Result<f64, String> {
     number(text, |v| v > 0.0 && v <= 1.0, "(0, 1]")
-}
-
-fn temperature(text: &str) -> Result<f64, String> {
-    number(text, |v| v > 0.0 && v.is_finite(), "(0, inf)")
 }

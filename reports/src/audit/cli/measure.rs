@@ -1,8 +1,8 @@
 //! Arguments of `audit epsilon` and `audit membership`: statistics of an attack that was run
 //! elsewhere, or on a model here.
 
+use super::audited::{Audited, Source};
 use super::prepare::unit;
-use super::values::DeviceArg;
 use crate::contract::{positive, positive_number, quantity};
 use clap::{ArgGroup, Args, ValueEnum};
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
@@ -59,7 +59,7 @@ Examples:
 )]
 pub struct MembershipArgs {
     /// Scores: a CSV with the columns id, member (0 or 1), score, and perhaps group and text.
-    #[arg(long, value_name = "FILE", conflicts_with = "non_members")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["non_members", "audited"])]
     pub scores: Option<PathBuf>,
     /// With --model the members' texts: JSON Lines, or plain text. Without it their scores: a CSV
     /// with the columns id, score, and perhaps group and text.
@@ -69,14 +69,14 @@ pub struct MembershipArgs {
     #[arg(long, value_name = "FILE", requires = "members")]
     pub non_members: Option<PathBuf>,
     /// Lower scores speak for membership: losses, perplexities.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "audited")]
     pub lower_is_member: bool,
     /// False-positive rates to report true positives at; 0.01,0.001 if absent.
     #[arg(long, value_name = "RATES", value_delimiter = ',', value_parser = rate, allow_negative_numbers = true)]
     pub fpr: Vec<f64>,
     /// A threshold named before the scores were seen, for the accuracy; without it one half of
     /// the records chooses it for the other.
-    #[arg(long, value_name = "SCORE", value_parser = score, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SCORE", value_parser = score, conflicts_with = "audited", allow_negative_numbers = true)]
     pub threshold: Option<f64>,
     /// Probability with which each interval holds; 0.95 if absent.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
@@ -100,31 +100,34 @@ pub struct MembershipArgs {
 
 /// What `audit membership` runs on a model.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
-#[command(next_help_heading = "Attacks on a model")]
+#[command(
+    next_help_heading = "Attacks on a model",
+    group = ArgGroup::new("audited").args(["model", "scorer"])
+)]
 pub struct OnModel {
-    /// The model that may have seen the members: a checkpoint folder, or a Hugging Face folder.
-    #[arg(long, value_name = "DIR", requires = "members", conflicts_with_all = ["scores", "lower_is_member", "threshold"])]
-    pub model: Option<PathBuf>,
+    /// The model that may have seen the members.
+    #[command(flatten)]
+    pub of: Audited,
     /// A model with the same tokenizer that saw neither, such as the base before fine-tuning; for
-    /// the attacks reference and ez.
-    #[arg(long, value_name = "DIR", requires = "model")]
-    pub reference: Option<PathBuf>,
+    /// the attacks reference and ez. A folder, or command:LINE.
+    #[arg(long, value_name = "DIR", requires = "audited")]
+    pub reference: Option<Source>,
     /// Attacks to run, the one that decides first: loss, reference, zlib, min-k, min-k++, ez,
     /// lower-case (twice the time), neighbourhood (26 times; mutates digits), or all. Without it
     /// those that take one pass of each model; reference decides, or else loss.
-    #[arg(long = "attack", value_name = "NAMES", value_delimiter = ',', value_parser = attack, requires = "model")]
+    #[arg(long = "attack", value_name = "NAMES", value_delimiter = ',', value_parser = attack, requires = "audited")]
     pub attacks: Vec<AttackArg>,
     /// What one record is; the model's own unit if absent, a document if it has none.
-    #[arg(long, value_parser = unit, requires = "model")]
+    #[arg(long, value_parser = unit, requires = "audited")]
     pub unit: Option<Unit>,
     /// Records that are no independent evidence of each other; document if absent.
-    #[arg(long, value_enum, requires = "model")]
+    #[arg(long, value_enum, requires = "audited")]
     pub group_by: Option<GroupBy>,
     /// Also attack groups of so many records at once.
-    #[arg(long, value_name = "RECORDS", value_parser = positive, requires = "model", conflicts_with = "protocol")]
+    #[arg(long, value_name = "RECORDS", value_parser = positive, requires = "audited", conflicts_with = "protocol")]
     pub group_size: Option<u64>,
     /// A paper's protocol: crt draws 1000 members and 1000 non-members, and attacks groups of 20.
-    #[arg(long, value_enum, requires = "model")]
+    #[arg(long, value_enum, requires = "audited")]
     pub protocol: Option<Protocol>,
     /// Also run LiRA and RMIA, with so many shadow models: half of the records are trained on by
     /// each, from the reference if there is one. An even number; each costs a training.
@@ -138,13 +141,10 @@ pub struct OnModel {
     pub shadow_rate: f64,
     /// Score the text alone, without the end-of-text token behind each record: for models that
     /// never saw one.
-    #[arg(long, requires = "model")]
+    #[arg(long, requires = "audited")]
     pub without_end: bool,
-    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
-    #[arg(long, default_value_t)]
-    pub device: DeviceArg,
     /// Show the texts in the page instead of dots.
-    #[arg(long, requires = "model")]
+    #[arg(long, requires = "audited")]
     pub show_secrets: bool,
 }
 

@@ -4,6 +4,7 @@
 //! checked against its range, and that is all.
 
 mod attack;
+mod audited;
 mod convert;
 mod corpus;
 mod course;
@@ -14,10 +15,12 @@ mod prepare;
 mod recipe;
 mod report;
 mod screen;
+mod serve;
 mod train;
 mod values;
 
 pub use attack::{Exposure, Perplexity};
+pub use audited::{Audited, Source};
 pub use convert::{Convert, Layout};
 pub use corpus::{IncidenceArgs, NeighboursArgs, Reading, Redact, Sensing};
 pub use course::{Course, DecayArg, Whose};
@@ -28,6 +31,7 @@ pub use prepare::{Prepare, Preparing, Simulate, Simulation};
 pub use recipe::{Assumption, ClippingArg, FirstPhaseArg, OptimizerArg, RecipeArgs};
 pub use report::{Diff, Report};
 pub use screen::{Measured, Policy, Screen};
+pub use serve::Serve;
 pub use train::{ArmName, Demo, Noise, Start, Train};
 pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, Recipe, TokenizerArg};
 
@@ -93,6 +97,9 @@ pub enum Command {
     Figure(Figure),
     /// Lower bounds on ε from counts of guesses.
     Epsilon(EpsilonArgs),
+    /// Answer another audit's `--scorer` on stdin and stdout: for a model on another machine, say
+    /// `--scorer "command:ssh gpu audit serve --model ckpt"`.
+    Serve(Serve),
     /// Write the completions of a shell to stdout.
     #[command(
         after_help = "Example:\n  audit completions bash > ~/.local/share/bash-completion/completions/audit"

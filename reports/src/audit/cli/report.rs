@@ -1,23 +1,26 @@
 //! Arguments of `audit report` and `audit diff`.
 
 use super::attack::bits;
+use super::audited::{Audited, Source};
 use super::measure::area;
-use super::values::DeviceArg;
 use crate::contract::quantity;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use reticent_accounting::Probability;
 use std::path::PathBuf;
 
 /// Arguments of `audit report`.
 #[derive(Debug, Clone, PartialEq, Args)]
-#[command(after_help = "\
+#[command(
+    group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
+    after_help = "\
 Examples:
   audit report --model ckpt --max-exposure 10 --format json
-  audit report --model ckpt --members train-sample.jsonl --non-members held-out.jsonl --reference base --html report.html")]
+  audit report --model ckpt --members train-sample.jsonl --non-members held-out.jsonl --reference base --html report.html"
+)]
 pub struct Report {
-    /// The model: a checkpoint folder, or a Hugging Face folder.
-    #[arg(long, value_name = "DIR")]
-    pub model: PathBuf,
+    /// The model.
+    #[command(flatten)]
+    pub of: Audited,
     /// The plan, where the checkpoint has none: the canaries.json that `audit prepare` wrote.
     #[arg(long, value_name = "FILE")]
     pub canary_file: Option<PathBuf>,
@@ -30,9 +33,10 @@ pub struct Report {
     /// Text of the same kind and time that it was not trained on.
     #[arg(long, value_name = "FILE", requires = "members")]
     pub non_members: Option<PathBuf>,
-    /// A model with the same tokenizer that saw neither, such as the base before fine-tuning.
+    /// A model with the same tokenizer that saw neither, such as the base before fine-tuning: a
+    /// folder, or command:LINE.
     #[arg(long, value_name = "DIR", requires = "members")]
-    pub reference: Option<PathBuf>,
+    pub reference: Option<Source>,
     /// Exit with 1 when a canary is certainly above this many bits.
     #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true)]
     pub max_exposure: Option<f64>,
@@ -45,9 +49,6 @@ pub struct Report {
     /// Draws halves, pairs and bootstrap samples.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
-    #[arg(long, default_value_t)]
-    pub device: DeviceArg,
     /// Print the secrets instead of dots.
     #[arg(long)]
     pub show_secrets: bool,

@@ -146,7 +146,7 @@ impl DemoReport {
     pub fn exit(&self) -> Exit {
         self.arms
             .iter()
-            .map(|arm| arm.exposure.exit(None))
+            .map(|arm| arm.exposure.exit())
             .fold(Exit::Finished, Exit::or)
     }
     /// `report.json`.

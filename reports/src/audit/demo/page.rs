@@ -6,7 +6,7 @@ use super::{Arm, DemoReport, caveats};
 use crate::audit::exposure::{Column, Leak, exposure_plot};
 use crate::contract::Exit;
 use crate::number::{grouped, nearest, rounded_up};
-use crate::page::{Mood, Page, Section};
+use crate::page::{Page, Section};
 use crate::plot::{Axis, Interval, Layer, Plot, Tone};
 use anyhow::Result;
 use reticent_accounting::Convention;
@@ -21,13 +21,9 @@ pub(super) fn page(report: &DemoReport) -> Result<String> {
         })
         .collect();
     let exposures = exposure_plot("Exposure of each canary, arm by arm", &columns)?;
-    let mood = match report.exit() {
-        Exit::Finished => Mood::Plain,
-        Exit::Exceeded => Mood::Alarm,
-    };
     let arms = report.arms.iter();
     let page = Page::new("How much leaks, with and without protection", summary(report))
-        .mood(mood)
+        .mood(report.exit().into())
         .section(Section::Plot {
             heading: "What leaked".into(),
             caption: format!(

@@ -277,10 +277,7 @@ fn apart(old: (f64, f64), new: (f64, f64)) -> Change {
 }
 
 fn ends(rate: &Rate) -> (f64, f64) {
-    (
-        rate.bounds.lower.map_or(0.0, |l| l.get().get()),
-        rate.bounds.upper.map_or(1.0, |u| u.get().get()),
-    )
+    super::ends(&rate.bounds)
 }
 
 /// A rate at this row's share of the level.

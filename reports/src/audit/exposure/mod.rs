@@ -2,9 +2,11 @@
 
 mod page;
 mod pieces;
+mod sampled;
 mod text;
 
 pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
+pub use sampled::{SampledCanary, SampledReport};
 
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::verdict::{Mistake, Verdict};
@@ -48,6 +50,9 @@ pub struct ExposureReport {
     /// The secrets by canary; only with `--show-secrets`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, String>>,
+    /// The exposure, bits, above which the command ends with 1; it stands among the inputs.
+    #[serde(skip)]
+    pub limit: Option<f64>,
 }
 
 /// An earlier checkpoint of the same training.
@@ -70,20 +75,21 @@ impl ExposureReport {
             no_verdict: None,
             earlier: Vec::new(),
             secrets: None,
+            limit: None,
         }
     }
-    /// The exit code: 1 when a promise is contradicted, or when the largest exposure is above `limit` bits.
+    /// The exit code: 1 when a promise is contradicted, or when the largest exposure is above the limit.
     ///
     /// The limit meets the exposure with ties counted against the canary, so that it is passed
     /// only by what is certain.
     #[must_use]
-    pub fn exit(&self, limit: Option<f64>) -> Exit {
+    pub fn exit(&self) -> Exit {
         let verdict = self.verdict.as_ref().map_or(Exit::Finished, Verdict::exit);
         let ceiling = match &self.ceiling {
             Some(c) if c.test.outcome == CeilingOutcome::Contradicted => Exit::Exceeded,
             _ => Exit::Finished,
         };
-        let limit = match limit {
+        let limit = match self.limit {
             Some(bits) if self.finding.summary.max().lower() > bits => Exit::Exceeded,
             _ => Exit::Finished,
         };
@@ -106,7 +112,7 @@ impl ExposureReport {
     /// # Errors
     /// A plot without anything to show.
     pub fn to_html(&self, released: &str) -> anyhow::Result<String> {
-        Ok(page::page(self, released)?.to_html()?)
+        Ok(self.to_page(released)?.to_html()?)
     }
     /// The page before it is text.
     ///

@@ -3,9 +3,8 @@
 use super::pieces::{Column, canary_table, exposure_plot, summary_table};
 use super::text::facts;
 use super::{ExposureReport, Leak, caveats};
-use crate::contract::Exit;
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
-use crate::page::{Mood, Page, Section};
+use crate::page::{Page, Section};
 use crate::plot::{Axis, Interval, Layer, Plot, Tone};
 use anyhow::Result;
 use reticent_attacks::ExposureSummary;
@@ -17,12 +16,8 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
         finding,
     };
     let plot = exposure_plot("Exposure of each canary", &[column])?;
-    let mood = match report.exit(None) {
-        Exit::Finished => Mood::Plain,
-        Exit::Exceeded => Mood::Alarm,
-    };
     let mut page = Page::new(format!("Exposure: {released}"), summary(report))
-        .mood(mood)
+        .mood(report.exit().into())
         .section(Section::Plot {
             heading: "Against chance".into(),
             caption: "Each dot is one canary. Inside the band lie 95 % of canaries the model has never seen.".into(),

@@ -118,10 +118,18 @@ fn canaries_that_leak_together_are_not_called_chance() {
 
 #[test]
 fn a_limit_is_passed_by_what_is_certain_only() {
-    assert_eq!(leaking().exit(None), Exit::Finished);
-    assert_eq!(leaking().exit(Some(19.9)), Exit::Exceeded);
-    assert_eq!(leaking().exit(Some(20.0)), Exit::Finished);
-    assert_eq!(quiet().exit(Some(10.0)), Exit::Finished);
+    let limited = |mut report: ExposureReport, limit| {
+        report.limit = limit;
+        let said = report.to_text();
+        let passed = said.contains("limit: passed") && page_of(&report).contains("role=\"alert\"");
+        assert_eq!(passed, report.exit() == Exit::Exceeded);
+        assert_eq!(said.contains("limit: kept"), limit.is_some() && !passed);
+        report.exit()
+    };
+    assert_eq!(limited(leaking(), None), Exit::Finished);
+    assert_eq!(limited(leaking(), Some(19.9)), Exit::Exceeded);
+    assert_eq!(limited(leaking(), Some(20.0)), Exit::Finished);
+    assert_eq!(limited(quiet(), Some(10.0)), Exit::Finished);
 }
 
 #[test]
@@ -147,11 +155,76 @@ fn a_contradicted_promise_is_exit_one_and_an_alarm() {
         false_alarm: Probability::new(0.05).unwrap(),
     };
     report.verdict = Some(judge(&promise, &measured).unwrap());
-    assert_eq!(report.exit(None), Exit::Exceeded);
+    assert_eq!(report.exit(), Exit::Exceeded);
     assert!(
         report
             .to_text()
             .contains("verdict: contradicted: noise is missing")
     );
     assert!(page_of(&report).contains("role=\"alert\""));
+}
+
+/// A sample's report about ten canaries with these costs.
+fn sampled(costs: &[f64], own: [f64; 10]) -> SampledReport {
+    let documents = reticent_corpus::simulate(4, 0).unwrap();
+    let options = reticent_corpus::CanaryOptions::new("10x2".parse().unwrap());
+    let plan = reticent_corpus::CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
+    let confidence = Confidence::new(0.95).unwrap();
+    let each = SampledReport::each(confidence, 10).unwrap();
+    let found = own
+        .map(|nll| reticent_attacks::SampledExposure::of(costs, nll, each).unwrap())
+        .to_vec();
+    SampledReport::new(&plan, found, confidence, false).unwrap()
+}
+
+#[test]
+fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
+    let costs: Vec<f64> = (1..1000).map(f64::from).collect();
+    let middle = sampled(&costs, [500.5; 10]);
+    let mut own = [500.5; 10];
+    own[3] = 0.5;
+    let leak = sampled(&costs, own);
+    for report in [&middle, &leak] {
+        let text = report.to_json(Inputs::new()).unwrap();
+        let problems = crate::schema::problems("sampled-exposure.schema.json", &text);
+        assert_eq!(problems, Vec::<String>::new(), "{text}");
+        assert!(!text.contains("\"secret\""));
+    }
+    // None of 999 below: (0 + 1)/1000, ten times; α = 0.05/20 certifies 7.38 bits.
+    assert!((leak.p_any - 0.01).abs() < 1e-12);
+    let text = leak.to_text();
+    assert!(
+        text.starts_with("The model leaks:") && text.contains("at least 7.38 bits"),
+        "{text}"
+    );
+    assert!(
+        text.contains("certifies at most 7.38 bits") && text.contains("7.385 to 19.94"),
+        "{text}"
+    );
+    assert!(middle.to_text().starts_with("No leak was seen"));
+    assert_eq!(leak.exit(Some(7.0)), Exit::Exceeded);
+    assert_eq!(leak.exit(Some(8.0)), Exit::Finished);
+    assert_eq!(middle.exit(Some(1.0)), Exit::Finished);
+    let html = leak.to_page("m", Some(7.0)).unwrap().to_html().unwrap();
+    assert!(html.contains("role=\"alert\"") && html.contains("<svg"));
+}
+
+/// 1000 models that never saw the canaries, ten of them among 200 drawn candidates: a leak is said
+/// of at most one in twenty. 83 and more would come by chance once in 1e5.
+#[test]
+fn a_sample_cries_no_oftener_than_it_says() {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut uniform = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64
+    };
+    let alarms = (0..1000).filter(|_| {
+        let costs: Vec<f64> = (0..200).map(|_| uniform()).collect();
+        let own = [0.0; 10].map(|_: f64| uniform());
+        sampled(&costs, own).p_any < 0.05
+    });
+    let alarms = alarms.count();
+    assert!((10..83).contains(&alarms), "{alarms}");
 }

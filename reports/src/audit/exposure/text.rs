@@ -50,6 +50,18 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
             facts.push(("suspects".to_owned(), suspects.join("; or ")));
         }
     }
+    if let Some(limit) = report.limit {
+        let passed = report.finding.summary.max().lower() > limit;
+        let said = if passed {
+            "passed: a canary is certainly above"
+        } else {
+            "kept: no canary is certainly above"
+        };
+        facts.push((
+            "limit".to_owned(),
+            format!("{said} {} bits (--max-exposure)", shortest(limit)),
+        ));
+    }
     match (&report.verdict, &report.no_verdict) {
         (Some(verdict), _) => facts.push(("verdict".to_owned(), verdict.to_string())),
         (None, Some(why)) => facts.push(("verdict".to_owned(), format!("none: {why}"))),

@@ -3,7 +3,7 @@
 use super::ExtractReport;
 use super::text::{copies, draws, ends, promise, range, rates, says};
 use crate::contract::Exit;
-use crate::page::{Mood, Page, Section};
+use crate::page::{Page, Section};
 use crate::plot::{Axis, Measured, Plot};
 use anyhow::Result;
 
@@ -13,11 +13,7 @@ pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result
         (Some(secrets), _) => format!("{} {}", says(report), promise(secrets)),
         (None, _) => says(report),
     };
-    let mood = match exit {
-        Exit::Finished => Mood::Plain,
-        Exit::Exceeded => Mood::Alarm,
-    };
-    let mut page = Page::new(format!("Extraction: {released}"), summary.clone()).mood(mood);
+    let mut page = Page::new(format!("Extraction: {released}"), summary.clone()).mood(exit.into());
     if report.passages > 0 {
         let strata = copies(report);
         if !strata.rows().is_empty() {

@@ -146,10 +146,7 @@ fn interval(rate: &Rate) -> String {
 }
 
 pub(super) fn ends(rate: &Rate) -> (f64, f64) {
-    (
-        rate.bounds.lower.map_or(0.0, |l| l.get().get()),
-        rate.bounds.upper.map_or(1.0, |u| u.get().get()),
-    )
+    crate::audit::ends(&rate.bounds)
 }
 
 /// The result as a sentence.

@@ -7,7 +7,7 @@
     )
 )]
 
-use super::{MembershipReport, Signal, Table, rates};
+use super::{MembershipReport, Signal, rates};
 use crate::audit::cli::MembershipArgs;
 use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
@@ -115,13 +115,13 @@ impl MembershipReport {
         asked: &MembershipArgs,
         confidence: Confidence,
     ) -> Result<Self> {
-        let first = attacked.first().context("--attack: no attack was left")?;
-        let table = Table {
-            scores: first.scores.clone(),
-            groups: records.groups.clone(),
-            texts: None,
-        };
-        let mut report = Self::of(table, asked, confidence)?;
+        let sets = attacked
+            .iter()
+            .map(|a| set(a, &records))
+            .collect::<Result<Vec<_>>>()?;
+        let first = attacked.first().zip(sets.first());
+        let (first, first_set) = first.context("--attack: no attack was left")?;
+        let mut report = Self::of_set(first_set, asked, confidence).context("--group-by")?;
         let mut left_out = records.left_out.clone();
         let texts = records.texts.clone();
         match super::blind(texts, records.groups.clone(), confidence, asked.seed) {
@@ -134,9 +134,15 @@ impl MembershipReport {
         }
         let rows = attacked
             .iter()
-            .map(|a| row(a, &records, asked, confidence))
+            .zip(&sets)
+            .enumerate()
+            .map(|(index, (attacked, set))| {
+                // What decides was judged already.
+                let known = (index == 0).then_some(&report);
+                row(attacked, set, known, &records, asked, confidence)
+            })
             .collect::<Result<Vec<_>>>()?;
-        report.says = says(attacked, &records, asked, confidence, report.blind.as_ref())?;
+        report.says = says(&sets, asked, confidence, report.blind.as_ref())?;
         report.attacks = Some(Attacks {
             decides: first.name.to_owned(),
             rows,
@@ -160,11 +166,13 @@ fn set(attacked: &Attacked, records: &Records) -> Result<ScoreSet> {
 
 fn row(
     attacked: &Attacked,
+    set: &ScoreSet,
+    known: Option<&MembershipReport>,
     records: &Records,
     asked: &MembershipArgs,
     confidence: Confidence,
 ) -> Result<AttackRow> {
-    let (set, seed) = (set(attacked, records)?, asked.seed);
+    let seed = asked.seed;
     let mut rules = vec![GroupRule::SumOfScores];
     if attacked.mean_nll {
         rules.push(GroupRule::SumOfPerplexities);
@@ -186,30 +194,37 @@ fn row(
         }
         None => Vec::new(),
     };
+    let (area, at_fpr, accuracy) = match known {
+        Some(report) => (report.area, report.at_fpr.clone(), report.accuracy),
+        None => (
+            set.area(confidence, seed).context("--group-by")?,
+            rates(asked)
+                .into_iter()
+                .map(|fpr| set.true_positives_at(fpr, confidence, seed))
+                .collect::<Result<_, _>>()?,
+            set.accuracy(AccuracyRule::Split, confidence, seed).ok(),
+        ),
+    };
     Ok(AttackRow {
         attack: attacked.name.to_owned(),
-        area: set.area(confidence, seed).context("--group-by")?,
-        at_fpr: rates(asked)
-            .into_iter()
-            .map(|fpr| set.true_positives_at(fpr, confidence, seed))
-            .collect::<Result<_, _>>()?,
-        accuracy: set.accuracy(AccuracyRule::Split, confidence, seed).ok(),
+        area,
+        at_fpr,
+        accuracy,
         grouped,
     })
 }
 
 /// The signal of all attacks together, each at its share of the failure probability.
 fn says(
-    attacked: &[Attacked],
-    records: &Records,
+    sets: &[ScoreSet],
     asked: &MembershipArgs,
     confidence: Confidence,
     blind: Option<&BlindBaseline>,
 ) -> Result<Signal> {
-    let each = Confidence::new(1.0 - (1.0 - confidence.get()) / attacked.len() as f64)?;
-    let signals = attacked
+    let each = Confidence::new(1.0 - (1.0 - confidence.get()) / sets.len() as f64)?;
+    let signals = sets
         .iter()
-        .map(|a| Ok(Signal::of(&set(a, records)?.area(each, asked.seed)?, blind)))
+        .map(|set| Ok(Signal::of(&set.area(each, asked.seed)?, blind)))
         .collect::<Result<Vec<_>>>()?;
     Ok(if signals.contains(&Signal::Leak) {
         Signal::Leak
@@ -295,26 +310,14 @@ mod tests {
             on: OnModel::default(),
             ..MembershipArgs::default()
         };
-        let records = Records {
-            groups: None,
-            texts: [Vec::new(), Vec::new()],
-            group_size: None,
-            protocol: None,
-            tokens: 1,
-            left_out: Vec::new(),
-        };
         let confidence = Confidence::new(0.95).unwrap();
         let mut noise = Noise(88_172_645_463_325_252);
         let mut alarms = 0;
         for _ in 0..1000 {
-            let attacked: Vec<Attacked> = (0..6)
-                .map(|_| Attacked {
-                    name: "loss",
-                    scores: [noise.scores(60), noise.scores(60)],
-                    mean_nll: true,
-                })
+            let sets: Vec<ScoreSet> = (0..6)
+                .map(|_| ScoreSet::new(noise.scores(60), noise.scores(60)).unwrap())
                 .collect();
-            let said = says(&attacked, &records, &asked, confidence, None).unwrap();
+            let said = says(&sets, &asked, confidence, None).unwrap();
             alarms += u32::from(said == Signal::Leak);
         }
         assert!((5..45).contains(&alarms), "{alarms}");

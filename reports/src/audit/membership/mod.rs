@@ -11,6 +11,7 @@ pub use attacks::{AttackRow, Attacks, GroupedArea, HeatLine, LeftOut};
 pub(super) use attacks::{Attacked, Records};
 
 use super::cli::MembershipArgs;
+use super::ends;
 use crate::contract::{AtomicFile, Envelope, Exit, Format, Inputs, Interrupt, print};
 use anyhow::{Context, Result};
 use read::Table;
@@ -153,15 +154,17 @@ impl Outputs {
 }
 
 fn inputs(asked: &MembershipArgs, confidence: Confidence) -> Result<Inputs> {
-    let path = |p: &Option<std::path::PathBuf>| p.as_ref().map(|p| p.display().to_string());
     let given = (!asked.fpr.is_empty()).then(|| asked.fpr.clone());
     Ok(Inputs::new()
-        .given("scores", path(&asked.scores))?
-        .given("members", path(&asked.members))?
-        .given("non_members", path(&asked.non_members))?
+        .given_path("scores", asked.scores.as_deref())?
+        .given_path("members", asked.members.as_deref())?
+        .given_path("non_members", asked.non_members.as_deref())?
         .given("lower_is_member", asked.lower_is_member)?
-        .given("model", path(&asked.on.model))?
-        .given("reference", path(&asked.on.reference))?
+        .given("model", asked.on.of.source().ok().map(|s| s.to_string()))?
+        .given(
+            "reference",
+            asked.on.reference.as_ref().map(ToString::to_string),
+        )?
         .given("max_auc", asked.max_auc)?
         .given("threshold", asked.threshold)?
         .given("seed", asked.seed)?
@@ -185,17 +188,23 @@ impl MembershipReport {
             texts,
         } = table;
         let [members, others] = scores;
-        let (m, n) = (members.len(), others.len());
         let mut set = ScoreSet::new(members, others)?;
         if let Some([inside, outside]) = &groups {
             set = set.with_groups(inside, outside)?;
         }
+        let mut report = Self::of_set(&set, asked, confidence)?;
+        if let Some(texts) = texts {
+            let blind = blind(texts, groups, confidence, asked.seed)?;
+            report.says = Signal::of(&report.area, Some(&blind));
+            report.blind = Some(blind);
+        }
+        Ok(report)
+    }
+
+    /// What one set of scores says by itself.
+    fn of_set(set: &ScoreSet, asked: &MembershipArgs, confidence: Confidence) -> Result<Self> {
         let seed = asked.seed;
         let area = set.area(confidence, seed).context("group")?;
-        let blind = match texts {
-            Some(texts) => Some(blind(texts, groups, confidence, seed)?),
-            None => None,
-        };
         let points = rates(asked).into_iter();
         let at_fpr = points
             .map(|fpr| set.true_positives_at(fpr, confidence, seed))
@@ -210,14 +219,14 @@ impl MembershipReport {
             None => set.accuracy(AccuracyRule::Split, confidence, seed).ok(),
         };
         Ok(Self {
-            members: m,
-            non_members: n,
+            members: set.members().len(),
+            non_members: set.non_members().len(),
             groups: set.groups(),
-            says: Signal::of(&area, blind.as_ref()),
+            says: Signal::of(&area, None),
             area,
             at_fpr,
             accuracy,
-            blind,
+            blind: None,
             roc: thinned(set.roc()),
             band: band(&set.thinned(seed), confidence)?,
             confidence,
@@ -243,7 +252,7 @@ impl MembershipReport {
 
     /// 1 when the AUC is certainly above the limit.
     pub(super) fn exit(&self, limit: Option<f64>) -> Exit {
-        let lower = self.area.bounds.lower.map_or(0.0, |l| l.get().get());
+        let (lower, _) = ends(&self.area.bounds);
         match limit {
             Some(limit) if lower > limit => Exit::Exceeded,
             _ => Exit::Finished,
@@ -253,12 +262,7 @@ impl MembershipReport {
 
 impl Signal {
     pub(super) fn of(area: &Area, blind: Option<&BlindBaseline>) -> Self {
-        let ends = |area: &Area| {
-            let lower = area.bounds.lower.map_or(0.0, |l| l.get().get());
-            let upper = area.bounds.upper.map_or(1.0, |u| u.get().get());
-            (lower, upper)
-        };
-        let (lower, upper) = ends(area);
+        let (lower, upper) = ends(&area.bounds);
         if upper < 0.5 {
             return Self::Reversed;
         }
@@ -266,7 +270,9 @@ impl Signal {
             return Self::Unseen;
         }
         match blind {
-            Some(blind) if blind.shifted && ends(&blind.area).1 >= lower => Self::ShiftedSplit,
+            Some(blind) if blind.shifted && ends(&blind.area.bounds).1 >= lower => {
+                Self::ShiftedSplit
+            }
             _ => Self::Leak,
         }
     }

@@ -3,11 +3,11 @@
 use super::text::{attack_table, group_table, says, table};
 use super::{HeatLine, MembershipReport, Signal, figure};
 use crate::audit::cli::MembershipArgs;
+use crate::audit::ends;
 use crate::contract::Exit;
 use crate::number::{grouped, nearest, shortest};
-use crate::page::{Mood, Page, Section, Shade};
+use crate::page::{Page, Section, Shade};
 use anyhow::Result;
-use reticent_accounting::{Bounds, Probability};
 
 /// A gain of so many nats has the full shade.
 const FULL: f64 = 4.0;
@@ -18,16 +18,13 @@ pub(super) fn page(
     exit: Exit,
     heat: &[HeatLine],
 ) -> Result<Page> {
-    let subject = asked.on.model.as_ref().or(asked.scores.as_ref());
-    let subject = subject
-        .or(asked.members.as_ref())
-        .map_or_else(|| "scores".to_owned(), |p| p.display().to_string());
-    let mood = match exit {
-        Exit::Finished => Mood::Plain,
-        Exit::Exceeded => Mood::Alarm,
-    };
+    let files = asked.scores.as_ref().or(asked.members.as_ref());
+    let subject = asked.on.of.source().map_or_else(
+        |_| files.map_or_else(|| "scores".to_owned(), |p| p.display().to_string()),
+        |source| source.to_string(),
+    );
     let mut page = Page::new(format!("Membership: {subject}"), summary(report, asked, exit))
-        .mood(mood)
+        .mood(exit.into())
         .section(Section::Plot {
             heading: "At few false alarms".into(),
             caption: "Both axes are logarithmic: an attack that recognises few members for certain matters more than one that is right on average. The band holds at each rate by itself.".into(),
@@ -104,13 +101,6 @@ fn summary(report: &MembershipReport, asked: &MembershipArgs, exit: Exit) -> Str
     said
 }
 
-fn ends(bounds: &Bounds<Probability>) -> (f64, f64) {
-    (
-        bounds.lower.map_or(0.0, |l| l.get().get()),
-        bounds.upper.map_or(1.0, |u| u.get().get()),
-    )
-}
-
 /// A paragraph to be copied into a model card.
 fn card(report: &MembershipReport, asked: &MembershipArgs) -> String {
     let (low, high) = ends(&report.area.bounds);
@@ -123,7 +113,7 @@ fn card(report: &MembershipReport, asked: &MembershipArgs) -> String {
         .on
         .reference
         .as_ref()
-        .map_or_else(String::new, |r| format!(" against {}", r.display()));
+        .map_or_else(String::new, |r| format!(" against {r}"));
     let mut said = format!(
         "Membership inference with {attack}{reference} on {} members and {} non-members: AUC {} ({confidence} % interval {:.3} to {:.3}).",
         grouped(report.members as u64),

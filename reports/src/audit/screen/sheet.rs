@@ -148,10 +148,7 @@ impl Sheet {
         let near = near.into_iter().map(|at| (at, Drawn::NearThreshold));
         Ok(Self {
             lines: random.chain(near).map(line).collect::<Result<_>>()?,
-            header: Header {
-                near: how.near,
-                ..header
-            },
+            header,
         })
     }
 

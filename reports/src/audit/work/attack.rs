@@ -12,14 +12,13 @@ use reticent_accounting::{
     Tolerance, Upper,
 };
 use reticent_attacks::{
-    CeilingAt, CeilingOutcome, EpsilonBound, ExposureFinding, FlatSample, RankAudit, Ranking,
-    SearchOptions, ceiling_test, exposure_ceiling, plan_search, prior_mass, sample_flat,
-    search_ranks,
+    CandidateTree, CeilingAt, CeilingOutcome, Draw, EpsilonBound, ExposureFinding, ExposureSummary,
+    FlatSample, RankAudit, Ranking, SampledExposure, Sampling, SearchOptions, Target, ceiling_test,
+    exposure_ceiling, plan_search, prior_mass, sample_flat, sampled_exposures, search_ranks,
 };
 use reticent_backends::PrefixScorer;
 use reticent_corpus::{CanaryPlan, Tokenizer};
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 /// Candidates whose summed log-likelihoods differ by less than this many nats count as ties:
 /// above the rounding of f32 products summed over a secret, far below any leak.
@@ -34,7 +33,8 @@ const SHOWN_CONFIDENCE: f64 = 0.95;
 /// What is to be measured.
 pub(super) struct Attack<'a> {
     pub(super) plan: &'a CanaryPlan,
-    pub(super) tokenizer: &'a Tokenizer,
+    /// The candidates, and the canaries among them.
+    search: (CandidateTree, Vec<Target>),
     /// What was released, in words: the verdict names it.
     pub(super) released: String,
     /// What ran; without it there is no promise.
@@ -54,13 +54,13 @@ impl<'a> Attack<'a> {
     /// The usual attack on a plan.
     pub(super) fn new(
         plan: &'a CanaryPlan,
-        tokenizer: &'a Tokenizer,
+        tokenizer: &Tokenizer,
         released: &str,
         met: Met,
     ) -> Result<Self> {
         Ok(Self {
             plan,
-            tokenizer,
+            search: plan_search(plan, tokenizer).context("--canaries")?,
             released: released.to_owned(),
             mechanism: None,
             met,
@@ -129,38 +129,78 @@ impl<'a> Attack<'a> {
         Ok((report, promised))
     }
 
+    /// The exposures alone, of another model with the same tokens.
+    pub(super) fn summary(
+        &self,
+        scorer: &mut dyn PrefixScorer,
+        interrupt: &Interrupt,
+    ) -> Result<ExposureSummary> {
+        let ranking = self.search(scorer, interrupt)?;
+        Ok(ExposureSummary::of(
+            &ranking.counts,
+            Draw::of_plan(self.plan),
+        )?)
+    }
+
+    /// What a sample of the candidates says, every end of every canary at this confidence.
+    pub(super) fn sampled(
+        &self,
+        scorer: &mut dyn PrefixScorer,
+        (sample, seed): (u64, u64),
+        confidence: Confidence,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<SampledExposure>> {
+        let (tree, targets) = &self.search;
+        let progress = Progress::of(sample, "scoring candidates", "candidates");
+        let sampling = Sampling {
+            sample,
+            batch: SearchOptions::default().batch,
+            seed,
+        };
+        let found = sampled_exposures(scorer, tree, targets, sampling, confidence, &mut |done| {
+            progress.at(done);
+            interrupt.flow()
+        });
+        interrupt.check()?;
+        Ok(found?)
+    }
+
+    fn search(&self, scorer: &mut dyn PrefixScorer, interrupt: &Interrupt) -> Result<Ranking> {
+        let (tree, targets) = &self.search;
+        let progress = Progress::of(1000, "ranking canaries", "‰ of the candidates");
+        let ranking = search_ranks(scorer, tree, targets, &self.options(), &mut |at| {
+            progress.at((at.resolved * 1000.0) as u64);
+            interrupt.flow()
+        });
+        interrupt.check()?;
+        Ok(ranking?)
+    }
+
+    fn options(&self) -> SearchOptions {
+        SearchOptions {
+            tie_tolerance: TIE_TOLERANCE,
+            budget: self.budget,
+            ..SearchOptions::default()
+        }
+    }
+
     fn rank(
         &self,
         scorer: &mut dyn PrefixScorer,
         interrupt: &Interrupt,
     ) -> Result<(Ranking, Option<FlatSample>)> {
-        let (tree, targets) = plan_search(self.plan, self.tokenizer).context("--canaries")?;
-        let progress = Progress::of(1000, "ranking canaries", "‰ of the candidates");
-        let options = SearchOptions {
-            tie_tolerance: TIE_TOLERANCE,
-            budget: self.budget,
-            ..SearchOptions::default()
-        };
-        let ranking = search_ranks(scorer, &tree, &targets, &options, &mut |at| {
-            progress.at((at.resolved * 1000.0) as u64);
-            if interrupt.raised() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        });
-        interrupt.check()?;
+        let ranking = self.search(scorer, interrupt)?;
+        let (tree, targets) = &self.search;
         let flat = match (self.flat_sample, targets.first()) {
-            (Some(sample), Some(target)) => Some(sample_flat(
-                scorer,
-                &tree,
-                &target.context,
-                sample,
-                options.batch,
-            )?),
+            (Some(sample), Some(target)) => {
+                let batch = self.options().batch;
+                let timed = sample_flat(scorer, tree, &target.context, sample, batch);
+                interrupt.check()?;
+                Some(timed?)
+            }
             _ => None,
         };
-        Ok((ranking?, flat))
+        Ok((ranking, flat))
     }
 
     /// The verdict: the promise about all records of a canary against the measured lower

@@ -1,14 +1,14 @@
 //! `audit exposure`: exact ranks of planted canaries in a checkpoint, and the verdict.
 
 use super::attack::Attack;
-use super::model::open;
+use super::opened::Opened;
 use super::promise::Met;
-use crate::audit::cli::Exposure as Asked;
-use crate::audit::exposure::{Checkpoint, ExposureReport};
+use crate::audit::cli::{Exposure as Asked, Source};
+use crate::audit::exposure::{Checkpoint, ExposureReport, SampledReport};
 use crate::contract::{AtomicFile, Exit, Format, Inputs, Interrupt, print};
 use anyhow::{Context, Result, bail, ensure};
-use reticent_accounting::Mechanism;
-use reticent_backends::{CanarySeal, Owner, Pretrained, owner_folder};
+use reticent_accounting::{Confidence, Mechanism};
+use reticent_backends::{CanarySeal, Owner, owner_folder};
 use reticent_corpus::CanaryPlan;
 use std::io::Write;
 use std::path::Path;
@@ -17,11 +17,17 @@ use std::path::Path;
 const FLAT_SAMPLE: u64 = 200;
 
 pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Result<Exit> {
-    let report = measured(asked, 2, interrupt)?;
-    if let Some(path) = &asked.html {
-        let mut file = AtomicFile::create(path).context("--html")?;
-        let released = asked.model.display().to_string();
-        file.write_all(report.to_html(&released)?.as_bytes())
+    let html = match &asked.html {
+        Some(path) => Some(AtomicFile::create(path).context("--html")?),
+        None => None,
+    };
+    let mut model = Opened::audited(&asked.of, interrupt)?;
+    if let Some(sample) = asked.sample {
+        return sampled(asked, sample, &mut model, html, format, interrupt);
+    }
+    let report = measured(asked, &mut model, interrupt)?;
+    if let Some(mut file) = html {
+        file.write_all(report.to_html(&model.name)?.as_bytes())
             .context("--html")?;
         file.finish().context("--html")?;
     }
@@ -30,64 +36,82 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
         Format::Text => report.to_text(),
     };
     print(&text)?;
+    Ok(report.exit())
+}
+
+/// What a sample of the candidates says.
+fn sampled(
+    asked: &Asked,
+    sample: u64,
+    model: &mut Opened,
+    html: Option<AtomicFile>,
+    format: Format,
+    interrupt: &Interrupt,
+) -> Result<Exit> {
+    ensure!(
+        asked.mechanism.is_none() && asked.delta.is_none(),
+        "--sample: it leaves ranks open, so that they meet no promise; leave --mechanism and --delta out"
+    );
+    let (plan, met) = plan(asked, model)?;
+    let confidence = asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let each = SampledReport::each(confidence, plan.canaries.len())?;
+    let attack = Attack::new(&plan, &model.tokenizer, &model.name, met)?;
+    let found = attack.sampled(model.scorer(), (sample, asked.seed), each, interrupt)?;
+    let report = SampledReport::new(&plan, found, confidence, asked.show_secrets)?;
+    if let Some(mut file) = html {
+        let page = report.to_page(&model.name, asked.max_exposure)?;
+        file.write_all(page.to_html()?.as_bytes())
+            .context("--html")?;
+        file.finish().context("--html")?;
+    }
+    let text = match format {
+        Format::Json => report.to_json(
+            inputs(asked)?
+                .given("sample", sample)?
+                .given("seed", asked.seed)?
+                .or_assumed("confidence", asked.confidence, confidence)?,
+        )?,
+        Format::Text => report.to_text(),
+    };
+    print(&text)?;
     Ok(report.exit(asked.max_exposure))
 }
 
-/// The report; `tests` share the false-alarm rate of its verdicts.
+/// The report.
 pub(super) fn measured(
     asked: &Asked,
-    tests: usize,
+    model: &mut Opened,
     interrupt: &Interrupt,
 ) -> Result<ExposureReport> {
-    let (loaded, mut model) = open(&asked.model, asked.device)?;
-    let (plan, met) = plan(asked, &loaded)?;
-    if let Some(spec) = asked.canaries {
-        let stored = plan.spec()?;
-        ensure!(
-            spec == stored,
-            "--canaries: the model was trained with {}x{}, got {}x{}",
-            stored.canaries(),
-            stored.copies(),
-            spec.canaries(),
-            spec.copies()
-        );
-    }
+    let (plan, met) = plan(asked, model)?;
     let mechanism = match &asked.mechanism {
         Some(path) => Some(read_mechanism(path).context("--mechanism")?),
-        None => loaded.manifest.map(|m| m.mechanism),
+        None => model.manifest.as_ref().map(|m| m.mechanism.clone()),
     };
-    let released = asked.model.display().to_string();
-    let mut attack = Attack::new(&plan, &loaded.tokenizer, &released, met)?;
+    let mut attack = Attack::new(&plan, &model.tokenizer, &model.name, met)?;
     attack.mechanism = mechanism.as_ref();
     attack.confidence = asked.confidence;
     attack.budget = asked.budget;
-    attack.tests = tests;
     attack.flat_sample = Some(FLAT_SAMPLE);
     attack.show_secrets = asked.show_secrets;
     if let Some(delta) = asked.delta {
         attack.delta = delta;
     }
-    let (mut report, _) = attack.run(model.as_mut(), interrupt)?;
+    let (mut report, _) = attack.run(model.scorer(), interrupt)?;
+    report.limit = asked.max_exposure;
     for folder in &asked.earlier {
-        let (before, mut model) = open(folder, asked.device).context("--earlier")?;
-        ensure!(
-            before.tokenizer.to_json()? == loaded.tokenizer.to_json()?,
-            "--earlier: {} has another tokenizer than --model",
-            folder.display()
-        );
-        let mut attack = Attack::new(&plan, &loaded.tokenizer, &released, met)?;
-        attack.budget = asked.budget;
-        let (found, _) = attack.run(model.as_mut(), interrupt)?;
+        let source = Source::Folder(folder.clone());
+        let mut before = model.beside(&source, &asked.of, "--earlier", interrupt)?;
         report.earlier.push(Checkpoint {
-            model: folder.display().to_string(),
-            summary: found.finding.summary,
+            summary: attack.summary(before.scorer(), interrupt)?,
+            model: before.name,
         });
     }
     Ok(report)
 }
 
 fn inputs(asked: &Asked) -> Result<Inputs> {
-    let mut inputs = Inputs::new().given("model", asked.model.display().to_string())?;
+    let mut inputs = Inputs::new().given("model", asked.of.name())?;
     if let Some(spec) = asked.canaries {
         inputs = inputs.given("canaries", format!("{}x{}", spec.canaries(), spec.copies()))?;
     }
@@ -99,21 +123,42 @@ fn inputs(asked: &Asked) -> Result<Inputs> {
 
 /// The plan, and how the run met it: sealed by the manifest of a checkpoint of ours, or the file
 /// that was named for a model that others trained.
-fn plan(asked: &Asked, loaded: &Pretrained) -> Result<(CanaryPlan, Met)> {
-    let seal = loaded.manifest.as_ref().and_then(|m| m.canaries.as_ref());
-    match (seal, &asked.canary_file) {
-        (Some(seal), _) => sealed(asked, seal),
-        (None, Some(path)) if loaded.manifest.is_none() => {
+fn plan(asked: &Asked, model: &Opened) -> Result<(CanaryPlan, Met)> {
+    let (plan, met) = stored(asked, model)?;
+    if let Some(spec) = asked.canaries {
+        let stored = plan.spec()?;
+        ensure!(
+            spec == stored,
+            "--canaries: the model was trained with {}x{}, got {}x{}",
+            stored.canaries(),
+            stored.copies(),
+            spec.canaries(),
+            spec.copies()
+        );
+    }
+    Ok((plan, met))
+}
+
+fn stored(asked: &Asked, model: &Opened) -> Result<(CanaryPlan, Met)> {
+    let seal = model.manifest.as_ref().and_then(|m| m.canaries.as_ref());
+    match (seal, &asked.of.model, &asked.canary_file) {
+        (Some(seal), Some(folder), _) => sealed(asked, folder, seal),
+        (None, _, Some(path)) if model.manifest.is_none() => {
             let plan = read_plan(path)?;
             // Nobody says what became of the copies: all of them, as far as anyone knows.
             let records = plan.copies;
             Ok((plan, Met { records, public: 0 }))
         }
         _ => bail!(
-            "--model: {} names no canaries; plant them before training: \
+            "{}: {} names no canaries; plant them before training: \
              `audit prepare DATA --canaries 10x20 --out prepared/` writes a plain train.jsonl for any trainer \
              and a canaries.json, which --canary-file takes afterwards",
-            asked.model.display()
+            if asked.of.model.is_some() {
+                "--model"
+            } else {
+                "--scorer"
+            },
+            model.name
         ),
     }
 }
@@ -130,12 +175,12 @@ fn read_plan(path: &Path) -> Result<CanaryPlan> {
 
 /// The plan from the owner's folder beside the checkpoint, unless another file was named; it
 /// must be the one that was sealed.
-fn sealed(asked: &Asked, seal: &CanarySeal) -> Result<(CanaryPlan, Met)> {
-    let owned = owner_folder(&asked.model).join("canaries.json");
+fn sealed(asked: &Asked, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, Met)> {
+    let owned = owner_folder(model).join("canaries.json");
     let path = asked.canary_file.as_ref().unwrap_or(&owned);
     let plan = read_plan(path)?;
-    let owner = Owner::open(&asked.model)
-        .context("the owner's key, without which the seal can't be checked")?;
+    let owner =
+        Owner::open(model).context("the owner's key, without which the seal can't be checked")?;
     ensure!(
         owner.digest(&plan)? == seal.digest,
         "--canary-file: {} is not the plan this model was trained with (its seal differs)",

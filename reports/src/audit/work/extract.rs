@@ -1,7 +1,7 @@
 //! `audit extract`: prompts from the training text, and secrets among their candidates.
 
 use super::membership::{framed, watched};
-use super::model::open;
+use super::opened::Opened;
 use super::perplexity::BATCH_TOKENS;
 use super::records::cut;
 use crate::audit::cli::Extract as Asked;
@@ -15,7 +15,7 @@ use reticent_attacks::{
     continuations, contrast, count_copies, draws_needed, ln_drawn, measure_distances, reconstruct,
     strata,
 };
-use reticent_backends::{Pretrained, Trainer};
+use reticent_backends::PrefixScorer;
 use reticent_corpus::{TokenId, Tokenizer, Unit};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -36,8 +36,16 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
         Some(path) => Some(AtomicFile::create(path).context("--html")?),
         None => None,
     };
-    let report = measured(asked, interrupt)?;
-    let released = asked.model.display().to_string();
+    let mut model = Opened::audited(&asked.of, interrupt)?;
+    let mut baseline = match &asked.baseline {
+        Some(source) => Some(model.beside(source, &asked.of, "--baseline", interrupt)?),
+        None => None,
+    };
+    let report = match measured(asked, &mut model, baseline.as_mut(), interrupt)? {
+        Ok(report) => report,
+        Err(short) => bail!("--suffix: {short}"),
+    };
+    let released = model.name;
     if let Some(mut file) = html {
         file.write_all(report.to_html(&released, asked.max_rate)?.as_bytes())
             .context("--html")?;
@@ -51,12 +59,37 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
     Ok(report.exit(asked.max_rate))
 }
 
-/// The report.
-pub(super) fn measured(asked: &Asked, interrupt: &Interrupt) -> Result<ExtractReport> {
+/// No record is long enough for a prompt with its suffix.
+#[derive(Debug)]
+pub(super) struct TooShort {
+    data: String,
+    needed: usize,
+    longest: usize,
+}
+
+impl std::fmt::Display for TooShort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "no record of {} has {} tokens, the shortest prompt and the suffix; the longest has {}",
+            self.data, self.needed, self.longest
+        )
+    }
+}
+
+/// The report, or that nothing is long enough for one.
+pub(super) fn measured(
+    asked: &Asked,
+    model: &mut Opened,
+    baseline: Option<&mut Opened>,
+    interrupt: &Interrupt,
+) -> Result<std::result::Result<ExtractReport, TooShort>> {
     let confidence = asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
-    let (loaded, mut model) = open(&asked.model, asked.device)?;
     let mut report = match &asked.data {
-        Some(data) => study(asked, data, &loaded, model.as_mut(), confidence, interrupt)?,
+        Some(data) => match study(asked, data, model, baseline, confidence, interrupt)? {
+            Ok(report) => report,
+            Err(short) => return Ok(Err(short)),
+        },
         None => ExtractReport {
             passages: 0,
             suffix: asked.suffix as usize,
@@ -69,21 +102,20 @@ pub(super) fn measured(asked: &Asked, interrupt: &Interrupt) -> Result<ExtractRe
         },
     };
     if let Some(path) = &asked.secrets {
-        let secrets = promised(path, &loaded.tokenizer, model.as_mut(), interrupt);
+        let secrets = promised(path, model, interrupt);
         interrupt.check()?;
         report.secrets = Some(secrets.context("--secrets")?);
     }
-    Ok(report)
+    Ok(Ok(report))
 }
 
 fn inputs(asked: &Asked, confidence: Confidence) -> Result<Inputs> {
-    let path = |p: &Option<std::path::PathBuf>| p.as_ref().map(|p| p.display().to_string());
     Ok(Inputs::new()
-        .given("model", asked.model.display().to_string())?
-        .given("data", path(&asked.data))?
-        .given("baseline", path(&asked.baseline))?
-        .given("training", path(&asked.training))?
-        .given("secrets", path(&asked.secrets))?
+        .given("model", asked.of.name())?
+        .given_path("data", asked.data.as_deref())?
+        .given("baseline", asked.baseline.as_ref().map(ToString::to_string))?
+        .given_path("training", asked.training.as_deref())?
+        .given_path("secrets", asked.secrets.as_deref())?
         .given("unit", asked.unit)?
         .given("suffix", asked.suffix)?
         .given("near", asked.near)?
@@ -105,14 +137,22 @@ fn records(path: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Vec<Tok
 fn study(
     asked: &Asked,
     data: &Path,
-    loaded: &Pretrained,
-    model: &mut dyn Trainer,
+    model: &mut Opened,
+    mut baseline: Option<&mut Opened>,
     confidence: Confidence,
     interrupt: &Interrupt,
-) -> Result<ExtractReport> {
-    let own = loaded.manifest.as_ref().map_or(Unit::Document, |m| m.unit);
-    let unit = asked.unit.unwrap_or(own);
-    let records = records(data, unit, &loaded.tokenizer).context("--data")?;
+) -> Result<std::result::Result<ExtractReport, TooShort>> {
+    for (flag, model) in [
+        ("--scorer", Some(&*model)),
+        ("--baseline", baseline.as_deref()),
+    ] {
+        ensure!(
+            model.is_none_or(Opened::has_statistics),
+            "{flag}: it gives no `statistics`, and extraction needs the model's first choice at each place"
+        );
+    }
+    let unit = asked.unit.unwrap_or_else(|| model.unit());
+    let records = records(data, unit, &model.tokenizer).context("--data")?;
     let suffix = usize::try_from(asked.suffix).unwrap_or(usize::MAX);
     let mut lengths: Vec<usize> = match asked.prompt.as_slice() {
         [] => PROMPTS.to_vec(),
@@ -120,37 +160,34 @@ fn study(
     };
     lengths.sort_unstable();
     lengths.dedup();
-    if let Some(context) = loaded.model.context() {
+    if let Some(context) = model.context {
         let longest = lengths.last().copied().unwrap_or(0) + suffix + 1;
         ensure!(
             longest <= context,
             "--prompt: with the suffix {longest} tokens, and the model reads {context}"
         );
     }
-    let mut baseline = match &asked.baseline {
-        Some(folder) => {
-            let (base, engine) = open(folder, asked.device).context("--baseline")?;
-            ensure!(
-                base.tokenizer.to_json()? == loaded.tokenizer.to_json()?,
-                "--baseline: it has another tokenizer than --model"
-            );
-            Some(engine)
-        }
-        None => None,
-    };
     let longest = lengths.last().copied().unwrap_or(1);
     let chosen = distinct(&records, lengths[0], longest, suffix);
     if chosen.is_empty() {
-        let most = records.iter().map(|r| r.len() - 1).max().unwrap_or(0);
-        bail!(
-            "--suffix: no record of {} has {} tokens, the shortest prompt and the suffix; the longest has {most}",
-            data.display(),
-            lengths[0].saturating_add(suffix)
-        );
+        return Ok(Err(TooShort {
+            data: data.display().to_string(),
+            needed: lengths[0].saturating_add(suffix),
+            longest: records.iter().map(|r| r.len() - 1).max().unwrap_or(0),
+        }));
     }
-    let training = match &asked.training {
-        Some(path) => self::records(path, unit, &loaded.tokenizer).context("--training")?,
-        None => records.clone(),
+    // The suffix of a record is the same behind every prompt: its copies are counted once.
+    let cut = |i: usize, length: usize| Passage::of_record(&records[i], length, longest, suffix);
+    let suffixes: Vec<Vec<TokenId>> = chosen
+        .iter()
+        .map(|&i| cut(i, lengths[0]).map_or_else(Vec::new, |p| p.suffix))
+        .collect();
+    let copies = match &asked.training {
+        Some(path) => {
+            let training = self::records(path, unit, &model.tokenizer).context("--training")?;
+            count_copies(&training, &suffixes)
+        }
+        None => count_copies(&records, &suffixes),
     };
     let sampler = SamplerSettings {
         temperature: asked.temperature,
@@ -168,20 +205,19 @@ fn study(
         confidence,
     };
     for &length in &lengths {
-        let passages: Vec<Passage> = chosen
+        let (passages, copies): (Vec<Passage>, Vec<u64>) = chosen
             .iter()
-            .filter_map(|&i| Passage::of_record(&records[i], length, longest, suffix))
-            .collect();
+            .zip(&copies)
+            .filter_map(|(&i, &copies)| Some((cut(i, length)?, copies)))
+            .unzip();
         if passages.is_empty() {
             continue;
         }
-        let found = one_length(&passages, asked.near, sampler, model, interrupt)?;
+        let found = one_length(&passages, asked.near, sampler, model.scorer(), interrupt)?;
         let base = match &mut baseline {
-            Some(engine) => Some(verbatim(&forced(&passages, engine.as_mut(), interrupt)?)),
+            Some(base) => Some(verbatim(&forced(&passages, base.scorer(), interrupt)?)),
             None => None,
         };
-        let suffixes: Vec<Vec<TokenId>> = passages.iter().map(|p| p.suffix.clone()).collect();
-        let copies = count_copies(&training, &suffixes);
         let ours = verbatim(&found);
         let trials = passages.len() as u64;
         let count = |holds: &dyn Fn(&Continuation) -> bool| {
@@ -214,7 +250,7 @@ fn study(
             });
         }
     }
-    Ok(report)
+    Ok(Ok(report))
 }
 
 /// Records that are long enough, one of those that ask for the same suffix behind the same prompt.
@@ -235,7 +271,7 @@ fn distinct(
 
 fn forced(
     passages: &[Passage],
-    model: &mut dyn Trainer,
+    model: &mut dyn PrefixScorer,
     interrupt: &Interrupt,
 ) -> Result<Vec<Continuation>> {
     let found = continuations(
@@ -252,7 +288,7 @@ fn one_length(
     passages: &[Passage],
     near: Option<f64>,
     sampler: SamplerSettings,
-    model: &mut dyn Trainer,
+    model: &mut dyn PrefixScorer,
     interrupt: &Interrupt,
 ) -> Result<Vec<Continuation>> {
     let mut found = forced(passages, model, interrupt)?;
@@ -263,8 +299,9 @@ fn one_length(
         measured?;
     }
     if !sampler.is_plain() {
-        let drawn = ln_drawn(model, passages, sampler)?;
-        for (found, ln_once) in found.iter_mut().zip(drawn) {
+        let drawn = ln_drawn(model, passages, sampler);
+        interrupt.check()?;
+        for (found, ln_once) in found.iter_mut().zip(drawn?) {
             found.ln_once = ln_once;
         }
     }
@@ -286,12 +323,7 @@ struct Line {
     posterior: f64,
 }
 
-fn promised(
-    path: &Path,
-    tokenizer: &Tokenizer,
-    model: &mut dyn Trainer,
-    interrupt: &Interrupt,
-) -> Result<Reconstruction> {
+fn promised(path: &Path, model: &mut Opened, interrupt: &Interrupt) -> Result<Reconstruction> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut cases = Vec::new();
@@ -302,10 +334,10 @@ fn promised(
     {
         let place = || format!("{}, line {}", path.display(), number + 1);
         let line: Line = serde_json::from_str(line).with_context(place)?;
-        cases.push(case(line, tokenizer).with_context(place)?);
+        cases.push(case(line, &model.tokenizer).with_context(place)?);
     }
     Ok(reconstruct(
-        model,
+        model.scorer(),
         &cases,
         FALSE_ALARM,
         BATCH_TOKENS,

@@ -1,6 +1,6 @@
 //! `audit membership --model`: attacks on a model, all from one table of token scores.
 
-use super::model::open;
+use super::opened::Opened;
 use super::perplexity::BATCH_TOKENS;
 use super::records::{Cut, cut};
 use super::shadow::{Start, Training, lira_scores, rmia_scores, shadows};
@@ -12,7 +12,6 @@ use crate::contract::{Exit, Format, Interrupt, Progress};
 use crate::number::grouped;
 use anyhow::{Context, Result, ensure};
 use reticent_attacks::{Attack, Beside, Need, Panel, Scoring, chosen};
-use reticent_backends::Pretrained;
 use reticent_corpus::{TokenId, Tokenizer, Unit};
 use std::ops::ControlFlow;
 
@@ -27,20 +26,24 @@ const HEATED: (usize, usize) = (5, 400);
 
 pub(super) fn run(asked: &MembershipArgs, format: Format, interrupt: &Interrupt) -> Result<Exit> {
     let outputs = Outputs::open(asked)?;
-    let (report, heat) = measured(asked, interrupt)?;
+    let mut model = Opened::audited(&asked.on.of, interrupt)?;
+    let mut reference = match &asked.on.reference {
+        Some(source) => Some(model.beside(source, &asked.on.of, "--reference", interrupt)?),
+        None => None,
+    };
+    let (report, heat) = measured(asked, &mut model, reference.as_mut(), interrupt)?;
     outputs.finish(asked, format, &report, &heat)
 }
 
 /// The report, and the picture of the members with the highest scores.
 pub(super) fn measured(
     asked: &MembershipArgs,
+    model: &mut Opened,
+    mut reference: Option<&mut Opened>,
     interrupt: &Interrupt,
 ) -> Result<(MembershipReport, Vec<HeatLine>)> {
-    let model = asked.on.model.as_ref().context("--model must be given")?;
     let confidence = confidence(asked)?;
-    let (loaded, mut engine) = open(model, asked.on.device)?;
-    let own = loaded.manifest.as_ref().map_or(Unit::Document, |m| m.unit);
-    let sides = sides(asked, asked.on.unit.unwrap_or(own))?;
+    let sides = sides(asked, asked.on.unit.unwrap_or_else(|| model.unit()))?;
     let [inside, outside] = &sides;
     let members = inside.texts.len();
     let texts: Vec<String> = inside.texts.iter().chain(&outside.texts).cloned().collect();
@@ -52,26 +55,23 @@ pub(super) fn measured(
             .any(|a| a.needs() == Need::Neighbours)
             .then_some((NEIGHBOURS, asked.seed)),
     };
-    let frame = |text: &str| framed(&loaded.tokenizer, text, asked.on.without_end);
+    let tokenizer = model.tokenizer.clone();
+    let context = model.context;
     let panel = Panel::of(
-        engine.as_mut(),
+        model.scorer(),
         texts,
-        &|text| Ok(frame(text)?),
+        &|text| Ok(framed(&tokenizer, text, asked.on.without_end)?),
         beside,
-        scoring(loaded.model.context()),
+        scoring(context),
         &mut watched("scoring", interrupt),
     );
     interrupt.check()?;
     let mut panel = panel?;
-    if let Some(base) = &asked.on.reference {
-        let (base, mut engine) = open(base, asked.on.device).context("--reference")?;
-        ensure!(
-            base.tokenizer.to_json()? == loaded.tokenizer.to_json()?,
-            "--reference: it has another tokenizer than --model; their log-likelihoods don't compare"
-        );
+    if let Some(base) = &mut reference {
+        let context = base.context;
         let both = panel.with_reference(
-            engine.as_mut(),
-            scoring(base.model.context()),
+            base.scorer(),
+            scoring(context),
             &mut watched("scoring by the reference", interrupt),
         );
         interrupt.check()?;
@@ -80,6 +80,13 @@ pub(super) fn measured(
     let mut left_out = Vec::new();
     let mut attacked = Vec::new();
     for attack in attacks {
+        if needs_statistics(attack) && !model.has_statistics() {
+            left_out.push(LeftOut {
+                attack: attack.name().to_owned(),
+                why: "the scorer gives no `statistics`".to_owned(),
+            });
+            continue;
+        }
         match panel.scores(attack)? {
             Some(mut scores) => {
                 let others = scores.split_off(members);
@@ -98,19 +105,18 @@ pub(super) fn measured(
             models,
             &sides,
             &panel,
-            &loaded,
+            (model, reference.as_deref()),
             &mut attacked,
             interrupt,
         )
         .context("--shadows")?;
     }
     let first = attacked.first().context("--attack: no attack was left")?;
-    let heat = heat(
-        &panel,
-        &first.scores[0],
-        &loaded.tokenizer,
-        asked.on.show_secrets,
-    )?;
+    let heat = if model.has_statistics() || reference.is_some() {
+        heat(&panel, &first.scores[0], &tokenizer, asked.on.show_secrets)?
+    } else {
+        Vec::new()
+    };
     let records = Records {
         groups: groups(asked, &sides),
         texts: sides.map(|side| side.texts),
@@ -136,35 +142,36 @@ fn shadowed(
     models: u64,
     sides: &[Cut; 2],
     panel: &Panel,
-    loaded: &Pretrained,
+    (model, reference): (&Opened, Option<&Opened>),
     attacked: &mut Vec<Attacked>,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let [inside, outside] = sides;
-    let members = inside.texts.len();
-    let frame = |text: &String| Ok(framed(&loaded.tokenizer, text, asked.on.without_end)?);
-    let records = inside.texts.iter().chain(&outside.texts).map(frame);
-    let records = records.collect::<Result<Vec<_>>>()?;
+    let members = sides[0].texts.len();
     let groups = super::records::shared_groups(sides).concat();
-    let base = match &asked.on.reference {
-        Some(folder) => Some(Pretrained::load(folder).context("--reference")?),
+    let own = |model: &Opened| model.weights().map(|(_, w)| w.to_vec());
+    let architecture = |model: &Opened| model.weights().map(|(m, _)| m.clone());
+    let weights = match reference {
+        Some(base) => Some(
+            own(base).context("--reference: shadow models start from a folder, not a command")?,
+        ),
         None => None,
     };
+    let architecture = architecture(reference.unwrap_or(model));
+    let architecture = architecture.context("shadow models need a folder as --model")?;
     let start = Start {
-        model: base.as_ref().map_or(&loaded.model, |b| &b.model),
-        weights: base.as_ref().map(|b| b.weights.as_slice()),
+        model: &architecture,
+        weights: weights.as_deref(),
     };
     let training = Training {
         pairs: models / 2,
         epochs: asked.on.shadow_epochs,
         learning_rate: asked.on.shadow_rate,
         seed: asked.seed,
-        device: asked.on.device,
+        device: asked.on.of.device,
     };
-    let found = shadows(&start, &records, &groups, training, interrupt)?;
-    let targets = (0..panel.target().len())
-        .map(|i| Ok(-panel.target().record(i)?.mean_nll()))
-        .collect::<Result<Vec<f64>>>()?;
+    let records = panel.target().tokens();
+    let found = shadows(&start, records, &groups, training, interrupt)?;
+    let targets = panel.target().losses()?;
     for (name, mut scores) in [
         ("lira", lira_scores(&targets, &found)?),
         ("rmia", rmia_scores(&targets, &found)?),
@@ -177,6 +184,11 @@ fn shadowed(
         });
     }
     Ok(())
+}
+
+/// Whether an attack reads what the whole vocabulary gets at a place.
+const fn needs_statistics(attack: Attack) -> bool {
+    matches!(attack, Attack::MinKPlusPlus(_) | Attack::Ez)
 }
 
 /// Both files cut into records; CRT's protocol takes a sample of each.
@@ -294,11 +306,7 @@ pub(super) fn watched<'a>(
     let progress = Progress::spinner(what);
     move |done| {
         progress.at(done as u64);
-        if interrupt.raised() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        interrupt.flow()
     }
 }
 

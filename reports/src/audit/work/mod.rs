@@ -19,6 +19,8 @@ mod membership;
 mod model;
 mod neighbours;
 #[cfg(feature = "audit")]
+mod opened;
+#[cfg(feature = "audit")]
 mod options;
 #[cfg(feature = "audit")]
 mod perplexity;
@@ -64,12 +66,12 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
             Ok(Exit::Finished)
         }
         #[cfg(feature = "audit")]
-        Command::Membership(asked) if asked.on.model.is_some() => {
+        Command::Membership(asked) if asked.on.of.source().is_ok() => {
             membership::run(asked, format, interrupt)
         }
         Command::Membership(asked) => {
             // Without an engine.
-            anyhow::ensure!(asked.on.model.is_none(), NO_ENGINE);
+            anyhow::ensure!(asked.on.of.source().is_err(), NO_ENGINE);
             scores::run(asked, format, interrupt)
         }
         Command::Epsilon(asked) => epsilon::run(asked, format),
@@ -94,6 +96,8 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         #[cfg(feature = "audit")]
         Command::Extract(asked) => extract::run(asked, format, interrupt),
         #[cfg(feature = "audit")]
+        Command::Serve(asked) => opened::answer(asked, interrupt),
+        #[cfg(feature = "audit")]
         Command::Report(asked) => report::run(asked, format, interrupt),
         #[cfg(not(feature = "audit"))]
         Command::Demo(_)
@@ -102,6 +106,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         | Command::Convert(_)
         | Command::Extract(_)
         | Command::Report(_)
+        | Command::Serve(_)
         | Command::Exposure(_) => {
             anyhow::bail!(NO_ENGINE)
         }

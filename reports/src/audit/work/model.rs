@@ -1,10 +1,11 @@
-//! The model a run starts from, and models that others trained.
+//! The model a run starts from.
 
-use crate::audit::cli::{DeviceArg, ModelArg, Recipe, Start};
+use super::opened::same_tokenizer;
+use crate::audit::cli::{ModelArg, Recipe, Start};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{
-    Dropout, Family, Initial, LstmConfig, Manifest, Model, Pretrained, Trainer, TransformerConfig,
-    open as engine, weights_digest,
+    Dropout, Family, Initial, LstmConfig, Manifest, Model, Pretrained, TransformerConfig,
+    weights_digest,
 };
 use reticent_corpus::{Origin, Prepared};
 use std::path::Path;
@@ -128,7 +129,7 @@ pub(super) fn dropout_of(model: &Model, rate: f64) -> Result<Dropout> {
 
 /// The corpus must have been cut into the model's own tokens.
 fn same_tokens(folder: &Path, loaded: &Pretrained, prepared: &Prepared) -> Result<()> {
-    if loaded.tokenizer.to_json()? == prepared.tokenizer.to_json()? {
+    if same_tokenizer(&loaded.tokenizer, &prepared.tokenizer)? {
         return Ok(());
     }
     bail!(
@@ -157,13 +158,4 @@ fn continued(weights: String, before: &Manifest, prepared: &Prepared) -> Result<
         mechanism: Box::new(before.mechanism.clone()),
         seeded: before.seeded,
     })
-}
-
-/// A model with its engine, ready to score: a checkpoint of ours, or a Hugging Face folder. As it
-/// is: tokens that only our tokenizer has, such as `<MASK>`, get no share of its probability.
-pub(super) fn open(folder: &Path, device: DeviceArg) -> Result<(Pretrained, Box<dyn Trainer>)> {
-    let mut loaded = Pretrained::load(folder).context("--model")?;
-    let weights = std::mem::take(&mut loaded.weights);
-    let trainer = engine(&loaded.model, weights, device.into()).context("--device")?;
-    Ok((loaded, trainer))
 }

@@ -1,15 +1,14 @@
 //! `audit perplexity`: how well a model predicts a text.
 
-use super::model::open;
+use super::opened::Opened;
 use crate::audit::cli::Perplexity as Asked;
 use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, Progress, print};
 use crate::number::{grouped, nearest};
 use anyhow::{Context, Result, ensure};
-use reticent_attacks::perplexity;
+use reticent_attacks::{perplexity, windows as places};
 use reticent_backends::Scorer;
 use reticent_corpus::{Record, Tokenizer, Unit, read_documents};
 use serde::Serialize;
-use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Tokens scored at once.
@@ -25,11 +24,7 @@ pub(super) fn measure<S: Scorer + ?Sized>(
     let progress = Progress::of(sequences.len() as u64, "scoring", "records");
     let result = perplexity(scorer, &sequences, BATCH_TOKENS, &mut |done| {
         progress.at(done as u64);
-        if interrupt.raised() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        interrupt.flow()
     });
     interrupt.check()?;
     let result = result?;
@@ -56,10 +51,10 @@ const fn none(count: &u64) -> bool {
 }
 
 pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Result<Exit> {
-    let (loaded, mut model) = open(&asked.model, asked.device)?;
-    let own = loaded.manifest.map_or(Unit::Document, |m| m.unit);
-    let unit = asked.unit.unwrap_or(own);
-    let mut records = framed(&asked.data, unit, &loaded.tokenizer).context("--data")?;
+    let mut model = Opened::audited(&asked.of, interrupt)?;
+    let context = model.context;
+    let unit = asked.unit.unwrap_or_else(|| model.unit());
+    let mut records = framed(&asked.data, unit, &model.tokenizer).context("--data")?;
     if asked.without_end {
         for record in &mut records {
             record.tokens.pop();
@@ -67,8 +62,8 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
         records.retain(|r| r.tokens.len() > 1);
     }
     let count = records.len() as u64;
-    let (records, cut) = windows(records, loaded.model.context());
-    let (value, tokens) = measure(model.as_mut(), &records, interrupt)?;
+    let (records, cut) = windows(records, context);
+    let (value, tokens) = measure(model.scorer(), &records, interrupt)?;
     let shown = Shown {
         perplexity: value,
         tokens,
@@ -79,14 +74,14 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
     let text = match format {
         Format::Json => {
             let inputs = Inputs::new()
-                .given("model", asked.model.display().to_string())?
+                .given("model", asked.of.name())?
                 .given("data", asked.data.display().to_string())?
                 .or_assumed("unit", asked.unit, unit)?
                 .given("without_end", asked.without_end)?;
             Envelope::new("perplexity", inputs, &shown).to_text()?
         }
         Format::Text => {
-            let windows = match (cut, loaded.model.context()) {
+            let windows = match (cut, context) {
                 (0, _) | (_, None) => String::new(),
                 (_, Some(context)) => format!(
                     "; {} of them longer than {context} tokens, scored in windows that overlap by one",
@@ -126,30 +121,22 @@ fn framed(data: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>>
         .collect()
 }
 
-/// Records longer than the model reads at once, in windows of that length. Each overlaps the last
-/// by one token, so that every token but a record's first is predicted once. Also how many were cut.
+/// Records longer than the model reads at once, in windows. Also how many were cut.
 fn windows(records: Vec<Record>, context: Option<usize>) -> (Vec<Record>, u64) {
-    let Some(context) = context.filter(|c| *c >= 2) else {
-        return (records, 0);
-    };
     let mut out = Vec::with_capacity(records.len());
     let mut cut = 0;
     for record in records {
-        if record.tokens.len() <= context {
+        let parts = places(record.tokens.len(), context);
+        if parts.len() < 2 {
             out.push(record);
             continue;
         }
         cut += 1;
-        let mut start = 0;
-        while start + 1 < record.tokens.len() {
-            let end = (start + context).min(record.tokens.len());
-            out.push(Record {
-                tokens: record.tokens[start..end].to_vec(),
-                sensitive: Vec::new(),
-                ..record
-            });
-            start = end - 1;
-        }
+        out.extend(parts.into_iter().map(|part| Record {
+            tokens: record.tokens[part].to_vec(),
+            sensitive: Vec::new(),
+            ..record
+        }));
     }
     (out, cut)
 }
@@ -159,27 +146,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_predict_every_token_once() {
-        for length in 2..40u32 {
-            for context in 2..12usize {
-                let record = Record {
-                    side: reticent_corpus::Side::Public,
-                    tokens: (0..length).collect(),
-                    sensitive: Vec::new(),
-                };
-                let (parts, cut) = windows(vec![record], Some(context));
-                assert_eq!(cut, u64::from(length as usize > context));
-                let predicted = parts.iter().flat_map(|p| p.tokens[1..].iter().copied());
-                assert_eq!(
-                    predicted.collect::<Vec<_>>(),
-                    (1..length).collect::<Vec<_>>()
-                );
-                assert!(
-                    parts
-                        .iter()
-                        .all(|p| p.tokens.len() <= context && p.tokens.len() > 1)
-                );
-            }
-        }
+    fn only_records_that_are_too_long_are_cut() {
+        let record = |length: u32| Record {
+            side: reticent_corpus::Side::Public,
+            tokens: (0..length).collect(),
+            sensitive: Vec::new(),
+        };
+        let (parts, cut) = windows(vec![record(4), record(9)], Some(4));
+        let parts: Vec<Vec<u32>> = parts.into_iter().map(|p| p.tokens).collect();
+        let wanted = [
+            vec![0, 1, 2, 3],
+            vec![0, 1, 2, 3],
+            vec![3, 4, 5, 6],
+            vec![6, 7, 8],
+        ];
+        assert_eq!((parts, cut), (wanted.to_vec(), 1));
+        assert_eq!(windows(vec![record(9)], None).1, 0);
     }
 }

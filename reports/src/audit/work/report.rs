@@ -1,15 +1,15 @@
 //! `audit report`: everything that can be measured on a model, on one page, with one exit code.
 
+use super::opened::Opened;
 use super::{exposure, extract, membership};
 use crate::audit::cli::{Exposure, Extract, MembershipArgs, OnModel, Report as Asked};
 use crate::audit::exposure::ExposureReport;
 use crate::audit::extract::ExtractReport;
 use crate::audit::membership::{HeatLine, MembershipReport};
 use crate::contract::{AtomicFile, Envelope, Exit, Format, Inputs, Interrupt, print};
-use crate::page::{Mood, Page};
+use crate::page::Page;
 use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
-use reticent_backends::Pretrained;
 use serde::Serialize;
 use std::io::Write;
 
@@ -56,12 +56,14 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
 }
 
 fn inputs(asked: &Asked) -> Result<Inputs> {
-    let path = |p: &Option<std::path::PathBuf>| p.as_ref().map(|p| p.display().to_string());
     Ok(Inputs::new()
-        .given("model", asked.model.display().to_string())?
-        .given("members", path(&asked.members))?
-        .given("non_members", path(&asked.non_members))?
-        .given("reference", path(&asked.reference))?
+        .given("model", asked.of.name())?
+        .given_path("members", asked.members.as_deref())?
+        .given_path("non_members", asked.non_members.as_deref())?
+        .given(
+            "reference",
+            asked.reference.as_ref().map(ToString::to_string),
+        )?
         .given("max_exposure", asked.max_exposure)?
         .given("max_auc", asked.max_auc)?
         .given("seed", asked.seed)?
@@ -80,9 +82,8 @@ fn members(asked: &Asked) -> Result<Option<MembershipArgs>> {
         max_auc: asked.max_auc,
         seed: asked.seed,
         on: OnModel {
-            model: Some(asked.model.clone()),
+            of: asked.of.clone(),
             reference: asked.reference.clone(),
-            device: asked.device,
             show_secrets: asked.show_secrets,
             ..OnModel::default()
         },
@@ -96,7 +97,7 @@ fn extraction(asked: &Asked) -> Result<Option<Extract>> {
         return Ok(None);
     }
     Ok(Some(Extract {
-        model: asked.model.clone(),
+        of: asked.of.clone(),
         data: asked.members.clone(),
         baseline: asked.reference.clone(),
         unit: None,
@@ -111,7 +112,6 @@ fn extraction(asked: &Asked) -> Result<Option<Extract>> {
         confidence: Some(Confidence::new(CONFIDENCE)?),
         max_rate: None,
         html: None,
-        device: asked.device,
     }))
 }
 
@@ -121,10 +121,13 @@ fn measured(
     texts: Option<&Extract>,
     interrupt: &Interrupt,
 ) -> Result<(Document, Vec<HeatLine>)> {
-    let planted = Pretrained::load(&asked.model)
-        .context("--model")?
-        .manifest
-        .is_some_and(|m| m.canaries.is_some());
+    let mut model = Opened::audited(&asked.of, interrupt)?;
+    let mut reference = match &asked.reference {
+        Some(source) => Some(model.beside(source, &asked.of, "--reference", interrupt)?),
+        None => None,
+    };
+    let manifest = model.manifest.as_ref();
+    let planted = manifest.is_some_and(|m| m.canaries.is_some());
     let mut document = Document {
         exposure: None,
         no_exposure: None,
@@ -134,7 +137,7 @@ fn measured(
     };
     if planted || asked.canary_file.is_some() {
         let canaries = Exposure {
-            model: asked.model.clone(),
+            of: asked.of.clone(),
             canaries: None,
             canary_file: asked.canary_file.clone(),
             mechanism: asked.mechanism.clone(),
@@ -143,11 +146,12 @@ fn measured(
             max_exposure: asked.max_exposure,
             earlier: Vec::new(),
             budget: None,
+            sample: None,
+            seed: asked.seed,
             html: None,
-            device: asked.device,
             show_secrets: asked.show_secrets,
         };
-        document.exposure = Some(exposure::measured(&canaries, 2, interrupt)?);
+        document.exposure = Some(exposure::measured(&canaries, &mut model, interrupt)?);
     } else {
         document.no_exposure = Some(
             "no canaries were planted; `audit prepare DATA --canaries 10x20 --out prepared/` plants them before training".into(),
@@ -155,18 +159,16 @@ fn measured(
     }
     let mut heat = Vec::new();
     if let Some(asked) = members {
-        let (report, shown) = membership::measured(asked, interrupt)?;
+        let (report, shown) =
+            membership::measured(asked, &mut model, reference.as_mut(), interrupt)?;
         document.membership = Some(report);
         heat = shown;
     }
     if let Some(asked) = texts {
         // Records too short for a passage are no failure of the report.
-        match extract::measured(asked, interrupt) {
+        match extract::measured(asked, &mut model, reference.as_mut(), interrupt)? {
             Ok(report) => document.extraction = Some(report),
-            Err(error) => {
-                interrupt.check()?;
-                document.no_extraction = Some(crate::contract::describe(&error));
-            }
+            Err(short) => document.no_extraction = Some(short.to_string()),
         }
     }
     Ok((document, heat))
@@ -176,7 +178,7 @@ fn exit(document: &Document, asked: &Asked) -> Exit {
     let exposure = document.exposure.as_ref();
     let membership = document.membership.as_ref();
     exposure
-        .map_or(Exit::Finished, |e| e.exit(asked.max_exposure))
+        .map_or(Exit::Finished, ExposureReport::exit)
         .or(membership.map_or(Exit::Finished, |m| m.exit(asked.max_auc)))
 }
 
@@ -207,7 +209,7 @@ fn page(
     exit: Exit,
     heat: &[HeatLine],
 ) -> Result<Page> {
-    let released = asked.model.display().to_string();
+    let released = asked.of.name();
     let mut parts = Vec::new();
     if let Some(exposure) = &document.exposure {
         parts.push(("Exposure", exposure.to_page(&released)?));
@@ -223,11 +225,7 @@ fn page(
     if let Some(why) = &document.no_exposure {
         summary.push_str(&format!(" Exposure was not measured: {why}."));
     }
-    let mood = match exit {
-        Exit::Finished => Mood::Plain,
-        Exit::Exceeded => Mood::Alarm,
-    };
-    let page = Page::new(format!("What leaks: {released}"), summary).mood(mood);
+    let page = Page::new(format!("What leaks: {released}"), summary).mood(exit.into());
     Ok(parts
         .into_iter()
         .fold(page, |page, (name, part)| page.with(name, part)))

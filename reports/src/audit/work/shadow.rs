@@ -133,10 +133,7 @@ fn one(
         &mut watched("scoring by a shadow model", interrupt),
     );
     interrupt.check()?;
-    let table = table?;
-    (0..table.len())
-        .map(|i| Ok(-table.record(i)?.mean_nll()))
-        .collect()
+    Ok(table?.losses()?)
 }
 
 /// LiRA with both kinds of shadow models: confidences exp(mean ln p) on the logit scale, one

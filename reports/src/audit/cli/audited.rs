@@ -1,0 +1,91 @@
+//! Which model is attacked: a folder, or a command that speaks for a model of any kind.
+
+use super::values::{DeviceArg, TokenizerArg};
+use crate::contract::positive;
+use anyhow::{Result, bail};
+use clap::Args;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where a model comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A checkpoint folder, or a Hugging Face folder.
+    Folder(PathBuf),
+    /// A command line that is started and asked.
+    Command(String),
+}
+
+impl FromStr for Source {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("command:").map(str::trim) {
+            Some("") => Err(format!("must name a command, got {text:?}")),
+            Some(line) => Ok(Self::Command(line.to_owned())),
+            None if text.is_empty() => {
+                Err("must be a folder or command:LINE, got nothing".to_owned())
+            }
+            None => Ok(Self::Folder(text.into())),
+        }
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Folder(path) => write!(f, "{}", path.display()),
+            Self::Command(line) => write!(f, "command:{line}"),
+        }
+    }
+}
+
+/// The model that is attacked.
+#[derive(Debug, Clone, PartialEq, Default, Args)]
+pub struct Audited {
+    /// The model: a checkpoint folder, or a Hugging Face folder.
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<PathBuf>,
+    /// Instead of a folder a model of any kind, in any language: a command that answers questions
+    /// about log-probabilities, one JSON line each (schemas/scorer.md has the protocol).
+    #[arg(long, value_name = "command:LINE", value_parser = command, conflicts_with = "model", requires = "tokenizer")]
+    pub scorer: Option<String>,
+    /// The scorer's tokens: its tokenizer.json, or characters, or bytes.
+    #[arg(long, value_name = "FILE", requires = "scorer")]
+    pub tokenizer: Option<TokenizerArg>,
+    /// Longest wait for one answer of a command; 600 if absent.
+    #[arg(long, value_name = "SECONDS", value_parser = positive)]
+    pub scorer_timeout: Option<u64>,
+    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
+    #[arg(long, default_value_t)]
+    pub device: DeviceArg,
+}
+
+impl Audited {
+    /// The folder or the command.
+    ///
+    /// # Errors
+    /// Neither was given.
+    pub fn source(&self) -> Result<Source> {
+        match (&self.model, &self.scorer) {
+            (Some(folder), _) => Ok(Source::Folder(folder.clone())),
+            (None, Some(line)) => Ok(Source::Command(line.clone())),
+            (None, None) => bail!("--model: give a folder, or --scorer a command"),
+        }
+    }
+
+    /// The model in words.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.source()
+            .map_or_else(|_| String::new(), |s| s.to_string())
+    }
+}
+
+fn command(text: &str) -> Result<String, String> {
+    match text.parse::<Source>()? {
+        Source::Command(line) => Ok(line),
+        Source::Folder(_) => Err(format!(
+            "must be command:LINE, such as \"command:python3 scorer.py\", got {text:?}"
+        )),
+    }
+}

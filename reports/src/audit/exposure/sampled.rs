@@ -1,0 +1,306 @@
+//! Exposure from a sample of the candidates: intervals instead of ranks.
+
+use super::MASKED_SECRET;
+use crate::contract::{Align, Envelope, Exit, Inputs, Table};
+use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::page::{Page, Section};
+use crate::plot::{Axis, Measured, Plot};
+use reticent_accounting::{Bounds, Confidence, Estimate, Lower, Upper};
+use reticent_attacks::SampledExposure;
+use reticent_corpus::CanaryPlan;
+use serde::Serialize;
+
+/// One canary.
+#[derive(Debug, Clone, Serialize)]
+pub struct SampledCanary {
+    /// Its name in the plan.
+    pub id: String,
+    /// Records that hold it.
+    pub copies: u64,
+    /// Summed NLL of the secret span, nats.
+    pub nll: f64,
+    /// Drawn candidates that cost no more than it does.
+    pub at_or_below: u64,
+    /// Its rank among all candidates.
+    pub rank: Bounds<u64>,
+    /// Its exposure, bits; at most that of rank 1.
+    pub exposure: Bounds<f64>,
+    /// (k + 1)/(n + 1): the chance of a place this high for a secret the model never saw.
+    pub p_value: f64,
+    /// What a skew-normal law of the sample extrapolates to, bits; no bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fitted: Option<Estimate<f64>>,
+    /// Why there is no such law.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_fitted: Option<String>,
+    /// Only with `--show-secrets`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}
+
+/// The result of `audit exposure --sample`.
+#[derive(Debug, Clone, Serialize)]
+pub struct SampledReport {
+    /// N.
+    pub candidates: u64,
+    /// Candidates drawn, uniform and independent.
+    pub sample: u64,
+    /// The probability with which all intervals of all canaries hold together.
+    pub confidence: Confidence,
+    /// One per canary.
+    pub canaries: Vec<SampledCanary>,
+    /// The chance that any canary stands as high as the highest without a leak: at most the number
+    /// of canaries times the smallest p.
+    pub p_any: f64,
+}
+
+impl SampledReport {
+    /// The confidence of each end, so that all ends of so many canaries hold together.
+    ///
+    /// # Errors
+    /// A confidence too close to 1 to be split.
+    pub fn each(
+        confidence: Confidence,
+        canaries: usize,
+    ) -> reticent_accounting::Result<Confidence> {
+        Confidence::new(1.0 - (1.0 - confidence.get()) / (2.0 * canaries.max(1) as f64))
+    }
+
+    /// What a sample says of a plan's canaries; its ends hold with [`Self::each`].
+    ///
+    /// # Errors
+    /// Another number of canaries than the plan's, or none.
+    pub fn new(
+        plan: &CanaryPlan,
+        found: Vec<SampledExposure>,
+        confidence: Confidence,
+        show_secrets: bool,
+    ) -> anyhow::Result<Self> {
+        anyhow::ensure!(
+            found.len() == plan.canaries.len() && !found.is_empty(),
+            "{} exposures for {} canaries",
+            found.len(),
+            plan.canaries.len()
+        );
+        let candidates = u64::try_from(plan.candidates).unwrap_or(u64::MAX);
+        let sample = found[0].sample;
+        let canaries: Vec<SampledCanary> = plan
+            .canaries
+            .iter()
+            .zip(found)
+            .map(|(canary, found)| SampledCanary {
+                id: canary.id.clone(),
+                copies: u64::from(plan.copies),
+                nll: found.nll,
+                at_or_below: found.at_or_below,
+                rank: ranks(candidates, &found),
+                exposure: Bounds::between(
+                    found.at_least.get().max(0.0),
+                    found.at_most.get().min((candidates as f64).log2()),
+                ),
+                p_value: (found.at_or_below + 1) as f64 / (found.sample + 1) as f64,
+                not_fitted: found.fitted.as_ref().err().cloned(),
+                fitted: found.fitted.ok(),
+                secret: show_secrets.then(|| canary.secret.clone()),
+            })
+            .collect();
+        let least = canaries.iter().map(|c| c.p_value).fold(1.0, f64::min);
+        Ok(Self {
+            candidates,
+            sample,
+            confidence,
+            p_any: (least * canaries.len() as f64).min(1.0),
+            canaries,
+        })
+    }
+
+    /// 1 when a canary is certainly above `limit` bits.
+    #[must_use]
+    pub fn exit(&self, limit: Option<f64>) -> Exit {
+        match limit {
+            Some(bits) if self.largest() > bits => Exit::Exceeded,
+            _ => Exit::Finished,
+        }
+    }
+
+    fn largest(&self) -> f64 {
+        self.canaries
+            .iter()
+            .map(|c| low(&c.exposure))
+            .fold(0.0, f64::max)
+    }
+
+    /// The JSON document.
+    ///
+    /// # Errors
+    /// A number that is not a number.
+    pub fn to_json(&self, inputs: Inputs) -> serde_json::Result<String> {
+        Envelope::new("sampled-exposure", inputs, self).to_text()
+    }
+
+    /// Tables and sentences.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut out = format!("{}\n\n{}\n", self.says(), self.table().to_text());
+        for caveat in self.caveats() {
+            out.push_str(&format!("- {caveat}\n"));
+        }
+        out
+    }
+
+    /// A page.
+    ///
+    /// # Errors
+    /// A plot without anything to show.
+    pub fn to_page(&self, released: &str, limit: Option<f64>) -> anyhow::Result<Page> {
+        Ok(Page::new(format!("Exposure, sampled: {released}"), self.says())
+            .mood(self.exit(limit).into())
+            .section(Section::Plot {
+                heading: "Every canary".into(),
+                caption: format!(
+                    "Dots: (k + 1)/(n + 1) in bits. Bars: intervals that all hold together with probability {}. Rank 1 ends at {}.",
+                    shortest(self.confidence.get()),
+                    nearest((self.candidates as f64).log2(), 4)
+                ),
+                svg: self.plot().to_inline_svg()?,
+            })
+            .section(Section::Table {
+                heading: "In numbers".into(),
+                caption: format!("Rank 1 of {} is the model's favourite.", grouped(self.candidates)),
+                table: self.table(),
+            })
+            .section(Section::Caveats {
+                heading: "What these numbers do not say".into(),
+                items: self.caveats(),
+            }))
+    }
+
+    fn says(&self) -> String {
+        let n = self.canaries.len();
+        let sample = format!(
+            "{n} canaries among {} candidates each, from a sample of {}",
+            grouped(self.candidates),
+            grouped(self.sample)
+        );
+        if self.p_any < 0.05 {
+            return format!(
+                "The model leaks: of {sample} the most exposed has at least {} bits (p ≤ {} for all {n} together).",
+                rounded_down(self.largest(), 3),
+                nearest(self.p_any, 2)
+            );
+        }
+        let top = (self.candidates as f64).log2();
+        let ends = self.canaries.iter().map(|c| high(&c.exposure));
+        let most: Option<Vec<f64>> = ends.map(|end| end.filter(|bits| *bits < top)).collect();
+        let most = most.map_or_else(String::new, |most| {
+            format!(
+                "; none is above {} bits",
+                rounded_up(most.into_iter().fold(0.0, f64::max), 3)
+            )
+        });
+        format!(
+            "No leak was seen: of {sample} none stands higher than chance explains (p ≤ {}){most}.",
+            nearest(self.p_any, 2)
+        )
+    }
+
+    fn caveats(&self) -> Vec<String> {
+        // With none of n below, 1 − α^(1/n) is Clopper and Pearson's upper end.
+        let alpha = (1.0 - self.confidence.get()) / (2.0 * self.canaries.len() as f64);
+        let sure = -(-(alpha.ln() / self.sample as f64).exp_m1()).log2();
+        vec![
+            format!(
+                "A sample of {} certifies at most {} bits, even of a canary that is the model's favourite; without --sample ranks are exact.",
+                grouped(self.sample),
+                rounded_down(sure, 3)
+            ),
+            "An open rank proves no lower bound on ε and meets no promise; ranks without --sample do.".to_owned(),
+            "A fitted exposure extrapolates by a law that the tail need not follow. It is no bound.".to_owned(),
+            "Exposure near chance means that these canaries did not leak in this training run. It does not mean that nothing leaks.".to_owned(),
+        ]
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new([
+            ("canary", Align::Left),
+            ("copies", Align::Right),
+            ("cost no more", Align::Right),
+            ("rank", Align::Right),
+            ("exposure (bits)", Align::Right),
+            ("p", Align::Right),
+            ("fitted (no bound)", Align::Right),
+            ("secret", Align::Left),
+        ]);
+        for canary in &self.canaries {
+            let most = high(&canary.exposure);
+            let most = most.map_or_else(|| "?".to_owned(), |bits| rounded_up(bits, 4));
+            let rank = |end: Option<u64>| end.map_or_else(|| "?".to_owned(), grouped);
+            table.row([
+                canary.id.clone(),
+                canary.copies.to_string(),
+                format!(
+                    "{} of {}",
+                    grouped(canary.at_or_below),
+                    grouped(self.sample)
+                ),
+                format!(
+                    "{} to {}",
+                    rank(canary.rank.lower.map(Lower::into_inner)),
+                    rank(canary.rank.upper.map(Upper::into_inner))
+                ),
+                format!("{} to {most}", rounded_down(low(&canary.exposure), 4)),
+                nearest(canary.p_value, 2),
+                canary
+                    .fitted
+                    .as_ref()
+                    .map_or_else(|| "–".to_owned(), |f| format!("{:.1}", f.get())),
+                canary
+                    .secret
+                    .clone()
+                    .unwrap_or_else(|| MASKED_SECRET.to_owned()),
+            ]);
+        }
+        table
+    }
+
+    fn plot(&self) -> Plot {
+        let top = (self.candidates as f64).log2();
+        let rows: Vec<Measured> = self
+            .canaries
+            .iter()
+            .map(|c| Measured {
+                estimate: -c.p_value.log2(),
+                lower: Some(low(&c.exposure)),
+                upper: high(&c.exposure),
+            })
+            .collect();
+        let names = self.canaries.iter().rev().map(|c| c.id.clone());
+        Plot::new(
+            "Exposure from a sample",
+            Axis::linear("exposure (bits)").between(0.0, top * 1.03),
+            Axis::categories("", names),
+        )
+        .measured(&rows)
+        .sized(720, 120 + 26 * u32::try_from(rows.len()).unwrap_or(100))
+        .described(self.says())
+    }
+}
+
+fn low(exposure: &Bounds<f64>) -> f64 {
+    exposure.lower.map_or(0.0, Lower::into_inner)
+}
+
+fn high(exposure: &Bounds<f64>) -> Option<f64> {
+    exposure.upper.map(Upper::into_inner)
+}
+
+/// The ranks whose exposure lies between the ends.
+fn ranks(candidates: u64, found: &SampledExposure) -> Bounds<u64> {
+    let rank = |bits: f64| candidates as f64 * (-bits).exp2();
+    let best = rank(*found.at_most.get()).floor() as u64;
+    let worst = rank(*found.at_least.get()).ceil() as u64;
+    Bounds {
+        lower: Some(Lower::new(best.clamp(1, candidates))),
+        upper: Some(Upper::new(worst.clamp(1, candidates))),
+    }
+}

@@ -1,0 +1,195 @@
+//! A child process that is asked one line at a time and answers one line at a time.
+
+use crate::contract::Interrupt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often a waiting command looks whether the user wants to stop.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// How long a child that closed its output may take to end, and its last words to arrive.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Longest line that is read, bytes.
+const LONGEST: u64 = 1 << 30;
+
+/// Bytes of stderr that are kept.
+const TAIL: usize = 4096;
+
+/// What came from the child.
+enum Heard {
+    Line(String),
+    NotUtf8,
+    TooLong,
+    End,
+}
+
+/// A running child. It is killed when this is dropped.
+pub(super) struct Process {
+    child: Child,
+    questions: Option<Sender<Vec<u8>>>,
+    heard: Receiver<Heard>,
+    said: Arc<Mutex<Vec<u8>>>,
+    listener: JoinHandle<()>,
+    limit: Duration,
+    interrupt: Interrupt,
+}
+
+impl Process {
+    /// Starts a simple shell command; the shell becomes it, so that it can be killed.
+    pub(super) fn start(
+        line: &str,
+        limit: Duration,
+        interrupt: &Interrupt,
+    ) -> std::io::Result<Self> {
+        let mut child = Command::new("sh")
+            .arg("-c")
+            .arg(format!("exec {line}"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let (questions, to_write) = channel::<Vec<u8>>();
+        let (tell, heard) = channel();
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let missing = || std::io::Error::other("a pipe to the scorer is missing");
+        let mut stdin = child.stdin.take().ok_or_else(missing)?;
+        let stdout = child.stdout.take().ok_or_else(missing)?;
+        let stderr = child.stderr.take().ok_or_else(missing)?;
+        // Each end has a thread of its own: a child that does not read, or talks all the time on
+        // its stderr, can then not block the command.
+        std::thread::spawn(move || {
+            while let Ok(question) = to_write.recv() {
+                if stdin
+                    .write_all(&question)
+                    .and_then(|()| stdin.flush())
+                    .is_err()
+                {
+                    return; // it has ended, and its closed output says so
+                }
+            }
+        });
+        std::thread::spawn(move || hear(stdout, &tell));
+        let tail = Arc::clone(&said);
+        let listener = std::thread::spawn(move || keep_tail(stderr, &tail));
+        Ok(Self {
+            child,
+            questions: Some(questions),
+            heard,
+            said,
+            listener,
+            limit,
+            interrupt: interrupt.clone(),
+        })
+    }
+
+    /// Sends a line; the answer is awaited by [`Self::listen`].
+    pub(super) fn tell(&self, line: Vec<u8>) {
+        if let Some(questions) = &self.questions {
+            // Where the writer has ended so has the child, which listening says.
+            let _ = questions.send(line);
+        }
+    }
+
+    /// The next line, or what went wrong in words that follow "the scorer".
+    pub(super) fn listen(&mut self) -> Result<String, String> {
+        let begun = Instant::now();
+        loop {
+            match self.heard.recv_timeout(GLANCE) {
+                Ok(Heard::Line(line)) => return Ok(line),
+                Ok(Heard::NotUtf8) => return Err("answered with a line that is not UTF-8".into()),
+                Ok(Heard::TooLong) => return Err("answered with a line above 1 GiB".into()),
+                Ok(Heard::End) | Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.interrupt.raised() {
+                return Err("was interrupted".into());
+            }
+            if begun.elapsed() > self.limit {
+                return Err(format!(
+                    "did not answer within {} s (--scorer-timeout)",
+                    self.limit.as_secs()
+                ));
+            }
+        }
+    }
+
+    /// How the child ended.
+    fn ended(&mut self) -> String {
+        let begun = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return format!("ended early ({status})"),
+                Ok(None) if begun.elapsed() < FAREWELL => std::thread::sleep(GLANCE),
+                Ok(None) | Err(_) => return "closed its output without an answer".into(),
+            }
+        }
+    }
+
+    /// The end of what it wrote on stderr, on one line.
+    pub(super) fn last_words(&self) -> String {
+        let begun = Instant::now();
+        while !self.listener.is_finished() && begun.elapsed() < FAREWELL {
+            std::thread::sleep(GLANCE);
+        }
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&said);
+        let lines: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .filter(|l| !l.is_empty())
+            .collect();
+        lines[lines.len().saturating_sub(5)..].join(" | ")
+    }
+
+    /// Ends the child at once.
+    pub(super) fn kill(&mut self) {
+        self.questions = None;
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Hands lines on until the stream ends.
+fn hear(stdout: impl Read, tell: &Sender<Heard>) {
+    let mut reader = BufReader::new(stdout);
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut reader).take(LONGEST).read_until(b'\n', &mut line);
+        let heard = match read {
+            Ok(0) | Err(_) => Heard::End,
+            Ok(_) if line.last() != Some(&b'\n') && line.len() as u64 >= LONGEST => Heard::TooLong,
+            Ok(_) => String::from_utf8(line)
+                .map_or(Heard::NotUtf8, |l| Heard::Line(l.trim_end().to_owned())),
+        };
+        let last = !matches!(heard, Heard::Line(_));
+        if tell.send(heard).is_err() || last {
+            return;
+        }
+    }
+}
+
+/// Reads stderr to its end and keeps the last bytes.
+fn keep_tail(mut stderr: impl Read, tail: &Mutex<Vec<u8>>) {
+    let mut chunk = [0_u8; 1024];
+    while let Ok(read) = stderr.read(&mut chunk) {
+        if read == 0 {
+            return;
+        }
+        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.extend_from_slice(&chunk[..read]);
+        let over = tail.len().saturating_sub(TAIL);
+        tail.drain(..over);
+    }
+}

@@ -1,0 +1,378 @@
+//! `--scorer command:…`: the same numbers through a process as from the folder, and one clear
+//! error for whatever a process can do wrong.
+#![cfg(feature = "audit")]
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const AUDIT: &str = env!("CARGO_BIN_EXE_audit");
+
+/// Runs a line whose words are split at blanks; `{}` stands for the last argument.
+fn audit(folder: &Path, line: &str, scorer: &str) -> Output {
+    let words = line.split_whitespace();
+    Command::new(AUDIT)
+        .args(words.map(|w| if w == "{}" { scorer } else { w }))
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn json(folder: &Path, line: &str, scorer: &str) -> Value {
+    let output = audit(folder, &format!("{line} --format json"), scorer);
+    assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A corpus, a preparation with canaries, a model that saw it and one that saw another.
+fn trained() -> &'static Path {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    FOLDER
+        .get_or_init(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let at = folder.path();
+            for line in [
+                "simulate customers --dialogues 14 --out in.jsonl",
+                "simulate customers --dialogues 14 --seed 1 --out out.jsonl",
+                "prepare in.jsonl --canaries 3x4 --canary-format Code:{digits:4} --out planted",
+                "prepare out.jsonl --out other",
+                "train planted --recipe sgd --epochs 2 --out ckpt",
+                "train other --recipe sgd --epochs 1 --out base",
+            ] {
+                let output = audit(at, line, "");
+                assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+            }
+            folder
+        })
+        .path()
+}
+
+fn serving(model: &str) -> String {
+    format!("command:{AUDIT} serve --model {model}")
+}
+
+/// Equal but for rounding: a state that was computed in one go and one that grew token by token
+/// differ in the last digits of single precision.
+fn alike(one: &Value, other: &Value, place: &str) {
+    match (one, other) {
+        (Value::Number(a), Value::Number(b)) => {
+            let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
+            assert!(
+                (a - b).abs() <= 1e-5 * a.abs().max(1.0),
+                "{place}: {a} and {b}"
+            );
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            assert_eq!(a.len(), b.len(), "{place}");
+            for (i, (a, b)) in a.iter().zip(b).enumerate() {
+                alike(a, b, &format!("{place}[{i}]"));
+            }
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            let keys = |map: &serde_json::Map<String, Value>| -> Vec<String> {
+                map.keys().cloned().collect()
+            };
+            assert_eq!(keys(a), keys(b), "{place}");
+            for (key, value) in a {
+                alike(value, &b[key], &format!("{place}.{key}"));
+            }
+        }
+        _ => assert_eq!(one, other, "{place}"),
+    }
+}
+
+const SCORER: &str = "--scorer {} --tokenizer ckpt/tokenizer.json";
+
+#[test]
+fn a_process_gives_the_numbers_of_the_folder() {
+    let at = trained();
+    let serving = serving("ckpt");
+    let pairs = "--members in.jsonl --non-members out.jsonl --unit turn";
+    for (command, more, keys) in [
+        (
+            "exposure",
+            String::new(),
+            ["candidates", "draw", "canaries", "summary"].as_slice(),
+        ),
+        (
+            "perplexity",
+            "--data out.jsonl --unit turn".to_owned(),
+            &["perplexity", "tokens", "records"],
+        ),
+        (
+            "membership",
+            format!("{pairs} --reference base"),
+            &["members", "area", "at_fpr", "accuracy", "attacks", "groups"],
+        ),
+        (
+            "extract",
+            "--data in.jsonl --unit turn --baseline base --prompt 5,10 --suffix 6 --near 0.3 --top-k 20".to_owned(),
+            &["passages", "prompts", "draws"],
+        ),
+    ] {
+        let (ours, theirs) = match command {
+            "exposure" => ("", "--canary-file planted/canaries.json"),
+            _ => ("", ""),
+        };
+        let own = json(at, &format!("{command} --model ckpt {more} {ours}"), "");
+        let line = format!("{command} {SCORER} {more} {theirs}");
+        let through = json(at, &line, &serving);
+        for key in keys {
+            alike(&own[*key], &through[*key], &format!("{command}: {key}"));
+        }
+        let model = through["inputs"]["model"].as_str().unwrap();
+        assert!(model.starts_with("command:"), "{model}");
+    }
+}
+
+#[test]
+fn the_reference_may_be_a_process_too_and_a_report_takes_both() {
+    let at = trained();
+    let pairs = "--members in.jsonl --non-members out.jsonl";
+    let own = json(
+        at,
+        &format!("report --model ckpt --reference base {pairs}"),
+        "",
+    );
+    let line = "report --model ckpt --reference {}";
+    let through = json(at, &format!("{line} {pairs}"), &serving("base"));
+    for key in ["membership", "extraction"] {
+        alike(&own[key], &through[key], key);
+    }
+    let refused = audit(
+        at,
+        &format!("membership --model ckpt --reference {{}} {pairs} --shadows 2"),
+        &serving("base"),
+    );
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("folder, not a command"));
+}
+
+/// `score` alone, no statistics: exact ranks one token at a time, and only the attacks that read
+/// no more than ln p.
+#[test]
+fn a_scorer_that_only_scores_does_what_it_can() {
+    let at = trained();
+    let script = format!(
+        "{AUDIT} serve --model ckpt | sed -u '1s/\"statistics\":true,\"next\":true/\"batch\":7/'\n"
+    );
+    // The batch stands once in the line of `audit serve`.
+    let script = script.replace("1s/", "1s/\"batch\":256,//;1s/");
+    std::fs::write(at.join("weak.sh"), script).unwrap();
+    let weak = "command:sh weak.sh";
+    let plan = "--canary-file planted/canaries.json";
+    let own = json(at, "exposure --model ckpt", "");
+    let through = json(at, &format!("exposure {SCORER} {plan}"), weak);
+    alike(&own["canaries"], &through["canaries"], "canaries");
+
+    let pairs = "--members in.jsonl --non-members out.jsonl --unit turn --reference base";
+    let through = json(at, &format!("membership {SCORER} {pairs}"), weak);
+    let rows = through["attacks"]["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|r| r["attack"].as_str().unwrap()).collect();
+    assert_eq!(names, ["reference", "loss", "zlib", "min-k"]);
+    let left = through["attacks"]["left_out"].to_string();
+    assert!(left.contains("min-k++") && left.contains("ez") && left.contains("statistics"));
+
+    let refused = audit(at, &format!("extract {SCORER} --data in.jsonl"), weak);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("statistics"), "{}", said(&refused));
+}
+
+#[test]
+fn a_sample_brackets_the_exact_rank() {
+    let at = trained();
+    let exact = json(at, "exposure --model ckpt", "");
+    let found = json(at, "exposure --model ckpt --sample 2000 --seed 5", "");
+    assert_eq!(found["type"], "sampled-exposure");
+    for (exact, canary) in exact["canaries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(found["canaries"].as_array().unwrap())
+    {
+        let rank = exact["rank"]["min"].as_u64().unwrap();
+        let end = |key: &str| canary["rank"][key].as_u64().unwrap();
+        assert!((end("lower")..=end("upper")).contains(&rank), "{canary}");
+        assert!(end("upper") - end("lower") < 1500, "{canary}");
+        alike(&exact["nll"], &canary["nll"], "nll");
+    }
+    let again = json(at, "exposure --model ckpt --sample 2000 --seed 5", "");
+    assert_eq!(again, found);
+    for line in [
+        "exposure --model ckpt --sample 0",
+        "exposure --model ckpt --sample 9 --budget 9",
+        "exposure --model ckpt --sample 9 --mechanism m.json",
+        "exposure --model ckpt --seed 9",
+    ] {
+        let refused = audit(at, line, "");
+        assert_eq!(refused.status.code(), Some(2), "{line}");
+        assert!(said(&refused).contains("--s"), "{line}: {}", said(&refused));
+    }
+}
+
+const HELLO: &str = r#"echo '{"reticent_scorer":1,"vocabulary":400,"statistics":false}'"#;
+
+#[test]
+fn whatever_a_process_does_wrong_is_said_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    std::fs::write(at.join("text.txt"), "hello\n").unwrap();
+    // "hello" with both ends is 7 characters, 6 of them predicted.
+    let good = "-1,-1,-1,-1,-1,-1";
+    let answer = |row: &str| {
+        format!("{HELLO}; read q; echo '{{\"id\":1,\"log_probabilities\":{row}}}'; cat >/dev/null")
+    };
+    let cases: Vec<(String, &[&str])> = vec![
+        (
+            "sleep 100".into(),
+            &["did not answer within 1 s", "--scorer-timeout"],
+        ),
+        (
+            "echo loading >&2; echo out of memory >&2; exit 3".into(),
+            &["ended early", "3", "loading | out of memory"],
+        ),
+        ("exec >&-; sleep 9".into(), &["closed its output"]),
+        ("printf '\\377\\n'; sleep 9".into(), &["not UTF-8"]),
+        (
+            "echo hello; sleep 9".into(),
+            &["\"hello", "no line of the protocol"],
+        ),
+        (
+            "echo '{\"reticent_scorer\":2,\"vocabulary\":9}'; sleep 9".into(),
+            &["speaks version 2", "speaks 1"],
+        ),
+        (
+            "echo '{\"reticent_scorer\":1,\"vocabulary\":0}'; sleep 9".into(),
+            &["vocabulary 0", "at least 2"],
+        ),
+        (
+            "echo '{\"reticent_scorer\":1,\"vocabulary\":9}'; sleep 9".into(),
+            &["outside the vocabulary of 9 tokens"],
+        ),
+        (
+            format!("{HELLO}; echo gone >&2"),
+            &["ended early", "its stderr ends: gone"],
+        ),
+        (
+            format!("{HELLO}; read q; sleep 100"),
+            &["did not answer within 1 s"],
+        ),
+        (answer("[]"), &["0 rows", "1 sequences"]),
+        (
+            answer("[[-1,-2]]"),
+            &["2 log_probabilities in row 0", "6 were asked for"],
+        ),
+        (
+            answer("[[-1,NaN,-1,-1,-1,-1]]"),
+            &["NaN and Infinity are no JSON", "\"-inf\""],
+        ),
+        (
+            answer("[[-1,0.5,-1,-1,-1,-1]]"),
+            &["0.5 at log_probabilities[0][1]", "[-inf, 0]"],
+        ),
+        (
+            answer("[[-1,\"none\",-1,-1,-1,-1]]"),
+            &["a number or \"-inf\""],
+        ),
+        (
+            answer(&format!("[[{good}]]")).replace("\"id\":1", "\"id\":4"),
+            &["answered question 4, asked was 1"],
+        ),
+        (
+            format!(
+                "{HELLO}; read q; echo '{{\"id\":1,\"error\":\"no such token\"}}'; cat >/dev/null"
+            ),
+            &["reports an error: no such token"],
+        ),
+    ];
+    let line = "perplexity --scorer {} --tokenizer characters --data text.txt --scorer-timeout 1";
+    for (script, says) in cases {
+        std::fs::write(at.join("scorer.sh"), format!("{script}\n")).unwrap();
+        let output = audit(at, line, "command:sh scorer.sh");
+        let message = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{script}: {message}");
+        assert!(
+            output.stdout.is_empty() && message.starts_with("error: "),
+            "{message}"
+        );
+        assert_eq!(message.lines().count(), 1, "{script}: {message}");
+        assert!(message.contains("the scorer `sh scorer.sh`") || says[0].contains("vocabulary of"));
+        for words in says {
+            assert!(
+                message.contains(words),
+                "{script}: no {words:?} in {message}"
+            );
+        }
+    }
+    std::fs::write(at.join("scorer.sh"), answer(&format!("[[{good}]]"))).unwrap();
+    let fine = audit(at, line, "command:sh scorer.sh");
+    assert!(said(&fine).is_empty(), "{}", said(&fine));
+    assert!(
+        String::from_utf8(fine.stdout)
+            .unwrap()
+            .contains("perplexity 2.718")
+    );
+    for (scorer, says) in [
+        ("command:", "must name a command"),
+        ("python3 scorer.py", "must be command:LINE"),
+        ("command:no-such-program-here", "not found"),
+    ] {
+        let output = audit(at, line, scorer);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said(&output).contains(says), "{}", said(&output));
+    }
+}
+
+fn alive(pid: &str) -> bool {
+    let asked = Command::new("kill")
+        .args(["-0", pid])
+        .stderr(Stdio::null())
+        .status();
+    asked.unwrap().success()
+}
+
+#[test]
+fn the_process_ends_with_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    std::fs::write(at.join("text.txt"), "hello\n").unwrap();
+    let pid = || std::fs::read_to_string(at.join("pid")).unwrap_or_default();
+    let script = |rest: &str| {
+        let text = format!("echo $$ >pid.part; mv pid.part pid; {rest}\n");
+        std::fs::write(at.join("scorer.sh"), text).unwrap();
+    };
+    let line = "perplexity --scorer {} --tokenizer characters --data text.txt";
+    // after an error
+    script("echo hello; exec sleep 600");
+    let output = audit(at, line, "command:sh scorer.sh");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!alive(pid().trim()));
+    std::fs::remove_file(at.join("pid")).unwrap();
+    // after Ctrl-C
+    script("exec sleep 600");
+    let words = line.split_whitespace();
+    let mut child = Command::new(AUDIT)
+        .args(words.map(|w| if w == "{}" { "command:sh scorer.sh" } else { w }))
+        .current_dir(at)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while pid().is_empty() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let asked = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(asked.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!alive(pid().trim()));
+}
