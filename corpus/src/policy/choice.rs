@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Which redaction policy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum PolicyChoice {
     /// Finds nothing.
     Nothing,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 /// A pattern and the kind of what it finds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PatternRule {
     /// Kind of the secret.
     pub kind: String,

@@ -70,7 +70,7 @@ pub struct Preparing {
     /// The redaction policy: customers, detectors (validated patterns), names (by the
     /// tagger), low-entity, high-entity, low-contextual or high-contextual (JFT's levels), gold
     /// (the marked secrets), nothing, onnx:FOLDER[@THRESHOLD] (a token classifier of your own), or
-    /// a .json file: patterns, or a composed policy.
+    /// a file: a composed policy (.toml or .json), or a list of patterns (.json).
     #[arg(long, default_value = "customers")]
     pub policy: PolicyArg,
     /// The share of secrets that the policy is made to miss, in [0, 1].

@@ -200,3 +200,61 @@ fn completions_know_every_command() {
         assert!(script.contains(command.get_name()));
     }
 }
+
+/// A policy that a person writes: what detectors or a name list find, names from a low score on.
+const PII: &str = r#"
+type = "any"
+
+[[of]]
+type = "detectors"
+kinds = ["email", "phone", "iban"]
+
+[[of]]
+type = "names"
+least = 0.3
+
+[[of]]
+type = "patterns"
+rules = [{ kind = "ticket", pattern = 'TICKET-(?<secret>\d+)' }]
+"#;
+
+fn policy(name: &str, text: &str) -> anyhow::Result<PolicyChoice> {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    let policy: PolicyArg = path.display().to_string().parse().unwrap();
+    policy.choice()
+}
+
+#[test]
+fn a_policy_in_toml_is_the_same_in_json_and_fits_its_schema() {
+    let choice = policy("pii.toml", PII).unwrap();
+    choice.build().unwrap();
+    let json = serde_json::to_string(&choice).unwrap();
+    assert_eq!(policy("pii.json", &json).unwrap(), choice);
+    let problems = crate::schema::problems("redaction-policy.schema.json", &json);
+    assert_eq!(problems, Vec::<String>::new());
+    match choice {
+        PolicyChoice::Any { of } => assert_eq!(of.len(), 3),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_policy_with_a_word_that_means_nothing_is_refused() {
+    for (name, text, says) in [
+        ("p.toml", PII.replace("least", "lest"), "lest"),
+        ("p.toml", PII.replace("kinds", "sorts"), "sorts"),
+        ("p.toml", PII.replace("pattern =", "patern ="), "patern"),
+        ("p.toml", PII.replace("\"names\"", "\"nmaes\""), "nmaes"),
+        ("p.toml", "rules = []".to_owned(), "type"),
+        (
+            "p.json",
+            r#"{"type": "names", "lest": 0.1}"#.to_owned(),
+            "lest",
+        ),
+    ] {
+        let error = format!("{:#}", policy(name, &text).unwrap_err());
+        assert!(error.contains(says) && error.contains(name), "{error}");
+    }
+}

@@ -169,7 +169,7 @@ pub enum PolicyArg {
     Level(Level),
     /// A token classifier of the user's own.
     Onnx(OnnxArg),
-    /// From a JSON file: a list of `{"kind", "pattern"}`, or a composed policy `{"type", …}`.
+    /// From a file: a composed policy in TOML or JSON, or a JSON list of `{"kind", "pattern"}`.
     File(PathBuf),
 }
 
@@ -187,9 +187,9 @@ impl FromStr for PolicyArg {
             "low-contextual" => Ok(Self::Level(Level::LowContextual)),
             "high-contextual" => Ok(Self::Level(Level::HighContextual)),
             _ if text.starts_with(ONNX) => text.parse().map(Self::Onnx),
-            _ if text.ends_with(".json") => Ok(Self::File(text.into())),
+            _ if text.ends_with(".json") || text.ends_with(".toml") => Ok(Self::File(text.into())),
             _ => Err(format!(
-                "must be customers, gold, nothing, detectors, names, low-entity, high-entity, low-contextual, high-contextual, onnx:FOLDER[@THRESHOLD] or a .json file, got {text:?}"
+                "must be customers, gold, nothing, detectors, names, low-entity, high-entity, low-contextual, high-contextual, onnx:FOLDER[@THRESHOLD] or a .json or .toml file, got {text:?}"
             )),
         }
     }
@@ -274,9 +274,15 @@ impl OnnxArg {
 fn from_file(path: &Path) -> Result<PolicyChoice> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let composed = || format!("{} is no policy with a `type`", path.display());
+    if path
+        .extension()
+        .is_some_and(|extension| extension == "toml")
+    {
+        return toml::from_str(&text).with_context(composed);
+    }
     if text.trim_start().starts_with('{') {
-        return serde_json::from_str(&text)
-            .with_context(|| format!("{} is no policy {{\"type\", ...}}", path.display()));
+        return serde_json::from_str(&text).with_context(composed);
     }
     let rules = serde_json::from_str(&text)
         .with_context(|| format!("{} is no list of {{\"kind\", \"pattern\"}}", path.display()))?;
