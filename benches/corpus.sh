@@ -3,24 +3,30 @@
 # given size, pattern detection beside Presidio, near-duplicates beside rensa, gaoya and
 # datasketch.
 #
-#   benches/corpus.sh WIKITEXT [MEGABYTES] [PYTHON] [PRESIDIO.jsonl]
+#   benches/corpus.sh [--dev] WIKITEXT [MEGABYTES] [PYTHON] [PRESIDIO.jsonl]
 #
+# --dev measures the development profile (optimised too), which may be built already.
 # WIKITEXT is the training text of WikiText-2 raw, plain or .gz. PYTHON is an interpreter with
 # the peers (pip install presidio-analyzer spacy datasketch rensa gaoya); without it they are
 # left out. PRESIDIO.jsonl holds Presidio's synthetic set as lines {"id", "text", "secrets"}.
 # Everything is written to a folder that goes away at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+profile=release
+if [[ ${1:-} == --dev ]]; then
+    profile=dev
+    shift
+fi
 wikitext=${1:?the training text of WikiText-2 raw}
 megabytes=${2:-1000}
 python=${3:-}
 presidio=${4:-}
-target=${CARGO_TARGET_DIR:-target}
+built=${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-nice cargo build --quiet --release --package reticent-reports --no-default-features --features findings,parquet --bin audit
-nice cargo build --quiet --release --package reticent-corpus --example detect --example near
+nice cargo build --quiet --profile "$profile" --package reticent-reports --bin audit
+nice cargo build --quiet --profile "$profile" --package reticent-corpus --example detect --example near
 
 # Every line once more and again, each with a salt of letters, until it is long enough: no
 # line repeats, and the salts look like no secret.
@@ -55,7 +61,7 @@ with open(f"{work}/repeated.txt", "w", encoding="utf-8", newline="\n") as out:
             written += len(line.encode()) + 1
 PYTHON
 
-audit="$target/release/audit"
+audit="$built/audit"
 show() {
     python3 - "$1" "$2" <<'PYTHON'
 import json, sys
@@ -86,5 +92,5 @@ echo "exact deduplication alone:"
 measured "$audit" redact "$work/salted.txt" --policy nothing --threads 2 --out "$work/out.jsonl" --format json
 
 if [[ -n $python ]]; then
-    nice "$python" benches/corpus_peers.py "$target/release/examples" "$work/salted.txt" "$presidio" "$work"
+    nice "$python" benches/corpus_peers.py "$built/examples" "$work/salted.txt" "$presidio" "$work"
 fi

@@ -13,7 +13,8 @@ from pathlib import Path
 
 EXAMPLES, SALTED, PRESIDIO, WORK = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4])
 
-# ours, Presidio's, the gold label
+# ours, Presidio's, the gold label; dates also from a score on, as neither Presidio nor the set
+# takes "next week" or a year alone for a date
 KINDS = [
     ("email", "EMAIL_ADDRESS", "EMAIL_ADDRESS"),
     ("phone", "PHONE_NUMBER", "PHONE_NUMBER"),
@@ -23,6 +24,7 @@ KINDS = [
     ("ssn", "US_SSN", "US_SSN"),
     ("url", "URL", "DOMAIN_NAME"),
     ("date", "DATE_TIME", "DATE_TIME"),
+    ("date>=.9", "DATE_TIME", "DATE_TIME"),
 ]
 
 
@@ -58,7 +60,7 @@ def presidio(documents):
         if "spacy" in recognizer.name.lower():
             registry.remove_recognizer(recognizer.name)
     engine = AnalyzerEngine(registry=registry, nlp_engine=Blank(), supported_languages=["en"])
-    entities = [theirs for _, theirs, _ in KINDS]
+    entities = sorted({theirs for _, theirs, _ in KINDS})
     engine.analyze(text="warm up 1", entities=entities, language="en")
     found = {}
     began = time.perf_counter()
@@ -79,7 +81,9 @@ def patterns():
     ours = {}
     for line in open(spans, encoding="utf-8"):
         line = json.loads(line)
-        ours[line["id"]] = line["spans"]
+        spans_of = [(a, b, kind) for a, b, kind, _ in line["spans"]]
+        spans_of += [(a, b, "date>=.9") for a, b, kind, score in line["spans"] if kind == "date" and score > 0.899]
+        ours[line["id"]] = spans_of
     theirs, seconds = presidio(documents)
     print(f"pattern detection on {len(documents)} texts of Presidio's synthetic set ({size:.2f} MB), one core:")
     print(f"  ours {speed:.1f} MB/s, Presidio {size / seconds:.4f} MB/s: {speed * seconds / size:.0f} times")

@@ -30,13 +30,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             row[0] += 1;
             let whole = spans
                 .iter()
-                .any(|(s, e, _)| *s <= secret.start && secret.end <= *e);
+                .any(|(s, e, ..)| *s <= secret.start && secret.end <= *e);
             row[1] += usize::from(whole);
             if !whole && rounds == 0 {
                 println!("missed {} {text:?}", secret.kind);
             }
         }
-        for (start, end, kind) in spans {
+        for (start, end, kind, _) in spans {
             let count = found.entry(kind.clone()).or_default();
             count[0] += 1;
             let marked = document
@@ -75,8 +75,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Spans in characters, with their kinds.
-fn spans(policy: &Detectors, document: &Document) -> Vec<(usize, usize, String)> {
+/// Spans in characters, with their kinds and scores.
+fn spans(policy: &Detectors, document: &Document) -> Vec<(usize, usize, String, f32)> {
     let mut out = Vec::new();
     let view = View {
         text: &document.text,
@@ -91,7 +91,10 @@ fn spans(policy: &Detectors, document: &Document) -> Vec<(usize, usize, String)>
         }
     };
     out.iter()
-        .map(|s| (character(s.start), character(s.end), s.kind.to_string()))
+        .map(|s| {
+            let kind = s.kind.to_string();
+            (character(s.start), character(s.end), kind, s.score)
+        })
         .collect()
 }
 

@@ -14,11 +14,12 @@ pub(super) struct Shape {
 }
 
 pub(super) fn fates(units: &[Vec<TokenId>], shape: Shape, seed: u64) -> Vec<Fate> {
+    let permutations = Permutations::new(shape, seed);
     let mut buckets: HashMap<(usize, u64), Vec<usize>> = HashMap::new();
     let mut out = Vec::with_capacity(units.len());
     for (number, unit) in units.iter().enumerate() {
         let own = shingles(unit, shape.shingle);
-        let keys = bands(&own, shape, seed);
+        let keys = permutations.bands(&own, shape);
         let met: HashSet<usize> = keys
             .iter()
             .filter_map(|key| buckets.get(key))
@@ -59,19 +60,37 @@ fn similar(one: &HashSet<&[TokenId]>, other: &HashSet<&[TokenId]>, least: f64) -
     both as f64 >= least * either as f64
 }
 
-/// One key per band of the signature.
-fn bands(shingles: &HashSet<&[TokenId]>, shape: Shape, seed: u64) -> Vec<(usize, u64)> {
-    let hashes: Vec<u64> = shingles.iter().map(|s| hash(s)).collect();
-    let least = |number: usize| {
-        let salt = mix(seed ^ mix(number as u64 + 1));
-        hashes.iter().map(|h| mix(h ^ salt)).min().unwrap_or(0)
-    };
-    (0..shape.bands)
-        .map(|band| {
-            let rows = band * shape.rows..(band + 1) * shape.rows;
-            (band, rows.fold(0, |key, row| mix(key ^ least(row))))
-        })
-        .collect()
+/// The permutations of a signature: x ↦ (x ⊕ salt)·factor, a bijection of 64 bits, as the factor
+/// is odd. One multiplication is enough behind a hash that spreads already, and what meets in a
+/// bucket is compared exactly, so that a bad one costs recall and nothing else.
+struct Permutations {
+    each: Vec<(u64, u64)>,
+}
+
+impl Permutations {
+    fn new(shape: Shape, seed: u64) -> Self {
+        let each = (1..=(shape.bands * shape.rows) as u64).map(|number| {
+            let salt = mix(seed ^ mix(number));
+            (salt, mix(salt) | 1)
+        });
+        Self {
+            each: each.collect(),
+        }
+    }
+
+    /// One key per band of the signature.
+    fn bands(&self, shingles: &HashSet<&[TokenId]>, shape: Shape) -> Vec<(usize, u64)> {
+        let mut signature = vec![u64::MAX; self.each.len()];
+        for shingle in shingles {
+            let hash = hash(shingle);
+            for (least, (salt, factor)) in signature.iter_mut().zip(&self.each) {
+                *least = (*least).min((hash ^ salt).wrapping_mul(*factor));
+            }
+        }
+        let rows = signature.chunks(shape.rows).enumerate();
+        rows.map(|(band, rows)| (band, rows.iter().fold(0, |key, least| mix(key ^ least))))
+            .collect()
+    }
 }
 
 fn hash(tokens: &[TokenId]) -> u64 {

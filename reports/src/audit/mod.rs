@@ -8,6 +8,7 @@ pub mod exposure;
 pub mod extract;
 pub mod figure;
 pub mod membership;
+pub mod perplexity;
 pub mod policy;
 #[cfg(feature = "audit")]
 mod scorer;

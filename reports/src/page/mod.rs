@@ -178,6 +178,16 @@ impl Page {
     }
 }
 
+/// Writes a page where `--html` says; whole or not at all.
+///
+/// # Errors
+/// A place that cannot be written.
+#[cfg(feature = "findings")]
+pub(crate) fn write_page(path: &std::path::Path, page: &Page) -> anyhow::Result<()> {
+    use anyhow::Context as _;
+    crate::contract::write_file(path, page.to_html()?.as_bytes()).context("--html")
+}
+
 /// The same with a small first letter.
 fn lowered(text: &str) -> String {
     let mut letters = text.chars();

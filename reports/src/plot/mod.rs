@@ -43,6 +43,7 @@ pub struct Interval {
 }
 
 /// A row of [`Plot::measured`]: an estimate and its ends, where they are known.
+#[cfg(feature = "findings")]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
     pub(crate) estimate: f64,
@@ -174,6 +175,7 @@ impl Plot {
         self
     }
     /// Adds measured values with what is known of them, the first in the top row.
+    #[cfg(feature = "findings")]
     #[must_use]
     pub(crate) fn measured(self, rows: &[Measured]) -> Self {
         let y = |index: usize| (rows.len() - 1 - index) as f64;

@@ -28,6 +28,9 @@ pub struct Perplexity {
     /// never saw one.
     #[arg(long)]
     pub without_end: bool,
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Arguments of `audit exposure`.

@@ -44,6 +44,9 @@ pub struct EpsilonArgs {
     /// Exit with 1 when the bound that assumes no family of mechanisms is above this.
     #[arg(long, value_name = "EPSILON", value_parser = quantity::<Epsilon>, allow_negative_numbers = true)]
     pub max_epsilon: Option<Epsilon>,
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Arguments of `audit membership`.

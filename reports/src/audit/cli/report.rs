@@ -69,4 +69,7 @@ pub struct Diff {
     /// Probability of saying "more" of a model that leaks no more, over all rows together.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Probability>, default_value = "0.05", allow_negative_numbers = true)]
     pub level: Probability,
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }

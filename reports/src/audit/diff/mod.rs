@@ -6,9 +6,12 @@
 //! old one's upper end, which takes no independence. All rows share the level; an area's interval
 //! is the document's own, so it takes one minus that confidence, and the rest share what is left.
 
+mod page;
+
 use super::cli::Diff as Asked;
 use crate::contract::{Align, Envelope, Exit, Format, Inputs, Table, print};
 use crate::number::nearest;
+use crate::page::write_page;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::Confidence;
 use reticent_attacks::{Rate, sign_test};
@@ -62,6 +65,10 @@ pub fn run(asked: &Asked, format: Format) -> Result<Exit> {
     let old = document(&asked.old).context("OLD")?;
     let new = document(&asked.new).context("NEW")?;
     let report = DiffReport::of(&old, &new, asked.level.get())?;
+    if let Some(path) = &asked.html {
+        let [old, new] = [&asked.old, &asked.new].map(|path| path.display().to_string());
+        write_page(path, &page::page(&report, &old, &new)?)?;
+    }
     let text = match format {
         Format::Json => {
             let inputs = Inputs::new()
@@ -169,6 +176,15 @@ impl DiffReport {
     /// A table and a sentence.
     #[must_use]
     pub fn to_text(&self) -> String {
+        format!(
+            "{}\n{}\n{}\n",
+            self.table().to_text(),
+            self.said(),
+            self.level_said()
+        )
+    }
+
+    fn table(&self) -> Table {
         let mut table = Table::new([
             ("quantity", Align::Left),
             ("old", Align::Right),
@@ -190,15 +206,21 @@ impl DiffReport {
                 row.how.clone(),
             ]);
         }
-        let said = match self.exit() {
+        table
+    }
+
+    fn said(&self) -> &'static str {
+        match self.exit() {
             Exit::Exceeded => "The new model leaks more than the old one.",
-            _ => {
+            Exit::Finished => {
                 "No sign that the new model leaks more than the old one. Small samples see small differences badly."
             }
-        };
+        }
+    }
+
+    fn level_said(&self) -> String {
         format!(
-            "{}\n{said}\nAll rows together say \"more\" of a model that leaks no more with probability {} at most.\n",
-            table.to_text(),
+            "All rows together say \"more\" of a model that leaks no more with probability {} at most.",
             nearest(self.level, 3)
         )
     }

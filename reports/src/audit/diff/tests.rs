@@ -100,3 +100,20 @@ fn noise_is_not_called_more() {
         .count();
     assert!((5..45).contains(&alarms), "{alarms}");
 }
+
+#[test]
+fn the_page_alarms_where_the_text_does() {
+    let (low, high) = (membership(0.5, 0.6, 0.99), membership(0.8, 0.9, 0.99));
+    for (old, new, alarm) in [(&low, &high, true), (&high, &low, false)] {
+        let report = DiffReport::of(old, new, 0.05).unwrap();
+        let html = page::page(&report, "old", "new").unwrap();
+        let html = html.to_html().unwrap();
+        assert_eq!(html.contains("role=\"alert\""), alarm);
+        assert!(html.contains(report.said()) && html.contains("<svg"));
+    }
+    // Bits stand in the table alone.
+    let bits = exposure(&[1.0, 2.0]);
+    let report = DiffReport::of(&bits, &bits, 0.05).unwrap();
+    let html = page::page(&report, "old", "new").unwrap();
+    assert!(!html.to_html().unwrap().contains("<svg"));
+}

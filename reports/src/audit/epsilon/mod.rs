@@ -1,10 +1,13 @@
 //! `audit epsilon`: lower bounds on ε from counts.
 
+mod page;
+
 use super::cli::EpsilonArgs;
 use crate::contract::{Align, Envelope, Exit, Format, Inputs, Table, print};
 use crate::number::{grouped, rounded_down, shortest};
+use crate::page::write_page;
 use anyhow::Result;
-use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
+use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
 use reticent_attacks::{
     Assumption, AuditBound, AuditTerms, EpsilonMethod, OneRunCounts, RateCounts, Sides,
 };
@@ -36,8 +39,12 @@ pub struct EpsilonReport {
 /// Counts or terms out of their range.
 pub fn run(asked: &EpsilonArgs, format: Format) -> Result<Exit> {
     let terms = terms(asked)?;
-    let report = EpsilonReport::of(counted(asked)?, &terms)?;
+    let report = EpsilonReport::of(counts(asked)?, &terms)?;
     let inputs = inputs(asked, &terms)?;
+    if let Some(path) = &asked.html {
+        let limit = asked.max_epsilon.map(Epsilon::get);
+        write_page(path, &page::page(&report, limit, report.exit(asked))?)?;
+    }
     let text = match format {
         Format::Json => Envelope::new("epsilon", inputs, &report).to_text()?,
         Format::Text => report.to_text(&inputs),
@@ -46,7 +53,7 @@ pub fn run(asked: &EpsilonArgs, format: Format) -> Result<Exit> {
     Ok(report.exit(asked))
 }
 
-fn counted(asked: &EpsilonArgs) -> Result<Counted> {
+fn counts(asked: &EpsilonArgs) -> Result<Counted> {
     match (asked.counts, asked.rates) {
         (Some(counts), _) => Ok(Counted::OneRun(counts)),
         (None, Some(rates)) => Ok(Counted::Rates(rates)),
@@ -109,55 +116,68 @@ impl EpsilonReport {
     }
 
     fn to_text(&self, inputs: &Inputs) -> String {
-        let mut out = match &self.counts {
-            Counted::OneRun(c) => format!(
-                "{} canaries with a coin each, {} guessed, {} rightly\n\n",
-                grouped(c.canaries),
-                grouped(c.guesses),
-                grouped(c.correct)
-            ),
-            Counted::Rates(c) => format!(
-                "{} of {} runs with the record recognised, {} of {} without it mistaken\n\n",
-                grouped(c.tp),
-                grouped(c.members),
-                grouped(c.fp),
-                grouped(c.non_members)
-            ),
-        };
-        let mut table = Table::new([
-            ("method", Align::Left),
-            ("ε at least", Align::Right),
-            ("what it presupposes", Align::Left),
-        ]);
-        for bound in &self.bounds {
-            let epsilon = bound.lower.get().get();
-            let shown = if epsilon > 0.0 {
-                rounded_down(epsilon, 4)
-            } else {
-                "0".to_owned()
-            };
-            table.row([method(bound.method).to_owned(), shown, presupposes(bound)]);
-        }
-        out.push_str(&table.to_text());
-        if let Some(bound) = self.bounds.first() {
-            let terms = &bound.terms;
-            out.push_str(&format!(
-                "\nEach holds with confidence {} for ε at δ = {}: {}, {} of unit {} at once.\n",
-                shortest(terms.confidence.get()),
-                shortest(terms.delta.get()),
-                terms.neighbours,
-                copies(terms.copies),
-                terms.unit,
-            ));
-        }
-        out.push_str(caveat(&self.counts));
-        out.push('\n');
-        if let Some(line) = inputs.assumed_line() {
-            out.push_str(&line);
-            out.push('\n');
-        }
-        out
+        let assumed = inputs.assumed_line().map(|line| format!("{line}\n"));
+        format!(
+            "{}\n\n{}\n{}\n{}\n{}",
+            counted(&self.counts),
+            table(self).to_text(),
+            holds(self),
+            caveat(&self.counts),
+            assumed.unwrap_or_default()
+        )
     }
+}
+
+/// What was counted, in words.
+fn counted(counts: &Counted) -> String {
+    match counts {
+        Counted::OneRun(c) => format!(
+            "{} canaries with a coin each, {} guessed, {} rightly",
+            grouped(c.canaries),
+            grouped(c.guesses),
+            grouped(c.correct)
+        ),
+        Counted::Rates(c) => format!(
+            "{} of {} runs with the record recognised, {} of {} without it mistaken",
+            grouped(c.tp),
+            grouped(c.members),
+            grouped(c.fp),
+            grouped(c.non_members)
+        ),
+    }
+}
+
+fn table(report: &EpsilonReport) -> Table {
+    let mut table = Table::new([
+        ("method", Align::Left),
+        ("ε at least", Align::Right),
+        ("what it presupposes", Align::Left),
+    ]);
+    for bound in &report.bounds {
+        let epsilon = bound.lower.get().get();
+        let shown = if epsilon > 0.0 {
+            rounded_down(epsilon, 4)
+        } else {
+            "0".to_owned()
+        };
+        table.row([method(bound.method).to_owned(), shown, presupposes(bound)]);
+    }
+    table
+}
+
+/// In which terms the bounds hold.
+fn holds(report: &EpsilonReport) -> String {
+    report.bounds.first().map_or_else(String::new, |bound| {
+        let terms = &bound.terms;
+        format!(
+            "Each holds with confidence {} for ε at δ = {}: {}, {} of unit {} at once.",
+            shortest(terms.confidence.get()),
+            shortest(terms.delta.get()),
+            terms.neighbours,
+            copies(terms.copies),
+            terms.unit,
+        )
+    })
 }
 
 fn copies(count: u64) -> String {

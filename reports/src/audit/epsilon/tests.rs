@@ -16,7 +16,7 @@ fn asked(line: &str) -> EpsilonArgs {
 fn report(line: &str) -> (EpsilonReport, Inputs) {
     let asked = asked(line);
     let terms = terms(&asked).unwrap();
-    let report = EpsilonReport::of(counted(&asked).unwrap(), &terms).unwrap();
+    let report = EpsilonReport::of(counts(&asked).unwrap(), &terms).unwrap();
     (report, inputs(&asked, &terms).unwrap())
 }
 
@@ -110,5 +110,32 @@ fn impossible_counts_name_argument_value_and_range() {
             .unwrap_err()
             .to_string();
         assert!(error.contains(says), "{line}: {error}");
+    }
+}
+
+#[test]
+fn the_page_says_what_the_text_says() {
+    for (line, alarm) in [
+        ("audit epsilon --counts 1000,100,95 --delta 1e-5", false),
+        (
+            "audit epsilon --counts 1000,100,95 --delta 1e-5 --max-epsilon 2",
+            true,
+        ),
+        ("audit epsilon --counts 1000,100,50", false),
+    ] {
+        let asked = asked(line);
+        let (report, _) = report(line);
+        let limit = asked.max_epsilon.map(Epsilon::get);
+        let exit = report.exit(&asked);
+        let html = page::page(&report, limit, exit).unwrap().to_html().unwrap();
+        assert_eq!(html.contains("role=\"alert\""), alarm, "{line}");
+        assert_eq!(html.contains("above the limit of 2"), alarm, "{line}");
+        let found = report.bounds[0].lower.get().get();
+        let says = if found > 0.0 {
+            "ε is at least 2.165."
+        } else {
+            "No positive ε is refuted."
+        };
+        assert!(html.contains(says) && html.contains("<svg"), "{line}");
     }
 }

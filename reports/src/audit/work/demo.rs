@@ -320,7 +320,8 @@ fn arm(
     };
     let seconds = begun.elapsed().as_secs_f64();
     job.save(&folder.join(spec.folder), &trained)?;
-    let (perplexity, _) = measure(trained.trainer.as_mut(), &reference.held_out, interrupt)?;
+    let measured = measure(trained.trainer.as_mut(), &reference.held_out, interrupt)?;
+    let perplexity = measured.perplexity;
     let plan = own
         .plan
         .as_ref()

@@ -2,24 +2,24 @@
 
 use super::opened::Opened;
 use crate::audit::cli::Perplexity as Asked;
+use crate::audit::perplexity::PerplexityReport;
 use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, Progress, print};
-use crate::number::{grouped, nearest};
+use crate::page::write_page;
 use anyhow::{Context, Result, ensure};
-use reticent_attacks::{perplexity, windows as places};
+use reticent_attacks::{Perplexity, perplexity, windows as places};
 use reticent_backends::Scorer;
 use reticent_corpus::{Record, Tokenizer, Unit, read_documents};
-use serde::Serialize;
 use std::path::Path;
 
 /// Tokens scored at once.
 pub(super) const BATCH_TOKENS: usize = 32_768;
 
-/// exp(mean NLL) over records, every token but the first of each; also the tokens scored.
+/// exp(mean NLL) over records, every token but the first of each.
 pub(super) fn measure<S: Scorer + ?Sized>(
     scorer: &mut S,
     records: &[Record],
     interrupt: &Interrupt,
-) -> Result<(f64, u64)> {
+) -> Result<Perplexity> {
     let sequences: Vec<_> = records.iter().map(|r| r.tokens.clone()).collect();
     let progress = Progress::of(sequences.len() as u64, "scoring", "records");
     let result = perplexity(scorer, &sequences, BATCH_TOKENS, &mut |done| {
@@ -27,27 +27,7 @@ pub(super) fn measure<S: Scorer + ?Sized>(
         interrupt.flow()
     });
     interrupt.check()?;
-    let result = result?;
-    Ok((result.perplexity, result.tokens))
-}
-
-#[derive(Serialize)]
-struct Shown {
-    perplexity: f64,
-    tokens: u64,
-    records: u64,
-    /// Records longer than the model reads at once, scored in windows.
-    #[serde(skip_serializing_if = "none")]
-    cut: u64,
-    unit: Unit,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn none(count: &u64) -> bool {
-    *count == 0
+    Ok(result?)
 }
 
 pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Result<Exit> {
@@ -63,14 +43,11 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
     }
     let count = records.len() as u64;
     let (records, cut) = windows(records, context);
-    let (value, tokens) = measure(model.scorer(), &records, interrupt)?;
-    let shown = Shown {
-        perplexity: value,
-        tokens,
-        records: count,
-        cut,
-        unit,
-    };
+    let measured = measure(model.scorer(), &records, interrupt)?;
+    let report = PerplexityReport::new(&measured, count, cut, unit);
+    if let Some(path) = &asked.html {
+        write_page(path, &report.to_page(&asked.of.name(), context)?)?;
+    }
     let text = match format {
         Format::Json => {
             let inputs = Inputs::new()
@@ -78,23 +55,9 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
                 .given("data", asked.data.display().to_string())?
                 .or_assumed("unit", asked.unit, unit)?
                 .given("without_end", asked.without_end)?;
-            Envelope::new("perplexity", inputs, &shown).to_text()?
+            Envelope::new("perplexity", inputs, &report).to_text()?
         }
-        Format::Text => {
-            let windows = match (cut, context) {
-                (0, _) | (_, None) => String::new(),
-                (_, Some(context)) => format!(
-                    "; {} of them longer than {context} tokens, scored in windows that overlap by one",
-                    grouped(cut)
-                ),
-            };
-            format!(
-                "perplexity {} per token over {} tokens in {} records{windows} (unit: {unit}; the text as it stands, nothing redacted)",
-                nearest(value, 4),
-                grouped(tokens),
-                grouped(shown.records),
-            )
-        }
+        Format::Text => report.to_text(context),
     };
     print(&text)?;
     Ok(Exit::Finished)

@@ -1,0 +1,60 @@
+//! Two audits side by side, as a page.
+
+use super::{DiffReport, Row};
+use crate::page::{Page, Section};
+use crate::plot::{Axis, Layer, Plot, Shape, Tone};
+use anyhow::Result;
+
+pub(super) fn page(report: &DiffReport, old: &str, new: &str) -> Result<Page> {
+    let page = Page::new(
+        format!("What changed: {old} → {new}"),
+        report.said().to_owned(),
+    )
+    .mood(report.exit().into())
+    .section(Section::Table {
+        heading: "Quantity by quantity".into(),
+        caption: report.level_said(),
+        table: report.table(),
+    });
+    let shares: Vec<&Row> = report.rows.iter().filter(|row| is_share(row)).collect();
+    if shares.is_empty() {
+        return Ok(page);
+    }
+    Ok(page.section(Section::Plot {
+        heading: "Rates and areas".into(),
+        caption: "Rings: the old model. Discs: the new one.".into(),
+        svg: plot(&shares).to_inline_svg()?,
+    }))
+}
+
+/// Rates and areas share an axis; bits have their own.
+fn is_share(row: &Row) -> bool {
+    !row.quantity.contains("bits")
+}
+
+fn plot(rows: &[&Row]) -> Plot {
+    let names = rows.iter().rev().map(|row| row.quantity.clone());
+    let at = |value: fn(&Row) -> f64| {
+        let places = rows.iter().rev().enumerate();
+        places.map(|(y, row)| (value(row), y as f64)).collect()
+    };
+    let height = 110 + 34 * u32::try_from(rows.len()).unwrap_or(20);
+    Plot::new(
+        "Old and new",
+        Axis::linear("share").between(0.0, 1.0),
+        Axis::categories("", names.collect::<Vec<_>>()),
+    )
+    .layer(Layer::Points {
+        name: "old".into(),
+        points: at(|row| row.old),
+        tone: Tone::Muted,
+        shape: Shape::Ring,
+    })
+    .layer(Layer::Points {
+        name: "new".into(),
+        points: at(|row| row.new),
+        tone: Tone::First,
+        shape: Shape::Disc,
+    })
+    .sized(720, height)
+}

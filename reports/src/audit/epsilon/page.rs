@@ -1,0 +1,81 @@
+//! Lower bounds on ε as a page.
+
+use super::{EpsilonReport, caveat, counted, holds, method, table};
+use crate::contract::Exit;
+use crate::number::rounded_down;
+use crate::page::{Page, Section};
+use crate::plot::{Axis, Interval, Layer, Plot, Tone};
+use anyhow::Result;
+
+pub(super) fn page(report: &EpsilonReport, limit: Option<f64>, exit: Exit) -> Result<Page> {
+    let mut summary = format!("{}. {}", counted(&report.counts), says(report));
+    if let Some(limit) = limit.filter(|_| exit == Exit::Exceeded) {
+        summary.push_str(&format!(" This is above the limit of {limit}."));
+    }
+    Ok(Page::new("How much leaks at least", summary.clone())
+        .mood(exit.into())
+        .section(Section::Plot {
+            heading: "ε at least".into(),
+            caption: "Each bar begins where its method's lower bound lies: a smaller ε is refuted. Where ε ends, no audit says.".into(),
+            svg: plot(report).to_inline_svg()?,
+        })
+        .section(Section::Table {
+            heading: "In numbers".into(),
+            caption: holds(report),
+            table: table(report),
+        })
+        .section(Section::Text {
+            heading: "For the model card".into(),
+            paragraphs: vec![format!("{summary} {}", holds(report))],
+        })
+        .section(Section::Caveats {
+            heading: "What these numbers do not say".into(),
+            items: vec![
+                caveat(&report.counts).to_owned(),
+                "A lower bound of 0 means that this attack refuted nothing, not that nothing leaks.".to_owned(),
+            ],
+        }))
+}
+
+/// The bound that assumes no family of mechanisms, in words.
+fn says(report: &EpsilonReport) -> String {
+    report.bounds.first().map_or_else(String::new, |bound| {
+        let epsilon = bound.lower.get().get();
+        if epsilon > 0.0 {
+            format!("ε is at least {}.", rounded_down(epsilon, 4))
+        } else {
+            "No positive ε is refuted.".to_owned()
+        }
+    })
+}
+
+fn plot(report: &EpsilonReport) -> Plot {
+    let found = |b: &reticent_attacks::AuditBound| b.lower.get().get();
+    let largest = report.bounds.iter().map(found).fold(1.0, f64::max);
+    let names = report.bounds.iter().rev().map(|b| method(b.method));
+    let count = report.bounds.len();
+    let rows = report
+        .bounds
+        .iter()
+        .enumerate()
+        .map(|(index, bound)| Interval {
+            y: (count - 1 - index) as f64,
+            lower: Some(found(bound)),
+            upper: Some(f64::INFINITY),
+        });
+    let height = 110 + 34 * u32::try_from(count).unwrap_or(20);
+    Plot::new(
+        "What is not refuted",
+        Axis::linear("ε (nats)").between(0.0, largest * 1.3),
+        Axis::categories("", names.collect::<Vec<_>>()),
+    )
+    .layer(Layer::Intervals {
+        rows: rows.collect(),
+        lower: Tone::First,
+        upper: Tone::Muted,
+        lower_name: "ε at least".into(),
+        upper_name: String::new(),
+    })
+    .sized(720, height)
+    .described(says(report))
+}

@@ -1,0 +1,232 @@
+//! What `audit perplexity` says: one number, and how it is spread over the records.
+
+use crate::contract::{Align, Table};
+use crate::number::{grouped, nearest};
+use crate::page::{Page, Section};
+use crate::plot::{Axis, Layer, Plot, Tone};
+use anyhow::Result;
+use reticent_attacks::{Perplexity, RecordCost};
+use reticent_corpus::Unit;
+use serde::Serialize;
+
+/// Shares of records that [`PerplexityReport::spread`] tells.
+const SHARES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
+
+/// The result of `audit perplexity`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PerplexityReport {
+    /// exp(mean NLL) over all tokens but the first of each record.
+    pub perplexity: f64,
+    /// Tokens scored.
+    pub tokens: u64,
+    /// Records of the text.
+    pub records: u64,
+    /// Records longer than the model reads at once, scored in windows.
+    #[serde(skip_serializing_if = "none")]
+    pub cut: u64,
+    /// What one record is.
+    pub unit: Unit,
+    /// How it is spread over what was scored at once: records, or their windows.
+    pub spread: Vec<Share>,
+    /// The perplexity of each, rising.
+    #[serde(skip)]
+    each: Vec<f64>,
+}
+
+/// A point of the spread.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Share {
+    /// This share of the records has…
+    pub share: f64,
+    /// …at most this perplexity.
+    pub perplexity: f64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn none(count: &u64) -> bool {
+    *count == 0
+}
+
+impl PerplexityReport {
+    /// From what was measured on records, of which some were cut into windows.
+    #[must_use]
+    pub fn new(measured: &Perplexity, records: u64, cut: u64, unit: Unit) -> Self {
+        let scored = measured.records.iter().filter(|cost| cost.tokens > 0);
+        let own = |cost: &RecordCost| (cost.nll / cost.tokens as f64).exp();
+        let mut each: Vec<f64> = scored.map(own).collect();
+        each.sort_by(f64::total_cmp);
+        // The least value that so large a share does not exceed.
+        let at = |share: f64| (share * each.len() as f64).ceil().max(1.0) as usize - 1;
+        let spread = SHARES.iter().filter_map(|&share| {
+            let perplexity = *each.get(at(share))?;
+            Some(Share { share, perplexity })
+        });
+        Self {
+            perplexity: measured.perplexity,
+            tokens: measured.tokens,
+            records,
+            cut,
+            unit,
+            spread: spread.collect(),
+            each,
+        }
+    }
+
+    /// A sentence.
+    #[must_use]
+    pub fn to_text(&self, context: Option<usize>) -> String {
+        let windows = match (self.cut, context) {
+            (0, _) | (_, None) => String::new(),
+            (_, Some(context)) => format!(
+                "; {} of them longer than {context} tokens, scored in windows that overlap by one",
+                grouped(self.cut)
+            ),
+        };
+        format!(
+            "perplexity {} per token over {} tokens in {} records{windows} (unit: {}; the text as it stands, nothing redacted)",
+            nearest(self.perplexity, 4),
+            grouped(self.tokens),
+            grouped(self.records),
+            self.unit,
+        )
+    }
+
+    /// The page.
+    ///
+    /// # Errors
+    /// A plot that cannot be drawn.
+    pub fn to_page(&self, released: &str, context: Option<usize>) -> Result<Page> {
+        let summary = self.to_text(context);
+        let mut table = Table::new([
+            ("share of records", Align::Left),
+            ("perplexity at most", Align::Right),
+        ]);
+        for point in &self.spread {
+            let percent = format!("{} %", (point.share * 100.0).round());
+            table.row([percent, nearest(point.perplexity, 4)]);
+        }
+        Ok(Page::new(format!("Perplexity: {released}"), summary.clone())
+            .section(Section::Plot {
+                heading: "Record by record".into(),
+                caption: "The share of records with at most this perplexity. Records far to the left of all others are known by heart, or say little.".into(),
+                svg: self.plot().to_inline_svg()?,
+            })
+            .section(Section::Table {
+                heading: "Record by record, in numbers".into(),
+                caption: "A record that was cut counts by its windows.".into(),
+                table,
+            })
+            .section(Section::Text {
+                heading: "For the model card".into(),
+                paragraphs: vec![summary],
+            })
+            .section(Section::Caveats {
+                heading: "What this number does not say".into(),
+                items: [
+                    "It is per token: models with different tokenizers cannot be compared by it.",
+                    "A low perplexity on the training text is no proof of a leak; audit membership compares it with text that was not trained on.",
+                ]
+                .map(str::to_owned)
+                .to_vec(),
+            }))
+    }
+
+    fn plot(&self) -> Plot {
+        let all = self.each.len().max(1) as f64;
+        let points = self.each.iter().enumerate();
+        Plot::new(
+            "How well each record is predicted",
+            Axis::log("perplexity of the record"),
+            Axis::linear("share of records").between(0.0, 1.0),
+        )
+        .layer(Layer::Steps {
+            name: "records".into(),
+            points: points
+                .map(|(index, value)| (*value, (index + 1) as f64 / all))
+                .collect(),
+            tone: Tone::First,
+        })
+        .layer(Layer::Line {
+            name: "the whole text".into(),
+            points: vec![(self.perplexity, 0.0), (self.perplexity, 1.0)],
+            tone: Tone::Muted,
+            dashed: true,
+        })
+        .described(format!(
+            "{} records; half of them have at most {}.",
+            self.each.len(),
+            nearest(self.spread.get(2).map_or(f64::NAN, |s| s.perplexity), 3)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{Envelope, Inputs};
+    use crate::schema::problems;
+
+    fn report() -> PerplexityReport {
+        let cost = |nll: f64| RecordCost { nll, tokens: 2 };
+        let measured = Perplexity {
+            perplexity: 4.0,
+            mean_nll: 4_f64.ln(),
+            tokens: 8,
+            records: vec![
+                cost(2.0 * 8_f64.ln()),
+                cost(2.0 * 2_f64.ln()),
+                cost(2.0 * 4_f64.ln()),
+                cost(2.0 * 4_f64.ln()),
+                RecordCost {
+                    nll: 0.0,
+                    tokens: 0,
+                },
+            ],
+        };
+        PerplexityReport::new(&measured, 5, 1, Unit::Turn)
+    }
+
+    #[test]
+    fn the_spread_is_that_of_the_scored_records() {
+        let found: Vec<(f64, f64)> = report()
+            .spread
+            .iter()
+            .map(|s| (s.share, s.perplexity))
+            .collect();
+        let wanted = [
+            (0.05, 2.0),
+            (0.25, 2.0),
+            (0.5, 4.0),
+            (0.75, 4.0),
+            (0.95, 8.0),
+        ];
+        for ((share, value), (at, expected)) in found.iter().zip(wanted) {
+            assert!(
+                (share - at).abs() < 1e-12 && (value - expected).abs() < 1e-9,
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn text_document_and_page_say_the_same_number() {
+        let report = report();
+        assert!(
+            report
+                .to_text(Some(64))
+                .starts_with("perplexity 4.000 per token over 8 tokens")
+        );
+        let html = report.to_page("ckpt", Some(64)).unwrap().to_html().unwrap();
+        assert!(html.contains("perplexity 4.000 per token") && html.contains("<svg"));
+        let text = Envelope::new("perplexity", Inputs::new(), &report)
+            .to_text()
+            .unwrap();
+        assert_eq!(
+            problems("perplexity.schema.json", &text),
+            Vec::<String>::new()
+        );
+    }
+}
