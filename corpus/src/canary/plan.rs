@@ -27,6 +27,10 @@ pub enum Carriers {
 pub struct CanaryOptions {
     /// How many canaries and copies.
     pub spec: Spec,
+    /// Numbers of copies that the canaries have in turn, for a dose–response curve; all have the
+    /// spec's if there are none. The largest is the spec's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doses: Vec<u32>,
     /// Their shape.
     #[serde(default)]
     pub template: CanaryTemplate,
@@ -52,6 +56,7 @@ impl CanaryOptions {
     pub fn new(spec: Spec) -> Self {
         Self {
             spec,
+            doses: Vec::new(),
             template: CanaryTemplate::default(),
             carriers: Carriers::default(),
             distinct: true,
@@ -100,8 +105,11 @@ pub struct CanaryPlan {
     pub template: CanaryTemplate,
     /// What one record of the corpus is.
     pub unit: Unit,
-    /// Copies of each canary.
+    /// Copies of each canary, at most.
     pub copies: u32,
+    /// Numbers of copies that the canaries have in turn; all have `copies` if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doses: Vec<u32>,
     /// Size of the space each secret is uniform on; a string above 2^53.
     #[serde(with = "count")]
     pub candidates: u128,
@@ -121,8 +129,8 @@ impl CanaryPlan {
     /// most documents have a line beginning `USR: `, canaries are such lines.
     ///
     /// # Errors
-    /// Fewer candidates than canaries, more copies than closing phrases (12 288), or a corpus
-    /// without a document.
+    /// Fewer candidates than canaries, more copies than closing phrases (12 288), doses whose
+    /// largest is not the number of copies, or a corpus without a document.
     pub fn new(options: &CanaryOptions, unit: Unit, documents: &[Document]) -> Result<Self> {
         let gaps = Gaps::of(documents);
         if gaps.total == 0 {
@@ -130,6 +138,7 @@ impl CanaryPlan {
         }
         let spec = options.spec;
         let template = &options.template;
+        check_doses(&options.doses, spec.copies())?;
         if options.distinct && template.candidates() < u128::from(spec.canaries()) {
             return Err(range(
                 "the number of distinct canaries",
@@ -148,7 +157,8 @@ impl CanaryPlan {
             .into_iter()
             .enumerate()
             .map(|(number, secret)| {
-                let after = endings(options, &mut carriers)?;
+                let copies = dose(&options.doses, spec.copies(), number);
+                let after = endings(options, copies, &mut carriers)?;
                 let insertions = after
                     .iter()
                     .map(|ending| {
@@ -176,6 +186,7 @@ impl CanaryPlan {
             template: template.clone(),
             unit,
             copies: spec.copies(),
+            doses: options.doses.clone(),
             candidates: template.candidates(),
             carriers: options.carriers,
             distinct: options.distinct,
@@ -190,6 +201,12 @@ impl CanaryPlan {
     pub fn spec(&self) -> Result<Spec> {
         let canaries = u32::try_from(self.canaries.len()).unwrap_or(u32::MAX);
         Spec::new(canaries, self.copies)
+    }
+
+    /// Copies of a canary, by its number.
+    #[must_use]
+    pub fn copies_of(&self, number: usize) -> u32 {
+        dose(&self.doses, self.copies, number)
     }
 
     /// Reads `canaries.json` and checks that it says one thing only.
@@ -226,6 +243,7 @@ impl CanaryPlan {
             ));
         }
         self.spec()?;
+        check_doses(&self.doses, self.copies)?;
         if self.candidates != self.template.candidates() {
             return wrong(format!(
                 "{} candidates; template {} has {}",
@@ -236,8 +254,8 @@ impl CanaryPlan {
         }
         let mut ids = HashSet::new();
         let mut secrets = HashSet::new();
-        for canary in &self.canaries {
-            canary.validate(self)?;
+        for (number, canary) in self.canaries.iter().enumerate() {
+            canary.validate(self, self.copies_of(number))?;
             if !ids.insert(&canary.id) {
                 return wrong(format!("two canaries are called {}", canary.id));
             }
@@ -262,7 +280,7 @@ impl CanaryPlan {
 }
 
 impl Canary {
-    fn validate(&self, plan: &CanaryPlan) -> Result<()> {
+    fn validate(&self, plan: &CanaryPlan, copies: u32) -> Result<()> {
         let wrong = |problem: String| Err(Error::Plan(format!("{}: {problem}", self.id)));
         if !plan.template.matches(&self.secret) {
             return wrong(format!(
@@ -273,11 +291,10 @@ impl Canary {
         if !self.context.ends_with(plan.template.prefix()) {
             return wrong("its context does not end with the template's text".to_owned());
         }
-        if self.insertions.len() != plan.copies as usize {
+        if self.insertions.len() != copies as usize {
             return wrong(format!(
-                "{} insertions; the plan has {} copies of each",
+                "{} insertions; the plan has {copies} copies of it",
                 self.insertions.len(),
-                plan.copies
             ));
         }
         let start = format!("{}{}", self.context, self.secret);
@@ -312,10 +329,37 @@ fn secrets(options: &CanaryOptions) -> Vec<String> {
     out
 }
 
+/// Copies of a canary: of the doses in turn, or the same for all.
+fn dose(doses: &[u32], copies: u32, number: usize) -> u32 {
+    match doses.len() {
+        0 => copies,
+        count => doses[number % count],
+    }
+}
+
+/// Doses are numbers of copies, and the largest is the one that plans and promises speak of.
+fn check_doses(doses: &[u32], copies: u32) -> Result<()> {
+    if let Some(zero) = doses.iter().find(|dose| **dose == 0) {
+        return Err(range(
+            "a dose of copies",
+            zero,
+            format!("from 1 to {copies}"),
+        ));
+    }
+    match doses.iter().max() {
+        Some(&largest) if largest != copies => Err(range(
+            "the largest dose of copies",
+            largest,
+            format!("{copies}, the number of copies in the canary specification"),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// What follows the secret, in each copy.
-fn endings(options: &CanaryOptions, choices: &mut Choices) -> Result<Vec<String>> {
+fn endings(options: &CanaryOptions, copies: u32, choices: &mut Choices) -> Result<Vec<String>> {
     let suffix = options.template.suffix();
-    let copies = options.spec.copies() as usize;
+    let copies = copies as usize;
     let closings = match options.carriers {
         Carriers::Same => vec![".".to_owned(); copies],
         Carriers::Vary if copies > CLOSERS => {

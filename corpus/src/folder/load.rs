@@ -286,7 +286,7 @@ fn load_plan(path: &Path, facts: &Facts) -> Result<Option<CanaryPlan>> {
     let plan =
         CanaryPlan::from_json(&read_text(path)?).map_err(|error| wrong(path, error.to_string()))?;
     expect(path, "unit", plan.unit, facts.unit)?;
-    let copies = plan.canaries.len() * plan.copies as usize;
+    let copies: usize = plan.canaries.iter().map(|c| c.insertions.len()).sum();
     expect(path, "copies", copies, preflight.copies.len())?;
     Ok(Some(plan))
 }

@@ -308,3 +308,35 @@ proptest! {
         }
     }
 }
+
+/// Canaries take the doses in turn; a plan says so, reads itself back, and refuses another count.
+#[test]
+fn doses_are_taken_in_turn() {
+    let documents = simulate(20, 0).unwrap();
+    let dosed = |doses: &[u32]| CanaryOptions {
+        doses: doses.to_vec(),
+        ..options("7x20", "PIN {digits:4}")
+    };
+    let plan = CanaryPlan::new(&dosed(&[1, 5, 20]), Unit::Turn, &documents).unwrap();
+    let copies: Vec<usize> = plan.canaries.iter().map(|c| c.insertions.len()).collect();
+    assert_eq!(copies, [1, 5, 20, 1, 5, 20, 1]);
+    assert_eq!(plan.spec().unwrap().copies(), 20);
+    assert_eq!(
+        CanaryPlan::from_json(&plan.to_json().unwrap()).unwrap(),
+        plan
+    );
+    let mut other = plan.clone();
+    other.canaries.swap(0, 1);
+    assert!(other.validate().is_err());
+    let mut forgotten = plan;
+    forgotten.doses.clear();
+    assert!(forgotten.validate().is_err());
+    for (doses, says) in [
+        (&[1, 5][..], "the largest dose of copies must be 20"),
+        (&[1, 21], "the largest dose of copies must be 20"),
+        (&[0, 20], "a dose of copies must be from 1 to 20, got 0"),
+    ] {
+        let error = CanaryPlan::new(&dosed(doses), Unit::Turn, &documents).unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}

@@ -98,6 +98,15 @@ pub struct Preparing {
     /// Canaries to plant: how many, and how often each.
     #[arg(long, value_name = "MxR")]
     pub canaries: Option<Spec>,
+    /// Numbers of copies that the canaries have in turn, for exposure by number of copies; the
+    /// largest is that of --canaries.
+    #[arg(
+        long,
+        value_name = "COPIES",
+        value_delimiter = ',',
+        requires = "canaries"
+    )]
+    pub doses: Vec<u32>,
     /// The shape of a canary; fields: {digits:n}, {letters:n}, {upper:n}, {list:a|b}.
     #[arg(
         long,
@@ -140,6 +149,7 @@ impl Preparing {
     /// options themselves refuse.
     pub fn options(&self) -> Result<PrepareOptions> {
         let canaries = self.canaries.map(|spec| CanaryOptions {
+            doses: self.doses.clone(),
             template: self.canary_format.clone(),
             carriers: if self.same_carriers {
                 Carriers::Same

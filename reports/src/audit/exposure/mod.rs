@@ -1,10 +1,12 @@
 //! The exposure of canaries, as JSON, text and page.
 
+mod dose;
 mod page;
 mod pieces;
 mod sampled;
 mod text;
 
+pub use dose::Dose;
 pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
 pub use sampled::{SampledCanary, SampledReport};
 
@@ -44,6 +46,9 @@ pub struct ExposureReport {
     /// Why there is no verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_verdict: Option<String>,
+    /// The canaries by their number of copies, where that differs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doses: Vec<Dose>,
     /// The same canaries in earlier checkpoints, in the order given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Checkpoint>,
@@ -69,6 +74,7 @@ impl ExposureReport {
     #[must_use]
     pub fn new(finding: ExposureFinding) -> Self {
         Self {
+            doses: dose::doses(&finding),
             finding,
             ceiling: None,
             verdict: None,

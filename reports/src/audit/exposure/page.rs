@@ -1,5 +1,6 @@
 //! The exposure report as a page.
 
+use super::dose::{dose_plot, dose_table};
 use super::pieces::{Column, canary_table, exposure_plot, summary_table};
 use super::text::facts;
 use super::{ExposureReport, Leak, caveats};
@@ -49,6 +50,19 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
             heading: "For the model card".into(),
             paragraphs: vec![card(report)],
         });
+    if !report.doses.is_empty() {
+        page = page
+            .section(Section::Plot {
+                heading: "By number of copies".into(),
+                caption: "Each canary, ties counted against it, over how often it was planted. Where the line leaves the dashed one, repetition is remembered.".into(),
+                svg: dose_plot(&report.doses, finding).to_inline_svg()?,
+            })
+            .section(Section::Table {
+                heading: "By number of copies, in numbers".into(),
+                caption: "p: the chance of so high a mean without a leak, row by row.".into(),
+                table: dose_table(&report.doses),
+            });
+    }
     if !report.earlier.is_empty() {
         page = page.section(Section::Plot {
             heading: "Over training".into(),

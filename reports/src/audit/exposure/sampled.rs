@@ -90,7 +90,7 @@ impl SampledReport {
             .zip(found)
             .map(|(canary, found)| SampledCanary {
                 id: canary.id.clone(),
-                copies: u64::from(plan.copies),
+                copies: canary.insertions.len() as u64,
                 nll: found.nll,
                 at_or_below: found.at_or_below,
                 rank: ranks(candidates, &found),

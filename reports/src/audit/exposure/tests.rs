@@ -228,3 +228,35 @@ fn a_sample_cries_no_oftener_than_it_says() {
     let alarms = alarms.count();
     assert!((10..83).contains(&alarms), "{alarms}");
 }
+
+/// Five canaries planted once at chance, five planted twenty times on the first ranks: each row
+/// has the summary of its own canaries, and a plan of one dose has no row.
+#[test]
+fn doses_are_summarised_each_by_itself() {
+    let mut found = finding([0, 301_110, 0, 709_999, 0, 498_999, 0, 88_122, 0, 929_999]);
+    assert!(ExposureReport::new(found.clone()).doses.is_empty());
+    for canary in found.canaries.iter_mut().skip(1).step_by(2) {
+        canary.copies = 1;
+    }
+    let report = ExposureReport::new(found);
+    let rows: Vec<(u64, u64)> = report
+        .doses
+        .iter()
+        .map(|d| (d.copies, d.canaries))
+        .collect();
+    assert_eq!(rows, [(1, 5), (20, 5)]);
+    let [once, often] = [0, 1].map(|i: usize| report.doses[i].summary.mean());
+    assert!(once.p_value() > 0.01 && often.p_value() < 1e-9);
+    assert!((often.lower() - 1e6_f64.log2()).abs() < 1e-9);
+    // Exposures of the ranks 301 111, 710 000, 499 000, 88 123, 930 000.
+    let ranks = [301_111_f64, 710_000.0, 499_000.0, 88_123.0, 930_000.0];
+    let mean = ranks.iter().map(|r| (1e6 / r).log2()).sum::<f64>() / 5.0;
+    assert!((once.lower() - mean).abs() < 1e-9);
+    let text = report.to_text();
+    assert!(text.contains("mean exposure (bits)"), "{text}");
+    let html = report.to_html("ckpt").unwrap();
+    assert!(html.contains("By number of copies"));
+    let document = report.to_json(Inputs::new()).unwrap();
+    let problems = crate::schema::problems("exposure.schema.json", &document);
+    assert_eq!(problems, Vec::<String>::new());
+}

@@ -1,5 +1,6 @@
 //! The exposure report as text.
 
+use super::dose::dose_table;
 use super::pieces::{canary_table, summary_table};
 use super::{ExposureReport, caveats};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
@@ -16,6 +17,10 @@ pub(super) fn text(report: &ExposureReport) -> String {
     out.push('\n');
     out.push_str(&summary_table(&finding.summary).to_text());
     out.push('\n');
+    if !report.doses.is_empty() {
+        out.push_str(&dose_table(&report.doses).to_text());
+        out.push('\n');
+    }
     for (name, value) in facts(report) {
         out.push_str(&format!("{name}: {value}\n"));
     }

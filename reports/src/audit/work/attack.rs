@@ -90,7 +90,7 @@ impl<'a> Attack<'a> {
             .plan
             .canaries
             .iter()
-            .map(|c| (c.id.clone(), u64::from(self.plan.copies)))
+            .map(|c| (c.id.clone(), c.insertions.len() as u64))
             .collect();
         let finding = ExposureFinding {
             flat_sample,

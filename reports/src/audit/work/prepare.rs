@@ -85,9 +85,10 @@ fn summary(prepared: &Prepared, out: &str) -> String {
         let kept = preflight.count(CopyFate::Kept);
         let planned = preflight.copies.len() as u64;
         lines.push(format!(
-            "canaries     {}x{} of `{}`: {} of {} copies reach training{}",
+            "canaries     {}x{}{} of `{}`: {} of {} copies reach training{}",
             plan.canaries.len(),
             plan.copies,
+            in_turn(&plan.doses),
             plan.template,
             grouped(kept),
             grouped(planned),
@@ -96,6 +97,15 @@ fn summary(prepared: &Prepared, out: &str) -> String {
     }
     lines.extend(covered(prepared));
     lines.join("\n")
+}
+
+/// The numbers of copies that canaries have in turn.
+fn in_turn(doses: &[u32]) -> String {
+    let doses: Vec<String> = doses.iter().map(u32::to_string).collect();
+    match doses.len() {
+        0 => String::new(),
+        _ => format!(" (copies in turn: {})", doses.join(", ")),
+    }
 }
 
 /// For one of JFT's levels: what finds each of the eighteen kinds of entities.

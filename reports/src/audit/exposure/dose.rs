@@ -1,0 +1,123 @@
+//! Exposure by number of copies: what repetition does.
+
+use crate::contract::{Align, Table};
+use crate::number::nearest;
+use crate::plot::{Axis, Layer, Plot, Shape, Tone};
+use reticent_attacks::{CanaryFinding, ExposureFinding, ExposureSummary, RankCount};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The canaries of one number of copies.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Dose {
+    /// Copies of each.
+    pub copies: u64,
+    /// How many canaries.
+    pub canaries: u64,
+    /// Their exposures beside what chance gives so many.
+    pub summary: ExposureSummary,
+}
+
+/// By number of copies, rising; nothing where all canaries have the same.
+pub(super) fn doses(finding: &ExposureFinding) -> Vec<Dose> {
+    let mut by_copies: BTreeMap<u64, Vec<RankCount>> = BTreeMap::new();
+    for canary in &finding.canaries {
+        let own = by_copies.entry(canary.copies).or_default();
+        own.push(count(canary, finding.candidates));
+    }
+    if by_copies.len() < 2 {
+        return Vec::new();
+    }
+    let each = by_copies.into_iter().filter_map(|(copies, counts)| {
+        // All of them together have a summary already: a part of them has one.
+        let summary = ExposureSummary::of(&counts, finding.draw).ok()?;
+        Some(Dose {
+            copies,
+            canaries: counts.len() as u64,
+            summary,
+        })
+    });
+    each.collect()
+}
+
+fn count(canary: &CanaryFinding, candidates: u64) -> RankCount {
+    RankCount {
+        candidates,
+        nll: canary.nll,
+        below: canary.rank.min - 1,
+        ties: canary.rank.max - canary.rank.min,
+        unresolved: 0,
+    }
+}
+
+/// One row per number of copies.
+pub(super) fn dose_table(doses: &[Dose]) -> Table {
+    let mut table = Table::new([
+        ("copies", Align::Right),
+        ("canaries", Align::Right),
+        ("mean exposure (bits)", Align::Right),
+        ("largest", Align::Right),
+        ("without a leak: mean", Align::Right),
+        ("p", Align::Right),
+    ]);
+    for dose in doses {
+        let mean = dose.summary.mean();
+        table.row([
+            dose.copies.to_string(),
+            dose.canaries.to_string(),
+            format!("{:.2}", mean.lower()),
+            format!("{:.2}", dose.summary.max().lower()),
+            format!("{:.2}", mean.null_mean()),
+            nearest(mean.p_value(), 2),
+        ]);
+    }
+    table
+}
+
+/// Every canary over its number of copies, and their means as a line.
+pub(super) fn dose_plot(doses: &[Dose], finding: &ExposureFinding) -> Plot {
+    let canaries = finding.canaries.iter();
+    let means = doses
+        .iter()
+        .map(|d| (d.copies as f64, d.summary.mean().lower()));
+    let top = (finding.candidates as f64).log2();
+    let mut plot = Plot::new(
+        "What repetition does",
+        Axis::linear("copies of the canary"),
+        Axis::linear("exposure (bits)").between(0.0, top * 1.03),
+    );
+    if let Some(dose) = doses.first() {
+        plot = plot.layer(Layer::Rule {
+            name: "mean without a leak".into(),
+            at: dose.summary.mean().null_mean(),
+            tone: Tone::Muted,
+        });
+    }
+    plot.layer(Layer::Line {
+        name: "mean".into(),
+        points: means.collect(),
+        tone: Tone::First,
+        dashed: false,
+    })
+    .layer(Layer::Points {
+        name: "a canary".into(),
+        points: canaries
+            .map(|c| (c.copies as f64, c.exposure.min))
+            .collect(),
+        tone: Tone::First,
+        shape: Shape::Disc,
+    })
+    .described(
+        doses
+            .iter()
+            .map(|d| {
+                format!(
+                    "{} copies: mean {:.1} bits",
+                    d.copies,
+                    d.summary.mean().lower()
+                )
+            })
+            .collect::<Vec<_>>()
+            .join("; "),
+    )
+}
