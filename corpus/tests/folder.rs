@@ -314,7 +314,7 @@ fn tampering_is_noticed() {
     std::fs::write(&path, plan.replacen("\"copies\": 3", "\"copies\": 2", 1)).unwrap();
     let text = Prepared::load(&folder).unwrap_err().to_string();
     assert!(
-        text.contains("3 insertions; the plan has 2 copies of each"),
+        text.contains("3 insertions; the plan has 2 copies of it"),
         "{text}"
     );
 }

@@ -191,7 +191,7 @@ fn a_tampered_plan_is_refused() {
         ),
         (
             |v| v["copies"] = 2.into(),
-            "canary-0: 3 insertions; the plan has 2 copies of each",
+            "canary-0: 3 insertions; the plan has 2 copies of it",
         ),
         (
             |v| v["copies"] = 0.into(),
