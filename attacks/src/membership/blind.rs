@@ -1,11 +1,9 @@
 //! The blind baseline: telling members from non-members without the model.
 
 use super::area::Area;
+use super::half::first_half;
 use super::set::ScoreSet;
 use crate::error::{Error, Result};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha20Rng;
 use reticent_accounting::Confidence;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
@@ -70,22 +68,6 @@ pub fn blind_baseline<T: AsRef<str>>(
         shifted: area.bounds.lower.is_some_and(|l| l.get().get() > 0.5),
         judged: count,
     })
-}
-
-/// Half of the groups of each kind; groups of both kinds are halved among themselves.
-fn first_half(inside: &BTreeSet<usize>, outside: &BTreeSet<usize>, seed: u64) -> BTreeSet<usize> {
-    let mut rng = ChaCha20Rng::seed_from_u64(seed);
-    let mut half = BTreeSet::new();
-    let strata: [Vec<usize>; 3] = [
-        inside.difference(outside).copied().collect(),
-        outside.difference(inside).copied().collect(),
-        inside.intersection(outside).copied().collect(),
-    ];
-    for mut stratum in strata {
-        stratum.shuffle(&mut rng);
-        half.extend(&stratum[..stratum.len() / 2]);
-    }
-    half
 }
 
 /// Counts of features in members (0) and non-members (1).

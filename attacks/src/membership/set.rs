@@ -139,6 +139,23 @@ impl ScoreSet {
         self.groups.as_ref().map(|g| g.count)
     }
 
+    /// Members' and non-members' scores.
+    pub(super) fn sides(&self) -> [&[f64]; 2] {
+        [&self.members, &self.non_members]
+    }
+
+    /// A group for every record of each kind; without groups every record is one.
+    pub(super) fn group_numbers(&self) -> (Vec<usize>, Vec<usize>) {
+        match &self.groups {
+            Some(groups) => (groups.members.clone(), groups.non_members.clone()),
+            None => {
+                let members = self.members.len();
+                let all = members + self.non_members.len();
+                ((0..members).collect(), (members..all).collect())
+            }
+        }
+    }
+
     /// One record of every group, drawn at random: independent records, for what counts
     /// independent trials. Without groups the set itself. A group with both kinds gives the kind
     /// that a fair coin says.

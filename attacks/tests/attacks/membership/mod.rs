@@ -1,5 +1,6 @@
 //! Membership scores and their evaluation against published numbers and by-hand oracles.
 
+mod combined;
 mod evaluation;
 mod groups;
 mod panel;

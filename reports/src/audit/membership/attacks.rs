@@ -12,13 +12,15 @@ use crate::audit::cli::MembershipArgs;
 use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
 use reticent_attacks::{
-    Accuracy, AccuracyRule, Area, BlindBaseline, GroupRule, OperatingPoint, ScoreSet,
+    Accuracy, AccuracyRule, Area, BlindBaseline, GroupRule, OperatingPoint, ScoreSet, combined,
     overlapping_groups_area,
 };
 use serde::Serialize;
 
 /// Groups a side that a group attack draws, as CRT does.
 pub(in crate::audit) const GROUPS: usize = 1000;
+/// The name of all attacks as one.
+const COMBINED: &str = "combined";
 
 /// Every attack that was run on a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -45,6 +47,9 @@ pub struct Attacks {
 pub struct AttackRow {
     /// Its name.
     pub attack: String,
+    /// Records that it was fitted to, and not judged on; absent for attacks that fit nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fitted: Option<usize>,
     /// The area under its ROC curve.
     pub area: Area,
     /// True positives at certified false-positive rates.
@@ -115,14 +120,20 @@ impl MembershipReport {
         asked: &MembershipArgs,
         confidence: Confidence,
     ) -> Result<Self> {
-        let sets = attacked
+        let mut judged = attacked
             .iter()
-            .map(|a| set(a, &records))
+            .map(|a| Judged::of(a, &records))
             .collect::<Result<Vec<_>>>()?;
-        let first = attacked.first().zip(sets.first());
-        let (first, first_set) = first.context("--attack: no attack was left")?;
-        let mut report = Self::of_set(first_set, asked, confidence).context("--group-by")?;
+        let first = judged.first().context("--attack: no attack was left")?;
+        let decides = first.name.to_owned();
+        let mut report = Self::of_set(&first.set, asked, confidence).context("--group-by")?;
         let mut left_out = records.left_out.clone();
+        if judged.len() > 1 {
+            match Judged::together(&judged, asked.seed) {
+                Ok(together) => judged.push(together),
+                Err(why) => left_out.push(why),
+            }
+        }
         let texts = records.texts.clone();
         match super::blind(texts, records.groups.clone(), confidence, asked.seed) {
             Ok(blind) => report.blind = Some(blind),
@@ -132,19 +143,19 @@ impl MembershipReport {
                 why: crate::contract::describe(&error),
             }),
         }
-        let rows = attacked
+        let rows = judged
             .iter()
-            .zip(&sets)
             .enumerate()
-            .map(|(index, (attacked, set))| {
+            .map(|(index, judged)| {
                 // What decides was judged already.
                 let known = (index == 0).then_some(&report);
-                row(attacked, set, known, &records, asked, confidence)
+                row(judged, known, &records, asked, confidence)
             })
             .collect::<Result<Vec<_>>>()?;
+        let sets: Vec<ScoreSet> = judged.into_iter().map(|j| j.set).collect();
         report.says = says(&sets, asked, confidence, report.blind.as_ref())?;
         report.attacks = Some(Attacks {
-            decides: first.name.to_owned(),
+            decides,
             rows,
             left_out,
             group_size: records.group_size,
@@ -164,17 +175,51 @@ fn set(attacked: &Attacked, records: &Records) -> Result<ScoreSet> {
     })
 }
 
+/// An attack and the records it is judged on.
+struct Judged {
+    name: &'static str,
+    mean_nll: bool,
+    fitted: Option<usize>,
+    set: ScoreSet,
+}
+
+impl Judged {
+    fn of(attacked: &Attacked, records: &Records) -> Result<Self> {
+        Ok(Self {
+            name: attacked.name,
+            mean_nll: attacked.mean_nll,
+            fitted: None,
+            set: set(attacked, records)?,
+        })
+    }
+
+    /// All attacks as one, on the half of the records that it was not fitted to.
+    fn together(attacks: &[Self], seed: u64) -> Result<Self, LeftOut> {
+        let sets: Vec<ScoreSet> = attacks.iter().map(|a| a.set.clone()).collect();
+        let together = combined(&sets, seed).map_err(|error| LeftOut {
+            attack: COMBINED.to_owned(),
+            why: error.to_string(),
+        })?;
+        Ok(Self {
+            name: COMBINED,
+            mean_nll: false,
+            fitted: Some(together.fitted),
+            set: together.judged,
+        })
+    }
+}
+
 fn row(
-    attacked: &Attacked,
-    set: &ScoreSet,
+    judged: &Judged,
     known: Option<&MembershipReport>,
     records: &Records,
     asked: &MembershipArgs,
     confidence: Confidence,
 ) -> Result<AttackRow> {
     let seed = asked.seed;
+    let set = &judged.set;
     let mut rules = vec![GroupRule::SumOfScores];
-    if attacked.mean_nll {
+    if judged.mean_nll {
         rules.push(GroupRule::SumOfPerplexities);
     }
     let grouped = match records.group_size {
@@ -206,7 +251,8 @@ fn row(
         ),
     };
     Ok(AttackRow {
-        attack: attacked.name.to_owned(),
+        attack: judged.name.to_owned(),
+        fitted: judged.fitted,
         area,
         at_fpr,
         accuracy,
@@ -292,6 +338,10 @@ mod tests {
         let report = MembershipReport::of_attacks(&attacked, records, &asked, confidence).unwrap();
         let rows = &report.attacks.as_ref().unwrap().rows;
         assert_eq!((rows[0].grouped.len(), rows[1].grouped.len()), (2, 1));
+        assert_eq!(
+            (rows[2].attack.as_str(), rows[2].fitted),
+            ("combined", Some(60))
+        );
         let inputs = crate::contract::Inputs::new();
         let text = crate::contract::Envelope::new("membership", inputs, &report)
             .to_text()

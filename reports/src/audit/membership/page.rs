@@ -1,6 +1,6 @@
 //! The membership report as a page.
 
-use super::text::{attack_table, group_table, says, table};
+use super::text::{attack_table, combined, group_table, says, table};
 use super::{HeatLine, MembershipReport, Signal, figure};
 use crate::audit::cli::MembershipArgs;
 use crate::audit::ends;
@@ -52,7 +52,10 @@ pub(super) fn page(
             })
             .section(Section::Table {
                 heading: "Every attack in numbers".into(),
-                caption: "Accuracy at a threshold that one half of the records chose for the other.".into(),
+                caption: format!(
+                    "Accuracy at a threshold that one half of the records chose for the other. {}",
+                    combined(attacks).unwrap_or_default()
+                ),
                 table: attack_table(report, attacks),
             });
         if attacks.group_size.is_some() {

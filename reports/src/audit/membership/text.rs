@@ -36,6 +36,10 @@ pub(super) fn text(report: &MembershipReport, inputs: &Inputs) -> String {
     out.push_str(&says(report));
     out.push('\n');
     if let Some(attacks) = &report.attacks {
+        if let Some(sentence) = combined(attacks) {
+            out.push_str(&sentence);
+            out.push('\n');
+        }
         for left in &attacks.left_out {
             out.push_str(&format!("Not run: {}: {}.\n", left.attack, left.why));
         }
@@ -97,6 +101,16 @@ pub(super) fn attack_table(report: &MembershipReport, attacks: &Attacks) -> Tabl
         ]);
     }
     table
+}
+
+/// What the row of all attacks as one is.
+pub(super) fn combined(attacks: &Attacks) -> Option<String> {
+    let row = attacks.rows.iter().find(|row| row.fitted.is_some())?;
+    Some(format!(
+        "{}: a linear discriminant of the other attacks, fitted to {} of the records and judged on the rest.",
+        row.attack,
+        grouped(row.fitted? as u64)
+    ))
 }
 
 /// One row per attack and rule.

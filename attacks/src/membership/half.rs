@@ -1,0 +1,28 @@
+//! A random half of the groups, for what is fitted on one half and judged on the other.
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha20Rng;
+use std::collections::BTreeSet;
+
+/// Half of the groups of each kind; groups of both kinds are halved among themselves.
+///
+/// A group falls into one half as a whole: what its records share is never fitted and judged.
+pub(super) fn first_half(
+    inside: &BTreeSet<usize>,
+    outside: &BTreeSet<usize>,
+    seed: u64,
+) -> BTreeSet<usize> {
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    let mut half = BTreeSet::new();
+    let strata: [Vec<usize>; 3] = [
+        inside.difference(outside).copied().collect(),
+        outside.difference(inside).copied().collect(),
+        inside.intersection(outside).copied().collect(),
+    ];
+    for mut stratum in strata {
+        stratum.shuffle(&mut rng);
+        half.extend(&stratum[..stratum.len() / 2]);
+    }
+    half
+}
