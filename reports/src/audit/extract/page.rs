@@ -32,7 +32,7 @@ pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result
         page = page
             .section(Section::Table {
                 heading: "By length of prompt".into(),
-                caption: "Greedy decoding gives the suffix token by token. p: McNemar's exact test against the baseline.".into(),
+                caption: "Greedy decoding gives the suffix token by token. p: McNemar's exact test against the baseline, for each length by itself; the sentence above shares 5 % among them.".into(),
                 table: rates(report),
             })
             .section(Section::Table {
@@ -52,6 +52,7 @@ pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result
                 "They speak of the prompts that were tried. Other prompts, or other continuations of the same text, may bring out more.",
                 "A passage that does not come out word by word can come out in substance.",
                 "Without a baseline that never saw the text, what goes on by itself counts as memory.",
+                "A model that writes in the style of the text goes on better than the baseline even where it saw nothing: text of the same kind that it never saw shows how much.",
             ]
             .map(str::to_owned)
             .to_vec(),

@@ -3,7 +3,7 @@
 use super::ExtractReport;
 use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest, shortest};
-use reticent_attacks::{CeilingOutcome, Rate, Reconstruction, Stratum};
+use reticent_attacks::{CeilingOutcome, PromptRates, Rate, Reconstruction, Stratum};
 
 pub(super) fn text(report: &ExtractReport) -> String {
     let mut out = String::new();
@@ -151,10 +151,11 @@ pub(super) fn ends(rate: &Rate) -> (f64, f64) {
 
 /// The result as a sentence.
 pub(super) fn says(report: &ExtractReport) -> String {
-    let best = report
-        .prompts
-        .iter()
-        .max_by(|a, b| a.verbatim.estimate.total_cmp(&b.verbatim.estimate));
+    let p = |row: &PromptRates| row.contrast.map_or(1.0, |c| c.p_value);
+    let best = report.prompts.iter().max_by(|a, b| {
+        let less = p(b).total_cmp(&p(a));
+        less.then(a.verbatim.estimate.total_cmp(&b.verbatim.estimate))
+    });
     let Some(best) = best else {
         return "No passage was long enough.".to_owned();
     };
@@ -164,8 +165,10 @@ pub(super) fn says(report: &ExtractReport) -> String {
         grouped(best.verbatim.hits),
         best.prompt
     );
+    // The length with the smallest p was looked for: all of them share the 5 %.
+    let each = 0.05 / report.prompts.len() as f64;
     match &best.contrast {
-        Some(beside) if beside.p_value <= 0.05 => format!(
+        Some(beside) if beside.p_value <= each => format!(
             "{found}; {} of them from this model alone: it remembers its training text.",
             grouped(beside.only_model.hits)
         ),
