@@ -117,14 +117,14 @@ fn a_model_that_saw_its_members_is_found() {
     assert!(found > 0.9, "{found}");
 }
 
-/// Twelve documents a side, ten texts each that share a word of their document: the texts alone
-/// tell nothing, and 120 of them are no 120 pieces of evidence.
+/// Twenty-four documents a side, ten texts each that share a word of theirs: the texts alone tell
+/// nothing, and the 120 that are judged a side are no 120 pieces of evidence.
 #[test]
 fn texts_of_one_document_are_one_piece_of_evidence() {
     let words = ["order", "parcel", "street", "refund", "call", "invoice"];
     let alarms = rate(108, |rng| {
         let mut texts = |first: usize| -> Vec<(String, usize)> {
-            (first..first + 12)
+            (first..first + 24)
                 .flat_map(|document| {
                     let own = words[rng.random_range(0..words.len())];
                     (0..10)
@@ -136,7 +136,7 @@ fn texts_of_one_document_are_one_piece_of_evidence() {
                 })
                 .collect()
         };
-        let (members, others) = (texts(0), texts(12));
+        let (members, others) = (texts(0), texts(24));
         let found = blind_baseline(&members, &others, level(0.95), 5).unwrap();
         found.shifted
     });

@@ -1,11 +1,9 @@
 //! Pruned search on chosen spaces: budgets, ties, memorised secrets.
 
-use crate::models::{Bigram, Levels, Memoriser, Toy, Uniform};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use crate::models::{Bigram, Levels, Memoriser, Model, Toy, Uniform};
 use reticent_attacks::{
-    CandidateTree, Exposure, RankCount, SearchOptions, Target, flat_ranks, rank_p_value,
-    sample_flat, search_ranks,
+    CandidateTree, Exposure, RankCount, SearchOptions, Target, rank_p_value, sample_flat,
+    search_ranks,
 };
 use reticent_corpus::TokenId;
 use std::ops::ControlFlow;

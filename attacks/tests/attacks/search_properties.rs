@@ -1,11 +1,11 @@
 //! Pruned search against full enumeration, on random spaces and models.
 
-use crate::models::{Bigram, Levels, Model, Recurrent, Toy};
+use crate::models::{Bigram, Levels, Memoriser, Model, Recurrent, Toy};
 use crate::search::quiet;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{CandidateTree, RankCount, SearchOptions, Target, flat_ranks, search_ranks};
+use reticent_attacks::{CandidateTree, SearchOptions, Target, flat_ranks, search_ranks};
 use reticent_corpus::TokenId;
 
 const VOCABULARY: usize = 6;

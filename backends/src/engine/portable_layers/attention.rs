@@ -1,6 +1,6 @@
 //! Attention in tensor operations, on grids of examples × steps.
 
-use super::capped;
+use super::{capped, grid};
 use crate::engine::host::attention::{Attention, Dropped};
 use crate::engine::layers::{Attended, Floats, Matrix};
 use crate::engine::portable::product;
@@ -16,12 +16,6 @@ struct Heads<B: Floats> {
     value: Tensor<B, 4>,
     unseen: Tensor<B, 4, Bool>,
     turns: Option<[Tensor<B, 4>; 2]>,
-}
-
-/// Examples and steps of a grid.
-fn grid(rows: &Rows) -> (usize, usize) {
-    let grid = rows.grid.expect("portable layers work on grids");
-    (grid.examples, grid.steps)
 }
 
 /// A column range of N × columns as examples × heads × steps × width.

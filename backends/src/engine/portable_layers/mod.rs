@@ -4,15 +4,15 @@
 //! predict nothing, so the gradient of their every value is zero.
 
 use crate::engine::layers::{
-    Attended, EmbeddingTap, Factors, Floats, HeadRun, HeadWeights, LinearTap, Matrix, Nonlinearity,
-    NormTap, NormWeights, Normalised, Norms, Sums, Tape,
+    EmbeddingTap, Factors, Floats, HeadRun, HeadWeights, LinearTap, Matrix, Nonlinearity, NormTap,
+    NormWeights, Normalised, Norms, Sums, Tape,
 };
 use crate::engine::portable::{DEVICE_SUM, host, indices, product};
 use crate::engine::rows::{NOTHING, Rows};
 use crate::model::Activation;
 use crate::trainer::{Parameter, Precision};
-use burn::tensor::activation::{log_softmax, sigmoid, softmax};
-use burn::tensor::{Bool, Tensor, TensorData};
+use burn::tensor::activation::{log_softmax, sigmoid};
+use burn::tensor::{Tensor, TensorData};
 
 mod attention;
 mod sums;
@@ -110,6 +110,12 @@ pub(in crate::engine) fn normalise_back<B: Floats>(
         d
     };
     (d - kept.unit.clone() * along) * kept.scale.clone()
+}
+
+/// Examples and steps of a grid.
+fn grid(rows: &Rows) -> (usize, usize) {
+    let grid = rows.grid.expect("portable layers work on grids");
+    (grid.examples, grid.steps)
 }
 
 /// The activation of z and its derivative.

@@ -23,11 +23,11 @@ pub(super) struct Exposures {
     less: Crossed,
 }
 
-/// Canaries at the line where the test says most.
+/// Canaries at the line where a test of one direction says most.
 struct Crossed {
     line: f64,
-    came: u64,
-    went: u64,
+    crossed: u64,
+    back: u64,
     /// Over all lines: at most their number times the smallest.
     p_value: f64,
 }
@@ -82,18 +82,21 @@ impl Exposures {
         self.less.p_value <= level
     }
 
-    /// The test in words.
+    /// The test in words, of the direction that it says more about.
     pub(super) fn how(&self) -> String {
-        let Crossed {
-            line,
-            came,
-            went,
-            p_value,
-        } = &self.more;
+        let fell = self.less.p_value < self.more.p_value;
+        let told = if fell { &self.less } else { &self.more };
+        let (crossed, back) = if fell {
+            ("fell below", "came above it")
+        } else {
+            ("came above", "fell below it")
+        };
         format!(
-            "McNemar's test: {came} came above {} bits, {went} fell below, p = {} over all lines",
-            shortest(*line),
-            nearest(*p_value, 2)
+            "McNemar's test: {} {crossed} {} bits, {} {back}, p = {} over all lines",
+            told.crossed,
+            shortest(told.line),
+            told.back,
+            nearest(told.p_value, 2)
         )
     }
 }
@@ -119,21 +122,21 @@ fn crossed(pairs: &[(Ends, Ends)], lines: &[f64]) -> Crossed {
                 .iter()
                 .map(move |(first, second)| (first.1 >= line, second.0 >= line))
         };
-        let came = sides().filter(|(first, second)| !first && *second).count() as u64;
-        let went = sides().filter(|(first, second)| *first && !second).count() as u64;
+        let crossed = sides().filter(|(first, second)| !first && *second).count() as u64;
+        let back = sides().filter(|(first, second)| *first && !second).count() as u64;
         Crossed {
             line,
-            came,
-            went,
-            p_value: (sign_test(came, went) * lines.len() as f64).min(1.0),
+            crossed,
+            back,
+            p_value: (sign_test(crossed, back) * lines.len() as f64).min(1.0),
         }
     };
     let all = lines.iter().map(|line| at(*line));
     all.min_by(|a, b| a.p_value.total_cmp(&b.p_value))
         .unwrap_or(Crossed {
             line: LINES[0],
-            came: 0,
-            went: 0,
+            crossed: 0,
+            back: 0,
             p_value: 1.0,
         })
 }

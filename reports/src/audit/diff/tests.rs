@@ -47,13 +47,28 @@ fn exposures_are_compared_canary_by_canary() {
     assert_eq!(report.exit(), Exit::Exceeded);
     let text = report.to_text();
     assert!(
-        text.contains("10 came above 5 bits, 0 fell below, p = 0.0039"),
+        text.contains("10 came above 5 bits, 0 fell below it, p = 0.0039"),
         "{text}"
     );
     let text = Envelope::new("diff", Inputs::new(), &report)
         .to_text()
         .unwrap();
     assert_eq!(problems("diff.schema.json", &text), Vec::<String>::new());
+}
+
+/// Eight canaries that come are p = 4 · 2^-8 = 0.016: enough alone, not beside an area at 99 % and two
+/// rates, which leave 0.013 for each.
+#[test]
+fn rows_share_the_level() {
+    let (old, mut new) = (exposure(&[0.1; 10]), vec![8.0; 10]);
+    new[8..].fill(0.1);
+    let new = exposure(&new);
+    assert_eq!(says(&old, &new), [Change::More]);
+    let whole = |exposure: &Value| {
+        json!({"schema": 1, "type": "report", "exposure": exposure,
+            "membership": membership(0.5, 0.6, 0.99), "extraction": extraction(10)})
+    };
+    assert_eq!(says(&whole(&old), &whole(&new)), [Change::Unseen; 4]);
 }
 
 /// Where ties leave an exposure open, both models get the end that speaks against "more".

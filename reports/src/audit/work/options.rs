@@ -39,14 +39,21 @@ impl From<RecipeArg> for Recipe {
 }
 
 /// Records that a private step draws on average.
-fn private_batch(asked: &Train, prepared: &Prepared) -> u64 {
+fn private_batch(asked: &Train, prepared: &Prepared) -> Result<u64> {
     let set = &prepared.training;
     let side = match asked.recipe {
         RecipeArg::Crt => set.private_size(),
         _ => set.private_size() + set.public_size(),
     };
     let rate = asked.sample_rate.map_or(SAMPLE_RATE, SamplingRate::get);
-    (rate * side as f64).round().max(1.0) as u64
+    let batch = rate * side as f64;
+    // rounded up to one record, it would be another rate than the one that was asked for
+    if asked.sample_rate.is_some() && batch < 0.5 && side > 0 {
+        bail!(
+            "--sample-rate: must lie in [1/{side}, 1], one of the {side} records it draws from, got {rate}"
+        );
+    }
+    Ok(batch.round().max(1.0) as u64)
 }
 
 /// The options of the backends crate; calibrates σ where ε was asked for.
@@ -72,7 +79,7 @@ pub(super) fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Resul
     if let Noise::None = noise {
         return Ok(options);
     }
-    let batch = private_batch(asked, prepared);
+    let batch = private_batch(asked, prepared)?;
     let private = |sigma| PrivateOptions {
         noise_multiplier: sigma,
         clipping_norm: asked.clip.unwrap_or(CLIPPING_NORM),
