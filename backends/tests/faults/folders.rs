@@ -1,6 +1,6 @@
 //! Faults of what a run leaves behind: manifests, digests, keys, ledgers.
 
-use crate::common::{model, set, trained};
+use crate::common::{model, options, set, trained, weights};
 use reticent_accounting::Mechanism;
 use reticent_backends::{
     Checkpoint, Corpus, Error, Initial, LstmConfig, Manifest, Owner, Recipe, Surroundings,
@@ -226,5 +226,5 @@ fn only_a_secret_key_makes_a_run_private() {
     assert!(run(Some(0)).seeded);
     let (one, other) = (run(None), run(None));
     assert!(!one.seeded && !other.seeded);
-    assert_ne!(common::weights(&one), common::weights(&other));
+    assert_ne!(weights(&one), weights(&other));
 }

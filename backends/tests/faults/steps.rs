@@ -4,7 +4,7 @@ use crate::common::{CLIPPINGS, model, set};
 use reticent_accounting::{NoiseMultiplier, SamplingRate};
 use reticent_backends::{
     ChaChaNoise, Clip, Clipping, Collective, Dropout, Ledger, Local, Masks, Noise, PoissonSampler,
-    PrivateStep, Rates, RunKey, Step, Threads, Update, all_private,
+    PrivateStep, Rates, RunKey, Sampler, Step, Threads, Update, all_private,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 
