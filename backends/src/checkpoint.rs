@@ -108,6 +108,7 @@ impl Manifest {
                 .collect(),
             seeded,
             dropout: trained.dropout,
+            course: Some(trained.course),
             initial,
             weights: String::new(),
             canaries: None,

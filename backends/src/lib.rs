@@ -48,7 +48,7 @@ pub use exact::{exact, exact_logits};
 pub use hugging_face::{convert_llama2c, load_hugging_face, save_hugging_face};
 pub use learning_rate::{Decay, LearningRates};
 pub use ledger::Ledger;
-pub use manifest::{CanarySeal, Initial, Manifest, Phase, hexadecimal};
+pub use manifest::{CanarySeal, Course, Initial, Manifest, Phase, hexadecimal};
 pub use material::{Corpus, SecretRates, Sensitive};
 pub use model::{
     Activation, Family, Head, HeadLayout, LayerLayout, Layout, LinearAt, LstmConfig, Model, NormAt,

@@ -3,6 +3,7 @@
 use crate::clip::Clipping;
 use crate::dropout::Dropout;
 use crate::error::{Error, Result};
+use crate::learning_rate::LearningRates;
 use crate::optimizer::OptimizerSpec;
 use crate::recipe::Recipe;
 use reticent_accounting::confidentiality::RedactedAlike;
@@ -202,6 +203,16 @@ impl Initial {
     }
 }
 
+/// What no promise rests on, but whoever trains such a model again has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Course {
+    /// Epochs of the last phase, as planned.
+    pub epochs: u64,
+    /// How learning rates moved.
+    pub learning_rates: LearningRates,
+}
+
 /// The canaries the model was trained with, sealed: only the owner's key opens the digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -251,6 +262,9 @@ pub struct Manifest {
     /// What training passes dropped.
     #[serde(default, skip_serializing_if = "Dropout::is_none")]
     pub dropout: Dropout,
+    /// Epochs and learning rates; absent in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub course: Option<Course>,
     /// SHA-256 of `model.safetensors`, hexadecimal.
     pub weights: String,
     /// The canaries, if any were planted.

@@ -65,6 +65,11 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
     refused(at, &format!("{line} --patience 2 --out x"), &["--held-out"]);
     refused(
         at,
+        &line.replace("--sample-rate 0.1", "--sample-rate 1e-9 --out x"),
+        &["--sample-rate", "[1/", "got 0.000000001"],
+    );
+    refused(
+        at,
         &format!("{line} --decay sideways --out x"),
         &["--decay", "cosine"],
     );

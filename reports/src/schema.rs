@@ -184,7 +184,8 @@ fn free(at: &str) -> bool {
         ".found",
         ".marked",
     ];
-    data.iter().any(|end| at.ends_with(end)) || at.contains(".mechanism")
+    let elsewhere = [".mechanism", ".inputs.options"];
+    data.iter().any(|end| at.ends_with(end)) || elsewhere.iter().any(|part| at.contains(part))
 }
 
 /// What is wrong with a document: what its schema refuses, and keys that no schema describes.

@@ -27,6 +27,7 @@ fn json(home: &Path, line: &str) -> Value {
         "prepare" => "preparation",
         "simulate" => "simulation",
         "redact" => "redaction",
+        "train" => "training-run",
         command => command,
     };
     let problems = schema::problems(&format!("{schema}.schema.json"), &text);
@@ -285,4 +286,33 @@ fn incidences_come_from_lists_fields_and_words_too() {
         said.contains("must end in .csv, .jsonl or .parquet"),
         "{said}"
     );
+}
+
+/// Every recipe's document, with what only some of them have: estimates, dropout, held-out text.
+#[test]
+fn what_training_says_fits_its_schema() {
+    let home = simulated();
+    let home = home.path();
+    json(
+        home,
+        "prepare data.jsonl --policy gold --max-tokens 48 --out p",
+    );
+    json(
+        home,
+        "prepare data.jsonl --policy gold --no-redaction --max-tokens 48 --out raw",
+    );
+    let train = |line: &str| {
+        json(
+            home,
+            &format!("train {line} --epochs 1 --out c{}", line.len()),
+        )
+    };
+    let sgd = train("p --recipe sgd --dropout 0.1 --held-out p");
+    assert!(sgd["dropout"].is_object() && sgd["held_out_perplexity"].is_array());
+    assert_eq!(sgd["mechanism"]["type"], "non-private");
+    train("p --recipe dpsgd --epsilon 3 --delta 1e-5 --private-optimizer adam");
+    train("raw --recipe sdp --sigma 2 --state-sigma 5");
+    let light = "--first-phase light-noise --first-sigma 0.8 --token-miss 0.01,0.1";
+    let jft = train(&format!("raw --recipe jft --sigma 1 {light}"));
+    assert_eq!(jft["estimates"].as_array().unwrap().len(), 2);
 }

@@ -264,14 +264,14 @@ proptest! {
     }
 }
 
-/// 600 random models that never saw the secrets, searched end to end: at most 57 of 600 p-values
-/// of each kind are ≤ 0.05. Seeds 0 to 599; expected 30, standard deviation 5.3; a right
-/// implementation fails with probability below 1e-5.
+/// 1000 random models that never saw the secrets, searched end to end: fewer than 78 p-values of
+/// each kind are ≤ 0.05. Seeds 0 to 999; expected 50, standard deviation 6.9; a right
+/// implementation fails with probability below 1e-4.
 #[test]
 fn models_that_ignore_the_secrets_raise_no_alarm() {
     let tree = digits(3);
     let mut alarms = [0; 4];
-    for seed in 0..600 {
+    for seed in 0..1000 {
         let mut random = ChaCha8Rng::seed_from_u64(seed + 10_000);
         let targets: Vec<Target> = (0..5)
             .map(|i| Target {
@@ -287,11 +287,11 @@ fn models_that_ignore_the_secrets_raise_no_alarm() {
             *alarm += u32::from(p_value(&summary) <= 0.05);
         }
     }
-    assert!(alarms.iter().all(|&a| a <= 57), "{alarms:?} of 600");
+    assert!(alarms.iter().all(|&a| a < 78), "{alarms:?} of 1000");
     // The order statistics are exact, so the test must not be vacuous either.
     assert!(
-        alarms[0] >= 8 && alarms[2] >= 8 && alarms[3] >= 8,
-        "{alarms:?} of 600"
+        alarms[0] >= 14 && alarms[2] >= 14 && alarms[3] >= 14,
+        "{alarms:?} of 1000"
     );
 }
 

@@ -15,16 +15,16 @@ use reticent_attacks::{
 };
 
 const MODELS: u32 = 1000;
-const LIMIT: f64 = 0.05 + 4.0 * 0.006_892;
+pub(crate) const LIMIT: f64 = 0.05 + 4.0 * 0.006_892;
 
 /// The share of models at which something happens.
-fn rate(seed: u64, mut alarm: impl FnMut(&mut ChaCha8Rng) -> bool) -> f64 {
+pub(crate) fn rate(seed: u64, mut alarm: impl FnMut(&mut ChaCha8Rng) -> bool) -> f64 {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let alarms = (0..MODELS).filter(|_| alarm(&mut rng)).count();
     alarms as f64 / f64::from(MODELS)
 }
 
-fn normals(rng: &mut ChaCha8Rng, n: usize, mean: f64) -> Vec<f64> {
+pub(crate) fn normals(rng: &mut ChaCha8Rng, n: usize, mean: f64) -> Vec<f64> {
     (0..n).map(|_| mean + normal(rng)).collect()
 }
 
@@ -32,7 +32,7 @@ fn null(rng: &mut ChaCha8Rng, m: usize, n: usize) -> ScoreSet {
     ScoreSet::new(normals(rng, m, 0.0), normals(rng, n, 0.0)).unwrap()
 }
 
-fn excludes(bounds: &Bounds<Probability>, truth: f64) -> bool {
+pub(crate) fn excludes(bounds: &Bounds<Probability>, truth: f64) -> bool {
     let (low, high) = (bounds.lower.unwrap(), bounds.upper.unwrap());
     low.get().get() > truth || high.get().get() < truth
 }

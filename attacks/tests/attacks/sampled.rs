@@ -34,15 +34,15 @@ fn a_sample_certifies_what_it_can() {
     assert!(SampledExposure::of(&[], 1.0, level(0.95)).is_err());
 }
 
-/// Both ends against the exact rank, on 300 random models of 1000 candidates with a sample of 200:
-/// each end may fail in 5 % of cases; 29 or more of 300 would come once in 1e3 for one end.
+/// Both ends against the exact rank, on 1000 random models of 1000 candidates with a sample of 200:
+/// each end may fail in 5 % of cases; 78 or more would come once in 1e4 for one end.
 #[test]
 fn ends_cover_the_exact_exposure() {
     let digit: Vec<Vec<u32>> = (0..10).map(|t| vec![t]).collect();
     let tree = CandidateTree::new(&vec![digit; 3]).unwrap();
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let mut wrong = [0, 0];
-    for seed in 0..300 {
+    for seed in 0..1000 {
         let mut model = Toy::new(Bigram::random(10, Levels::Smooth, seed));
         let target = Target {
             context: vec![1],
@@ -69,7 +69,7 @@ fn ends_cover_the_exact_exposure() {
         wrong[1] += u32::from(*found[0].at_most.get() < bits - 1e-9);
         assert_eq!(model.alive(), 0);
     }
-    assert!(wrong.iter().all(|w| *w < 29), "{wrong:?}");
+    assert!(wrong.iter().all(|w| *w < 78), "{wrong:?}");
 }
 
 /// Laws that are known: the fit finds them, and its exposure is within a tenth of the truth's.

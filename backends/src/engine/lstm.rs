@@ -1,15 +1,13 @@
-//! The one-layer LSTM language model: forward, taps, clipped sums, scoring with cached states.
+//! The one-layer LSTM language model: forward, taps, clipped sums.
 
 use super::kernels::{Dropped, GROUP, GROUPS, Kernels, Taps, Weights};
 use super::ops;
 use super::packed::Packed;
-use super::portable::host;
 use super::selective::Plain;
 use crate::clip::{Clip, Factors, SquaredNorms};
 use crate::dropout::{Masks, Place};
 use crate::error::{Error, Result};
 use crate::optimizer::Update;
-use crate::scorer::{PrefixScorer, Scorer, StateId, TokenScore};
 use crate::segments::SelectiveBatch;
 use crate::trainer::{
     Added, Example, Parameter, Precision, PrivateBatch, Privatized, PublicBatch, Recurrent,
@@ -20,10 +18,10 @@ use reticent_corpus::TokenId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(crate) use crate::model::LstmConfig;
+mod scoring;
+pub(super) use scoring::row_scores;
 
-/// Rows scored at once: bounds memory.
-const SCORED_TOKENS: usize = 32_768;
+pub(crate) use crate::model::LstmConfig;
 
 /// The model on a device, with its weights on the host too (the optimiser's side).
 pub(crate) struct Lstm<B: Kernels> {
@@ -156,21 +154,6 @@ impl<B: Kernels> Lstm<B> {
         )
     }
 
-    fn logits(&self, packed: &Packed) -> Tensor<B, 2> {
-        let run = B::recurrence(
-            self.input_part(packed, Precision::Single),
-            self.weights.recurrent.clone(),
-            packed,
-            Precision::Single,
-        );
-        B::affine(
-            run.hidden,
-            self.weights.head.clone(),
-            self.weights.head_bias.clone(),
-            Precision::Single,
-        )
-    }
-
     fn step(&mut self, update: &mut dyn Update, gradient: &[Vec<f32>]) -> Result<()> {
         check_shapes(&self.parameters, gradient)?;
         update.update(&mut self.values, gradient);
@@ -193,52 +176,6 @@ impl<B: Kernels> Lstm<B> {
     fn matrix(&self, values: Vec<f32>, columns: usize) -> Tensor<B, 2> {
         let rows = values.len() / columns;
         Tensor::from_data(TensorData::new(values, [rows, columns]), &self.device)
-    }
-
-    /// Advances states (each h then c, 2H values) by one token each.
-    fn advance(&self, states: &[f32], tokens: &[TokenId]) -> Vec<Vec<f32>> {
-        let width = self.config.hidden;
-        let mut distinct: Vec<TokenId> = tokens.to_vec();
-        distinct.sort_unstable();
-        distinct.dedup();
-        let index: Vec<u32> = tokens
-            .iter()
-            .map(|t| distinct.partition_point(|d| d < t) as u32)
-            .collect();
-        let z = B::lookup(self.token_gates(&distinct, Precision::Single), &index);
-        let half = |offset: usize| {
-            let picked = states
-                .chunks_exact(2 * width)
-                .flat_map(|s| s[offset..offset + width].iter().copied());
-            self.matrix(picked.collect(), width)
-        };
-        let (hidden, cell) = B::cell(z, self.weights.recurrent.clone(), half(0), half(width));
-        let (hidden, cell) = (host(hidden), host(cell));
-        hidden
-            .chunks_exact(width)
-            .zip(cell.chunks_exact(width))
-            .map(|(h, c)| [h, c].concat())
-            .collect()
-    }
-
-    fn keep(&mut self, states: Vec<Vec<f32>>) -> Vec<StateId> {
-        states
-            .into_iter()
-            .map(|state| {
-                let id = self.next_state;
-                self.next_state += 1;
-                self.states.insert(id, state);
-                StateId(id)
-            })
-            .collect()
-    }
-
-    fn gather(&self, ids: impl Iterator<Item = StateId>) -> Result<Vec<f32>> {
-        let mut out = Vec::new();
-        for id in ids {
-            out.extend_from_slice(self.states.get(&id.0).ok_or(Error::UnknownState(id.0))?);
-        }
-        Ok(out)
     }
 }
 
@@ -396,127 +333,5 @@ impl<B: Kernels> Recurrent for Lstm<B> {
         let mut ordinary = self.zeros();
         let added = model.add(batch, clip, release, &mut ordinary, &mut self.accumulator)?;
         Ok((ordinary, added))
-    }
-}
-
-impl<B: Kernels> Scorer for Lstm<B> {
-    fn vocabulary_size(&self) -> usize {
-        self.config.vocabulary
-    }
-
-    fn score(&mut self, sequences: &[Vec<TokenId>]) -> Result<Vec<Vec<TokenScore>>> {
-        let views: Vec<&[TokenId]> = sequences.iter().map(Vec::as_slice).collect();
-        let mut out = Vec::with_capacity(sequences.len());
-        for part in PrivateBatch::in_order(views).microbatches(SCORED_TOKENS) {
-            let part: Vec<&[TokenId]> = part.0.iter().map(|e| e.tokens).collect();
-            let packed = Packed::new(&part, self.config.vocabulary)?;
-            let scores = row_scores(&host(self.logits(&packed)), &packed.targets);
-            let mut by_example = vec![Vec::new(); packed.examples];
-            for group in &packed.groups {
-                for (lane, &example) in group.examples.iter().enumerate() {
-                    by_example[example] = group.rows_of(lane).map(|row| scores[row]).collect();
-                }
-            }
-            out.extend(by_example);
-        }
-        Ok(out)
-    }
-}
-
-/// Statistics of each row's distribution and of its target.
-pub(super) fn row_scores(logits: &[f32], targets: &[TokenId]) -> Vec<TokenScore> {
-    use rayon::prelude::*;
-    let vocabulary = logits.len() / targets.len().max(1);
-    logits
-        .par_chunks_exact(vocabulary.max(1))
-        .zip(targets)
-        .map(|(row, target)| {
-            let log_p = super::host::layers::log_softmax(row);
-            let mean: f64 = log_p.iter().map(|l| l.exp() * l).sum();
-            let variance = log_p.iter().map(|l| l.exp() * (l - mean).powi(2)).sum();
-            let top = (0..log_p.len())
-                .max_by(|a, b| log_p[*a].total_cmp(&log_p[*b]))
-                .unwrap_or(0);
-            TokenScore {
-                log_probability: log_p[*target as usize],
-                mean,
-                variance,
-                top_token: top as TokenId,
-                top_log_probability: log_p[top],
-            }
-        })
-        .collect()
-}
-
-impl<B: Kernels> PrefixScorer for Lstm<B> {
-    fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Result<Vec<StateId>> {
-        let mut finished = Vec::with_capacity(prefixes.len());
-        for (index, prefix) in prefixes.iter().enumerate() {
-            if prefix.is_empty() {
-                return Err(Error::TooShort {
-                    index,
-                    length: 0,
-                    least: 1,
-                });
-            }
-            let mut state = vec![0.0; 2 * self.config.hidden];
-            for &token in prefix {
-                self.known(token)?;
-                state = self.advance(&state, &[token]).concat();
-            }
-            finished.push(state);
-        }
-        Ok(self.keep(finished))
-    }
-
-    fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Result<Vec<StateId>> {
-        if steps.is_empty() {
-            return Ok(Vec::new());
-        }
-        let tokens: Vec<TokenId> = steps.iter().map(|(_, t)| *t).collect();
-        tokens.iter().try_for_each(|t| self.known(*t))?;
-        let states = self.gather(steps.iter().map(|(s, _)| *s))?;
-        let advanced = self.advance(&states, &tokens);
-        Ok(self.keep(advanced))
-    }
-
-    fn next_log_probabilities(
-        &mut self,
-        states: &[StateId],
-        wanted: &[TokenId],
-    ) -> Result<Vec<f64>> {
-        if states.is_empty() {
-            return Ok(Vec::new());
-        }
-        wanted.iter().try_for_each(|t| self.known(*t))?;
-        let width = self.config.hidden;
-        let gathered = self.gather(states.iter().copied())?;
-        let hidden = gathered
-            .chunks_exact(2 * width)
-            .flat_map(|s| s[..width].iter().copied())
-            .collect();
-        let logits = host(B::affine(
-            self.matrix(hidden, width),
-            self.weights.head.clone(),
-            self.weights.head_bias.clone(),
-            Precision::Single,
-        ));
-        let rows = logits
-            .chunks_exact(self.config.vocabulary)
-            .map(super::host::layers::log_softmax);
-        Ok(rows
-            .flat_map(|log_p| {
-                wanted
-                    .iter()
-                    .map(move |t| log_p[*t as usize])
-                    .collect::<Vec<_>>()
-            })
-            .collect())
-    }
-
-    fn release(&mut self, states: &[StateId]) {
-        for state in states {
-            self.states.remove(&state.0);
-        }
     }
 }

@@ -21,6 +21,9 @@ use rayon::prelude::*;
 use reticent_corpus::TokenId;
 use std::ops::Range;
 
+mod places;
+use places::Places;
+
 /// Examples at once. A number of examples and not of rows: where a part ends, and so how sums
 /// are rounded, must not depend on how long sensitive content is.
 const AT_ONCE: usize = 16;
@@ -57,16 +60,6 @@ struct Dropped {
     outputs: Option<Vec<f32>>,
 }
 
-/// Where the rows of a part of a batch lie: all ordinary ones, then all sensitive ones.
-struct Places {
-    /// By example and segment: its first row.
-    segments: Vec<Vec<usize>>,
-    /// By example: its sensitive rows, one after the other.
-    sensitive: Vec<Range<usize>>,
-    ordinary: usize,
-    rows: usize,
-}
-
 /// Everything of a part of a batch that gradients are made of, row by row.
 struct Rows {
     tokens: Vec<TokenId>,
@@ -80,58 +73,6 @@ struct Rows {
     read: Vec<f32>,
     d_gates: Vec<f32>,
     d_logits: Vec<f32>,
-}
-
-impl Places {
-    fn of(examples: &[Example<'_>]) -> Self {
-        let count = |sensitive: bool| -> usize {
-            let all = examples.iter().flat_map(|(_, segments)| *segments);
-            all.filter(|s| s.sensitive == sensitive)
-                .map(|s| s.rows.len())
-                .sum()
-        };
-        let ordinary = count(false);
-        let mut places = Self {
-            segments: Vec::with_capacity(examples.len()),
-            sensitive: Vec::with_capacity(examples.len()),
-            ordinary,
-            rows: ordinary + count(true),
-        };
-        let (mut at, mut at_sensitive) = (0, ordinary);
-        for (_, segments) in examples {
-            let begins = at_sensitive;
-            let own = segments.iter().map(|segment| {
-                let next = if segment.sensitive {
-                    &mut at_sensitive
-                } else {
-                    &mut at
-                };
-                let first = *next;
-                *next += segment.rows.len();
-                first
-            });
-            places.segments.push(own.collect());
-            places.sensitive.push(begins..at_sensitive);
-        }
-        places
-    }
-
-    /// Rows of `width` values, from each example's order in time into that of the part.
-    fn gathered<T: Copy + Default>(
-        &self,
-        examples: &[Example<'_>],
-        width: usize,
-        in_time: &[&[T]],
-    ) -> Vec<T> {
-        let mut out = vec![T::default(); self.rows * width];
-        for ((&(_, segments), places), values) in examples.iter().zip(&self.segments).zip(in_time) {
-            for (segment, first) in segments.iter().zip(places) {
-                let own = &values[segment.rows.start * width..segment.rows.end * width];
-                out[first * width..][..own.len()].copy_from_slice(own);
-            }
-        }
-        out
-    }
 }
 
 impl<'a> Plain<'a> {

@@ -6,7 +6,7 @@ mod watch;
 use crate::dropout::{Dropout, Masks};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
-use crate::manifest::Phase;
+use crate::manifest::{Course, Phase};
 use crate::material::Corpus;
 use crate::optimizer::{Optimizer, OptimizerSpec};
 use crate::random::{ChaChaNoise, Noise, RunKey};
@@ -80,6 +80,8 @@ pub struct Trained {
     pub seeded: bool,
     /// What training passes dropped.
     pub dropout: Dropout,
+    /// Epochs and learning rates.
+    pub course: Course,
     /// Mean loss (nats per token) of the held-out text after each epoch of the last phase. No
     /// guarantee covers it, and no checkpoint keeps it.
     pub held_out: Vec<f64>,
@@ -339,6 +341,10 @@ impl Run {
             phases,
             seeded: !self.key.is_secret(),
             dropout: self.options.dropout,
+            course: Course {
+                epochs: self.options.epochs,
+                learning_rates: self.options.learning_rates,
+            },
             held_out: self.watch.losses,
             trainer: self.trainer,
             state: self.state,

@@ -4,7 +4,7 @@ use super::axis::Axis;
 use super::canvas::{
     Canvas, Error, FINE, FONT, LEGEND_LINE, Pixel, Result, solid, stroke, veil, writer,
 };
-use super::frame::{legend_rows, text_width};
+use super::frame::{label_gap, legend_rows, text_width};
 use super::path::{dashed, stairs, visible_runs};
 use super::{Interval, Layer, Plot, Point, Tone};
 use plotters::prelude::{IntoDrawingArea, SVGBackend};
@@ -47,7 +47,7 @@ pub(super) fn svg(plot: &Plot, place: Place) -> Result<String> {
             area,
             x: (&plot.x, x.0, x.1),
             y: (&plot.y, y.0, y.1),
-            left: (16 + label_room + widest) * FINE,
+            left: (8 + label_gap(plot) + label_room + widest) * FINE,
             top: (38 + LEGEND_LINE * legend.len() as i32) * FINE,
             right: width - 20 * FINE,
             bottom: height - 52 * FINE,

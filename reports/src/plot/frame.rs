@@ -60,6 +60,17 @@ pub(super) fn text_width(text: &str) -> i32 {
     (text.chars().count() as f64 * 6.7).ceil() as i32
 }
 
+/// Pixels between the names on the left and the data: an end of an interval that stands on the
+/// edge reaches out there.
+pub(super) fn label_gap(plot: &Plot) -> i32 {
+    let reaches = |layer: &Layer| matches!(layer, Layer::Intervals { .. });
+    if plot.layers.iter().any(reaches) {
+        14
+    } else {
+        8
+    }
+}
+
 impl Canvas<'_> {
     pub(super) fn heading(&self, plot: &Plot, legend: &[Vec<(&Layer, Entry, i32)>]) -> Result<()> {
         let style = letters(Tone::Ink, 15).pos(Pos::new(HPos::Left, VPos::Top));
@@ -112,7 +123,7 @@ impl Canvas<'_> {
             };
             if let Some(text) = &tick.text {
                 self.path(vec![(self.left, y), (self.right, y)], stroke(Tone::Grid, 1))?;
-                let at = (self.left - 8 * FINE, y);
+                let at = (self.left - label_gap(plot) * FINE, y);
                 self.write(
                     text,
                     at,

@@ -3,19 +3,20 @@
 //! Unused rows stand at the end of each example: nothing before them looks at them, and they
 //! predict nothing, so the gradient of their every value is zero.
 
-use crate::engine::host::attention::{Attention, Dropped};
 use crate::engine::layers::{
-    Attended, EmbeddingTap, Factors, Floats, HeadRun, HeadWeights, LinearTap, Matrix, Nonlinearity,
-    NormTap, NormWeights, Normalised, Norms, Sums, Tape,
+    EmbeddingTap, Factors, Floats, HeadRun, HeadWeights, LinearTap, Matrix, Nonlinearity, NormTap,
+    NormWeights, Normalised, Norms, Sums, Tape,
 };
 use crate::engine::portable::{DEVICE_SUM, host, indices, product};
 use crate::engine::rows::{NOTHING, Rows};
 use crate::model::Activation;
 use crate::trainer::{Parameter, Precision};
-use burn::tensor::activation::{log_softmax, sigmoid, softmax};
-use burn::tensor::{Bool, Tensor, TensorData};
+use burn::tensor::activation::{log_softmax, sigmoid};
+use burn::tensor::{Tensor, TensorData};
 
+mod attention;
 mod sums;
+pub(in crate::engine) use attention::{attend, attend_back};
 pub(in crate::engine) use sums::{add_sums, norms};
 
 /// Rows of logits at once.
@@ -111,215 +112,10 @@ pub(in crate::engine) fn normalise_back<B: Floats>(
     (d - kept.unit.clone() * along) * kept.scale.clone()
 }
 
-/// Queries, keys and values as examples × heads × steps × width, and the mask of what is unseen.
-struct Heads<B: Floats> {
-    query: Tensor<B, 4>,
-    key: Tensor<B, 4>,
-    value: Tensor<B, 4>,
-    unseen: Tensor<B, 4, Bool>,
-    turns: Option<[Tensor<B, 4>; 2]>,
-}
-
 /// Examples and steps of a grid.
 fn grid(rows: &Rows) -> (usize, usize) {
     let grid = rows.grid.expect("portable layers work on grids");
     (grid.examples, grid.steps)
-}
-
-/// A column range of N × columns as examples × heads × steps × width.
-fn split<B: Floats>(
-    joined: &Matrix<B>,
-    (examples, steps): (usize, usize),
-    from: usize,
-    heads: usize,
-    width: usize,
-) -> Tensor<B, 4> {
-    joined
-        .clone()
-        .narrow(1, from, heads * width)
-        .reshape([examples, steps, heads, width])
-        .swap_dims(1, 2)
-}
-
-/// The reverse of [`split`].
-fn join<B: Floats>(x: Tensor<B, 4>) -> Matrix<B> {
-    let [examples, heads, steps, width] = x.dims();
-    x.swap_dims(1, 2).reshape([examples * steps, heads * width])
-}
-
-/// Each key-value head as often as query heads share it.
-fn repeat<B: Floats>(x: Tensor<B, 4>, each: usize) -> Tensor<B, 4> {
-    if each == 1 {
-        return x;
-    }
-    let [examples, groups, steps, width] = x.dims();
-    x.reshape([examples, groups, 1, steps, width])
-        .repeat_dim(2, each)
-        .reshape([examples, groups * each, steps, width])
-}
-
-/// The reverse of [`repeat`]: sums over the query heads that share one.
-fn gather<B: Floats>(x: Tensor<B, 4>, each: usize) -> Tensor<B, 4> {
-    if each == 1 {
-        return x;
-    }
-    let [examples, heads, steps, width] = x.dims();
-    x.reshape([examples, heads / each, each, steps, width])
-        .sum_dim(2)
-        .reshape([examples, heads / each, steps, width])
-}
-
-fn turn<B: Floats>(x: Tensor<B, 4>, turns: Option<&[Tensor<B, 4>; 2]>, sign: f32) -> Tensor<B, 4> {
-    let Some([cosine, sine]) = turns else {
-        return x;
-    };
-    let half = x.dims()[3] / 2;
-    let (low, high) = (x.clone().narrow(3, 0, half), x.narrow(3, half, half));
-    let sine = sine.clone() * sign;
-    Tensor::cat(
-        vec![
-            low.clone() * cosine.clone() - high.clone() * sine.clone(),
-            high * cosine.clone() + low * sine,
-        ],
-        3,
-    )
-}
-
-fn heads<B: Floats>(joined: &Matrix<B>, rows: &Rows, attention: &Attention) -> Heads<B> {
-    let device = joined.device();
-    let shape = grid(rows);
-    let (examples, steps) = shape;
-    let (width, each) = (attention.width, attention.each());
-    let turns = attention.turns.as_ref().map(|turns| {
-        let half = width / 2;
-        [0, 1].map(|part| {
-            let values: Vec<f32> = turns[..steps * half].iter().map(|t| t[part]).collect();
-            Tensor::from_data(TensorData::new(values, [1, 1, steps, half]), &device)
-        })
-    });
-    let (queries, keys) = (attention.heads * width, attention.groups * width);
-    let query = split(joined, shape, 0, attention.heads, width);
-    let key = split(joined, shape, queries, attention.groups, width);
-    let value = split(joined, shape, queries + keys, attention.groups, width);
-    // causal masks are the same for all examples; otherwise unused rows must not be looked at
-    let lines = if attention.causal { 1 } else { examples };
-    let mut unseen = vec![false; lines * steps * steps];
-    for (i, unseen) in unseen.chunks_exact_mut((steps * steps).max(1)).enumerate() {
-        let length = rows.spans.get(i).map_or(1, |s| s.length);
-        for (row, line) in unseen.chunks_exact_mut(steps).enumerate() {
-            for (other, cell) in line.iter_mut().enumerate() {
-                let later = attention.causal && other > row;
-                let gone = attention.window.is_some_and(|w| row >= other + w);
-                *cell = later || gone || (!attention.causal && other >= length);
-            }
-        }
-    }
-    let unseen = Tensor::from_data(TensorData::new(unseen, [lines, 1, steps, steps]), &device);
-    Heads {
-        query: turn(query, turns.as_ref(), 1.0),
-        key: repeat(turn(key, turns.as_ref(), 1.0), each),
-        value: repeat(value, each),
-        unseen,
-        turns,
-    }
-}
-
-/// Capped scores and probabilities.
-fn probabilities<B: Floats>(
-    heads: &Heads<B>,
-    attention: &Attention,
-    precision: Precision,
-) -> (Tensor<B, 4>, Tensor<B, 4>) {
-    let keys = heads.key.clone().swap_dims(2, 3);
-    let product = product(heads.query.clone(), keys, precision);
-    let scores = capped(product * attention.scale, attention.cap);
-    let shown = scores.dims();
-    let unseen = heads.unseen.clone().expand(shown);
-    let p = softmax(scores.clone().mask_fill(unseen, -1e30), 3);
-    (scores, p)
-}
-
-/// What the probabilities are multiplied by; nothing where none is dropped.
-fn dropped<B: Floats>(
-    rows: &Rows,
-    attention: &Attention,
-    like: &Tensor<B, 4>,
-) -> Option<Tensor<B, 4>> {
-    rows.masks.as_ref()?;
-    let [examples, heads, steps, _] = like.dims();
-    let mut factors = vec![1.0; examples * heads * steps * steps];
-    for example in 0..rows.spans.len() {
-        for head in 0..heads {
-            let own = Dropped::of(rows, example, attention, head)?;
-            let first = (example * heads + head) * steps;
-            for row in 0..rows.spans[example].length {
-                let line = own.row(row);
-                factors[(first + row) * steps..][..line.len()].copy_from_slice(line);
-            }
-        }
-    }
-    let factors = TensorData::new(factors, [examples, heads, steps, steps]);
-    Some(Tensor::from_data(factors, &like.device()))
-}
-
-fn times<B: Floats>(x: Tensor<B, 4>, factors: Option<&Tensor<B, 4>>) -> Tensor<B, 4> {
-    match factors {
-        Some(factors) => x * factors.clone(),
-        None => x,
-    }
-}
-
-pub(in crate::engine) fn attend<B: Floats>(
-    joined: &Matrix<B>,
-    rows: &Rows,
-    attention: &Attention,
-    precision: Precision,
-) -> Attended<B> {
-    let heads = heads(joined, rows, attention);
-    let (_, p) = probabilities(&heads, attention, precision);
-    let dropped = dropped(rows, attention, &p);
-    let p = times(p, dropped.as_ref());
-    Attended {
-        out: join(product(p, heads.value, precision)),
-        normalisers: None,
-    }
-}
-
-pub(in crate::engine) fn attend_back<B: Floats>(
-    d_out: &Matrix<B>,
-    joined: &Matrix<B>,
-    kept: &Attended<B>,
-    rows: &Rows,
-    attention: &Attention,
-    precision: Precision,
-) -> Matrix<B> {
-    let shape = grid(rows);
-    let (width, each) = (attention.width, attention.each());
-    let heads = heads(joined, rows, attention);
-    let (scores, p) = probabilities(&heads, attention, precision);
-    let d = split(d_out, shape, 0, attention.heads, width);
-    let out = split(&kept.out, shape, 0, attention.heads, width);
-    let along = (d.clone() * out).sum_dim(3);
-    let dropped = dropped(rows, attention, &p);
-    let left = times(p.clone(), dropped.as_ref());
-    let d_value = product(left.swap_dims(2, 3), d.clone(), precision);
-    let d_p = product(d, heads.value.swap_dims(2, 3), precision);
-    let d_p = times(d_p, dropped.as_ref());
-    let mut d_score = p * (d_p - along) * attention.scale;
-    if let Some(c) = attention.cap {
-        d_score = d_score * (-(scores / c).powi_scalar(2) + 1.0);
-    }
-    let d_key = product(d_score.clone().swap_dims(2, 3), heads.query, precision);
-    let d_query = product(d_score, heads.key, precision);
-    let turns = heads.turns.as_ref();
-    Tensor::cat(
-        vec![
-            join(turn(d_query, turns, -1.0)),
-            join(turn(gather(d_key, each), turns, -1.0)),
-            join(gather(d_value, each)),
-        ],
-        1,
-    )
 }
 
 /// The activation of z and its derivative.

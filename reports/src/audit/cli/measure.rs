@@ -133,15 +133,17 @@ pub struct OnModel {
     #[arg(long, value_enum, requires = "audited")]
     pub protocol: Option<Protocol>,
     /// Also run LiRA and RMIA, with so many shadow models: half of the records are trained on by
-    /// each, from the reference if there is one. An even number; each costs a training.
+    /// each, from the reference if there is one, by the recipe and settings that the model's
+    /// manifest names. An even number; each costs a training.
     #[arg(long, value_name = "MODELS", value_parser = even, requires = "model")]
     pub shadows: Option<u64>,
-    /// Passes of a shadow model over its records: as many as the model itself had.
-    #[arg(long, value_name = "E", value_parser = positive, default_value_t = 4, requires = "shadows")]
-    pub shadow_epochs: u64,
-    /// Step size of shadow models (Adam).
-    #[arg(long, value_name = "RATE", value_parser = positive_number, default_value_t = 4e-3, requires = "shadows", allow_negative_numbers = true)]
-    pub shadow_rate: f64,
+    /// Passes of a shadow model over its records; absent, as many as the model had, or 4 where
+    /// nobody knows.
+    #[arg(long, value_name = "E", value_parser = positive, requires = "shadows")]
+    pub shadow_epochs: Option<u64>,
+    /// Step size of shadow models; absent, the model's own, or 0.004 (Adam) where nobody knows.
+    #[arg(long, value_name = "RATE", value_parser = positive_number, requires = "shadows", allow_negative_numbers = true)]
+    pub shadow_rate: Option<f64>,
     /// Score the text alone, without the end-of-text token behind each record: for models that
     /// never saw one.
     #[arg(long, requires = "audited")]

@@ -17,6 +17,7 @@ mod report;
 mod screen;
 mod serve;
 mod train;
+mod uses;
 mod values;
 
 pub use attack::{Exposure, Perplexity};

@@ -55,15 +55,15 @@ pub enum Assumption {
 /// What single recipes need besides σ.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct RecipeArgs {
-    /// How the clipping norm is kept.
-    #[arg(long, value_enum, default_value_t)]
-    pub clipping: ClippingArg,
-    /// How private steps move the weights.
-    #[arg(long, value_enum, default_value_t)]
-    pub private_optimizer: OptimizerArg,
-    /// Decoupled weight decay of --private-optimizer adamw.
-    #[arg(long, value_name = "SHARE", value_parser = positive_number, default_value_t = 0.01, allow_negative_numbers = true)]
-    pub weight_decay: f64,
+    /// All but sgd: how the clipping norm is kept [default: flat].
+    #[arg(long, value_enum)]
+    pub clipping: Option<ClippingArg>,
+    /// All but sgd: how private steps move the weights [default: sgd].
+    #[arg(long, value_enum)]
+    pub private_optimizer: Option<OptimizerArg>,
+    /// Decoupled weight decay of --private-optimizer adamw [default: 0.01].
+    #[arg(long, value_name = "SHARE", value_parser = positive_number, allow_negative_numbers = true)]
+    pub weight_decay: Option<f64>,
     /// jft: what is done with the redacted text [default: direct].
     #[arg(long, value_enum)]
     pub first_phase: Option<FirstPhaseArg>,
@@ -94,31 +94,4 @@ pub struct RecipeArgs {
     /// jft, sdp: what is taken for granted, and written into the manifest.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     pub assume: Vec<Assumption>,
-}
-
-impl RecipeArgs {
-    /// The first argument that belongs to another recipe than the one given, with its owner.
-    #[must_use]
-    pub fn misplaced(&self, recipe: super::Recipe) -> Option<(&'static str, &'static str)> {
-        use super::Recipe::{Jft, Protect, Sdp};
-        let given = [
-            ("--first-phase", self.first_phase.is_some(), Jft),
-            ("--first-epochs", self.first_epochs.is_some(), Jft),
-            ("--first-sigma", self.first_sigma.is_some(), Jft),
-            ("--token-miss", !self.token_miss.is_empty(), Jft),
-            ("--screened", self.screened.is_some(), Jft),
-            ("--state-sigma", self.state_sigma.is_some(), Sdp),
-            ("--state-norm", self.state_norm.is_some(), Sdp),
-            ("--weights", self.weights.is_some(), Protect),
-            ("--incidence", self.incidence.is_some(), Protect),
-        ];
-        let wrong = given
-            .iter()
-            .find(|(_, given, owner)| *given && *owner != recipe);
-        if let Some((flag, _, owner)) = wrong {
-            return Some((flag, owner.name()));
-        }
-        let assumes = !self.assume.is_empty() && !matches!(recipe, Jft | Sdp);
-        assumes.then_some(("--assume", "jft or sdp"))
-    }
 }

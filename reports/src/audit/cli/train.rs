@@ -2,6 +2,7 @@
 
 use super::course::Course;
 use super::recipe::{FirstPhaseArg, RecipeArgs};
+use super::uses;
 use super::values::{DeviceArg, ModelArg, PrecisionArg, Recipe};
 use crate::contract::{positive, positive_number, quantity};
 use anyhow::{Result, bail};
@@ -39,33 +40,35 @@ pub struct Train {
     /// Passes over the data, in expectation where batches are random.
     #[arg(long, value_name = "E", value_parser = positive, default_value_t = 8)]
     pub epochs: u64,
-    /// Records per ordinary step.
-    #[arg(long, value_name = "B", value_parser = positive, default_value_t = 8)]
-    pub batch_size: u64,
-    /// Passes over the public side within an epoch of crt; they cost no privacy.
-    #[arg(long, value_name = "K", value_parser = positive, default_value_t = 1)]
-    pub public_passes: u64,
-    /// Probability of each private record to be in a private batch.
-    #[arg(long, value_name = "Q", value_parser = quantity::<SamplingRate>, default_value = "0.1", allow_negative_numbers = true)]
-    pub sample_rate: SamplingRate,
-    /// Noise standard deviation over clipping norm.
+    /// sgd, crt, jft: records per ordinary step [default: 8].
+    #[arg(long, value_name = "B", value_parser = positive)]
+    pub batch_size: Option<u64>,
+    /// crt: passes over the public side within an epoch [default: 1]; they cost no privacy.
+    #[arg(long, value_name = "K", value_parser = positive)]
+    pub public_passes: Option<u64>,
+    /// All but sgd: probability of each private record to be in a private batch [default: 0.1]; for
+    /// sdp the share of the records in each batch.
+    #[arg(long, value_name = "Q", value_parser = quantity::<SamplingRate>, allow_negative_numbers = true)]
+    pub sample_rate: Option<SamplingRate>,
+    /// All but sgd: noise standard deviation over clipping norm.
     #[arg(long, value_parser = quantity::<NoiseMultiplier>, conflicts_with = "epsilon", allow_negative_numbers = true)]
     pub sigma: Option<NoiseMultiplier>,
-    /// The ε to calibrate the noise to, at --delta, for the replacement of one record.
+    /// dpsgd, crt, jft: the ε to calibrate the noise to, at --delta, for the replacement of one record.
     #[arg(long, value_parser = quantity::<Epsilon>, requires = "delta", allow_negative_numbers = true)]
     pub epsilon: Option<Epsilon>,
     /// The δ of --epsilon.
     #[arg(long, value_parser = quantity::<Delta>, requires = "epsilon", allow_negative_numbers = true)]
     pub delta: Option<Delta>,
-    /// Norm to which each record's gradient is clipped.
-    #[arg(long, value_name = "C", value_parser = positive_number, default_value_t = 1.0, allow_negative_numbers = true)]
-    pub clip: f64,
-    /// Step size of ordinary steps (Adam); --decay says how it falls.
-    #[arg(long, value_name = "RATE", value_parser = positive_number, default_value_t = 4e-3, allow_negative_numbers = true)]
-    pub learning_rate: f64,
-    /// Step size of private steps; it falls in the same way.
-    #[arg(long, value_name = "RATE", value_parser = positive_number, default_value_t = 0.06, allow_negative_numbers = true)]
-    pub private_learning_rate: f64,
+    /// All but sgd: norm to which each record's gradient is clipped [default: 1].
+    #[arg(long, value_name = "C", value_parser = positive_number, allow_negative_numbers = true)]
+    pub clip: Option<f64>,
+    /// sgd, crt, sdp, jft: step size of ordinary steps (Adam) [default: 0.004]; --decay says how it
+    /// falls.
+    #[arg(long, value_name = "RATE", value_parser = positive_number, allow_negative_numbers = true)]
+    pub learning_rate: Option<f64>,
+    /// All but sgd: step size of private steps [default: 0.06]; it falls in the same way.
+    #[arg(long, value_name = "RATE", value_parser = positive_number, allow_negative_numbers = true)]
+    pub private_learning_rate: Option<f64>,
     /// Share of values that training passes drop: of embedded tokens, of attention's
     /// probabilities, of what each block gives. Absent, a folder's own rates hold (config.json, or
     /// the manifest of a checkpoint of ours), and a fresh model drops nothing.
@@ -97,18 +100,18 @@ pub struct Start {
     /// a Hugging Face model as it is, or a checkpoint of ours, whose promise then continues.
     #[arg(long, value_name = "MODEL", default_value_t)]
     pub model: ModelArg,
-    /// Layers of a fresh gpt2.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256), default_value_t = 4)]
-    pub layers: u64,
-    /// Width of a fresh gpt2, a multiple of its heads.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=16384), default_value_t = 256)]
-    pub width: u64,
-    /// Attention heads of a fresh gpt2.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024), default_value_t = 8)]
-    pub heads: u64,
-    /// Longest text of a fresh gpt2, in tokens; at least the longest record.
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(2..=1 << 20), default_value_t = 512)]
-    pub context: u64,
+    /// Layers of a fresh gpt2 [default: 4].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256))]
+    pub layers: Option<u64>,
+    /// Width of a fresh gpt2, a multiple of its heads [default: 256].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=16384))]
+    pub width: Option<u64>,
+    /// Attention heads of a fresh gpt2 [default: 8].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub heads: Option<u64>,
+    /// Longest text of a fresh gpt2, in tokens [default: 512]; at least the longest record.
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(2..=1 << 20))]
+    pub context: Option<u64>,
 }
 
 /// How much noise a recipe adds.
@@ -151,33 +154,28 @@ impl Train {
             ("--epochs", self.epochs, 1_000_000),
             ("--first-epochs", first, 1_000_000),
             ("--patience", patience, 1_000_000),
-            ("--public-passes", self.public_passes, 1_000),
-            ("--batch-size", self.batch_size, 1 << 24),
+            ("--public-passes", self.public_passes.unwrap_or(1), 1_000),
+            ("--batch-size", self.batch_size.unwrap_or(1), 1 << 24),
         ] {
             if value > most {
                 bail!("{flag}: must lie in [1, {most}], got {value}");
             }
         }
-        if self.of_recipe.weight_decay > 1.0 {
-            bail!(
-                "--weight-decay: must lie in (0, 1], got {}",
-                self.of_recipe.weight_decay
-            );
+        match self.of_recipe.weight_decay {
+            Some(share) if share > 1.0 => {
+                bail!("--weight-decay: must lie in (0, 1], got {share}")
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The noise these arguments ask for.
     ///
     /// # Errors
-    /// A private recipe without noise, or noise for one that adds none.
+    /// A private recipe without noise, noise for one that adds none, or an option that changes
+    /// nothing in this run.
     pub fn noise(&self) -> Result<Noise> {
-        if let Some((flag, owner)) = self.of_recipe.misplaced(self.recipe) {
-            bail!(
-                "{flag}: belongs to the recipe {owner}, got {}",
-                self.recipe.name()
-            );
-        }
+        uses::all_used(self)?;
         let given = match (self.sigma, self.epsilon, self.delta) {
             (Some(sigma), _, _) => Noise::Sigma(sigma),
             (None, Some(epsilon), Some(delta)) => Noise::Calibrated { epsilon, delta },

@@ -1,11 +1,12 @@
 //! `audit diff`: whether the new model leaks more than the old one, beyond noise.
 //!
-//! Exposures are compared canary by canary: under "no more", a canary is as likely to rise as to
-//! fall, so the number of those that rise is binomial (sign test, ties left out). Rates and areas
+//! Exposures are compared canary by canary: how many came above a line, how many fell below it
+//! ([`exposures`]). Rates and areas
 //! are compared by their intervals: "more" is said where the new one's lower end lies above the
 //! old one's upper end, which takes no independence. All rows share the level; an area's interval
 //! is the document's own, so it takes one minus that confidence, and the rest share what is left.
 
+mod exposures;
 mod page;
 
 use super::cli::Diff as Asked;
@@ -13,8 +14,9 @@ use crate::contract::{Align, Envelope, Exit, Format, Inputs, Table, print};
 use crate::number::nearest;
 use crate::page::write_page;
 use anyhow::{Context, Result, bail, ensure};
+use exposures::Exposures;
 use reticent_accounting::Confidence;
-use reticent_attacks::{Rate, sign_test};
+use reticent_attacks::Rate;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -99,12 +101,7 @@ pub(super) fn document(path: &Path) -> Result<Value> {
 
 /// A comparison that waits for its share of the level.
 enum Waiting {
-    Signs {
-        quantity: &'static str,
-        means: (f64, f64),
-        rose: u64,
-        fell: u64,
-    },
+    Exposures(Exposures),
     Area {
         attack: String,
         old: Value,
@@ -132,12 +129,13 @@ impl DiffReport {
         );
         let mut waiting = Vec::new();
         match old["type"].as_str().unwrap_or_default() {
-            "exposure" => waiting.push(exposures(old, new)?),
+            "exposure" => waiting.push(Waiting::Exposures(Exposures::of(old, new)?)),
             "membership" => waiting.extend(areas(old, new)),
             "extraction" => waiting.extend(rates(old, new)),
             "report" => {
                 if old["exposure"].is_object() && new["exposure"].is_object() {
-                    waiting.push(exposures(&old["exposure"], &new["exposure"])?);
+                    let both = Exposures::of(&old["exposure"], &new["exposure"])?;
+                    waiting.push(Waiting::Exposures(both));
                 }
                 waiting.extend(areas(&old["membership"], &new["membership"]));
                 waiting.extend(rates(&old["extraction"], &new["extraction"]));
@@ -231,36 +229,25 @@ impl Waiting {
     const fn costs(&self) -> f64 {
         match self {
             Self::Area { costs, .. } => *costs,
-            Self::Signs { .. } | Self::Rate { .. } => 0.0,
+            Self::Exposures(_) | Self::Rate { .. } => 0.0,
         }
     }
 
     fn decided(self, level: f64) -> Result<Row> {
         Ok(match self {
-            Self::Signs {
-                quantity,
-                means,
-                rose,
-                fell,
-            } => {
-                let says = if sign_test(rose, fell) <= level {
+            Self::Exposures(both) => Row {
+                quantity: "exposure, mean bits".to_owned(),
+                old: both.means.0,
+                new: both.means.1,
+                says: if both.more(level) {
                     Change::More
-                } else if sign_test(fell, rose) <= level {
+                } else if both.less(level) {
                     Change::Less
                 } else {
                     Change::Unseen
-                };
-                Row {
-                    quantity: quantity.to_owned(),
-                    old: means.0,
-                    new: means.1,
-                    says,
-                    how: format!(
-                        "sign test: {rose} rose, {fell} fell, p = {}",
-                        nearest(sign_test(rose, fell), 2)
-                    ),
-                }
-            }
+                },
+                how: both.how(),
+            },
             Self::Area {
                 attack, old, new, ..
             } => {
@@ -313,42 +300,6 @@ fn rate(value: &Value, level: f64) -> Result<Rate> {
     Ok(Rate::of(count("hits")?, count("trials")?, confidence)?)
 }
 
-/// Exposures by canary.
-fn exposures(old: &Value, new: &Value) -> Result<Waiting> {
-    let by_id = |document: &Value| -> BTreeMap<String, f64> {
-        let canaries = document["canaries"].as_array();
-        canaries
-            .into_iter()
-            .flatten()
-            .filter_map(|c| {
-                let id = c["id"].as_str()?.to_owned();
-                Some((id, c["exposure"]["min"].as_f64()?))
-            })
-            .collect()
-    };
-    let (before, after) = (by_id(old), by_id(new));
-    ensure!(
-        !before.is_empty() && before.keys().eq(after.keys()),
-        "OLD and NEW must hold the same canaries: {} against {}",
-        before.len(),
-        after.len()
-    );
-    ensure!(
-        old["candidates"] == new["candidates"],
-        "OLD and NEW rank among {} and {} candidates",
-        old["candidates"],
-        new["candidates"]
-    );
-    let pairs = || before.values().zip(after.values());
-    let mean = |values: &BTreeMap<String, f64>| values.values().sum::<f64>() / values.len() as f64;
-    Ok(Waiting::Signs {
-        quantity: "exposure, mean bits",
-        means: (mean(&before), mean(&after)),
-        rose: pairs().filter(|(a, b)| b > a).count() as u64,
-        fell: pairs().filter(|(a, b)| b < a).count() as u64,
-    })
-}
-
 /// The area of the attack that decides, where both documents name the same one.
 fn areas(old: &Value, new: &Value) -> Option<Waiting> {
     let decides = |document: &Value| {
@@ -392,5 +343,7 @@ fn rates(old: &Value, new: &Value) -> Vec<Waiting> {
         .collect()
 }
 
+#[cfg(test)]
+mod simulations;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@ use super::*;
 use crate::schema::problems;
 use serde_json::json;
 
-fn exposure(bits: &[f64]) -> Value {
+pub(super) fn exposure(bits: &[f64]) -> Value {
     let canaries: Vec<Value> = bits
         .iter()
         .enumerate()
@@ -11,41 +11,77 @@ fn exposure(bits: &[f64]) -> Value {
     json!({"schema": 1, "type": "exposure", "candidates": 1_000_000, "canaries": canaries})
 }
 
-fn membership(low: f64, high: f64, confidence: f64) -> Value {
+pub(super) fn membership(low: f64, high: f64, confidence: f64) -> Value {
     json!({"schema": 1, "type": "membership", "confidence": confidence,
         "attacks": {"decides": "reference", "rows": []},
         "area": {"estimate": f64::midpoint(low, high), "lower": low, "upper": high}})
 }
 
-fn extraction(hits: u64) -> Value {
+pub(super) fn extraction(hits: u64) -> Value {
     let row = |prompt: u64| json!({"prompt": prompt, "verbatim": {"hits": hits, "trials": 200}});
     json!({"schema": 1, "type": "extraction", "prompts": [row(10), row(50)]})
 }
 
-fn says(old: &Value, new: &Value) -> Vec<Change> {
+pub(super) fn says(old: &Value, new: &Value) -> Vec<Change> {
     let report = DiffReport::of(old, new, 0.05).unwrap();
     report.rows.iter().map(|r| r.says).collect()
 }
 
-/// Ten of ten canaries rise: p = 2^-10. Seven of ten: p = 0.17.
+/// Ten of ten canaries come above five bits: p = 4 lines · 2^-10. Of ten that rise by half a bit two
+/// come above two bits and one above five: no more than noise. Five that come above five are not
+/// enough: p = 0.125.
 #[test]
 fn exposures_are_compared_canary_by_canary() {
-    let low: Vec<f64> = (0..10).map(f64::from).collect();
-    let high: Vec<f64> = low.iter().map(|b| b + 0.5).collect();
+    let low: Vec<f64> = (0..10).map(|i| 0.1 + f64::from(i) / 2.0).collect();
+    let high: Vec<f64> = low.iter().map(|b| b + 8.0).collect();
+    let little: Vec<f64> = low.iter().map(|b| b + 0.5).collect();
     let mut mixed = high.clone();
-    mixed[..3].fill(-1.0);
+    mixed[5..].fill(0.1);
     let old = exposure(&low);
     assert_eq!(says(&old, &exposure(&high)), [Change::More]);
     assert_eq!(says(&exposure(&high), &old), [Change::Less]);
-    assert_eq!(says(&old, &exposure(&mixed)), [Change::Unseen]);
-    assert_eq!(says(&old, &old), [Change::Unseen]);
+    for same in [&little, &mixed, &low] {
+        assert_eq!(says(&old, &exposure(same)), [Change::Unseen]);
+    }
     let report = DiffReport::of(&old, &exposure(&high), 0.05).unwrap();
     assert_eq!(report.exit(), Exit::Exceeded);
-    assert!(report.to_text().contains("10 rose, 0 fell"));
+    let text = report.to_text();
+    assert!(
+        text.contains("10 came above 5 bits, 0 fell below it, p = 0.0039"),
+        "{text}"
+    );
     let text = Envelope::new("diff", Inputs::new(), &report)
         .to_text()
         .unwrap();
     assert_eq!(problems("diff.schema.json", &text), Vec::<String>::new());
+}
+
+/// Eight canaries that come are p = 4 · 2^-8 = 0.016: enough alone, not beside an area at 99 % and two
+/// rates, which leave 0.013 for each.
+#[test]
+fn rows_share_the_level() {
+    let (old, mut new) = (exposure(&[0.1; 10]), vec![8.0; 10]);
+    new[8..].fill(0.1);
+    let new = exposure(&new);
+    assert_eq!(says(&old, &new), [Change::More]);
+    let whole = |exposure: &Value| {
+        json!({"schema": 1, "type": "report", "exposure": exposure,
+            "membership": membership(0.5, 0.6, 0.99), "extraction": extraction(10)})
+    };
+    assert_eq!(says(&whole(&old), &whole(&new)), [Change::Unseen; 4]);
+}
+
+/// Where ties leave an exposure open, both models get the end that speaks against "more".
+#[test]
+fn ties_never_say_more() {
+    let open = |min: f64, max: f64| {
+        let one = |i: u32| json!({"id": i.to_string(), "exposure": {"min": min, "max": max}});
+        let canaries: Vec<Value> = (0..20).map(one).collect();
+        json!({"schema": 1, "type": "exposure", "candidates": 1000, "canaries": canaries})
+    };
+    assert_eq!(says(&open(0.0, 9.0), &open(9.0, 9.0)), [Change::Unseen]);
+    assert_eq!(says(&open(0.0, 0.0), &open(0.0, 9.0)), [Change::Unseen]);
+    assert_eq!(says(&open(0.0, 1.0), &open(6.0, 9.0)), [Change::More]);
 }
 
 #[test]
@@ -81,24 +117,6 @@ fn what_cannot_be_compared_is_refused() {
         let error = DiffReport::of(&old, &new, 0.05).unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
     }
-}
-
-/// Null: canaries rise and fall by chance. 1000 pairs of 20 canaries at level 0.05; "more" is said
-/// at 15 of 20 and above, P = 0.0207; 45 or more would come once in 1e6.
-#[test]
-fn noise_is_not_called_more() {
-    let mut state = 88_172_645_463_325_252_u64;
-    let mut coin = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1_u64 << 53) as f64
-    };
-    let mut draw = || exposure(&(0..20).map(|_| coin()).collect::<Vec<_>>());
-    let alarms = (0..1000)
-        .filter(|_| says(&draw(), &draw()) == [Change::More])
-        .count();
-    assert!((5..45).contains(&alarms), "{alarms}");
 }
 
 #[test]

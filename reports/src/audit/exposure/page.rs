@@ -127,7 +127,8 @@ fn over_training(report: &ExposureReport) -> Plot {
     Plot::new(
         "Exposure over training",
         Axis::categories("checkpoint", all.iter().map(|(name, _)| short(name))),
-        Axis::linear("exposure (bits)").between(0.0, (report.finding.candidates as f64).log2()),
+        Axis::linear("exposure (bits)")
+            .between(0.0, (report.finding.candidates as f64).log2() * 1.03),
     )
     .layer(line("largest", |s| s.max().lower(), Tone::Second))
     .layer(line("mean", |s| s.mean().lower(), Tone::First))

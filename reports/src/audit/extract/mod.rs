@@ -44,7 +44,8 @@ pub struct ExtractReport {
 }
 
 impl ExtractReport {
-    /// 1 when a promise is contradicted, or when certainly more than `limit` comes out.
+    /// 1 when a promise is contradicted, or when certainly more than `limit` comes out behind prompts
+    /// of some length; the lengths share the failure probability.
     #[must_use]
     pub fn exit(&self, limit: Option<f64>) -> Exit {
         let promise = self.secrets.as_ref().map(|s| s.outcome);
@@ -53,12 +54,20 @@ impl ExtractReport {
         }
         let most = self.prompts.iter().filter_map(|p| {
             let rate = p.contrast.map_or(p.verbatim, |c| c.only_model);
-            rate.bounds.lower.map(|l| l.get().get())
+            let shared = self.shared(rate)?;
+            shared.bounds.lower.map(|l| l.get().get())
         });
         match limit {
             Some(limit) if most.fold(0.0, f64::max) > limit => Exit::Exceeded,
             _ => Exit::Finished,
         }
+    }
+
+    /// A rate at this length's share of the failure probability: all lengths hold together.
+    fn shared(&self, rate: Rate) -> Option<Rate> {
+        let failure = (1.0 - self.confidence.get()) / self.prompts.len().max(1) as f64;
+        let confidence = Confidence::new(1.0 - failure).ok()?;
+        Rate::of(rate.hits, rate.trials, confidence).ok()
     }
 
     /// The JSON document.

@@ -1,5 +1,7 @@
 use super::*;
 use crate::schema::problems;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use reticent_attacks::{contrast, strata};
 
 fn level() -> Confidence {
@@ -85,4 +87,57 @@ fn text_and_page_say_the_same() {
     assert!(report(false).to_text().contains("Without --baseline"));
     let html = with.to_html("ckpt", None).unwrap();
     assert!(html.contains("<svg") && html.contains("it remembers its training text"));
+}
+
+/// Two alike models over four lengths of prompt, 60 passages each, a rate of 0.3: "it remembers" is
+/// said of at most one pair in twenty. 1000 pairs, seed 31; 78 and more would come once in 1e4. Each
+/// length at the full level would say it of more.
+#[test]
+fn many_lengths_share_their_false_alarms() {
+    let mut rng = ChaCha8Rng::seed_from_u64(31);
+    let (mut told, mut unshared) = (0, 0);
+    for _ in 0..1000 {
+        let mut with = report(true);
+        let row = with.prompts[0].clone();
+        with.prompts = (0..4)
+            .map(|_| {
+                let mut draw = || (0..60).map(|_| rng.random_bool(0.3)).collect::<Vec<_>>();
+                let (ours, theirs) = (draw(), draw());
+                let hits = ours.iter().filter(|hit| **hit).count() as u64;
+                PromptRates {
+                    verbatim: Rate::of(hits, 60, level()).unwrap(),
+                    contrast: Some(contrast(&ours, &theirs, level()).unwrap()),
+                    ..row.clone()
+                }
+            })
+            .collect();
+        told += u32::from(text::says(&with).contains("it remembers"));
+        let p = |row: &PromptRates| row.contrast.is_some_and(|c| c.p_value <= 0.05);
+        unshared += u32::from(with.prompts.iter().any(p));
+    }
+    assert!((5..78).contains(&told), "{told}");
+    assert!(unshared > 80, "{unshared}");
+}
+
+/// A limit that is the truth is passed by at most one model in twenty, whatever the number of
+/// lengths. 1000 models, four lengths, 60 passages each, a rate of 0.3, seed 32.
+#[test]
+fn a_limit_that_is_kept_is_rarely_passed() {
+    let mut rng = ChaCha8Rng::seed_from_u64(32);
+    let mut passed = 0;
+    for _ in 0..1000 {
+        let mut without = report(false);
+        let row = without.prompts[0].clone();
+        without.prompts = (0..4)
+            .map(|_| {
+                let hits = (0..60).filter(|_| rng.random_bool(0.3)).count() as u64;
+                PromptRates {
+                    verbatim: Rate::of(hits, 60, level()).unwrap(),
+                    ..row.clone()
+                }
+            })
+            .collect();
+        passed += u32::from(without.exit(Some(0.3)) == Exit::Exceeded);
+    }
+    assert!(passed < 78, "{passed}");
 }

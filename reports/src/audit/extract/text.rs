@@ -3,7 +3,7 @@
 use super::ExtractReport;
 use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest, shortest};
-use reticent_attacks::{CeilingOutcome, Rate, Reconstruction, Stratum};
+use reticent_attacks::{CeilingOutcome, PromptRates, Rate, Reconstruction, Stratum};
 
 pub(super) fn text(report: &ExtractReport) -> String {
     let mut out = String::new();
@@ -33,24 +33,38 @@ pub(super) fn text(report: &ExtractReport) -> String {
     out
 }
 
-/// One row per length of prompt.
-pub(super) fn rates(report: &ExtractReport) -> Table {
+/// One row per length of prompt: all there is.
+fn rates(report: &ExtractReport) -> Table {
+    by_prompt(report, true, report.baseline)
+}
+
+/// The model's own rates; a page is too narrow for all columns at once.
+pub(super) fn own_rates(report: &ExtractReport) -> Table {
+    by_prompt(report, true, false)
+}
+
+/// The same passages under the baseline.
+pub(super) fn beside_baseline(report: &ExtractReport) -> Table {
+    by_prompt(report, false, true)
+}
+
+fn by_prompt(report: &ExtractReport, own: bool, beside: bool) -> Table {
     let mut columns = vec![
         ("prompt".to_owned(), Align::Right),
         ("passages".to_owned(), Align::Right),
         ("verbatim".to_owned(), Align::Right),
-        ("interval".to_owned(), Align::Right),
     ];
-    if let Some(near) = report.near_at_most {
-        let percent = shortest((near * 1e4).round() / 1e2);
-        columns.push((format!("up to {percent} % changed"), Align::Right));
-        columns.push(("interval".to_owned(), Align::Right));
+    let right = |name: &str| (name.to_owned(), Align::Right);
+    if own {
+        columns.push(right("interval"));
+        if let Some(near) = report.near_at_most {
+            let percent = shortest((near * 1e4).round() / 1e2);
+            columns.push(right(&format!("up to {percent} % changed")));
+            columns.push(right("interval"));
+        }
     }
-    if report.baseline {
-        columns.push(("baseline".to_owned(), Align::Right));
-        columns.push(("only this model".to_owned(), Align::Right));
-        columns.push(("interval".to_owned(), Align::Right));
-        columns.push(("p".to_owned(), Align::Right));
+    if beside {
+        columns.extend(["baseline", "only this model", "interval", "p"].map(right));
     }
     let mut table = Table::new(columns);
     for row in &report.prompts {
@@ -58,17 +72,19 @@ pub(super) fn rates(report: &ExtractReport) -> Table {
             format!("{} tokens", row.prompt),
             grouped(row.verbatim.trials),
             percent(&row.verbatim),
-            interval(&row.verbatim),
         ];
-        if let Some(near) = &row.near {
-            cells.extend([percent(near), interval(near)]);
+        if own {
+            cells.push(interval(&row.verbatim));
+            if let Some(near) = &row.near {
+                cells.extend([percent(near), interval(near)]);
+            }
         }
-        if let Some(beside) = &row.contrast {
+        if let (true, Some(against)) = (beside, &row.contrast) {
             cells.extend([
-                percent(&beside.baseline),
-                percent(&beside.only_model),
-                interval(&beside.only_model),
-                nearest(beside.p_value, 2),
+                percent(&against.baseline),
+                percent(&against.only_model),
+                interval(&against.only_model),
+                nearest(against.p_value, 2),
             ]);
         }
         table.row(cells);
@@ -151,10 +167,11 @@ pub(super) fn ends(rate: &Rate) -> (f64, f64) {
 
 /// The result as a sentence.
 pub(super) fn says(report: &ExtractReport) -> String {
-    let best = report
-        .prompts
-        .iter()
-        .max_by(|a, b| a.verbatim.estimate.total_cmp(&b.verbatim.estimate));
+    let p = |row: &PromptRates| row.contrast.map_or(1.0, |c| c.p_value);
+    let best = report.prompts.iter().max_by(|a, b| {
+        let less = p(b).total_cmp(&p(a));
+        less.then(a.verbatim.estimate.total_cmp(&b.verbatim.estimate))
+    });
     let Some(best) = best else {
         return "No passage was long enough.".to_owned();
     };
@@ -164,8 +181,10 @@ pub(super) fn says(report: &ExtractReport) -> String {
         grouped(best.verbatim.hits),
         best.prompt
     );
+    // The length with the smallest p was looked for: all of them share the 5 %.
+    let each = 0.05 / report.prompts.len() as f64;
     match &best.contrast {
-        Some(beside) if beside.p_value <= 0.05 => format!(
+        Some(beside) if beside.p_value <= each => format!(
             "{found}; {} of them from this model alone: it remembers its training text.",
             grouped(beside.only_model.hits)
         ),

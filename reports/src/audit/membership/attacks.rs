@@ -7,7 +7,7 @@
     )
 )]
 
-use super::{MembershipReport, Signal, rates};
+use super::{MembershipReport, ShadowTraining, Signal, rates};
 use crate::audit::cli::MembershipArgs;
 use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
@@ -32,6 +32,9 @@ pub struct Attacks {
     /// Attacks that were not run, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
+    /// How the shadow models of LiRA and RMIA were trained, where they were run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadows: Option<ShadowTraining>,
     /// Records a group, where groups were attacked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_size: Option<usize>,
@@ -107,6 +110,7 @@ pub(in crate::audit) struct Records {
     pub(in crate::audit) protocol: Option<&'static str>,
     pub(in crate::audit) tokens: u64,
     pub(in crate::audit) left_out: Vec<LeftOut>,
+    pub(in crate::audit) shadows: Option<ShadowTraining>,
 }
 
 impl MembershipReport {
@@ -158,6 +162,7 @@ impl MembershipReport {
             decides,
             rows,
             left_out,
+            shadows: records.shadows,
             group_size: records.group_size,
             protocol: records.protocol.map(str::to_owned),
             tokens: records.tokens,
@@ -285,6 +290,7 @@ fn says(
 mod tests {
     use super::*;
     use crate::audit::cli::OnModel;
+    use reticent_backends::{Dropout, LearningRates, OptimizerSpec, Recipe};
 
     /// Standard normal scores without a signal, by Box and Muller from a xorshift.
     struct Noise(u64);
@@ -333,6 +339,22 @@ mod tests {
                 attack: "ez".into(),
                 why: "it needs --reference".into(),
             }],
+            shadows: Some(ShadowTraining {
+                models: 2,
+                recipe: Recipe::Dpsgd,
+                from: "fresh weights",
+                epochs: 3,
+                batch_size: None,
+                sampling_rate: Some(0.1),
+                noise_multiplier: Some(1.5),
+                clipping_norm: Some(1.0),
+                optimizer: OptimizerSpec::Adam {
+                    learning_rate: 1e-3,
+                },
+                learning_rates: LearningRates::default(),
+                dropout: Dropout::all(0.1).unwrap(),
+                differs: vec!["the warm-up".into()],
+            }),
         };
         let confidence = Confidence::new(0.95).unwrap();
         let report = MembershipReport::of_attacks(&attacked, records, &asked, confidence).unwrap();

@@ -4,11 +4,13 @@ mod attacks;
 mod figure;
 mod page;
 mod read;
+mod shadows;
 mod text;
 
 pub use attacks::{AttackRow, Attacks, GroupedArea, HeatLine, LeftOut};
 #[cfg(feature = "audit")]
 pub(super) use attacks::{Attacked, Records};
+pub use shadows::ShadowTraining;
 
 use super::cli::MembershipArgs;
 use super::ends;

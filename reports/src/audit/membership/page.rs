@@ -68,6 +68,16 @@ pub(super) fn page(
             });
         }
     }
+    let shadows = report.attacks.as_ref().and_then(|a| a.shadows.as_ref());
+    if let Some(shadows) = shadows {
+        page = page.section(Section::Text {
+            heading: "Shadow models".into(),
+            paragraphs: Some(shadows.says())
+                .into_iter()
+                .chain(shadows.differs())
+                .collect(),
+        });
+    }
     if !heat.is_empty() {
         page = page.section(Section::Heat {
             heading: "Where the model knows more than it should".into(),

@@ -43,6 +43,10 @@ pub(super) fn text(report: &MembershipReport, inputs: &Inputs) -> String {
         for left in &attacks.left_out {
             out.push_str(&format!("Not run: {}: {}.\n", left.attack, left.why));
         }
+        if let Some(shadows) = &attacks.shadows {
+            out.push_str(&format!("{}\n", shadows.says()));
+            out.extend(shadows.differs().map(|said| said + "\n"));
+        }
     }
     out.push_str(&format!(
         "Each interval holds with probability {}. A member is recognised by a score above a threshold; {}.\n",

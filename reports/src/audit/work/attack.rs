@@ -111,7 +111,7 @@ impl<'a> Attack<'a> {
             return Ok((report, Vec::new()));
         };
         let seen = seen_from_canaries(mechanism, self.met);
-        let promised = guarantees(&seen, self.plan.unit, self.met.records)?;
+        let promised = guarantees(&seen, self.plan.unit, self.met.records, self.delta)?;
         // the verdict has its own, smaller false-alarm rate than the bound that is shown
         let strict = RankAudit {
             confidence: Confidence::new(1.0 - each.get())?,
@@ -264,7 +264,7 @@ impl<'a> Attack<'a> {
         let mut found = Vec::new();
         for (mistake, mechanism, records) in alternatives(seen, self.met.records) {
             let notion = if records > 1 { Notion::GroupDp } else { notion };
-            let rows = guarantees(&mechanism, self.plan.unit, records)?;
+            let rows = guarantees(&mechanism, self.plan.unit, records, self.delta)?;
             let upper = rows
                 .iter()
                 .find(|g| g.notion == notion && g.convention == Convention::Definition)

@@ -3,12 +3,13 @@
 use super::attack::Attack;
 use super::model::Beginning;
 use super::perplexity::measure;
-use super::promise::{guarantees, seen_from_canaries};
+use super::promise::{DELTA, guarantees, seen_from_canaries};
 use super::train::{INITIAL_SEED, Job, MOMENTUM, met};
 use crate::audit::cli::{ArmName, Demo};
 use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
 use crate::contract::{Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, print};
 use anyhow::{Context, Result, ensure};
+use reticent_accounting::Delta;
 use reticent_backends::{
     Clipping, Corpus, Dropout, Error, LearningRates, OptimizerSpec, Phase, Precision,
     PrivateOptions, Recipe, Surroundings, TrainOptions, Trained,
@@ -341,6 +342,7 @@ fn arm(
             &seen_from_canaries(&trained.mechanism, met),
             plan.unit,
             met.records,
+            Delta::new(DELTA)?,
         )?;
     }
     Ok(Arm {

@@ -6,7 +6,7 @@ use super::records::{Cut, cut};
 use super::shadow::{Start, Training, lira_scores, rmia_scores, shadows};
 use crate::audit::cli::{AttackArg, GroupBy, MembershipArgs, Protocol};
 use crate::audit::membership::{
-    Attacked, HeatLine, LeftOut, MembershipReport, Outputs, Records, confidence,
+    Attacked, HeatLine, LeftOut, MembershipReport, Outputs, Records, ShadowTraining, confidence,
 };
 use crate::contract::{Exit, Format, Interrupt, Progress};
 use crate::number::grouped;
@@ -99,18 +99,13 @@ pub(super) fn measured(
             None => left_out.push(lacking(attack, &panel)),
         }
     }
-    if let Some(models) = asked.on.shadows {
-        shadowed(
-            asked,
-            models,
-            &sides,
-            &panel,
-            (model, reference.as_deref()),
-            &mut attacked,
-            interrupt,
-        )
+    let models = (&*model, reference.as_deref());
+    let shadows = asked
+        .on
+        .shadows
+        .map(|_| shadowed(asked, &sides, &panel, models, &mut attacked, interrupt))
+        .transpose()
         .context("--shadows")?;
-    }
     let first = attacked.first().context("--attack: no attack was left")?;
     let heat = if model.has_statistics() || reference.is_some() {
         heat(&panel, &first.scores[0], &tokenizer, asked.on.show_secrets)?
@@ -130,22 +125,22 @@ pub(super) fn measured(
         protocol: asked.on.protocol.map(|Protocol::Crt| "crt"),
         tokens: panel.target().scored_tokens(),
         left_out,
+        shadows,
     };
     let report = MembershipReport::of_attacks(&attacked, records, asked, confidence)?;
     interrupt.check()?;
     Ok((report, heat))
 }
 
-/// LiRA and RMIA behind the other attacks.
+/// LiRA and RMIA behind the other attacks, and how their shadow models were trained.
 fn shadowed(
     asked: &MembershipArgs,
-    models: u64,
     sides: &[Cut; 2],
     panel: &Panel,
     (model, reference): (&Opened, Option<&Opened>),
     attacked: &mut Vec<Attacked>,
     interrupt: &Interrupt,
-) -> Result<()> {
+) -> Result<ShadowTraining> {
     let members = sides[0].texts.len();
     let groups = super::records::shared_groups(sides).concat();
     let own = |model: &Opened| model.weights().map(|(_, w)| w.to_vec());
@@ -161,16 +156,11 @@ fn shadowed(
     let start = Start {
         model: &architecture,
         weights: weights.as_deref(),
-    };
-    let training = Training {
-        pairs: models / 2,
-        epochs: asked.on.shadow_epochs,
-        learning_rate: asked.on.shadow_rate,
-        seed: asked.seed,
         device: asked.on.of.device,
     };
+    let training = Training::of(model, reference, &asked.on, asked.seed);
     let records = panel.target().tokens();
-    let found = shadows(&start, records, &groups, training, interrupt)?;
+    let found = shadows(&start, records, &groups, &training, interrupt)?;
     let targets = panel.target().losses()?;
     for (name, mut scores) in [
         ("lira", lira_scores(&targets, &found)?),
@@ -183,7 +173,7 @@ fn shadowed(
             mean_nll: false,
         });
     }
-    Ok(())
+    Ok(training.told)
 }
 
 /// Whether an attack reads what the whole vocabulary gets at a place.

@@ -97,20 +97,24 @@ impl Beginning {
 }
 
 fn gpt2(asked: &Start, prepared: &Prepared) -> Result<Model> {
+    let [layers, width, heads, context] = [
+        asked.layers.unwrap_or(4),
+        asked.width.unwrap_or(256),
+        asked.heads.unwrap_or(8),
+        asked.context.unwrap_or(512),
+    ];
     ensure!(
-        asked.width.is_multiple_of(asked.heads),
-        "--width: must be a multiple of --heads ({}), got {}",
-        asked.heads,
-        asked.width
+        width.is_multiple_of(heads),
+        "--width: must be a multiple of --heads ({heads}), got {width}"
     );
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let config = TransformerConfig::new(
         Family::Gpt2,
         prepared.tokenizer.vocabulary_size(),
-        size(asked.width),
-        size(asked.layers),
-        size(asked.heads),
-        size(asked.context),
+        size(width),
+        size(layers),
+        size(heads),
+        size(context),
     );
     Ok(config.validated()?.into())
 }

@@ -4,7 +4,9 @@ use crate::audit::cli::{Audited, DeviceArg, Serve, Source, TokenizerArg};
 use crate::audit::scorer::{CommandScorer, serve};
 use crate::contract::{Exit, Interrupt};
 use anyhow::{Context, Result, bail, ensure};
-use reticent_backends::{Manifest, Model, PrefixScorer, Pretrained, Trainer, open as engine};
+use reticent_backends::{
+    Dropout, Manifest, Model, PrefixScorer, Pretrained, Trainer, open as engine,
+};
 use reticent_corpus::{Origin, Tokenizer, Unit};
 use std::path::Path;
 use std::time::Duration;
@@ -21,6 +23,8 @@ pub(super) struct Opened {
     pub(super) context: Option<usize>,
     /// What a checkpoint of ours says about its training.
     pub(super) manifest: Option<Manifest>,
+    /// What its training drops, as its folder says.
+    pub(super) dropout: Dropout,
     engine: Engine,
 }
 
@@ -76,6 +80,7 @@ impl Opened {
             tokenizer: loaded.tokenizer,
             context: loaded.model.context(),
             manifest: loaded.manifest,
+            dropout: loaded.dropout,
             engine: Engine::Own(Box::new(loaded.model), trainer),
         })
     }
@@ -92,6 +97,7 @@ impl Opened {
             tokenizer,
             context: scorer.hello().context,
             manifest: None,
+            dropout: Dropout::NONE,
             engine: Engine::Command(Box::new(scorer)),
         })
     }

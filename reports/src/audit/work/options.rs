@@ -17,6 +17,14 @@ use reticent_backends::{
 };
 use reticent_corpus::Prepared;
 
+// What the help of `audit train` says where an option is absent.
+const BATCH_SIZE: u64 = 8;
+const SAMPLE_RATE: f64 = 0.1;
+const LEARNING_RATE: f64 = 4e-3;
+const PRIVATE_LEARNING_RATE: f64 = 0.06;
+const CLIPPING_NORM: f64 = 1.0;
+const WEIGHT_DECAY: f64 = 0.01;
+
 impl From<RecipeArg> for Recipe {
     fn from(recipe: RecipeArg) -> Self {
         match recipe {
@@ -31,13 +39,21 @@ impl From<RecipeArg> for Recipe {
 }
 
 /// Records that a private step draws on average.
-fn private_batch(asked: &Train, prepared: &Prepared) -> u64 {
+fn private_batch(asked: &Train, prepared: &Prepared) -> Result<u64> {
     let set = &prepared.training;
     let side = match asked.recipe {
         RecipeArg::Crt => set.private_size(),
         _ => set.private_size() + set.public_size(),
     };
-    (asked.sample_rate.get() * side as f64).round().max(1.0) as u64
+    let rate = asked.sample_rate.map_or(SAMPLE_RATE, SamplingRate::get);
+    let batch = rate * side as f64;
+    // rounded up to one record, it would be another rate than the one that was asked for
+    if asked.sample_rate.is_some() && batch < 0.5 && side > 0 {
+        bail!(
+            "--sample-rate: must lie in [1/{side}, 1], one of the {side} records it draws from, got {rate}"
+        );
+    }
+    Ok(batch.round().max(1.0) as u64)
 }
 
 /// The options of the backends crate; calibrates σ where ε was asked for.
@@ -45,10 +61,10 @@ pub(super) fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Resul
     let mut options = TrainOptions {
         recipe: asked.recipe.into(),
         epochs: asked.epochs,
-        public_passes: asked.public_passes,
-        batch_size: asked.batch_size,
+        public_passes: asked.public_passes.unwrap_or(1),
+        batch_size: asked.batch_size.unwrap_or(BATCH_SIZE),
         optimizer: OptimizerSpec::Adam {
-            learning_rate: asked.learning_rate,
+            learning_rate: asked.learning_rate.unwrap_or(LEARNING_RATE),
         },
         private: None,
         first_phase: None,
@@ -63,11 +79,11 @@ pub(super) fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Resul
     if let Noise::None = noise {
         return Ok(options);
     }
-    let batch = private_batch(asked, prepared);
+    let batch = private_batch(asked, prepared)?;
     let private = |sigma| PrivateOptions {
         noise_multiplier: sigma,
-        clipping_norm: asked.clip,
-        clipping: clipping(asked.of_recipe.clipping),
+        clipping_norm: asked.clip.unwrap_or(CLIPPING_NORM),
+        clipping: clipping(asked.of_recipe.clipping.unwrap_or_default()),
         batch_size: batch,
         optimizer: private_optimizer(asked),
     };
@@ -127,9 +143,9 @@ const fn clipping(asked: ClippingArg) -> Clipping {
     }
 }
 
-const fn private_optimizer(asked: &Train) -> OptimizerSpec {
-    let learning_rate = asked.private_learning_rate;
-    match asked.of_recipe.private_optimizer {
+fn private_optimizer(asked: &Train) -> OptimizerSpec {
+    let learning_rate = asked.private_learning_rate.unwrap_or(PRIVATE_LEARNING_RATE);
+    match asked.of_recipe.private_optimizer.unwrap_or_default() {
         OptimizerArg::Sgd => OptimizerSpec::Sgd {
             learning_rate,
             momentum: MOMENTUM,
@@ -137,7 +153,7 @@ const fn private_optimizer(asked: &Train) -> OptimizerSpec {
         OptimizerArg::Adam => OptimizerSpec::Adam { learning_rate },
         OptimizerArg::Adamw => OptimizerSpec::AdamW {
             learning_rate,
-            weight_decay: asked.of_recipe.weight_decay,
+            weight_decay: asked.of_recipe.weight_decay.unwrap_or(WEIGHT_DECAY),
         },
     }
 }
@@ -155,23 +171,10 @@ fn states(asked: &RecipeArgs) -> Result<StateOptions> {
 fn first_phase(asked: &Train, batch_size: u64, prepared: &Prepared) -> Result<FirstPhase> {
     let given = &asked.of_recipe;
     let kind = given.first_phase.unwrap_or_default();
-    let light = matches!(
-        kind,
-        FirstPhaseArg::LightNoise | FirstPhaseArg::ConservativeLightNoise
-    );
     let noise = || {
         let sigma = given.first_sigma.map(|s| s.get());
         sigma.context("--first-sigma: light noise needs it, in (0, inf)")
     };
-    if !light && given.first_sigma.is_some() {
-        bail!("--first-sigma: belongs to --first-phase light-noise or conservative-light-noise");
-    }
-    if kind != FirstPhaseArg::LightNoise && !given.token_miss.is_empty() {
-        bail!("--token-miss: belongs to --first-phase light-noise");
-    }
-    if kind != FirstPhaseArg::Screened && given.screened.is_some() {
-        bail!("--screened: belongs to --first-phase screened");
-    }
     let kind = match kind {
         FirstPhaseArg::Direct => FirstPhaseKind::Direct,
         FirstPhaseArg::Screened => {

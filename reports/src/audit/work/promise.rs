@@ -8,7 +8,8 @@ use reticent_accounting::{
 };
 use reticent_corpus::{Preflight, Side, Unit};
 
-/// δ of every promise here: well below one over the number of records of any corpus at hand.
+/// δ of a promise where none was asked for: well below one over the number of records of any corpus
+/// at hand.
 pub(super) const DELTA: f64 = 1e-6;
 
 /// How a run met the canaries.
@@ -56,14 +57,19 @@ pub(super) fn seen_from_canaries(mechanism: &Mechanism, met: Met) -> Mechanism {
 }
 
 /// One record in the definition's neighbours and in the papers', and all records of a canary at once.
-pub(super) fn guarantees(mechanism: &Mechanism, unit: Unit, group: u32) -> Result<Vec<Guarantee>> {
+pub(super) fn guarantees(
+    mechanism: &Mechanism,
+    unit: Unit,
+    group: u32,
+    delta: Delta,
+) -> Result<Vec<Guarantee>> {
     let plan = |neighbours| -> Result<Plan> {
         let name = UnitName::new(unit.to_string())?;
         let tolerance = Tolerance::new(1e-4)?;
         Ok(Plan {
             neighbours,
             tolerance,
-            ..Plan::new(mechanism.clone(), name, Delta::new(DELTA)?)
+            ..Plan::new(mechanism.clone(), name, delta)
         })
     };
     let first = |plan: &Plan, notion| -> Result<Option<Guarantee>> {

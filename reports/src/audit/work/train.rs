@@ -10,7 +10,7 @@ use crate::contract::{
 };
 use crate::number::{grouped, nearest, rounded_up};
 use anyhow::{Context, Result, ensure};
-use reticent_accounting::{Convention, Guarantee, Mechanism, Notion, UnitName};
+use reticent_accounting::{Convention, Delta, Guarantee, Mechanism, Notion, UnitName};
 use reticent_backends::{
     Checkpoint, Corpus, Device, Dropout, Error, Initial, Manifest, Model, Owner, Recipe, Schedule,
     Surroundings, TrainOptions, Trained, free_for, open, state_folder, train_on,
@@ -191,7 +191,12 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
     let shown = Shown {
         out: asked.out.display().to_string(),
         recipe: options.recipe,
-        guarantees: promised(options.recipe, &mechanism, prepared.training.unit)?,
+        guarantees: promised(
+            options.recipe,
+            &mechanism,
+            prepared.training.unit,
+            asked.delta.map_or_else(|| Delta::new(DELTA), Ok)?,
+        )?,
         mechanism,
         estimates: trained.estimates,
         seeded: trained.seeded,
@@ -213,8 +218,13 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
 
 /// What the recipe promises, in its own notion: of one record, of what the policy finds in one,
 /// or of all records of one secret.
-fn promised(recipe: Recipe, mechanism: &Mechanism, unit: Unit) -> Result<Vec<Guarantee>> {
-    let mut rows = guarantees(mechanism, unit, 1)?;
+fn promised(
+    recipe: Recipe,
+    mechanism: &Mechanism,
+    unit: Unit,
+    delta: Delta,
+) -> Result<Vec<Guarantee>> {
+    let mut rows = guarantees(mechanism, unit, 1, delta)?;
     for row in &mut rows {
         match recipe {
             Recipe::Jft | Recipe::Sdp => row.notion = Notion::SelectiveDp,
@@ -261,7 +271,7 @@ fn summary(shown: &Shown) -> String {
         lines.push(format!(
             "ε ({}, {whose}, {convention}, δ = {}) {said}",
             g.neighbours,
-            nearest(DELTA, 2)
+            nearest(g.delta.map_or(DELTA, Delta::get), 2)
         ));
     }
     if let Some(why) = bare(&shown.mechanism) {

@@ -1,36 +1,26 @@
 //! Shadow models: the audited model's architecture, trained here on halves of the records, for
 //! LiRA and RMIA.
 
+mod training;
+
+pub(super) use training::Training;
+
 use super::membership::{scoring, watched};
-use super::train::INITIAL_SEED;
 use crate::audit::cli::DeviceArg;
 use crate::contract::{Interrupt, Progress};
 use anyhow::Result;
 use reticent_attacks::{
     Lira, ScoreTable, Shadows, Spread, chosen, lira, logit_of_confidence, rmia,
 };
-use reticent_backends::{
-    Corpus, Dropout, LearningRates, Model, OptimizerSpec, Precision, Recipe, Surroundings,
-    TrainOptions, open, train_on,
-};
+use reticent_backends::{Corpus, Model, Schedule, Surroundings, open, train_on};
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
 use std::collections::BTreeMap;
 
-/// How shadow models are trained.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Training {
-    /// Pairs of models: what one is trained on, the other is not.
-    pub(super) pairs: u64,
-    pub(super) epochs: u64,
-    pub(super) learning_rate: f64,
-    pub(super) seed: u64,
-    pub(super) device: DeviceArg,
-}
-
-/// Where shadow models start: the reference, or fresh weights.
+/// Where shadow models start, the reference or fresh weights, and where they run.
 pub(super) struct Start<'a> {
     pub(super) model: &'a Model,
     pub(super) weights: Option<&'a [Vec<f32>]>,
+    pub(super) device: DeviceArg,
 }
 
 /// Mean ln p per token of every record under every shadow model, by whether it was trained on it.
@@ -40,7 +30,7 @@ pub(super) fn shadows(
     start: &Start<'_>,
     records: &[Vec<TokenId>],
     groups: &[String],
-    training: Training,
+    training: &Training,
     interrupt: &Interrupt,
 ) -> Result<Vec<Shadows>> {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
@@ -59,7 +49,8 @@ pub(super) fn shadows(
         let first = |i: usize| half.binary_search(&names[groups[i].as_str()]).is_ok();
         for turn in [true, false] {
             let inside: Vec<bool> = (0..records.len()).map(|i| first(i) == turn).collect();
-            let scores = one(start, records, &inside, training, interrupt)?;
+            let number = 2 * pair + u64::from(turn);
+            let scores = one(start, records, &inside, (training, number), interrupt)?;
             for ((shadow, score), inside) in found.iter_mut().zip(scores).zip(&inside) {
                 if *inside {
                     shadow.inside.push(score);
@@ -78,44 +69,32 @@ fn one(
     start: &Start<'_>,
     records: &[Vec<TokenId>],
     inside: &[bool],
-    training: Training,
+    (training, number): (&Training, u64),
     interrupt: &Interrupt,
 ) -> Result<Vec<f64>> {
     let kept = records.iter().zip(inside).filter(|(_, inside)| **inside);
     let set = TrainingSet {
         unit: Unit::Document,
         records: kept
-            .map(|(tokens, _)| Record {
+            .flat_map(|(tokens, _)| pieces(tokens, start.model.context()))
+            .map(|tokens| Record {
                 side: Side::Public,
-                tokens: tokens.clone(),
+                tokens,
                 sensitive: Vec::new(),
             })
             .collect(),
         mask_only: 0,
     };
-    let options = TrainOptions {
-        recipe: Recipe::Sgd,
-        epochs: training.epochs,
-        public_passes: 1,
-        batch_size: 8,
-        optimizer: OptimizerSpec::Adam {
-            learning_rate: training.learning_rate,
-        },
-        private: None,
-        first_phase: None,
-        states: None,
-        precision: Precision::Single,
-        dropout: Dropout::NONE,
-        learning_rates: LearningRates::default(),
-        stopping: None,
-        initial_seed: INITIAL_SEED,
-        seed: Some(training.seed),
-    };
+    let mut options = training.on(set.records.len(), number);
+    let total = Schedule::new(&options, &set)?.total();
+    options.learning_rates.warmup = options.learning_rates.warmup.min(total);
     let weights = match start.weights {
         Some(weights) => weights.to_vec(),
-        None => start.model.starting_weights(training.seed),
+        None => start
+            .model
+            .starting_weights(training.seed.wrapping_add(number)),
     };
-    let fresh = open(start.model, weights, training.device.into())?;
+    let fresh = open(start.model, weights, start.device.into())?;
     let surroundings = Surroundings::in_memory(interrupt.flag());
     let trained = train_on(
         fresh,
@@ -134,6 +113,18 @@ fn one(
     );
     interrupt.check()?;
     Ok(table?.losses()?)
+}
+
+/// A record in pieces that the model can read, each beginning with the last token of the one before.
+fn pieces(tokens: &[TokenId], context: Option<usize>) -> Vec<Vec<TokenId>> {
+    let most = context.unwrap_or(usize::MAX).max(2);
+    if tokens.len() <= most {
+        return vec![tokens.to_vec()];
+    }
+    (0..tokens.len() - 1)
+        .step_by(most - 1)
+        .map(|from| tokens[from..tokens.len().min(from + most)].to_vec())
+        .collect()
 }
 
 /// LiRA with both kinds of shadow models: confidences exp(mean ln p) on the logit scale, one
@@ -168,4 +159,25 @@ pub(super) fn rmia_scores(targets: &[f64], shadows: &[Shadows]) -> Result<Vec<f6
         .iter()
         .map(|&record| Ok(rmia(record, &population, 1.0, 1.0)?))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_records_are_cut_without_losing_a_prediction() {
+        let tokens: Vec<TokenId> = (0..10).collect();
+        let whole = std::slice::from_ref(&tokens);
+        assert_eq!(pieces(&tokens, None), whole);
+        assert_eq!(pieces(&tokens, Some(10)), whole);
+        let cut = pieces(&tokens, Some(4));
+        assert_eq!(cut, [vec![0, 1, 2, 3], vec![3, 4, 5, 6], vec![6, 7, 8, 9]]);
+        for context in 2..12 {
+            let cut = pieces(&tokens, Some(context));
+            let predicted: Vec<TokenId> = cut.iter().flat_map(|p| p[1..].to_vec()).collect();
+            assert_eq!(predicted, tokens[1..]);
+            assert!(cut.iter().all(|p| (2..=context).contains(&p.len())));
+        }
+    }
 }

@@ -1,0 +1,222 @@
+//! What is refused, with the place and the reason.
+
+use crate::folder::{Folder, Tensors};
+use reticent_backends::{Family, Pretrained};
+use reticent_corpus::{Origin, Tokenizer};
+use safetensors::tensor::Dtype;
+use serde_json::{Value, json};
+use std::path::Path;
+
+#[test]
+fn tensors_that_do_not_fit_are_named() {
+    let with = |change: fn(&mut Tensors), words: &[&str]| {
+        let folder = Folder::new(Family::Llama);
+        folder.change(change);
+        folder.refused(words);
+    };
+    let gate = "model.layers.0.mlp.gate_proj.weight";
+    with(
+        |t| drop(t.remove("model.layers.0.mlp.gate_proj.weight")),
+        &["lacks", gate],
+    );
+    with(
+        |t| {
+            let extra = t["lm_head.weight"].clone();
+            t.insert("model.layers.7.mlp.gate_proj.weight".into(), extra);
+        },
+        &[
+            "model.layers.7.mlp.gate_proj.weight",
+            "which the model lacks",
+        ],
+    );
+    with(
+        |t| t.get_mut("model.layers.0.mlp.gate_proj.weight").unwrap().1 = vec![8, 32],
+        &[gate, "[8, 32]", "[32, 8]"],
+    );
+    with(
+        |t| {
+            let raw = &mut t.get_mut("model.norm.weight").unwrap().2;
+            raw[..4].copy_from_slice(&f32::NAN.to_le_bytes());
+        },
+        &["model.norm.weight", "finite"],
+    );
+    with(
+        |t| t.get_mut("model.norm.weight").unwrap().0 = Dtype::I32,
+        &["model.norm.weight", "I32"],
+    );
+}
+
+#[test]
+fn broken_files_are_refused() {
+    let damage = |change: &dyn Fn(&mut Vec<u8>)| {
+        let folder = Folder::new(Family::Gpt2);
+        let path = folder.path("model.safetensors");
+        let mut bytes = std::fs::read(&path).unwrap();
+        change(&mut bytes);
+        std::fs::write(&path, bytes).unwrap();
+        folder.refused(&["model.safetensors", "not a whole safetensors file"]);
+    };
+    damage(&|b| b.truncate(b.len() - 1));
+    damage(&|b| b.truncate(5));
+    damage(&|b| b.extend([0; 4]));
+    // a header that claims to be huge
+    damage(&|b| b[..8].copy_from_slice(&u64::MAX.to_le_bytes()));
+    // two tensors over the same bytes
+    damage(&|b| {
+        let header = json!({
+            "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+            "b": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]},
+        })
+        .to_string();
+        *b = (header.len() as u64).to_le_bytes().to_vec();
+        b.extend(header.bytes());
+        b.extend([0; 12]);
+    });
+}
+
+#[test]
+fn configurations_we_do_not_follow_are_refused_by_key() {
+    let with = |family, key: &str, value: Value, words: &[&str]| {
+        let folder = Folder::new(family);
+        folder.change_config(|c| c[key] = value);
+        folder.refused(words);
+    };
+    let (gpt2, llama, gemma) = (Family::Gpt2, Family::Llama, Family::Gemma2);
+    with(gpt2, "model_type", json!("mamba"), &["mamba", "llama"]);
+    with(
+        gpt2,
+        "n_embd",
+        json!("wide"),
+        &["n_embd", "a whole number", "wide"],
+    );
+    with(
+        gpt2,
+        "n_embd",
+        json!(u64::MAX),
+        &["config.json", "[1, 16384]"],
+    );
+    with(gpt2, "vocab_size", Value::Null, &["lacks vocab_size"]);
+    with(gpt2, "n_layer", json!(1_000_000), &["number of layers"]);
+    with(
+        gpt2,
+        "scale_attn_by_inverse_layer_idx",
+        json!(true),
+        &["scale_attn"],
+    );
+    with(llama, "attention_bias", json!(true), &["attention_bias"]);
+    with(
+        llama,
+        "rope_scaling",
+        json!({"rope_type": "yarn"}),
+        &["yarn"],
+    );
+    with(llama, "hidden_act", json!("mish"), &["hidden_act", "mish"]);
+    with(llama, "quantization_config", json!({}), &["quantized"]);
+    with(
+        gemma,
+        "layer_types",
+        json!(["full_attention"]),
+        &["layer_types[0]"],
+    );
+    let bert = Family::Bert;
+    with(
+        bert,
+        "position_embedding_type",
+        json!("relative_key"),
+        &["relative_key"],
+    );
+    with(
+        bert,
+        "architectures",
+        json!(["BertForQuestionAnswering"]),
+        &["QuestionAnswering"],
+    );
+    let folder = Folder::new(gpt2);
+    std::fs::write(folder.path("config.json"), "[1, 2").unwrap();
+    folder.refused(&["config.json", "not JSON"]);
+}
+
+#[test]
+fn a_pickle_is_refused_with_the_command_that_converts_it() {
+    let folder = Folder::new(Family::Gpt2);
+    std::fs::rename(
+        folder.path("model.safetensors"),
+        folder.path("pytorch_model.bin"),
+    )
+    .unwrap();
+    folder.refused(&[
+        "pytorch_model.bin",
+        "pickle",
+        "python -c",
+        "safe_serialization=True",
+    ]);
+    std::fs::remove_file(folder.path("pytorch_model.bin")).unwrap();
+    folder.refused(&["model.safetensors"]);
+}
+
+/// The symbols of bytes 0x20, a and b in a byte-level vocabulary are Ġ, a and b.
+#[test]
+fn a_vocabulary_in_two_files_is_a_tokenizer() {
+    let folder = Folder::new(Family::Gpt2);
+    let vocabulary = json!({"a": 0, "b": 1, "Ġ": 2, "ab": 3, "Ġab": 4, "<|endoftext|>": 5});
+    std::fs::write(folder.path("vocab.json"), vocabulary.to_string()).unwrap();
+    std::fs::write(folder.path("merges.txt"), "#version: 0.2\na b\nĠ ab\n").unwrap();
+    let home = folder.home.path().join("model");
+    let loaded = Pretrained::load(&home).unwrap();
+    assert_eq!(loaded.tokenizer.encode("ab abb").unwrap(), [3, 4, 1]);
+    assert_eq!(loaded.tokenizer.decode(&[3, 4, 1]), "ab abb");
+    assert_eq!((loaded.tokenizer.bos(), loaded.tokenizer.eos()), (5, 5));
+    assert_eq!(loaded.tokenizer.origin(), Origin::Pretrained);
+    assert_eq!(loaded.weights, folder.weights);
+    std::fs::write(folder.path("merges.txt"), "a b c\n").unwrap();
+    let error = Pretrained::load(&home).unwrap_err().to_string();
+    assert!(error.contains("merges.txt, line 1"), "{error}");
+    std::fs::remove_file(folder.path("merges.txt")).unwrap();
+    let error = tokenizer_error(&home);
+    assert!(
+        error.contains("tokenizer.json") && error.contains("python -c"),
+        "{error}"
+    );
+}
+
+fn tokenizer_error(folder: &Path) -> String {
+    let error = Tokenizer::load_folder(folder, Origin::Pretrained);
+    error.unwrap_err().to_string()
+}
+
+/// Five hundred seeded damages of each file (bytes changed, cut out, doubled): loading may succeed or
+/// fail, and never panics. Numbers of a JSON text are damaged into other numbers as well.
+#[test]
+fn damage_of_any_kind_ends_in_a_value_or_an_error() {
+    use rand::RngExt;
+    use rand_chacha::ChaCha20Rng;
+    use rand_chacha::rand_core::SeedableRng;
+    let mut rng = ChaCha20Rng::seed_from_u64(2026);
+    let folder = Folder::new(Family::Gemma2);
+    let home = folder.home.path().join("model");
+    let tokenizer = Tokenizer::characters().to_json().unwrap();
+    // no alphabet of ours, so that the crate's own reader sees it
+    let tokenizer = tokenizer.replace("\"fuse_unk\": false", "\"fuse_unk\": true");
+    std::fs::write(folder.path("tokenizer.json"), tokenizer).unwrap();
+    for file in ["config.json", "model.safetensors", "tokenizer.json"] {
+        let path = folder.path(file);
+        let whole = std::fs::read(&path).unwrap();
+        let mut refused = 0;
+        for _ in 0..500 {
+            let mut bytes = whole.clone();
+            let at = rng.random_range(0..bytes.len().min(4000));
+            let end = (at + rng.random_range(1..9usize)).min(bytes.len());
+            match rng.random_range(0..4u8) {
+                0 => bytes[at] = rng.random(),
+                1 => drop(bytes.drain(at..end)),
+                2 => bytes.extend_from_within(at..end),
+                _ => bytes[at..end].fill(b'9'),
+            }
+            std::fs::write(&path, &bytes).unwrap();
+            refused += u32::from(Pretrained::load(&home).is_err());
+        }
+        std::fs::write(&path, &whole).unwrap();
+        assert!(refused > 150, "{file}: {refused} of 500 refused");
+    }
+    assert!(Pretrained::load(&home).is_ok());
+}

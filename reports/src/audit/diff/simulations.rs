@@ -1,0 +1,130 @@
+//! What 1000 pairs of models without a difference show. A rate of 5 % measured on 1000 pairs has a
+//! standard error of 0.69 %; four of them above nominal, 7.8 %, is the limit, which a correct
+//! comparison passes with a probability above 0.9999. Seeds are those of the calls.
+
+use super::tests::{exposure, extraction, membership, says};
+use super::*;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use reticent_attacks::{ScoreSet, sign_test};
+
+const LIMIT: usize = 78;
+const CANARIES: usize = 20;
+
+fn alarms(seed: u64, mut alarm: impl FnMut(&mut ChaCha8Rng) -> bool) -> usize {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    (0..1000).filter(|_| alarm(&mut rng)).count()
+}
+
+fn normal(rng: &mut ChaCha8Rng) -> f64 {
+    let (u, v): (f64, f64) = (rng.random(), rng.random());
+    (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+}
+
+/// Costs of three digits by place, and those of a model that likes one first digit less.
+fn pair_of_models(rng: &mut ChaCha8Rng) -> [Vec<f64>; 2] {
+    let places: Vec<f64> = (0..30).map(|_| normal(rng)).collect();
+    let disliked = rng.random_range(0..10);
+    let cost = |new: bool| {
+        let of = |secret: usize| {
+            let digits = [secret / 100, secret / 10 % 10, secret % 10];
+            let own: f64 = (0..3).map(|place| places[10 * place + digits[place]]).sum();
+            own + if new && digits[0] == disliked {
+                6.0
+            } else {
+                0.0
+            }
+        };
+        (0..1000).map(of).collect::<Vec<f64>>()
+    };
+    [cost(false), cost(true)]
+}
+
+/// log2 N − log2 rank of each secret.
+fn exposures(costs: &[f64], secrets: &[usize]) -> Vec<f64> {
+    let bits = |secret: &usize| {
+        let rank = costs.iter().filter(|c| **c <= costs[*secret]).count();
+        (costs.len() as f64 / rank as f64).log2()
+    };
+    secrets.iter().map(bits).collect()
+}
+
+fn both(rng: &mut ChaCha8Rng) -> [Vec<f64>; 2] {
+    let models = pair_of_models(rng);
+    let secrets: Vec<usize> = (0..CANARIES).map(|_| rng.random_range(0..1000)).collect();
+    models.map(|costs| exposures(&costs, &secrets))
+}
+
+fn document(bits: &[f64]) -> Value {
+    let mut document = exposure(bits);
+    document["candidates"] = 1000.into();
+    document
+}
+
+/// Neither model saw the canaries, and one likes a digit less than the other: nine of ten canaries
+/// rise a little. A sign test of who rose takes that for a leak in more than half of all pairs.
+#[test]
+fn models_that_never_saw_the_canaries() {
+    let told = alarms(1, |rng| {
+        let [old, new] = both(rng);
+        says(&document(&old), &document(&new)) == [Change::More]
+    });
+    assert!(told <= LIMIT, "{told}");
+    let by_signs = alarms(1, |rng| {
+        let [old, new] = both(rng);
+        let rose = old.iter().zip(&new).filter(|(a, b)| b > a).count() as u64;
+        let fell = old.iter().zip(&new).filter(|(a, b)| b < a).count() as u64;
+        sign_test(rose, fell) <= 0.05
+    });
+    assert!(by_signs > 500, "{by_signs}");
+}
+
+/// Both models leak alike, each canary with its own noise: who comes and who goes is a fair coin.
+#[test]
+fn models_that_leak_alike() {
+    let told = alarms(2, |rng| {
+        let mut leaky = || {
+            let bits = (0..CANARIES).map(|_| (5.0 + 3.0 * normal(rng)).clamp(0.0, 9.9));
+            document(&bits.collect::<Vec<_>>())
+        };
+        says(&leaky(), &leaky()) == [Change::More]
+    });
+    assert!(told <= LIMIT, "{told}");
+    // Not vacuous: two bits more for each are found in most pairs.
+    let found = alarms(3, |rng| {
+        let mut leaky = |by: f64| {
+            let bits = (0..CANARIES).map(|_| (by + 2.0 * normal(rng)).clamp(0.0, 9.9));
+            document(&bits.collect::<Vec<_>>())
+        };
+        says(&leaky(3.0), &leaky(7.0)) == [Change::More]
+    });
+    assert!(found > 500, "{found}");
+}
+
+#[test]
+fn areas_of_attacks_that_see_nothing() {
+    let told = alarms(4, |rng| {
+        let mut scores = || (0..60).map(|_| normal(rng)).collect::<Vec<f64>>();
+        let mut audit = || {
+            let set = ScoreSet::new(scores(), scores()).unwrap();
+            let area = set.area(Confidence::new(0.95).unwrap(), 0).unwrap();
+            let (low, high) = super::super::ends(&area.bounds);
+            membership(low, high, 0.95)
+        };
+        says(&audit(), &audit()) == [Change::More]
+    });
+    assert!(told <= LIMIT, "{told}");
+}
+
+/// Two lengths of prompt share the level.
+#[test]
+fn rates_of_equal_models() {
+    for (seed, share) in [(5, 0.3), (6, 0.02)] {
+        let told = alarms(seed, |rng| {
+            let mut audit =
+                || extraction((0..200).filter(|_| rng.random_bool(share)).count() as u64);
+            says(&audit(), &audit()).contains(&Change::More)
+        });
+        assert!(told <= LIMIT, "{share}: {told}");
+    }
+}

@@ -1,0 +1,104 @@
+//! What is said of shadow models: how they were trained, and in what that differs.
+
+use crate::number::{nearest, shortest};
+use reticent_backends::{Decay, Dropout, LearningRates, OptimizerSpec, Recipe};
+use serde::Serialize;
+
+/// How the shadow models behind LiRA and RMIA were trained, each on half of the records.
+///
+/// Both attacks ask what the audited model's losses would be with a record and without it. They
+/// answer for models that were trained as the shadow models were: where the audited model was
+/// trained otherwise they may miss what it leaks. They never see a leak that is not there, since
+/// members and non-members take part in them alike.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ShadowTraining {
+    /// How many.
+    pub models: u64,
+    /// `sgd`, or `dpsgd` where the audited model was trained with noise.
+    pub recipe: Recipe,
+    /// Where their weights begin.
+    pub from: &'static str,
+    /// Passes over their records.
+    pub epochs: u64,
+    /// Records of an ordinary step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_size: Option<u64>,
+    /// At which private batches are drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampling_rate: Option<f64>,
+    /// σ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise_multiplier: Option<f64>,
+    /// C.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clipping_norm: Option<f64>,
+    /// How weights moved.
+    pub optimizer: OptimizerSpec,
+    /// How step sizes moved.
+    pub learning_rates: LearningRates,
+    /// What training passes dropped.
+    #[serde(skip_serializing_if = "Dropout::is_none")]
+    pub dropout: Dropout,
+    /// What differs from the training of the audited model, or was assumed of it.
+    pub differs: Vec<String>,
+}
+
+impl ShadowTraining {
+    /// As a sentence.
+    pub(super) fn says(&self) -> String {
+        let steps = match (
+            self.noise_multiplier,
+            self.clipping_norm,
+            self.sampling_rate,
+        ) {
+            (Some(sigma), Some(clip), Some(rate)) => format!(
+                "dpsgd with noise {} on gradients clipped to {}, batches drawn at rate {}",
+                shortest(sigma),
+                shortest(clip),
+                nearest(rate, 3)
+            ),
+            _ => format!("sgd, {} records a step", self.batch_size.unwrap_or(1)),
+        };
+        let (optimizer, rate) = match self.optimizer {
+            OptimizerSpec::Sgd { learning_rate, .. } => ("momentum", learning_rate),
+            OptimizerSpec::Adam { learning_rate } => ("Adam", learning_rate),
+            OptimizerSpec::AdamW { learning_rate, .. } => ("AdamW", learning_rate),
+        };
+        let decay = match self.learning_rates.decay {
+            Decay::Constant => "constant",
+            Decay::Linear => "falling linearly",
+            Decay::Cosine => "falling as a cosine",
+        };
+        let Dropout {
+            embedding,
+            attention,
+            hidden,
+        } = self.dropout;
+        let dropout = if self.dropout.is_none() {
+            "no dropout".to_owned()
+        } else {
+            let [embedding, attention, hidden] =
+                [embedding, attention, hidden].map(|r| nearest(r, 3));
+            format!(
+                "dropout {embedding} of embedded tokens, {attention} of attention, {hidden} of blocks"
+            )
+        };
+        format!(
+            "{} shadow models, each trained on half of these records from {}: {steps}, {} epochs, step size {} ({optimizer}, {decay}), {dropout}.",
+            self.models,
+            self.from,
+            self.epochs,
+            nearest(rate, 3)
+        )
+    }
+
+    /// The differences as a sentence; nothing where there is none.
+    pub(super) fn differs(&self) -> Option<String> {
+        (!self.differs.is_empty()).then(|| {
+            format!(
+                "Shadow models differ from the audited model: {}. LiRA and RMIA may therefore miss what it leaks.",
+                self.differs.join("; ")
+            )
+        })
+    }
+}
