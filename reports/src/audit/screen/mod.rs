@@ -144,6 +144,7 @@ fn inputs(asked: &Screen, sheet: &Sheet, confidence: Confidence) -> Result<Input
         .given("data", asked.measured.data.display().to_string())?
         .given("unit", h.unit)?
         .given("policy", &h.policy)?
+        .given("policy_sha256", h.policy.sha256())?
         .given("conservative", &h.conservative)?
         .given("records", h.records)?
         .given("seed", h.seed)?
