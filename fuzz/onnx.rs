@@ -14,7 +14,6 @@
 
 #[path = "mutation.rs"]
 mod mutation;
-#[expect(dead_code, reason = "the tests use all of it")]
 #[path = "../corpus/tests/onnx/tiny.rs"]
 mod tiny;
 

@@ -168,10 +168,10 @@ fn batches_come_in_corpus_order_though_the_first_is_last_to_be_done() {
     let place = tempfile::tempdir().unwrap();
     let data = place.path().join("data.txt");
     let numbers: Vec<String> = (0..40).map(|n| format!("415-555-{:04}", 7 * n)).collect();
-    let slow = (0..1000).map(|line| format!("{line} {}\n", numbers.join(" and ")));
-    let quick = (0..2500).map(|line| format!("line {line}{}\n", " of words".repeat(160)));
+    let slow = (0..300).map(|line| format!("{line} {}\n", numbers.join(" and ")));
+    let quick = (0..1800).map(|line| format!("line {line}{}\n", " of words".repeat(160)));
     // Some of the last are copies of the first.
-    let copies = (0..1000)
+    let copies = (0..300)
         .step_by(3)
         .map(|line| format!("{line} {}\n", numbers.join(" and ")));
     let blocks: Vec<String> = slow.chain(quick).chain(copies).collect();

@@ -67,15 +67,7 @@ pub(super) fn run(asked: &Prepare, format: Format, interrupt: &Interrupt) -> Res
                 .given("threads", asked.threads)?;
             Envelope::new("preparation", inputs, shown).to_text()?
         }
-        Format::Text => {
-            let mut text = summary(&prepared, &shown.out);
-            text.push_str(&format!(
-                "\nthroughput   {:.1} MB of files in {seconds:.1} s, {:.1} MB/s",
-                size as f64 / 1e6,
-                shown.megabytes_per_second
-            ));
-            text
-        }
+        Format::Text => summary(&prepared, &shown.out),
     };
     print(&text)?;
     Ok(Exit::Finished)
