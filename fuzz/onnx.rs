@@ -153,6 +153,7 @@ fn campaign(
             .filter(|_| (input as usize) < known)
         {
             Some(seed) => seed.clone(),
+            None if random.random_bool(0.7) => in_place(&part.seeds, random),
             None => mutated(&part.seeds, part.words, random),
         };
         let mut files = [0, 1, 2].map(|i| parts[i].seeds[0].clone());
@@ -194,6 +195,29 @@ fn campaign(
         slowest.as_secs_f64() * 1e3,
     );
     Ok(findings)
+}
+
+/// A seed with a few bytes changed where they are: lengths still fit, so that more is read.
+fn in_place(seeds: &[Vec<u8>], random: &mut ChaCha8Rng) -> Vec<u8> {
+    // What was refused before is refused again, mostly: half are mutants of the one that loads.
+    let from = if random.random_bool(0.5) {
+        0
+    } else {
+        random.random_range(0..seeds.len())
+    };
+    let mut bytes = seeds[from].clone();
+    for _ in 0..random.random_range(1..4) {
+        if bytes.is_empty() {
+            break;
+        }
+        let at = random.random_range(0..bytes.len());
+        bytes[at] = match random.random_range(0..3u8) {
+            0 => bytes[at] ^ (1 << random.random_range(0..8)),
+            1 => random.random(),
+            _ => bytes[at].wrapping_add([1, 255][random.random_range(0..2)]),
+        };
+    }
+    bytes
 }
 
 /// The sort of outcome, or what is wrong with it.
