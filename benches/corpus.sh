@@ -84,6 +84,21 @@ PYTHON
     show "$work/json" "$work/time"
 }
 
+# Prepared from files into a folder: patterns, exact deduplication, secrets one by one masked to
+# see whether they are caught, tokens.
+prepared() {
+    python3 - "$@" <<'PYTHON'
+import json, resource, subprocess, sys
+said = json.loads(subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True).stdout)
+memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+facts = said["facts"]
+print(f"  {facts['units']} units, {facts['secrets']['all']['occurrences']} secrets: {said['seconds']:.1f} s, "
+      f"{said['megabytes_per_second']:.1f} MB/s, {memory:.0f} MiB at most")
+PYTHON
+}
+echo "audit prepare, patterns and exact deduplication, no line repeats:"
+prepared "$audit" prepare "$work/salted.txt" --policy detectors --threads 2 --out "$work/prepared" --format json
+rm -rf "$work/prepared"
 echo "patterns and exact deduplication, no line repeats:"
 measured "$audit" redact "$work/salted.txt" --policy detectors --threads 2 --out "$work/out.jsonl" --format json
 echo "the same where every line repeats:"
