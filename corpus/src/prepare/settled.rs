@@ -257,7 +257,7 @@ impl Settling<'_> {
                 out.insert(number, document.into_owned());
             }
             number += 1;
-            if number % 1024 == 0 && !(self.watch)(Passage::Canaries, read.get()) {
+            if number.is_multiple_of(1024) && !(self.watch)(Passage::Canaries, read.get()) {
                 return Ok(None);
             }
         }

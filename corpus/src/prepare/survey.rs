@@ -65,17 +65,19 @@ impl Survey {
             }
             blank &= document.text.trim().is_empty();
             out.looks.push(Look::at(&document, places));
-            if out.looks.len() % 1024 == 0 && !watch(Passage::Survey, stream.read()) {
+            if out.looks.len().is_multiple_of(1024) && !watch(Passage::Survey, stream.read()) {
                 return Ok(None);
             }
         }
         let skipped = stream.into_skipped();
-        if let (Source::Files(path, _), true) = (source, blank && errors.is_empty()) {
-            if skipped.is_empty() {
-                errors.push(Error::EmptyCorpus {
-                    path: path.to_path_buf(),
-                });
-            }
+        if let Source::Files(path, _) = source
+            && blank
+            && errors.is_empty()
+            && skipped.is_empty()
+        {
+            errors.push(Error::EmptyCorpus {
+                path: path.to_path_buf(),
+            });
         }
         if out.looks.is_empty() {
             errors.extend(skipped);
