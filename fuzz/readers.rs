@@ -14,6 +14,10 @@
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 #![expect(clippy::print_stderr, reason = "findings are no data")]
 
+#[path = "mutation.rs"]
+mod mutation;
+
+use mutation::{byte_mutation, kept, mutated};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_corpus::{Documents, ReadOptions};
@@ -53,27 +57,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (number, mut reader) in readers()?.into_iter().enumerate() {
         let mut random = ChaCha8Rng::seed_from_u64(seed.wrapping_add(number as u64));
         if let Some(folder) = &folder {
-            let folder = folder.join(reader.name);
-            kept(&mut reader, &folder)?;
+            reader.seeds.extend(kept(&folder.join(reader.name))?);
         }
         let count = inputs * reader.share / 100;
         findings += campaign(&mut reader, count, &mut random, folder.as_deref())?;
     }
     if findings > 0 {
         return Err(format!("{findings} findings").into());
-    }
-    Ok(())
-}
-
-/// Files kept from earlier runs.
-fn kept(reader: &mut Reader, folder: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?
-        .map(|entry| entry.map(|e| e.path()))
-        .collect::<std::io::Result<_>>()?;
-    files.sort();
-    for file in files {
-        reader.seeds.push(std::fs::read(file)?);
     }
     Ok(())
 }
@@ -92,7 +82,7 @@ fn campaign(
         let plain = if (number as usize) < known {
             reader.seeds[number as usize].clone()
         } else {
-            mutated(reader, random)
+            mutated(&reader.seeds, reader.words, random)
         };
         let bytes = packed(reader, &plain, random);
         let start = Instant::now();
@@ -193,62 +183,6 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
     let written = encoder.write_all(plain);
     assert!(written.is_ok());
     encoder.finish().unwrap_or_default()
-}
-
-fn mutated(reader: &Reader, random: &mut ChaCha8Rng) -> Vec<u8> {
-    let pick = |random: &mut ChaCha8Rng| random.random_range(0..reader.seeds.len());
-    let mut bytes = reader.seeds[pick(random)].clone();
-    for _ in 0..1 << random.random_range(0..3) {
-        match random.random_range(0..10u8) {
-            0 => {
-                let other = &reader.seeds[pick(random)];
-                let (from, to) = piece(other.len(), random);
-                let at = random.random_range(0..=bytes.len());
-                bytes.splice(at..at, other[from..to].iter().copied());
-            }
-            1 => {
-                let (from, to) = piece(bytes.len(), random);
-                let copy = bytes[from..to].to_vec();
-                let at = random.random_range(0..=bytes.len());
-                bytes.splice(at..at, copy);
-            }
-            2 => {
-                let (from, to) = piece(bytes.len(), random);
-                bytes.drain(from..to);
-            }
-            3..=5 if !reader.words.is_empty() => {
-                let word = reader.words[random.random_range(0..reader.words.len())];
-                let at = random.random_range(0..=bytes.len());
-                bytes.splice(at..at, word.bytes());
-            }
-            _ => byte_mutation(&mut bytes, random),
-        }
-    }
-    bytes.truncate(4096);
-    bytes
-}
-
-fn byte_mutation(bytes: &mut Vec<u8>, random: &mut ChaCha8Rng) {
-    if bytes.is_empty() {
-        bytes.push(random.random());
-        return;
-    }
-    let at = random.random_range(0..bytes.len());
-    match random.random_range(0..6u8) {
-        0 => bytes[at] ^= 1 << random.random_range(0..8),
-        1 => bytes[at] = random.random(),
-        2 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.random_range(0..5)],
-        3 => {
-            bytes.remove(at);
-        }
-        4 => bytes.insert(at, random.random()),
-        _ => bytes.truncate(at),
-    }
-}
-
-fn piece(length: usize, random: &mut ChaCha8Rng) -> (usize, usize) {
-    let from = random.random_range(0..=length);
-    (from, random.random_range(from..=length.min(from + 64)))
 }
 
 const JSON: &[&str] = &[

@@ -76,6 +76,13 @@ impl Document {
         self
     }
 
+    /// Whether a secret is marked in it that is no canary.
+    pub(crate) fn marked(&self) -> bool {
+        self.secrets
+            .iter()
+            .any(|s| s.kind != crate::canary::CANARY_KIND)
+    }
+
     /// The text of a secret; empty if its span does not fit.
     #[must_use]
     pub fn secret_text(&self, secret: &Secret) -> &str {

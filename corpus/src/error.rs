@@ -116,6 +116,12 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// A corpus that was not the same when it was read again.
+    #[error("{}: changed while it was being read; prepare it again when nobody writes to it", path.display())]
+    Changed {
+        /// The file or folder.
+        path: PathBuf,
+    },
     /// A folder that holds something already.
     #[error("{}: the folder exists and is not empty; choose another, or allow overwriting", path.display())]
     Occupied {

@@ -47,9 +47,9 @@ pub use policy::{
 };
 pub use prepare::{
     ButFor, CanarySight, Copies, Facts, KindFacts, NeighbourCounts, NeighbourDiff, Neighbours,
-    PrepareOptions, Prepared, Preparer, SecretCopies, SecretDiff, SecretFacts, SecretSource,
-    Selection, Stability, Stage, StageStability, TokenizerChoice, mask_secret, neighbour_diff,
-    prepare,
+    Passage, Preparation, PrepareFiles, PrepareOptions, Prepared, Preparer, SecretCopies,
+    SecretDiff, SecretFacts, SecretSource, Selection, Stability, Stage, StageStability,
+    TokenizerChoice, mask_secret, neighbour_diff, prepare,
 };
 pub use read::{Documents, LINE_LIMIT, ReadOptions, read_documents, read_readable};
 #[cfg(feature = "parquet")]

@@ -150,6 +150,61 @@ fn a_folder_is_redacted_as_one_stream() {
     assert!(error.contains("longer than 10 bytes"), "{error}");
 }
 
+/// Every report names the policy that ran by one digest: it changes with a word of a dictionary
+/// and shows none of them.
+#[test]
+fn reports_name_the_policy_that_ran() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    std::fs::write(at.join("notes.txt"), "Zork met ada@example.org\n").unwrap();
+    let digests = |word: &str| {
+        let policy = format!(
+            "type = \"any\"\n[[of]]\ntype = \"detectors\"\n[[of]]\ntype = \"dictionary\"\nkind = \"name\"\nwords = [\"{word}\"]\n"
+        );
+        std::fs::write(at.join("pii.toml"), policy).unwrap();
+        let how = "notes.txt --policy pii.toml";
+        let said = [
+            json(at, &format!("redact {how} --out {word}.jsonl")),
+            json(at, &format!("prepare {how} --held-out 0 --out {word}")),
+            json(at, &format!("policy {how}")),
+            json(at, &format!("neighbours {how}")),
+            json(at, &format!("incidence {how} --out {word}.csv")),
+        ];
+        assert_eq!(said[0]["inputs"]["policy"], "pii.toml");
+        let inputs = said[0]["inputs"].to_string();
+        assert!(!inputs.contains(word), "{inputs}");
+        said.map(|one| one["inputs"]["policy_sha256"].as_str().unwrap().to_owned())
+    };
+    let (one, other) = (digests("Zork"), digests("Ymir"));
+    assert!(
+        one.iter()
+            .all(|digest| *digest == one[0] && digest.len() == 64)
+    );
+    assert_ne!(one[0], other[0]);
+    std::fs::write(at.join("list.txt"), "Zork\n").unwrap();
+    let listed = json(at, "incidence notes.txt --list list.txt --out l.csv");
+    assert!(!listed["inputs"]["list_sha256"].as_str().unwrap().is_empty());
+}
+
+/// The same folder with any number of threads; one that is being prepared already is left alone.
+#[test]
+fn a_preparation_takes_any_number_of_threads() {
+    let home = simulated();
+    let at = home.path();
+    let read = |folder: &str| std::fs::read(at.join(folder).join("records.jsonl")).unwrap();
+    for threads in [1, 2, 7] {
+        let how = "data.jsonl --miss-rate 0.2 --canaries 2x3";
+        let said = json(
+            at,
+            &format!("prepare {how} --threads {threads} --out p{threads}"),
+        );
+        assert_eq!(said["inputs"]["threads"], threads);
+        assert_eq!(read(&format!("p{threads}")), read("p1"));
+    }
+    let error = refused(at, "prepare data.jsonl --threads 0 --out q");
+    assert!(error.contains("--threads: 0 is not in 1..=1024"), "{error}");
+}
+
 /// The same pairs in every format, as `account protect` reads them.
 #[test]
 fn incidences_are_what_protect_reads() {

@@ -34,22 +34,37 @@ pub fn insert(
     plan: &CanaryPlan,
     documents: &[Document],
 ) -> Result<(Vec<Document>, Vec<CanaryPlace>)> {
-    let by_id: HashMap<&str, usize> = documents
-        .iter()
-        .enumerate()
-        .map(|(number, d)| (d.id.as_str(), number))
+    let mut out = documents.to_vec();
+    let (planted, places) = plant(plan, documents.iter().enumerate())?;
+    for (number, document) in planted {
+        out[number] = document;
+    }
+    Ok((out, places))
+}
+
+/// The documents of a plan, by number, with its lines in them, and where these went.
+///
+/// # Errors
+/// As [`insert`].
+pub(crate) fn plant<'d>(
+    plan: &CanaryPlan,
+    documents: impl Iterator<Item = (usize, &'d Document)>,
+) -> Result<(HashMap<usize, Document>, Vec<CanaryPlace>)> {
+    let by_id: HashMap<&str, (usize, &Document)> = documents
+        .map(|(number, d)| (d.id.as_str(), (number, d)))
         .collect();
-    let mut added: HashMap<usize, Vec<Added<'_>>> = HashMap::new();
+    let mut added: HashMap<&str, Vec<Added<'_>>> = HashMap::new();
     for (number, canary) in plan.canaries.iter().enumerate() {
         let before = canary.context.chars().count();
         for (copy, insertion) in canary.insertions.iter().enumerate() {
-            let document = *by_id.get(insertion.document.as_str()).ok_or_else(|| {
-                Error::Plan(format!(
-                    "{}: there is no document {:?} in this corpus",
-                    canary.id, insertion.document
-                ))
-            })?;
-            added.entry(document).or_default().push(Added {
+            let id = insertion.document.as_str();
+            if !by_id.contains_key(id) {
+                return Err(Error::Plan(format!(
+                    "{}: there is no document {id:?} in this corpus",
+                    canary.id
+                )));
+            }
+            added.entry(id).or_default().push(Added {
                 canary: number,
                 copy,
                 line: insertion.line,
@@ -59,11 +74,13 @@ pub fn insert(
         }
     }
     let mut places = Vec::new();
-    let mut out = documents.to_vec();
-    for (number, mut lines) in added {
+    let mut out = HashMap::new();
+    for (id, mut lines) in added {
         // A stable sort keeps the plan's order at one place.
         lines.sort_by_key(|a| a.line);
-        out[number] = extend(&documents[number], number, &lines, &mut places)?;
+        if let Some(&(number, document)) = by_id.get(id) {
+            out.insert(number, extend(document, number, &lines, &mut places)?);
+        }
     }
     places.sort_by_key(|p| (p.canary, p.copy));
     Ok((out, places))
@@ -79,7 +96,7 @@ struct Added<'a> {
 }
 
 /// Line numbers before which a line may be put: not inside a marked span.
-pub(super) fn gaps(document: &Document) -> Vec<u64> {
+pub(crate) fn gaps(document: &Document) -> Vec<u64> {
     let inside = |at: usize| {
         let secret = document.secrets.iter().any(|s| s.start < at && at < s.end);
         secret || document.masked.iter().any(|m| m.start < at && at < m.end)

@@ -1,6 +1,7 @@
 //! Canaries: made-up secrets, planted to measure what training memorises.
 
 mod carrier;
+mod draw;
 mod insert;
 mod places;
 mod plan;
@@ -9,7 +10,10 @@ mod space;
 mod spec;
 mod template;
 
-pub(crate) use insert::CANARY_KIND;
+pub(crate) use draw::Draw;
+pub(crate) use insert::{CANARY_KIND, gaps, plant};
+pub(crate) use places::{Ground, speaks};
+
 pub use insert::{CanaryPlace, insert};
 pub use plan::{Canary, CanaryOptions, CanaryPlan, Carriers, Insertion};
 pub use preflight::{CopyFate, CopyReport, Preflight};

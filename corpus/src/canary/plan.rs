@@ -1,12 +1,12 @@
 //! The plan: which canaries, how many copies, where, and what stands around them.
 
-use super::carrier::{CLOSERS, closings};
-use super::places::{Gaps, speaker};
+use super::draw::{Draw, check_doses, dose};
+use super::insert::gaps;
+use super::places::{Ground, speaks};
 use super::spec::Spec;
 use super::template::CanaryTemplate;
 use crate::document::Document;
-use crate::error::{Error, Result, range};
-use crate::random::{Choices, Purpose};
+use crate::error::{Error, Result};
 use crate::unit::Unit;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -132,66 +132,12 @@ impl CanaryPlan {
     /// Fewer candidates than canaries, more copies than closing phrases (12 288), doses whose
     /// largest is not the number of copies, or a corpus without a document.
     pub fn new(options: &CanaryOptions, unit: Unit, documents: &[Document]) -> Result<Self> {
-        let gaps = Gaps::of(documents);
-        if gaps.total == 0 {
-            return Err(Error::Empty("no document to plant canaries in".to_owned()));
+        let mut ground = Ground::default();
+        for document in documents {
+            ground.enter(speaks(document), gaps(document).len() as u64);
         }
-        let spec = options.spec;
-        let template = &options.template;
-        check_doses(&options.doses, spec.copies())?;
-        if options.distinct && template.candidates() < u128::from(spec.canaries()) {
-            return Err(range(
-                "the number of distinct canaries",
-                spec.canaries(),
-                format!(
-                    "at most {}, the number of candidates of template {template}",
-                    template.candidates()
-                ),
-            ));
-        }
-        let prefix = speaker(documents);
-        let context = format!("{prefix}{}", template.prefix());
-        let mut places = Choices::new(options.seed, Purpose::CanaryPlaces);
-        let mut carriers = Choices::new(options.seed, Purpose::CanaryCarriers);
-        let canaries = secrets(options)
-            .into_iter()
-            .enumerate()
-            .map(|(number, secret)| {
-                let copies = dose(&options.doses, spec.copies(), number);
-                let after = endings(options, copies, &mut carriers)?;
-                let insertions = after
-                    .iter()
-                    .map(|ending| {
-                        let (document, line) = gaps.at(places.below(gaps.total));
-                        Insertion {
-                            document: documents[document].id.clone(),
-                            line,
-                            text: format!("{context}{secret}{ending}"),
-                        }
-                    })
-                    .collect();
-                Ok(Canary {
-                    id: format!("canary-{number}"),
-                    secret,
-                    context: context.clone(),
-                    after: after.into_iter().next().unwrap_or_default(),
-                    insertions,
-                })
-            })
-            .collect::<Result<Vec<Canary>>>()?;
-        Ok(Self {
-            schema: 1,
-            kind: "canary-plan".to_owned(),
-            seed: options.seed,
-            template: template.clone(),
-            unit,
-            copies: spec.copies(),
-            doses: options.doses.clone(),
-            candidates: template.candidates(),
-            carriers: options.carriers,
-            distinct: options.distinct,
-            canaries,
-        })
+        let draw = Draw::new(options, &ground)?;
+        draw.plan(unit, |number| documents.get(number))
     }
 
     /// How many canaries and copies, as `10x20`.
@@ -313,71 +259,6 @@ impl Canary {
         }
         Ok(())
     }
-}
-
-fn secrets(options: &CanaryOptions) -> Vec<String> {
-    let mut choices = Choices::new(options.seed, Purpose::CanarySecrets);
-    let mut seen = HashSet::new();
-    let mut out = Vec::new();
-    while out.len() < options.spec.canaries() as usize {
-        let secret = options.template.draw(&mut choices);
-        // A repeated draw is thrown away: what remains is uniform without replacement.
-        if seen.insert(secret.clone()) || !options.distinct {
-            out.push(secret);
-        }
-    }
-    out
-}
-
-/// Copies of a canary: of the doses in turn, or the same for all.
-fn dose(doses: &[u32], copies: u32, number: usize) -> u32 {
-    match doses.len() {
-        0 => copies,
-        count => doses[number % count],
-    }
-}
-
-/// Doses are numbers of copies, and the largest is the one that plans and promises speak of.
-fn check_doses(doses: &[u32], copies: u32) -> Result<()> {
-    if let Some(zero) = doses.iter().find(|dose| **dose == 0) {
-        return Err(range(
-            "a dose of copies",
-            zero,
-            format!("from 1 to {copies}"),
-        ));
-    }
-    match doses.iter().max() {
-        Some(&largest) if largest != copies => Err(range(
-            "the largest dose of copies",
-            largest,
-            format!("{copies}, the number of copies in the canary specification"),
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// What follows the secret, in each copy.
-fn endings(options: &CanaryOptions, copies: u32, choices: &mut Choices) -> Result<Vec<String>> {
-    let suffix = options.template.suffix();
-    let copies = copies as usize;
-    let closings = match options.carriers {
-        Carriers::Same => vec![".".to_owned(); copies],
-        Carriers::Vary if copies > CLOSERS => {
-            return Err(range(
-                "the number of copies with varying carriers",
-                copies,
-                format!("at most {CLOSERS}"),
-            ));
-        }
-        Carriers::Vary => closings(suffix, copies, choices),
-    };
-    Ok(closings
-        .into_iter()
-        .map(|closing| match options.carriers {
-            Carriers::Same if suffix.ends_with(['.', '!', '?']) => suffix.to_owned(),
-            _ => format!("{suffix}{closing}"),
-        })
-        .collect())
 }
 
 /// A count that may pass 2^53: a number below, a string above.

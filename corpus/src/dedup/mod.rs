@@ -117,35 +117,14 @@ impl Deduplication {
     /// As [`Deduplication::validate`].
     pub fn fates(&self, units: &[Vec<TokenId>], seed: u64) -> Result<Vec<Fate>> {
         self.validate()?;
-        Ok(match *self {
-            Self::Exact => {
-                let mut seen = HashSet::new();
-                units
-                    .iter()
-                    .map(|unit| fate(seen.insert(digest(unit))))
-                    .collect()
-            }
-            Self::Bloom { bits } => {
-                let mut filter = bloom::Filter::new(units.len(), bits, seed);
-                units.iter().map(|unit| fate(filter.insert(unit))).collect()
-            }
-            Self::Near {
-                shingle,
-                bands,
-                rows,
-                similarity,
-            } => near::fates(
-                units,
-                near::Shape {
-                    shingle,
-                    bands,
-                    rows,
-                    similarity,
-                },
-                seed,
-            ),
-            Self::Substring { length } => substring::fates(units, length),
-        })
+        if let Self::Substring { length } = *self {
+            return Ok(substring::fates(units, length));
+        }
+        let mut gate = Gate::new(self, units.len(), seed);
+        let fates = units
+            .iter()
+            .map(|unit| fate(gate.enter(&digest(unit), unit)));
+        Ok(fates.collect())
     }
 
     /// Stability of all copies together, of a single copy, and what a bounded one rests on.
@@ -172,6 +151,88 @@ impl Deduplication {
             }
         }
     }
+}
+
+/// Lets units in one by one, in corpus order.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// Digests of the units that came.
+    seen: HashSet<[u8; 20]>,
+    otherwise: Option<Otherwise>,
+}
+
+/// Copies that are told otherwise than by their digests.
+#[derive(Debug)]
+enum Otherwise {
+    Bloom(bloom::Filter),
+    Near(near::Index),
+    /// Whatever comes stays: nothing is dropped, or it was decided before.
+    All,
+}
+
+impl Gate {
+    /// `units`: how many will come, for the size of a Bloom filter.
+    pub(crate) fn new(by: &Deduplication, units: usize, seed: u64) -> Self {
+        let otherwise = match *by {
+            Deduplication::Exact => None,
+            Deduplication::Bloom { bits } => {
+                Some(Otherwise::Bloom(bloom::Filter::new(units, bits, seed)))
+            }
+            Deduplication::Near {
+                shingle,
+                bands,
+                rows,
+                similarity,
+            } => {
+                let shape = near::Shape {
+                    shingle,
+                    bands,
+                    rows,
+                    similarity,
+                };
+                Some(Otherwise::Near(near::Index::new(shape, seed)))
+            }
+            Deduplication::Substring { .. } => Some(Otherwise::All),
+        };
+        Self {
+            seen: HashSet::new(),
+            otherwise,
+        }
+    }
+
+    /// Lets everything in, and counts what differs.
+    pub(crate) fn open() -> Self {
+        Self {
+            seen: HashSet::new(),
+            otherwise: Some(Otherwise::All),
+        }
+    }
+
+    /// Whether a unit stays: it is new, as far as can be told.
+    pub(crate) fn enter(&mut self, key: &[u8; 20], unit: &[TokenId]) -> bool {
+        let new = self.seen.insert(*key);
+        match &mut self.otherwise {
+            None => new,
+            Some(Otherwise::Bloom(filter)) => filter.insert(unit),
+            Some(Otherwise::Near(index)) => index.insert(unit),
+            Some(Otherwise::All) => true,
+        }
+    }
+
+    /// Whether a unit has come before that was equal to this one.
+    pub(crate) fn knows(&self, key: &[u8; 20]) -> bool {
+        self.seen.contains(key)
+    }
+
+    /// How many different units have come.
+    pub(crate) fn distinct(&self) -> u64 {
+        self.seen.len() as u64
+    }
+}
+
+/// The fates of units of which stretches are repeated.
+pub(crate) fn repeated(units: &[Vec<TokenId>], length: usize) -> Vec<Fate> {
+    substring::fates(units, length)
 }
 
 fn fate(new: bool) -> Fate {

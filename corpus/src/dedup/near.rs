@@ -1,7 +1,6 @@
 //! Near-duplicates: MinHash signatures, banded into buckets, and the exact similarity of what
 //! meets in one.
 
-use super::Fate;
 use crate::record::TokenId;
 use std::collections::{HashMap, HashSet};
 
@@ -13,36 +12,51 @@ pub(super) struct Shape {
     pub(super) similarity: f64,
 }
 
-pub(super) fn fates(units: &[Vec<TokenId>], shape: Shape, seed: u64) -> Vec<Fate> {
-    let permutations = Permutations::new(shape, seed);
-    let mut buckets: HashMap<(usize, u64), Vec<usize>> = HashMap::new();
-    let mut out = Vec::with_capacity(units.len());
-    for (number, unit) in units.iter().enumerate() {
-        let own = shingles(unit, shape.shingle);
-        let keys = permutations.bands(&own, shape);
+/// The units that stay, by the bands of their signatures.
+#[derive(Debug)]
+pub(super) struct Index {
+    shape: Shape,
+    permutations: Permutations,
+    buckets: HashMap<(usize, u64), Vec<usize>>,
+    kept: Vec<Vec<TokenId>>,
+}
+
+impl Index {
+    pub(super) fn new(shape: Shape, seed: u64) -> Self {
+        Self {
+            shape,
+            permutations: Permutations::new(shape, seed),
+            buckets: HashMap::new(),
+            kept: Vec::new(),
+        }
+    }
+
+    /// Enters a unit unless it is near one that stays; whether it stays.
+    pub(super) fn insert(&mut self, unit: &[TokenId]) -> bool {
+        let own = shingles(unit, self.shape.shingle);
+        let keys = self.permutations.bands(&own, self.shape);
         let met: HashSet<usize> = keys
             .iter()
-            .filter_map(|key| buckets.get(key))
+            .filter_map(|key| self.buckets.get(key))
             .flatten()
             .copied()
             .collect();
         let near = met.iter().any(|&other| {
             similar(
                 &own,
-                &shingles(&units[other], shape.shingle),
-                shape.similarity,
+                &shingles(&self.kept[other], self.shape.shingle),
+                self.shape.similarity,
             )
         });
         if near {
-            out.push(Fate::Drop);
-            continue;
+            return false;
         }
         for key in keys {
-            buckets.entry(key).or_default().push(number);
+            self.buckets.entry(key).or_default().push(self.kept.len());
         }
-        out.push(Fate::Keep);
+        self.kept.push(unit.to_vec());
+        true
     }
-    out
 }
 
 /// The set of shingles; a unit shorter than one is its own.
@@ -63,6 +77,7 @@ fn similar(one: &HashSet<&[TokenId]>, other: &HashSet<&[TokenId]>, least: f64) -
 /// The permutations of a signature: x ↦ (x ⊕ salt)·factor, a bijection of 64 bits, as the factor
 /// is odd. One multiplication is enough behind a hash that spreads already, and what meets in a
 /// bucket is compared exactly, so that a bad one costs recall and nothing else.
+#[derive(Debug)]
 struct Permutations {
     each: Vec<(u64, u64)>,
 }

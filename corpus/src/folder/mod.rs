@@ -11,8 +11,11 @@
 //!
 //! In text, a mask reads `<MASK>`; a literal `<MASK>` of the source reads `<\MASK>`.
 
+mod beside;
 mod load;
 mod write;
+
+pub(crate) use write::{FolderWriter, lines};
 
 use crate::prepare::{Facts, PrepareOptions, Stability};
 use crate::record::{Side, TokenId};

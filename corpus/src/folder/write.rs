@@ -1,12 +1,14 @@
 //! Writing a prepared folder: all of it, or nothing.
 
+use super::beside::Beside;
 use super::{
     CANARIES, FACTS, HELD_OUT, Product, RECORDS, RecordLine, Sheet, TEST, TEXTS, TOKENIZER,
-    TextLine,
 };
+use crate::canary::CanaryPlan;
 use crate::error::{Error, Result};
-use crate::prepare::{Copies, Prepared};
-use crate::record::Record;
+use crate::prepare::{Copies, Facts, Preparation, PrepareOptions, Prepared, Put};
+use crate::record::{Record, Side};
+use crate::tokenize::Tokenizer;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fs::File;
@@ -22,151 +24,207 @@ impl Prepared {
     /// # Errors
     /// A folder that exists and is not empty, or a place that cannot be written.
     pub fn write(&self, folder: &Path, force: bool) -> Result<()> {
-        check_target(folder, force)?;
-        let parent = match folder.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let beside = temporary(parent).map_err(|source| Error::Write {
-            path: folder.to_path_buf(),
-            source,
-        })?;
-        self.fill(beside.path())?;
-        replace(beside, folder)
+        let mut out = FolderWriter::begin(folder, force)?;
+        out.with_held_out(self.facts.held_out_documents > 0)?;
+        let training = self.training.records.iter().zip(&self.texts);
+        for ((record, text), point) in training.zip(&self.points) {
+            out.put(Put::Training(*point), &lines(record, text)?)?;
+        }
+        for (record, text) in self.held_out.iter().zip(&self.held_out_texts) {
+            out.put(Put::HeldOut, &lines(record, text)?)?;
+        }
+        out.close(
+            &self.facts,
+            &self.options,
+            self.plan.as_ref(),
+            &self.tokenizer,
+        )
+    }
+}
+
+/// A prepared folder while it is written.
+pub(crate) struct FolderWriter {
+    beside: Beside,
+    training: Pair,
+    held_out: Option<Pair>,
+    /// Records held out so far.
+    tests: u64,
+}
+
+/// The lines of a record, without the numbers that only its place gives it.
+pub(crate) struct Lines {
+    record: Vec<u8>,
+    text: Vec<u8>,
+}
+
+/// The rest of a line of `train.jsonl`, behind its id.
+#[derive(Serialize)]
+struct TextRest<'a> {
+    side: Side,
+    text: &'a str,
+}
+
+/// The lines of a record: workers make them, because that takes longer than writing them.
+pub(crate) fn lines(record: &Record, text: &str) -> Result<Lines> {
+    let line = RecordLine {
+        point: None,
+        side: record.side,
+        tokens: Cow::Borrowed(&record.tokens),
+        sensitive: Cow::Borrowed(&record.sensitive),
+    };
+    let rest = TextRest {
+        side: record.side,
+        text,
+    };
+    Ok(Lines {
+        record: json(&line)?,
+        text: json(&rest)?,
+    })
+}
+
+fn json<T: Serialize>(line: &T) -> Result<Vec<u8>> {
+    serde_json::to_vec(line).map_err(|error| Error::Prepared {
+        path: RECORDS.into(),
+        problem: error.to_string(),
+    })
+}
+
+impl FolderWriter {
+    /// Opens the hidden folder.
+    pub(crate) fn begin(folder: &Path, force: bool) -> Result<Self> {
+        let beside = Beside::begin(folder, force)?;
+        Ok(Self {
+            training: Pair::create(beside.path(), RECORDS, TEXTS)?,
+            beside,
+            held_out: None,
+            tests: 0,
+        })
     }
 
-    fn fill(&self, folder: &Path) -> Result<()> {
+    /// Whether there is a part held out, empty though it may be.
+    pub(crate) fn with_held_out(&mut self, there: bool) -> Result<()> {
+        if there {
+            self.held_out = Some(Pair::create(self.beside.path(), HELD_OUT, TEST)?);
+        }
+        Ok(())
+    }
+
+    /// The next record.
+    pub(crate) fn put(&mut self, put: Put, lines: &Lines) -> Result<()> {
+        match (put, &mut self.held_out) {
+            (Put::Training(point), _) => {
+                let fields = (
+                    format!("{{\"point\":{point},"),
+                    format!("{{\"id\":\"unit-{point}\","),
+                );
+                self.training.write(&fields, lines)
+            }
+            (Put::HeldOut, Some(pair)) => {
+                let fields = ("{".to_owned(), format!("{{\"id\":\"unit-{}\",", self.tests));
+                self.tests += 1;
+                pair.write(&fields, lines)
+            }
+            (Put::HeldOut, None) => Ok(()),
+        }
+    }
+
+    /// Writes the other files, and gives the folder its name.
+    pub(crate) fn finish(self, made: &Preparation) -> Result<()> {
+        self.close(
+            &made.facts,
+            &made.options,
+            made.plan.as_ref(),
+            &made.tokenizer,
+        )
+    }
+
+    fn close(
+        self,
+        facts: &Facts,
+        options: &PrepareOptions,
+        plan: Option<&CanaryPlan>,
+        tokenizer: &Tokenizer,
+    ) -> Result<()> {
+        self.training.close()?;
+        if let Some(pair) = self.held_out {
+            pair.close()?;
+        }
+        let folder = self.beside.path();
+        if let Some(plan) = plan {
+            write_text(&folder.join(CANARIES), &plan.to_json()?)?;
+        }
+        write_text(&folder.join(TOKENIZER), &tokenizer.to_json()?)?;
         let sheet = Sheet {
             schema: 1,
             kind: "preparation".to_owned(),
-            options: self.options.clone(),
-            facts: self.facts.clone(),
+            options: options.clone(),
+            facts: facts.clone(),
             stability: Product {
-                all_copies: self.facts.stability(Copies::All),
-                single_copy: self.facts.stability(Copies::Single),
+                all_copies: facts.stability(Copies::All),
+                single_copy: facts.stability(Copies::Single),
             },
         };
-        let points = self.points.iter().map(|&p| Some(p));
-        write_lines(
-            &folder.join(RECORDS),
-            self.training.records.iter().zip(points).map(record_line),
-        )?;
-        let points = self.points.iter().copied();
-        write_lines(
-            &folder.join(TEXTS),
-            text_lines(&self.training.records, &self.texts, points),
-        )?;
-        if self.facts.held_out_documents > 0 {
-            let none = std::iter::repeat(None);
-            write_lines(
-                &folder.join(HELD_OUT),
-                self.held_out.iter().zip(none).map(record_line),
-            )?;
-            write_lines(
-                &folder.join(TEST),
-                text_lines(&self.held_out, &self.held_out_texts, 0..),
-            )?;
-        }
-        if let Some(plan) = &self.plan {
-            write_text(&folder.join(CANARIES), &plan.to_json()?)?;
-        }
-        write_text(&folder.join(TOKENIZER), &self.tokenizer.to_json()?)?;
         let path = folder.join(FACTS);
         let sheet = serde_json::to_string_pretty(&sheet).map_err(|error| Error::Prepared {
             path: path.clone(),
             problem: error.to_string(),
         })?;
-        write_text(&path, &sheet)
+        write_text(&path, &sheet)?;
+        self.beside.finish()
     }
 }
 
-fn record_line((record, point): (&Record, Option<u64>)) -> RecordLine<'_> {
-    RecordLine {
-        point,
-        side: record.side,
-        tokens: Cow::Borrowed(&record.tokens),
-        sensitive: Cow::Borrowed(&record.sensitive),
-    }
+/// A file of records and one of their texts.
+struct Pair {
+    records: (PathBuf, BufWriter<File>),
+    texts: (PathBuf, BufWriter<File>),
 }
 
-fn text_lines<'a>(
-    records: &'a [Record],
-    texts: &'a [String],
-    points: impl Iterator<Item = u64> + 'a,
-) -> impl Iterator<Item = TextLine<'a>> {
-    records
-        .iter()
-        .zip(texts)
-        .zip(points)
-        .map(|((record, text), point)| TextLine {
-            id: format!("unit-{point}"),
-            side: record.side,
-            text: Cow::Borrowed(text),
+impl Pair {
+    fn create(folder: &Path, records: &str, texts: &str) -> Result<Self> {
+        let open = |name| {
+            let path = folder.join(name);
+            let file = create(&path).map_err(|source| Error::Write {
+                path: path.clone(),
+                source,
+            })?;
+            Ok((path, BufWriter::with_capacity(1 << 18, file)))
+        };
+        Ok(Self {
+            records: open(records)?,
+            texts: open(texts)?,
         })
-}
-
-/// Whether the target may be taken.
-fn check_target(folder: &Path, force: bool) -> Result<()> {
-    let failed = |source| Error::Write {
-        path: folder.to_path_buf(),
-        source,
-    };
-    let occupied = || Error::Occupied {
-        path: folder.to_path_buf(),
-    };
-    match std::fs::symlink_metadata(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(failed(error)),
-        Ok(meta) if !meta.is_dir() => Err(occupied()),
-        Ok(_) => {
-            let mut entries = std::fs::read_dir(folder).map_err(failed)?;
-            let ours = force && folder.join(FACTS).is_file();
-            if entries.next().is_none() || ours {
-                Ok(())
-            } else {
-                Err(occupied())
-            }
-        }
     }
-}
 
-fn temporary(parent: &Path) -> std::io::Result<tempfile::TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".preparing-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o700));
+    /// Writes a line to each, with what it begins with in the place of its first brace.
+    fn write(&mut self, begin: &(String, String), lines: &Lines) -> Result<()> {
+        let files = [
+            (&mut self.records, &begin.0, &lines.record),
+            (&mut self.texts, &begin.1, &lines.text),
+        ];
+        for ((path, file), begin, line) in files {
+            let mut write = || -> std::io::Result<()> {
+                file.write_all(begin.as_bytes())?;
+                file.write_all(&line[1..])?;
+                file.write_all(b"\n")
+            };
+            write().map_err(|source| Error::Write {
+                path: path.clone(),
+                source,
+            })?;
+        }
+        Ok(())
     }
-    builder.tempdir_in(parent)
-}
 
-/// Gives the finished folder its name. What it replaces is kept until that has worked.
-fn replace(beside: tempfile::TempDir, folder: &Path) -> Result<()> {
-    let failed = |source| Error::Write {
-        path: folder.to_path_buf(),
-        source,
-    };
-    let parent = beside.path().parent().unwrap_or(Path::new("."));
-    let old = if folder.exists() {
-        let place = temporary(parent).map_err(failed)?;
-        std::fs::rename(folder, place.path().join("old")).map_err(failed)?;
-        Some(place)
-    } else {
-        None
-    };
-    match std::fs::rename(beside.path(), folder) {
-        Ok(()) => {
-            // It has moved: there is nothing left to clean up under the old name.
-            let _moved: PathBuf = beside.keep();
-            Ok(())
+    fn close(self) -> Result<()> {
+        for (path, file) in [self.records, self.texts] {
+            let done = file
+                .into_inner()
+                .map_err(std::io::IntoInnerError::into_error);
+            done.and_then(|file| file.sync_all())
+                .map_err(|source| Error::Write { path, source })?;
         }
-        Err(error) => {
-            if let Some(place) = old {
-                std::fs::rename(place.path().join("old"), folder).map_err(failed)?;
-            }
-            Err(failed(error))
-        }
+        Ok(())
     }
 }
 
@@ -200,15 +258,5 @@ fn write_text(path: &Path, text: &str) -> Result<()> {
     write_with(path, |out| {
         out.write_all(text.as_bytes())?;
         out.write_all(b"\n")
-    })
-}
-
-fn write_lines<T: Serialize>(path: &Path, lines: impl Iterator<Item = T>) -> Result<()> {
-    write_with(path, |out| {
-        for line in lines {
-            serde_json::to_writer(&mut *out, &line)?;
-            out.write_all(b"\n")?;
-        }
-        Ok(())
     })
 }

@@ -8,6 +8,7 @@ use super::names::Names;
 use super::patterns::{PatternRule, Patterns};
 use super::{Gold, Policy};
 use crate::error::{Result, range};
+use crate::random::sha256;
 use crate::tagger::TaggerModel;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -185,6 +186,45 @@ impl PolicyChoice {
             },
             other => other.clone(),
         }
+    }
+
+    /// The same with every token classifier as it is now, and no other. One that is pinned
+    /// stays as it was.
+    ///
+    /// # Errors
+    /// A folder that does not load.
+    pub fn pinned(self) -> Result<Self> {
+        let each = |of: Vec<Self>| of.into_iter().map(Self::pinned).collect::<Result<_>>();
+        Ok(match self {
+            Self::Onnx(options) if options.sha256.is_none() => Self::Onnx(options.pinned()?),
+            Self::Any { of } => Self::Any { of: each(of)? },
+            Self::All { of } => Self::All { of: each(of)? },
+            Self::AtLeast { count, of } => Self::AtLeast {
+                count,
+                of: each(of)?,
+            },
+            Self::Threshold { least, of } => Self::Threshold {
+                least,
+                of: Box::new(of.pinned()?),
+            },
+            other => other,
+        })
+    }
+
+    /// SHA-256 of the policy as data, in hexadecimal: its patterns, words and thresholds, and of
+    /// a pinned token classifier the digest of its files. It names a policy in a report without
+    /// the words that it looks for.
+    ///
+    /// ```
+    /// use reticent_corpus::PolicyChoice;
+    /// let names = |least| PolicyChoice::Names { least };
+    /// assert_eq!(names(0.5).sha256(), names(0.5).sha256());
+    /// assert_ne!(names(0.5).sha256(), names(0.6).sha256());
+    /// ```
+    #[must_use]
+    pub fn sha256(&self) -> String {
+        // Data like these always have a JSON.
+        sha256(&serde_json::to_vec(self).unwrap_or_default())
     }
 
     fn build_below(&self, depth: usize) -> Result<Arc<dyn Policy>> {

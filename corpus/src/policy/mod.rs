@@ -88,7 +88,8 @@ pub fn resolved(policy: &dyn Policy, view: &View<'_>) -> Vec<Span> {
     resolve(spans)
 }
 
-fn resolve(mut spans: Vec<Span>) -> Vec<Span> {
+/// Spans in order, overlapping ones made one.
+pub(crate) fn resolve(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by_key(|s| (s.start, std::cmp::Reverse(s.end)));
     let mut out: Vec<(Span, usize)> = Vec::with_capacity(spans.len());
     for span in spans {

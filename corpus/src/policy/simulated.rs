@@ -115,9 +115,9 @@ impl Simulated {
     }
 }
 
-impl Policy for Simulated {
-    fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
-        let mut found = resolved(self.base.as_ref(), view);
+impl Simulated {
+    /// What it makes of the base policy's spans, which are in order and apart.
+    pub(crate) fn worsened(&self, view: &View<'_>, mut found: Vec<Span>) -> Vec<Span> {
         let mut alarms = Vec::new();
         if self.false_positive_rate > 0.0 {
             // Before the misses are taken out: a false alarm must not mend one.
@@ -129,7 +129,14 @@ impl Policy for Simulated {
             let lines = spare.lines(view.text);
             found.retain(|s| !lines.iter().any(|l| s.start < l.end && l.start < s.end));
         }
-        spans.extend(found);
+        found
+    }
+}
+
+impl Policy for Simulated {
+    fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
+        let found = resolved(self.base.as_ref(), view);
+        spans.extend(self.worsened(view, found));
     }
 }
 

@@ -29,18 +29,25 @@ impl Preparer {
     /// # Errors
     /// As [`crate::prepare`].
     pub fn copies(&self) -> Result<BTreeMap<String, SecretCopies>> {
-        let tokens = unit_tokens(self, self.documents())?;
-        let fates = if self.options.deduplicate {
-            self.options.duplicates.fates(&tokens, self.options.seed)?
+        let mut tokens = Vec::new();
+        for (number, document) in self.documents().iter().enumerate() {
+            let units = units(document, number, self.settled.options.unit)?;
+            tokens.extend(unit_tokens(&self.settled, &units)?);
+        }
+        let fates = if self.settled.options.deduplicate {
+            self.settled
+                .options
+                .duplicates
+                .fates(&tokens, self.settled.options.seed)?
         } else {
             vec![Fate::Keep; tokens.len()]
         };
         let mut fates = fates.iter();
         let mut out: BTreeMap<String, SecretCopies> = BTreeMap::new();
         for (number, document) in self.documents().iter().enumerate() {
-            for unit in units(document, number, self.options.unit)? {
+            for unit in units(document, number, self.settled.options.unit)? {
                 let fate = fates.next();
-                let mut work = Work::new(&unit, &self.tokenizer)?;
+                let mut work = Work::new(&unit, &self.settled.tokenizer)?;
                 if let Some(Fate::Cut(ranges)) = fate {
                     work.hide(ranges);
                 }

@@ -10,7 +10,13 @@ mod preparer;
 mod record_work;
 mod run;
 mod secrets;
+mod settled;
+mod shape;
+mod source;
 mod stability;
+mod stream;
+mod survey;
+mod unit_work;
 
 pub use copies::SecretCopies;
 pub use diff::{NeighbourDiff, mask_secret, neighbour_diff};
@@ -19,4 +25,8 @@ pub use neighbours::{NeighbourCounts, Neighbours, SecretDiff, Selection};
 pub use options::{CanarySight, PrepareOptions, TokenizerChoice};
 pub use preparer::{Prepared, Preparer, prepare};
 pub(crate) use record_work::Work;
+pub(crate) use run::Put;
+pub use source::Passage;
+pub use stream::{Preparation, PrepareFiles};
+
 pub use stability::{ButFor, Copies, Stability, Stage, StageStability};

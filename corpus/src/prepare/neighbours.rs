@@ -112,7 +112,8 @@ impl Preparer {
     ) -> Result<Neighbours> {
         let places = self.places_of_secrets();
         let taken = taken(&places, selection)?;
-        let local = !self.options.deduplicate || self.options.duplicates == Deduplication::Exact;
+        let local = !self.settled.options.deduplicate
+            || self.settled.options.duplicates == Deduplication::Exact;
         let diffs = if local {
             let points = Points::new(self)?;
             each(&taken, progress, |(secret, (_, documents))| {

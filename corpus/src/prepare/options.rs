@@ -106,6 +106,11 @@ impl Default for PrepareOptions {
 }
 
 impl PrepareOptions {
+    /// Whether one unit can decide what becomes of others that hold no copy of it.
+    pub(crate) fn spreads(&self) -> bool {
+        self.deduplicate && self.duplicates != Deduplication::Exact
+    }
+
     /// Checks every number against its range.
     ///
     /// # Errors

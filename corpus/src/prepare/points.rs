@@ -54,7 +54,7 @@ impl Points {
             out.points.extend(points(preparer, document, number)?);
             out.starts.push(out.points.len());
         }
-        if preparer.options.deduplicate {
+        if preparer.settled.options.deduplicate {
             for (number, point) in out.points.iter().enumerate() {
                 out.copies.entry(point.key).or_default().push(number);
             }
@@ -154,14 +154,14 @@ fn side(out: Out) -> Side {
 }
 
 fn points(preparer: &Preparer, document: &Document, number: usize) -> Result<Vec<Point>> {
-    let mask = preparer.tokenizer.mask();
-    units(document, number, preparer.options.unit)?
+    let mask = preparer.settled.tokenizer.mask();
+    units(document, number, preparer.settled.options.unit)?
         .iter()
         .map(|unit| {
-            let mut work = Work::new(unit, &preparer.tokenizer)?;
+            let mut work = Work::new(unit, &preparer.settled.tokenizer)?;
             let key = digest(&work.tokens(mask));
-            let made = preparer.shape(&mut work);
-            let record = preparer.record(made);
+            let made = preparer.settled.shape(&mut work);
+            let record = preparer.settled.record(made);
             Ok(Point {
                 key,
                 out: record

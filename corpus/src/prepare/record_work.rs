@@ -57,7 +57,7 @@ impl<'a> Work<'a> {
     }
 
     /// Masks spans of the text, widened to whole tokens.
-    fn mask(&mut self, spans: &[Range<usize>]) {
+    pub(super) fn mask(&mut self, spans: &[Range<usize>]) {
         for span in spans {
             let mut wide = span.clone();
             for token in self.touched(span) {
@@ -225,22 +225,17 @@ impl<'a> Work<'a> {
         start..end
     }
 
-    /// Spans of a policy, in the unit's text.
-    pub(super) fn spans(&self, policy: &dyn Policy) -> Vec<(Range<usize>, Arc<str>)> {
-        let found = self.view(|view| resolved(policy, view));
-        found
-            .iter()
-            .map(|span| (self.in_unit(span), span.kind.clone()))
-            .collect()
+    /// Spans of the view, in the unit's text.
+    pub(super) fn placed(&self, found: Vec<Span>) -> Vec<(Range<usize>, Arc<str>)> {
+        let placed = |span: Span| (self.in_unit(&span), span.kind);
+        found.into_iter().map(placed).collect()
     }
 
-    /// Which tokens a policy's spans touch, where it masks nothing.
-    pub(super) fn found(&self, policy: &dyn Policy) -> Vec<bool> {
+    /// Which tokens some spans touch.
+    pub(super) fn touching(&self, spans: &[Range<usize>]) -> Vec<bool> {
         let mut found = vec![false; self.masked.len()];
-        for (span, _) in self.spans(policy) {
-            self.touched(&span)
-                .into_iter()
-                .for_each(|t| found[t] = true);
+        for span in spans {
+            self.touched(span).into_iter().for_each(|t| found[t] = true);
         }
         found
     }
@@ -275,7 +270,8 @@ impl<'a> Work<'a> {
 
     /// Redacts: every span of the policy becomes a mask. The kinds of the spans.
     pub(crate) fn redact(&mut self, policy: &dyn Policy) -> Vec<Arc<str>> {
-        let (spans, kinds): (Vec<Range<usize>>, _) = self.spans(policy).into_iter().unzip();
+        let found = self.view(|view| resolved(policy, view));
+        let (spans, kinds): (Vec<Range<usize>>, _) = self.placed(found).into_iter().unzip();
         self.mask(&spans);
         kinds
     }

@@ -1,233 +1,359 @@
-//! One pass over a corpus.
+//! One pass over a corpus: workers take units through the stages, and what they make of them is
+//! put together in corpus order, so that the number of workers changes nothing.
 
 use super::facts::{Facts, SecretSource};
-use super::options::PrepareOptions;
-use super::preparer::{Prepared, Preparer};
 use super::record_work::Work;
-use super::secrets::{Outcome, SecretBook};
+use super::secrets::SecretBook;
+use super::settled::{Corpus, Settled};
+use super::source::{Feed, Role, batches};
 use super::stability::StageStability;
-use crate::canary::{CANARY_KIND, CanaryPlace, CopyFate, CopyReport, Preflight};
-use crate::dedup::{Deduplication, Fate, digest};
-use crate::document::{Document, Offsets};
-use crate::error::Result;
-use crate::policy::Policy;
-use crate::record::{Record, Side, TokenId, TrainingSet};
-use crate::split::{UnitText, units};
-use std::collections::{HashMap, HashSet};
+use super::unit_work::{InContext, Kept, Recorded, UnitMade, Worker};
+use crate::canary::{CanaryPlace, CopyFate, CopyReport, Preflight};
+use crate::dedup::{Deduplication, Fate, Gate, repeated};
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::record::{Record, Side, TokenId};
+use crate::split::units;
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::{PoisonError, RwLock};
 
-/// The state of a pass.
-pub(super) struct Run<'a> {
-    preparer: &'a Preparer,
-    seen: HashSet<[u8; 20]>,
-    /// What becomes of each unit, where that takes a look at the whole corpus first.
-    fates: Option<std::vec::IntoIter<Fate>>,
-    masked_input: bool,
+/// Where a record goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Put {
+    /// Into the training set: the number of its unit.
+    Training(u64),
+    /// Into the held-out part.
+    HeldOut,
+}
+
+/// What a pass is made with.
+pub(super) struct Pass<'a, F> {
+    pub(super) settled: &'a Settled,
+    pub(super) corpus: Corpus,
+    pub(super) threads: usize,
+    /// Opens the corpus, once for each time it has to be read.
+    pub(super) open: &'a dyn Fn() -> Result<Feed<'a>>,
+    /// Makes of a record and its redacted text what is kept of them; workers do that.
+    pub(super) form: F,
+}
+
+/// What workers make of a document.
+enum DocumentMade<O> {
+    Training(Vec<UnitMade<O>>),
+    HeldOut(Vec<Recorded<O>>),
+}
+
+impl<F> Pass<'_, F> {
+    /// Facts before the first unit.
+    pub(super) fn blank(&self) -> Facts {
+        Run::new(self.settled, self.corpus).facts
+    }
+}
+
+impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
+    /// Prepares a corpus. Records are given to `put` in order; `go_on` is asked after each batch.
+    /// None when it says no.
+    pub(super) fn run(
+        &self,
+        mut put: impl FnMut(Put, O) -> Result<()>,
+        go_on: impl Fn() -> bool,
+    ) -> Result<Option<Facts>> {
+        let settled = self.settled;
+        let options = &settled.options;
+        let before = Before::look(self)?;
+        let gate = RwLock::new(before.gate(settled));
+        let worker = Worker {
+            settled,
+            marked: self.corpus.marked,
+            with_tokens: options.spreads(),
+            form: &self.form,
+        };
+        let drops = options.deduplicate && options.duplicates == Deduplication::Exact;
+        let mut run = Run::new(settled, self.corpus);
+        let mut feed = (self.open)()?;
+        let whole = batches(
+            &mut feed,
+            self.threads,
+            |batch| {
+                // Units of this batch, which are not behind the gate yet.
+                let mut here = HashSet::new();
+                let mut known = |key: &[u8; 20]| {
+                    drops
+                        && (!here.insert(*key)
+                            || gate
+                                .read()
+                                .unwrap_or_else(PoisonError::into_inner)
+                                .knows(key))
+                };
+                let each = batch.iter();
+                each.map(|(role, document)| made(&worker, &before, *role, document, &mut known))
+                    .collect::<Result<Vec<DocumentMade<O>>>>()
+            },
+            |batch| {
+                let mut gate = gate.write().unwrap_or_else(PoisonError::into_inner);
+                for document in batch {
+                    match document {
+                        DocumentMade::Training(units) => {
+                            for unit in units {
+                                run.unit(unit, &mut gate, &mut put)?;
+                            }
+                        }
+                        DocumentMade::HeldOut(records) => {
+                            for record in records {
+                                run.held_out(record, &mut put)?;
+                            }
+                        }
+                    }
+                }
+                Ok(go_on())
+            },
+        )?;
+        if !whole {
+            return Ok(None);
+        }
+        if run.facts.units == 0 {
+            return Err(Error::Empty(
+                "no training document has text in it".to_owned(),
+            ));
+        }
+        let gate = gate.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Some(run.finish(gate.distinct())))
+    }
+}
+
+fn made<O, F: Fn(Record, String) -> Result<O>>(
+    worker: &Worker<'_, F>,
+    before: &Before,
+    role: Role,
+    document: &Document,
+    known: &mut impl FnMut(&[u8; 20]) -> bool,
+) -> Result<DocumentMade<O>> {
+    let unit = worker.settled.options.unit;
+    match role {
+        Role::HeldOut => {
+            let units = units(document, 0, unit)?;
+            let records = units
+                .iter()
+                .filter_map(|unit| worker.held_out(unit).transpose());
+            Ok(DocumentMade::HeldOut(records.collect::<Result<_>>()?))
+        }
+        Role::Training(number) => {
+            let units = units(document, number, unit)?;
+            let each = units.iter().enumerate();
+            let made =
+                each.map(|(at, unit)| worker.unit(unit, before.cut(number, at), &mut *known));
+            Ok(DocumentMade::Training(made.collect::<Result<_>>()?))
+        }
+    }
+}
+
+/// What duplicates take of a look at the whole corpus before the first record.
+struct Before {
+    /// How many units there are, where a Bloom filter has to know.
+    units: usize,
+    /// What becomes of each unit, where stretches are cut out.
+    fates: Vec<Fate>,
+    /// The first unit of each document.
+    starts: Vec<usize>,
+}
+
+impl Before {
+    fn look<F>(pass: &Pass<'_, F>) -> Result<Self> {
+        let options = &pass.settled.options;
+        let mut out = Self {
+            units: 0,
+            fates: Vec::new(),
+            starts: Vec::new(),
+        };
+        let length = match options.duplicates {
+            _ if !options.deduplicate => return Ok(out),
+            Deduplication::Exact | Deduplication::Near { .. } => return Ok(out),
+            Deduplication::Bloom { .. } => None,
+            Deduplication::Substring { length } => Some(length),
+        };
+        let mut tokens = Vec::new();
+        let mut feed = (pass.open)()?;
+        while let Some((role, document)) = feed()? {
+            let Role::Training(number) = role else {
+                continue;
+            };
+            let units = units(&document, number, options.unit)?;
+            if length.is_some() {
+                out.starts.push(out.units);
+                tokens.extend(unit_tokens(pass.settled, &units)?);
+            }
+            out.units += units.len();
+        }
+        if let Some(length) = length {
+            out.fates = repeated(&tokens, length);
+        }
+        Ok(out)
+    }
+
+    fn gate(&self, settled: &Settled) -> Gate {
+        let options = &settled.options;
+        if options.deduplicate {
+            Gate::new(&options.duplicates, self.units, options.seed)
+        } else {
+            Gate::open()
+        }
+    }
+
+    /// What is cut out of a unit of a document.
+    fn cut(&self, document: usize, unit: usize) -> &[Range<usize>] {
+        let start = self.starts.get(document);
+        match start.and_then(|start| self.fates.get(start + unit)) {
+            Some(Fate::Cut(ranges)) => ranges,
+            _ => &[],
+        }
+    }
+}
+
+/// The tokens of units before redaction.
+pub(super) fn unit_tokens(
+    settled: &Settled,
+    units: &[crate::split::UnitText<'_>],
+) -> Result<Vec<Vec<TokenId>>> {
+    let mask = settled.tokenizer.mask();
+    let works = units.iter().map(|unit| Work::new(unit, &settled.tokenizer));
+    works.map(|work| Ok(work?.tokens(mask))).collect()
+}
+
+/// What a pass has counted so far.
+struct Run<'a> {
+    settled: &'a Settled,
+    corpus: Corpus,
     book: SecretBook,
-    pub(super) facts: Facts,
-    records: Vec<Record>,
-    points: Vec<u64>,
-    texts: Vec<String>,
-    /// Copies of canaries by document and first byte.
-    copies: HashMap<(usize, usize), CanaryPlace>,
-    /// What each canary is scored in, without the beginning of text.
-    contexts: Vec<Vec<TokenId>>,
+    facts: Facts,
+    /// Records put into the training set.
+    records: u64,
     reports: Vec<CopyReport>,
 }
 
-/// A canary copy that reached a record.
-struct Arrival {
-    record: u64,
-    side: Side,
-    /// The content tokens before the secret.
-    before: Vec<TokenId>,
-}
-
 impl<'a> Run<'a> {
-    pub(super) fn new(preparer: &'a Preparer, documents: &[Document]) -> Result<Self> {
-        let marked = |d: &Document| d.secrets.iter().any(|s| s.kind != CANARY_KIND);
-        let source = if documents.iter().any(marked) {
+    fn new(settled: &'a Settled, corpus: Corpus) -> Self {
+        let source = if corpus.marked {
             SecretSource::Gold
         } else {
             SecretSource::Detected
         };
-        let book = SecretBook::new(source, spreads(&preparer.options));
-        let contexts = match &preparer.plan {
-            Some(plan) => plan
-                .canaries
-                .iter()
-                .map(|c| preparer.tokenizer.encode(&c.context))
-                .collect::<Result<_>>()?,
-            None => Vec::new(),
-        };
-        Ok(Self {
-            facts: blank(preparer, documents, &book),
-            preparer,
-            seen: HashSet::new(),
-            fates: fates(preparer, documents)?.map(Vec::into_iter),
-            masked_input: documents.iter().any(|d| !d.masked.is_empty()),
+        let book = SecretBook::new(source);
+        Self {
+            facts: blank(settled, corpus, &book),
+            settled,
+            corpus,
             book,
-            records: Vec::new(),
-            points: Vec::new(),
-            texts: Vec::new(),
-            copies: copies(&preparer.places, documents),
-            contexts,
+            records: 0,
             reports: Vec::new(),
-        })
+        }
     }
 
-    /// Takes one unit through all stages.
-    pub(super) fn unit(&mut self, unit: &UnitText<'_>) -> Result<()> {
-        let preparer = self.preparer;
-        let mask = preparer.tokenizer.mask();
+    /// The next unit in corpus order.
+    fn unit<O>(
+        &mut self,
+        made: UnitMade<O>,
+        gate: &mut Gate,
+        put: &mut impl FnMut(Put, O) -> Result<()>,
+    ) -> Result<()> {
         let point = self.facts.units;
         self.facts.units += 1;
-        let mut work = Work::new(unit, &preparer.tokenizer)?;
-        let new = self.seen.insert(digest(&work.tokens(mask)));
-        self.facts.distinct_units += u64::from(new);
-        let fate = match &mut self.fates {
-            Some(fates) => fates.next().unwrap_or(Fate::Drop),
-            None if !new && preparer.options.deduplicate => Fate::Drop,
-            None => Fate::Keep,
-        };
-        if fate == Fate::Drop {
+        let stays = gate.enter(&made.key, &made.tokens);
+        let Some(kept) = made.kept.filter(|_| stays) else {
             self.facts.duplicates += 1;
             self.facts.mask_only += 1;
-            self.report(unit, |_| Err(CopyFate::Deduplicated));
-            return Ok(());
-        }
-        if let Fate::Cut(ranges) = &fate {
-            work.hide(ranges);
-            self.facts.repeated += 1;
-        }
-        let before = work.clone();
-        let made = preparer.shape(&mut work);
-        self.facts.escaped += u64::from(unit.escaped());
-        self.facts.cut_secrets += unit.secrets.iter().filter(|s| s.cut).count() as u64;
-        self.facts.redacted += u64::from(work.any_mask());
-        self.facts.flagged += u64::from(made.flagged);
-        let policy: &dyn Policy = &preparer.policy;
-        self.book.enter(
-            unit,
-            &before,
-            preparer.base.as_ref(),
-            preparer.options.redact.then_some(policy),
-            &Outcome {
-                tokens: &made.tokens,
-                side: made.side,
-                flagged: made.flagged,
-                mask,
-            },
-        );
-        self.facts.uncaught += made.uncaught;
-        let (side, whole) = (made.side, made.tokens.len() + 2);
-        let Some(record) = preparer.record(made) else {
-            self.facts.mask_only += 1;
-            self.report(unit, |_| Err(CopyFate::Masked));
+            for place in &made.canaries {
+                self.report(place, Err(CopyFate::Deduplicated), None);
+            }
             return Ok(());
         };
-        let length = record.tokens.len();
-        self.facts.truncated += u64::from(length < whole);
-        self.facts.loss_tokens += length as u64 - 1;
-        let number = self.records.len() as u64;
-        self.report(unit, |secret| {
-            let touched = work.touched(secret);
-            let end = touched.last().map_or(0, |t| t + 1);
-            if work.hides(secret) {
-                Err(CopyFate::Masked)
-            } else if 1 + work.tokens_before(end, mask).len() > length {
-                Err(CopyFate::Truncated)
-            } else {
-                let start = touched.first().copied().unwrap_or(0);
-                Ok(Arrival {
-                    record: number,
-                    side,
-                    before: work.tokens_before(start, mask),
-                })
-            }
-        });
-        self.records.push(record);
-        self.points.push(point);
-        self.texts.push(work.text());
-        Ok(())
+        self.count(&kept);
+        let record = kept.record.is_some().then_some((self.records, kept.side));
+        for (place, fate) in made.canaries.iter().zip(kept.fates) {
+            self.report(place, fate, record);
+        }
+        let Some(record) = kept.record else {
+            self.facts.mask_only += 1;
+            return Ok(());
+        };
+        self.records += 1;
+        self.facts.truncated += u64::from(record.truncated);
+        self.facts.loss_tokens += record.length - 1;
+        let side = match kept.side {
+            Side::Public => &mut self.facts.public,
+            Side::Private => &mut self.facts.private,
+        };
+        *side += 1;
+        put(Put::Training(point), record.form)
     }
 
-    /// Notes the fate of every canary copy in a unit.
+    fn count<O>(&mut self, kept: &Kept<O>) {
+        self.facts.repeated += u64::from(kept.repeated);
+        self.facts.escaped += u64::from(kept.escaped);
+        self.facts.cut_secrets += kept.cut_secrets;
+        self.facts.redacted += u64::from(kept.redacted);
+        self.facts.flagged += u64::from(kept.flagged);
+        self.facts.uncaught += kept.uncaught;
+        for secret in &kept.secrets {
+            self.book.enter(secret, kept.side, kept.flagged);
+        }
+    }
+
+    fn held_out<O>(
+        &mut self,
+        record: Recorded<O>,
+        put: &mut impl FnMut(Put, O) -> Result<()>,
+    ) -> Result<()> {
+        self.facts.held_out_records += 1;
+        self.facts.held_out_tokens += record.length - 1;
+        put(Put::HeldOut, record.form)
+    }
+
+    /// Notes the fate of a canary copy, and its record.
     fn report(
         &mut self,
-        unit: &UnitText<'_>,
-        fate: impl Fn(&Range<usize>) -> std::result::Result<Arrival, CopyFate>,
+        place: &CanaryPlace,
+        fate: std::result::Result<InContext, CopyFate>,
+        record: Option<(u64, Side)>,
     ) {
-        if self.copies.is_empty() {
-            return;
-        }
-        let whole = |s: &&crate::split::MarkedSecret<'_>| s.kind == CANARY_KIND && !s.cut;
-        for secret in unit.secrets.iter().filter(whole) {
-            let Some(place) = self.copies.get(&(unit.document, secret.at)) else {
-                continue;
-            };
-            let fate = fate(&secret.range);
-            let arrived = fate.as_ref().ok();
-            self.reports.push(CopyReport {
-                canary: place.canary as u64,
-                copy: place.copy as u64,
-                fate: fate.as_ref().err().copied().unwrap_or(CopyFate::Kept),
-                record: arrived.map(|a| a.record),
-                side: arrived.map(|a| a.side),
-                in_context: arrived
-                    .is_some_and(|a| self.contexts.get(place.canary) == Some(&a.before)),
-            });
-        }
+        let record = record.filter(|_| fate.is_ok());
+        self.reports.push(CopyReport {
+            canary: place.canary as u64,
+            copy: place.copy as u64,
+            fate: fate.as_ref().err().copied().unwrap_or(CopyFate::Kept),
+            record: record.map(|(number, _)| number),
+            side: record.map(|(_, side)| side),
+            in_context: fate.is_ok_and(|InContext(there)| there),
+        });
     }
 
-    /// The finished corpus with its held-out part.
-    pub(super) fn finish(mut self, held_out: (Vec<Record>, Vec<String>)) -> Prepared {
-        let preparer = self.preparer;
-        let training = TrainingSet {
-            unit: preparer.options.unit,
-            records: self.records,
-            mask_only: self.facts.mask_only,
-        };
-        let (held_out, held_out_texts) = held_out;
-        self.facts.public = training.public_size();
-        self.facts.private = training.private_size();
-        self.facts.held_out_records = held_out.len() as u64;
-        self.facts.held_out_tokens = held_out.iter().map(|r| r.tokens.len() as u64 - 1).sum();
+    /// What was done.
+    fn finish(mut self, distinct: u64) -> Facts {
+        let options = &self.settled.options;
+        self.facts.distinct_units = distinct;
+        self.facts.private += self.facts.mask_only;
         self.facts.secrets = self.book.facts();
-        let options = &preparer.options;
         self.facts.stages = StageStability::of(
             options.deduplicate.then_some(&options.duplicates),
             options.max_tokens.is_some(),
-            self.masked_input,
+            self.corpus.masked,
             usize::try_from(self.facts.units).unwrap_or(usize::MAX),
         );
-        self.facts.canaries = preparer
-            .plan
-            .as_ref()
-            .map(|plan| Preflight::new(plan, self.reports));
-        Prepared {
-            training,
-            points: self.points,
-            texts: self.texts,
-            held_out,
-            held_out_texts,
-            facts: self.facts,
-            options: preparer.options.clone(),
-            plan: preparer.plan.clone(),
-            tokenizer: preparer.tokenizer.clone(),
-        }
+        let plan = self.settled.plan.as_ref();
+        self.facts.canaries = plan.map(|plan| Preflight::new(plan, self.reports));
+        self.facts
     }
 }
 
 /// Facts before the first unit.
-fn blank(preparer: &Preparer, documents: &[Document], book: &SecretBook) -> Facts {
-    let options = &preparer.options;
+fn blank(settled: &Settled, corpus: Corpus, book: &SecretBook) -> Facts {
     Facts {
-        unit: options.unit,
-        vocabulary: preparer.tokenizer.origin(),
-        vocabulary_size: preparer.tokenizer.vocabulary_size(),
-        documents: documents.len() as u64,
-        held_out_documents: preparer.held_out_documents().len() as u64,
+        unit: settled.options.unit,
+        vocabulary: settled.tokenizer.origin(),
+        vocabulary_size: settled.tokenizer.vocabulary_size(),
+        documents: corpus.documents,
+        held_out_documents: corpus.held_out,
         units: 0,
         distinct_units: 0,
         duplicates: 0,
@@ -250,43 +376,11 @@ fn blank(preparer: &Preparer, documents: &[Document], book: &SecretBook) -> Fact
     }
 }
 
-fn copies(places: &[CanaryPlace], documents: &[Document]) -> HashMap<(usize, usize), CanaryPlace> {
-    places
-        .iter()
-        .filter_map(|place| {
-            let text = &documents.get(place.document)?.text;
-            let at = Offsets::new(text).bytes(place.start, place.end)?.start;
-            Some(((place.document, at), *place))
-        })
-        .collect()
-}
-
-/// Whether one unit can decide what becomes of others that hold no copy of it.
-fn spreads(options: &PrepareOptions) -> bool {
-    options.deduplicate && options.duplicates != Deduplication::Exact
-}
-
-/// The fates that take a look at the whole corpus first; none where one pass tells them.
-fn fates(preparer: &Preparer, documents: &[Document]) -> Result<Option<Vec<Fate>>> {
-    let options = &preparer.options;
-    if !spreads(options) {
-        return Ok(None);
-    }
-    let tokens = unit_tokens(preparer, documents)?;
-    options.duplicates.fates(&tokens, options.seed).map(Some)
-}
-
-/// The tokens of every unit before redaction.
-pub(super) fn unit_tokens(
-    preparer: &Preparer,
-    documents: &[Document],
-) -> Result<Vec<Vec<TokenId>>> {
-    let mut out = Vec::new();
-    for (number, document) in documents.iter().enumerate() {
-        for unit in units(document, number, preparer.options.unit)? {
-            let work = Work::new(&unit, &preparer.tokenizer)?;
-            out.push(work.tokens(preparer.tokenizer.mask()));
-        }
-    }
-    Ok(out)
+/// Documents in memory as a feed: those trained on, then those held out.
+pub(super) fn feed<'a>(training: &'a [Document], held_out: &'a [Document]) -> Feed<'a> {
+    let training = training.iter().enumerate();
+    let training = training.map(|(number, d)| (Role::Training(number), Cow::Borrowed(d)));
+    let held_out = held_out.iter().map(|d| (Role::HeldOut, Cow::Borrowed(d)));
+    let mut all = training.chain(held_out);
+    Box::new(move || Ok(all.next()))
 }

@@ -4,108 +4,130 @@ use super::facts::{KindFacts, SecretFacts, SecretSource};
 use super::record_work::Work;
 use crate::canary::CANARY_KIND;
 use crate::policy::Policy;
+use crate::random::digest;
 use crate::record::{Side, TokenId};
 use crate::split::UnitText;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Counts secrets over the kept records.
 #[derive(Debug)]
 pub(super) struct SecretBook {
     source: SecretSource,
-    /// Whether masking a secret can change records that do not hold it: then none counts as
-    /// caught.
-    spreads: bool,
-    by_text: HashMap<String, Entry>,
+    /// One of each kind.
+    kinds: HashSet<Arc<str>>,
+    /// By the digest of their text.
+    secrets: HashMap<[u8; 20], Entry>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Entry {
-    kind: String,
-    occurrences: u64,
-    missed_records: u64,
+    kind: Arc<str>,
     by_both: bool,
     public: bool,
+    occurrences: u64,
+    missed_records: u64,
+}
+
+/// One secret in one kept unit.
+#[derive(Debug)]
+pub(super) struct KnownSecret {
+    /// The digest of its text.
+    key: [u8; 20],
+    /// Where it stands first.
+    kind: Arc<str>,
+    occurrences: u64,
+    /// Whether masking one of them beforehand changes the record.
+    missed: bool,
 }
 
 /// The record a secret stands in, as it came out.
 pub(super) struct Outcome<'a> {
     /// Tokens before any cutting to length.
     pub(super) tokens: &'a [TokenId],
-    pub(super) side: Side,
-    pub(super) flagged: bool,
     pub(super) mask: TokenId,
+    /// Whether masking a secret can change records that do not hold it: then none counts as
+    /// caught.
+    pub(super) spreads: bool,
 }
 
-impl SecretBook {
-    pub(super) fn new(source: SecretSource, spreads: bool) -> Self {
-        Self {
-            source,
-            spreads,
-            by_text: HashMap::new(),
-        }
-    }
-
-    /// Enters the secrets of one kept unit. `before` is the unit before redaction, `base` the
-    /// policy before simulated misses, `policy` the one that ran (none: no redaction).
-    pub(super) fn enter(
-        &mut self,
-        unit: &UnitText<'_>,
-        before: &Work<'_>,
-        base: &dyn Policy,
-        policy: Option<&dyn Policy>,
-        outcome: &Outcome<'_>,
-    ) {
-        let mut missed_here: Vec<String> = Vec::new();
-        for (range, kind) in self.known(unit, before, base) {
-            let text = unit.text[range.clone()].to_owned();
-            let missed = self.spreads || !caught(before, &range, policy, outcome);
-            let entry = self.by_text.entry(text.clone()).or_insert_with(|| Entry {
-                kind,
-                ..Entry::default()
+/// The secrets of one kept unit: those that are marked, or those that are `found`. `before` is the
+/// unit before redaction, `policy` the one that ran (none: no redaction).
+pub(super) fn known_secrets(
+    unit: &UnitText<'_>,
+    before: &Work<'_>,
+    found: Option<&Vec<(Range<usize>, Arc<str>)>>,
+    policy: Option<&dyn Policy>,
+    outcome: &Outcome<'_>,
+) -> Vec<KnownSecret> {
+    let mut out: Vec<KnownSecret> = Vec::new();
+    let mut enter = |range: &Range<usize>, kind: &dyn Fn() -> Arc<str>| {
+        let key = digest(unit.text[range.clone()].as_bytes());
+        let missed = outcome.spreads || !caught(before, range, policy, outcome);
+        if let Some(same) = out.iter_mut().find(|secret| secret.key == key) {
+            same.occurrences += 1;
+            same.missed |= missed;
+        } else {
+            out.push(KnownSecret {
+                key,
+                kind: kind(),
+                occurrences: 1,
+                missed,
             });
-            entry.occurrences += 1;
-            if missed {
-                entry.by_both |= !outcome.flagged;
-                entry.public |= outcome.side == Side::Public;
-                if !missed_here.contains(&text) {
-                    entry.missed_records += 1;
-                    missed_here.push(text);
-                }
+        }
+    };
+    match found {
+        None => {
+            let marked = unit.secrets.iter().filter(|s| s.kind != CANARY_KIND);
+            for secret in marked.filter(|s| !before.hides(&s.range)) {
+                enter(&secret.range, &|| secret.kind.into());
+            }
+        }
+        Some(found) => {
+            for (range, kind) in found.iter().filter(|(_, kind)| **kind != *CANARY_KIND) {
+                enter(range, &|| kind.clone());
             }
         }
     }
+    out
+}
 
-    fn known(
-        &self,
-        unit: &UnitText<'_>,
-        before: &Work<'_>,
-        base: &dyn Policy,
-    ) -> Vec<(Range<usize>, String)> {
-        match self.source {
-            SecretSource::Gold => unit
-                .secrets
-                .iter()
-                .filter(|s| s.kind != CANARY_KIND && !before.hides(&s.range))
-                .map(|s| (s.range.clone(), s.kind.to_owned()))
-                .collect(),
-            SecretSource::Detected => before
-                .spans(base)
-                .into_iter()
-                .filter(|(_, kind)| kind.as_ref() != CANARY_KIND)
-                .map(|(range, kind)| (range, kind.to_string()))
-                .collect(),
+impl SecretBook {
+    pub(super) fn new(source: SecretSource) -> Self {
+        Self {
+            source,
+            kinds: HashSet::new(),
+            secrets: HashMap::new(),
+        }
+    }
+
+    /// Enters a secret of a kept unit, which ended on `side`.
+    pub(super) fn enter(&mut self, secret: &KnownSecret, side: Side, flagged: bool) {
+        let kinds = &mut self.kinds;
+        let entry = self.secrets.entry(secret.key).or_insert_with(|| Entry {
+            kind: one(kinds, &secret.kind),
+            by_both: false,
+            public: false,
+            occurrences: 0,
+            missed_records: 0,
+        });
+        entry.occurrences += secret.occurrences;
+        if secret.missed {
+            entry.by_both |= !flagged;
+            entry.public |= side == Side::Public;
+            entry.missed_records += 1;
         }
     }
 
     pub(super) fn facts(&self) -> SecretFacts {
         let mut all = KindFacts::default();
         let mut by_kind: BTreeMap<String, KindFacts> = BTreeMap::new();
-        for entry in self.by_text.values() {
+        for entry in self.secrets.values() {
             entry.count(&mut all);
-            entry.count(by_kind.entry(entry.kind.clone()).or_default());
+            entry.count(by_kind.entry(entry.kind.to_string()).or_default());
         }
-        let most = self.by_text.values().map(|e| e.missed_records).max();
+        let most = self.secrets.values().map(|e| e.missed_records).max();
         SecretFacts {
             source: self.source,
             all,
@@ -113,6 +135,15 @@ impl SecretBook {
             most_records: most.unwrap_or(0),
         }
     }
+}
+
+/// The one copy of a kind.
+fn one(kinds: &mut HashSet<Arc<str>>, kind: &Arc<str>) -> Arc<str> {
+    if let Some(known) = kinds.get(kind) {
+        return known.clone();
+    }
+    kinds.insert(kind.clone());
+    kind.clone()
 }
 
 impl Entry {

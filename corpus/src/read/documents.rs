@@ -179,6 +179,10 @@ impl Documents {
         &self.skipped
     }
 
+    pub(crate) fn into_skipped(self) -> Vec<Error> {
+        self.skipped
+    }
+
     /// How many bytes of the files have been read, compressed where they are.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {

@@ -43,6 +43,14 @@ pub(super) fn list(path: &Path) -> Result<Vec<CorpusFile>> {
     Ok(files)
 }
 
+/// Whether all of it are files that read alike a second time.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) fn regular(path: &Path) -> Result<bool> {
+    Ok(list(path)?.iter().all(|file| file.path.is_file()))
+}
+
 fn collect(root: &Path, folder: &Path, files: &mut Vec<CorpusFile>) -> Result<()> {
     let failed = |source| unreadable(folder, source);
     let mut entries: Vec<std::fs::DirEntry> = std::fs::read_dir(folder)

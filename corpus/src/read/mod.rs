@@ -19,6 +19,8 @@ mod values;
 
 #[cfg(feature = "parquet")]
 pub use columns::{ParquetRow, ParquetRows, field_list, field_name};
+pub(crate) use files::regular;
+
 pub use documents::{Documents, ReadOptions, read_documents, read_readable};
 
 /// Longest line, row, block or dialogue read where nothing else is said, in bytes: 64 MiB. A

@@ -40,6 +40,12 @@ impl SecretList {
         &self.secrets
     }
 
+    /// SHA-256 of the list, one secret a line, in hexadecimal.
+    #[must_use]
+    pub fn sha256(&self) -> String {
+        crate::random::sha256(format!("{}\n", self.secrets.join("\n")).as_bytes())
+    }
+
     /// The document with every place of a listed secret marked, but for places that overlap a
     /// mark that is there or a masked span. Of places that overlap each other the first is
     /// marked, and of two with one beginning the longer.

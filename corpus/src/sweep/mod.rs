@@ -16,7 +16,7 @@ use crate::policy::{Policy, Span, View, resolved};
 use crate::read::Documents;
 use crate::split::UnitText;
 use crate::unit::Unit;
-use ordered::ordered;
+pub(crate) use ordered::ordered;
 use std::cell::Cell;
 use std::num::NonZeroUsize;
 
@@ -31,7 +31,7 @@ pub fn default_threads() -> usize {
 
 /// # Errors
 /// No thread, or more than 1024.
-fn checked_threads(threads: usize) -> Result<usize> {
+pub(crate) fn checked_threads(threads: usize) -> Result<usize> {
     if (1..=1024).contains(&threads) {
         Ok(threads)
     } else {

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 /// Gives what `next` yields to `threads` workers and their results to `emit`, in order. At most
 /// three items for each worker are under way: a slow one holds the others up, and memory stays
 /// bounded. Reading and emitting happen here, on the thread of the caller.
-pub(super) fn ordered<I: Send, T: Send>(
+pub(crate) fn ordered<I: Send, T: Send>(
     threads: usize,
     mut next: impl FnMut() -> Result<Option<I>>,
     work: impl Fn(I) -> T + Sync,

@@ -214,8 +214,31 @@ impl PolicyArg {
                 least: 0.5,
             },
             Self::Onnx(onnx) => PolicyChoice::Onnx(onnx.options(Names::LEAST)?),
-            Self::File(path) => from_file(path)?,
+            Self::File(path) => from_file(path)?.pinned()?,
         })
+    }
+}
+
+impl std::fmt::Display for PolicyArg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Customers => f.write_str("customers"),
+            Self::Gold => f.write_str("gold"),
+            Self::Nothing => f.write_str("nothing"),
+            Self::Detectors => f.write_str("detectors"),
+            Self::Names => f.write_str("names"),
+            Self::Level(level) => f.write_str(match level {
+                Level::LowEntity => "low-entity",
+                Level::HighEntity => "high-entity",
+                Level::LowContextual => "low-contextual",
+                Level::HighContextual => "high-contextual",
+            }),
+            Self::Onnx(onnx) => match onnx.least {
+                Some(least) => write!(f, "{ONNX}{}@{least}", onnx.folder.display()),
+                None => write!(f, "{ONNX}{}", onnx.folder.display()),
+            },
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
     }
 }
 

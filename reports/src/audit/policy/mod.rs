@@ -98,6 +98,7 @@ pub fn run(asked: &Policy, format: Format, interrupt: &Interrupt) -> Result<Exit
                 .given("data", measured.data.display().to_string())?
                 .given("unit", measured.unit)?
                 .given("policy", &policy)?
+                .given("policy_sha256", policy.sha256())?
                 .given("conservative", &conservative)?;
             Envelope::new("policy", inputs, &report).to_text()?
         }

@@ -158,20 +158,20 @@ fn random<'a, 'b>(seen: &'a [Seen<'b>]) -> impl Iterator<Item = &'a Seen<'b>> {
 }
 
 impl Screening {
-    /// Counts and bounds. `corpus` holds the words of all records, for JFT's Pct.
+    /// Counts and bounds. `labels` are those of [`labels`]; `corpus` holds the words of all records, for JFT's Pct.
     pub(super) fn of(
         sheet: &Sheet,
         seen: &[Seen<'_>],
+        labels: &[Label],
         confidence: Confidence,
         corpus: Words,
     ) -> Result<Self> {
-        let labels = labels(seen);
         let with_secrets = labels.len() as u64;
         let missed = labels.iter().filter(|l| l.missed).count() as u64;
         let rates = if labels.is_empty() {
             None
         } else {
-            Some(LabelledSecrets::gather(labels)?.rates(confidence)?)
+            Some(LabelledSecrets::gather(labels.to_vec())?.rates(confidence)?)
         };
         let near: Vec<&Seen<'_>> = seen
             .iter()

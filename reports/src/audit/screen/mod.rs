@@ -15,6 +15,7 @@ use super::cli::Screen;
 use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, print, to_json, write_file};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::Confidence;
+use reticent_accounting::confidentiality::Label;
 use reticent_corpus::{
     DictionaryOptions, Document, PolicyChoice, PolicyJudge, Words, read_documents,
     screening_records,
@@ -58,8 +59,9 @@ pub fn run(asked: &Screen, format: Format, interrupt: &Interrupt) -> Result<Exit
     let judge = PolicyJudge::new(&sheet.header.policy, sheet.header.conservative.as_ref())?;
     let seen = measure::judge(&sheet, &judge).context("--sheet")?;
     let corpus = words(&sheet, &records, &judge, interrupt)?;
-    let screening = Screening::of(&sheet, &seen, confidence, corpus)?;
-    write(asked, &sheet, &seen)?;
+    let labels = measure::labels(&seen);
+    let screening = Screening::of(&sheet, &seen, &labels, confidence, corpus)?;
+    write(asked, &sheet, &seen, &labels)?;
     let text = match format {
         Format::Json => Envelope::new("screening", inputs, &screening).to_text()?,
         Format::Text => screening.to_text(confidence, asked.labels.as_deref()),
@@ -144,6 +146,7 @@ fn inputs(asked: &Screen, sheet: &Sheet, confidence: Confidence) -> Result<Input
         .given("data", asked.measured.data.display().to_string())?
         .given("unit", h.unit)?
         .given("policy", &h.policy)?
+        .given("policy_sha256", h.policy.sha256())?
         .given("conservative", &h.conservative)?
         .given("records", h.records)?
         .given("seed", h.seed)?
@@ -195,12 +198,17 @@ fn words(
     Ok(words)
 }
 
-fn write(asked: &Screen, sheet: &Sheet, seen: &[measure::Seen<'_>]) -> Result<()> {
+fn write(
+    asked: &Screen,
+    sheet: &Sheet,
+    seen: &[measure::Seen<'_>],
+    labels: &[Label],
+) -> Result<()> {
     let missed: BTreeSet<String> = seen.iter().flat_map(measure::Seen::missed_texts).collect();
     if let Some(path) = &asked.labels {
         let mut out = String::new();
-        for label in measure::labels(seen) {
-            out.push_str(&format!("{}\n", to_json(&label)?));
+        for label in labels {
+            out.push_str(&format!("{}\n", to_json(label)?));
         }
         write_file(path, out.as_bytes()).context("--labels")?;
     }

@@ -56,7 +56,8 @@ fn screening(sheet: &Sheet) -> Screening {
         redacted: 250,
         missed: 0,
     };
-    Screening::of(sheet, &seen, Confidence::new(0.95).unwrap(), words).unwrap()
+    let confidence = Confidence::new(0.95).unwrap();
+    Screening::of(sheet, &seen, &labels(&seen), confidence, words).unwrap()
 }
 
 /// The counts by hand, and the one-sided bounds: 0.95 for a kind by itself, 0.975 for each of

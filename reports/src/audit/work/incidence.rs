@@ -33,7 +33,7 @@ struct Names {
 pub(super) fn run(asked: &IncidenceArgs, format: Format, interrupt: &Interrupt) -> Result<Exit> {
     let mut table = table::Table::create(&asked.out).context("--out")?;
     let threads = usize::try_from(asked.threads).unwrap_or(usize::MAX);
-    let sense = sense(asked, threads, interrupt)?;
+    let (sense, sensed_by) = sense(asked, threads, interrupt)?;
     let mut documents = open(asked)?;
     let progress = Progress::bytes(documents.size(), "finding secrets");
     let mut shown = Shown {
@@ -76,7 +76,7 @@ pub(super) fn run(asked: &IncidenceArgs, format: Format, interrupt: &Interrupt) 
     shown.distinct = names.known.len() as u64;
     shown.most_records = names.known.values().map(|(_, n)| *n).max().unwrap_or(0);
     shown.by_kind = names.by_kind;
-    show(&shown, asked, format)?;
+    show(&shown, asked, sensed_by, format)?;
     Ok(Exit::Finished)
 }
 
@@ -85,18 +85,27 @@ fn open(asked: &IncidenceArgs) -> Result<Documents> {
     Documents::with(&asked.data, &options).context("DATA")
 }
 
-fn sense(asked: &IncidenceArgs, threads: usize, interrupt: &Interrupt) -> Result<Sense> {
+/// What secrets are told by, and how the report says so.
+fn sense(asked: &IncidenceArgs, threads: usize, interrupt: &Interrupt) -> Result<(Sense, Inputs)> {
+    let inputs = Inputs::new();
     let how = &asked.sensing;
     if let Some(policy) = &how.policy {
         let choice = policy.choice().context("--policy")?;
-        return Ok(Sense::Policy(choice.build().context("--policy")?));
+        let inputs = inputs
+            .given("policy", policy.to_string())?
+            .given("policy_sha256", choice.sha256())?;
+        return Ok((Sense::Policy(choice.build().context("--policy")?), inputs));
     }
     if let Some(path) = &how.list {
         let secrets = list(path).context("--list")?;
-        return Ok(Sense::List(SecretList::new(secrets).context("--list")?));
+        let list = SecretList::new(secrets).context("--list")?;
+        let inputs = inputs
+            .given_path("list", Some(path))?
+            .given("list_sha256", list.sha256())?;
+        return Ok((Sense::List(list), inputs));
     }
     let Some(ranks) = &how.words else {
-        return Ok(Sense::Field);
+        return Ok((Sense::Field, inputs.given("field", how.field.as_deref())?));
     };
     let mut documents = open(asked)?;
     let progress = Progress::bytes(documents.size(), "counting words");
@@ -107,7 +116,8 @@ fn sense(asked: &IncidenceArgs, threads: usize, interrupt: &Interrupt) -> Result
     .context("DATA")?;
     interrupt.check()?;
     let words = counts.ranked(ranks).context("--words")?;
-    Ok(Sense::Words(words.into_iter().collect()))
+    let inputs = inputs.given("words", format!("{}-{}", ranks.start(), ranks.end()))?;
+    Ok((Sense::Words(words.into_iter().collect()), inputs))
 }
 
 impl Names {
@@ -130,10 +140,10 @@ impl Names {
     }
 }
 
-fn show(shown: &Shown, asked: &IncidenceArgs, format: Format) -> Result<()> {
+fn show(shown: &Shown, asked: &IncidenceArgs, sensed_by: Inputs, format: Format) -> Result<()> {
     let text = match format {
         Format::Json => {
-            let inputs = Inputs::new()
+            let inputs = sensed_by
                 .given("data", asked.data.display().to_string())?
                 .given("unit", asked.unit)?;
             Envelope::new("incidence", inputs, shown).to_text()?

@@ -79,6 +79,8 @@ pub(super) fn run(asked: &NeighboursArgs, format: Format, interrupt: &Interrupt)
             let inputs = Inputs::new()
                 .given("data", asked.data.display().to_string())?
                 .given("options", &options)?
+                .given("policy_sha256", options.policy.policy.sha256())?
+                .given_path("list", asked.list.as_deref())?
                 .given("selection", selection)?;
             Envelope::new("neighbours", inputs, &shown).to_text()?
         }

@@ -1,52 +1,107 @@
 //! `audit prepare`: from text to a training set in a folder.
 
-use super::reading::documents;
+use super::reading::warn;
 use crate::audit::cli::Prepare;
-use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, print};
+use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, Interrupted, Progress, print};
 use crate::number::grouped;
 use anyhow::{Context, Result};
 use reticent_corpus::{
-    CopyFate, Cover, Facts, Level, Levels, PolicyChoice, Prepared, Preparer, TaggerModel,
+    CopyFate, Cover, Facts, Level, Levels, Passage, PolicyChoice, Preparation, PrepareFiles,
+    TaggerModel,
 };
 use serde::Serialize;
+use std::cell::RefCell;
+use std::time::Instant;
 
 #[derive(Serialize)]
 struct Shown<'a> {
     out: String,
     facts: &'a Facts,
+    skipped: Vec<String>,
+    seconds: f64,
+    megabytes_per_second: f64,
 }
 
 pub(super) fn run(asked: &Prepare, format: Format, interrupt: &Interrupt) -> Result<Exit> {
     let options = asked.how.options()?;
-    let documents = documents(&asked.data, &asked.reading).context("DATA")?;
-    interrupt.check()?;
-    let prepared = Preparer::new(&documents, &options)?.run()?;
-    interrupt.check()?;
-    prepared.write(&asked.out, false).context("--out")?;
-    let out = asked.out.display().to_string();
+    let reading = asked.reading.options(None);
+    let files = PrepareFiles {
+        data: &asked.data,
+        reading: &reading,
+        options: &options,
+        threads: usize::try_from(asked.threads).unwrap_or(usize::MAX),
+    };
+    let size = files.size().context("DATA")?;
+    let began = Instant::now();
+    let bar = RefCell::new((
+        Passage::Survey,
+        Progress::bytes(size, said(Passage::Survey)),
+    ));
+    let made = files.write(&asked.out, false, &|passage, read| {
+        let mut bar = bar.borrow_mut();
+        if bar.0 != passage {
+            *bar = (passage, Progress::bytes(size, said(passage)));
+        }
+        bar.1.at(read);
+        !interrupt.raised()
+    });
+    drop(bar);
+    let Some((prepared, skipped)) = made.map_err(|error| of_argument(error, asked))? else {
+        return Err(Interrupted::default().into());
+    };
+    skipped.iter().for_each(warn);
+    let seconds = began.elapsed().as_secs_f64();
+    let shown = Shown {
+        out: asked.out.display().to_string(),
+        facts: &prepared.facts,
+        skipped: skipped.iter().map(ToString::to_string).collect(),
+        seconds,
+        megabytes_per_second: size as f64 / 1e6 / seconds.max(1e-9),
+    };
     let text = match format {
         Format::Json => {
             let inputs = Inputs::new()
                 .given("data", asked.data.display().to_string())?
-                .given("options", &prepared.options)?;
-            Envelope::new(
-                "preparation",
-                inputs,
-                Shown {
-                    out,
-                    facts: &prepared.facts,
-                },
-            )
-            .to_text()?
+                .given("options", &prepared.options)?
+                .given("policy_sha256", options.policy.policy.sha256())?
+                .given("threads", asked.threads)?;
+            Envelope::new("preparation", inputs, shown).to_text()?
         }
-        Format::Text => summary(&prepared, &out),
+        Format::Text => summary(&prepared, &shown.out),
     };
     print(&text)?;
     Ok(Exit::Finished)
 }
 
+/// What the progress line says.
+const fn said(passage: Passage) -> &'static str {
+    match passage {
+        Passage::Survey => "looking through",
+        Passage::Secrets => "finding secrets",
+        Passage::Canaries => "placing canaries",
+        Passage::Duplicates => "finding repetitions",
+        Passage::Prepare => "preparing",
+    }
+}
+
+/// The error, and the argument it is about.
+fn of_argument(error: reticent_corpus::Error, asked: &Prepare) -> anyhow::Error {
+    use reticent_corpus::Error as E;
+    let about = match &error {
+        E::Write { .. } | E::Occupied { .. } => "--out",
+        E::Read { path, .. } | E::Place { path, .. } | E::Line { path, .. }
+            if path.starts_with(&asked.data) =>
+        {
+            "DATA"
+        }
+        E::Several(_) | E::EmptyCorpus { .. } | E::Changed { .. } | E::Span { .. } => "DATA",
+        _ => return error.into(),
+    };
+    anyhow::Error::from(error).context(about)
+}
+
 /// What was deduplicated, redacted and flagged, and what became of the canaries.
-fn summary(prepared: &Prepared, out: &str) -> String {
+fn summary(prepared: &Preparation, out: &str) -> String {
     let f = &prepared.facts;
     let mut lines = vec![
         format!(
@@ -109,7 +164,7 @@ fn in_turn(doses: &[u32]) -> String {
 }
 
 /// For one of JFT's levels: what finds each of the eighteen kinds of entities.
-fn covered(prepared: &Prepared) -> Option<String> {
+fn covered(prepared: &Preparation) -> Option<String> {
     let PolicyChoice::Level { level, .. } = prepared.options.policy.policy else {
         return None;
     };
@@ -143,7 +198,7 @@ fn covered(prepared: &Prepared) -> Option<String> {
     Some(format!("entities     {}{parser}", said.join("; ")))
 }
 
-fn origin(prepared: &Prepared) -> String {
+fn origin(prepared: &Preparation) -> String {
     match serde_json::to_value(prepared.tokenizer.origin()) {
         Ok(serde_json::Value::String(name)) => name,
         _ => String::new(),

@@ -60,6 +60,7 @@ pub(super) fn run(asked: &Redact, format: Format, interrupt: &Interrupt) -> Resu
     let mut documents =
         Documents::with(&asked.data, &asked.reading.options(None)).context("DATA")?;
     let began = Instant::now();
+    let sha256 = options.policy.sha256();
     let mut output = Output::open(asked, options, documents.size()).context("--out")?;
     let before = output.stopped.state.bytes;
     let state = output.stopped.state.clone();
@@ -97,7 +98,7 @@ pub(super) fn run(asked: &Redact, format: Format, interrupt: &Interrupt) -> Resu
         seconds,
         megabytes_per_second: (redaction.state().bytes - before) as f64 / 1e6 / seconds.max(1e-9),
     };
-    show(&shown, asked, format)?;
+    show(&shown, asked, &sha256, format)?;
     Ok(Exit::Finished)
 }
 
@@ -183,13 +184,16 @@ fn earlier(progress: &Path, part: &Path, fresh: &Stopped) -> Option<Stopped> {
     (same && whole).then_some(stopped)
 }
 
-fn show(shown: &Shown<'_>, asked: &Redact, format: Format) -> Result<()> {
+fn show(shown: &Shown<'_>, asked: &Redact, sha256: &str, format: Format) -> Result<()> {
     let state = shown.state;
     let text = match format {
         Format::Json => {
             let inputs = Inputs::new()
                 .given("data", asked.data.display().to_string())?
                 .given("unit", asked.unit)?
+                .given("policy", asked.policy.to_string())?
+                .given("policy_sha256", sha256)?
+                .given("deduplicate", !asked.no_deduplication)?
                 .given("threads", asked.threads)?;
             Envelope::new("redaction", inputs, shown).to_text()?
         }

@@ -1,0 +1,193 @@
+//! Drawing a plan: secrets, places, and what follows each copy.
+
+use super::carrier::{CLOSERS, closings};
+use super::insert::gaps;
+use super::places::Ground;
+use super::plan::{Canary, CanaryOptions, CanaryPlan, Carriers, Insertion};
+use crate::document::Document;
+use crate::error::{Error, Result, range};
+use crate::random::{Choices, Purpose};
+use crate::unit::Unit;
+use std::collections::{BTreeSet, HashSet};
+
+/// What a plan is drawn from before anything but the number of gaps is known of its documents.
+pub(crate) struct Draw<'a> {
+    options: &'a CanaryOptions,
+    ground: &'a Ground,
+    /// The gap of each copy, canary by canary.
+    gaps: Vec<Vec<u64>>,
+}
+
+impl<'a> Draw<'a> {
+    /// # Errors
+    /// As [`CanaryPlan::new`].
+    pub(crate) fn new(options: &'a CanaryOptions, ground: &'a Ground) -> Result<Self> {
+        if ground.total() == 0 {
+            return Err(Error::Empty("no document to plant canaries in".to_owned()));
+        }
+        let spec = options.spec;
+        let template = &options.template;
+        check_doses(&options.doses, spec.copies())?;
+        if options.distinct && template.candidates() < u128::from(spec.canaries()) {
+            return Err(range(
+                "the number of distinct canaries",
+                spec.canaries(),
+                format!(
+                    "at most {}, the number of candidates of template {template}",
+                    template.candidates()
+                ),
+            ));
+        }
+        let mut places = Choices::new(options.seed, Purpose::CanaryPlaces);
+        let gaps = (0..spec.canaries() as usize).map(|number| {
+            let copies = dose(&options.doses, spec.copies(), number);
+            let draws = (0..copies).map(|_| places.below(ground.total()));
+            draws.collect()
+        });
+        Ok(Self {
+            options,
+            ground,
+            gaps: gaps.collect(),
+        })
+    }
+
+    /// The documents that get a line, by number.
+    pub(crate) fn documents(&self) -> BTreeSet<usize> {
+        let gaps = self.gaps.iter().flatten();
+        gaps.map(|gap| self.ground.at(*gap).0).collect()
+    }
+
+    /// The plan, given those documents.
+    ///
+    /// # Errors
+    /// A document that is not there or has fewer gaps than it had; as [`CanaryPlan::new`].
+    pub(crate) fn plan<'d>(
+        &self,
+        unit: Unit,
+        document: impl Fn(usize) -> Option<&'d Document>,
+    ) -> Result<CanaryPlan> {
+        let options = self.options;
+        let (spec, template) = (options.spec, &options.template);
+        let context = format!("{}{}", self.ground.speaker(), template.prefix());
+        let mut carriers = Choices::new(options.seed, Purpose::CanaryCarriers);
+        let canaries = secrets(options)
+            .into_iter()
+            .zip(&self.gaps)
+            .enumerate()
+            .map(|(number, (secret, gaps))| {
+                let after = endings(options, gaps.len() as u32, &mut carriers)?;
+                let insertion = |(ending, gap): (&String, &u64)| {
+                    let (id, line) = self.place(*gap, &document)?;
+                    Ok(Insertion {
+                        document: id,
+                        line,
+                        text: format!("{context}{secret}{ending}"),
+                    })
+                };
+                Ok(Canary {
+                    id: format!("canary-{number}"),
+                    context: context.clone(),
+                    insertions: after
+                        .iter()
+                        .zip(gaps)
+                        .map(insertion)
+                        .collect::<Result<_>>()?,
+                    after: after.into_iter().next().unwrap_or_default(),
+                    secret,
+                })
+            })
+            .collect::<Result<Vec<Canary>>>()?;
+        Ok(CanaryPlan {
+            schema: 1,
+            kind: "canary-plan".to_owned(),
+            seed: options.seed,
+            template: template.clone(),
+            unit,
+            copies: spec.copies(),
+            doses: options.doses.clone(),
+            candidates: template.candidates(),
+            carriers: options.carriers,
+            distinct: options.distinct,
+            canaries,
+        })
+    }
+
+    /// Id and line of a gap.
+    fn place<'d>(
+        &self,
+        gap: u64,
+        document: impl Fn(usize) -> Option<&'d Document>,
+    ) -> Result<(String, u64)> {
+        let (number, which) = self.ground.at(gap);
+        let found = document(number).and_then(|d| Some((d, *gaps(d).get(which)?)));
+        let (document, line) = found.ok_or_else(|| {
+            Error::Plan(format!("document number {number} is not as it was before"))
+        })?;
+        Ok((document.id.clone(), line))
+    }
+}
+
+fn secrets(options: &CanaryOptions) -> Vec<String> {
+    let mut choices = Choices::new(options.seed, Purpose::CanarySecrets);
+    let mut seen = HashSet::new();
+    let mut out = Vec::new();
+    while out.len() < options.spec.canaries() as usize {
+        let secret = options.template.draw(&mut choices);
+        // A repeated draw is thrown away: what remains is uniform without replacement.
+        if seen.insert(secret.clone()) || !options.distinct {
+            out.push(secret);
+        }
+    }
+    out
+}
+
+/// Copies of a canary: of the doses in turn, or the same for all.
+pub(super) fn dose(doses: &[u32], copies: u32, number: usize) -> u32 {
+    match doses.len() {
+        0 => copies,
+        count => doses[number % count],
+    }
+}
+
+/// Doses are numbers of copies, and the largest is the one that plans and promises speak of.
+pub(super) fn check_doses(doses: &[u32], copies: u32) -> Result<()> {
+    if let Some(zero) = doses.iter().find(|dose| **dose == 0) {
+        return Err(range(
+            "a dose of copies",
+            zero,
+            format!("from 1 to {copies}"),
+        ));
+    }
+    match doses.iter().max() {
+        Some(&largest) if largest != copies => Err(range(
+            "the largest dose of copies",
+            largest,
+            format!("{copies}, the number of copies in the canary specification"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What follows the secret, in each copy.
+fn endings(options: &CanaryOptions, copies: u32, choices: &mut Choices) -> Result<Vec<String>> {
+    let suffix = options.template.suffix();
+    let copies = copies as usize;
+    let closings = match options.carriers {
+        Carriers::Same => vec![".".to_owned(); copies],
+        Carriers::Vary if copies > CLOSERS => {
+            return Err(range(
+                "the number of copies with varying carriers",
+                copies,
+                format!("at most {CLOSERS}"),
+            ));
+        }
+        Carriers::Vary => closings(suffix, copies, choices),
+    };
+    Ok(closings
+        .into_iter()
+        .map(|closing| match options.carriers {
+            Carriers::Same if suffix.ends_with(['.', '!', '?']) => suffix.to_owned(),
+            _ => format!("{suffix}{closing}"),
+        })
+        .collect())
+}

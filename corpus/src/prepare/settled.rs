@@ -1,0 +1,314 @@
+//! What is settled before the first record: it depends on the corpus as a whole, and on nothing
+//! that a later stage does.
+
+use super::options::{CanarySight, PrepareOptions};
+use super::record_work::Work;
+use super::source::{Division, Passage, Role, Source, Watch, again, batches};
+use super::survey::Survey;
+use crate::canary::{CanaryPlace, CanaryPlan, Draw, Ground, plant};
+use crate::document::{Document, Offsets};
+use crate::error::{Error, Result};
+use crate::policy::{
+    Conservative, Policy, PolicyOptions, Simulated, Spare, missed_strings, resolved,
+};
+use crate::random::{Choices, Purpose};
+use crate::record::TokenId;
+use crate::split::units;
+use crate::tokenize::Tokenizer;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Which documents are held out, where the canaries are, which secrets a simulated policy misses.
+/// Neighbouring corpora are prepared with the same choices: they are part of the mechanism.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) options: PrepareOptions,
+    pub(super) tokenizer: Tokenizer,
+    /// The redaction policy before simulated errors.
+    pub(super) base: Arc<dyn Policy>,
+    /// The one that runs.
+    pub(super) policy: Simulated,
+    pub(super) conservative: Conservative,
+    pub(super) plan: Option<CanaryPlan>,
+    /// Copies of canaries by training document and first byte.
+    pub(super) copies: HashMap<(usize, usize), CanaryPlace>,
+    /// What each canary is scored in, without the beginning of text.
+    pub(super) contexts: Vec<Vec<TokenId>>,
+    pub(super) division: Division,
+    /// The documents with canaries in them, by number among those trained on.
+    pub(super) planted: HashMap<usize, Document>,
+    /// What else was seen of the corpus.
+    pub(super) corpus: Corpus,
+}
+
+/// A training set before it is prepared, in numbers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Corpus {
+    /// Documents trained on.
+    pub(super) documents: u64,
+    pub(super) held_out: u64,
+    /// Whether secrets that are no canaries are marked in some of them.
+    pub(super) marked: bool,
+    /// Whether spans of some were masked beforehand.
+    pub(super) masked: bool,
+}
+
+impl Corpus {
+    /// Of documents in memory.
+    pub(super) fn of(documents: &[Document], held_out: usize) -> Self {
+        Self {
+            documents: documents.len() as u64,
+            held_out: held_out as u64,
+            marked: documents.iter().any(Document::marked),
+            masked: documents.iter().any(|d| !d.masked.is_empty()),
+        }
+    }
+}
+
+/// A plan for canaries, and what it needs of the corpus.
+#[derive(Default)]
+struct Planted {
+    plan: Option<CanaryPlan>,
+    documents: HashMap<usize, Document>,
+    places: Vec<CanaryPlace>,
+}
+
+/// One corpus on its way to being settled.
+struct Settling<'a> {
+    source: Source<'a>,
+    options: &'a PrepareOptions,
+    threads: usize,
+    watch: Watch<'a>,
+    division: Division,
+}
+
+impl Settled {
+    /// Holds documents out, plants canaries, settles what the policy misses. None when `watch`
+    /// said no, and the errors of files that were left out.
+    pub(super) fn new(
+        source: Source<'_>,
+        options: &PrepareOptions,
+        given: Option<CanaryPlan>,
+        threads: usize,
+        watch: Watch<'_>,
+    ) -> Result<Option<(Self, Vec<Error>)>> {
+        options.validate()?;
+        let tokenizer = options.tokenizer.build()?;
+        let base = options.policy.policy.build()?;
+        let places = given.is_none() && options.canaries.is_some();
+        let Some(survey) = Survey::of(source, places, watch)? else {
+            return Ok(None);
+        };
+        let settling = Settling {
+            source,
+            options,
+            threads,
+            watch,
+            division: Division {
+                held_out: held_out(survey.looks.len(), options),
+                seal: survey.seal,
+            },
+        };
+        // Before canaries are planted: they are not among the m secrets.
+        let Some(missed) = settling.missed(base.as_ref(), &tokenizer)? else {
+            return Ok(None);
+        };
+        let Some(planted) = settling.planted(&survey, given)? else {
+            return Ok(None);
+        };
+        let marks = planted
+            .plan
+            .as_ref()
+            .map_or_else(Vec::new, CanaryPlan::marks);
+        let spare = Spare::new(&marks)?;
+        let sight = options.canary_sight;
+        let by_policy = spare.clone().filter(|_| sight != CanarySight::Ordinary);
+        let by_both = spare.filter(|_| sight == CanarySight::MissedByBoth);
+        let rate = options.policy.false_positive_rate;
+        let settled = Self {
+            policy: Simulated::new(base.clone(), missed, rate, options.policy.seed)?
+                .sparing(by_policy),
+            conservative: Conservative::new(options.conservative.as_ref(), &base)?.sparing(by_both),
+            options: options.clone(),
+            contexts: contexts(planted.plan.as_ref(), &tokenizer)?,
+            tokenizer,
+            base,
+            plan: planted.plan,
+            copies: copies(&planted.places, &planted.documents),
+            corpus: corpus(&survey, &settling.division.held_out),
+            division: settling.division,
+            planted: planted.documents,
+        };
+        Ok(Some((settled, survey.skipped)))
+    }
+}
+
+impl Settling<'_> {
+    /// Which strings the simulated policy misses: a share of those in training, and the same
+    /// share of those that are held out only.
+    fn missed(&self, base: &dyn Policy, tokenizer: &Tokenizer) -> Result<Option<HashSet<String>>> {
+        let PolicyOptions {
+            miss_rate, seed, ..
+        } = self.options.policy;
+        if miss_rate <= 0.0 {
+            return Ok(Some(HashSet::new()));
+        }
+        let unit = self.options.unit;
+        let (mut trained, mut other) = (HashSet::new(), HashSet::new());
+        let read = Cell::new(0);
+        let mut feed = again(self.source, &self.division, None, &read)?;
+        let whole = batches(
+            &mut feed,
+            self.threads,
+            |batch| {
+                let (mut trained, mut other) = (HashSet::new(), HashSet::new());
+                for (role, document) in batch {
+                    let (number, found) = match role {
+                        Role::Training(number) => (*number, &mut trained),
+                        Role::HeldOut => (0, &mut other),
+                    };
+                    for unit in units(document, number, unit)? {
+                        Work::new(&unit, tokenizer)?.view(|view| {
+                            let spans = resolved(base, view).into_iter();
+                            found.extend(spans.map(|s| view.text[s.start..s.end].to_owned()));
+                        });
+                    }
+                }
+                Ok((trained, other))
+            },
+            |(of_training, held_out): (HashSet<String>, HashSet<String>)| {
+                trained.extend(of_training);
+                other.extend(held_out);
+                Ok((self.watch)(Passage::Secrets, read.get()))
+            },
+        )?;
+        if !whole {
+            return Ok(None);
+        }
+        let only_held_out = other.difference(&trained).map(String::as_str);
+        let mut out = missed_strings(only_held_out, miss_rate, seed)?;
+        let trained = trained.iter().map(String::as_str);
+        out.extend(missed_strings(trained, miss_rate, seed)?);
+        Ok(Some(out))
+    }
+
+    /// The canaries, and the documents they are planted in.
+    fn planted(&self, survey: &Survey, given: Option<CanaryPlan>) -> Result<Option<Planted>> {
+        let mut ground = Ground::default();
+        if let Some(plan) = &given {
+            plan.validate()?;
+            if plan.unit != self.options.unit {
+                return Err(Error::Plan(format!(
+                    "it was made for the unit {}, this corpus is prepared by {}",
+                    plan.unit, self.options.unit
+                )));
+            }
+        }
+        let (ids, draw) = match (&given, &self.options.canaries) {
+            (Some(plan), _) => {
+                let insertions = plan.canaries.iter().flat_map(|c| &c.insertions);
+                let ids = insertions.map(|i| i.document.as_str()).collect();
+                (ids, None)
+            }
+            (None, Some(canaries)) => {
+                for look in training(survey, &self.division.held_out) {
+                    ground.enter(look.speaks, look.gaps);
+                }
+                (HashSet::new(), Some(Draw::new(canaries, &ground)?))
+            }
+            (None, None) => return Ok(Some(Planted::default())),
+        };
+        let numbers = draw.as_ref().map(Draw::documents).unwrap_or_default();
+        let wanted = |number, document: &Document| {
+            numbers.contains(&number) || ids.contains(document.id.as_str())
+        };
+        let Some(documents) = self.chosen(wanted)? else {
+            return Ok(None);
+        };
+        let plan = match (draw, given) {
+            (Some(draw), _) => draw.plan(self.options.unit, |number| documents.get(&number))?,
+            (None, Some(plan)) => plan,
+            (None, None) => return Ok(Some(Planted::default())),
+        };
+        let mut list: Vec<(usize, &Document)> = documents.iter().map(|(n, d)| (*n, d)).collect();
+        list.sort_by_key(|(number, _)| *number);
+        let (documents, places) = plant(&plan, list.into_iter())?;
+        Ok(Some(Planted {
+            plan: Some(plan),
+            documents,
+            places,
+        }))
+    }
+
+    /// The training documents that are wanted, by number.
+    fn chosen(
+        &self,
+        wanted: impl Fn(usize, &Document) -> bool,
+    ) -> Result<Option<HashMap<usize, Document>>> {
+        let read = Cell::new(0);
+        let mut feed = again(self.source, &self.division, None, &read)?;
+        let mut out = HashMap::new();
+        let mut number = 0u64;
+        while let Some((role, document)) = feed()? {
+            if let Role::Training(number) = role
+                && wanted(number, &document)
+            {
+                out.insert(number, document.into_owned());
+            }
+            number += 1;
+            if number.is_multiple_of(1024) && !(self.watch)(Passage::Canaries, read.get()) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(out))
+    }
+}
+
+/// Which documents are held out: by number only.
+fn held_out(documents: usize, options: &PrepareOptions) -> HashSet<usize> {
+    let count = (options.held_out * documents as f64).round() as usize;
+    if count == 0 {
+        return HashSet::new();
+    }
+    Choices::new(options.seed, Purpose::HoldOut)
+        .distinct(documents, count)
+        .into_iter()
+        .collect()
+}
+
+fn training<'s>(
+    survey: &'s Survey,
+    held_out: &'s HashSet<usize>,
+) -> impl Iterator<Item = &'s super::survey::Look> {
+    let looks = survey.looks.iter().enumerate();
+    looks.filter_map(|(number, look)| (!held_out.contains(&number)).then_some(look))
+}
+
+fn corpus(survey: &Survey, held_out: &HashSet<usize>) -> Corpus {
+    Corpus {
+        documents: (survey.looks.len() - held_out.len()) as u64,
+        held_out: held_out.len() as u64,
+        marked: training(survey, held_out).any(|look| look.marked),
+        masked: training(survey, held_out).any(|look| look.masked),
+    }
+}
+
+fn contexts(plan: Option<&CanaryPlan>, tokenizer: &Tokenizer) -> Result<Vec<Vec<TokenId>>> {
+    let canaries = plan.into_iter().flat_map(|plan| &plan.canaries);
+    canaries.map(|c| tokenizer.encode(&c.context)).collect()
+}
+
+fn copies(
+    places: &[CanaryPlace],
+    documents: &HashMap<usize, Document>,
+) -> HashMap<(usize, usize), CanaryPlace> {
+    places
+        .iter()
+        .filter_map(|place| {
+            let text = &documents.get(&place.document)?.text;
+            let at = Offsets::new(text).bytes(place.start, place.end)?.start;
+            Some(((place.document, at), *place))
+        })
+        .collect()
+}

@@ -1,0 +1,78 @@
+//! Redacting one unit, taking its side, and its record.
+
+use super::record_work::Work;
+use super::settled::Settled;
+use crate::policy::{resolve, resolved};
+use crate::record::{Record, Side, TokenId};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A unit after redaction.
+pub(super) struct Made {
+    /// Content tokens, before any cutting to length.
+    pub(super) tokens: Vec<TokenId>,
+    /// What the policy found in them, where it was not masked.
+    pub(super) sensitive: Vec<Range<usize>>,
+    /// What the policy finds before simulated errors, in the unit's text.
+    pub(super) found: Vec<(Range<usize>, Arc<str>)>,
+    /// Marked secrets that the policy did not find, where it was not masked.
+    pub(super) uncaught: u64,
+    pub(super) side: Side,
+    /// By the conservative policy.
+    pub(super) flagged: bool,
+}
+
+impl Settled {
+    /// Redacts one unit and takes its side.
+    pub(super) fn shape(&self, work: &mut Work<'_>) -> Made {
+        // Before redaction: what π has masked must not hide a record from π_c.
+        let flagged = work.view(|view| self.conservative.flags(view));
+        let (found, spans) = work.view(|view| {
+            let found = resolved(self.base.as_ref(), view);
+            let spans = resolve(self.policy.worsened(view, found.clone()));
+            (work.placed(found), work.placed(spans))
+        });
+        let spans: Vec<Range<usize>> = spans.into_iter().map(|(span, _)| span).collect();
+        let (sensitive, uncaught) = if self.options.redact {
+            work.mask(&spans);
+            (Vec::new(), 0)
+        } else {
+            let found = work.touching(&spans);
+            (work.runs(&found), work.uncaught(&found))
+        };
+        let side = if flagged || work.any_mask() {
+            Side::Private
+        } else {
+            Side::Public
+        };
+        Made {
+            tokens: work.tokens(self.tokenizer.mask()),
+            sensitive,
+            found,
+            uncaught,
+            side,
+            flagged,
+        }
+    }
+
+    /// The record of a unit; none when it is only `<MASK>`.
+    pub(super) fn record(&self, made: Made) -> Option<Record> {
+        if made.tokens.is_empty() || made.tokens == [self.tokenizer.mask()] {
+            return None;
+        }
+        let mut tokens = self.tokenizer.frame_tokens(made.tokens);
+        if let Some(most) = self.options.max_tokens {
+            tokens.truncate(most);
+        }
+        // behind the beginning of text, and no further than what is left of the record
+        let framed = made.sensitive.into_iter().filter_map(|span| {
+            let (start, end) = (span.start + 1, (span.end + 1).min(tokens.len()));
+            (start < end).then_some(start..end)
+        });
+        Some(Record {
+            side: made.side,
+            sensitive: framed.collect(),
+            tokens,
+        })
+    }
+}

@@ -1,0 +1,206 @@
+//! What a worker makes of a unit: everything that takes no other unit to know.
+
+use super::record_work::Work;
+use super::secrets::{KnownSecret, Outcome, known_secrets};
+use super::settled::Settled;
+use crate::canary::{CANARY_KIND, CanaryPlace, CopyFate};
+use crate::dedup::digest;
+use crate::error::Result;
+use crate::policy::Policy;
+use crate::record::{Record, Side, TokenId};
+use crate::split::UnitText;
+use std::ops::Range;
+
+/// A unit, worked on.
+pub(super) struct UnitMade<O> {
+    /// Of its tokens before redaction.
+    pub(super) key: [u8; 20],
+    /// Those, where copies are told by more than the key.
+    pub(super) tokens: Vec<TokenId>,
+    /// Copies of canaries that stand in it whole.
+    pub(super) canaries: Vec<CanaryPlace>,
+    /// None for a copy of a unit that came before, of which nothing is kept.
+    pub(super) kept: Option<Kept<O>>,
+}
+
+/// What there is to a unit that stays.
+pub(super) struct Kept<O> {
+    /// Whether a stretch of it that stood earlier is masked.
+    pub(super) repeated: bool,
+    pub(super) escaped: bool,
+    pub(super) cut_secrets: u64,
+    pub(super) redacted: bool,
+    pub(super) flagged: bool,
+    pub(super) uncaught: u64,
+    pub(super) side: Side,
+    pub(super) secrets: Vec<KnownSecret>,
+    /// None when it is only `<MASK>`.
+    pub(super) record: Option<Recorded<O>>,
+    /// What became of each of the canaries.
+    pub(super) fates: Vec<std::result::Result<InContext, CopyFate>>,
+}
+
+/// A record, in the form it is kept in.
+pub(super) struct Recorded<O> {
+    pub(super) form: O,
+    /// How many tokens it has.
+    pub(super) length: u64,
+    /// Whether it was cut to length.
+    pub(super) truncated: bool,
+}
+
+/// A copy that reached its record: whether behind the text it is scored behind.
+pub(super) struct InContext(pub(super) bool);
+
+/// How workers work.
+pub(super) struct Worker<'a, F> {
+    pub(super) settled: &'a Settled,
+    /// Whether secrets are those that are marked, or else what the policy finds.
+    pub(super) marked: bool,
+    /// Whether copies are told by more than digests.
+    pub(super) with_tokens: bool,
+    /// Makes of a record and its text what is kept of them.
+    pub(super) form: &'a F,
+}
+
+impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
+    /// Takes a unit through the stages. `cut`: stretches that stood earlier; `copy`: whether a
+    /// unit of that digest came before, and nothing is to be kept of it.
+    pub(super) fn unit(
+        &self,
+        unit: &UnitText<'_>,
+        cut: &[Range<usize>],
+        copy: impl FnOnce(&[u8; 20]) -> bool,
+    ) -> Result<UnitMade<O>> {
+        let settled = self.settled;
+        let mask = settled.tokenizer.mask();
+        let work = Work::new(unit, &settled.tokenizer)?;
+        let tokens = work.tokens(mask);
+        let key = digest(&tokens);
+        let canaries = self.canaries(unit);
+        let kept = if copy(&key) {
+            None
+        } else {
+            let copies: Vec<CanaryPlace> = canaries.iter().map(|(place, _)| *place).collect();
+            let spans: Vec<&Range<usize>> = canaries.iter().map(|(_, span)| *span).collect();
+            Some(self.kept(unit, work, cut, &copies, &spans)?)
+        };
+        Ok(UnitMade {
+            key,
+            tokens: if self.with_tokens { tokens } else { Vec::new() },
+            canaries: canaries.into_iter().map(|(place, _)| place).collect(),
+            kept,
+        })
+    }
+
+    fn kept(
+        &self,
+        unit: &UnitText<'_>,
+        mut work: Work<'_>,
+        cut: &[Range<usize>],
+        copies: &[CanaryPlace],
+        spans: &[&Range<usize>],
+    ) -> Result<Kept<O>> {
+        let settled = self.settled;
+        let mask = settled.tokenizer.mask();
+        work.hide(cut);
+        let before = work.clone();
+        let made = settled.shape(&mut work);
+        let policy: &dyn Policy = &settled.policy;
+        let secrets = known_secrets(
+            unit,
+            &before,
+            (!self.marked).then_some(&made.found),
+            settled.options.redact.then_some(policy),
+            &Outcome {
+                tokens: &made.tokens,
+                mask,
+                spreads: settled.options.spreads(),
+            },
+        );
+        let (side, flagged, uncaught) = (made.side, made.flagged, made.uncaught);
+        let whole = made.tokens.len() + 2;
+        let record = settled.record(made);
+        let length = record.as_ref().map_or(0, |record| record.tokens.len());
+        let fates = copies.iter().zip(spans).map(|(place, span)| {
+            if length == 0 {
+                return Err(CopyFate::Masked);
+            }
+            self.arrival(&work, place, span, length)
+        });
+        Ok(Kept {
+            repeated: !cut.is_empty(),
+            escaped: unit.escaped(),
+            cut_secrets: unit.secrets.iter().filter(|s| s.cut).count() as u64,
+            redacted: work.any_mask(),
+            flagged,
+            uncaught,
+            side,
+            secrets,
+            fates: fates.collect(),
+            record: record
+                .map(|record| {
+                    Ok(Recorded {
+                        form: (self.form)(record, work.text())?,
+                        length: length as u64,
+                        truncated: length < whole,
+                    })
+                })
+                .transpose()?,
+        })
+    }
+
+    /// Whether a secret is whole in a record of that length, and behind what.
+    fn arrival(
+        &self,
+        work: &Work<'_>,
+        place: &CanaryPlace,
+        secret: &Range<usize>,
+        length: usize,
+    ) -> std::result::Result<InContext, CopyFate> {
+        let mask = self.settled.tokenizer.mask();
+        let touched = work.touched(secret);
+        let end = touched.last().map_or(0, |t| t + 1);
+        if work.hides(secret) {
+            return Err(CopyFate::Masked);
+        }
+        if 1 + work.tokens_before(end, mask).len() > length {
+            return Err(CopyFate::Truncated);
+        }
+        let start = touched.first().copied().unwrap_or(0);
+        let before = work.tokens_before(start, mask);
+        let context = self.settled.contexts.get(place.canary);
+        Ok(InContext(context == Some(&before)))
+    }
+
+    /// Canaries that stand in a unit whole.
+    fn canaries<'u>(&self, unit: &'u UnitText<'_>) -> Vec<(CanaryPlace, &'u Range<usize>)> {
+        if self.settled.copies.is_empty() {
+            return Vec::new();
+        }
+        let secrets = unit.secrets.iter();
+        secrets
+            .filter(|s| s.kind == CANARY_KIND && !s.cut)
+            .filter_map(|s| {
+                let place = self.settled.copies.get(&(unit.document, s.at))?;
+                Some((*place, &s.range))
+            })
+            .collect()
+    }
+
+    /// A unit for evaluation: not deduplicated, nothing counted.
+    pub(super) fn held_out(&self, unit: &UnitText<'_>) -> Result<Option<Recorded<O>>> {
+        let mut work = Work::new(unit, &self.settled.tokenizer)?;
+        let made = self.settled.shape(&mut work);
+        let whole = made.tokens.len() + 2;
+        let Some(record) = self.settled.record(made) else {
+            return Ok(None);
+        };
+        let length = record.tokens.len();
+        Ok(Some(Recorded {
+            form: (self.form)(record, work.text())?,
+            length: length as u64,
+            truncated: length < whole,
+        }))
+    }
+}

@@ -1,0 +1,309 @@
+//! Preparing files into a folder: what `prepare` and `write` make of the same documents in
+//! memory, byte for byte, whatever the number of threads; all of it or nothing.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests; the lint exempts test functions only"
+)]
+
+use reticent_corpus::{
+    CanaryOptions, ConservativeOptions, Deduplication, DetectorOptions, Document, Error, Masked,
+    Passage, PolicyChoice, PolicyOptions, Preparation, PrepareFiles, PrepareOptions, ReadOptions,
+    TokenizerChoice, Unit, prepare, read_documents, simulate,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn jsonl(documents: &[Document]) -> String {
+    let lines = documents.iter();
+    lines
+        .map(|d| serde_json::to_string(d).unwrap() + "\n")
+        .collect()
+}
+
+/// Every file of a folder.
+fn bytes(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries
+        .map(|e| {
+            (
+                e.file_name().into_string().unwrap(),
+                std::fs::read(e.path()).unwrap(),
+            )
+        })
+        .collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let mut names: Vec<String> = entries
+        .map(|e| e.file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn write(
+    data: &Path,
+    options: &PrepareOptions,
+    threads: usize,
+    out: &Path,
+    watch: &dyn Fn(Passage, u64) -> bool,
+) -> reticent_corpus::Result<Option<(Preparation, Vec<Error>)>> {
+    let files = PrepareFiles {
+        data,
+        reading: &ReadOptions::default(),
+        options,
+        threads,
+    };
+    files.write(out, false, watch)
+}
+
+fn made(data: &Path, options: &PrepareOptions, threads: usize, out: &Path) -> Preparation {
+    write(data, options, threads, out, &|_, _| true)
+        .unwrap()
+        .unwrap()
+        .0
+}
+
+/// As `prepare` and `write` in memory, with one, two and five threads.
+fn same(data: &Path, options: &PrepareOptions) {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let prepared = prepare(&read_documents(data).unwrap(), options).unwrap();
+    prepared.write(&at("memory"), false).unwrap();
+    let expected = bytes(&at("memory"));
+    for threads in [1, 2, 5] {
+        let name = format!("files-{threads}");
+        let made = made(data, options, threads, &at(&name));
+        assert_eq!(made.facts, prepared.facts);
+        assert!(
+            bytes(&at(&name)) == expected,
+            "{options:?}, {threads} threads"
+        );
+    }
+    assert_eq!(
+        names(place.path()),
+        ["files-1", "files-2", "files-5", "memory"]
+    );
+}
+
+fn with(policy: PolicyChoice) -> PrepareOptions {
+    PrepareOptions {
+        policy: PolicyOptions {
+            policy,
+            ..PolicyOptions::default()
+        },
+        ..PrepareOptions::default()
+    }
+}
+
+#[test]
+fn a_folder_from_files_is_the_one_from_memory() {
+    let place = tempfile::tempdir().unwrap();
+    let marked = place.path().join("marked.jsonl");
+    let mut documents = simulate(150, 3).unwrap();
+    std::fs::write(&marked, jsonl(&documents)).unwrap();
+    documents[3].masked = vec![Masked { start: 5, end: 9 }];
+    let plain: Vec<Document> = documents
+        .iter()
+        .map(|d| Document {
+            secrets: Vec::new(),
+            ..d.clone()
+        })
+        .collect();
+    let unmarked = place.path().join("unmarked.jsonl");
+    std::fs::write(&unmarked, jsonl(&plain)).unwrap();
+    let mut canaries = CanaryOptions::new("3x4".parse().unwrap());
+    canaries.doses = vec![2, 4];
+    let full = PrepareOptions {
+        canaries: Some(canaries),
+        held_out: 0.2,
+        conservative: Some(ConservativeOptions::default()),
+        max_tokens: Some(60),
+        policy: PolicyOptions {
+            miss_rate: 0.1,
+            false_positive_rate: 0.02,
+            ..PolicyOptions::default()
+        },
+        ..PrepareOptions::default()
+    };
+    let duplicates = |duplicates| PrepareOptions {
+        duplicates,
+        ..full.clone()
+    };
+    let near = Deduplication::Near {
+        shingle: 5,
+        bands: 16,
+        rows: 4,
+        similarity: 0.7,
+    };
+    for options in [
+        full.clone(),
+        duplicates(Deduplication::Bloom { bits: 8 }),
+        duplicates(Deduplication::Substring { length: 30 }),
+        duplicates(near),
+        PrepareOptions {
+            deduplicate: false,
+            redact: false,
+            unit: Unit::Sentence,
+            tokenizer: TokenizerChoice::Bytes,
+            ..full.clone()
+        },
+        PrepareOptions {
+            unit: Unit::Dialogue,
+            ..with(PolicyChoice::Gold)
+        },
+        with(PolicyChoice::Detectors(DetectorOptions::default())),
+    ] {
+        same(&marked, &options);
+        same(&unmarked, &options);
+    }
+}
+
+/// Many batches, of which the first takes far longest: each of its lines holds numbers that are
+/// masked one by one to see whether they are caught. Those behind it are done before it is.
+#[test]
+fn batches_come_in_corpus_order_though_the_first_is_last_to_be_done() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data.txt");
+    let numbers: Vec<String> = (0..40).map(|n| format!("415-555-{:04}", 7 * n)).collect();
+    let slow = (0..300).map(|line| format!("{line} {}\n", numbers.join(" and ")));
+    let quick = (0..1800).map(|line| format!("line {line}{}\n", " of words".repeat(160)));
+    // Some of the last are copies of the first.
+    let copies = (0..300)
+        .step_by(3)
+        .map(|line| format!("{line} {}\n", numbers.join(" and ")));
+    let blocks: Vec<String> = slow.chain(quick).chain(copies).collect();
+    std::fs::write(&data, blocks.join("\n")).unwrap();
+    same(&data, &with(PolicyChoice::Customers));
+}
+
+#[test]
+fn what_a_killed_process_left_is_removed() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data.jsonl");
+    std::fs::write(&data, jsonl(&simulate(5, 0).unwrap())).unwrap();
+    let left = place.path().join(".preparing-out");
+    std::fs::create_dir_all(left.join("deeper")).unwrap();
+    for name in ["lock", "records.jsonl", "train.jsonl", "deeper/x"] {
+        std::fs::write(left.join(name), "half a line").unwrap();
+    }
+    let out = place.path().join("out");
+    made(&data, &PrepareOptions::default(), 2, &out);
+    assert_eq!(names(place.path()), ["data.jsonl", "out"]);
+    let expected = [
+        "prepared.json",
+        "records.jsonl",
+        "tokenizer.json",
+        "train.jsonl",
+    ];
+    assert_eq!(names(&out), expected);
+}
+
+#[test]
+fn two_at_once_do_not_write_into_one_folder() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data.jsonl");
+    std::fs::write(&data, jsonl(&simulate(5, 0).unwrap())).unwrap();
+    let (out, options) = (place.path().join("out"), PrepareOptions::default());
+    let second = std::cell::RefCell::new(None);
+    let first = write(&data, &options, 1, &out, &|_, _| {
+        let other = write(&data, &options, 1, &out, &|_, _| true);
+        second.replace(Some(other.unwrap_err().to_string()));
+        true
+    });
+    assert!(first.unwrap().is_some());
+    let second = second.into_inner().unwrap();
+    assert!(
+        second.contains("another preparation is at work"),
+        "{second}"
+    );
+    assert_eq!(names(place.path()), ["data.jsonl", "out"]);
+}
+
+#[test]
+fn stopped_or_refused_it_leaves_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data.jsonl");
+    std::fs::write(&data, jsonl(&simulate(5, 0).unwrap())).unwrap();
+    let options = PrepareOptions::default();
+    let out = place.path().join("out");
+    let stopped = write(&data, &options, 2, &out, &|passage, _| {
+        passage != Passage::Prepare
+    });
+    assert!(stopped.unwrap().is_none());
+    assert_eq!(names(place.path()), ["data.jsonl"]);
+    // Spans that do not fit are found before anything is written under the name.
+    let wrong = Document::new("a", "short").with_secret(2, 99, "name");
+    std::fs::write(&data, jsonl(&[wrong])).unwrap();
+    let refused = write(&data, &options, 2, &out, &|_, _| true).unwrap_err();
+    assert!(refused.to_string().contains("99"), "{refused}");
+    let none = write(&data, &options, 0, &out, &|_, _| true).unwrap_err();
+    assert!(none.to_string().contains("from 1 to 1024, got 0"), "{none}");
+    assert_eq!(names(place.path()), ["data.jsonl"]);
+}
+
+/// The corpus is read again after what the policy finds in it is known: then it must be the same.
+#[test]
+fn a_corpus_that_changes_meanwhile_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data.jsonl");
+    let text = jsonl(&simulate(5, 0).unwrap());
+    std::fs::write(&data, &text).unwrap();
+    let mut options = PrepareOptions::default();
+    options.policy.miss_rate = 0.5;
+    let out = place.path().join("out");
+    let changed = text.replacen("SYS: H", "SYS: h", 1);
+    assert_ne!(changed, text);
+    let refused = write(&data, &options, 2, &out, &|passage, _| {
+        if passage == Passage::Secrets {
+            std::fs::write(&data, &changed).unwrap();
+        }
+        true
+    });
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused, Error::Changed { .. }), "{refused}");
+    assert_eq!(names(place.path()), ["data.jsonl"]);
+}
+
+#[test]
+fn every_file_that_cannot_be_read_is_named_or_left_out() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("a.txt"), "my number is 415-555-0123\n").unwrap();
+    std::fs::write(data.join("b.txt"), b"\xff\xfe\xfd").unwrap();
+    std::fs::write(data.join("c.jsonl"), "[1]\n").unwrap();
+    let options = PrepareOptions::default();
+    let out = place.path().join("out");
+    let refused = write(&data, &options, 2, &out, &|_, _| true)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("b.txt") && refused.contains("c.jsonl"),
+        "{refused}"
+    );
+    let reading = ReadOptions {
+        skip_unreadable: true,
+        ..ReadOptions::default()
+    };
+    let files = PrepareFiles {
+        data: &data,
+        reading: &reading,
+        options: &options,
+        threads: 2,
+    };
+    let (made, skipped) = files.write(&out, false, &|_, _| true).unwrap().unwrap();
+    assert_eq!((made.facts.documents, skipped.len()), (1, 2));
+    std::fs::remove_dir_all(&out).unwrap();
+    std::fs::remove_file(data.join("a.txt")).unwrap();
+    let nothing = files
+        .write(&out, false, &|_, _| true)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        nothing.contains("b.txt") && nothing.contains("c.jsonl"),
+        "{nothing}"
+    );
+}
