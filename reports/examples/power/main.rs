@@ -6,9 +6,10 @@
 //! Tiny models (an LSTM of width 48), ten canaries in eight turns each, DP-SGD with σ = 60. Every
 //! arm but the first two runs something else than what is claimed. Prints one JSON line per arm: how
 //! many of the repetitions each audit noticed. In the first two everything is as claimed: what is
-//! noticed there is a false alarm. The second trains its public side by ordinary steps, as CRT does. An arm is named by a word of its name. `null` asks the membership
-//! audit about canaries that no model saw, drawn as those of the last arm are: against lines of the
-//! same shape, and against lines of another, which is the mistake that the audit must not make.
+//! noticed there is a false alarm. The second trains its public side by ordinary steps, as CRT does.
+//! An arm is named by a word of its name. `null` asks the membership audit about canaries that no
+//! model saw, drawn as those of the last arm are: against lines of the same shape, and against lines
+//! of another, which is the mistake that the audit must not make.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
