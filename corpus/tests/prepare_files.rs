@@ -229,11 +229,19 @@ fn stopped_or_refused_it_leaves_nothing() {
     std::fs::write(&data, jsonl(&simulate(5, 0).unwrap())).unwrap();
     let options = PrepareOptions::default();
     let out = place.path().join("out");
-    let stopped = write(&data, &options, 2, &out, &|passage, _| {
-        passage != Passage::Prepare
-    });
-    assert!(stopped.unwrap().is_none());
-    assert_eq!(names(place.path()), ["data.jsonl"]);
+    let every = PrepareOptions {
+        duplicates: Deduplication::Substring { length: 30 },
+        policy: PolicyOptions {
+            miss_rate: 0.5,
+            ..PolicyOptions::default()
+        },
+        ..PrepareOptions::default()
+    };
+    for at in [Passage::Secrets, Passage::Duplicates, Passage::Prepare] {
+        let stopped = write(&data, &every, 2, &out, &|passage, _| passage != at);
+        assert!(stopped.unwrap().is_none(), "{at:?}");
+        assert_eq!(names(place.path()), ["data.jsonl"]);
+    }
     // Spans that do not fit are found before anything is written under the name.
     let wrong = Document::new("a", "short").with_secret(2, 99, "name");
     std::fs::write(&data, jsonl(&[wrong])).unwrap();

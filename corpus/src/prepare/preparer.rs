@@ -185,7 +185,7 @@ impl Preparer {
                 }
                 Ok(())
             },
-            || true,
+            |_| true,
         )?;
         if let Some(facts) = facts {
             out.training.mask_only = facts.mask_only;

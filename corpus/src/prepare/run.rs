@@ -5,7 +5,7 @@ use super::facts::{Facts, SecretSource};
 use super::record_work::Work;
 use super::secrets::SecretBook;
 use super::settled::{Corpus, Settled};
-use super::source::{Feed, Role, batches};
+use super::source::{Feed, Passage, Role, batches};
 use super::stability::StageStability;
 use super::unit_work::{InContext, Kept, Recorded, UnitMade, Worker};
 use crate::canary::{CanaryPlace, CopyFate, CopyReport, Preflight};
@@ -53,16 +53,18 @@ impl<F> Pass<'_, F> {
 }
 
 impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
-    /// Prepares a corpus. Records are given to `put` in order; `go_on` is asked after each batch.
-    /// None when it says no.
+    /// Prepares a corpus. Records are given to `put` in order; `go_on` is asked now and then. None
+    /// when it says no.
     pub(super) fn run(
         &self,
         mut put: impl FnMut(Put, O) -> Result<()>,
-        go_on: impl Fn() -> bool,
+        go_on: impl Fn(Passage) -> bool,
     ) -> Result<Option<Facts>> {
         let settled = self.settled;
         let options = &settled.options;
-        let before = Before::look(self)?;
+        let Some(before) = Before::look(self, &go_on)? else {
+            return Ok(None);
+        };
         let gate = RwLock::new(before.gate(settled));
         let worker = Worker {
             settled,
@@ -107,7 +109,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                         }
                     }
                 }
-                Ok(go_on())
+                Ok(go_on(Passage::Prepare))
             },
         )?;
         if !whole {
@@ -160,7 +162,7 @@ struct Before {
 }
 
 impl Before {
-    fn look<F>(pass: &Pass<'_, F>) -> Result<Self> {
+    fn look<F>(pass: &Pass<'_, F>, go_on: &impl Fn(Passage) -> bool) -> Result<Option<Self>> {
         let options = &pass.settled.options;
         let mut out = Self {
             units: 0,
@@ -168,8 +170,8 @@ impl Before {
             starts: Vec::new(),
         };
         let length = match options.duplicates {
-            _ if !options.deduplicate => return Ok(out),
-            Deduplication::Exact | Deduplication::Near { .. } => return Ok(out),
+            _ if !options.deduplicate => return Ok(Some(out)),
+            Deduplication::Exact | Deduplication::Near { .. } => return Ok(Some(out)),
             Deduplication::Bloom { .. } => None,
             Deduplication::Substring { length } => Some(length),
         };
@@ -179,6 +181,9 @@ impl Before {
             let Role::Training(number) = role else {
                 continue;
             };
+            if !go_on(Passage::Duplicates) {
+                return Ok(None);
+            }
             let units = units(&document, number, options.unit)?;
             if length.is_some() {
                 out.starts.push(out.units);
@@ -189,7 +194,7 @@ impl Before {
         if let Some(length) = length {
             out.fates = repeated(&tokens, length);
         }
-        Ok(out)
+        Ok(Some(out))
     }
 
     fn gate(&self, settled: &Settled) -> Gate {

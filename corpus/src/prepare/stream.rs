@@ -138,7 +138,7 @@ impl PrepareFiles<'_> {
             open: &|| again(source, &settled.division, Some(&settled.planted), &read),
             form: |record, text: String| lines(&record, &text),
         };
-        let go_on = || watch(Passage::Prepare, read.get());
+        let go_on = |passage| watch(passage, read.get());
         let Some(facts) = pass.run(|put, lines| out.put(put, &lines), go_on)? else {
             return Ok(None);
         };
