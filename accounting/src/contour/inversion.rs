@@ -5,9 +5,9 @@
 //! upper = Σ_{|n| ≤ M} + R_y + R_F and lower = the same sum − aliases − R_y − R_F, with R_y
 //! the terms left out and R_F what quadrature and rounding do to the terms kept.
 
-use super::decay::Decay;
 use super::kernel::Kernel;
-use super::scout::Scout;
+use super::nodes::Moment;
+use super::scout::{AnyDecay, Scout};
 use crate::error::Result;
 use crate::interval::LnBounds;
 use crate::special::{ROUND, ln_add_exp};
@@ -144,7 +144,7 @@ impl Contour {
     fn choose_end(
         &mut self,
         scout: &Scout,
-        tilts: &[f64],
+        tilts: &[Moment],
         variance: f64,
         ln_goal: f64,
     ) -> Result<f64> {
@@ -154,11 +154,11 @@ impl Contour {
             // Σ η/|s(s−1)| over nodes beyond y is at most (1 + η/y)/y.
             -0.5 * scout.gaussian * y * y - (PI * y).ln() + (step / y).ln_1p()
         };
-        let mut decays: Vec<(f64, Decay)> = scout
+        let mut decays: Vec<(f64, AnyDecay<'_>)> = scout
             .parts
             .iter()
             .zip(tilts)
-            .map(|(part, tilt)| (part.times, Decay::new(&part.chart, self.c, *tilt)))
+            .map(|(part, tilt)| (part.times, part.decay(self.c, tilt.ln)))
             .collect();
         let farthest = MOST_TERMS * step;
         let single = decays.len() == 1;
@@ -220,7 +220,13 @@ impl Contour {
         }
     }
 
-    fn sum_terms(&mut self, scout: &Scout, tilts: &[f64], end: f64, ln_goal: f64) -> Result<()> {
+    fn sum_terms(
+        &mut self,
+        scout: &Scout,
+        tilts: &[Moment],
+        end: f64,
+        ln_goal: f64,
+    ) -> Result<()> {
         let count = (end / self.step).ceil() as usize + 1;
         let end = (count - 1) as f64 * self.step;
         let mut ln_size = vec![0.0; count];
@@ -232,8 +238,8 @@ impl Contour {
             angle[n] = scout.gaussian * y * (self.c - 0.5);
         }
         let mut turning = 0.0;
-        for (part, ln_moment) in scout.parts.iter().zip(tilts) {
-            let line = Line::new(part, self.c, *ln_moment, end, ln_goal - part.times.ln())?;
+        for (part, moment) in scout.parts.iter().zip(tilts) {
+            let line = Line::new(part, self.c, *moment, end, ln_goal - part.times.ln())?;
             if line.tilted.loss.len() as f64 * count as f64 > BUDGET {
                 return Err(Scout::out_of_reach());
             }

@@ -13,11 +13,13 @@ mod listed;
 mod mechanisms;
 mod sampling;
 mod spread;
+mod stretches;
 
 pub(crate) use closed::{range_divergence, range_moment};
 pub(crate) use density::{Density, Shape};
 pub(crate) use mechanisms::{Fold, fold};
 pub(crate) use spread::Node;
+pub(crate) use stretches::{Served, Stretch};
 
 use crate::pld::Pair;
 use crate::special::{ROUND, ln_add_exp};
@@ -194,6 +196,15 @@ impl Law {
             .iter()
             .map(|piece| piece.ln_moment_beyond(order, ln_cut));
         pieces.fold(f64::NEG_INFINITY, ln_add_exp)
+    }
+
+    /// ln of P- and of Q-mass beyond infinite ends that were cut at `ln_cut`.
+    pub(crate) fn ln_masses_beyond(&self, ln_cut: f64) -> (f64, f64) {
+        let none = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        let masses = self.pieces.iter().map(|piece| piece.ln_masses_beyond(ln_cut));
+        masses.fold(none, |sum, each| {
+            (ln_add_exp(sum.0, each.0), ln_add_exp(sum.1, each.1))
+        })
     }
 
     /// The most components of the densities of a piece, first and second together.

@@ -1,8 +1,8 @@
 //! One part's characteristic function at equally spaced points of the contour: sums over nodes
 //! that turn by a recurrence, with a bound on what quadrature and rounding do to each.
 
-use crate::contour::nodes::{Nodes, Tilted};
-use crate::contour::scout::Part;
+use crate::contour::nodes::{Moment, Nodes, Tilted};
+use crate::contour::scout::{PairPart, Part, Source};
 use crate::error::Result;
 use crate::special::{LANES, ROUND, ln_add_exp};
 
@@ -19,29 +19,32 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(part: &Part, c: f64, ln_moment: f64, end: f64, ln_goal: f64) -> Result<Self> {
+    pub(super) fn new(
+        part: &Part,
+        c: f64,
+        moment: Moment,
+        end: f64,
+        ln_goal: f64,
+    ) -> Result<Self> {
+        let ln_moment = moment.ln;
         let ln_goal = ln_goal - 3.0 + ln_moment;
-        let chart = &part.chart;
-        let span = chart.span(&[c], ln_goal - 1.0);
-        let (spacing, _) = chart.spacing(c, end, ln_goal - 1.0, part.shift());
-        let nodes = Nodes::new(
-            &chart.pair,
-            chart.edges[span.0].x,
-            chart.edges[span.1].x,
-            spacing,
-        )?;
-        let tails = ln_add_exp(
-            chart.ln_tail(span.0, c, -1.0),
-            chart.ln_tail(span.1, c, 1.0),
-        );
-        let ln_error = ln_add_exp(ln_goal - 1.0, tails + spacing.ln_1p());
-        let tilted = nodes.tilted(c, ln_moment);
+        let (nodes, ln_error) = match &part.source {
+            Source::Pair(part) => of_pair(part, c, end, ln_goal)?,
+            Source::Law(chart) => {
+                let (chart, nodes) = chart.along(c, end, ln_goal - 1.0 - ln_moment)?;
+                (nodes, chart.ln_error(c, ln_moment))
+            }
+        };
+        let mut tilted = nodes.tilted(c, ln_moment);
         let speed = tilted
             .weight
             .iter()
             .zip(&tilted.loss)
             .map(|(w, l)| w * l.abs())
             .sum();
+        // All weights are off by as much as the moment that they are divided by.
+        tilted.first_error += speed * moment.rounding / ROUND;
+        tilted.flat_error += 2.0 * moment.rounding / ROUND;
         // Once for φ(s), once for the φ(c) that is subtracted.
         Ok(Self {
             tilted,
@@ -80,6 +83,27 @@ impl Line {
             spin.advance();
         }
     }
+}
+
+/// Nodes for one order and imaginary parts up to `end`, and ln of a bound on the quadrature's error.
+fn of_pair(part: &PairPart, c: f64, end: f64, ln_goal: f64) -> Result<(Nodes, f64)> {
+    let chart = &part.chart;
+    let span = chart.span(&[c], ln_goal - 1.0);
+    let (spacing, _) = chart.spacing(c, end, ln_goal - 1.0, part.shift);
+    let nodes = Nodes::new(
+        &chart.pair,
+        chart.edges[span.0].x,
+        chart.edges[span.1].x,
+        spacing,
+    )?;
+    let tails = ln_add_exp(
+        chart.ln_tail(span.0, c, -1.0),
+        chart.ln_tail(span.1, c, 1.0),
+    );
+    Ok((
+        nodes,
+        ln_add_exp(ln_goal - 1.0, tails + spacing.ln_1p()),
+    ))
 }
 
 /// e^{iyL_j} − 1 for every node, y in equal steps.

@@ -1,0 +1,232 @@
+//! Steps of any law along the contour: nodes on stretches of its pieces and its atoms, and how fast
+//! its characteristic function decays.
+//!
+//! K(s) = ln(Σ_atoms + ∫ p^s q^(1−s)). The quadrature's error is a small share of the integral of the
+//! modulus, whatever the order up to the one that the nodes were made for. Atoms do not decay:
+//! |φ| is at most their share plus what the densities leave, so that many steps with few atoms' mass, or
+//! beside others that decay, are what this is for. The grid has the rest.
+
+use super::nodes::Nodes;
+use crate::error::Result;
+use crate::law::{Law, Served, Stretch};
+use crate::special::{ROUND, ln_add_exp};
+
+/// P-mass beyond infinite ends matters less than this to any number.
+const LN_NOTHING: f64 = -745.0;
+/// Room for roundings in sums over nodes.
+const ROOM: f64 = 1e-9;
+
+/// A law with the nodes for real orders up to some highest.
+#[derive(Debug, Clone)]
+pub(crate) struct LawChart {
+    law: Law,
+    stretches: Vec<Stretch>,
+    /// How many nodes are atoms; they come first.
+    atoms: usize,
+    /// ln of the quadrature's relative error.
+    ln_error: f64,
+    ln_cut: f64,
+    /// Whether both laws have all their mass where the loss is finite.
+    complete: bool,
+}
+
+impl LawChart {
+    /// The chart and nodes for orders in [0, `order`] and imaginary parts up to `turn`, to a relative
+    /// error of e^`ln_error` beside the tails.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotCertified`] when that takes too many nodes.
+    pub(crate) fn new(law: &Law, order: f64, turn: f64, ln_error: f64) -> Result<(Self, Nodes)> {
+        let complete = law.infinite <= 0.0 && law.missing <= 0.0;
+        let served = Served {
+            order: order.max(1.0),
+            turn,
+            ln_goal: ln_error,
+            ln_cut: law.cut_for(order).min(2.0 * ln_error).max(LN_NOTHING),
+        };
+        let (all, stretches) = law.serving(served)?;
+        let nodes = Nodes::of_law(&all, complete);
+        let chart = Self {
+            law: law.clone(),
+            atoms: law.atoms.len(),
+            stretches,
+            ln_error,
+            ln_cut: served.ln_cut,
+            complete,
+        };
+        Ok((chart, nodes))
+    }
+
+    /// The same for one order and imaginary parts up to `turn`.
+    pub(crate) fn along(&self, order: f64, turn: f64, ln_error: f64) -> Result<(Self, Nodes)> {
+        Self::new(&self.law, order, turn, ln_error)
+    }
+
+    /// ln of a bound on the error of Σ for ∫ f_c, with e^`ln_moment` its value.
+    pub(crate) fn ln_error(&self, c: f64, ln_moment: f64) -> f64 {
+        ln_add_exp(self.ln_error + ln_moment, self.ln_tail(c))
+    }
+
+    /// A bound on the error of K(c), given its computed value.
+    pub(crate) fn moment_error(&self, c: f64, ln_moment: f64) -> f64 {
+        let mut ln = self.ln_error(c, ln_moment);
+        if self.complete {
+            // The moment is told from the masses of both laws, which are one.
+            ln = ln_add_exp(ln, self.ln_error(0.0, 0.0) + (c - 1.0).abs().ln());
+            ln = ln_add_exp(ln, self.ln_error(1.0, 0.0) + c.ln());
+        }
+        let relative = (ln - ln_moment).exp();
+        if relative < 0.5 {
+            -(-relative).ln_1p()
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// ln of a bound on ∫ f_c beyond infinite ends that were cut.
+    fn ln_tail(&self, c: f64) -> f64 {
+        if c >= 1.0 {
+            return self.law.ln_moment_beyond(c, self.ln_cut);
+        }
+        // Hölder: ∫ p^c q^(1−c) ≤ P^c Q^(1−c).
+        let (first, second) = self.law.ln_masses_beyond(self.ln_cut);
+        match (c > 0.0, first.max(second) > f64::NEG_INFINITY) {
+            (_, false) => f64::NEG_INFINITY,
+            (true, true) => c * first + (1.0 - c) * second,
+            (false, true) => second,
+        }
+    }
+}
+
+/// What is known of one lump of a tilted law.
+#[derive(Debug, Clone, Copy)]
+struct Lump {
+    /// Between which losses it lies.
+    low: f64,
+    high: f64,
+    /// Its mass.
+    mass: f64,
+}
+
+/// Bounds on |φ(c + iy)|/φ(c) for one law at one order c.
+pub(crate) struct LawDecay {
+    /// Ascending.
+    lumps: Vec<Lump>,
+    centre: f64,
+    /// Tilted mass of atoms and beyond the cuts.
+    still: f64,
+    /// Each stretch's tilted mass, and what bounds its transform times y.
+    moving: Vec<(f64, f64)>,
+}
+
+impl LawDecay {
+    /// Bounds at order c, given ln φ(c) and the nodes of the chart.
+    pub(crate) fn new(chart: &LawChart, nodes: &Nodes, c: f64, ln_moment: f64) -> Self {
+        let atom = |j: usize| {
+            let (loss, mass) = nodes.tilted_mass(j, c, ln_moment);
+            let off = 4.0 * ROUND * loss.abs() + nodes.loss_error(j);
+            Lump {
+                low: loss - off,
+                high: loss + off,
+                mass,
+            }
+        };
+        let mut lumps: Vec<Lump> = (0..chart.atoms).map(atom).collect();
+        let still: f64 = lumps.iter().map(|lump| lump.mass).sum();
+        let mut moving = Vec::with_capacity(chart.stretches.len());
+        for stretch in &chart.stretches {
+            let masses = stretch.nodes.clone();
+            let mass: f64 = masses.map(|j| nodes.tilted_mass(j, c, ln_moment).1).sum();
+            let off = ROOM * (stretch.loss.1 - stretch.loss.0).abs() + 1e-14 * stretch.loss.1.abs();
+            lumps.push(Lump {
+                low: stretch.loss.0 - off,
+                high: stretch.loss.1 + off,
+                mass,
+            });
+            moving.push((mass, swept(stretch, c, ln_moment)));
+        }
+        if !(nodes.mass_error(c) < ROOM) {
+            // Masses that are not known show no decay.
+            (lumps, moving) = (Vec::new(), vec![(1.0, f64::INFINITY)]);
+        }
+        lumps.sort_by(|a, b| a.low.total_cmp(&b.low));
+        let half = 0.5 * lumps.iter().map(|lump| lump.mass).sum::<f64>();
+        let mut below = 0.0;
+        let middle = lumps.iter().find(|lump| {
+            below += lump.mass;
+            below >= half
+        });
+        Self {
+            centre: middle.map_or(0.0, |lump| 0.5 * (lump.low + lump.high)),
+            lumps,
+            still: still + (chart.ln_tail(c) - ln_moment).exp(),
+            moving,
+        }
+    }
+
+    /// A bound for every |y'| ≥ y.
+    pub(crate) fn beyond(&self, y: f64) -> f64 {
+        let moving = self.moving.iter();
+        let left = moving.map(|(mass, swept)| mass.min(swept / y));
+        ((self.still + left.sum::<f64>()) * (1.0 + ROOM)).clamp(0.0, 1.0)
+    }
+
+    /// A bound for y in [`low`, `high`], as in [`super::decay::Decay::window`].
+    pub(crate) fn window(&self, low: f64, high: f64) -> f64 {
+        let mut most: f64 = 0.0;
+        for phase in [1.5, 3.0] {
+            let reach = 0.5 * phase / high;
+            let (from, to) = (self.centre - reach, self.centre + reach);
+            let inside = |lump: &&Lump| lump.low >= from && lump.high <= to;
+            let mass: f64 = self.lumps.iter().filter(inside).map(|lump| lump.mass).sum();
+            let sine = f64::sin(0.5 * phase) / (0.5 * phase);
+            most = most.max(sine * sine * low * low * mass * self.least_scatter(from, to));
+        }
+        (1.0 - most * (1.0 - 4.0 * ROOM)).max(0.0).sqrt()
+    }
+
+    /// A lower bound on min_m ∫ (L − m)² over the lumps between two losses.
+    fn least_scatter(&self, from: f64, to: f64) -> f64 {
+        let scatter = |m: f64| {
+            let (mut value, mut slope) = (0.0, 0.0);
+            for lump in &self.lumps {
+                if lump.low < from || lump.high > to {
+                    continue;
+                }
+                let distance = if m < lump.low {
+                    m - lump.low
+                } else {
+                    (m - lump.high).max(0.0)
+                };
+                value += lump.mass * distance * distance;
+                slope += 2.0 * lump.mass * distance;
+            }
+            (value, slope)
+        };
+        let (mut low, mut high) = (from, to);
+        for _ in 0..30 {
+            let middle = 0.5 * (low + high);
+            if scatter(middle).1 < 0.0 {
+                low = middle
+            } else {
+                high = middle
+            }
+        }
+        let (value, slope) = scatter(low);
+        // Convex: the tangent at `low` bounds the minimum, which lies between the two.
+        (value + slope.min(0.0) * (high - low)).max(0.0)
+    }
+}
+
+/// y times a bound on |∫ f_c e^{iyL}|/φ(c) over a stretch, by parts: with u = f_c/L' it is at most |u| at
+/// both ends plus the variation of u; infinite where the loss may stand still.
+fn swept(stretch: &Stretch, c: f64, ln_moment: f64) -> f64 {
+    let (low, high) = stretch.loss_slope();
+    let least = low - 1e-9 * high.abs() - 8.0 * ROUND;
+    if !(least > 0.0) {
+        return f64::INFINITY;
+    }
+    let steep = stretch.steepness(c);
+    let most = (stretch.ln_density(c) - ln_moment + steep * stretch.half).exp() / least;
+    most * (2.0 + 2.0 * stretch.half * steep + stretch.rise() / least) * (1.0 + ROOM)
+}
