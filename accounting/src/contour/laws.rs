@@ -13,6 +13,14 @@ use crate::special::{ROUND, ln_add_exp};
 
 /// P-mass beyond infinite ends matters less than this to any number.
 const LN_NOTHING: f64 = -745.0;
+/// |φ|^T below e to this is enough for anyone.
+const LN_ENOUGH: f64 = -90.0;
+/// |φ| is scanned up to so many times the inverse of how far a density's losses spread.
+const REACH: f64 = 40.0;
+/// ln of the relative error of the nodes for a scan.
+const LN_SCAN: f64 = -30.0;
+/// Values that the scan of one block may take.
+const MOST_VALUES: usize = 4000;
 /// Room for roundings in sums over nodes.
 const ROOM: f64 = 1e-9;
 
@@ -83,6 +91,21 @@ impl LawChart {
         }
     }
 
+    /// About how far the losses of the densities spread under the law tilted to c.
+    fn swing(&self, c: f64, ln_moment: f64) -> f64 {
+        let (mut mass, mut first, mut second) = (0.0, 0.0, 0.0);
+        for stretch in &self.stretches {
+            let weight = (stretch.ln_density(c) - ln_moment).exp() * stretch.half;
+            for loss in [stretch.loss.0, stretch.loss.1] {
+                mass += weight;
+                first += weight * loss;
+                second += weight * loss * loss;
+            }
+        }
+        let mean = first / mass;
+        (second / mass - mean * mean).max(0.0).sqrt()
+    }
+
     /// ln of a bound on ∫ f_c beyond infinite ends that were cut.
     fn ln_tail(&self, c: f64) -> f64 {
         if c >= 1.0 {
@@ -113,6 +136,10 @@ pub(crate) struct LawDecay {
     /// Ascending.
     lumps: Vec<Lump>,
     centre: f64,
+    /// What the bounds need not be below.
+    enough: f64,
+    /// Tilted nodes that serve imaginary parts up to some farthest.
+    scanned: Option<Scanned>,
     /// Tilted mass of atoms and beyond the cuts.
     still: f64,
     /// Each stretch's tilted mass, and what bounds its transform times y.
@@ -120,8 +147,14 @@ pub(crate) struct LawDecay {
 }
 
 impl LawDecay {
-    /// Bounds at order c, given ln φ(c) and the nodes of the chart.
-    pub(crate) fn new(chart: &LawChart, nodes: &Nodes, c: f64, ln_moment: f64) -> Self {
+    /// Bounds at order c for a law that comes up so many `times`, given ln φ(c) and the nodes of the
+    /// chart.
+    pub(crate) fn new(
+        chart: &LawChart,
+        nodes: &Nodes,
+        times: f64,
+        (c, ln_moment): (f64, f64),
+    ) -> Self {
         let atom = |j: usize| {
             let (loss, mass) = nodes.tilted_mass(j, c, ln_moment);
             let off = 4.0 * ROUND * loss.abs() + nodes.loss_error(j);
@@ -156,9 +189,12 @@ impl LawDecay {
             below += lump.mass;
             below >= half
         });
+        let farthest = REACH / chart.swing(c, ln_moment);
         Self {
             centre: middle.map_or(0.0, |lump| 0.5 * (lump.low + lump.high)),
             lumps,
+            enough: (LN_ENOUGH / times).exp(),
+            scanned: Scanned::new(chart, (c, ln_moment), farthest).ok(),
             still: still + (chart.ln_tail(c) - ln_moment).exp(),
             moving,
         }
@@ -182,7 +218,13 @@ impl LawDecay {
             let sine = f64::sin(0.5 * phase) / (0.5 * phase);
             most = most.max(sine * sine * low * low * mass * self.least_scatter(from, to));
         }
-        (1.0 - most * (1.0 - 4.0 * ROOM)).max(0.0).sqrt()
+        let scattered = (1.0 - most * (1.0 - 4.0 * ROOM)).max(0.0).sqrt();
+        match &self.scanned {
+            Some(scanned) if scattered > self.enough && high <= scanned.farthest => {
+                scattered.min(scanned.most(low, high, self.enough))
+            }
+            _ => scattered,
+        }
     }
 
     /// A lower bound on min_m ∫ (L − m)² over the lumps between two losses.
@@ -215,6 +257,74 @@ impl LawDecay {
         let (value, slope) = scatter(low);
         // Convex: the tangent at `low` bounds the minimum, which lies between the two.
         (value + slope.min(0.0) * (high - low)).max(0.0)
+    }
+}
+
+/// The tilted law's nodes for a scan of |φ|.
+struct Scanned {
+    farthest: f64,
+    weight: Vec<f64>,
+    /// Losses less their mean.
+    loss: Vec<f64>,
+    /// E|L − mean|: how fast φ may change.
+    speed: f64,
+    /// Bound on the error of a value.
+    error: f64,
+}
+
+impl Scanned {
+    fn new(chart: &LawChart, (c, ln_moment): (f64, f64), farthest: f64) -> Result<Self> {
+        let (fine, nodes) = chart.along(c, farthest, LN_SCAN)?;
+        let masses = (0..nodes.len()).map(|j| nodes.tilted_mass(j, c, ln_moment));
+        let (mut loss, weight): (Vec<f64>, Vec<f64>) = masses.unzip();
+        let mean: f64 = weight.iter().zip(&loss).map(|(w, l)| w * l).sum();
+        for l in &mut loss {
+            *l -= mean;
+        }
+        let speed: f64 = weight.iter().zip(&loss).map(|(w, l)| w * l.abs()).sum();
+        let most = loss.iter().zip(&weight).filter(|(_, w)| **w > 0.0);
+        let most = most.map(|(l, _)| l.abs()).fold(0.0, f64::max);
+        let off = (fine.ln_error(c, ln_moment) - ln_moment).exp();
+        let phases = farthest * most * 8.0 * ROUND;
+        let count = nodes.len() as f64;
+        Ok(Self {
+            farthest,
+            weight,
+            loss,
+            speed: speed * (1.0 + ROOM) + 2.0 * off * most,
+            error: 2.0 * off + 2.0 * nodes.mass_error(c) + phases + ROUND * (count + 8.0),
+        })
+    }
+
+    /// A bound on |φ| over [`low`, `high`], from values between which φ changes by no more than its
+    /// speed; 1 where that takes too many.
+    fn most(&self, low: f64, high: f64, enough: f64) -> f64 {
+        let mut most: f64 = 0.0;
+        let mut y = low;
+        for _ in 0..MOST_VALUES {
+            let value = self.value(y) + self.error;
+            // As far as the way down to it lasts, and half of the way to what is enough.
+            let room = (0.5 * (1.0 - value)).max(enough - value);
+            if !(room > 4.0 * self.error) {
+                return 1.0;
+            }
+            most = most.max(value + room);
+            y += room / self.speed;
+            if y >= high {
+                return most.min(1.0);
+            }
+        }
+        1.0
+    }
+
+    fn value(&self, y: f64) -> f64 {
+        let (mut re, mut im) = (0.0, 0.0);
+        for (w, l) in self.weight.iter().zip(&self.loss) {
+            let (sin, cos) = (y * l).sin_cos();
+            re += w * cos;
+            im += w * sin;
+        }
+        re.hypot(im)
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct PairPart {
 /// Bounds on how one part's characteristic function decays.
 pub(crate) enum AnyDecay<'a> {
     Pair(Box<Decay<'a>>),
-    Law(LawDecay),
+    Law(Box<LawDecay>),
 }
 
 impl AnyDecay<'_> {
@@ -152,7 +152,8 @@ impl Part {
                 AnyDecay::Pair(Box::new(Decay::new(&part.chart, c, ln_moment)))
             }
             Source::Law(chart) => {
-                AnyDecay::Law(LawDecay::new(chart, &self.nodes, c, ln_moment))
+                let at = (c, ln_moment);
+                AnyDecay::Law(Box::new(LawDecay::new(chart, &self.nodes, self.times, at)))
             }
         }
     }

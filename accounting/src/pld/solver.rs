@@ -19,6 +19,8 @@ const LEAST_LN_DELTA: f64 = -750.0;
 pub(crate) const TRIM: f64 = 1e-3;
 /// From so many steps of laws on, roundings of a grid add up to more than the contour's.
 const MANY: u64 = 1000;
+/// With more atoms than this a contour is not tried.
+const MOST_ATOMS: usize = 1 << 14;
 /// With fewer steps than this no characteristic function of a law decays enough for the contour.
 const SEVERAL: u64 = 20;
 /// See [`Solver::modest`].
@@ -200,7 +202,15 @@ impl Solver {
 
     /// Which engines are asked about laws, one after the other: whether it is the contour.
     pub(crate) fn engines(&self) -> &'static [bool] {
-        if self.loss.steps() >= MANY {
+        let laws = || self.loss.laws.iter().map(|(law, _)| law);
+        // Atoms alone never decay, and very many take their time.
+        let decays = self.loss.gaussian > 0.0
+            || !self.loss.parts.is_empty()
+            || laws().any(|law| !law.pieces.is_empty());
+        let atoms: usize = laws().map(|law| law.atoms.len()).sum();
+        if !decays || atoms > MOST_ATOMS {
+            &[false]
+        } else if self.loss.steps() >= MANY {
             &[true, false]
         } else if self.loss.steps() >= SEVERAL {
             &[false, true]
