@@ -86,6 +86,14 @@ pub(crate) struct Tilted {
     pub(crate) flat_error: f64,
 }
 
+impl Tilted {
+    /// Σ ρ_j |L_j|.
+    pub(crate) fn speed(&self) -> f64 {
+        let terms = self.weight.iter().zip(&self.loss);
+        terms.map(|(w, l)| w * l.abs()).sum()
+    }
+}
+
 impl Nodes {
     /// Nodes from `left` to `right`.
     ///
@@ -157,8 +165,13 @@ impl Nodes {
     /// Bound on the relative rounding error of every mass under the law tilted to c.
     pub(crate) fn mass_error(&self, c: f64) -> f64 {
         let errors = self.weight_error.iter().zip(&self.loss_error);
-        let worst = errors.map(|(weight, loss)| weight + c * loss).fold(0.0, f64::max);
-        let steepest = self.loss.iter().fold(0.0, |most, l| f64::max(most, l.abs()));
+        let worst = errors
+            .map(|(weight, loss)| weight + c * loss)
+            .fold(0.0, f64::max);
+        let steepest = self
+            .loss
+            .iter()
+            .fold(0.0, |most, l| f64::max(most, l.abs()));
         worst + ROUND * (8.0 + 4.0 * c * steepest)
     }
 

@@ -148,9 +148,7 @@ impl Part {
     /// How its characteristic function decays at order c, given K(c).
     pub(crate) fn decay(&self, c: f64, ln_moment: f64) -> AnyDecay<'_> {
         match &self.source {
-            Source::Pair(part) => {
-                AnyDecay::Pair(Box::new(Decay::new(&part.chart, c, ln_moment)))
-            }
+            Source::Pair(part) => AnyDecay::Pair(Box::new(Decay::new(&part.chart, c, ln_moment))),
             Source::Law(chart) => {
                 let at = (c, ln_moment);
                 AnyDecay::Law(Box::new(LawDecay::new(chart, &self.nodes, self.times, at)))

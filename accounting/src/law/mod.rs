@@ -19,7 +19,7 @@ pub(crate) use closed::{range_divergence, range_moment};
 pub(crate) use density::{Density, Shape};
 pub(crate) use mechanisms::{Fold, fold};
 pub(crate) use spread::Node;
-pub(crate) use stretches::{Served, Stretch};
+pub(crate) use stretches::{Mask, Served, Stretch};
 
 use crate::pld::Pair;
 use crate::special::{ROUND, ln_add_exp};
@@ -191,17 +191,25 @@ impl Law {
     /// To the right P ≤ N(κ) for its largest κ, and Q ≥ w N(κ') for each component, so that
     /// P^c Q^{1−c} ≤ w^{1−c} e^{c(c−1)(κ−κ')²/2} N(cκ + (1−c)κ'); to the left likewise.
     pub(crate) fn ln_moment_beyond(&self, order: f64, ln_cut: f64) -> f64 {
+        self.ln_moment_beyond_on(order, ln_cut, (true, true))
+    }
+
+    /// The same to the left, to the right, or on both sides.
+    pub(crate) fn ln_moment_beyond_on(&self, order: f64, ln_cut: f64, sides: (bool, bool)) -> f64 {
         let pieces = self
             .pieces
             .iter()
-            .map(|piece| piece.ln_moment_beyond(order, ln_cut));
+            .map(|piece| piece.ln_moment_beyond(order, ln_cut, sides));
         pieces.fold(f64::NEG_INFINITY, ln_add_exp)
     }
 
     /// ln of P- and of Q-mass beyond infinite ends that were cut at `ln_cut`.
     pub(crate) fn ln_masses_beyond(&self, ln_cut: f64) -> (f64, f64) {
         let none = (f64::NEG_INFINITY, f64::NEG_INFINITY);
-        let masses = self.pieces.iter().map(|piece| piece.ln_masses_beyond(ln_cut));
+        let masses = self
+            .pieces
+            .iter()
+            .map(|piece| piece.ln_masses_beyond(ln_cut));
         masses.fold(none, |sum, each| {
             (ln_add_exp(sum.0, each.0), ln_add_exp(sum.1, each.1))
         })

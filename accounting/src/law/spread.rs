@@ -24,6 +24,8 @@ pub(crate) struct Node {
     pub(crate) weight_error: f64,
     /// Whether this is an atom of the law rather than a node of a quadrature.
     pub(crate) is_atom: bool,
+    /// Where on the line it lies; nowhere for an atom.
+    pub(crate) place: f64,
 }
 
 /// The loss at a point of a piece, with what nodes need.
@@ -65,6 +67,7 @@ impl Law {
             loss_error: atom.loss_error,
             weight_error: ROUND * (16.0 + self.roundings + 8.0 * atom.ln_second.abs()),
             is_atom: true,
+            place: f64::NAN,
         }
     }
 
@@ -130,15 +133,20 @@ impl Piece {
     }
 
     /// See [`Law::ln_moment_beyond`]; Laplace pieces have finite ends.
-    pub(super) fn ln_moment_beyond(&self, order: f64, ln_cut: f64) -> f64 {
+    pub(super) fn ln_moment_beyond(
+        &self,
+        order: f64,
+        ln_cut: f64,
+        (left, right): (bool, bool),
+    ) -> f64 {
         let (from, to) = self.ends(ln_cut);
         let range = self.first.range();
         let mut total = f64::NEG_INFINITY;
-        for (end, edge, far, sign) in [
-            (self.to, to, range.1, 1.0),
-            (self.from, from, range.0, -1.0),
+        for (end, edge, far, sign, wanted) in [
+            (self.to, to, range.1, 1.0, right),
+            (self.from, from, range.0, -1.0, left),
         ] {
-            if end.is_some() || self.shape != Shape::Gaussian {
+            if end.is_some() || self.shape != Shape::Gaussian || !wanted {
                 continue;
             }
             let bound = |(position, ln_weight): &(f64, f64)| {
@@ -308,6 +316,7 @@ impl Piece {
                     + ROUND * (6.0 * base.abs() + 4.0 * ln_second.abs())
                     + RULE_ERROR,
                 is_atom: false,
+                place: x,
             });
         }
         Ok(())

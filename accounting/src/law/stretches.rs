@@ -10,6 +10,7 @@ use super::{Law, Node, Piece, Shape};
 use crate::contour::strip::{arcsine, half_ln_shrinkage};
 use crate::error::{Error, Result};
 use crate::grid::quadrature::finest;
+use crate::special::{ROUND, ln_normal_tail};
 
 /// More stretches than these are an error, not a wait.
 const MOST: usize = 6000;
@@ -27,6 +28,42 @@ pub(crate) struct Served {
     pub(crate) ln_goal: f64,
     /// ln of the P-mass left out beyond infinite ends.
     pub(crate) ln_cut: f64,
+    /// What the densities are multiplied by.
+    pub(crate) mask: Option<Mask>,
+}
+
+/// A smooth step Φ(u) or Φ(−u), u = (x − centre)/width: the chance with which an outcome counts.
+///
+/// Φ is entire, |Φ(u + iv)| ≤ e^{v²/2} Φ(u), and the slope of ln Φ is at most |u| + 1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mask {
+    pub(crate) centre: f64,
+    pub(crate) width: f64,
+    /// Whether it is the upper outcomes that count.
+    pub(crate) upper: bool,
+    /// How many widths beyond the centre, on the side that does not count, nothing is kept.
+    pub(crate) reach: f64,
+}
+
+impl Mask {
+    /// ln of the chance at x, and a bound on its rounding error.
+    fn ln(&self, x: f64) -> (f64, f64) {
+        let u = (x - self.centre) / self.width;
+        let u = if self.upper { -u } else { u };
+        let off = 4.0 * ROUND * (x.abs() + self.centre.abs()) / self.width;
+        let ln = ln_normal_tail(u);
+        (ln, (u.abs() + 1.0) * off + ROUND * (32.0 + 4.0 * ln.abs()))
+    }
+
+    /// A stretch without what is not kept.
+    fn within(&self, (from, to): (f64, f64)) -> (f64, f64) {
+        let end = self.reach * self.width;
+        if self.upper {
+            (from.max(self.centre - end), to)
+        } else {
+            (from, to.min(self.centre + end))
+        }
+    }
 }
 
 /// One stretch of a piece.
@@ -45,6 +82,8 @@ pub(crate) struct Stretch {
     pub(crate) second_slope: (f64, f64),
     /// How fast the base's slope falls: 1 for Gaussians.
     pub(crate) bell: f64,
+    /// Bounds on the variances of the positions under both sums.
+    pub(crate) variances: (f64, f64),
 }
 
 /// Bounds that hold on a whole piece.
@@ -66,9 +105,11 @@ struct Slopes {
 impl Stretch {
     /// Both ends of the slope of the loss.
     pub(crate) fn loss_slope(&self) -> (f64, f64) {
+        // The base is common to both, but not to both ends.
+        let base = 2.0 * self.bell * self.half;
         (
-            self.first_slope.0 - self.second_slope.1,
-            self.first_slope.1 - self.second_slope.0,
+            self.first_slope.0 - self.second_slope.1 - base,
+            self.first_slope.1 - self.second_slope.0 + base,
         )
     }
 
@@ -108,6 +149,29 @@ impl Law {
     }
 }
 
+impl Law {
+    /// Where the loss of a law of one piece passes `loss`.
+    pub(crate) fn place_of(&self, loss: f64) -> Option<f64> {
+        let [piece] = self.pieces.as_slice() else {
+            return None;
+        };
+        let (from, to) = piece.ends(-745.0);
+        let (mut low, mut high) = (from, to);
+        if piece.point(from).loss >= loss || piece.point(to).loss <= loss {
+            return None;
+        }
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if piece.point(middle).loss < loss {
+                low = middle
+            } else {
+                high = middle
+            }
+        }
+        Some(0.5 * (low + high))
+    }
+}
+
 impl Piece {
     fn stretches(
         &self,
@@ -115,7 +179,8 @@ impl Piece {
         nodes: &mut Vec<Node>,
         stretches: &mut Vec<Stretch>,
     ) -> Result<()> {
-        let (from, to) = self.ends(served.ln_cut);
+        let ends = self.ends(served.ln_cut);
+        let (from, to) = served.mask.map_or(ends, |mask| mask.within(ends));
         let bends = self.bends();
         let (mut left, mut half) = (from, 0.5 * (to - from));
         while left < to {
@@ -127,7 +192,8 @@ impl Piece {
                 loss: self.point(left + half).slope,
                 second: self.second_slope(left + half),
             };
-            while bends.ln_error(half, slopes(half), served) > served.ln_goal {
+            let error = |half: f64| bends.ln_error(left + half, half, slopes(half), served);
+            while error(half) > served.ln_goal {
                 half *= 0.7;
                 if !(half > 1e-9 * (1.0 + left.abs())) {
                     return Err(too_many());
@@ -140,7 +206,14 @@ impl Piece {
                 left + 2.0 * half
             };
             let first = nodes.len();
-            self.at_rule(left, right, finest(), &mut |node| nodes.push(node))?;
+            self.at_rule(left, right, finest(), &mut |mut node| {
+                if let Some(mask) = served.mask {
+                    let (ln, error) = mask.ln(node.place);
+                    node.ln_second += ln;
+                    node.weight_error += error;
+                }
+                nodes.push(node);
+            })?;
             stretches.push(self.stretch_between(left, right, first..nodes.len()));
             left = right;
         }
@@ -160,7 +233,26 @@ impl Piece {
             first_slope: (slope(&self.first, left), slope(&self.first, right)),
             second_slope: (slope(&self.second, left), slope(&self.second, right)),
             bell: self.bends().bell,
+            variances: (
+                self.variance(&self.first, (left, right)),
+                self.variance(&self.second, (left, right)),
+            ),
         }
+    }
+
+    /// A bound on the variance of the positions under a sum on a stretch: by Bhatia and Davis it is at most
+    /// (max − mean)(mean − min), and the mean increases.
+    fn variance(&self, density: &super::Density, (left, right): (f64, f64)) -> f64 {
+        if density.components().len() < 2 {
+            return 0.0;
+        }
+        if self.shape == Shape::Laplace {
+            return 1.0;
+        }
+        let (low, high) = density.range();
+        let mean = |x: f64| density.log_slope(self.shape, x, left) + x;
+        ((high - mean(left)) * (mean(right) - low)).clamp(0.0, 0.25 * (high - low) * (high - low))
+            * (1.0 + 1e-9)
     }
 
     fn second_slope(&self, x: f64) -> f64 {
@@ -184,7 +276,11 @@ impl Piece {
         Bends {
             first: of(&self.first),
             second: of(&self.second),
-            bell: if self.shape == Shape::Gaussian { 1.0 } else { 0.0 },
+            bell: if self.shape == Shape::Gaussian {
+                1.0
+            } else {
+                0.0
+            },
         }
     }
 }
@@ -192,16 +288,26 @@ impl Piece {
 impl Bends {
     /// ln of a bound on the rule's error for ∫ p^s q^(1−s), relative to the integral of its modulus on the real
     /// axis (Trefethen, Theorem 19.3), at the best of some ellipses.
-    fn ln_error(&self, half: f64, slopes: Slopes, served: Served) -> f64 {
+    fn ln_error(&self, x: f64, half: f64, slopes: Slopes, served: Served) -> f64 {
         let Served { order, turn, .. } = served;
         let both = self.first + self.second;
+        let (fade, sharp) = served.mask.map_or((0.0, 0.0), |mask| {
+            let u = (x - mask.centre) / mask.width;
+            (
+                (u.abs() + 1.0) / mask.width,
+                1.0 / (mask.width * mask.width),
+            )
+        });
         let steep = |reach: f64| {
-            let bend = self.bell + self.second + order * both;
-            slopes.second.abs() + order * slopes.loss.abs() + reach * bend
+            let bend = self.bell + self.second + order * both + sharp;
+            slopes.second.abs() + order * slopes.loss.abs() + fade + reach * bend
         };
         let count = 2.0 * finest().nodes.len() as f64;
         let at = |rho: f64| {
-            let (a, b) = (0.5 * half * (rho + 1.0 / rho), 0.5 * half * (rho - 1.0 / rho));
+            let (a, b) = (
+                0.5 * half * (rho + 1.0 / rho),
+                0.5 * half * (rho - 1.0 / rho),
+            );
             let square = b * b;
             if square * self.first.max(self.second) > 0.95 {
                 return f64::INFINITY;
@@ -210,7 +316,7 @@ impl Bends {
                 + arcsine(0.5 * square * self.first)
                 + arcsine(0.5 * square * self.second);
             let shrunk = (order - 1.0).max(0.0) * half_ln_shrinkage(square * self.second);
-            let growth = a * steep(a) + 0.5 * self.bell * square + turn * turned + shrunk;
+            let growth = a * steep(a) + 0.5 * (self.bell + sharp) * square + turn * turned + shrunk;
             let rule = (32.0f64 / 15.0).ln() - count * rho.ln() - (-1.0 / (rho * rho)).ln_1p();
             growth + half * steep(half) + rule
         };

@@ -158,7 +158,9 @@ impl Solver {
         }
         let coarse = match self.epsilon_coarse(delta) {
             Ok(coarse) => coarse,
-            Err(error) if most.is_infinite() => return best.ok_or_else(|| failure.unwrap_or(error)),
+            Err(error) if most.is_infinite() => {
+                return best.ok_or_else(|| failure.unwrap_or(error));
+            }
             Err(_) => Found {
                 lower: None,
                 upper: most,

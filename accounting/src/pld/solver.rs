@@ -6,6 +6,7 @@ use crate::contour::inversion::Contour;
 use crate::contour::kernel::Kernel;
 use crate::contour::scout::Scout;
 use crate::error::Result;
+use crate::grid::convolution::Convolution;
 use crate::grid::moments::Moments;
 use crate::guarantee::Engine;
 use crate::interval::LnBounds;
@@ -19,6 +20,8 @@ const LEAST_LN_DELTA: f64 = -750.0;
 pub(crate) const TRIM: f64 = 1e-3;
 /// From so many steps of laws on, roundings of a grid add up to more than the contour's.
 const MANY: u64 = 1000;
+/// Contours of few steps that matter are not tried again after so many failures.
+const MOST_FAILURES: u32 = 3;
 /// With more atoms than this a contour is not tried.
 const MOST_ATOMS: usize = 1 << 14;
 /// With fewer steps than this no characteristic function of a law decays enough for the contour.
@@ -37,6 +40,12 @@ pub(crate) struct Solver {
     pub(crate) moments: Option<Moments>,
     /// Charts up to here were tried in vain.
     out_of_reach: f64,
+    /// How often contours of few steps that matter were tried in vain.
+    without_hits: u32,
+    /// The grid of the latest question, for the next one.
+    pub(crate) kept: Option<Convolution>,
+    /// Whether this is only what another run dominates: closer than the two are, nothing is gained.
+    pub(crate) rough: bool,
     /// The same run with more told to the adversary.
     pub(crate) told: Option<Box<Self>>,
     /// What the run dominates.
@@ -58,8 +67,14 @@ impl Solver {
             scout: None,
             moments: None,
             out_of_reach: f64::INFINITY,
+            without_hits: 0,
+            kept: None,
+            rough: false,
             told: around(loss.told.as_deref()),
-            below: around(loss.below.as_deref()),
+            below: around(loss.below.as_deref()).map(|mut below| {
+                below.rough = true;
+                below
+            }),
             loss,
         }
     }
@@ -220,7 +235,7 @@ impl Solver {
     }
 
     /// ln δ(ε) along a contour, or as much of it as there is.
-    fn ln_delta_by_contour(&mut self, epsilon: f64, goal: f64) -> Option<LnBounds> {
+    pub(crate) fn ln_delta_by_contour(&mut self, epsilon: f64, goal: f64) -> Option<LnBounds> {
         let kernel = self.kernel(epsilon).ok()?;
         let mut expected = match kernel {
             Kernel::Excess => self.approximate(epsilon).unwrap_or(0.0),
@@ -339,11 +354,19 @@ impl Solver {
     /// A contour made for `epsilon`, aiming at an absolute error of e^`ln_goal`.
     pub(crate) fn contour(&mut self, epsilon: f64, ln_goal: f64) -> Result<Contour> {
         let kernel = self.kernel(epsilon)?;
+        let hopeless = self.without_hits >= MOST_FAILURES;
         let scout = match kernel {
             Kernel::Excess => self.scout_for(epsilon)?,
             Kernel::Shared => self.scout(1.0)?,
         };
-        Contour::new(scout, kernel, epsilon, ln_goal)
+        match Contour::new(scout, kernel, epsilon, ln_goal) {
+            Err(error) if kernel == Kernel::Excess && !hopeless => {
+                let found = Contour::of_hits(scout, epsilon, ln_goal);
+                self.without_hits += u32::from(found.is_err());
+                found.map_err(|_| error)
+            }
+            found => found,
+        }
     }
 
     /// δ(ε) from a contour of either kernel.
@@ -411,8 +434,7 @@ impl Solver {
         let each = steps().map(|(pair, times)| {
             (*times as f64).ln() + pair.ln_delta_of_one_step(share).upper + 1e-14
         });
-        each.fold(f64::NEG_INFINITY, ln_add_exp)
-            .min(0.0)
+        each.fold(f64::NEG_INFINITY, ln_add_exp).min(0.0)
     }
 
     /// ln of a lower bound on δ(ε): whoever sees only one of the steps sees less, and so does

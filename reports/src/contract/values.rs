@@ -97,7 +97,10 @@ mod tests {
             "100000000000000000000",
         ] {
             let why = step_count(bad).unwrap_err();
-            assert!(why.contains("[1, 9007199254740992]") && why.contains(bad), "{why}");
+            assert!(
+                why.contains("[1, 9007199254740992]") && why.contains(bad),
+                "{why}"
+            );
         }
     }
 }

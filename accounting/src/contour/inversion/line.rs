@@ -19,13 +19,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(
-        part: &Part,
-        c: f64,
-        moment: Moment,
-        end: f64,
-        ln_goal: f64,
-    ) -> Result<Self> {
+    pub(super) fn new(part: &Part, c: f64, moment: Moment, end: f64, ln_goal: f64) -> Result<Self> {
         let ln_moment = moment.ln;
         let ln_goal = ln_goal - 3.0 + ln_moment;
         let (nodes, ln_error) = match &part.source {
@@ -36,12 +30,7 @@ impl Line {
             }
         };
         let mut tilted = nodes.tilted(c, ln_moment);
-        let speed = tilted
-            .weight
-            .iter()
-            .zip(&tilted.loss)
-            .map(|(w, l)| w * l.abs())
-            .sum();
+        let speed = tilted.speed();
         // All weights are off by as much as the moment that they are divided by.
         tilted.first_error += speed * moment.rounding / ROUND;
         tilted.flat_error += 2.0 * moment.rounding / ROUND;
@@ -100,22 +89,19 @@ fn of_pair(part: &PairPart, c: f64, end: f64, ln_goal: f64) -> Result<(Nodes, f6
         chart.ln_tail(span.0, c, -1.0),
         chart.ln_tail(span.1, c, 1.0),
     );
-    Ok((
-        nodes,
-        ln_add_exp(ln_goal - 1.0, tails + spacing.ln_1p()),
-    ))
+    Ok((nodes, ln_add_exp(ln_goal - 1.0, tails + spacing.ln_1p())))
 }
 
 /// e^{iyL_j} − 1 for every node, y in equal steps.
-struct Spin {
-    re: Vec<f64>,
-    im: Vec<f64>,
+pub(super) struct Spin {
+    pub(super) re: Vec<f64>,
+    pub(super) im: Vec<f64>,
     /// The same for a single step.
     turn: (Vec<f64>, Vec<f64>),
 }
 
 impl Spin {
-    fn new(loss: &[f64], step: f64) -> Self {
+    pub(super) fn new(loss: &[f64], step: f64) -> Self {
         let turn = loss.iter().map(|l| exp_i_minus_one(step * l)).unzip();
         Self {
             re: vec![0.0; loss.len()],
@@ -125,14 +111,14 @@ impl Spin {
     }
 
     /// Exact values at y.
-    fn renew(&mut self, loss: &[f64], y: f64) {
+    pub(super) fn renew(&mut self, loss: &[f64], y: f64) {
         for ((re, im), l) in self.re.iter_mut().zip(&mut self.im).zip(loss) {
             (*re, *im) = exp_i_minus_one(y * l);
         }
     }
 
     /// One step on.
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         turned(&mut self.re, &mut self.im, &self.turn.0, &self.turn.1);
     }
 }
@@ -156,7 +142,7 @@ fn exp_i_minus_one(theta: f64) -> (f64, f64) {
 }
 
 /// Σ ρ_j z_j in lanes.
-fn dot(weight: &[f64], state: &[f64]) -> f64 {
+pub(super) fn dot(weight: &[f64], state: &[f64]) -> f64 {
     let ((weights, more), (states, other)) =
         (weight.as_chunks::<LANES>(), state.as_chunks::<LANES>());
     let mut sums = [0.0; LANES];

@@ -67,12 +67,7 @@ fn distances(larger: &Sum, smaller: &Sum, (nearest, far): (i64, i64)) -> std::op
 }
 
 /// e^{ih} + e^{(i−d)h} lies between the values at i + o and i + o + 1.
-pub(super) fn pairs_above(
-    larger: &Sum,
-    smaller: &Sum,
-    between: (i64, i64),
-    cells: &mut Cells,
-) {
+pub(super) fn pairs_above(larger: &Sum, smaller: &Sum, between: (i64, i64), cells: &mut Cells) {
     let h = larger.spacing;
     for d in distances(larger, smaller, between) {
         let value = (-(d as f64) * h).exp();
@@ -134,12 +129,7 @@ fn far_pairs(larger: &Sum, smaller: &Sum, far: i64, cells: &mut Cells) {
 }
 
 /// From below the means add up; the cell decides what is pooled and nothing else.
-pub(super) fn pairs_below(
-    larger: &Sum,
-    smaller: &Sum,
-    between: (i64, i64),
-    cells: &mut Cells,
-) {
+pub(super) fn pairs_below(larger: &Sum, smaller: &Sum, between: (i64, i64), cells: &mut Cells) {
     let h = larger.spacing;
     let means = |sum: &Sum| -> Vec<f64> {
         let mean = |(moment, mass): (&f64, &f64)| if *mass > 0.0 { moment / mass } else { 0.0 };
