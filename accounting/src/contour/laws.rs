@@ -8,7 +8,7 @@
 
 use super::nodes::Nodes;
 use crate::error::Result;
-use crate::law::{Attained, Law, Mask, Served, Stretch};
+use crate::law::{Law, Mask, Served, Stretch};
 use crate::special::ln_add_exp;
 
 mod decay;
@@ -54,9 +54,7 @@ impl LawChart {
         ln_error: f64,
         mask: Option<Mask>,
     ) -> Result<(Self, Nodes)> {
-        // Other laws are rounded outwards, and their masses with them.
-        let exact = law.attained == Attained::Always && !law.pieces.is_empty();
-        let complete = exact && law.infinite <= 0.0 && law.missing <= 0.0 && mask.is_none();
+        let complete = law.is_whole() && mask.is_none();
         let served = Served {
             mask,
             order: order.max(1.0),

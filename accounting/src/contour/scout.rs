@@ -30,7 +30,7 @@ pub(crate) struct Part {
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// Gaussian mixtures, by the trapezoid rule.
-    Pair(PairPart),
+    Pair(Box<PairPart>),
     /// Any other law, by Gauss–Legendre rules.
     Law(LawChart),
 }
@@ -106,7 +106,7 @@ impl Part {
         let times = times as f64;
         let (part, nodes) = PairPart::new(pair, times, highest)?;
         Ok(Self {
-            source: Source::Pair(part),
+            source: Source::Pair(Box::new(part)),
             times,
             thin: Some(nodes.thinned()),
             nodes,

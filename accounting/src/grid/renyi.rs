@@ -116,8 +116,11 @@ impl Law {
         if let Some(divergence) = self.closed_divergence() {
             return Ok(divergence);
         }
-        // K is convex and K(1) = 0: its slope there is at most K(1 + h)/h.
-        if let Ok((_, upper)) = self.charted_moment(1.0 + NEAR_ONE) {
+        // K is convex and K(1) = 0: its slope there is at most K(1 + h)/h. Only of whole laws is so small a
+        // moment known to its digits.
+        if self.is_whole()
+            && let Ok((_, upper)) = self.charted_moment(1.0 + NEAR_ONE)
+        {
             return Ok(upper.max(0.0) / NEAR_ONE * (1.0 + 1e-9));
         }
         let (brackets, ln_cut) = self.fine_brackets(2.0)?;

@@ -173,6 +173,13 @@ impl Law {
         most + 1e-13 * most.abs()
     }
 
+    /// Whether both laws have exactly the mass one where the loss is finite; laws that only bound are
+    /// rounded outwards, and their masses with them.
+    pub(crate) fn is_whole(&self) -> bool {
+        let exact = self.attained == Attained::Always && !self.pieces.is_empty();
+        exact && self.infinite <= 0.0 && self.missing <= 0.0
+    }
+
     /// An `ln_cut` at which cut tails matter little to the moment of order c.
     pub(crate) fn cut_for(&self, order: f64) -> f64 {
         // Under e^{cL} a Gaussian piece moves by (c − 1) times the distance of its laws.

@@ -13,7 +13,7 @@ use crate::grid::quadrature::finest;
 use crate::special::{ROUND, ln_normal_tail};
 
 /// More stretches than these are an error, not a wait.
-const MOST: usize = 6000;
+const MOST: usize = 2500;
 /// Ellipses that are tried.
 const ELLIPSES: [f64; 9] = [2.0, 3.0, 4.5, 6.5, 10.0, 16.0, 30.0, 60.0, 150.0];
 
@@ -195,7 +195,7 @@ impl Piece {
             let error = |half: f64| bends.ln_error(left + half, half, slopes(half), served);
             while error(half) > served.ln_goal {
                 half *= 0.7;
-                if !(half > 1e-9 * (1.0 + left.abs())) {
+                if half.is_nan() || half <= 1e-9 * (1.0 + left.abs()) {
                     return Err(too_many());
                 }
             }

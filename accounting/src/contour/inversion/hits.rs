@@ -117,7 +117,7 @@ impl Contour {
         let mut y = 16.0 * self.step;
         while rest(y) > goal {
             y *= 1.25;
-            if !(y < farthest) {
+            if y.is_nan() || y >= farthest {
                 return Err(Scout::out_of_reach());
             }
         }

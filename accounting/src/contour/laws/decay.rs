@@ -142,7 +142,8 @@ impl LawDecay {
             });
             moving.push((mass, swept(stretch, c, ln_moment)));
         }
-        if !(nodes.mass_error(c) < ROOM) {
+        let off = nodes.mass_error(c);
+        if off.is_nan() || off >= ROOM {
             // Masses that are not known show no decay.
             (lumps, moving) = (Vec::new(), vec![(1.0, f64::INFINITY)]);
         }
@@ -269,7 +270,7 @@ impl Scanned {
             let value = self.value(y) + self.error;
             // As far as the way down to it lasts, and half of the way to what is enough.
             let room = (0.5 * (1.0 - value)).max(enough - value);
-            if !(room > 4.0 * self.error) {
+            if room.is_nan() || room <= 4.0 * self.error {
                 return 1.0;
             }
             most = most.max(value + room);
@@ -297,7 +298,7 @@ impl Scanned {
 fn swept(stretch: &Stretch, c: f64, ln_moment: f64) -> f64 {
     let (low, high) = stretch.loss_slope();
     let least = low - 1e-9 * high.abs() - 8.0 * ROUND;
-    if !(least > 0.0) {
+    if least.is_nan() || least <= 0.0 {
         return f64::INFINITY;
     }
     let steep = stretch.steepness(c);
