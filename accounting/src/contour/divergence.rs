@@ -1,7 +1,8 @@
 //! The Kullback–Leibler divergence of the composed pair, K'(1) = Σ T E_P[L], certified.
 
 use super::chart::Chart;
-use super::scout::{Part, Scout};
+use super::nodes::Nodes;
+use super::scout::{PairPart, Scout, Source};
 use crate::bound::Upper;
 use crate::error::Result;
 use crate::pld::PrivacyLoss;
@@ -27,23 +28,26 @@ impl PrivacyLoss {
             total += *times as f64 * law.divergence()?;
         }
         for part in &scout.parts {
-            let (value, error) = part.divergence();
-            total += part.times * (value + error);
+            // Laws were left out above.
+            if let Source::Pair(pair) = &part.source {
+                let (value, error) = pair.divergence(part.nodes());
+                total += part.times * (value + error);
+            }
         }
         Ok(Upper::new(total * (1.0 + 8.0 * ROUND)))
     }
 }
 
-impl Part {
+impl PairPart {
     /// E_P[L] of one step with a bound on its error.
-    fn divergence(&self) -> (f64, f64) {
-        let (value, rounding) = self.nodes().divergence();
-        let (left, right) = self.span();
+    fn divergence(&self, nodes: &Nodes) -> (f64, f64) {
+        let (value, rounding) = nodes.divergence();
+        let (left, right) = self.span;
         let tails = ln_add_exp(
             self.chart.ln_loss_tail(left, -1.0),
             self.chart.ln_loss_tail(right, 1.0),
         );
-        let spacing = self.nodes().spacing;
+        let spacing = nodes.spacing;
         let outside = (tails + spacing.ln_1p()).exp();
         (
             value,

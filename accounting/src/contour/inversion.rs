@@ -5,15 +5,16 @@
 //! upper = Σ_{|n| ≤ M} + R_y + R_F and lower = the same sum − aliases − R_y − R_F, with R_y
 //! the terms left out and R_F what quadrature and rounding do to the terms kept.
 
-use super::decay::Decay;
 use super::kernel::Kernel;
-use super::scout::Scout;
+use super::nodes::Moment;
+use super::scout::{AnyDecay, Scout, Total};
 use crate::error::Result;
 use crate::interval::LnBounds;
 use crate::special::{ROUND, ln_add_exp};
 use line::Line;
 use std::f64::consts::{PI, TAU};
 
+mod hits;
 mod line;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,8 @@ pub(crate) struct Contour {
     alias: [(f64, f64); 2],
     /// Quadrature nodes of all parts.
     nodes: usize,
+    /// Of outcomes that are not among the terms: an order and ln of Chernoff's bound for them at ε = 0.
+    quiet: Option<(f64, f64)>,
 }
 
 /// A sum along the contour with the bounds on its errors, in units of e^`ln_front`; the error
@@ -78,7 +81,16 @@ impl Contour {
         let ln_size = -(c * (c - 1.0).abs()).ln() - 0.5 * (TAU * curvature).ln();
         let ln_goal =
             (ln_goal - front.ln + epsilon * (c - 1.0) - 2.0).clamp(ln_size - 60.0, ln_size - 3.0);
-        let mut contour = Self {
+        let mut contour = Self::empty(kernel, c, front);
+        contour.choose_step(scout, epsilon, curvature.sqrt(), ln_goal);
+        let end = contour.choose_end(scout, &tilts, variance, ln_goal)?;
+        contour.sum_terms(scout, &tilts, end, ln_goal - ln_size)?;
+        Ok(contour)
+    }
+
+    /// Without terms.
+    fn empty(kernel: Kernel, c: f64, front: Total) -> Self {
+        Self {
             kernel,
             c,
             step: 0.0,
@@ -90,11 +102,8 @@ impl Contour {
             rest: 0.0,
             alias: [(c, 0.0); 2],
             nodes: 0,
-        };
-        contour.choose_step(scout, epsilon, curvature.sqrt(), ln_goal);
-        let end = contour.choose_end(scout, &tilts, variance, ln_goal)?;
-        contour.sum_terms(scout, &tilts, end, ln_goal - ln_size)?;
-        Ok(contour)
+            quiet: None,
+        }
     }
 
     /// Widens the period Δ = 2π/η until the aliases weigh at most e^`ln_goal` of the front.
@@ -144,7 +153,7 @@ impl Contour {
     fn choose_end(
         &mut self,
         scout: &Scout,
-        tilts: &[f64],
+        tilts: &[Moment],
         variance: f64,
         ln_goal: f64,
     ) -> Result<f64> {
@@ -154,11 +163,11 @@ impl Contour {
             // Σ η/|s(s−1)| over nodes beyond y is at most (1 + η/y)/y.
             -0.5 * scout.gaussian * y * y - (PI * y).ln() + (step / y).ln_1p()
         };
-        let mut decays: Vec<(f64, Decay)> = scout
+        let mut decays: Vec<(f64, AnyDecay<'_>)> = scout
             .parts
             .iter()
             .zip(tilts)
-            .map(|(part, tilt)| (part.times, Decay::new(&part.chart, self.c, *tilt)))
+            .map(|(part, tilt)| (part.times, part.decay(self.c, tilt.ln)))
             .collect();
         let farthest = MOST_TERMS * step;
         let single = decays.len() == 1;
@@ -220,7 +229,7 @@ impl Contour {
         }
     }
 
-    fn sum_terms(&mut self, scout: &Scout, tilts: &[f64], end: f64, ln_goal: f64) -> Result<()> {
+    fn sum_terms(&mut self, scout: &Scout, tilts: &[Moment], end: f64, ln_goal: f64) -> Result<()> {
         let count = (end / self.step).ceil() as usize + 1;
         let end = (count - 1) as f64 * self.step;
         let mut ln_size = vec![0.0; count];
@@ -232,8 +241,8 @@ impl Contour {
             angle[n] = scout.gaussian * y * (self.c - 0.5);
         }
         let mut turning = 0.0;
-        for (part, ln_moment) in scout.parts.iter().zip(tilts) {
-            let line = Line::new(part, self.c, *ln_moment, end, ln_goal - part.times.ln())?;
+        for (part, moment) in scout.parts.iter().zip(tilts) {
+            let line = Line::new(part, self.c, *moment, end, ln_goal - part.times.ln())?;
             if line.tilted.loss.len() as f64 * count as f64 > BUDGET {
                 return Err(Scout::out_of_reach());
             }
@@ -277,7 +286,10 @@ impl Contour {
             lower: pieces.ln_front - pieces.front
                 + (pieces.middle - slack - pieces.alias).max(0.0).ln(),
             middle: pieces.ln_front + pieces.middle.max(0.0).ln(),
-            upper: pieces.ln_front + pieces.front + (pieces.middle + slack).max(0.0).ln(),
+            upper: ln_add_exp(
+                pieces.ln_front + pieces.front + (pieces.middle + slack).max(0.0).ln(),
+                self.ln_quiet(epsilon),
+            ),
         }
     }
 
@@ -302,6 +314,13 @@ impl Contour {
             summation: scale * (phase + 4.0 * ROUND * self.size),
             alias: self.ln_alias(epsilon).exp(),
         }
+    }
+
+    /// ln of a bound on what outcomes that are not among the terms add.
+    pub(crate) fn ln_quiet(&self, epsilon: f64) -> f64 {
+        self.quiet.map_or(f64::NEG_INFINITY, |(order, ln)| {
+            ln - epsilon * (order - 1.0)
+        })
     }
 
     /// Distance η of the terms.

@@ -9,6 +9,7 @@
 //! * [`strip`]: bounds off the real axis, hence the quadrature error of K;
 //! * [`decay`]: how fast the characteristic function decays;
 //! * [`nodes`]: the trapezoid rule in x;
+//! * [`laws`]: steps that are no Gaussian mixtures;
 //! * [`scout`]: K on the real axis, saddle points;
 //! * [`kernel`]: which expectation is inverted, and Chernoff's bound for it;
 //! * [`inversion`]: the certified sum;
@@ -19,6 +20,7 @@ mod decay;
 mod divergence;
 pub(crate) mod inversion;
 pub(crate) mod kernel;
+pub(crate) mod laws;
 pub(crate) mod nodes;
 #[cfg(test)]
 mod samples;

@@ -2,6 +2,7 @@
 
 use super::chart::too_wide;
 use crate::error::Result;
+use crate::law::Node;
 use crate::pld::Pair;
 use crate::special::{EXP_ERROR, LANES, LN_SQRT_TAU, ROUND, exp, exp_second_order};
 
@@ -50,6 +51,8 @@ pub(crate) struct Nodes {
     base: Vec<f64>,
     /// Mass missing from P.
     missing: f64,
+    /// Whether Q, and P but for what is missing, have all their mass here.
+    complete: bool,
 }
 
 /// K at a real order.
@@ -83,6 +86,14 @@ pub(crate) struct Tilted {
     pub(crate) flat_error: f64,
 }
 
+impl Tilted {
+    /// Σ ρ_j |L_j|.
+    pub(crate) fn speed(&self) -> f64 {
+        let terms = self.weight.iter().zip(&self.loss);
+        terms.map(|(w, l)| w * l.abs()).sum()
+    }
+}
+
 impl Nodes {
     /// Nodes from `left` to `right`.
     ///
@@ -102,22 +113,71 @@ impl Nodes {
             loss_error: Vec::with_capacity(count + LANES),
             base: Vec::with_capacity(count + LANES),
             missing: pair.first.missing(),
+            complete: true,
         };
         let ln_spacing = spacing.ln() - LN_SQRT_TAU;
         for index in 0..count {
             nodes.push(pair, left + index as f64 * spacing, ln_spacing);
         }
-        let filled = count.next_multiple_of(LANES);
-        nodes.ln_weight.resize(filled, NO_WEIGHT);
+        nodes.fill();
+        Ok(nodes)
+    }
+
+    /// The nodes of a law that are not equally spaced; `complete` when both laws have all their mass
+    /// there.
+    pub(crate) fn of_law(all: &[Node], complete: bool) -> Self {
+        let of = |part: fn(&Node) -> f64| -> Vec<f64> { all.iter().map(part).collect() };
+        let base = |node: &Node| second_order(node.ln_second, node.ln_second.exp(), node.loss);
+        let mut nodes = Self {
+            spacing: 0.0,
+            ln_weight: of(|node| node.ln_second),
+            weight_error: of(|node| node.weight_error),
+            loss: of(|node| node.loss),
+            loss_error: of(|node| node.loss_error),
+            base: all.iter().map(base).collect(),
+            missing: 0.0,
+            complete,
+        };
+        nodes.fill();
+        nodes
+    }
+
+    /// Fills the last lanes with nodes of no weight.
+    fn fill(&mut self) {
+        let filled = self.loss.len().next_multiple_of(LANES);
+        self.ln_weight.resize(filled, NO_WEIGHT);
         for zeros in [
-            &mut nodes.weight_error,
-            &mut nodes.loss,
-            &mut nodes.loss_error,
-            &mut nodes.base,
+            &mut self.weight_error,
+            &mut self.loss,
+            &mut self.loss_error,
+            &mut self.base,
         ] {
             zeros.resize(filled, 0.0);
         }
-        Ok(nodes)
+    }
+
+    /// The loss of node j and its mass under the law tilted to c, given K(c).
+    pub(crate) fn tilted_mass(&self, j: usize, c: f64, ln_moment: f64) -> (f64, f64) {
+        let loss = self.loss[j];
+        (loss, (self.ln_weight[j] + c * loss - ln_moment).exp())
+    }
+
+    /// Bound on the relative rounding error of every mass under the law tilted to c.
+    pub(crate) fn mass_error(&self, c: f64) -> f64 {
+        let errors = self.weight_error.iter().zip(&self.loss_error);
+        let worst = errors
+            .map(|(weight, loss)| weight + c * loss)
+            .fold(0.0, f64::max);
+        let steepest = self
+            .loss
+            .iter()
+            .fold(0.0, |most, l| f64::max(most, l.abs()));
+        worst + ROUND * (8.0 + 4.0 * c * steepest)
+    }
+
+    /// Bound on the rounding error of the loss of node j.
+    pub(crate) fn loss_error(&self, j: usize) -> f64 {
+        self.loss_error[j]
     }
 
     fn push(&mut self, pair: &Pair, x: f64, ln_spacing: f64) {
@@ -150,6 +210,7 @@ impl Nodes {
             loss_error: Vec::new(),
             base: Vec::new(),
             missing: self.missing,
+            complete: self.complete,
         };
         for ln_weight in &mut thin.ln_weight {
             *ln_weight += std::f64::consts::LN_2;
@@ -234,7 +295,7 @@ impl Nodes {
     /// would overflow.
     pub(crate) fn moment(&self, c: f64) -> Moment {
         let top = self.top(c);
-        let (ln, rounding) = if top < 300.0 {
+        let (ln, rounding) = if self.complete && top < 300.0 {
             self.small_moment(c)
         } else {
             self.large_moment(c, top)

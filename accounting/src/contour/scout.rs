@@ -1,9 +1,12 @@
 //! The composed K on the real axis, certified, and its saddle points.
 
 use super::chart::{Chart, too_wide};
+use super::decay::Decay;
 use super::kernel::Kernel;
-use super::nodes::{Nodes, Rough};
+use super::laws::{LawChart, LawDecay};
+use super::nodes::{Moment, Nodes, Rough};
 use crate::error::Result;
+use crate::law::Law;
 use crate::pld::PrivacyLoss;
 use crate::special::{ROUND, ln_add_exp};
 use std::cell::Cell;
@@ -16,16 +19,57 @@ const LN_MARGIN: f64 = -50.0;
 /// One kind of step, charted.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
-    pub(crate) chart: Chart,
+    pub(crate) source: Source,
     pub(crate) times: f64,
     nodes: Nodes,
     /// A coarser rule, for searches.
-    thin: Nodes,
-    span: (usize, usize),
+    thin: Option<Nodes>,
+}
+
+/// What a step's nodes were made from.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    /// Gaussian mixtures, by the trapezoid rule.
+    Pair(Box<PairPart>),
+    /// Any other law, by Gauss–Legendre rules.
+    Law(LawChart),
+}
+
+/// A pair of Gaussian mixtures with its nodes' place on the chart.
+#[derive(Debug, Clone)]
+pub(crate) struct PairPart {
+    pub(crate) chart: Chart,
+    pub(crate) span: (usize, usize),
     /// Where to look for the shift that bounds the quadrature best.
-    shift: usize,
+    pub(crate) shift: usize,
+    /// The distance of nodes.
+    spacing: f64,
     /// ln of the quadrature errors at orders 0 and 1.
     ln_error: [f64; 2],
+}
+
+/// Bounds on how one part's characteristic function decays.
+pub(crate) enum AnyDecay<'a> {
+    Pair(Box<Decay<'a>>),
+    Law(Box<LawDecay>),
+}
+
+impl AnyDecay<'_> {
+    /// For every |y'| ≥ y; does not look further once it is at most `enough`.
+    pub(crate) fn bent(&mut self, y: f64, enough: f64) -> f64 {
+        match self {
+            Self::Pair(decay) => decay.bent(y, enough),
+            Self::Law(decay) => decay.beyond(y),
+        }
+    }
+
+    /// For y in [`low`, `high`].
+    pub(crate) fn window(&self, low: f64, high: f64) -> f64 {
+        match self {
+            Self::Pair(decay) => decay.window(low, high),
+            Self::Law(decay) => decay.window(low, high),
+        }
+    }
 }
 
 /// Everything that is computed once per privacy loss.
@@ -58,8 +102,63 @@ struct Search {
 }
 
 impl Part {
-    fn new(pair: &crate::pld::Pair, times: u64, highest: f64) -> Result<Self> {
+    fn of_pair(pair: &crate::pld::Pair, times: u64, highest: f64) -> Result<Self> {
         let times = times as f64;
+        let (part, nodes) = PairPart::new(pair, times, highest)?;
+        Ok(Self {
+            source: Source::Pair(Box::new(part)),
+            times,
+            thin: Some(nodes.thinned()),
+            nodes,
+        })
+    }
+
+    fn of_law(law: &Law, times: u64, highest: f64) -> Result<Self> {
+        let times = times as f64;
+        let (chart, nodes) = LawChart::new(law, highest, 0.0, LN_ERROR - times.ln())?;
+        Ok(Self {
+            source: Source::Law(chart),
+            times,
+            thin: None,
+            nodes,
+        })
+    }
+
+    pub(crate) const fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// ln of a bound on |Σ − ∫| for f_c on these nodes, with e^`ln_moment` the sum; one at most
+    /// `enough` will do.
+    fn ln_quadrature_error(&self, c: f64, ln_moment: f64, enough: f64) -> f64 {
+        match &self.source {
+            Source::Pair(part) => part.ln_quadrature_error(c, enough),
+            Source::Law(chart) => chart.ln_error(c, ln_moment),
+        }
+    }
+
+    /// Bound on the error of this part's K(c), given its computed value.
+    fn error(&self, c: f64, ln_moment: f64) -> f64 {
+        match &self.source {
+            Source::Pair(part) => part.error(c, ln_moment, self.times),
+            Source::Law(chart) => chart.moment_error(c, ln_moment),
+        }
+    }
+
+    /// How its characteristic function decays at order c, given K(c).
+    pub(crate) fn decay(&self, c: f64, ln_moment: f64) -> AnyDecay<'_> {
+        match &self.source {
+            Source::Pair(part) => AnyDecay::Pair(Box::new(Decay::new(&part.chart, c, ln_moment))),
+            Source::Law(chart) => {
+                let at = (c, ln_moment);
+                AnyDecay::Law(Box::new(LawDecay::new(chart, &self.nodes, self.times, at)))
+            }
+        }
+    }
+}
+
+impl PairPart {
+    fn new(pair: &crate::pld::Pair, times: f64, highest: f64) -> Result<(Self, Nodes)> {
         let ln_error = LN_ERROR - times.ln();
         let chart = Chart::new(pair, times, highest, ln_error + LN_MARGIN)?;
         let orders = [0.0, 1.0, highest];
@@ -73,48 +172,32 @@ impl Part {
         let nodes = Nodes::new(pair, chart.edges[span.0].x, chart.edges[span.1].x, spacing)?;
         let mut part = Self {
             chart,
-            times,
-            thin: nodes.thinned(),
-            nodes,
             span,
             shift,
+            spacing,
             ln_error: [0.0; 2],
         };
         part.ln_error = [0.0, 1.0].map(|c| part.ln_quadrature_error(c, ln_error));
-        Ok(part)
-    }
-
-    pub(crate) const fn nodes(&self) -> &Nodes {
-        &self.nodes
-    }
-
-    /// Where to look for the shift that bounds the quadrature best.
-    pub(crate) const fn shift(&self) -> usize {
-        self.shift
-    }
-
-    pub(crate) const fn span(&self) -> (usize, usize) {
-        self.span
+        Ok((part, nodes))
     }
 
     /// ln of a bound on |Σ − ∫| for f_c on these nodes; one at most `enough` will do.
     fn ln_quadrature_error(&self, c: f64, enough: f64) -> f64 {
-        let spacing = self.nodes.spacing;
         let inner = self
             .chart
-            .ln_trapezoid_error(c, spacing, self.shift, enough);
+            .ln_trapezoid_error(c, self.spacing, self.shift, enough);
         // The nodes left out lie under a bell of unit width: their sum is at most (1 + h) times
         // its integral.
         let tails = ln_add_exp(
             self.chart.ln_tail(self.span.0, c, -1.0),
             self.chart.ln_tail(self.span.1, c, 1.0),
         );
-        ln_add_exp(inner, tails + spacing.ln_1p())
+        ln_add_exp(inner, tails + self.spacing.ln_1p())
     }
 
-    /// Bound on the error of this part's K(c), given its computed value.
-    fn error(&self, c: f64, ln_moment: f64) -> f64 {
-        let enough = LN_ERROR - self.times.ln() + ln_moment;
+    /// Bound on the error of K(c), given its computed value.
+    fn error(&self, c: f64, ln_moment: f64, times: f64) -> f64 {
+        let enough = LN_ERROR - times.ln() + ln_moment;
         let plain = (self.ln_quadrature_error(c, enough) - ln_moment).exp();
         let ends = (self.ln_error[0] - ln_moment).exp() * (c - 1.0).abs()
             + (self.ln_error[1] - ln_moment).exp() * c;
@@ -133,15 +216,11 @@ impl Scout {
     /// # Errors
     /// [`crate::Error::NotCertified`] when the moments spread too far.
     pub(crate) fn new(loss: &PrivacyLoss, highest: f64) -> Result<Self> {
-        if !loss.laws.is_empty() {
-            // Leaving them out would under-report.
-            return Err(Self::out_of_reach());
-        }
-        let parts = loss
-            .parts
-            .iter()
-            .map(|(pair, times)| Part::new(pair, *times, highest))
-            .collect::<Result<_>>()?;
+        let pairs = loss.parts.iter();
+        let pairs = pairs.map(|(pair, times)| Part::of_pair(pair, *times, highest));
+        let laws = loss.laws.iter();
+        let laws = laws.map(|(law, times)| Part::of_law(law, *times, highest));
+        let parts = pairs.chain(laws).collect::<Result<_>>()?;
         Ok(Self {
             gaussian: loss.gaussian,
             parts,
@@ -156,6 +235,7 @@ impl Scout {
             .parts
             .iter()
             .map(|(pair, _)| pair.first.farthest())
+            .chain(loss.laws.iter().map(|(law, _)| law.loss_range(-30.0).1))
             .fold(0.0, f64::max);
         1.0 + 12.0 * f64::min(1.0, 2.0 / farthest)
     }
@@ -169,7 +249,7 @@ impl Scout {
             second: self.gaussian,
         };
         for part in &self.parts {
-            let each = part.thin.rough(c);
+            let each = part.thin.as_ref().unwrap_or(&part.nodes).rough(c);
             // Roundings of 1 would show after so many steps.
             let ln = if part.times > 1e10 {
                 part.nodes.moment(c).ln
@@ -184,7 +264,7 @@ impl Scout {
     }
 
     /// K(c) of the whole run with a bound on its error, and K(c) of one step of each part.
-    pub(crate) fn certified(&self, c: f64) -> (Total, Vec<f64>) {
+    pub(crate) fn certified(&self, c: f64) -> (Total, Vec<Moment>) {
         let plain = 0.5 * self.gaussian * c * (c - 1.0);
         let mut total = Total {
             ln: plain,
@@ -197,7 +277,7 @@ impl Scout {
             total.ln += part.times * moment.ln;
             total.error +=
                 part.times * (quadrature + moment.rounding + 2.0 * ROUND * moment.ln.abs());
-            each.push(moment.ln);
+            each.push(moment);
         }
         (total, each)
     }
@@ -211,7 +291,7 @@ impl Scout {
             total += part.times
                 * ln_add_exp(
                     sum,
-                    part.ln_quadrature_error(c, sum - part.times.ln() - 7.0),
+                    part.ln_quadrature_error(c, sum, sum - part.times.ln() - 7.0),
                 );
         }
         total + 4.0 * ROUND * total.abs()

@@ -17,14 +17,14 @@ const STEP: f64 = 0.7;
 
 /// asin z ≤ z + (π/2 − 1) z³ on [0, 1]: (asin z − z)/z³ increases to its value at 1.
 #[inline(always)]
-pub(super) fn arcsine(z: f64) -> f64 {
+pub(crate) fn arcsine(z: f64) -> f64 {
     z + (0.5 * PI - 1.0) * z * z * z
 }
 
 /// −½ ln(1 − z) ≤ this on [0, 1), tight near 0 and to a tenth at 0.95: with w = z/(2 − z) it is
 /// artanh w = w + w³/3 + w⁵/5 + …, whose terms from w⁷/7 on are below w⁷/7 (1 + w² + …).
 #[inline(always)]
-pub(super) fn half_ln_shrinkage(z: f64) -> f64 {
+pub(crate) fn half_ln_shrinkage(z: f64) -> f64 {
     let w = z / (2.0 - z);
     let square = w * w;
     let rest = square * square * square / (7.0 * (1.0 - square));

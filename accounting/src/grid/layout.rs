@@ -8,6 +8,8 @@ use crate::law::{Comb, Law};
 
 /// The longest grid that is laid out: three arrays of it fit in 25 MB.
 const LONGEST: i64 = 1 << 20;
+/// The same for several distinct steps, whose transforms meet.
+const LONGEST_OF_SEVERAL: i64 = 1 << 19;
 /// The shortest worth a transform.
 const SHORTEST: i64 = 1 << 8;
 /// Up to here a grid is laid out without a second thought.
@@ -61,7 +63,12 @@ impl Layout {
 
     /// Lines as close as `wanted`, but not more than can be laid out.
     pub(super) fn laid_out(steps: &[(Law, u64)], wanted: Wanted, span: f64) -> Result<Self> {
-        let least = span / (LONGEST - 2 * MARGIN as i64) as f64;
+        let longest = if steps.len() > 1 {
+            LONGEST_OF_SEVERAL
+        } else {
+            LONGEST
+        };
+        let least = span / (longest - 2 * MARGIN as i64) as f64;
         let (spacing, refinable, exact) = match common(steps) {
             Some(spacing) if spacing >= least => (spacing, false, true),
             _ => {
@@ -78,7 +85,7 @@ impl Layout {
         }
         Ok(Self {
             spacing,
-            length: circle(span / spacing).min(LONGEST),
+            length: circle(span / spacing).min(longest),
             span,
             refinable,
             exact,

@@ -27,6 +27,11 @@ pub(crate) fn rule(half: f64, steepness: f64, ln_goal: f64) -> Option<&'static R
     Some(&rules()[index])
 }
 
+/// The rule with the most nodes.
+pub(crate) fn finest() -> &'static Rule {
+    &rules()[SIZES.len() - 1]
+}
+
 /// The bound, at the ρ that makes it least: with z = half·ρ, 2n = z²/4 + z·steepness/2.
 fn ln_error(n: f64, half: f64, steepness: f64) -> f64 {
     let z = (steepness * steepness + 8.0 * n).sqrt() - steepness;

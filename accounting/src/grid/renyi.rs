@@ -5,6 +5,7 @@ use super::cells::Brackets;
 use super::moments::Moments;
 use super::ruler::{Lines, Ruler};
 use crate::contour::kernel::Kernel;
+use crate::contour::laws::LawChart;
 use crate::contour::scout::Scout;
 use crate::error::Result;
 use crate::law::Law;
@@ -15,6 +16,12 @@ use crate::special::{ROUND, ln_add_exp};
 
 /// Relative accuracy of K: the conversions are looser than this by far.
 const ACCURACY: f64 = 1e-6;
+/// ln of the relative error of the nodes for a moment.
+const LN_ERROR: f64 = -40.0;
+/// The order less one at which a divergence is read off the moment.
+const NEAR_ONE: f64 = 1e-7;
+/// Cells for a moment that the nodes could not give.
+const MOST_CELLS: usize = 1 << 17;
 
 impl Law {
     /// The law in cells fine enough for its moment of order c, and the ln P-mass cut off.
@@ -35,8 +42,19 @@ impl Law {
         let tilted = moments.tilted(0, order, |loss| lines.meets(loss, 0.0));
         let allowed = tilted.allowance(spacing);
         let masses = [(tilted, allowed)];
-        let ruler = Ruler::new(lines, self.loss_range(ln_cut), &masses, 1 << 20)?;
+        let ruler = Ruler::new(lines, self.loss_range(ln_cut), &masses, MOST_CELLS)?;
         Ok((self.brackets(&ruler, ln_cut, 0.0)?, ln_cut))
+    }
+
+    /// Both ends of K(c) by the nodes of the contour.
+    fn charted_moment(&self, order: f64) -> Result<(f64, f64)> {
+        let (chart, nodes) = LawChart::new(self, order, 0.0, LN_ERROR)?;
+        let moment = nodes.moment(order);
+        let error = moment.rounding + chart.moment_error(order, moment.ln);
+        if error.is_nan() || error > 1.0 {
+            return Err(Scout::out_of_reach());
+        }
+        Ok((moment.ln - error, moment.ln + error))
     }
 
     /// Both ends of K(c) = ln E_Q e^{cL}, c > 1.
@@ -56,6 +74,13 @@ impl Law {
         }
         if let Some((ln, error)) = self.closed_moment(order) {
             return Ok(((ln - error).max(0.0), (ln + error).max(0.0)));
+        }
+        if let Ok((lower, upper)) = self.charted_moment(order) {
+            let upper = match self.variance {
+                Some(v) => 0.5 * v * order * (order - 1.0) * (1.0 + 1e-14),
+                None => upper,
+            };
+            return Ok((lower.max(0.0), upper.max(0.0)));
         }
         let (brackets, ln_cut) = self.fine_brackets(order)?;
         let (above, below) = (&brackets.above, &brackets.below);
@@ -90,6 +115,13 @@ impl Law {
         }
         if let Some(divergence) = self.closed_divergence() {
             return Ok(divergence);
+        }
+        // K is convex and K(1) = 0: its slope there is at most K(1 + h)/h. Only of whole laws is so small a
+        // moment known to its digits.
+        if self.is_whole()
+            && let Ok((_, upper)) = self.charted_moment(1.0 + NEAR_ONE)
+        {
+            return Ok(upper.max(0.0) / NEAR_ONE * (1.0 + 1e-9));
         }
         let (brackets, ln_cut) = self.fine_brackets(2.0)?;
         let above = &brackets.above;

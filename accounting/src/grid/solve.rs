@@ -19,8 +19,8 @@ const ATTEMPTS: usize = 5;
 const MOST_STEPS: u64 = 100;
 /// With more components than this, a grid takes too long beside a contour.
 const MOST_COMPONENTS: usize = 64;
-/// With as few as this, and few steps, a grid may take its time.
-const FEW_COMPONENTS: usize = 16;
+/// Longer grids are not kept for the next question.
+const KEPT: usize = 1 << 15;
 /// The spacing from one attempt to the next.
 const FINER: f64 = 0.4;
 
@@ -46,15 +46,15 @@ impl Solver {
     /// Grids tried before the best is taken.
     fn attempts(&self) -> usize {
         match self.effort() {
-            Effort::Full => ATTEMPTS,
-            Effort::Modest => 1,
+            Effort::Full if !self.rough => ATTEMPTS,
+            _ => 1,
         }
     }
 
     /// The more steps of Gaussian mixtures, the better the contour: grids are for the few runs
     /// that it leaves, and most of those ask for nothing that matters.
     fn effort(&self) -> Effort {
-        let few = self.loss.steps() <= MOST_STEPS && self.components() <= FEW_COMPONENTS;
+        let few = self.components() <= MOST_COMPONENTS;
         if self.needs_grid() || few {
             Effort::Full
         } else {
@@ -90,7 +90,17 @@ impl Solver {
 
     /// ln δ(ε) on a grid, aiming at relative error `goal`.
     pub(crate) fn grid_ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<LnBounds> {
-        Ok(self.grid_at(epsilon, goal)?.0)
+        // Nearby questions share a grid.
+        if let Some(kept) = &self.kept {
+            let ends = kept.value(epsilon);
+            if ends.width() <= 2.0 * goal {
+                return Ok(ends);
+            }
+        }
+        self.kept = None;
+        let (ends, grid) = self.grid_at(epsilon, goal)?;
+        self.kept = grid.filter(|grid| grid.length <= KEPT);
+        Ok(ends)
     }
 
     /// ln δ(ε), with the finest grid that was needed; a single step needs none.

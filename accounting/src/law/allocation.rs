@@ -220,19 +220,18 @@ impl Sum {
     /// larger value the smaller one no longer counts.
     fn room(&self, other: &Self) -> (i64, usize, i64) {
         let (a, b, h) = (self, other, self.spacing);
-        let first = a.first.max(b.first);
-        let last = (a.first + a.mass.len() as i64).max(b.first + b.mass.len() as i64);
+        // A sum is least where both values are, and largest likewise.
+        let sum = |i: i64, j: i64| {
+            let more = (-(i.abs_diff(j) as f64) * h).exp().ln_1p() / h;
+            i.max(j) + more.floor() as i64
+        };
+        let end = |of: &Self| of.first + of.mass.len() as i64;
+        let first = sum(a.first, b.first) - 1;
+        let count = sum(end(a), end(b)) + 3 - first;
         // Where the smaller value no longer reaches from one line to the next, if there is any so small.
         let far = ((2.0 / h).ln() / h).ceil() as i64 + 1;
-        let farthest = last - a.first.min(b.first);
-        // Values that are all close to each other add up to one far above them.
-        let least = if far > farthest {
-            ((-(farthest as f64) * h).exp().ln_1p() / h).floor() as i64 - 1
-        } else {
-            0
-        };
-        let count = last - first + (std::f64::consts::LN_2 / h) as i64 + 3 - least;
-        (first + least, count as usize, far.min(farthest + 1))
+        let farthest = end(a).max(end(b)) - a.first.min(b.first);
+        (first, count as usize, far.min(farthest + 1))
     }
 
     /// The sum of two independent ones.

@@ -90,7 +90,13 @@ impl Piece {
             length: to - from,
             first: [at(*first, from), at(*first, to)],
             second: [at(*second, from), at(*second, to)],
-            size: 1.0 + far + self.ln_weight.abs() + first.1.abs() + second.1.abs(),
+            size: 1.0
+                + far
+                + self.ln_weight.abs()
+                + first.1.abs()
+                + second.1.abs()
+                + self.first.roundings()
+                + self.second.roundings(),
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Densities that are positive sums of shifted Gaussians or Laplace densities of unit scale.
 
+use crate::contour::nodes::Sum;
 use crate::pld::Mixture;
 use crate::special::{LN_SQRT_TAU, ROUND, ln_normal_tail};
 use serde::{Deserialize, Serialize};
@@ -74,8 +75,31 @@ const NEGLIGIBLE: f64 = -60.0;
 pub(crate) struct Density {
     /// (κ_k, ln w_k).
     components: Vec<(f64, f64)>,
-    /// Whether the weights sum to one.
-    complete: bool,
+    /// Σ w_k − 1, where that is known better than the weights are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    excess: Option<Excess>,
+    /// Bound on the relative error of the weights, over one rounding, beyond that of their
+    /// logarithms.
+    #[serde(default)]
+    roundings: f64,
+}
+
+/// How far weights are from summing to one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Excess {
+    value: f64,
+    /// Bound on the error of `value`, over one rounding.
+    roundings: f64,
+}
+
+/// Components on one side of a stretch as one at its `end`.
+struct Gathered {
+    end: f64,
+    ln_weight: f64,
+    /// As in [`Density`].
+    roundings: f64,
+    /// Its weight less theirs.
+    lost: Excess,
 }
 
 /// ln M(x), M the density over the one at 0, with slope and a bound on the rounding error.
@@ -89,23 +113,102 @@ pub(crate) struct Ratio {
 impl Density {
     /// Components of total weight one.
     pub(crate) const fn complete(components: Vec<(f64, f64)>) -> Self {
+        let none = Excess {
+            value: 0.0,
+            roundings: 0.0,
+        };
         Self {
             components,
-            complete: true,
+            excess: Some(none),
+            roundings: 0.0,
         }
     }
 
     /// A mixture, or its mirror image for `sign` −1.
     pub(crate) fn of_mixture(mixture: &Mixture, sign: f64) -> Self {
+        let all = Self::complete(mixture.components().map(|(k, w)| (sign * k, w)).collect());
         Self {
-            components: mixture.components().map(|(k, w)| (sign * k, w)).collect(),
-            complete: mixture.missing() <= 0.0,
+            excess: all.excess.filter(|_| mixture.missing() <= 0.0),
+            ..all
+        }
+    }
+
+    /// The same Laplace densities between two neighbouring positions: all components on one side
+    /// are there as one at the end of the stretch, e^{−|x − κ|} = e^{−|x − from|} e^{−(from − κ)}.
+    pub(crate) fn between_kinks(&self, from: Option<f64>, to: Option<f64>) -> Self {
+        if self.components.len() <= 2 {
+            return self.clone();
+        }
+        let left = from.map(|end| self.gathered(end, |position| position <= end));
+        let right = to.map(|end| {
+            // What lies at both ends of an empty stretch counts once.
+            self.gathered(end, |position| {
+                position >= end && from.is_none_or(|l| position > l)
+            })
+        });
+        let sides = [left, right].into_iter().flatten();
+        let mut whole = Self {
+            components: Vec::with_capacity(2),
+            ..Self::complete(Vec::new())
+        };
+        let (mut excess, mut roundings) = (0.0, 0.0);
+        for side in sides.filter(|side| side.ln_weight > f64::NEG_INFINITY) {
+            whole.components.push((side.end, side.ln_weight));
+            whole.roundings = whole.roundings.max(side.roundings);
+            excess += side.lost.value;
+            roundings += side.lost.roundings + side.lost.value.abs();
+        }
+        whole.excess = self.excess.map(|own| Excess {
+            value: own.value + excess,
+            roundings: own.roundings + roundings + 2.0 * (own.value.abs() + excess.abs()),
+        });
+        whole
+    }
+
+    /// The components that `are_there` as one at `end`.
+    fn gathered(&self, end: f64, are_there: impl Fn(f64) -> bool) -> Gathered {
+        let there = || self.components.iter().filter(|(k, _)| are_there(*k));
+        let top = there()
+            .map(|(k, w)| w - (end - k).abs())
+            .fold(f64::NEG_INFINITY, f64::max);
+        let (mut sum, mut size) = (Sum::default(), 0.0);
+        let (mut lost, mut lost_size) = (Sum::default(), 0.0);
+        for (k, w) in there() {
+            let (gap, far) = ((end - k).abs(), end.abs() + k.abs());
+            let term = (w - gap - top).exp();
+            sum.add(term);
+            size += term * (8.0 + 2.0 * (w.abs() + gap + top.abs()) + far);
+            let weight = w.exp();
+            let change = weight * (-gap).exp_m1();
+            lost.add(change);
+            // Gaps are as exact as the positions that they are the difference of.
+            lost_size += change.abs() * (8.0 + 2.0 * w.abs()) + weight * (-gap).exp() * far;
+        }
+        let (sum, lost) = (sum.value(), lost.value());
+        Gathered {
+            end,
+            ln_weight: top + sum.ln(),
+            roundings: if sum > 0.0 {
+                self.roundings + size / sum
+            } else {
+                0.0
+            },
+            lost: Excess {
+                value: lost,
+                roundings: lost_size + self.roundings * lost.abs(),
+            },
         }
     }
 
     /// (κ_k, ln w_k).
     pub(crate) fn components(&self) -> &[(f64, f64)] {
         &self.components
+    }
+
+    /// Bound on the relative error of the weights, over one rounding, beyond that of their
+    /// logarithms.
+    pub(crate) const fn roundings(&self) -> f64 {
+        self.roundings
     }
 
     pub(crate) fn positions(&self) -> impl Iterator<Item = f64> + '_ {
@@ -138,11 +241,37 @@ impl Density {
             })
     }
 
+    /// The slope of ln of the density at x, which for Laplace densities lies on the stretch that
+    /// begins at `left`.
+    pub(crate) fn log_slope(&self, shape: Shape, x: f64, left: f64) -> f64 {
+        let exponent = |(k, w): &(f64, f64)| match shape {
+            Shape::Gaussian => w + k * (x - 0.5 * k),
+            Shape::Laplace => w - (x - k).abs(),
+        };
+        let top = self
+            .components
+            .iter()
+            .map(exponent)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let (mut sum, mut first) = (0.0, 0.0);
+        for component in &self.components {
+            let term = (exponent(component) - top).exp();
+            sum += term;
+            first += term
+                * match shape {
+                    Shape::Gaussian => component.0 - x,
+                    Shape::Laplace if component.0 <= left => -1.0,
+                    Shape::Laplace => 1.0,
+                };
+        }
+        first / sum
+    }
+
     pub(crate) fn ratio(&self, shape: Shape, x: f64) -> Ratio {
         if let [(position, ln_weight)] = self.components.as_slice() {
             let (exponent, slope) = shape.exponent(x, *position);
             let ln = exponent + ln_weight;
-            let size = shape.exponent_size(x, *position) + 2.0 * ln_weight.abs();
+            let size = shape.exponent_size(x, *position) + 2.0 * ln_weight.abs() + self.roundings;
             return Ratio {
                 ln,
                 slope,
@@ -156,8 +285,8 @@ impl Density {
             top = top.max(ln_weight + exponent);
             most = most.max(exponent.abs());
         }
-        if self.complete && most < 0.5 {
-            return self.near_one(shape, x);
+        if let Some(excess) = self.excess.filter(|_| most < 0.5) {
+            return self.near_one(shape, x, excess);
         }
         let (mut sum, mut first, mut size) = (0.0, 0.0, 0.0);
         for (position, ln_weight) in &self.components {
@@ -172,19 +301,20 @@ impl Density {
             size += term * (shape.exponent_size(x, *position) + ln_weight.abs());
         }
         let ln = top + sum.ln();
-        if self.complete && ln.abs() < 0.5 {
-            return self.near_one(shape, x);
+        if let Some(excess) = self.excess.filter(|_| ln.abs() < 0.5) {
+            return self.near_one(shape, x, excess);
         }
         Ratio {
             ln,
             slope: first / sum,
-            error: ROUND * (2.0 * size / sum + 2.0 * top.abs() + 16.0),
+            error: ROUND * (2.0 * size / sum + 2.0 * top.abs() + 16.0 + self.roundings),
         }
     }
 
-    /// ln(1 + Σ w_k (e^{…} − 1)): relative accuracy where M is near one.
-    fn near_one(&self, shape: Shape, x: f64) -> Ratio {
-        let (mut sum, mut first, mut size) = (0.0, 0.0, 0.0);
+    /// ln(1 + Σ w_k (e^{…} − 1) + Σ w_k − 1): relative accuracy where M is near one.
+    fn near_one(&self, shape: Shape, x: f64, excess: Excess) -> Ratio {
+        let (mut sum, mut first) = (excess.value, 0.0);
+        let mut size = excess.roundings + 2.0 * excess.value.abs();
         for (position, ln_weight) in &self.components {
             let (exponent, slope) = shape.exponent(x, *position);
             let weight = ln_weight.exp();
@@ -192,13 +322,52 @@ impl Density {
             sum += weight * change;
             first += weight * (1.0 + change) * slope;
             let rounding = shape.exponent_size(x, *position);
-            size +=
-                weight * (change.abs() * (6.0 + 2.0 * ln_weight.abs()) + (1.0 + change) * rounding);
+            size += weight
+                * (change.abs() * (6.0 + 2.0 * ln_weight.abs() + self.roundings)
+                    + (1.0 + change) * rounding);
         }
         Ratio {
             ln: sum.ln_1p(),
             slope: first / (1.0 + sum),
             error: ROUND * (2.0 * size / (1.0 + sum) + 4.0 * sum.ln_1p().abs()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Between two kinks a mixture of many Laplace densities is two exponentials, exactly: their ratios to the
+    /// density at 0 lie within the errors that both state.
+    #[test]
+    fn laplace_mixtures_are_two_exponentials_between_kinks() {
+        for (count, rate, shift) in [(3u32, 0.5, 0.7), (40, 0.1, 0.05), (300, 1e-4, 0.01)] {
+            let mixture = Mixture::binomial(count, rate, shift).unwrap();
+            for sign in [1.0, -1.0] {
+                let whole = Density::of_mixture(&mixture, sign);
+                let mut kinks: Vec<f64> = whole.positions().collect();
+                kinks.sort_by(f64::total_cmp);
+                for ends in kinks.windows(2).step_by(1 + kinks.len() / 9) {
+                    let part = whole.between_kinks(Some(ends[0]), Some(ends[1]));
+                    assert!(part.components.len() <= 2);
+                    for i in 1..10 {
+                        let x = ends[0] + 0.1 * f64::from(i) * (ends[1] - ends[0]);
+                        let (a, b) = (
+                            whole.ratio(Shape::Laplace, x),
+                            part.ratio(Shape::Laplace, x),
+                        );
+                        let off = (a.ln - b.ln).abs();
+                        assert!(
+                            off <= a.error + b.error,
+                            "{count} {rate} {x}: {off} {a:?} {b:?}"
+                        );
+                        assert!((a.slope - b.slope).abs() < 1e-9);
+                        // Tiny losses keep their digits.
+                        assert!(b.error <= 1e-8 * b.ln.abs().max(1e-3), "{b:?}");
+                    }
+                }
+            }
         }
     }
 }

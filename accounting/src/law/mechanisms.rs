@@ -291,12 +291,16 @@ pub(super) fn between(
         cuts.extend(kinks.into_iter().map(Some));
     }
     cuts.push(to);
+    let of = |density: &Density, ends: &[Option<f64>]| match shape {
+        Shape::Laplace => density.between_kinks(ends[0], ends[1]),
+        Shape::Gaussian => density.clone(),
+    };
     let stretch = |ends: &[Option<f64>]| Piece {
         shape,
         from: ends[0],
         to: ends[1],
-        first: first.clone(),
-        second: second.clone(),
+        first: of(first, ends),
+        second: of(second, ends),
         ln_weight: 0.0,
     };
     let mut atoms = Vec::new();

@@ -13,11 +13,13 @@ mod listed;
 mod mechanisms;
 mod sampling;
 mod spread;
+mod stretches;
 
 pub(crate) use closed::{range_divergence, range_moment};
 pub(crate) use density::{Density, Shape};
 pub(crate) use mechanisms::{Fold, fold};
 pub(crate) use spread::Node;
+pub(crate) use stretches::{Mask, Served, Stretch};
 
 use crate::pld::Pair;
 use crate::special::{ROUND, ln_add_exp};
@@ -171,6 +173,13 @@ impl Law {
         most + 1e-13 * most.abs()
     }
 
+    /// Whether both laws have exactly the mass one where the loss is finite; laws that only bound are
+    /// rounded outwards, and their masses with them.
+    pub(crate) fn is_whole(&self) -> bool {
+        let exact = self.attained == Attained::Always && !self.pieces.is_empty();
+        exact && self.infinite <= 0.0 && self.missing <= 0.0
+    }
+
     /// An `ln_cut` at which cut tails matter little to the moment of order c.
     pub(crate) fn cut_for(&self, order: f64) -> f64 {
         // Under e^{cL} a Gaussian piece moves by (c − 1) times the distance of its laws.
@@ -189,11 +198,28 @@ impl Law {
     /// To the right P ≤ N(κ) for its largest κ, and Q ≥ w N(κ') for each component, so that
     /// P^c Q^{1−c} ≤ w^{1−c} e^{c(c−1)(κ−κ')²/2} N(cκ + (1−c)κ'); to the left likewise.
     pub(crate) fn ln_moment_beyond(&self, order: f64, ln_cut: f64) -> f64 {
+        self.ln_moment_beyond_on(order, ln_cut, (true, true))
+    }
+
+    /// The same to the left, to the right, or on both sides.
+    pub(crate) fn ln_moment_beyond_on(&self, order: f64, ln_cut: f64, sides: (bool, bool)) -> f64 {
         let pieces = self
             .pieces
             .iter()
-            .map(|piece| piece.ln_moment_beyond(order, ln_cut));
+            .map(|piece| piece.ln_moment_beyond(order, ln_cut, sides));
         pieces.fold(f64::NEG_INFINITY, ln_add_exp)
+    }
+
+    /// ln of P- and of Q-mass beyond infinite ends that were cut at `ln_cut`.
+    pub(crate) fn ln_masses_beyond(&self, ln_cut: f64) -> (f64, f64) {
+        let none = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        let masses = self
+            .pieces
+            .iter()
+            .map(|piece| piece.ln_masses_beyond(ln_cut));
+        masses.fold(none, |sum, each| {
+            (ln_add_exp(sum.0, each.0), ln_add_exp(sum.1, each.1))
+        })
     }
 
     /// The most components of the densities of a piece, first and second together.

@@ -4,7 +4,7 @@
 use super::density::Ratio;
 use super::{Atom, Law, Piece, Shape};
 use crate::error::{Error, Result};
-use crate::grid::quadrature::rule;
+use crate::grid::quadrature::{Rule, rule};
 use crate::grid::ruler::Ruler;
 use crate::special::{ROUND, ln_add_exp};
 
@@ -24,15 +24,17 @@ pub(crate) struct Node {
     pub(crate) weight_error: f64,
     /// Whether this is an atom of the law rather than a node of a quadrature.
     pub(crate) is_atom: bool,
+    /// Where on the line it lies; nowhere for an atom.
+    pub(crate) place: f64,
 }
 
 /// The loss at a point of a piece, with what nodes need.
 #[derive(Debug, Clone, Copy)]
-struct Point {
-    loss: f64,
-    slope: f64,
+pub(super) struct Point {
+    pub(super) loss: f64,
+    pub(super) slope: f64,
     error: f64,
-    second: Ratio,
+    pub(super) second: Ratio,
 }
 
 impl Law {
@@ -48,13 +50,7 @@ impl Law {
         sink: &mut dyn FnMut(Node),
     ) -> Result<f64> {
         for atom in self.atoms.iter() {
-            sink(Node {
-                loss: atom.loss,
-                ln_second: atom.ln_second,
-                loss_error: atom.loss_error,
-                weight_error: ROUND * (16.0 + self.roundings + 8.0 * atom.ln_second.abs()),
-                is_atom: true,
-            });
+            sink(self.atom_node(atom));
         }
         let mut dropped = f64::NEG_INFINITY;
         let mut count = 0;
@@ -63,10 +59,26 @@ impl Law {
         }
         Ok(dropped)
     }
+
+    fn atom_node(&self, atom: &Atom) -> Node {
+        Node {
+            loss: atom.loss,
+            ln_second: atom.ln_second,
+            loss_error: atom.loss_error,
+            weight_error: ROUND * (16.0 + self.roundings + 8.0 * atom.ln_second.abs()),
+            is_atom: true,
+            place: f64::NAN,
+        }
+    }
+
+    pub(super) fn atom_nodes(&self) -> Vec<Node> {
+        let atoms = self.atoms.iter();
+        atoms.map(|atom| self.atom_node(atom)).collect()
+    }
 }
 
 impl Piece {
-    fn ends(&self, ln_cut: f64) -> (f64, f64) {
+    pub(super) fn ends(&self, ln_cut: f64) -> (f64, f64) {
         let (low, high) = self.first.range();
         let reach = self.shape.reach((ln_cut - self.ln_weight).min(-1.0));
         (
@@ -117,19 +129,24 @@ impl Piece {
             self.nodes(left, right, steepness, ln_goal, sink)?;
             left = right;
         }
-        Ok(self.dropped(from, to))
+        Ok(self.ln_masses_beyond(ln_cut).0)
     }
 
     /// See [`Law::ln_moment_beyond`]; Laplace pieces have finite ends.
-    pub(super) fn ln_moment_beyond(&self, order: f64, ln_cut: f64) -> f64 {
+    pub(super) fn ln_moment_beyond(
+        &self,
+        order: f64,
+        ln_cut: f64,
+        (left, right): (bool, bool),
+    ) -> f64 {
         let (from, to) = self.ends(ln_cut);
         let range = self.first.range();
         let mut total = f64::NEG_INFINITY;
-        for (end, edge, far, sign) in [
-            (self.to, to, range.1, 1.0),
-            (self.from, from, range.0, -1.0),
+        for (end, edge, far, sign, wanted) in [
+            (self.to, to, range.1, 1.0, right),
+            (self.from, from, range.0, -1.0, left),
         ] {
-            if end.is_some() || self.shape != Shape::Gaussian {
+            if end.is_some() || self.shape != Shape::Gaussian || !wanted {
                 continue;
             }
             let bound = |(position, ln_weight): &(f64, f64)| {
@@ -149,16 +166,20 @@ impl Piece {
         total
     }
 
-    /// P-mass beyond infinite ends that were cut.
-    fn dropped(&self, from: f64, to: f64) -> f64 {
-        let mut dropped = f64::NEG_INFINITY;
-        if self.from.is_none() {
-            dropped = ln_add_exp(dropped, self.first.ln_head(self.shape, from));
-        }
-        if self.to.is_none() {
-            dropped = ln_add_exp(dropped, self.first.ln_tail(self.shape, to));
-        }
-        dropped + self.ln_weight + 1e-9
+    /// ln of P- and of Q-mass beyond infinite ends that were cut.
+    pub(super) fn ln_masses_beyond(&self, ln_cut: f64) -> (f64, f64) {
+        let (from, to) = self.ends(ln_cut);
+        let of = |density: &super::Density| {
+            let mut mass = f64::NEG_INFINITY;
+            if self.from.is_none() {
+                mass = ln_add_exp(mass, density.ln_head(self.shape, from));
+            }
+            if self.to.is_none() {
+                mass = ln_add_exp(mass, density.ln_tail(self.shape, to));
+            }
+            mass + self.ln_weight + 1e-9
+        };
+        (of(&self.first), of(&self.second))
     }
 
     /// How fast the logarithms of both densities grow near x, per unit.
@@ -186,7 +207,7 @@ impl Piece {
         }
     }
 
-    fn point(&self, x: f64) -> Point {
+    pub(super) fn point(&self, x: f64) -> Point {
         let (first, second) = (
             self.first.ratio(self.shape, x),
             self.second.ratio(self.shape, x),
@@ -262,6 +283,18 @@ impl Piece {
             what: "the grid",
             why: "the densities are too steep for the quadrature".into(),
         })?;
+        self.at_rule(left, right, rule, sink)
+    }
+
+    /// The nodes of `rule` between two points.
+    pub(super) fn at_rule(
+        &self,
+        left: f64,
+        right: f64,
+        rule: &Rule,
+        sink: &mut dyn FnMut(Node),
+    ) -> Result<()> {
+        let half = 0.5 * (right - left);
         let (middle, ln_half) = (left + half, half.ln());
         for (node, weight) in &rule.nodes {
             let x = middle + half * node;
@@ -283,6 +316,7 @@ impl Piece {
                     + ROUND * (6.0 * base.abs() + 4.0 * ln_second.abs())
                     + RULE_ERROR,
                 is_atom: false,
+                place: x,
             });
         }
         Ok(())

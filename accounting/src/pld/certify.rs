@@ -108,7 +108,8 @@ impl Solver {
                 pieces.front * pieces.middle * unit,
             ),
         ];
-        let missing = solver.loss.missing();
+        let (least, most) = solver.mass_beyond();
+        let missing = most - least + contour.ln_quiet(epsilon).exp();
         if missing > 0.0 {
             errors.push(one(
                 ErrorSource::Truncation,

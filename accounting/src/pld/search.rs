@@ -113,10 +113,7 @@ impl Solver {
             });
         }
         let found = if self.needs_grid() {
-            match self.grid_epsilon(delta, tolerance) {
-                Err(error) => self.epsilon_without_grid(delta, most).ok_or(error)?,
-                found => found?,
-            }
+            self.epsilon_of_laws(delta, tolerance, most)?
         } else if self.closed.is_some() {
             self.epsilon_closed(delta.ln(), tolerance)
         } else {
@@ -133,15 +130,50 @@ impl Solver {
         })
     }
 
-    /// What is known of ε where no grid can be laid: the Rényi bound, and that no loss exceeds `most`.
-    fn epsilon_without_grid(&mut self, delta: f64, most: f64) -> Option<Found> {
-        let renyi = self.renyi_epsilon(delta).map_or(most, |(renyi, _)| renyi);
-        let upper = renyi.min(most);
-        upper.is_finite().then_some(Found {
-            lower: None,
-            upper,
-            engine: Engine::Chernoff,
-        })
+    /// Of steps that are no Gaussian mixtures: many go along the contour, few on a grid, and what
+    /// neither of them can certify has the coarse path's ends, and that no loss exceeds `most`.
+    fn epsilon_of_laws(&mut self, delta: f64, tolerance: f64, most: f64) -> Result<Found> {
+        let mut best: Option<Found> = None;
+        let mut failure = None;
+        for by_contour in self.engines().iter().copied() {
+            let found = if by_contour {
+                self.epsilon_by_contour(delta, tolerance)
+            } else {
+                self.grid_epsilon(delta, tolerance)
+            };
+            let found = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    failure = Some(error);
+                    continue;
+                }
+            };
+            let met = best.map_or(found, |before| before.meet(found));
+            best = Some(met);
+            let upper = met.upper.min(most);
+            let near = upper.is_finite() && upper - met.lower.unwrap_or(0.0) <= tolerance * upper;
+            if near || self.loss.bounds_only() && !by_contour {
+                return Ok(met);
+            }
+        }
+        let coarse = match self.epsilon_coarse(delta) {
+            Ok(coarse) => coarse,
+            Err(error) if most.is_infinite() => {
+                return best.ok_or_else(|| failure.unwrap_or(error));
+            }
+            Err(_) => Found {
+                lower: None,
+                upper: most,
+                engine: Engine::Chernoff,
+            },
+        };
+        Ok(best.map_or(coarse, |found| {
+            if found.width() < coarse.width() {
+                coarse.meet(found)
+            } else {
+                found.meet(coarse)
+            }
+        }))
     }
 
     /// Bisection of a closed form: the upper end keeps δ ≤ `delta`, the lower end δ ≥ `delta`.
@@ -199,7 +231,7 @@ impl Solver {
     }
 
     fn epsilon_within(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
-        let by_contour = self.epsilon_by_contour(delta.ln(), tolerance);
+        let by_contour = self.epsilon_by_contour(delta, tolerance);
         if let Ok(found) = by_contour
             && found.upper.is_finite()
             && found.width() <= tolerance * found.upper
@@ -227,11 +259,21 @@ impl Solver {
         })
     }
 
-    fn epsilon_by_contour(&mut self, ln_delta: f64, tolerance: f64) -> Result<Found> {
+    fn epsilon_by_contour(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        let ln_delta = delta.ln();
         if self.free_by_composition(ln_delta) {
             return Ok(Found::exactly(0.0, Engine::Closed));
         }
-        let (guess, order) = self.start(ln_delta)?;
+        // What is left for finite losses.
+        let rest = delta - self.mass_beyond().0;
+        if rest <= 0.0 {
+            return Ok(Found {
+                lower: None,
+                upper: f64::INFINITY,
+                engine: Engine::Closed,
+            });
+        }
+        let (guess, order) = self.start(rest.ln())?;
         if guess <= 0.0 || guess * (order - 1.0) < 1.0 {
             let (at_zero, engine) = self.ln_delta(0.0, tolerance)?;
             if at_zero.upper <= ln_delta - ROOM {
@@ -244,7 +286,7 @@ impl Solver {
             // δ falls like e^{−(c−1)ε}: this relative error moves ε by an eighth of the tolerance.
             let relative = tolerance * centre.max(1e-300) * (order - 1.0) / 8.0;
             let tighter = relative.clamp(1e-14, 1e-2) / f64::powi(3.0, attempt);
-            let contour = match self.contour(centre, ln_delta + tighter.ln()) {
+            let contour = match self.contour(centre, rest.ln() + tighter.ln()) {
                 Ok(contour) => contour,
                 Err(error) => return best.ok_or(error),
             };
@@ -358,6 +400,10 @@ impl Solver {
 
     /// Whether each of the T steps keeps δ/T at ε = 0 already.
     fn free_by_composition(&self, ln_delta: f64) -> bool {
+        if self.needs_grid() {
+            // Steps of other laws are not among the shares.
+            return false;
+        }
         let (steps, share) = self.shares(ln_delta);
         steps
             .iter()

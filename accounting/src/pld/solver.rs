@@ -6,10 +6,11 @@ use crate::contour::inversion::Contour;
 use crate::contour::kernel::Kernel;
 use crate::contour::scout::Scout;
 use crate::error::Result;
+use crate::grid::convolution::Convolution;
 use crate::grid::moments::Moments;
 use crate::guarantee::Engine;
 use crate::interval::LnBounds;
-use crate::special::ln_one_minus_exp;
+use crate::special::{ln_add_exp, ln_one_minus_exp};
 
 /// Orders beyond this are not charted.
 pub(crate) const HIGHEST_ORDER: f64 = 1e12;
@@ -17,6 +18,14 @@ pub(crate) const HIGHEST_ORDER: f64 = 1e12;
 const LEAST_LN_DELTA: f64 = -750.0;
 /// Dropped mixture mass as a share of δ times the relative accuracy wanted.
 pub(crate) const TRIM: f64 = 1e-3;
+/// From so many steps of laws on, roundings of a grid add up to more than the contour's.
+const MANY: u64 = 1000;
+/// Contours of few steps that matter are not tried again after so many failures.
+const MOST_FAILURES: u32 = 3;
+/// With more atoms than this a contour is not tried.
+const MOST_ATOMS: usize = 1 << 14;
+/// With fewer steps than this no characteristic function of a law decays enough for the contour.
+const SEVERAL: u64 = 20;
 /// See [`Solver::modest`].
 const MODEST: f64 = 1e-4;
 
@@ -31,6 +40,12 @@ pub(crate) struct Solver {
     pub(crate) moments: Option<Moments>,
     /// Charts up to here were tried in vain.
     out_of_reach: f64,
+    /// How often contours of few steps that matter were tried in vain.
+    without_hits: u32,
+    /// The grid of the latest question, for the next one.
+    pub(crate) kept: Option<Convolution>,
+    /// Whether this is only what another run dominates: closer than the two are, nothing is gained.
+    pub(crate) rough: bool,
     /// The same run with more told to the adversary.
     pub(crate) told: Option<Box<Self>>,
     /// What the run dominates.
@@ -52,8 +67,14 @@ impl Solver {
             scout: None,
             moments: None,
             out_of_reach: f64::INFINITY,
+            without_hits: 0,
+            kept: None,
+            rough: false,
             told: around(loss.told.as_deref()),
-            below: around(loss.below.as_deref()),
+            below: around(loss.below.as_deref()).map(|mut below| {
+                below.rough = true;
+                below
+            }),
             loss,
         }
     }
@@ -162,17 +183,60 @@ impl Solver {
             return Ok((LnBounds::exactly(f64::NEG_INFINITY), Engine::Closed));
         }
         if self.needs_grid() {
-            return Ok((self.grid_ln_delta(epsilon, goal)?, Engine::Grid));
+            return self.ln_delta_of_laws(epsilon, goal);
         }
         // Where not even a rough size is known, everything is kept.
         let mut solver = self.trimmed_for(epsilon, goal).unwrap_or(None);
         solver.as_mut().unwrap_or(self).ln_delta_open(epsilon, goal)
     }
 
-    fn ln_delta_open(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
-        let Ok(kernel) = self.kernel(epsilon) else {
-            return Ok((self.coarse(epsilon), Engine::Chernoff));
-        };
+    /// Of steps that are no Gaussian mixtures: many go along the contour, few on a grid, and what
+    /// neither of them can certify has the coarse path's ends.
+    fn ln_delta_of_laws(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+        let mut best = None;
+        let mut engine = Engine::Contour;
+        for by_contour in self.engines().iter().copied() {
+            let found = if by_contour {
+                self.ln_delta_by_contour(epsilon, goal)
+            } else {
+                self.grid_ln_delta(epsilon, goal).ok()
+            };
+            let Some(ends) = found else { continue };
+            if best.is_none_or(|best: LnBounds| ends.width() < best.width()) && !by_contour {
+                engine = Engine::Grid;
+            }
+            let met = best.map_or(ends, |best| best.meet(ends));
+            if met.width() <= 2.0 * goal || self.loss.bounds_only() && !by_contour {
+                return Ok((met, engine));
+            }
+            best = Some(met);
+        }
+        let coarse = self.coarse(epsilon);
+        Ok(with_coarse(best, engine, coarse))
+    }
+
+    /// Which engines are asked about laws, one after the other: whether it is the contour.
+    pub(crate) fn engines(&self) -> &'static [bool] {
+        let laws = || self.loss.laws.iter().map(|(law, _)| law);
+        // Atoms alone never decay, and very many take their time.
+        let decays = self.loss.gaussian > 0.0
+            || !self.loss.parts.is_empty()
+            || laws().any(|law| !law.pieces.is_empty());
+        let atoms: usize = laws().map(|law| law.atoms.len()).sum();
+        if !decays || atoms > MOST_ATOMS {
+            &[false]
+        } else if self.loss.steps() >= MANY {
+            &[true, false]
+        } else if self.loss.steps() >= SEVERAL {
+            &[false, true]
+        } else {
+            &[false]
+        }
+    }
+
+    /// ln δ(ε) along a contour, or as much of it as there is.
+    pub(crate) fn ln_delta_by_contour(&mut self, epsilon: f64, goal: f64) -> Option<LnBounds> {
+        let kernel = self.kernel(epsilon).ok()?;
         let mut expected = match kernel {
             Kernel::Excess => self.approximate(epsilon).unwrap_or(0.0),
             Kernel::Shared => -2.0,
@@ -184,15 +248,27 @@ impl Solver {
                 break;
             };
             let ends = self.read(&contour, epsilon);
-            best = Some(best.map_or(ends, |before| before.meet(ends)));
-            if ends.width() <= 2.0 * goal {
-                return Ok((ends, Engine::Contour));
+            let met = best.map_or(ends, |before| before.meet(ends));
+            best = Some(met);
+            if met.width() <= 2.0 * goal {
+                break;
             }
             expected = if ends.lower.is_finite() {
                 ends.lower
             } else {
                 expected - 12.0
             };
+        }
+        best
+    }
+
+    fn ln_delta_open(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+        if self.kernel(epsilon).is_err() {
+            return Ok((self.coarse(epsilon), Engine::Chernoff));
+        }
+        let mut best = self.ln_delta_by_contour(epsilon, goal);
+        if let Some(ends) = best.filter(|ends| ends.width() <= 2.0 * goal) {
+            return Ok((ends, Engine::Contour));
         }
         let coarse = self.coarse(epsilon);
         let mut engine = Engine::Contour;
@@ -278,34 +354,60 @@ impl Solver {
     /// A contour made for `epsilon`, aiming at an absolute error of e^`ln_goal`.
     pub(crate) fn contour(&mut self, epsilon: f64, ln_goal: f64) -> Result<Contour> {
         let kernel = self.kernel(epsilon)?;
+        let hopeless = self.without_hits >= MOST_FAILURES;
         let scout = match kernel {
             Kernel::Excess => self.scout_for(epsilon)?,
             Kernel::Shared => self.scout(1.0)?,
         };
-        Contour::new(scout, kernel, epsilon, ln_goal)
+        match Contour::new(scout, kernel, epsilon, ln_goal) {
+            Err(error) if kernel == Kernel::Excess && !hopeless => {
+                let found = Contour::of_hits(scout, epsilon, ln_goal);
+                self.without_hits += u32::from(found.is_err());
+                found.map_err(|_| error)
+            }
+            found => found,
+        }
     }
 
     /// δ(ε) from a contour of either kernel.
     pub(crate) fn read(&self, contour: &Contour, epsilon: f64) -> LnBounds {
-        let missing = self.loss.missing();
         let ends = contour.value(epsilon);
+        let (least, most) = self.mass_beyond();
         match contour.kernel() {
-            Kernel::Excess => ends.raised(missing),
-            Kernel::Shared => ends.complement(missing),
+            Kernel::Excess => LnBounds {
+                lower: ln_add_exp(ends.lower, least.ln()),
+                middle: ln_add_exp(ends.middle, least.ln()),
+                upper: ends.upper,
+            }
+            .raised(most),
+            // What P has left beside min(P, e^ε Q).
+            Kernel::Shared => ends.complement(most - least),
         }
+    }
+
+    /// P-mass that is not in the moments: at least, of infinite loss, and at most.
+    pub(crate) fn mass_beyond(&self) -> (f64, f64) {
+        let all = |each: fn(&crate::law::Law) -> f64| {
+            let laws = self.loss.laws.iter();
+            let whole: f64 = laws.map(|(law, n)| *n as f64 * (-each(law)).ln_1p()).sum();
+            -whole.exp_m1()
+        };
+        let least = all(crate::law::Law::infinite_at_least);
+        let most = all(|law| law.infinite + law.missing) + self.loss.missing();
+        (least * (1.0 - 1e-14), most * (1.0 + 1e-14))
     }
 
     /// Chernoff and plain addition from above; from below the window, or a single step.
     pub(crate) fn coarse(&mut self, epsilon: f64) -> LnBounds {
-        let missing = self.loss.missing();
-        let mut lower = self.simple_event(epsilon);
+        let missing = self.mass_beyond().1;
+        let mut lower = self.simple_event(epsilon).max(self.mass_beyond().0.ln());
         let added = self.added_up(epsilon);
         let ready = self.scout_for(epsilon).is_ok() || self.scout(1.0).is_ok();
         let by_moments = match (&self.scout, ready) {
             (Some(scout), true) => {
                 lower = lower.max(scout.window(epsilon));
                 let upper = scout.chernoff(epsilon).0;
-                crate::special::ln_add_exp(upper, missing.ln())
+                ln_add_exp(upper, missing.ln())
             }
             _ => 0.0,
         };
@@ -332,8 +434,7 @@ impl Solver {
         let each = steps().map(|(pair, times)| {
             (*times as f64).ln() + pair.ln_delta_of_one_step(share).upper + 1e-14
         });
-        each.fold(f64::NEG_INFINITY, crate::special::ln_add_exp)
-            .min(0.0)
+        each.fold(f64::NEG_INFINITY, ln_add_exp).min(0.0)
     }
 
     /// ln of a lower bound on δ(ε): whoever sees only one of the steps sees less, and so does

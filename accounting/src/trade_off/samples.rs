@@ -103,7 +103,16 @@ impl Samples {
     /// Both ends of the least μ with δ(ε) ≤ δ_μ(ε) + slack at every ε, the upper at most `ceiling`.
     pub(super) fn least_distance(&mut self, slack: f64, ceiling: f64) -> Result<(f64, f64)> {
         let needed = |s: &Sample| least(|mu| s.lower <= ends(mu, s.epsilon).1 + slack).0;
+        // No more samples bring the upper end below what the samples' own upper ends take.
+        let taken = |s: &Sample| {
+            if s.epsilon.is_finite() {
+                least(|mu| s.upper <= ends(mu, s.epsilon).0 + slack).1
+            } else {
+                0.0
+            }
+        };
         let mut lower = self.samples.iter().map(needed).fold(0.0, f64::max);
+        let mut floor = self.samples.iter().map(taken).fold(0.0, f64::max);
         let safe = |a: &Sample, b: &Sample| least(|mu| holds(mu, a, b, slack)).1;
         let mut segments: Vec<f64> = self
             .samples
@@ -113,12 +122,13 @@ impl Samples {
         loop {
             let (worst, upper) = most(&segments);
             let (a, b) = (self.samples[worst], self.samples[worst + 1]);
-            let done = upper.min(ceiling) <= lower * (1.0 + self.tolerance);
+            let done = upper.min(ceiling) <= lower.max(floor) * (1.0 + self.tolerance);
             if done || self.samples.len() > MOST || !splits(&a, &b) {
                 return Ok((lower, upper.min(ceiling)));
             }
             let middle = self.ask(0.5 * (a.epsilon + b.epsilon))?;
             lower = lower.max(needed(&middle));
+            floor = floor.max(taken(&middle));
             self.samples.insert(worst + 1, middle);
             segments[worst] = safe(&a, &middle);
             segments.insert(worst + 1, safe(&middle, &b));
@@ -130,7 +140,10 @@ impl Samples {
     pub(super) fn regret(&mut self, mu: f64) -> Result<(f64, f64)> {
         self.extend(mu)?;
         let attained = |s: &Sample| share(ends(mu, s.epsilon).0 - s.upper, s.epsilon);
+        // What the samples' own lower ends leave open stays open.
+        let open = |s: &Sample| share(ends(mu, s.epsilon).1 - s.lower, s.epsilon);
         let mut lower = self.samples.iter().map(attained).fold(0.0, f64::max);
+        let mut floor = self.samples.iter().map(open).fold(0.0, f64::max);
         let mut segments: Vec<f64> = (0..self.samples.len() - 1)
             .map(|i| self.gap(mu, i))
             .collect();
@@ -141,13 +154,14 @@ impl Samples {
             let beyond = share(ends(mu, last).1, last);
             let (a, b) = (self.samples[worst], self.samples[worst + 1]);
             let fine = 1e-12 + 0.01 * lower;
-            let done = upper.max(beyond) <= lower + fine;
+            let done = upper.max(beyond) <= lower.max(floor) + fine;
             if done || self.samples.len() > 2 * MOST || !splits(&a, &b) || beyond > upper {
                 let upper = upper.max(beyond) * (1.0 + SLACK) + f64::MIN_POSITIVE;
                 return Ok((lower * (1.0 - SLACK), upper));
             }
             let middle = self.ask(0.5 * (a.epsilon + b.epsilon))?;
             lower = lower.max(attained(&middle));
+            floor = floor.max(open(&middle));
             self.samples.insert(worst + 1, middle);
             segments.insert(worst + 1, 0.0);
             // The tangents of the neighbours move too.

@@ -35,4 +35,4 @@ pub use progress::Progress;
 pub use spelled::{Number, to_json};
 pub use stdout::print;
 pub use table::{Align, Table};
-pub use values::{positive, positive_number, quantity};
+pub use values::{positive, positive_number, quantity, step_count};

@@ -32,6 +32,26 @@ pub fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
+/// The most steps that the accountant counts exactly.
+const MOST_STEPS: u64 = 1 << 53;
+
+/// A number of steps: a whole number from 1 to 2^53, in digits or as `1e6`.
+///
+/// # Errors
+/// Anything else.
+pub fn step_count(text: &str) -> Result<u64, String> {
+    let digits = text.parse::<u64>().ok();
+    // A power of ten is exact where it is a whole number of this size.
+    let power = || {
+        let value = text.parse::<f64>().ok()?;
+        (value.fract() <= 0.0 && (1.0..=MOST_STEPS as f64).contains(&value)).then_some(value as u64)
+    };
+    let whole = digits.or_else(power);
+    whole
+        .filter(|steps| (1..=MOST_STEPS).contains(steps))
+        .ok_or_else(|| format!("must be a whole number in [1, {MOST_STEPS}], got {text:?}"))
+}
+
 /// A finite number above zero.
 ///
 /// # Errors
@@ -55,6 +75,32 @@ mod tests {
         }
         for bad in ["0", "-1", "inf", "NaN", "ten"] {
             assert!(positive_number(bad).unwrap_err().contains("(0, inf)"));
+        }
+    }
+
+    #[test]
+    fn steps_are_refused_with_the_most_there_may_be() {
+        assert_eq!(step_count("1000"), Ok(1000));
+        assert_eq!(step_count("1e6"), Ok(1_000_000));
+        assert_eq!(step_count("9007199254740992"), Ok(1 << 53));
+        for bad in [
+            "0",
+            "-1",
+            "1.5",
+            "1e-3",
+            "",
+            "10^20",
+            "1e20",
+            "inf",
+            "NaN",
+            "9007199254740993",
+            "100000000000000000000",
+        ] {
+            let why = step_count(bad).unwrap_err();
+            assert!(
+                why.contains("[1, 9007199254740992]") && why.contains(bad),
+                "{why}"
+            );
         }
     }
 }

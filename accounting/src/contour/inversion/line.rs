@@ -1,8 +1,8 @@
 //! One part's characteristic function at equally spaced points of the contour: sums over nodes
 //! that turn by a recurrence, with a bound on what quadrature and rounding do to each.
 
-use crate::contour::nodes::{Nodes, Tilted};
-use crate::contour::scout::Part;
+use crate::contour::nodes::{Moment, Nodes, Tilted};
+use crate::contour::scout::{PairPart, Part, Source};
 use crate::error::Result;
 use crate::special::{LANES, ROUND, ln_add_exp};
 
@@ -19,29 +19,21 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(part: &Part, c: f64, ln_moment: f64, end: f64, ln_goal: f64) -> Result<Self> {
+    pub(super) fn new(part: &Part, c: f64, moment: Moment, end: f64, ln_goal: f64) -> Result<Self> {
+        let ln_moment = moment.ln;
         let ln_goal = ln_goal - 3.0 + ln_moment;
-        let chart = &part.chart;
-        let span = chart.span(&[c], ln_goal - 1.0);
-        let (spacing, _) = chart.spacing(c, end, ln_goal - 1.0, part.shift());
-        let nodes = Nodes::new(
-            &chart.pair,
-            chart.edges[span.0].x,
-            chart.edges[span.1].x,
-            spacing,
-        )?;
-        let tails = ln_add_exp(
-            chart.ln_tail(span.0, c, -1.0),
-            chart.ln_tail(span.1, c, 1.0),
-        );
-        let ln_error = ln_add_exp(ln_goal - 1.0, tails + spacing.ln_1p());
-        let tilted = nodes.tilted(c, ln_moment);
-        let speed = tilted
-            .weight
-            .iter()
-            .zip(&tilted.loss)
-            .map(|(w, l)| w * l.abs())
-            .sum();
+        let (nodes, ln_error) = match &part.source {
+            Source::Pair(part) => of_pair(part, c, end, ln_goal)?,
+            Source::Law(chart) => {
+                let (chart, nodes) = chart.along(c, end, ln_goal - 1.0 - ln_moment)?;
+                (nodes, chart.ln_error(c, ln_moment))
+            }
+        };
+        let mut tilted = nodes.tilted(c, ln_moment);
+        let speed = tilted.speed();
+        // All weights are off by as much as the moment that they are divided by.
+        tilted.first_error += speed * moment.rounding / ROUND;
+        tilted.flat_error += 2.0 * moment.rounding / ROUND;
         // Once for φ(s), once for the φ(c) that is subtracted.
         Ok(Self {
             tilted,
@@ -82,16 +74,34 @@ impl Line {
     }
 }
 
+/// Nodes for one order and imaginary parts up to `end`, and ln of a bound on the quadrature's error.
+fn of_pair(part: &PairPart, c: f64, end: f64, ln_goal: f64) -> Result<(Nodes, f64)> {
+    let chart = &part.chart;
+    let span = chart.span(&[c], ln_goal - 1.0);
+    let (spacing, _) = chart.spacing(c, end, ln_goal - 1.0, part.shift);
+    let nodes = Nodes::new(
+        &chart.pair,
+        chart.edges[span.0].x,
+        chart.edges[span.1].x,
+        spacing,
+    )?;
+    let tails = ln_add_exp(
+        chart.ln_tail(span.0, c, -1.0),
+        chart.ln_tail(span.1, c, 1.0),
+    );
+    Ok((nodes, ln_add_exp(ln_goal - 1.0, tails + spacing.ln_1p())))
+}
+
 /// e^{iyL_j} − 1 for every node, y in equal steps.
-struct Spin {
-    re: Vec<f64>,
-    im: Vec<f64>,
+pub(super) struct Spin {
+    pub(super) re: Vec<f64>,
+    pub(super) im: Vec<f64>,
     /// The same for a single step.
     turn: (Vec<f64>, Vec<f64>),
 }
 
 impl Spin {
-    fn new(loss: &[f64], step: f64) -> Self {
+    pub(super) fn new(loss: &[f64], step: f64) -> Self {
         let turn = loss.iter().map(|l| exp_i_minus_one(step * l)).unzip();
         Self {
             re: vec![0.0; loss.len()],
@@ -101,14 +111,14 @@ impl Spin {
     }
 
     /// Exact values at y.
-    fn renew(&mut self, loss: &[f64], y: f64) {
+    pub(super) fn renew(&mut self, loss: &[f64], y: f64) {
         for ((re, im), l) in self.re.iter_mut().zip(&mut self.im).zip(loss) {
             (*re, *im) = exp_i_minus_one(y * l);
         }
     }
 
     /// One step on.
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         turned(&mut self.re, &mut self.im, &self.turn.0, &self.turn.1);
     }
 }
@@ -132,7 +142,7 @@ fn exp_i_minus_one(theta: f64) -> (f64, f64) {
 }
 
 /// Σ ρ_j z_j in lanes.
-fn dot(weight: &[f64], state: &[f64]) -> f64 {
+pub(super) fn dot(weight: &[f64], state: &[f64]) -> f64 {
     let ((weights, more), (states, other)) =
         (weight.as_chunks::<LANES>(), state.as_chunks::<LANES>());
     let mut sums = [0.0; LANES];

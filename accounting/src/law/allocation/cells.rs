@@ -59,15 +59,17 @@ fn aligned(larger: &Sum, smaller: &Sum, d: i64, offset: i64, first: i64) -> Opti
     })
 }
 
+/// The distances d from `nearest` on and short of `far` at which there are pairs.
+fn distances(larger: &Sum, smaller: &Sum, (nearest, far): (i64, i64)) -> std::ops::Range<i64> {
+    let least = larger.first - (smaller.first + smaller.mass.len() as i64 - 1);
+    let most = larger.first + larger.mass.len() as i64 - smaller.first;
+    nearest.max(least)..far.min(most)
+}
+
 /// e^{ih} + e^{(i−d)h} lies between the values at i + o and i + o + 1.
-pub(super) fn pairs_above(
-    larger: &Sum,
-    smaller: &Sum,
-    (nearest, far): (i64, i64),
-    cells: &mut Cells,
-) {
+pub(super) fn pairs_above(larger: &Sum, smaller: &Sum, between: (i64, i64), cells: &mut Cells) {
     let h = larger.spacing;
-    for d in nearest..far {
+    for d in distances(larger, smaller, between) {
         let value = (-(d as f64) * h).exp();
         let offset = (value.ln_1p() / h).floor();
         let low = (offset * h).exp_m1();
@@ -84,7 +86,7 @@ pub(super) fn pairs_above(
             *next += mass * share;
         }
     }
-    far_pairs(larger, smaller, far, cells);
+    far_pairs(larger, smaller, between.1, cells);
 }
 
 /// All values at least `far` lines below are added to the larger at once: they do not reach the
@@ -127,12 +129,7 @@ fn far_pairs(larger: &Sum, smaller: &Sum, far: i64, cells: &mut Cells) {
 }
 
 /// From below the means add up; the cell decides what is pooled and nothing else.
-pub(super) fn pairs_below(
-    larger: &Sum,
-    smaller: &Sum,
-    (nearest, far): (i64, i64),
-    cells: &mut Cells,
-) {
+pub(super) fn pairs_below(larger: &Sum, smaller: &Sum, between: (i64, i64), cells: &mut Cells) {
     let h = larger.spacing;
     let means = |sum: &Sum| -> Vec<f64> {
         let mean = |(moment, mass): (&f64, &f64)| if *mass > 0.0 { moment / mass } else { 0.0 };
@@ -142,7 +139,7 @@ pub(super) fn pairs_below(
     let edges: Vec<f64> = (0..=larger.mass.len())
         .map(|n| ((larger.first + n as i64) as f64 * h).exp())
         .collect();
-    for d in nearest..far {
+    for d in distances(larger, smaller, between) {
         let value = (-(d as f64) * h).exp();
         let offset = (value.ln_1p() / h).floor();
         let edge = ((offset + 1.0) * h).exp();
@@ -161,5 +158,5 @@ pub(super) fn pairs_below(
             }
         }
     }
-    far_pairs(larger, smaller, far, cells);
+    far_pairs(larger, smaller, between.1, cells);
 }

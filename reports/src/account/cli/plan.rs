@@ -3,7 +3,7 @@
 use super::values::{NeighboursArg, group, unit, whole};
 use crate::account::mechanism::Export;
 use crate::account::sheet::file::Recipe;
-use crate::contract::{positive, positive_number, quantity};
+use crate::contract::{positive, positive_number, quantity, step_count};
 use clap::Args;
 use reticent_accounting::{
     Confidence, Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, Probability, SamplingRate,
@@ -25,7 +25,7 @@ pub struct Schedule {
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true, requires = "batch_size")]
     pub dataset_size: Option<u64>,
     /// Number of noisy steps [default: 1000].
-    #[arg(long, value_name = "T", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true)]
     pub steps: Option<u64>,
     /// Passes over the private records, instead of --steps: T = E/q, rounded up.
     #[arg(long, value_name = "E", value_parser = positive_number, allow_negative_numbers = true, conflicts_with = "steps")]

@@ -1,6 +1,6 @@
 //! The command line of `account protect`.
 
-use crate::contract::{positive, positive_number, quantity};
+use crate::contract::{positive, positive_number, quantity, step_count};
 use clap::Args;
 use reticent_accounting::{Probability, Tolerance};
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub struct Protect {
     #[arg(long, value_name = "B", value_parser = positive_number, allow_negative_numbers = true)]
     pub batch_size: f64,
     /// Number of noisy steps.
-    #[arg(long, value_name = "T", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true)]
     pub steps: u64,
     /// Examples in all; those the incidence does not name contain no secret [default: those it names].
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]

@@ -1,0 +1,332 @@
+//! A law as nodes that serve every complex order up to a bound: Gauss–Legendre points on stretches
+//! short enough for p^s q^(1−s), with what is known of both densities on each stretch.
+//!
+//! On a piece both densities are positive sums of exponentials over a common base. At x + ib such
+//! a sum M obeys |M(x+ib)| ≤ M(x), |M(x+ib)|² ≥ M(x)²(1 − b²V) and
+//! |arg M(x+ib) − bE| ≤ asin(b²V/2), E the logarithmic slope and V its derivative, as in
+//! `contour::strip`. That bounds the integrand on a Bernstein ellipse around a stretch.
+
+use super::{Law, Node, Piece, Shape};
+use crate::contour::strip::{arcsine, half_ln_shrinkage};
+use crate::error::{Error, Result};
+use crate::grid::quadrature::finest;
+use crate::special::{ROUND, ln_normal_tail};
+
+/// More stretches than these are an error, not a wait.
+const MOST: usize = 2500;
+/// Ellipses that are tried.
+const ELLIPSES: [f64; 9] = [2.0, 3.0, 4.5, 6.5, 10.0, 16.0, 30.0, 60.0, 150.0];
+
+/// What nodes are to serve.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Served {
+    /// Real parts of s from 0 up to here.
+    pub(crate) order: f64,
+    /// Imaginary parts up to here.
+    pub(crate) turn: f64,
+    /// ln of the relative error allowed on each stretch.
+    pub(crate) ln_goal: f64,
+    /// ln of the P-mass left out beyond infinite ends.
+    pub(crate) ln_cut: f64,
+    /// What the densities are multiplied by.
+    pub(crate) mask: Option<Mask>,
+}
+
+/// A smooth step Φ(u) or Φ(−u), u = (x − centre)/width: the chance with which an outcome counts.
+///
+/// Φ is entire, |Φ(u + iv)| ≤ e^{v²/2} Φ(u), and the slope of ln Φ is at most |u| + 1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mask {
+    pub(crate) centre: f64,
+    pub(crate) width: f64,
+    /// Whether it is the upper outcomes that count.
+    pub(crate) upper: bool,
+    /// How many widths beyond the centre, on the side that does not count, nothing is kept.
+    pub(crate) reach: f64,
+}
+
+impl Mask {
+    /// ln of the chance at x, and a bound on its rounding error.
+    fn ln(&self, x: f64) -> (f64, f64) {
+        let u = (x - self.centre) / self.width;
+        let u = if self.upper { -u } else { u };
+        let off = 4.0 * ROUND * (x.abs() + self.centre.abs()) / self.width;
+        let ln = ln_normal_tail(u);
+        (ln, (u.abs() + 1.0) * off + ROUND * (32.0 + 4.0 * ln.abs()))
+    }
+
+    /// A stretch without what is not kept.
+    fn within(&self, (from, to): (f64, f64)) -> (f64, f64) {
+        let end = self.reach * self.width;
+        if self.upper {
+            (from.max(self.centre - end), to)
+        } else {
+            (from, to.min(self.centre + end))
+        }
+    }
+}
+
+/// One stretch of a piece.
+#[derive(Debug, Clone)]
+pub(crate) struct Stretch {
+    /// Its nodes.
+    pub(crate) nodes: std::ops::Range<usize>,
+    pub(crate) half: f64,
+    /// The loss at both ends.
+    pub(crate) loss: (f64, f64),
+    /// ln q and the loss in the middle.
+    pub(crate) ln_second: f64,
+    pub(crate) middle: f64,
+    /// Logarithmic slopes of p and of q at both ends; they increase but for the base.
+    pub(crate) first_slope: (f64, f64),
+    pub(crate) second_slope: (f64, f64),
+    /// How fast the base's slope falls: 1 for Gaussians.
+    pub(crate) bell: f64,
+    /// Bounds on the variances of the positions under both sums.
+    pub(crate) variances: (f64, f64),
+}
+
+/// Bounds that hold on a whole piece.
+#[derive(Debug, Clone, Copy)]
+struct Bends {
+    /// V of both densities.
+    first: f64,
+    second: f64,
+    bell: f64,
+}
+
+/// The logarithmic slopes in the middle of a stretch.
+#[derive(Debug, Clone, Copy)]
+struct Slopes {
+    loss: f64,
+    second: f64,
+}
+
+impl Stretch {
+    /// Both ends of the slope of the loss.
+    pub(crate) fn loss_slope(&self) -> (f64, f64) {
+        // The base is common to both, but not to both ends.
+        let base = 2.0 * self.bell * self.half;
+        (
+            self.first_slope.0 - self.second_slope.1 - base,
+            self.first_slope.1 - self.second_slope.0 + base,
+        )
+    }
+
+    /// A bound on |d ln f_c/dx| for f_c = p^c q^(1−c), c ≥ 0.
+    pub(crate) fn steepness(&self, c: f64) -> f64 {
+        let larger = |(a, b): (f64, f64)| a.abs().max(b.abs());
+        // The base's slope may lie between those at the ends, whatever the sums' do.
+        let base = 2.0 * self.bell * self.half;
+        larger(self.second_slope) + base + c * larger(self.loss_slope())
+    }
+
+    /// ln f_c in the middle.
+    pub(crate) fn ln_density(&self, c: f64) -> f64 {
+        self.ln_second + c * self.middle
+    }
+
+    /// How much the slopes of both sums rise over the stretch, together.
+    pub(crate) fn rise(&self) -> f64 {
+        let base = 2.0 * self.bell * self.half;
+        let of = |(a, b): (f64, f64)| (b - a + base).max(0.0);
+        of(self.first_slope) + of(self.second_slope)
+    }
+}
+
+impl Law {
+    /// Nodes for `served`, the atoms first, and the stretches that the others lie on.
+    ///
+    /// # Errors
+    /// [`Error::NotCertified`] when there would be too many.
+    pub(crate) fn serving(&self, served: Served) -> Result<(Vec<Node>, Vec<Stretch>)> {
+        let mut nodes = self.atom_nodes();
+        let mut stretches = Vec::new();
+        for piece in &self.pieces {
+            piece.stretches(served, &mut nodes, &mut stretches)?;
+        }
+        Ok((nodes, stretches))
+    }
+}
+
+impl Law {
+    /// Where the loss of a law of one piece passes `loss`.
+    pub(crate) fn place_of(&self, loss: f64) -> Option<f64> {
+        let [piece] = self.pieces.as_slice() else {
+            return None;
+        };
+        let (from, to) = piece.ends(-745.0);
+        let (mut low, mut high) = (from, to);
+        if piece.point(from).loss >= loss || piece.point(to).loss <= loss {
+            return None;
+        }
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if piece.point(middle).loss < loss {
+                low = middle
+            } else {
+                high = middle
+            }
+        }
+        Some(0.5 * (low + high))
+    }
+}
+
+impl Piece {
+    fn stretches(
+        &self,
+        served: Served,
+        nodes: &mut Vec<Node>,
+        stretches: &mut Vec<Stretch>,
+    ) -> Result<()> {
+        let ends = self.ends(served.ln_cut);
+        let (from, to) = served.mask.map_or(ends, |mask| mask.within(ends));
+        let bends = self.bends();
+        let (mut left, mut half) = (from, 0.5 * (to - from));
+        while left < to {
+            if stretches.len() >= MOST {
+                return Err(too_many());
+            }
+            half = (2.0 * half).min(0.5 * (to - left));
+            let slopes = |half: f64| Slopes {
+                loss: self.point(left + half).slope,
+                second: self.second_slope(left + half),
+            };
+            let error = |half: f64| bends.ln_error(left + half, half, slopes(half), served);
+            while error(half) > served.ln_goal {
+                half *= 0.7;
+                if half.is_nan() || half <= 1e-9 * (1.0 + left.abs()) {
+                    return Err(too_many());
+                }
+            }
+            // A sliver at the end would only cost nodes.
+            let right = if to - left <= 2.0 * half * (1.0 + 1e-12) {
+                to
+            } else {
+                left + 2.0 * half
+            };
+            let first = nodes.len();
+            self.at_rule(left, right, finest(), &mut |mut node| {
+                if let Some(mask) = served.mask {
+                    let (ln, error) = mask.ln(node.place);
+                    node.ln_second += ln;
+                    node.weight_error += error;
+                }
+                nodes.push(node);
+            })?;
+            stretches.push(self.stretch_between(left, right, first..nodes.len()));
+            left = right;
+        }
+        Ok(())
+    }
+
+    fn stretch_between(&self, left: f64, right: f64, nodes: std::ops::Range<usize>) -> Stretch {
+        let half = 0.5 * (right - left);
+        let middle = self.point(left + half);
+        let slope = |density: &super::Density, x: f64| density.log_slope(self.shape, x, left);
+        Stretch {
+            nodes,
+            half,
+            loss: (self.point(left).loss, self.point(right).loss),
+            ln_second: self.shape.ln_base(left + half) + middle.second.ln + self.ln_weight,
+            middle: middle.loss,
+            first_slope: (slope(&self.first, left), slope(&self.first, right)),
+            second_slope: (slope(&self.second, left), slope(&self.second, right)),
+            bell: self.bends().bell,
+            variances: (
+                self.variance(&self.first, (left, right)),
+                self.variance(&self.second, (left, right)),
+            ),
+        }
+    }
+
+    /// A bound on the variance of the positions under a sum on a stretch: by Bhatia and Davis it is at most
+    /// (max − mean)(mean − min), and the mean increases.
+    fn variance(&self, density: &super::Density, (left, right): (f64, f64)) -> f64 {
+        if density.components().len() < 2 {
+            return 0.0;
+        }
+        if self.shape == Shape::Laplace {
+            return 1.0;
+        }
+        let (low, high) = density.range();
+        let mean = |x: f64| density.log_slope(self.shape, x, left) + x;
+        ((high - mean(left)) * (mean(right) - low)).clamp(0.0, 0.25 * (high - low) * (high - low))
+            * (1.0 + 1e-9)
+    }
+
+    fn second_slope(&self, x: f64) -> f64 {
+        self.second.log_slope(self.shape, x, x)
+    }
+
+    fn bends(&self) -> Bends {
+        let of = |density: &super::Density| {
+            if density.components().len() < 2 {
+                return 0.0;
+            }
+            match self.shape {
+                // Popoviciu: a quarter of the square of the range of slopes.
+                Shape::Gaussian => {
+                    let (low, high) = density.range();
+                    0.25 * (high - low) * (high - low)
+                }
+                Shape::Laplace => 1.0,
+            }
+        };
+        Bends {
+            first: of(&self.first),
+            second: of(&self.second),
+            bell: if self.shape == Shape::Gaussian {
+                1.0
+            } else {
+                0.0
+            },
+        }
+    }
+}
+
+impl Bends {
+    /// ln of a bound on the rule's error for ∫ p^s q^(1−s), relative to the integral of its modulus on the real
+    /// axis (Trefethen, Theorem 19.3), at the best of some ellipses.
+    fn ln_error(&self, x: f64, half: f64, slopes: Slopes, served: Served) -> f64 {
+        let Served { order, turn, .. } = served;
+        let both = self.first + self.second;
+        let (fade, sharp) = served.mask.map_or((0.0, 0.0), |mask| {
+            let u = (x - mask.centre) / mask.width;
+            (
+                (u.abs() + 1.0) / mask.width,
+                1.0 / (mask.width * mask.width),
+            )
+        });
+        let steep = |reach: f64| {
+            let bend = self.bell + self.second + order * both + sharp;
+            slopes.second.abs() + order * slopes.loss.abs() + fade + reach * bend
+        };
+        let count = 2.0 * finest().nodes.len() as f64;
+        let at = |rho: f64| {
+            let (a, b) = (
+                0.5 * half * (rho + 1.0 / rho),
+                0.5 * half * (rho - 1.0 / rho),
+            );
+            let square = b * b;
+            if square * self.first.max(self.second) > 0.95 {
+                return f64::INFINITY;
+            }
+            let turned = b * (slopes.loss.abs() + a * both)
+                + arcsine(0.5 * square * self.first)
+                + arcsine(0.5 * square * self.second);
+            let shrunk = (order - 1.0).max(0.0) * half_ln_shrinkage(square * self.second);
+            let growth = a * steep(a) + 0.5 * (self.bell + sharp) * square + turn * turned + shrunk;
+            let rule = (32.0f64 / 15.0).ln() - count * rho.ln() - (-1.0 / (rho * rho)).ln_1p();
+            growth + half * steep(half) + rule
+        };
+        ELLIPSES.into_iter().map(at).fold(f64::INFINITY, f64::min)
+    }
+}
+
+fn too_many() -> Error {
+    Error::NotCertified {
+        what: "the loss of one step",
+        why: "its densities are too steep at this order".into(),
+    }
+}
