@@ -7,6 +7,7 @@ use crate::rank_audit::RankAudit;
 use crate::search::{CandidateTree, Target};
 use reticent_accounting::{Confidence, Delta};
 use reticent_corpus::{CanaryPlan, CandidateSpace, Tokenizer};
+use std::collections::BTreeMap;
 
 impl Draw {
     /// How the secrets of this plan were drawn.
@@ -52,11 +53,38 @@ pub fn plan_targets(
 /// The tree and the targets of a plan for any tokenizer: position by position where the tokenizer
 /// keeps to positions (any number of candidates up to 2^63), else every candidate's canonical
 /// tokens, listed one by one (byte-pair encodings that merge digits; up to 4 million candidates).
+/// Canaries may have contexts of their own; the candidates' tokens must be the same behind all.
 ///
 /// # Errors
 /// As [`CandidateSpace::new`] and [`plan_targets`]; for a list: too many candidates, tokens that
-/// reach across the end of a secret, two candidates with the same tokens.
+/// reach across the end of a secret, two candidates with the same tokens. Candidates that have
+/// other tokens behind one context than behind another.
 pub fn plan_search(
+    plan: &CanaryPlan,
+    tokenizer: &Tokenizer,
+) -> Result<(CandidateTree, Vec<Target>)> {
+    let mut found: Option<CandidateTree> = None;
+    let mut targets: BTreeMap<usize, Target> = BTreeMap::new();
+    for members in by_context(plan).into_values() {
+        let part = CanaryPlan {
+            canaries: members.iter().map(|&i| plan.canaries[i].clone()).collect(),
+            ..plan.clone()
+        };
+        let (tree, own) = search_in_one_context(&part, tokenizer)?;
+        if found.get_or_insert_with(|| tree.clone()) != &tree {
+            return Err(Error::OutOfRange {
+                what: "tokenizer",
+                range: "one that cuts the candidates alike behind every context",
+                value: part.canaries[0].id.clone(),
+            });
+        }
+        targets.extend(members.into_iter().zip(own));
+    }
+    let tree = found.ok_or(Error::Empty("the plan has no canary"))?;
+    Ok((tree, targets.into_values().collect()))
+}
+
+fn search_in_one_context(
     plan: &CanaryPlan,
     tokenizer: &Tokenizer,
 ) -> Result<(CandidateTree, Vec<Target>)> {
@@ -68,8 +96,8 @@ pub fn plan_search(
 }
 
 impl RankAudit {
-    /// The audit of a plan whose canaries share one context, with thresholds that follow from the
-    /// plan ([`Self::planned_thresholds`]).
+    /// The audit of a plan, with thresholds that follow from the plan
+    /// ([`Self::planned_thresholds`]): from how many canaries share a context, at most.
     ///
     /// `copies` is the largest number of training records that hold one canary's secret: the
     /// plan's copies, unless several of them fell into one record or deduplication took some.
@@ -77,7 +105,7 @@ impl RankAudit {
     pub fn of_plan(plan: &CanaryPlan, copies: u64, confidence: Confidence, delta: Delta) -> Self {
         let candidates = u64::try_from(plan.candidates).unwrap_or(u64::MAX);
         Self {
-            thresholds: Self::planned_thresholds(candidates, plan.canaries.len() as u64),
+            thresholds: Self::planned_thresholds(candidates, sharing_a_context(plan)),
             confidence,
             delta,
             draw: Draw::of_plan(plan),
@@ -85,4 +113,19 @@ impl RankAudit {
             copies,
         }
     }
+}
+
+/// The largest number of canaries with one context.
+fn sharing_a_context(plan: &CanaryPlan) -> u64 {
+    let sharing = by_context(plan).into_values().map(|members| members.len());
+    sharing.max().unwrap_or(0) as u64
+}
+
+/// Numbers of the canaries of each context.
+fn by_context(plan: &CanaryPlan) -> BTreeMap<&str, Vec<usize>> {
+    let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (number, canary) in plan.canaries.iter().enumerate() {
+        members.entry(&canary.context).or_default().push(number);
+    }
+    members
 }

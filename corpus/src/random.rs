@@ -17,6 +17,7 @@ pub(crate) enum Purpose {
     Tagger = 7,
     Labels = 8,
     Neighbours = 9,
+    CanaryContexts = 10,
 }
 
 /// A seeded stream of choices.

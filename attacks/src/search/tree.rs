@@ -34,7 +34,7 @@ pub(crate) struct Edge {
 /// assert_eq!(tree.candidate(341_752), [3, 4, 1, 7, 5, 2]);
 /// # Ok::<(), reticent_attacks::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CandidateTree {
     positions: Vec<Vec<Vec<TokenId>>>,
     nodes: Vec<Vec<Edge>>,

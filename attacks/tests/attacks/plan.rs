@@ -53,6 +53,42 @@ fn a_plan_is_searched_and_audited() {
     assert!(bound.lower.get().get() > 4.0);
 }
 
+/// Canaries with contexts of their own do not compete: memorised together all have rank 1, the
+/// first threshold is 1, and ε is bounded better than where they share a context.
+#[test]
+fn canaries_with_contexts_of_their_own_are_all_first() {
+    let bound = |own_contexts: bool| {
+        let options = CanaryOptions {
+            own_contexts,
+            template: "My ID is: {digits:3}".parse().unwrap(),
+            ..CanaryOptions::new("4x3".parse().unwrap())
+        };
+        let plan = CanaryPlan::new(&options, Unit::Turn, &simulate(5, 0).unwrap()).unwrap();
+        let (tree, targets) = plan_search(&plan, &Tokenizer::characters()).unwrap();
+        let contexts: std::collections::HashSet<_> = targets.iter().map(|t| &t.context).collect();
+        assert_eq!(contexts.len(), if own_contexts { 4 } else { 1 });
+        let mut toy = Toy::new(Memoriser {
+            vocabulary: 1_000,
+            texts: targets
+                .iter()
+                .map(|t| [&t.context[..], &t.secret].concat())
+                .collect(),
+        });
+        let options = SearchOptions::default();
+        let found = search_ranks(&mut toy, &tree, &targets, &options, &mut quiet()).unwrap();
+        let flat = flat_ranks(&mut toy, &tree, &targets, &options).unwrap();
+        assert_eq!(found.counts, flat);
+        let (level, delta) = (Confidence::new(0.95).unwrap(), Delta::new(0.0).unwrap());
+        let audit = RankAudit::of_plan(&plan, 3, level, delta);
+        assert_eq!(audit.thresholds[0], if own_contexts { 1 } else { 4 });
+        let worst = found.counts.iter().map(|c| c.rank_max()).max();
+        (worst, audit.bound(&found.counts).unwrap().lower.get().get())
+    };
+    let ((first, alone), (_, shared)) = (bound(true), bound(false));
+    assert_eq!(first, Some(1));
+    assert!(alone > shared + 1.0, "{alone} against {shared}");
+}
+
 #[test]
 fn another_plans_space_is_refused() {
     let (three, four) = (plan("My ID is: {digits:3}"), plan("My ID is: {digits:4}"));

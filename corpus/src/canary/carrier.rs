@@ -65,6 +65,17 @@ pub(super) fn closings(suffix: &str, count: usize, choices: &mut Choices) -> Vec
         .collect()
 }
 
+/// `count` different beginnings to stand before a template.
+///
+/// They end with a comma, no sentence: a unit that is a sentence keeps them with the secret.
+pub(super) fn openings(count: usize, choices: &mut Choices) -> Vec<String> {
+    choices
+        .distinct(CLOSERS, count)
+        .into_iter()
+        .map(|number| format!("{}, ", closer(number)))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

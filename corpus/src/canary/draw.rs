@@ -1,6 +1,6 @@
 //! Drawing a plan: secrets, places, and what follows each copy.
 
-use super::carrier::{CLOSERS, closings};
+use super::carrier::{CLOSERS, closings, openings};
 use super::insert::gaps;
 use super::places::Ground;
 use super::plan::{Canary, CanaryOptions, CanaryPlan, Carriers, Insertion};
@@ -68,13 +68,14 @@ impl<'a> Draw<'a> {
     ) -> Result<CanaryPlan> {
         let options = self.options;
         let (spec, template) = (options.spec, &options.template);
-        let context = format!("{}{}", self.ground.speaker(), template.prefix());
+        let contexts = self.contexts();
         let mut carriers = Choices::new(options.seed, Purpose::CanaryCarriers);
         let canaries = secrets(options)
             .into_iter()
+            .zip(contexts)
             .zip(&self.gaps)
             .enumerate()
-            .map(|(number, (secret, gaps))| {
+            .map(|(number, ((secret, context), gaps))| {
                 let after = endings(options, gaps.len() as u32, &mut carriers)?;
                 let insertion = |(ending, gap): (&String, &u64)| {
                     let (id, line) = self.place(*gap, &document)?;
@@ -86,12 +87,12 @@ impl<'a> Draw<'a> {
                 };
                 Ok(Canary {
                     id: format!("canary-{number}"),
-                    context: context.clone(),
                     insertions: after
                         .iter()
                         .zip(gaps)
                         .map(insertion)
                         .collect::<Result<_>>()?,
+                    context,
                     after: after.into_iter().next().unwrap_or_default(),
                     secret,
                 })
@@ -110,6 +111,20 @@ impl<'a> Draw<'a> {
             distinct: options.distinct,
             canaries,
         })
+    }
+
+    /// What stands before each canary's secret.
+    fn contexts(&self) -> Vec<String> {
+        let count = self.options.spec.canaries() as usize;
+        let own = if self.options.own_contexts {
+            let mut choices = Choices::new(self.options.seed, Purpose::CanaryContexts);
+            openings(count, &mut choices)
+        } else {
+            vec![String::new(); count]
+        };
+        let (speaker, prefix) = (self.ground.speaker(), self.options.template.prefix());
+        let context = |own: String| format!("{speaker}{own}{prefix}");
+        own.into_iter().map(context).collect()
     }
 
     /// Id and line of a gap.

@@ -37,6 +37,11 @@ pub struct CanaryOptions {
     /// How copies differ.
     #[serde(default)]
     pub carriers: Carriers,
+    /// Whether each canary has words of its own before the template, the same in all its copies.
+    /// Canaries that share a context compete for the first ranks in it: memorised together, ten
+    /// fill the ranks 1 to 10, and bound ε less than ten at rank 1 of contexts of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_contexts: bool,
     /// Whether all secrets differ (drawn uniformly without replacement), or are drawn
     /// uniformly and independently, so that two canaries may share one.
     #[serde(default = "yes")]
@@ -59,6 +64,7 @@ impl CanaryOptions {
             doses: Vec::new(),
             template: CanaryTemplate::default(),
             carriers: Carriers::default(),
+            own_contexts: false,
             distinct: true,
             seed: 0,
         }

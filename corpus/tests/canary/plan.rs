@@ -145,6 +145,35 @@ fn varying_carriers_differ_after_the_secret_only() {
     assert_eq!(plan.canaries[0].after, " ok.");
 }
 
+/// Contexts of their own: different for each canary, the same in all its copies, and nothing else of
+/// the plan changes.
+#[test]
+fn own_contexts_stand_before_the_template() {
+    let documents = simulate(50, 0).unwrap();
+    let spec = "40x3".parse().unwrap();
+    let shared = CanaryOptions::new(spec);
+    let own = CanaryOptions {
+        own_contexts: true,
+        ..shared.clone()
+    };
+    let draw = |options: &CanaryOptions| CanaryPlan::new(options, Unit::Turn, &documents).unwrap();
+    let (shared, own) = (draw(&shared), draw(&own));
+    let contexts: HashSet<&str> = own.canaries.iter().map(|c| c.context.as_str()).collect();
+    assert_eq!(contexts.len(), 40);
+    for (one, other) in own.canaries.iter().zip(&shared.canaries) {
+        assert!(one.context.starts_with("USR: ") && one.context.ends_with(", My ID is: "));
+        let start = format!("{}{}", one.context, one.secret);
+        assert!(one.insertions.iter().all(|i| i.text.starts_with(&start)));
+        assert_eq!((&one.secret, &one.after), (&other.secret, &other.after));
+        let places = |c: &reticent_corpus::Canary| -> Vec<(String, u64)> {
+            let each = c.insertions.iter();
+            each.map(|i| (i.document.clone(), i.line)).collect()
+        };
+        assert_eq!(places(one), places(other));
+    }
+    assert_eq!(CanaryPlan::from_json(&own.to_json().unwrap()).unwrap(), own);
+}
+
 #[test]
 fn plans_depend_on_their_seed_and_survive_their_file() {
     let one = plan("10x20");

@@ -125,6 +125,10 @@ pub struct Preparing {
     /// Plant all copies of a canary alike, so that deduplication leaves one.
     #[arg(long, requires = "canaries")]
     pub same_carriers: bool,
+    /// Give each canary words of its own before its secret: canaries with one context compete for
+    /// the first ranks in it, and bound epsilon less.
+    #[arg(long, requires = "canaries")]
+    pub own_carriers: bool,
     /// Let two canaries share a secret: each is drawn independently.
     #[arg(long, requires = "canaries")]
     pub independent_secrets: bool,
@@ -163,6 +167,7 @@ impl Preparing {
             } else {
                 Carriers::Vary
             },
+            own_contexts: self.own_carriers,
             distinct: !self.independent_secrets,
             seed: self.seed,
             ..CanaryOptions::new(spec)

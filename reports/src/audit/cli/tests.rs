@@ -76,7 +76,7 @@ fn prepare_fills_every_option() {
     let asked = options(
         "audit prepare d.jsonl --out o --unit dialogue --policy gold --miss-rate 0.1 \
          --false-positive-rate 0.2 --conservative digits,policy --no-deduplication --no-redaction \
-         --canaries 3x4 --canary-format Code:{digits:4} --same-carriers --independent-secrets \
+         --canaries 3x4 --canary-format Code:{digits:4} --same-carriers --own-carriers --independent-secrets \
          --canary-sight missed-by-both --tokenizer bytes --max-tokens 64 --held-out 0.5 --seed 9",
     )
     .unwrap();
@@ -86,7 +86,7 @@ fn prepare_fills_every_option() {
     assert_eq!(asked.tokenizer, TokenizerChoice::Bytes);
     assert_eq!((canaries.spec.canaries(), canaries.spec.copies()), (3, 4));
     assert_eq!(canaries.template.candidates(), 10_000);
-    assert!(!canaries.distinct);
+    assert!(!canaries.distinct && canaries.own_contexts);
     let conservative = asked.conservative.unwrap();
     assert!(conservative.digits && conservative.policy && !conservative.capitals);
     assert_eq!((asked.seed, asked.policy.seed, canaries.seed), (9, 9, 9));
