@@ -55,6 +55,26 @@ impl Mask {
         (ln, (u.abs() + 1.0) * off + ROUND * (32.0 + 4.0 * ln.abs()))
     }
 
+    /// Whether stretches end at an edge, to the right for `sign` 1 and to the left for −1, rather than
+    /// where the mask keeps nothing.
+    pub(super) fn keeps(&self, edge: f64, sign: f64) -> bool {
+        (sign > 0.0) == self.upper || sign * (edge - self.centre) <= self.reach * self.width
+    }
+
+    /// ln of a bound on the integral beyond an edge of a normal density about `mean`, times the chance:
+    /// at most e^{−u²/2} on the side that does not count, so that the product is normal again.
+    pub(super) fn ln_beyond(&self, edge: f64, sign: f64, mean: f64) -> f64 {
+        let (far, from) = (sign * (mean - self.centre), sign * (edge - self.centre));
+        if (sign > 0.0) == self.upper || from < 0.0 {
+            return f64::INFINITY;
+        }
+        let square = self.width * self.width;
+        let spread = self.width / (1.0 + square).sqrt();
+        let z = (from - far * square / (1.0 + square)) / spread;
+        let ln = ln_normal_tail(z - 1e-9 * (1.0 + z.abs())) + spread.ln();
+        ln - 0.5 * far * far / (1.0 + square) * (1.0 - 1e-12) + 1e-9
+    }
+
     /// A stretch without what is not kept.
     fn within(&self, (from, to): (f64, f64)) -> (f64, f64) {
         let end = self.reach * self.width;
