@@ -14,6 +14,8 @@ use crate::special::{ROUND, ln_normal_tail};
 
 /// More stretches than these are an error, not a wait.
 const MOST: usize = 2500;
+/// The same under a mask, which is steep.
+const MOST_MASKED: usize = 6000;
 /// Ellipses that are tried.
 const ELLIPSES: [f64; 9] = [2.0, 3.0, 4.5, 6.5, 10.0, 16.0, 30.0, 60.0, 150.0];
 
@@ -202,9 +204,10 @@ impl Piece {
         let ends = self.ends(served.ln_cut);
         let (from, to) = served.mask.map_or(ends, |mask| mask.within(ends));
         let bends = self.bends();
+        let most = served.mask.map_or(MOST, |_| MOST_MASKED);
         let (mut left, mut half) = (from, 0.5 * (to - from));
         while left < to {
-            if stretches.len() >= MOST {
+            if stretches.len() >= most {
                 return Err(too_many());
             }
             half = (2.0 * half).min(0.5 * (to - left));
