@@ -282,6 +282,14 @@ impl Contour {
     pub(crate) fn value(&self, epsilon: f64) -> LnBounds {
         let pieces = self.pieces(epsilon);
         let slack = pieces.rest + pieces.terms + pieces.summation;
+        if (pieces.middle + slack + pieces.front + pieces.alias).is_nan() {
+            // What is not a number bounds nothing; the larger of it and 0 would be 0.
+            return LnBounds {
+                lower: f64::NEG_INFINITY,
+                middle: 0.0,
+                upper: f64::INFINITY,
+            };
+        }
         LnBounds {
             lower: pieces.ln_front - pieces.front
                 + (pieces.middle - slack - pieces.alias).max(0.0).ln(),

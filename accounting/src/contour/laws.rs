@@ -139,11 +139,7 @@ impl LawChart {
 
     fn ln_tail_of_law(&self, c: f64) -> f64 {
         if c >= 1.0 {
-            // On the other side the mask says more.
-            let sides = self
-                .mask
-                .map_or((true, true), |mask| (!mask.upper, mask.upper));
-            return self.law.ln_moment_beyond_on(c, self.ln_cut, sides);
+            return self.law.ln_moment_beyond_masked(c, self.ln_cut, self.mask);
         }
         // Hölder: ∫ p^c q^(1−c) ≤ P^c Q^(1−c).
         let (first, second) = self.law.ln_masses_beyond(self.ln_cut);

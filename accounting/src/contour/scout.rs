@@ -263,7 +263,8 @@ impl Scout {
         total
     }
 
-    /// K(c) of the whole run with a bound on its error, and K(c) of one step of each part.
+    /// K(c) of the whole run with a bound on its error, and K(c) of one step of each part, whose
+    /// rounding holds the error of the quadrature too.
     pub(crate) fn certified(&self, c: f64) -> (Total, Vec<Moment>) {
         let plain = 0.5 * self.gaussian * c * (c - 1.0);
         let mut total = Total {
@@ -277,7 +278,11 @@ impl Scout {
             total.ln += part.times * moment.ln;
             total.error +=
                 part.times * (quadrature + moment.rounding + 2.0 * ROUND * moment.ln.abs());
-            each.push(moment);
+            // What is divided by the value is off by as much as the value.
+            each.push(Moment {
+                rounding: moment.rounding + quadrature,
+                ..moment
+            });
         }
         (total, each)
     }

@@ -121,7 +121,7 @@ impl Law {
         if self.is_whole()
             && let Ok((_, upper)) = self.charted_moment(1.0 + NEAR_ONE)
         {
-            return Ok(upper.max(0.0) / NEAR_ONE * (1.0 + 1e-9));
+            return Ok(upper.max(0.0) / ((1.0 + NEAR_ONE) - 1.0) * (1.0 + 1e-9));
         }
         let (brackets, ln_cut) = self.fine_brackets(2.0)?;
         let above = &brackets.above;

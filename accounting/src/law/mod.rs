@@ -198,15 +198,20 @@ impl Law {
     /// To the right P ≤ N(κ) for its largest κ, and Q ≥ w N(κ') for each component, so that
     /// P^c Q^{1−c} ≤ w^{1−c} e^{c(c−1)(κ−κ')²/2} N(cκ + (1−c)κ'); to the left likewise.
     pub(crate) fn ln_moment_beyond(&self, order: f64, ln_cut: f64) -> f64 {
-        self.ln_moment_beyond_on(order, ln_cut, (true, true))
+        self.ln_moment_beyond_masked(order, ln_cut, None)
     }
 
-    /// The same to the left, to the right, or on both sides.
-    pub(crate) fn ln_moment_beyond_on(&self, order: f64, ln_cut: f64, sides: (bool, bool)) -> f64 {
+    /// The same of the outcomes that a mask lets count; not where it keeps nothing.
+    pub(crate) fn ln_moment_beyond_masked(
+        &self,
+        order: f64,
+        ln_cut: f64,
+        mask: Option<Mask>,
+    ) -> f64 {
         let pieces = self
             .pieces
             .iter()
-            .map(|piece| piece.ln_moment_beyond(order, ln_cut, sides));
+            .map(|piece| piece.ln_moment_beyond(order, ln_cut, mask));
         pieces.fold(f64::NEG_INFINITY, ln_add_exp)
     }
 

@@ -2,7 +2,7 @@
 //! the loss, so that sums over the nodes of a grid cell are integrals over the cell.
 
 use super::density::Ratio;
-use super::{Atom, Law, Piece, Shape};
+use super::{Atom, Law, Mask, Piece, Shape};
 use crate::error::{Error, Result};
 use crate::grid::quadrature::{Rule, rule};
 use crate::grid::ruler::Ruler;
@@ -133,26 +133,23 @@ impl Piece {
     }
 
     /// See [`Law::ln_moment_beyond`]; Laplace pieces have finite ends.
-    pub(super) fn ln_moment_beyond(
-        &self,
-        order: f64,
-        ln_cut: f64,
-        (left, right): (bool, bool),
-    ) -> f64 {
+    pub(super) fn ln_moment_beyond(&self, order: f64, ln_cut: f64, mask: Option<Mask>) -> f64 {
         let (from, to) = self.ends(ln_cut);
         let range = self.first.range();
         let mut total = f64::NEG_INFINITY;
-        for (end, edge, far, sign, wanted) in [
-            (self.to, to, range.1, 1.0, right),
-            (self.from, from, range.0, -1.0, left),
+        for (end, edge, far, sign) in [
+            (self.to, to, range.1, 1.0),
+            (self.from, from, range.0, -1.0),
         ] {
-            if end.is_some() || self.shape != Shape::Gaussian || !wanted {
+            let kept = mask.is_none_or(|mask| mask.keeps(edge, sign));
+            if end.is_some() || self.shape != Shape::Gaussian || !kept {
                 continue;
             }
             let bound = |(position, ln_weight): &(f64, f64)| {
                 let gap = far - position;
                 let centre = order * far + (1.0 - order) * position;
-                let tail = self.shape.ln_tail(sign * (edge - centre));
+                let plain = self.shape.ln_tail(sign * (edge - centre));
+                let tail = mask.map_or(plain, |mask| plain.min(mask.ln_beyond(edge, sign, centre)));
                 (1.0 - order) * ln_weight + 0.5 * order * (order - 1.0) * gap * gap + tail
             };
             let least = self

@@ -14,6 +14,8 @@ use crate::special::{ROUND, ln_normal_tail};
 
 /// More stretches than these are an error, not a wait.
 const MOST: usize = 2500;
+/// The same under a mask, which is steep.
+const MOST_MASKED: usize = 6000;
 /// Ellipses that are tried.
 const ELLIPSES: [f64; 9] = [2.0, 3.0, 4.5, 6.5, 10.0, 16.0, 30.0, 60.0, 150.0];
 
@@ -53,6 +55,26 @@ impl Mask {
         let off = 4.0 * ROUND * (x.abs() + self.centre.abs()) / self.width;
         let ln = ln_normal_tail(u);
         (ln, (u.abs() + 1.0) * off + ROUND * (32.0 + 4.0 * ln.abs()))
+    }
+
+    /// Whether stretches end at an edge, to the right for `sign` 1 and to the left for −1, rather than
+    /// where the mask keeps nothing.
+    pub(super) fn keeps(&self, edge: f64, sign: f64) -> bool {
+        (sign > 0.0) == self.upper || sign * (edge - self.centre) <= self.reach * self.width
+    }
+
+    /// ln of a bound on the integral beyond an edge of a normal density about `mean`, times the chance:
+    /// at most e^{−u²/2} on the side that does not count, so that the product is normal again.
+    pub(super) fn ln_beyond(&self, edge: f64, sign: f64, mean: f64) -> f64 {
+        let (far, from) = (sign * (mean - self.centre), sign * (edge - self.centre));
+        if (sign > 0.0) == self.upper || from < 0.0 {
+            return f64::INFINITY;
+        }
+        let square = self.width * self.width;
+        let spread = self.width / (1.0 + square).sqrt();
+        let z = (from - far * square / (1.0 + square)) / spread;
+        let ln = ln_normal_tail(z - 1e-9 * (1.0 + z.abs())) + spread.ln();
+        ln - 0.5 * far * far / (1.0 + square) * (1.0 - 1e-12) + 1e-9
     }
 
     /// A stretch without what is not kept.
@@ -182,9 +204,10 @@ impl Piece {
         let ends = self.ends(served.ln_cut);
         let (from, to) = served.mask.map_or(ends, |mask| mask.within(ends));
         let bends = self.bends();
+        let most = served.mask.map_or(MOST, |_| MOST_MASKED);
         let (mut left, mut half) = (from, 0.5 * (to - from));
         while left < to {
-            if stretches.len() >= MOST {
+            if stretches.len() >= most {
                 return Err(too_many());
             }
             half = (2.0 * half).min(0.5 * (to - left));

@@ -61,27 +61,34 @@ impl Shifted {
         })
     }
 
-    /// A bound on |B(c + iy')|/φ(c) for every |y'| ≥ y: at x + ib the integrand is at most
-    /// e^{b²(1 + 1/w²)/2 − y'·turn} times as large, the turn at least bL' − asin(b²V₊/2) − asin(b²V₋/2).
+    /// A bound on |B(c + iy')|/φ(c) for every |y'| ≥ y, at the best of some shifts.
     pub(crate) fn beyond(&self, y: f64) -> f64 {
-        let at = |b: f64| {
-            let square = b * b;
-            let grown = 0.5 * square * self.sharp;
-            let of = |(mass, slope, (plus, minus)): &(f64, f64, (f64, f64))| {
-                let turn = b * slope - arcsine(0.5 * square * plus) - arcsine(0.5 * square * minus);
-                let shrunk = self.excess * half_ln_shrinkage(square * minus);
-                // Where it might turn backwards, not even the mass is a bound for larger y.
-                if turn < 0.0 && *mass > 0.0 {
-                    return f64::INFINITY;
-                }
-                mass * (grown + shrunk - y * turn).exp()
-            };
-            let tail = self.tail * (grown + self.excess * half_ln_shrinkage(0.25 * 0.81)).exp();
-            self.lumps.iter().map(of).sum::<f64>() + tail
+        let best = self.shifts().map(|b| self.along(b, y));
+        best.fold(f64::INFINITY, f64::min) * (1.0 + ROOM)
+    }
+
+    /// The shifts that are tried.
+    pub(super) fn shifts(&self) -> impl Iterator<Item = f64> {
+        (0..6).map(|power| self.highest * 0.6f64.powi(power))
+    }
+
+    /// A bound on the integral of the modulus along the line shifted to x + ib, over φ(c), for every
+    /// |y'| ≥ y: the integrand is at most e^{b²(1 + 1/w²)/2 − y'·turn} times as large there, the turn at
+    /// least bL' − asin(b²V₊/2) − asin(b²V₋/2).
+    pub(super) fn along(&self, b: f64, y: f64) -> f64 {
+        let square = b * b;
+        let grown = 0.5 * square * self.sharp;
+        let of = |(mass, slope, (plus, minus)): &(f64, f64, (f64, f64))| {
+            let turn = b * slope - arcsine(0.5 * square * plus) - arcsine(0.5 * square * minus);
+            let shrunk = self.excess * half_ln_shrinkage(square * minus);
+            // Where it might turn backwards, not even the mass is a bound for larger y.
+            if turn < 0.0 && *mass > 0.0 {
+                return f64::INFINITY;
+            }
+            mass * (grown + shrunk - y * turn).exp()
         };
-        let shifts = (0..6).map(|power| self.highest * 0.6f64.powi(power));
-        let best = shifts.map(at).fold(f64::INFINITY, f64::min);
-        best * (1.0 + ROOM)
+        let tail = self.tail * (grown + self.excess * half_ln_shrinkage(0.25 * 0.81)).exp();
+        self.lumps.iter().map(of).sum::<f64>() + tail
     }
 }
 
@@ -250,7 +257,9 @@ impl Scanned {
         let most = loss.iter().zip(&weight).filter(|(_, w)| **w > 0.0);
         let most = most.map(|(l, _)| l.abs()).fold(0.0, f64::max);
         let off = (fine.ln_error(c, ln_moment) - ln_moment).exp();
-        let phases = farthest * most * 8.0 * ROUND;
+        let inexact = (0..nodes.len()).map(|j| nodes.loss_error(j));
+        let inexact = inexact.fold(0.0, f64::max);
+        let phases = farthest * (most * 8.0 * ROUND + inexact);
         let count = nodes.len() as f64;
         Ok(Self {
             farthest,

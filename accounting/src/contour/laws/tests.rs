@@ -153,6 +153,80 @@ fn shifting_the_line_bounds_the_loud_half() {
     }
 }
 
+/// ∫ |f_{c+iy}(x + ib) Φ((x + ib − centre)/width)| dx by a midpoint rule, from the formulas of the densities;
+/// Φ off the axis is the sum of its derivative on the way.
+fn modulus_on_shifted_line(
+    (sigma, rate): (f64, f64),
+    (centre, width): (f64, f64),
+    (c, y): (f64, f64),
+    b: f64,
+) -> f64 {
+    let (from, to, count) = (-15.0, 25.0, 100_000);
+    let step = (to - from) / f64::from(count);
+    let density = |t: f64| (-0.5 * t * t).exp() / std::f64::consts::TAU.sqrt();
+    let v = b / width;
+    // The part of Φ up to the middle of the cell.
+    let (mut re, mut im, mut total) = (0.0, 0.0, 0.0);
+    for i in 0..count {
+        let x = from + (f64::from(i) + 0.5) * step;
+        let u = (x - centre) / width;
+        let size = density(u) * (0.5 * v * v).exp() * step / width;
+        let (sin, cos) = (u * v).sin_cos();
+        let chance = (re + 0.5 * size * cos).hypot(im - 0.5 * size * sin);
+        re += size * cos;
+        im -= size * sin;
+        // M₊ = 1 − q + q e^{κz − κ²/2}, M₋ = 1.
+        let kappa = 1.0 / sigma;
+        let ratio = rate * (kappa * x - 0.5 * kappa * kappa).exp();
+        let (sin, cos) = (kappa * b).sin_cos();
+        let (plus, turn) = (1.0 - rate + ratio * cos, ratio * sin);
+        let modulus = (c * plus.hypot(turn).ln() - y * turn.atan2(plus)).exp();
+        total += density(x) * (0.5 * b * b).exp() * modulus * chance * step;
+    }
+    total
+}
+
+/// On the shifted line itself, not after what it cancels, the bound is above the truth, and where the chance
+/// is small, so that shifting costs it all that it may, not far above.
+#[test]
+fn the_bound_on_the_shifted_line_is_above_and_near() {
+    for (sigma, rate, centre, near) in [
+        (2.0, 0.3, 12.0, true),
+        (0.4, 1e-2, 12.0, true),
+        (2.0, 0.3, 2.0, false),
+        (0.4, 1e-3, 2.5, false),
+    ] {
+        let run = loss(
+            &gaussian(sigma, rate),
+            Neighbours::AddRemove,
+            Direction::Remove,
+        );
+        let law = Law::of_pair(&run.parts[0].0);
+        let width = 0.35 * sigma;
+        let mask = Mask {
+            centre,
+            width,
+            upper: true,
+            reach: 60.0,
+        };
+        for c in [1.5, 3.0] {
+            let (chart, nodes) = LawChart::masked(&law, (c, 0.0), -25.0, Some(mask)).unwrap();
+            let shifted = Shifted::new(&chart, &nodes, c, 0.0).unwrap();
+            for (power, b) in shifted.shifts().enumerate() {
+                for y in [0.0, 1.0, 8.0] {
+                    let bound = shifted.along(b, y);
+                    let truth = modulus_on_shifted_line((sigma, rate), (centre, width), (c, y), b);
+                    let said = format!("{truth:e} {bound:e}: σ {sigma}, c {c}, y {y}, b {b}");
+                    assert!(truth <= bound * (1.0 + 1e-6), "{said}");
+                    if near && y == 0.0 && power == 0 {
+                        assert!(bound <= 4.0 * truth, "{said}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// mpmath, 30 digits: the inverse transform with K from 400 Gauss–Legendre nodes.
 #[test]
 fn long_runs_of_sampled_laplace_match_thirty_digits() {
