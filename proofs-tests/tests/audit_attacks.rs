@@ -52,7 +52,15 @@ fn a_model_is_attacked_from_every_side() {
         .collect();
     assert_eq!(
         names,
-        ["reference", "loss", "zlib", "min-k", "min-k++", "ez"]
+        [
+            "reference",
+            "loss",
+            "zlib",
+            "min-k",
+            "min-k++",
+            "ez",
+            "combined"
+        ]
     );
     assert_eq!(found["attacks"]["decides"], "reference");
     assert_eq!(found["groups"], 48, "turns of a dialogue are one group");

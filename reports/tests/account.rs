@@ -125,7 +125,7 @@ fn bad_input_is_two_with_argument_value_and_range() {
         ),
         (
             "--sigma 1 --steps 0",
-            "--steps: must be a whole number from 1 on, got \"0\"",
+            "--steps: must be a whole number in [1, 9007199254740992], got \"0\"",
         ),
         (
             "--sigma 1 --epochs 0",

@@ -195,7 +195,7 @@ fn numbers_out_of_range_are_refused_before_any_work() {
             "--public-passes: must lie in [1, 1000], got 1001",
         ),
         (
-            "train planted --recipe crt --sigma 1 --weight-decay 1.5 --out o",
+            "train planted --recipe crt --sigma 1 --private-optimizer adamw --weight-decay 1.5 --out o",
             "--weight-decay: must lie in (0, 1], got 1.5",
         ),
         (
