@@ -87,7 +87,7 @@ fn a_model_is_attacked_from_every_side() {
         .iter()
         .map(|a| a["attack"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["loss", "lira", "rmia"]);
+    assert_eq!(names, ["loss", "lira", "rmia", "combined"]);
 
     refused(
         home,
