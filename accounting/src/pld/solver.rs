@@ -41,7 +41,7 @@ pub(crate) struct Solver {
     /// Charts up to here were tried in vain.
     out_of_reach: f64,
     /// How often contours of few steps that matter were tried in vain.
-    without_hits: u32,
+    pub(crate) without_hits: u32,
     /// The grid of the latest question, for the next one.
     pub(crate) kept: Option<Convolution>,
     /// Whether this is only what another run dominates: closer than the two are, nothing is gained.
@@ -186,8 +186,11 @@ impl Solver {
             return self.ln_delta_of_laws(epsilon, goal);
         }
         // Where not even a rough size is known, everything is kept.
-        let mut solver = self.trimmed_for(epsilon, goal).unwrap_or(None);
-        solver.as_mut().unwrap_or(self).ln_delta_open(epsilon, goal)
+        let mut trimmed = self.trimmed_for(epsilon, goal).unwrap_or(None);
+        let solver = trimmed.as_mut().unwrap_or(self);
+        let found = solver.ln_delta_open(epsilon, goal);
+        self.without_hits = solver.without_hits;
+        found
     }
 
     /// Of steps that are no Gaussian mixtures: many go along the contour, few on a grid, and what
@@ -313,6 +316,14 @@ impl Solver {
         sum + 1e-13 * sum.abs()
     }
 
+    /// The solver without far mixture components of mass `mass` in all; what was tried in vain stays known.
+    pub(crate) fn without_components(&self, mass: f64) -> Self {
+        Self {
+            without_hits: self.without_hits,
+            ..Self::new(&self.loss.trimmed(mass))
+        }
+    }
+
     /// The solver without far mixture components whose mass does not matter at this ε.
     pub(super) fn trimmed_for(&mut self, epsilon: f64, goal: f64) -> Result<Option<Self>> {
         if !self.has_groups() {
@@ -320,7 +331,7 @@ impl Solver {
         }
         let mut mass = 1e-12;
         for _ in 0..8 {
-            let mut trimmed = Self::new(&self.loss.trimmed(mass));
+            let mut trimmed = self.without_components(mass);
             let ln_delta = trimmed.approximate(epsilon)?;
             let wanted = (ln_delta + (TRIM * goal).ln()).exp();
             if trimmed.loss.missing() <= wanted || wanted <= 0.0 {

@@ -102,8 +102,7 @@ impl Solver {
 
     /// The solver without far mixture components of mass `mass` in all, if it has such.
     fn trimmed(&self, mass: f64) -> Option<Self> {
-        self.has_groups()
-            .then(|| Self::new(&self.loss.trimmed(mass)))
+        self.has_groups().then(|| self.without_components(mass))
     }
 
     /// ln B(x), aiming at relative error `goal`.
@@ -123,7 +122,10 @@ impl Solver {
         for _ in 0..8 {
             let mut trimmed = self.trimmed(mass);
             let solver = trimmed.as_mut().unwrap_or(self);
-            let Ok((ends, expected)) = solver.blow_up_by_contour(ln_x, aim) else {
+            let found = solver.blow_up_by_contour(ln_x, aim);
+            let (failures, missing) = (solver.without_hits, solver.loss.missing());
+            self.without_hits = failures;
+            let Ok((ends, expected)) = found else {
                 match fewer.next() {
                     _ if best.is_some() => break,
                     Some(share) => mass = self.negligible(ln_x, *share),
@@ -136,7 +138,7 @@ impl Solver {
             if ends.width() <= 4.0 * goal {
                 return Ok((ends, Engine::Contour));
             }
-            if aim > goal || solver.loss.missing() <= 0.0 {
+            if aim > goal || missing <= 0.0 {
                 // Nothing more can be kept.
                 break;
             }

@@ -209,7 +209,7 @@ fn cut(
 
 /// Chernoff's bound for outcomes of quiet steps only, at the best of some orders.
 fn quiet_outcomes(halves: &[Halves], gaussian: f64, epsilon: f64) -> Option<Quiet> {
-    let at = |scale: f64| -> Option<Quiet> {
+    let at = |scale: &f64| -> Option<Quiet> {
         let order = 1.0 + scale / epsilon;
         let mut total = 0.5 * gaussian * order * (order - 1.0);
         for half in halves {
@@ -221,7 +221,8 @@ fn quiet_outcomes(halves: &[Halves], gaussian: f64, epsilon: f64) -> Option<Quie
         total.is_finite().then_some((order, total))
     };
     let value = |bound: &Quiet| bound.1 - epsilon * (bound.0 - 1.0);
-    let bounds = ORDERS.into_iter().filter_map(at);
+    // A higher order is steeper: where one needs too many nodes, so do those above it.
+    let bounds = ORDERS.iter().map_while(at);
     bounds.min_by(|a, b| value(a).total_cmp(&value(b)))
 }
 
