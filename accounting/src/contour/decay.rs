@@ -10,6 +10,8 @@ use crate::special::{LANES, exp};
 
 /// What the roundings of a sum over cells come to, with room.
 const ROUNDING: f64 = 1e-14;
+/// Halvings in the search for the middle of scattered losses.
+const HALVINGS: usize = 12;
 
 /// Bounds on |φ(c + iy)|/φ(c) for one pair at one order c.
 pub(crate) struct Decay<'a> {
@@ -186,7 +188,10 @@ impl<'a> Decay<'a> {
             let (cells, ends) = (&self.least[first..last - 1], &loss[first..last]);
             let sine = f64::sin(0.5 * phase) / (0.5 * phase);
             let total = sum(cells);
-            most = most.max(sine * sine * low * low * total * least_scatter(cells, ends));
+            let masses = cells.iter().zip(ends.windows(2));
+            let masses = masses.map(|(mass, l)| (*mass, (l[0], l[1])));
+            let scatter = least_scatter(masses, (ends[0], ends[ends.len() - 1]), HALVINGS);
+            most = most.max(sine * sine * low * low * total * scatter);
         }
         (1.0 - most * (1.0 - ROUNDING)).max(0.0).sqrt()
     }
@@ -248,23 +253,30 @@ fn sum(terms: &[f64]) -> f64 {
     sums.iter().chain(rest).sum()
 }
 
-/// A lower bound on min_m ∫ (L − m)² given the mass of each cell and the loss at its ends.
-fn least_scatter(mass: &[f64], ends: &[f64]) -> f64 {
-    // Distance of m from the cell's interval of losses; convex in m with this slope.
+/// A lower bound on min_m ∫ (L − m)², m between `low` and `high`, given masses and the intervals that
+/// their losses lie in; the closer, the more halvings.
+pub(super) fn least_scatter(
+    masses: impl Iterator<Item = (f64, (f64, f64))> + Clone,
+    (mut low, mut high): (f64, f64),
+    halvings: usize,
+) -> f64 {
+    // The distance of m from each interval; convex in m with this slope.
     let scatter = |m: f64| {
-        mass.iter()
-            .zip(ends.windows(2))
-            .fold((0.0, 0.0), |(sum, slope), (w, l)| {
-                let distance = if m < l[0] {
-                    m - l[0]
+        masses
+            .clone()
+            .fold((0.0, 0.0), |(sum, slope), (mass, (from, to))| {
+                let distance = if m < from {
+                    m - from
                 } else {
-                    (m - l[1]).max(0.0)
+                    (m - to).max(0.0)
                 };
-                (sum + w * distance * distance, slope + 2.0 * w * distance)
+                (
+                    sum + mass * distance * distance,
+                    slope + 2.0 * mass * distance,
+                )
             })
     };
-    let (mut low, mut high) = (ends[0], ends[ends.len() - 1]);
-    for _ in 0..12 {
+    for _ in 0..halvings {
         let middle = 0.5 * (low + high);
         if scatter(middle).1 < 0.0 {
             low = middle

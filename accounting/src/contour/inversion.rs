@@ -7,7 +7,7 @@
 
 use super::kernel::Kernel;
 use super::nodes::Moment;
-use super::scout::{AnyDecay, Scout, Total};
+use super::scout::{AnyDecay, Scout};
 use crate::error::Result;
 use crate::interval::LnBounds;
 use crate::special::{ROUND, ln_add_exp};
@@ -63,6 +63,16 @@ pub(crate) struct Pieces {
     pub(crate) alias: f64,
 }
 
+/// What a contour aims at.
+struct Aim {
+    /// ln of the error wanted, relative to e^{K(c) − ε(c−1)}.
+    ln_goal: f64,
+    /// About ln Σ|terms|, relative to the same.
+    ln_size: f64,
+    /// K''(c).
+    variance: f64,
+}
+
 impl Contour {
     /// Prepares the inversion at `epsilon`, aiming at an absolute error of e^`ln_goal`.
     ///
@@ -74,23 +84,26 @@ impl Contour {
             .saddle(kernel, epsilon)
             .ok_or_else(Scout::out_of_reach)?;
         let c = temper(scout, kernel, epsilon, saddle);
-        let (front, tilts) = scout.certified(c);
-        let variance = scout.moment(c).second;
-        let curvature = variance + Kernel::ln_factor_slopes(c).1;
-        // About Σ|terms|, and the error wanted, both relative to e^{K(c) − ε(c−1)}.
-        let ln_size = -(c * (c - 1.0).abs()).ln() - 0.5 * (TAU * curvature).ln();
-        let ln_goal =
-            (ln_goal - front.ln + epsilon * (c - 1.0) - 2.0).clamp(ln_size - 60.0, ln_size - 3.0);
-        let mut contour = Self::empty(kernel, c, front);
-        contour.choose_step(scout, epsilon, curvature.sqrt(), ln_goal);
-        let end = contour.choose_end(scout, &tilts, variance, ln_goal)?;
-        contour.sum_terms(scout, &tilts, end, ln_goal - ln_size)?;
+        let (mut contour, tilts, aim) = Self::begun(scout, kernel, (epsilon, c), ln_goal);
+        let end = contour.choose_end(scout, &tilts, aim.variance, aim.ln_goal)?;
+        contour.sum_terms(scout, &tilts, end, aim.ln_goal - aim.ln_size)?;
         Ok(contour)
     }
 
-    /// Without terms.
-    fn empty(kernel: Kernel, c: f64, front: Total) -> Self {
-        Self {
+    /// At order c, with its step and without terms; each part's moment, and what is aimed at.
+    fn begun(
+        scout: &Scout,
+        kernel: Kernel,
+        (epsilon, c): (f64, f64),
+        ln_goal: f64,
+    ) -> (Self, Vec<Moment>, Aim) {
+        let (front, tilts) = scout.certified(c);
+        let variance = scout.moment(c).second;
+        let curvature = variance + Kernel::ln_factor_slopes(c).1;
+        let ln_size = -(c * (c - 1.0).abs()).ln() - 0.5 * (TAU * curvature).ln();
+        let ln_goal =
+            (ln_goal - front.ln + epsilon * (c - 1.0) - 2.0).clamp(ln_size - 60.0, ln_size - 3.0);
+        let mut contour = Self {
             kernel,
             c,
             step: 0.0,
@@ -103,7 +116,14 @@ impl Contour {
             alias: [(c, 0.0); 2],
             nodes: 0,
             quiet: None,
-        }
+        };
+        contour.choose_step(scout, epsilon, curvature.sqrt(), ln_goal);
+        let aim = Aim {
+            ln_goal,
+            ln_size,
+            variance,
+        };
+        (contour, tilts, aim)
     }
 
     /// Widens the period Δ = 2π/η until the aliases weigh at most e^`ln_goal` of the front.

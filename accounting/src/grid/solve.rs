@@ -15,6 +15,8 @@ use crate::search::minimiser_to;
 const LN_NOTHING: f64 = -760.0;
 /// Grids tried before the best is taken.
 const ATTEMPTS: usize = 5;
+/// The same for what another run dominates: closer than the two are, little is gained.
+const ROUGH_ATTEMPTS: usize = 3;
 /// With more steps of Gaussian mixtures than this the contour is the engine.
 const MOST_STEPS: u64 = 100;
 /// With more components than this, a grid takes too long beside a contour.
@@ -46,8 +48,9 @@ impl Solver {
     /// Grids tried before the best is taken.
     fn attempts(&self) -> usize {
         match self.effort() {
-            Effort::Full if !self.rough => ATTEMPTS,
-            _ => 1,
+            Effort::Full if self.rough => ROUGH_ATTEMPTS,
+            Effort::Full => ATTEMPTS,
+            Effort::Modest => 1,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::contour::scout::{Scout, Source};
 use crate::error::Result;
 use crate::law::{Law, Mask};
 use crate::special::{LANES, ROUND};
-use std::f64::consts::{PI, TAU};
+use std::f64::consts::PI;
 
 /// Terms times nodes that this may cost.
 const BUDGET: f64 = 1e8;
@@ -81,19 +81,12 @@ impl Contour {
             .saddle(kernel, epsilon)
             .ok_or_else(Scout::out_of_reach)?;
         let c = temper(scout, kernel, epsilon, saddle);
-        let (front, tilts) = scout.certified(c);
-        let variance = scout.moment(c).second;
-        let curvature = variance + Kernel::ln_factor_slopes(c).1;
-        let ln_size = -(c * (c - 1.0)).ln() - 0.5 * (TAU * curvature).ln();
-        let ln_goal =
-            (ln_goal - front.ln + epsilon * (c - 1.0) - 2.0).clamp(ln_size - 60.0, ln_size - 3.0);
-        let mut contour = Self::empty(kernel, c, front);
-        contour.choose_step(scout, epsilon, curvature.sqrt(), ln_goal);
-        let allowed = ln_goal + front.ln - epsilon * (c - 1.0);
+        let (mut contour, tilts, aim) = Self::begun(scout, kernel, (epsilon, c), ln_goal);
+        let allowed = aim.ln_goal + contour.front.0 - epsilon * (c - 1.0);
         let (halves, quiet) = cut(scout, &tilts, epsilon, allowed)?;
         contour.quiet = Some(quiet);
-        let end = contour.end_of_hits(&halves, ln_goal)?;
-        contour.sum_hits(&halves, scout.gaussian, end, ln_goal - ln_size)?;
+        let end = contour.end_of_hits(&halves, aim.ln_goal)?;
+        contour.sum_hits(&halves, scout.gaussian, end, aim.ln_goal - aim.ln_size)?;
         Ok(contour)
     }
 

@@ -2,6 +2,7 @@
 //! the line of integration where it is masked.
 
 use super::{LawChart, ROOM};
+use crate::contour::decay::least_scatter;
 use crate::contour::nodes::Nodes;
 use crate::contour::strip::{arcsine, half_ln_shrinkage};
 use crate::error::Result;
@@ -14,6 +15,8 @@ const LN_ENOUGH: f64 = -90.0;
 const REACH: f64 = 40.0;
 /// ln of the relative error of the nodes for a scan.
 const LN_SCAN: f64 = -30.0;
+/// Halvings in the search for the middle of scattered losses.
+const HALVINGS: usize = 30;
 /// Values that the scan of one block may take.
 const MOST_VALUES: usize = 4000;
 
@@ -186,9 +189,12 @@ impl LawDecay {
             let reach = 0.5 * phase / high;
             let (from, to) = (self.centre - reach, self.centre + reach);
             let inside = |lump: &&Lump| lump.low >= from && lump.high <= to;
-            let mass: f64 = self.lumps.iter().filter(inside).map(|lump| lump.mass).sum();
+            let inside = self.lumps.iter().filter(inside);
+            let masses = inside.map(|lump| (lump.mass, (lump.low, lump.high)));
+            let mass: f64 = masses.clone().map(|(mass, _)| mass).sum();
+            let scatter = least_scatter(masses, (from, to), HALVINGS);
             let sine = f64::sin(0.5 * phase) / (0.5 * phase);
-            most = most.max(sine * sine * low * low * mass * self.least_scatter(from, to));
+            most = most.max(sine * sine * low * low * mass * scatter);
         }
         let scattered = (1.0 - most * (1.0 - 4.0 * ROOM)).max(0.0).sqrt();
         match &self.scanned {
@@ -197,38 +203,6 @@ impl LawDecay {
             }
             _ => scattered,
         }
-    }
-
-    /// A lower bound on min_m ∫ (L − m)² over the lumps between two losses.
-    fn least_scatter(&self, from: f64, to: f64) -> f64 {
-        let scatter = |m: f64| {
-            let (mut value, mut slope) = (0.0, 0.0);
-            for lump in &self.lumps {
-                if lump.low < from || lump.high > to {
-                    continue;
-                }
-                let distance = if m < lump.low {
-                    m - lump.low
-                } else {
-                    (m - lump.high).max(0.0)
-                };
-                value += lump.mass * distance * distance;
-                slope += 2.0 * lump.mass * distance;
-            }
-            (value, slope)
-        };
-        let (mut low, mut high) = (from, to);
-        for _ in 0..30 {
-            let middle = 0.5 * (low + high);
-            if scatter(middle).1 < 0.0 {
-                low = middle
-            } else {
-                high = middle
-            }
-        }
-        let (value, slope) = scatter(low);
-        // Convex: the tangent at `low` bounds the minimum, which lies between the two.
-        (value + slope.min(0.0) * (high - low)).max(0.0)
     }
 }
 

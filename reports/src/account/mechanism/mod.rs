@@ -114,6 +114,14 @@ fn document_mechanism(
             why,
         });
     };
+    // A mechanism with a key too many is no document around another mechanism.
+    if members
+        .get("type")
+        .and_then(Value::as_str)
+        .is_some_and(|kind| own::KINDS.contains(&kind))
+    {
+        return Ok((own::mechanism(document, String::new())?, None));
+    }
     let Some(inner) = members.get("mechanism") else {
         if members.contains_key("type") {
             return Ok((own::mechanism(document, String::new())?, None));

@@ -67,6 +67,11 @@ fn refusals_say_where_and_why() {
             "type: unknown mechanism \"dp-sgd\"; known are gaussian",
         ),
         ("{\"type\":\"gaussian\"}", "lacks \"noise_multiplier\""),
+        // Not a document around a single step.
+        (
+            "{\"type\":\"repeat\",\"times\":9,\"mechanism\":{\"type\":\"gaussian\",\"noise_multiplier\":1}}",
+            "mechanism: unknown key",
+        ),
         (
             "{\"class_name\":\"MagicDpEvent\"}",
             "class_name: unknown event class \"MagicDpEvent\"",
