@@ -1,7 +1,7 @@
 //! zCDP, χ² and the closed reconstruction bounds against quadrature, finite mechanisms and the
 //! blow-up itself.
 //!
-//! proptest's own seeds; every case must hold, there is no false-alarm rate.
+//! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 mod common;

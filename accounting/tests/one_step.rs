@@ -1,7 +1,7 @@
 //! One step of every mechanism against tail probabilities written down from its definition, and
 //! steps whose outcomes are integers against plain convolution: thousands of configurations.
 //!
-//! proptest's own seeds; every case must hold, there is no false-alarm rate.
+//! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use proptest::prelude::*;

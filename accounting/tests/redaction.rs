@@ -1,7 +1,7 @@
 //! Propositions on redaction and groups over random finite mechanisms, with tight cases and the
 //! traps of the theory as counterexamples.
 //!
-//! proptest's own seeds; every case must hold, there is no false-alarm rate.
+//! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 mod common;

@@ -1,7 +1,7 @@
 //! Samplers whose law is known between two others only: random allocation, shuffled and truncated
 //! batches, against enumeration.
 //!
-//! proptest's own seeds; every case must hold, there is no false-alarm rate.
+//! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use proptest::prelude::*;

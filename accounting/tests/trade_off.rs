@@ -1,7 +1,7 @@
 //! Trade-off curves, membership bounds and the Gaussian summary against oracles that share no
 //! code with them: error functions, plain quadrature, sums over finite sets.
 //!
-//! proptest's own seeds; every case must hold, there is no false-alarm rate.
+//! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 mod common;

@@ -1,6 +1,6 @@
 //! The contour against closed forms, and laws that hold for every loss.
 //!
-//! proptest's own seeds; every case must hold, there is no false-alarm rate.
+//! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
 
 use super::solver::Solver;
 use super::{Mixture, Pair, PrivacyLoss};

@@ -1,7 +1,7 @@
 //! Every mechanism, sampler, neighbours and direction on the grid, against composition of plain
 //! lists of outcomes that share no code with it.
 //!
-//! proptest's own seeds; every case must hold, there is no false-alarm rate.
+//! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 mod compositions;
