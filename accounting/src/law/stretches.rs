@@ -201,13 +201,32 @@ impl Piece {
         nodes: &mut Vec<Node>,
         stretches: &mut Vec<Stretch>,
     ) -> Result<()> {
+        // All lengths before the first node: where there would be too many, none is worth its time.
+        for (left, right) in self.edges(served, stretches.len())? {
+            let first = nodes.len();
+            self.at_rule(left, right, finest(), &mut |mut node| {
+                if let Some(mask) = served.mask {
+                    let (ln, error) = mask.ln(node.place);
+                    node.ln_second += ln;
+                    node.weight_error += error;
+                }
+                nodes.push(node);
+            })?;
+            stretches.push(self.stretch_between(left, right, first..nodes.len()));
+        }
+        Ok(())
+    }
+
+    /// Both ends of each stretch, where there are `before` others already.
+    fn edges(&self, served: Served, before: usize) -> Result<Vec<(f64, f64)>> {
         let ends = self.ends(served.ln_cut);
         let (from, to) = served.mask.map_or(ends, |mask| mask.within(ends));
         let bends = self.bends();
         let most = served.mask.map_or(MOST, |_| MOST_MASKED);
         let (mut left, mut half) = (from, 0.5 * (to - from));
+        let mut edges = Vec::new();
         while left < to {
-            if stretches.len() >= most {
+            if before + edges.len() >= most {
                 return Err(too_many());
             }
             half = (2.0 * half).min(0.5 * (to - left));
@@ -228,19 +247,10 @@ impl Piece {
             } else {
                 left + 2.0 * half
             };
-            let first = nodes.len();
-            self.at_rule(left, right, finest(), &mut |mut node| {
-                if let Some(mask) = served.mask {
-                    let (ln, error) = mask.ln(node.place);
-                    node.ln_second += ln;
-                    node.weight_error += error;
-                }
-                nodes.push(node);
-            })?;
-            stretches.push(self.stretch_between(left, right, first..nodes.len()));
+            edges.push((left, right));
             left = right;
         }
-        Ok(())
+        Ok(edges)
     }
 
     fn stretch_between(&self, left: f64, right: f64, nodes: std::ops::Range<usize>) -> Stretch {
