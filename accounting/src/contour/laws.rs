@@ -7,7 +7,7 @@
 //! beside others that decay, are what this is for. The grid has the rest.
 
 use super::nodes::Nodes;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::law::{Law, Mask, Served, Stretch};
 use crate::special::ln_add_exp;
 
@@ -19,6 +19,8 @@ pub(crate) use decay::{LawDecay, Shifted};
 
 /// P-mass beyond infinite ends matters less than this to any number.
 const LN_NOTHING: f64 = -745.0;
+/// Laws of more atoms are left to the grid, which takes close ones together.
+const MOST_ATOMS: usize = 1 << 15;
 /// Room for roundings in sums over nodes.
 pub(super) const ROOM: f64 = 1e-9;
 
@@ -54,6 +56,12 @@ impl LawChart {
         ln_error: f64,
         mask: Option<Mask>,
     ) -> Result<(Self, Nodes)> {
+        if law.atoms.len() > MOST_ATOMS {
+            return Err(Error::NotCertified {
+                what: "the moments",
+                why: "a step has too many outcomes".into(),
+            });
+        }
         let complete = law.is_whole() && mask.is_none();
         let served = Served {
             mask,
