@@ -117,7 +117,7 @@ pub(crate) struct Law {
     /// Where the atoms lie, if there is nothing else.
     pub(crate) comb: Option<Comb>,
     pub(crate) attained: Attained,
-    /// v, if K(c) ≤ v c(c − 1)/2 for c ≥ 1 is known.
+    /// (s/σ)² of a discrete Gaussian: K(c) ≤ v c(c − 1)/2 for c ≥ 1.
     pub(crate) variance: Option<f64>,
     /// ε, if each of the mechanisms that the law bounds is one of two outcomes of loss t and t − ε.
     pub(crate) range: Option<f64>,
