@@ -35,7 +35,7 @@ use crate::guarantee::Engine;
 use crate::pld::solver::Solver;
 use crate::pld::{Answer, Curve, PrivacyLoss, Profile, ProfilePoint};
 use crate::quantity::{Delta, Epsilon, MissRate, Tolerance};
-use crate::special::ln_add_exp;
+use crate::special::{above_zero, ln_add_exp};
 use serde::{Deserialize, Serialize};
 
 /// How often a redaction policy misses.
@@ -225,10 +225,9 @@ impl Redaction {
             .bounds
             .lower
             .map_or(0.0, |end| forward(*end.get()) * (1.0 - 1e-15));
-        let upper = base
-            .bounds
-            .upper
-            .map_or(f64::INFINITY, |end| forward(*end.get()) * (1.0 + 1e-15));
+        let upper = base.bounds.upper.map_or(f64::INFINITY, |end| {
+            above_zero(self.forward(end.get().get())) * (1.0 + 1e-15)
+        });
         let answer = |high: f64| -> Result<Answer<Epsilon>> {
             let bounds = Bounds::between(Epsilon::new(lower)?, Epsilon::new(high)?);
             Ok(Answer {

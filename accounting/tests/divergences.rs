@@ -14,7 +14,7 @@ use reticent_accounting::reconstruction::closed::{approximate_blow_up, balle_che
 use reticent_accounting::reconstruction::fano::renyi_posterior;
 use reticent_accounting::{
     Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, Order,
-    Probability, Query, Sampling, SamplingRate, Steps, Tolerance, Upper,
+    PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance, Upper,
 };
 
 fn probability(p: f64) -> Probability {
@@ -144,6 +144,29 @@ proptest! {
         let Ok(bound) = loss.chi_square_fano(prior) else { return Ok(()) };
         let exact = loss.blow_up(prior, Tolerance::new(1e-6).unwrap()).unwrap().bounds.lower.unwrap();
         prop_assert!(exact.get() <= bound.get(), "{} above {}: {case:?}", exact.get(), bound.get());
+    }
+
+    /// Laplace noise moved by m: E_P[L] = x + e^{−x} − 1 with x = m/b a step, from tiny losses to ones whose
+    /// exponentials are no numbers. The bound on roundings grows with the loss.
+    #[test]
+    fn the_divergence_of_laplace_noise_is_its_formula(
+        digits in -2.0f64..2.0, group in 1u32..1000, steps in 1u64..1000,
+    ) {
+        let scale = NoiseMultiplier::new(10f64.powf(digits)).unwrap();
+        let run = Mechanism::Repeat { times: Steps::new(steps), each: Box::new(Mechanism::Laplace { scale }) };
+        let query = Query { neighbours: Neighbours::AddRemove, group: GroupSize::new(group).unwrap() };
+        let x = f64::from(group) / scale.get();
+        let each = if x < 0.1 {
+            // Σ (−x)^k/k! from k = 2 on.
+            (2..12).rev().fold(0.0, |sum, k| (1.0 - sum) * x / f64::from(k)) * x
+        } else {
+            x + (-x).exp_m1()
+        };
+        let exact = steps as f64 * each;
+        for direction in Direction::BOTH {
+            let upper = *PrivacyLoss::of(&run, query, direction).unwrap().divergence().unwrap().get();
+            prop_assert!(exact * (1.0 - 1e-12) <= upper && upper <= exact * (1.0 + 1e-9 * (1.0 + x)), "{x} {exact} {upper}");
+        }
     }
 
     /// (r − p)² = χ² p(1 − p), and the two-outcome pair that attains it.

@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::pld::{Mixture, Pair};
-use crate::special::{LN_SQRT_TAU, ln_mills_above, ln_sum_exp};
+use crate::special::{LN_SQRT_TAU, above_zero, ln_mills_above, ln_sum_exp};
 
 /// The least width of a cell that is not halved: few steps need every bit of decay that can be
 /// shown for one.
@@ -75,7 +75,7 @@ impl Cell {
         let variance = |side: &Mixture, x: f64, mean: f64, low: f64, high: f64| {
             // Bhatia–Davis: Var ≤ (max − mean)(mean − min), the mean anywhere on the cell.
             let by_mean = (side.farthest() - low) * (high - side.nearest());
-            by_mean.min(side.variance_near(x, mean, reach)).max(0.0)
+            above_zero(by_mean.min(side.variance_near(x, mean, reach)))
         };
         let x = middle.x;
         let slopes = Slopes {
@@ -274,7 +274,7 @@ impl Chart {
             )
         };
         let variance = |side: &Mixture, mean: (f64, f64)| {
-            ((side.farthest() - mean.0) * (mean.1 - side.nearest())).max(0.0)
+            above_zero((side.farthest() - mean.0) * (mean.1 - side.nearest()))
         };
         Slopes {
             plus_mean,

@@ -6,7 +6,7 @@
 
 use super::chart::{Cells, Chart, Slopes};
 use super::strip::{arcsine, half_ln_shrinkage};
-use crate::special::{LANES, exp};
+use crate::special::{LANES, above_zero, exp};
 
 /// What the roundings of a sum over cells come to, with room.
 const ROUNDING: f64 = 1e-14;
@@ -193,7 +193,7 @@ impl<'a> Decay<'a> {
             let scatter = least_scatter(masses, (ends[0], ends[ends.len() - 1]), HALVINGS);
             most = most.max(sine * sine * low * low * total * scatter);
         }
-        (1.0 - most * (1.0 - ROUNDING)).max(0.0).sqrt()
+        above_zero(1.0 - most * (1.0 - ROUNDING)).sqrt()
     }
 }
 

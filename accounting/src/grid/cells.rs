@@ -65,7 +65,8 @@ impl Law {
     /// # Errors
     /// [`crate::Error::NotCertified`] when there would be too many nodes.
     pub(crate) fn brackets(&self, ruler: &Ruler, ln_cut: f64, slack: f64) -> Result<Brackets> {
-        let (mut above, mut below) = (Cells::new(ruler), Cells::new(ruler));
+        let cells = || Cells::new(ruler, self.atoms.len());
+        let (mut above, mut below) = (cells(), cells());
         let mut near = 0;
         // Of very many atoms those left out are like the tails of a density.
         let rare = ln_cut - (self.atoms.len() as f64).ln();
@@ -117,11 +118,12 @@ impl Law {
 }
 
 impl<'r> Cells<'r> {
-    fn new(ruler: &'r Ruler) -> Self {
+    /// No cells yet, and room for so many atoms.
+    fn new(ruler: &'r Ruler, atoms: usize) -> Self {
         Self {
             ruler,
             cells: vec![Cell::EMPTY; ruler.bounds.len().saturating_sub(1)],
-            on_lines: Vec::new(),
+            on_lines: Vec::with_capacity(atoms),
             nudge: 0.0,
         }
     }
@@ -156,7 +158,7 @@ impl<'r> Cells<'r> {
         let mut weights = self.on_lines;
         weights.append(&mut cells);
         weights.retain(|(_, w)| *w > f64::NEG_INFINITY);
-        weights.sort_by_key(|(index, _)| *index);
+        weights.sort_unstable_by_key(|(index, _)| *index);
         Lattice {
             lines: self.ruler.lines,
             weights,

@@ -1,6 +1,7 @@
 //! How large the transform of a law on lines can still be beyond a frequency: bounds read off
 //! the masses themselves.
 
+use std::borrow::Cow;
 use std::f64::consts::PI;
 
 /// Room for the rounding of sums over all masses.
@@ -112,7 +113,11 @@ impl Window {
 }
 
 /// Masses on the same line as one.
-fn merged(masses: &[(i64, f64)]) -> Vec<(i64, f64)> {
+fn merged(masses: &[(i64, f64)]) -> Cow<'_, [(i64, f64)]> {
+    // A copy of as many as there may be is worth avoiding.
+    if masses.windows(2).all(|pair| pair[0].0 != pair[1].0) {
+        return Cow::Borrowed(masses);
+    }
     let mut merged: Vec<(i64, f64)> = Vec::with_capacity(masses.len());
     for (index, mass) in masses {
         match merged.last_mut() {
@@ -120,7 +125,7 @@ fn merged(masses: &[(i64, f64)]) -> Vec<(i64, f64)> {
             _ => merged.push((*index, *mass)),
         }
     }
-    merged
+    Cow::Owned(merged)
 }
 
 #[cfg(test)]

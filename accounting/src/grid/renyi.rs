@@ -12,7 +12,7 @@ use crate::law::Law;
 use crate::pld::PrivacyLoss;
 use crate::pld::solver::Solver;
 use crate::search::minimiser;
-use crate::special::{ROUND, ln_add_exp};
+use crate::special::{ROUND, above_zero, ln_add_exp};
 
 /// Relative accuracy of K: the conversions are looser than this by far.
 const ACCURACY: f64 = 1e-6;
@@ -75,7 +75,7 @@ impl Law {
             return Ok((0.0, f64::INFINITY));
         }
         if let Some((ln, error)) = self.closed_moment(order) {
-            return Ok(((ln - error).max(0.0), (ln + error).max(0.0)));
+            return Ok(((ln - error).max(0.0), above_zero(ln + error)));
         }
         if let Some(variance) = self.variance.filter(|variance| *variance <= WIDE) {
             // Of a Gaussian on integers, K(c) is the Gaussian's and ln of the ratio of Σ e^{−(x − cs)²/2σ²} to
@@ -89,9 +89,18 @@ impl Law {
                 Some(v) => 0.5 * v * order * (order - 1.0) * (1.0 + 1e-14),
                 None => upper,
             };
-            return Ok((lower.max(0.0), upper.max(0.0)));
+            return Ok((lower.max(0.0), above_zero(upper)));
         }
-        let (brackets, ln_cut) = self.fine_brackets(order)?;
+        let (brackets, ln_cut) = match self.fine_brackets(order) {
+            Ok(found) => found,
+            // No loss exceeds the largest.
+            Err(error) => {
+                return self
+                    .at_most()
+                    .map(|most| (0.0, (order - 1.0) * most))
+                    .ok_or(error);
+            }
+        };
         let (above, below) = (&brackets.above, &brackets.below);
         // Sums of so many terms, each an exponential, on losses nudged to their lines.
         let slack = |side: &super::cells::Lattice| {
@@ -105,7 +114,13 @@ impl Law {
         let upper = self
             .variance
             .map_or(upper, |v| 0.5 * v * order * (order - 1.0) * (1.0 + 1e-14));
-        Ok((lower.max(0.0), upper.max(0.0)))
+        Ok((lower.max(0.0), above_zero(upper)))
+    }
+
+    /// The largest loss, rounded up, if there is one.
+    fn at_most(&self) -> Option<f64> {
+        let most = above_zero(self.largest_loss()) * (1.0 + 1e-12);
+        (most.is_finite() && self.missing <= 0.0).then_some(most)
     }
 
     /// An upper bound on E_P[L].
@@ -130,9 +145,12 @@ impl Law {
         if self.is_whole()
             && let Ok((_, upper)) = self.charted_moment(1.0 + NEAR_ONE)
         {
-            return Ok(upper.max(0.0) / ((1.0 + NEAR_ONE) - 1.0) * (1.0 + 1e-9));
+            return Ok(above_zero(upper) / ((1.0 + NEAR_ONE) - 1.0) * (1.0 + 1e-9));
         }
-        let (brackets, ln_cut) = self.fine_brackets(2.0)?;
+        let (brackets, ln_cut) = match self.fine_brackets(2.0) {
+            Ok(found) => found,
+            Err(error) => return self.at_most().ok_or(error),
+        };
         let above = &brackets.above;
         let (mut sum, mut size) = (0.0, 0.0);
         for (index, w) in &above.weights {
@@ -144,7 +162,7 @@ impl Law {
         // Beyond the ends L ≤ e^L.
         let beyond = self.ln_moment_beyond(2.0, ln_cut).exp();
         let rounding = ROUND * size * (64.0 + 2.0 * above.weights.len() as f64);
-        Ok((sum + above.nudge + beyond + rounding).max(0.0))
+        Ok(above_zero(sum + above.nudge + beyond + rounding))
     }
 }
 
@@ -194,7 +212,10 @@ impl Solver {
     /// The order in (1, ∞) at which `bound`, a function of the order and of about K there, is
     /// least, K read off the law's nodes.
     pub(crate) fn order_by_nodes(&mut self, bound: impl Fn(f64, f64) -> f64) -> Result<f64> {
-        let moments = self.moments()?;
+        let Ok(moments) = self.moments() else {
+            // The bound holds at any order.
+            return Ok(2.0);
+        };
         let rough = |t: f64| {
             let c = 1.0 + t.exp();
             bound(c, moments.at(c).value)
@@ -207,6 +228,6 @@ impl Solver {
         let at = |c: f64, ln: f64| (ln + Kernel::Excess.ln_chernoff(c) - ln_delta) / (c - 1.0);
         let c = self.order_by_nodes(at)?;
         let ln = self.loss.ln_moment(c)?.1;
-        Ok((at(c, ln).max(0.0), c))
+        Ok((above_zero(at(c, ln)), c))
     }
 }

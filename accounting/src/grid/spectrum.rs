@@ -237,7 +237,7 @@ impl Tilted {
     pub(crate) fn new(step: &Lattice, theta: f64) -> Self {
         let (ln_moment, mean) = step.moment(theta);
         let centre = ((mean - step.lines.origin) / step.lines.spacing).round() as i64;
-        let mut masses = Vec::new();
+        let mut masses = Vec::with_capacity(step.weights.len());
         let mut relative = 0.0;
         for (index, w) in &step.weights {
             let tilt = theta * step.lines.at(*index);

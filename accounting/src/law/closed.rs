@@ -2,7 +2,7 @@
 //! exponentials.
 
 use super::{Law, Piece, Shape};
-use crate::special::{ROUND, ln_add_exp};
+use crate::special::{ROUND, above_zero, ln_add_exp};
 use std::f64::consts::LN_2;
 
 /// A stretch on which ln of both densities is linear.
@@ -54,17 +54,22 @@ impl Law {
             off += mass * atom.loss_error * (1.0 + atom.loss.abs());
         }
         for stretch in &stretches {
-            let loss = [0, 1].map(|i| stretch.first[i] - stretch.second[i]);
-            let rise = stretch.first[1] - stretch.first[0];
-            let mass = stretch.length * stretch.first[0].exp();
+            // From the end where p is larger, so that nothing overflows.
+            let [from, to] = if stretch.first[0] < stretch.first[1] {
+                [1, 0]
+            } else {
+                [0, 1]
+            };
+            let [here, there] = [from, to].map(|i| stretch.first[i] - stretch.second[i]);
+            let rise = stretch.first[to] - stretch.first[from];
+            let most = stretch.length * stretch.first[from].exp();
             // ∫ p L = length·p(a) ∫_0^1 e^{ud} (L(a) + u (L(b) − L(a))) du.
-            let part = mass * (loss[0] * weight(rise, 0) + (loss[1] - loss[0]) * weight(rise, 1));
-            sum += part;
-            let most = mass * rise.exp().max(1.0);
+            sum += most * (here * weight(rise, 0) + (there - here) * weight(rise, 1));
+            let loss = [here, there];
             size += most * (loss[0].abs().max(loss[1].abs()) + stretch.size) * (2.0 + stretch.size);
         }
         let count = (self.atoms.len() + stretches.len()) as f64;
-        Some((sum + 1.01 * off + ROUND * (16.0 + count) * size).max(0.0))
+        Some(above_zero(sum + 1.01 * off + ROUND * (16.0 + count) * size))
     }
 
     fn stretches(&self) -> Option<Vec<Stretch>> {
@@ -116,7 +121,7 @@ pub(crate) fn range_moment(epsilon: f64, order: f64) -> (f64, f64) {
     let rest = ln_a + crate::special::ln_one_minus_exp((ln_b + u - ln_a).min(0.0));
     let ln = less * u + rest;
     let error = ROUND * (64.0 + 16.0 * order * (1.0 + epsilon));
-    ((ln - error).max(0.0), (ln + error).max(0.0))
+    ((ln - error).max(0.0), above_zero(ln + error))
 }
 
 /// The largest divergence of two such outcomes: x − 1 − ln x with x = ε/(1 − e^{−ε}), rounded up.
@@ -128,7 +133,7 @@ pub(crate) fn range_divergence(epsilon: f64) -> f64 {
         return 0.125 * epsilon * epsilon;
     }
     let x = epsilon / -(-epsilon).exp_m1();
-    ((x - 1.0) - x.ln() + 32.0 * ROUND * x).max(0.0)
+    above_zero((x - 1.0) - x.ln() + 32.0 * ROUND * x)
 }
 
 /// ∫_0^1 u^n e^{ud} du for n of 0 or 1.

@@ -10,7 +10,7 @@ use super::{Law, Node, Piece, Shape};
 use crate::contour::strip::{arcsine, half_ln_shrinkage};
 use crate::error::{Error, Result};
 use crate::grid::quadrature::finest;
-use crate::special::{ROUND, ln_normal_tail};
+use crate::special::{ROUND, above_zero, ln_normal_tail};
 
 /// More stretches than these are an error, not a wait.
 const MOST: usize = 2500;
@@ -151,7 +151,7 @@ impl Stretch {
     /// How much the slopes of both sums rise over the stretch, together.
     pub(crate) fn rise(&self) -> f64 {
         let base = 2.0 * self.bell * self.half;
-        let of = |(a, b): (f64, f64)| (b - a + base).max(0.0);
+        let of = |(a, b): (f64, f64)| above_zero(b - a + base);
         of(self.first_slope) + of(self.second_slope)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::mixture::{Mixture, Pair};
 use crate::interval::LnBounds;
-use crate::special::{LN_SQRT_TAU, ROUND, ln_add_exp, ln_mills_ratio, ln_normal_tail};
+use crate::special::{LN_SQRT_TAU, ROUND, above_zero, ln_add_exp, ln_mills_ratio, ln_normal_tail};
 
 impl Pair {
     /// N(μ, 1) against N(0, 1): what a composition of plain Gaussians amounts to.
@@ -61,6 +61,7 @@ impl Pair {
         let second = second + epsilon;
         let error = first_error + (second - first).exp() * (second_error + ROUND * epsilon.abs());
         let excess = |error: f64| first + (-(second - first).exp_m1() + error).max(0.0).ln();
+        let most = first + above_zero(-(second - first).exp_m1() + error).ln();
         // Between middle and x* the integrand p − e^ε q is p times at most e^η − 1, η how far the
         // loss is from ε there.
         let loss_low = self.loss_at(low).0 - self.loss_at(low).1;
@@ -70,7 +71,7 @@ impl Pair {
         LnBounds {
             lower: excess(-error),
             middle: excess(0.0),
-            upper: ln_add_exp(ln_add_exp(excess(error), missed), self.first.missing().ln()),
+            upper: ln_add_exp(ln_add_exp(most, missed), self.first.missing().ln()),
         }
     }
 

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::guarantee::Engine;
 use crate::quantity::{Delta, Epsilon, Tolerance};
 use crate::search::{bisect, minimiser_to};
+use crate::special::above_zero;
 
 /// Both ends of ε; an unknown lower end is absent, an upper end may be infinite.
 #[derive(Debug, Clone, Copy)]
@@ -459,7 +460,7 @@ impl Solver {
         let scout = self.scout(if ready { roomy } else { 1.0 })?;
         let at = |c: f64, ln: f64| {
             let bound = (ln + Kernel::Excess.ln_chernoff(c) - ln_delta) / (c - 1.0);
-            bound.max(0.0)
+            above_zero(bound)
         };
         let highest = (scout.highest - 1.0).ln();
         let centre = (order - 1.0).ln().min(highest);

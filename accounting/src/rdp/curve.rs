@@ -8,6 +8,7 @@ use crate::pld::PrivacyLoss;
 use crate::pld::solver::Solver;
 use crate::quantity::{Delta, Epsilon, Order, Probability};
 use crate::search::minimiser_to;
+use crate::special::above_zero;
 use serde::{Deserialize, Serialize};
 
 /// Rényi divergences of a composed dominating pair at given orders, in nats.
@@ -80,9 +81,9 @@ impl RdpCurve {
         let both = |order: &Order| {
             let total = scout.certified(order.get()).0;
             let laws = loss.ln_moment_of_laws(order.get())?;
-            let over = |ln: f64| ln.max(0.0) / (order.get() - 1.0);
-            let high = over(total.ln + total.error + laws.1) * (1.0 + f64::EPSILON);
-            let low = over(total.ln - total.error + laws.0) * (1.0 - f64::EPSILON);
+            let over = |ln: f64| ln / (order.get() - 1.0);
+            let high = above_zero(over(total.ln + total.error + laws.1)) * (1.0 + f64::EPSILON);
+            let low = over(total.ln - total.error + laws.0).max(0.0) * (1.0 - f64::EPSILON);
             let low = if loss.bounds_only() { 0.0 } else { low };
             Ok(Bounds::between(low.min(high), high))
         };

@@ -108,7 +108,10 @@ impl Solver {
     /// ln B(x), aiming at relative error `goal`.
     fn ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Engine)> {
         if self.needs_grid() {
-            return Ok((self.grid_ln_blow_up(ln_x, goal)?, Engine::Grid));
+            return Ok(match self.grid_ln_blow_up(ln_x, goal) {
+                Ok(ends) => (ends, Engine::Grid),
+                Err(_) => (self.coarse_blow_up(ln_x), Engine::Chernoff),
+            });
         }
         if let Some(pair) = &self.closed {
             let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
@@ -250,7 +253,7 @@ impl Solver {
     /// Chernoff and plain addition above; below, a single step or the prior itself.
     fn coarse_blow_up(&mut self, ln_x: f64) -> LnBounds {
         let (t, _) = self.start_blow_up(ln_x).unwrap_or((0.0, 0.0));
-        let ln_missing = self.loss.missing().ln();
+        let ln_missing = self.mass_beyond().1.ln();
         let ready = self.scout(1.0).is_ok();
         let bound = |t: f64| {
             let excess = match (&self.scout, ready) {

@@ -15,10 +15,19 @@ pub(crate) const ROUND: f64 = f64::EPSILON / 2.0;
 /// ln √(2π).
 pub(crate) const LN_SQRT_TAU: f64 = 0.918_938_533_204_672_8;
 
-/// ln(e^a + e^b), for any mixture of finite and infinite arguments but NaN.
+/// An upper end that is never below zero. What is no number bounds nothing: `f64::max` would make 0 of it.
+pub(crate) const fn above_zero(x: f64) -> f64 {
+    if x.is_nan() {
+        f64::INFINITY
+    } else {
+        x.max(0.0)
+    }
+}
+
+/// ln(e^a + e^b), for any mixture of finite and infinite arguments; NaN if one of them is.
 pub(crate) fn ln_add_exp(a: f64, b: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
-    if high.is_infinite() {
+    if high.is_infinite() && !low.is_nan() {
         high
     } else {
         high + (low - high).exp().ln_1p()
@@ -66,6 +75,18 @@ mod tests {
         assert!((ln_add_exp(-1e300, 0.0)).abs() < 1e-300);
         assert!(ln_add_exp(f64::NEG_INFINITY, f64::NEG_INFINITY) == f64::NEG_INFINITY);
         assert!((ln_add_exp(1000.0, 1000.0) - 1000.0 - std::f64::consts::LN_2).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_no_number_bounds_nothing() {
+        assert_eq!(above_zero(f64::NAN), f64::INFINITY);
+        assert_eq!(above_zero(-1e-300), 0.0);
+        for x in [f64::NEG_INFINITY, 0.0, f64::INFINITY] {
+            assert!(
+                ln_add_exp(x, f64::NAN).is_nan() && ln_add_exp(f64::NAN, x).is_nan(),
+                "{x}"
+            );
+        }
     }
 
     #[test]

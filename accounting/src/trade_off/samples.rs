@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::guarantee::Engine;
 use crate::pld::solver::Solver;
 use crate::pld::{Pair, PrivacyLoss};
-use crate::special::ln_normal_tail;
+use crate::special::{above_zero, ln_normal_tail};
 
 /// Rounding of a comparison, relatively.
 const SLACK: f64 = 1e-13;
@@ -229,7 +229,7 @@ impl Samples {
 
 /// Δ from a difference of profiles at ε.
 fn share(difference: f64, epsilon: f64) -> f64 {
-    difference.max(0.0) / (1.0 + epsilon.exp())
+    above_zero(difference) / (1.0 + epsilon.exp())
 }
 
 /// Both ends of δ_μ(ε).

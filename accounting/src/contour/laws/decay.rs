@@ -7,7 +7,7 @@ use crate::contour::nodes::Nodes;
 use crate::contour::strip::{arcsine, half_ln_shrinkage};
 use crate::error::Result;
 use crate::law::Stretch;
-use crate::special::ROUND;
+use crate::special::{ROUND, above_zero};
 
 /// |φ|^T below e to this is enough for anyone.
 const LN_ENOUGH: f64 = -90.0;
@@ -196,7 +196,7 @@ impl LawDecay {
             let sine = f64::sin(0.5 * phase) / (0.5 * phase);
             most = most.max(sine * sine * low * low * mass * scatter);
         }
-        let scattered = (1.0 - most * (1.0 - 4.0 * ROOM)).max(0.0).sqrt();
+        let scattered = above_zero(1.0 - most * (1.0 - 4.0 * ROOM)).sqrt();
         match &self.scanned {
             Some(scanned) if scattered > self.enough && high <= scanned.farthest => {
                 scattered.min(scanned.most(low, high, self.enough))
