@@ -4,7 +4,7 @@ mod target;
 
 use super::cli::{Calibrate, Solve};
 use super::mechanism::load;
-use super::plan::{DELTA, UNIT, neighbours, schedule};
+use super::plan::{DELTA, neighbours, schedule, unit};
 use crate::contract::{Envelope, Inputs, Number};
 use anyhow::{Context, Result, bail};
 use reticent_accounting::calibrate::{
@@ -74,8 +74,7 @@ struct Search<'a> {
 pub fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
     consistent(wish)?;
     let (search, file_unit, inputs) = prepare(wish)?;
-    let said = wish.unit.clone().or(file_unit);
-    let unit = said.clone().map_or_else(|| UnitName::new(UNIT), Ok)?;
+    let (said, unit) = unit(wish.unit.as_ref(), file_unit.as_ref(), false)?;
     let inputs = inputs
         .or_assumed("unit", said, unit.clone())?
         .or_assumed("tolerance", wish.tolerance, search.tolerance)?

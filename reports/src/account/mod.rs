@@ -58,7 +58,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             let neighbours = plan::neighbours(wish.question.neighbours);
             let source = plan::Source::of_files(&wish.files, neighbours)?;
             if let Some(export) = wish.outcome.export {
-                print(&mechanism::export(&source.mechanism, export)?)?;
+                print(&mechanism::export(&source.mechanism, export, neighbours)?)?;
                 return Ok(Exit::Finished);
             }
             return guarantees(
@@ -98,7 +98,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             if let Some(export) = plan.outcome.export {
                 let neighbours = plan::neighbours(plan.question.neighbours);
                 let source = plan::Source::of_run(&plan.run, neighbours)?;
-                print(&mechanism::export(&source.mechanism, export)?)?;
+                print(&mechanism::export(&source.mechanism, export, neighbours)?)?;
                 return Ok(Exit::Finished);
             }
             return guarantees(&plan::Asked::new(plan)?, &plan.outcome, format);

@@ -66,6 +66,8 @@ pub struct Source {
     pub run: Run,
     /// What one record is, if the files say so.
     pub unit: Option<UnitName>,
+    /// Some of the files do not say it: theirs is assumed to be the others'.
+    pub unit_open: bool,
     /// Given and assumed so far.
     pub inputs: Inputs,
 }
@@ -87,6 +89,7 @@ impl Source {
             mechanism: Mechanism::dp_sgd(sigma, rate, steps),
             run: Run::DpSgd { sigma, rate, steps },
             unit: None,
+            unit_open: true,
             inputs,
         })
     }
@@ -116,6 +119,7 @@ impl Source {
             );
         }
         let unit = unit.map(|(_, unit)| unit.clone());
+        let unit_open = loaded.iter().any(|file| file.unit.is_none());
         let names: Vec<String> = loaded.iter().map(|file| file.name.clone()).collect();
         let mechanism = match loaded.len() {
             1 => loaded.remove(0).mechanism,
@@ -128,8 +132,29 @@ impl Source {
             mechanism,
             run: Run::Files(names),
             unit,
+            unit_open,
             inputs,
         })
+    }
+}
+
+/// What one record is, and that if it was said: as the files say, which no argument overrules,
+/// since the same number promises more of a larger unit.
+///
+/// # Errors
+/// An argument that contradicts the files.
+pub fn unit(
+    asked: Option<&UnitName>,
+    of_files: Option<&UnitName>,
+    open: bool,
+) -> Result<(Option<UnitName>, UnitName)> {
+    match (asked, of_files) {
+        (Some(asked), Some(known)) if asked != known => {
+            bail!("--unit: must be {known}, what one record is in the file, got {asked}")
+        }
+        (Some(unit), _) => Ok((Some(unit.clone()), unit.clone())),
+        (None, Some(unit)) => Ok(((!open).then(|| unit.clone()), unit.clone())),
+        (None, None) => Ok((None, UnitName::new(UNIT)?)),
     }
 }
 
@@ -152,8 +177,11 @@ impl Asked {
     /// Values that contradict each other, named.
     pub fn about(source: Source, question: &QuestionArgs) -> Result<Self> {
         let delta = question.delta.map_or_else(|| Delta::new(DELTA), Ok)?;
-        let said = question.unit.clone().or(source.unit);
-        let unit = said.clone().map_or_else(|| UnitName::new(UNIT), Ok)?;
+        let (said, unit) = unit(
+            question.unit.as_ref(),
+            source.unit.as_ref(),
+            source.unit_open,
+        )?;
         let neighbours = neighbours(question.neighbours);
         let inputs = match question.epsilon {
             Some(epsilon) => source.inputs.given("epsilon", epsilon)?,
