@@ -103,13 +103,30 @@ fn meaning(of_delta: bool) -> String {
 }
 
 /// The notes that go with the rows shown, each said once.
+/// Whether the ends are farther apart than roundings are.
+fn open(row: &Guarantee) -> bool {
+    let ends = row
+        .epsilon
+        .and_then(|bounds| Some((bounds.lower?, bounds.upper?)));
+    ends.is_some_and(|(lower, upper)| {
+        let (lower, upper) = (lower.get().get(), upper.get().get());
+        upper - lower > 1e-2 * upper
+    })
+}
+
 pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     let has = |test: &dyn Fn(&Guarantee) -> bool| rows.iter().any(test);
     let mut notes = vec![meaning(has(&|row| row.delta_bounds.is_some()))];
     notes.push(
-        ">=: the same plan cannot be promised less than this by any accountant, so the gap is our rounding and \
-         nothing else. A row without it may be far from tight."
-            .to_owned(),
+        format!(
+            ">=: the same plan cannot be promised less than this by any accountant, so the gap is {}. A row without \
+             it may be far from tight.",
+            if has(&open) {
+                "what is not known of it"
+            } else {
+                "our rounding and nothing else"
+            }
+        ),
     );
     if has(&|row| row.notion == Notion::BayesianConfidentiality) {
         notes.push(

@@ -10,6 +10,7 @@
 
 use super::json::{Node, Refused};
 use super::own::{MOST, mixture};
+use crate::account::schedule::share_above;
 use reticent_accounting::{
     Delta, Mechanism, Neighbours, NoiseMultiplier, Sampling, SamplingRate, Steps,
 };
@@ -279,17 +280,7 @@ fn non_private(why: &str) -> Mechanism {
 fn share(node: &Node<'_>) -> Result<SamplingRate> {
     let records = node.whole("source_dataset_size", 1, MOST)?;
     let sample = node.whole("sample_size", 1, records)?;
-    let (n, of) = (sample as f64, records as f64);
-    let share = n / of;
-    let exact = share.mul_add(of, -n) >= 0.0;
-    node.checked(
-        "sample_size",
-        if exact {
-            share
-        } else {
-            share.next_up().min(1.0)
-        },
-    )
+    node.checked("sample_size", share_above(sample, records))
 }
 
 /// What runs on a batch: noise, or several Gaussians on the same batch, which are one with the
