@@ -123,8 +123,8 @@ pub fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
         },
         too_small: of_noise(found.fails),
         kl_fano_sigma: of_noise(kl_fano),
-        promise: promise(&plan, target)?,
-        guarantees: plan.guarantees()?,
+        promise: promise(&plan, target).context(flag)?,
+        guarantees: plan.guarantees().context(flag)?,
     };
     Ok(Envelope::new("calibration", inputs, body))
 }

@@ -172,7 +172,7 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     }
     notes.push(
         "Not covered: choosing settings or checkpoints on the same data, published metrics, a vocabulary or policy \
-         fitted on private text, batches that are shuffled instead of drawn at random, other runs on the same data."
+         fitted on private text, batches that are drawn otherwise than stated, other runs on the same data."
             .to_owned(),
     );
     notes
