@@ -63,7 +63,7 @@ pub fn batches(given: &Schedule, inputs: Inputs) -> Result<(Batches, Inputs)> {
     let (steps, inputs) = match given.epochs {
         Some(epochs) => {
             let steps = (epochs * per_epoch(given, sampler, rate) as f64).ceil();
-            if !(steps <= MOST_STEPS) {
+            if steps.is_nan() || steps > MOST_STEPS {
                 bail!("--epochs: must make at most 2^53 steps, got {epochs:?}");
             }
             let inputs = inputs.given("epochs", epochs)?;
