@@ -1,7 +1,7 @@
 //! One training plan, every guarantee that follows from it.
 
 use crate::bound::{Bounds, Lower, Upper};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::guarantee::{Base, ByDirection, Convention, Engine, Guarantee, Method, Notion};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
@@ -84,7 +84,7 @@ impl Plan {
         }
         if let Some(redaction) = self.redaction {
             for convention in [Convention::Definition, Convention::Paper] {
-                rows.extend(self.redacted(redaction, convention)?);
+                rows.extend(covered(convention, self.redacted(redaction, convention))?);
             }
         }
         if let Some(prior) = self.prior {
@@ -317,6 +317,14 @@ impl Plan {
             Notion::Confidentiality
         };
         self.redaction_row(redaction, notion, query, Method::Pld)
+    }
+}
+
+/// The papers computed add-remove: what has no answer for that has no such row either.
+fn covered(convention: Convention, rows: Result<Vec<Guarantee>>) -> Result<Vec<Guarantee>> {
+    match (convention, rows) {
+        (Convention::Paper, Err(Error::Unsupported { .. })) => Ok(Vec::new()),
+        (_, rows) => rows,
     }
 }
 

@@ -344,3 +344,35 @@ proptest! {
         prop_assert!(high - low <= 1e-5 * high + room, "{low:e} {expected:e} {high:e}");
     }
 }
+
+/// 1e-10 that was cut off in writing may have been the larger sensitivity's: whoever has it
+/// tells all with that chance, so no δ below it is ever promised.
+#[test]
+fn chances_that_were_cut_off_are_not_forgotten() {
+    let run = |probabilities: [f64; 2]| Mechanism::MixtureOfGaussians {
+        noise_multiplier: NoiseMultiplier::new(0.01).unwrap(),
+        sensitivities: vec![0.0, 1.0],
+        probabilities: probabilities.map(|p| Probability::new(p).unwrap()).to_vec(),
+    };
+    let ends = |run: &Mechanism| {
+        let query = Query::single(Neighbours::AddRemove);
+        let loss = PrivacyLoss::of(run, query, Direction::Remove).unwrap();
+        let at = Epsilon::new(1.0).unwrap();
+        loss.delta(at, Tolerance::DEFAULT).unwrap().bounds
+    };
+    let upper = |run: &Mechanism| ends(run).upper.unwrap().get().get();
+    // One over, one under; what they may have stood for is below both.
+    for (told, truth) in [
+        ([1.0 - 1e-10, 0.0], [1.0 - 1e-10, 1e-10]),
+        ([0.9, 0.1 + 1e-10], [0.9 - 1e-10, 0.1 + 1e-10]),
+        ([0.9, 0.1 - 1e-10], [0.9, 0.1]),
+    ] {
+        let (found, least) = (upper(&run(told)), upper(&run(truth)));
+        assert!(found >= least * (1.0 - 1e-6), "{told:?}: {found} {least}");
+        assert!(
+            ends(&run(told))
+                .lower
+                .is_none_or(|end| end.get().get() <= 0.0)
+        );
+    }
+}

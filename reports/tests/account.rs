@@ -33,7 +33,7 @@ fn the_first_line_of_the_readme_answers() {
     assert!(output.stderr.is_empty());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.contains("assumed: sample rate 0.01, steps 1000, delta 1e-5"),
+        text.contains("assumed: sampler poisson, sample rate 0.01, steps 1000, delta 1e-5"),
         "{text}"
     );
     assert!(text.lines().all(|l| l == l.trim_end()), "{text}");
@@ -50,7 +50,7 @@ fn json_is_one_document_with_both_certified_ends() {
     assert_eq!(document["type"], "guarantees");
     assert_eq!(
         document["inputs"]["assumed"],
-        serde_json::json!(["neighbours", "unit"])
+        serde_json::json!(["sampler", "neighbours", "unit"])
     );
     let first = &document["guarantees"][0];
     assert_eq!(

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::pld::{Direction, Mixture, Pair, Query};
-use crate::quantity::{Epsilon, GroupSize};
+use crate::quantity::{Epsilon, GroupSize, Probability};
 
 /// One leaf of a mechanism, as the accountant sees it.
 #[derive(Debug, Clone)]
@@ -153,16 +153,19 @@ pub(crate) fn fold(
                     "each sensitivity needs its probability",
                 ));
             }
+            let (chances, exact) = whole_chances(probabilities);
             let components = sensitivities
                 .iter()
-                .zip(probabilities)
-                .filter(|(_, p)| p.get() > 0.0)
-                .map(|(s, p)| (s / noise_multiplier.get(), p.get().ln()))
+                .zip(chances)
+                .filter(|(_, p)| *p > 0.0)
+                .map(|(s, p)| (s / noise_multiplier.get(), p.ln()))
                 .collect();
-            Ok(Fold::Pair(
-                pair(&Mixture::new(components)?, query, direction)?,
-                times,
-            ))
+            let pair = pair(&Mixture::new(components)?, query, direction)?;
+            Ok(if exact {
+                Fold::Pair(pair, times)
+            } else {
+                Fold::Bounding(pair, times)
+            })
         }
         Mechanism::Laplace { scale } => each(shifted(
             Shape::Laplace,
@@ -207,6 +210,29 @@ pub(crate) fn fold(
             ))
         }
     }
+}
+
+/// Probabilities that add up to one, and whether they did. What was cut off in writing them down may have been any
+/// sensitivity's, so it goes to the largest; what is too much leaves the smallest.
+fn whole_chances(told: &[Probability]) -> (Vec<f64>, bool) {
+    let mut chances: Vec<f64> = told.iter().map(|p| p.get()).collect();
+    let sum: f64 = chances.iter().sum();
+    let mut excess = sum - 1.0;
+    if excess.abs() <= f64::EPSILON * chances.len() as f64 {
+        return (chances, true);
+    }
+    if let (true, Some(last)) = (excess < 0.0, chances.last_mut()) {
+        *last -= excess;
+    }
+    for chance in &mut chances {
+        if excess <= 0.0 {
+            break;
+        }
+        let taken = chance.min(excess);
+        *chance -= taken;
+        excess -= taken;
+    }
+    (chances, false)
 }
 
 pub(super) fn refused(what: String, why: &str) -> Error {

@@ -1,6 +1,6 @@
 //! The same plan asked the other way round: which δ goes with a given ε.
 
-use super::Plan;
+use super::{Plan, covered};
 use crate::bound::Bounds;
 use crate::contour::kernel::Kernel;
 use crate::error::Result;
@@ -47,7 +47,10 @@ impl Plan {
         }
         if let Some(redaction) = self.redaction {
             for convention in [Convention::Definition, Convention::Paper] {
-                rows.extend(self.redacted_at(redaction, convention, epsilon)?);
+                rows.extend(covered(
+                    convention,
+                    self.redacted_at(redaction, convention, epsilon),
+                )?);
             }
         }
         if let Some(prior) = self.prior {

@@ -1,6 +1,7 @@
 //! The guarantees of a plan, as the document that is printed or written.
 
 use super::plan::{Asked, Run};
+use super::schedule::Batches;
 use crate::contract::Envelope;
 use anyhow::Result;
 use reticent_accounting::{
@@ -54,9 +55,10 @@ pub struct Limit {
 /// A plan that can't be accounted.
 pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
     let guarantees = match asked.epsilon {
-        Some(epsilon) => asked.plan.guarantees_at(epsilon)?,
-        None => asked.plan.guarantees()?,
+        Some(epsilon) => asked.plan.guarantees_at(epsilon),
+        None => asked.plan.guarantees(),
     };
+    let guarantees = asked.run.blamed(guarantees)?;
     let body = Guarantees {
         guarantees,
         mechanism: Some(asked.plan.mechanism.clone()),
@@ -104,7 +106,8 @@ fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
         tolerance: Tolerance::new(1e-5)?,
         ..asked.plan.clone()
     };
-    if let Run::DpSgd { sigma, rate, steps } = asked.run {
+    if let Run::DpSgd { sigma, batches } = asked.run {
+        let Batches { rate, steps, .. } = batches;
         let mut change = |name: &'static str, to: Value, mechanism| {
             plans.push((
                 name,
@@ -121,7 +124,7 @@ fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
                 change(
                     "sample_rate",
                     rate.get().into(),
-                    Mechanism::dp_sgd(sigma, rate, steps),
+                    Batches { rate, ..batches }.run(sigma),
                 );
             }
         }
@@ -131,7 +134,7 @@ fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
                 change(
                     "steps",
                     steps.get().into(),
-                    Mechanism::dp_sgd(sigma, rate, steps),
+                    Batches { steps, ..batches }.run(sigma),
                 );
             }
         }
@@ -149,8 +152,8 @@ fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
             ));
         }
     }
-    if asked.inputs.is_assumed("neighbours") {
-        let neighbours = Neighbours::Replace;
+    let neighbours = Neighbours::Replace;
+    if asked.inputs.is_assumed("neighbours") && asked.plan.neighbours != neighbours {
         plans.push((
             "neighbours",
             neighbours.to_string().into(),

@@ -4,7 +4,8 @@ mod target;
 
 use super::cli::{Calibrate, Solve};
 use super::mechanism::load;
-use super::plan::{DELTA, UNIT, neighbours, schedule};
+use super::plan::{DELTA, neighbours_of, unit};
+use super::schedule::{Batches, batches};
 use crate::contract::{Envelope, Inputs, Number};
 use anyhow::{Context, Result, bail};
 use reticent_accounting::calibrate::{
@@ -62,8 +63,7 @@ struct Search<'a> {
     wish: &'a Calibrate,
     file: Option<Mechanism>,
     sigma: NoiseMultiplier,
-    rate: SamplingRate,
-    steps: Steps,
+    batches: Batches,
     tolerance: Tolerance,
 }
 
@@ -74,8 +74,7 @@ struct Search<'a> {
 pub fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
     consistent(wish)?;
     let (search, file_unit, inputs) = prepare(wish)?;
-    let said = wish.unit.clone().or(file_unit);
-    let unit = said.clone().map_or_else(|| UnitName::new(UNIT), Ok)?;
+    let (said, unit) = unit(wish.unit.as_ref(), file_unit.as_ref(), false)?;
     let inputs = inputs
         .or_assumed("unit", said, unit.clone())?
         .or_assumed("tolerance", wish.tolerance, search.tolerance)?
@@ -100,7 +99,7 @@ pub fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
     };
     let (mechanism, group) = search.at(found.answer)?;
     let plan = Plan {
-        neighbours: neighbours(wish.neighbours),
+        neighbours: neighbours_of(wish.neighbours, wish.schedule.sampler),
         group,
         redaction: wish.gamma.map(Redaction::single_policy),
         prior: wish.prior,
@@ -124,8 +123,8 @@ pub fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
         },
         too_small: of_noise(found.fails),
         kl_fano_sigma: of_noise(kl_fano),
-        promise: promise(&plan, target)?,
-        guarantees: plan.guarantees()?,
+        promise: promise(&plan, target).context(flag)?,
+        guarantees: plan.guarantees().context(flag)?,
     };
     Ok(Envelope::new("calibration", inputs, body))
 }
@@ -141,6 +140,7 @@ fn consistent(wish: &Calibrate) -> Result<()> {
         Solve::Rate => &[
             ("--sample-rate", schedule.sample_rate.is_some()),
             ("--batch-size", schedule.batch_size.is_some()),
+            ("--epoch-steps", schedule.epoch_steps.is_some()),
             ("--epochs", schedule.epochs.is_some()),
             ("--mechanism", wish.mechanism.is_some()),
         ],
@@ -175,11 +175,13 @@ fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
         .given("solve", wish.solve)?
         .given("sigma", wish.sigma)?;
     let loaded = match &wish.mechanism {
-        Some(path) => Some(load(path, neighbours(wish.neighbours)).context("--mechanism")?),
+        Some(path) => {
+            Some(load(path, neighbours_of(wish.neighbours, None)).context("--mechanism")?)
+        }
         None => None,
     };
     // What is looked for has a value in the schedule, which is not recorded and never used.
-    let (rate, steps, full) = schedule(&wish.schedule, inputs.clone())?;
+    let (batches, full) = batches(&wish.schedule, inputs.clone())?;
     let inputs = match (&loaded, wish.solve) {
         (Some(loaded), _) => inputs.given("files", [&loaded.name])?,
         (None, Solve::Rate) => full.without("sample_rate"),
@@ -197,8 +199,7 @@ fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
             wish,
             file,
             sigma,
-            rate,
-            steps,
+            batches,
             tolerance,
         },
         unit,
@@ -208,17 +209,17 @@ fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
 
 impl Search<'_> {
     fn run(&self, target: Target) -> Result<Calibration<f64>> {
-        let (sigma, rate, steps, tolerance) = (self.sigma, self.rate, self.steps, self.tolerance);
+        let (sigma, batches, tolerance) = (self.sigma, self.batches, self.tolerance);
         Ok(match self.wish.solve {
             Solve::Sigma => {
-                let run = |sigma| Mechanism::dp_sgd(sigma, rate, steps);
+                let run = |sigma| batches.run(sigma);
                 numbers(
                     calibrate_noise(run, target, tolerance)?,
                     NoiseMultiplier::get,
                 )
             }
             Solve::Rate => {
-                let run = |rate| Mechanism::dp_sgd(sigma, rate, steps);
+                let run = |rate| Batches { rate, ..batches }.run(sigma);
                 numbers(calibrate_rate(run, target, tolerance)?, SamplingRate::get)
             }
             Solve::Steps => {
@@ -226,7 +227,7 @@ impl Search<'_> {
                 numbers(found, |steps: Steps| steps.get() as f64)
             }
             Solve::Group => {
-                let found = calibrate_group(&self.times(steps), target, tolerance)?;
+                let found = calibrate_group(&self.times(batches.steps), target, tolerance)?;
                 numbers(found, |group: GroupSize| group.get().into())
             }
         })
@@ -241,7 +242,11 @@ impl Search<'_> {
                 each: Box::new(each.clone()),
             },
             (Some(each), _) => each.clone(),
-            (None, _) => Mechanism::dp_sgd(self.sigma, self.rate, steps),
+            (None, _) => Batches {
+                steps,
+                ..self.batches
+            }
+            .run(self.sigma),
         }
     }
 
@@ -249,16 +254,20 @@ impl Search<'_> {
     fn at(&self, answer: f64) -> Result<(Mechanism, GroupSize)> {
         let group = self.wish.group.unwrap_or(GroupSize::ONE);
         Ok(match self.wish.solve {
-            Solve::Sigma => (
-                Mechanism::dp_sgd(NoiseMultiplier::new(answer)?, self.rate, self.steps),
-                group,
-            ),
+            Solve::Sigma => (self.batches.run(NoiseMultiplier::new(answer)?), group),
             Solve::Rate => (
-                Mechanism::dp_sgd(self.sigma, SamplingRate::new(answer)?, self.steps),
+                Batches {
+                    rate: SamplingRate::new(answer)?,
+                    ..self.batches
+                }
+                .run(self.sigma),
                 group,
             ),
             Solve::Steps => (self.times(Steps::new(answer as u64)), group),
-            Solve::Group => (self.times(self.steps), GroupSize::new(answer as u32)?),
+            Solve::Group => (
+                self.times(self.batches.steps),
+                GroupSize::new(answer as u32)?,
+            ),
         })
     }
 }

@@ -15,6 +15,7 @@ pub mod labels;
 pub mod mechanism;
 pub mod plan;
 pub mod protect;
+pub mod schedule;
 pub mod sheet;
 pub mod text;
 mod words;
@@ -58,7 +59,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             let neighbours = plan::neighbours(wish.question.neighbours);
             let source = plan::Source::of_files(&wish.files, neighbours)?;
             if let Some(export) = wish.outcome.export {
-                print(&mechanism::export(&source.mechanism, export)?)?;
+                print(&mechanism::export(&source.mechanism, export, neighbours)?)?;
                 return Ok(Exit::Finished);
             }
             return guarantees(
@@ -68,8 +69,9 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             );
         }
         Some(Command::Explain(wish)) => {
-            let source =
-                plan::Source::of_run(&wish.run, plan::neighbours(wish.question.neighbours))?;
+            let neighbours =
+                plan::neighbours_of(wish.question.neighbours, wish.run.schedule.sampler);
+            let source = plan::Source::of_run(&wish.run, neighbours)?;
             let asked = plan::Asked::about(source, &wish.question)?;
             let document = explain::explain(&asked)?;
             print(&match format {
@@ -96,9 +98,10 @@ pub fn run(arguments: &Account) -> Result<Exit> {
                 return sheet::show(&subject, plan.outcome.max_epsilon, format);
             }
             if let Some(export) = plan.outcome.export {
-                let neighbours = plan::neighbours(plan.question.neighbours);
+                let neighbours =
+                    plan::neighbours_of(plan.question.neighbours, plan.run.schedule.sampler);
                 let source = plan::Source::of_run(&plan.run, neighbours)?;
-                print(&mechanism::export(&source.mechanism, export)?)?;
+                print(&mechanism::export(&source.mechanism, export, neighbours)?)?;
                 return Ok(Exit::Finished);
             }
             return guarantees(&plan::Asked::new(plan)?, &plan.outcome, format);

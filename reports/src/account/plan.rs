@@ -1,22 +1,19 @@
 //! From arguments to a plan, with everything that was given or assumed.
 
-use super::cli::{NeighboursArg, PlanArgs, QuestionArgs, RedactionArgs, RunArgs, Schedule};
+use super::cli::{NeighboursArg, PlanArgs, QuestionArgs, RedactionArgs, RunArgs, Sampler};
 use super::labels;
 use super::mechanism::{Loaded, is_stdin, load};
+use super::schedule::{Batches, assumed_neighbours, batches};
 use crate::contract::Inputs;
 use anyhow::{Context, Result, anyhow, bail};
 use reticent_accounting::confidentiality::MeasuredRates;
 use reticent_accounting::statistics::LabelledSample;
 use reticent_accounting::{
     Confidence, Delta, Epsilon, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier, Plan,
-    Redaction, SamplingRate, Steps, Tolerance, UnitName,
+    Redaction, Sampling, Tolerance, UnitName,
 };
 use std::path::{Path, PathBuf};
 
-/// Assumed when neither a sampling rate nor sizes are given.
-pub const SAMPLE_RATE: f64 = 0.01;
-/// Assumed when neither steps nor epochs are given.
-pub const STEPS: u64 = 1000;
 /// Assumed when no δ is given.
 pub const DELTA: f64 = 1e-5;
 /// Assumed for a measured miss rate.
@@ -48,13 +45,27 @@ pub enum Run {
     DpSgd {
         /// σ.
         sigma: NoiseMultiplier,
-        /// q.
-        rate: SamplingRate,
-        /// T.
-        steps: Steps,
+        /// How its batches are drawn, and how many.
+        batches: Batches,
     },
     /// Files with mechanisms, in order.
     Files(Vec<String>),
+}
+
+impl Run {
+    /// What could not be accounted for, with the place that it came from.
+    ///
+    /// # Errors
+    /// The same one.
+    pub fn blamed<T>(&self, found: reticent_accounting::Result<T>) -> Result<T> {
+        match self {
+            Self::DpSgd { batches, .. } if batches.sampling != Sampling::Poisson => {
+                found.context("--sampler")
+            }
+            Self::DpSgd { .. } => Ok(found?),
+            Self::Files(names) => found.with_context(|| names.join(", ")),
+        }
+    }
 }
 
 /// A mechanism with everything known about it before a question is asked.
@@ -66,6 +77,10 @@ pub struct Source {
     pub run: Run,
     /// What one record is, if the files say so.
     pub unit: Option<UnitName>,
+    /// Some of the files do not say it: theirs is assumed to be the others'.
+    pub unit_open: bool,
+    /// Who is compared with whom: as asked, or assumed.
+    pub neighbours: Neighbours,
     /// Given and assumed so far.
     pub inputs: Inputs,
 }
@@ -78,15 +93,17 @@ impl Source {
     pub fn of_run(run: &RunArgs, neighbours: Neighbours) -> Result<Self> {
         if let Some(path) = &run.mechanism {
             let loaded = load(path, neighbours).context("--mechanism")?;
-            return Self::of_loaded(vec![loaded]);
+            return Self::of_loaded(vec![loaded], neighbours);
         }
         let sigma = run.sigma.ok_or_else(|| anyhow!("--sigma is needed"))?;
         let inputs = Inputs::new().given("sigma", sigma)?;
-        let (rate, steps, inputs) = schedule(&run.schedule, inputs)?;
+        let (batches, inputs) = batches(&run.schedule, inputs)?;
         Ok(Self {
-            mechanism: Mechanism::dp_sgd(sigma, rate, steps),
-            run: Run::DpSgd { sigma, rate, steps },
+            mechanism: batches.run(sigma),
+            run: Run::DpSgd { sigma, batches },
             unit: None,
+            unit_open: true,
+            neighbours,
             inputs,
         })
     }
@@ -100,10 +117,10 @@ impl Source {
             bail!("FILE: stdin (-) can be read only once");
         }
         let loaded = files.iter().map(|path| load(path, neighbours));
-        Self::of_loaded(loaded.collect::<Result<_>>()?)
+        Self::of_loaded(loaded.collect::<Result<_>>()?, neighbours)
     }
 
-    fn of_loaded(mut loaded: Vec<Loaded>) -> Result<Self> {
+    fn of_loaded(mut loaded: Vec<Loaded>, neighbours: Neighbours) -> Result<Self> {
         let mut units = loaded
             .iter()
             .filter_map(|file| Some((&file.name, file.unit.as_ref()?)));
@@ -116,6 +133,7 @@ impl Source {
             );
         }
         let unit = unit.map(|(_, unit)| unit.clone());
+        let unit_open = loaded.iter().any(|file| file.unit.is_none());
         let names: Vec<String> = loaded.iter().map(|file| file.name.clone()).collect();
         let mechanism = match loaded.len() {
             1 => loaded.remove(0).mechanism,
@@ -128,8 +146,30 @@ impl Source {
             mechanism,
             run: Run::Files(names),
             unit,
+            unit_open,
+            neighbours,
             inputs,
         })
+    }
+}
+
+/// What one record is, and that if it was said: as the files say, which no argument overrules,
+/// since the same number promises more of a larger unit.
+///
+/// # Errors
+/// An argument that contradicts the files.
+pub fn unit(
+    asked: Option<&UnitName>,
+    of_files: Option<&UnitName>,
+    open: bool,
+) -> Result<(Option<UnitName>, UnitName)> {
+    match (asked, of_files) {
+        (Some(asked), Some(known)) if asked != known => {
+            bail!("--unit: must be {known}, what one record is in the file, got {asked}")
+        }
+        (Some(unit), _) => Ok((Some(unit.clone()), unit.clone())),
+        (None, Some(unit)) => Ok(((!open).then(|| unit.clone()), unit.clone())),
+        (None, None) => Ok((None, UnitName::new(UNIT)?)),
     }
 }
 
@@ -141,7 +181,10 @@ impl Asked {
     pub fn new(arguments: &PlanArgs) -> Result<Self> {
         let question = &arguments.question;
         Self::about(
-            Source::of_run(&arguments.run, neighbours(question.neighbours))?,
+            Source::of_run(
+                &arguments.run,
+                neighbours_of(question.neighbours, arguments.run.schedule.sampler),
+            )?,
             question,
         )
     }
@@ -152,9 +195,12 @@ impl Asked {
     /// Values that contradict each other, named.
     pub fn about(source: Source, question: &QuestionArgs) -> Result<Self> {
         let delta = question.delta.map_or_else(|| Delta::new(DELTA), Ok)?;
-        let said = question.unit.clone().or(source.unit);
-        let unit = said.clone().map_or_else(|| UnitName::new(UNIT), Ok)?;
-        let neighbours = neighbours(question.neighbours);
+        let (said, unit) = unit(
+            question.unit.as_ref(),
+            source.unit.as_ref(),
+            source.unit_open,
+        )?;
+        let neighbours = source.neighbours;
         let inputs = match question.epsilon {
             Some(epsilon) => source.inputs.given("epsilon", epsilon)?,
             None => source.inputs.or_assumed("delta", question.delta, delta)?,
@@ -193,52 +239,14 @@ impl Asked {
     }
 }
 
-/// The neighbours of the differential-privacy rows.
-pub fn neighbours(given: Option<NeighboursArg>) -> Neighbours {
-    given.map_or(Neighbours::AddRemove, Into::into)
+/// The neighbours of the differential-privacy rows, or those that are assumed for a sampler.
+pub fn neighbours_of(given: Option<NeighboursArg>, sampler: Option<Sampler>) -> Neighbours {
+    given.map_or_else(|| assumed_neighbours(sampler), Into::into)
 }
 
-/// Sampling rate and steps, however they were given.
-///
-/// # Errors
-/// A batch larger than the data, or more steps than can be counted.
-pub fn schedule(given: &Schedule, inputs: Inputs) -> Result<(SamplingRate, Steps, Inputs)> {
-    let (rate, inputs) = match (given.batch_size, given.dataset_size) {
-        (Some(_), None) => bail!("--dataset-size: is needed with --batch-size"),
-        (Some(batch), Some(size)) => {
-            if batch > size {
-                bail!("--batch-size: must lie in [1, dataset size {size}], got {batch}");
-            }
-            let rate = SamplingRate::new(batch as f64 / size as f64).context("--batch-size")?;
-            let inputs = inputs
-                .given("batch_size", batch)?
-                .given("dataset_size", size)?;
-            (rate, inputs.given("sample_rate", rate)?)
-        }
-        _ => {
-            let rate = given
-                .sample_rate
-                .map_or_else(|| SamplingRate::new(SAMPLE_RATE), Ok)?;
-            (
-                rate,
-                inputs.or_assumed("sample_rate", given.sample_rate, rate)?,
-            )
-        }
-    };
-    let (steps, inputs) = match given.epochs {
-        Some(epochs) => {
-            let Some(steps) = Steps::for_epochs(epochs, rate) else {
-                bail!("--epochs: must make at most 2^53 steps, got {epochs:?}");
-            };
-            let inputs = inputs.given("epochs", epochs)?;
-            (steps.get(), inputs.given("steps", steps.get())?)
-        }
-        None => {
-            let steps = given.steps.unwrap_or(STEPS);
-            (steps, inputs.or_assumed("steps", given.steps, steps)?)
-        }
-    };
-    Ok((rate, Steps::new(steps), inputs))
+/// The same of what comes from files.
+pub fn neighbours(given: Option<NeighboursArg>) -> Neighbours {
+    given.map_or(Neighbours::AddRemove, Into::into)
 }
 
 struct Found {

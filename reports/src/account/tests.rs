@@ -223,7 +223,8 @@ fn every_explanation_fits_its_schema_and_names_what_decides() {
         let Command::Explain(wish) = command(line) else {
             panic!("{line} is no explanation");
         };
-        let asked_neighbours = plan::neighbours(wish.question.neighbours);
+        let asked_neighbours =
+            plan::neighbours_of(wish.question.neighbours, wish.run.schedule.sampler);
         let source = plan::Source::of_run(&wish.run, asked_neighbours).unwrap();
         let asked = plan::Asked::about(source, &wish.question).unwrap();
         let document = explain::explain(&asked).unwrap();
@@ -242,7 +243,8 @@ fn every_explanation_fits_its_schema_and_names_what_decides() {
         assert!(
             shown
                 .lines()
-                .all(|l| l == l.trim_end() && l.chars().count() <= 110),
+                .all(|l| l == l.trim_end()
+                    && (l.starts_with("assumed: ") || l.chars().count() <= 110)),
             "{shown}"
         );
         // What decides comes first.
@@ -412,19 +414,35 @@ fn the_joint_miss_is_the_most_it_can_be_when_nobody_says() {
 }
 
 #[test]
-fn epochs_are_the_steps_that_training_takes() {
-    // 1/q to the nearest whole step an epoch, as the trainer runs it
+fn epochs_are_no_fewer_steps_than_any_loader_takes() {
+    // One that keeps its last, smaller batch takes the most: 4 of 3, 3, 3 and 1 records.
     for (line, expected, rate) in [
-        ("--batch-size 3 --dataset-size 10 --epochs 1", 3, 0.3),
+        ("--batch-size 3 --dataset-size 10 --epochs 1", 4, 0.3),
+        (
+            "--batch-size 256 --dataset-size 60000 --epochs 20",
+            4700,
+            256.0 / 60000.0,
+        ),
+        ("--sample-rate 0.01 --epochs 3", 300, 0.01),
+        (
+            "--sampler shuffled --batch-size 3 --dataset-size 10 --epochs 7",
+            21,
+            0.3,
+        ),
+        (
+            "--sampler balls-in-bins --epoch-steps 49 --epochs 2",
+            98,
+            1.0 / 49.0,
+        ),
         ("--sample-rate 0.28 --epochs 10", 40, 0.28),
         ("--sample-rate 0.28 --epochs 0.3", 2, 0.28),
     ] {
         let asked = asked(&format!("account --sigma 1 {line}"));
-        let plan::Run::DpSgd { rate: q, steps, .. } = asked.run else {
+        let plan::Run::DpSgd { batches, .. } = asked.run else {
             panic!("{:?}", asked.run);
         };
-        assert_eq!(steps.get(), expected, "{line}");
-        assert!((q.get() - rate).abs() < 1e-15);
+        assert_eq!(batches.steps.get(), expected, "{line}");
+        assert!((batches.rate.get() - rate).abs() < 1e-15);
         assert!(!asked.inputs.is_assumed("sample_rate") && !asked.inputs.is_assumed("steps"));
     }
 }
@@ -437,4 +455,28 @@ fn the_curve_shows_what_the_table_says() {
     for said in ["add-remove", "planning only", "secret known"] {
         assert!(svg.contains(said), "{said}");
     }
+}
+
+/// The same number promises more of a larger unit: a file's own is not overruled.
+#[test]
+fn a_unit_that_a_file_tells_is_kept() {
+    use reticent_accounting::UnitName;
+    let unit = |name: &str| UnitName::new(name).unwrap();
+    let (turn, dialogue) = (unit("turn"), unit("dialogue"));
+    let error = plan::unit(Some(&dialogue), Some(&turn), false).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("--unit: must be turn, what one record is in the file, got dialogue")
+    );
+    assert_eq!(
+        plan::unit(Some(&turn), Some(&turn), false).unwrap(),
+        (Some(turn.clone()), turn.clone())
+    );
+    // Of two files only one tells it: of the other it is assumed.
+    assert_eq!(plan::unit(None, Some(&turn), true).unwrap(), (None, turn));
+    assert_eq!(
+        plan::unit(None, None, true).unwrap(),
+        (None, unit("record"))
+    );
 }

@@ -3,14 +3,15 @@
 use super::answer::{Guarantees, Limit, WhatIf};
 use super::calibration::Calibrated;
 use super::cli::Solve;
-use super::mechanism::words::line;
+use super::explain::status;
+use super::mechanism::words::{batches as batches_in_words, line};
 use super::plan::{Asked, Run};
 use super::sheet::labels_for;
 use super::words::{method, neighbours, notes, promise, wide};
 use crate::contract::{Align, Envelope, Inputs, Table};
-use crate::number::{nearest, rounded_down, rounded_up, shortest};
+use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
 use reticent_accounting::statistics::labels_needed;
-use reticent_accounting::{Bounds, Delta, Epsilon, Guarantee, Mechanism, Probability};
+use reticent_accounting::{Bounds, Delta, Epsilon, Guarantee, Mechanism, Probability, Sampling};
 use std::fmt::Write;
 
 const DIGITS: usize = 6;
@@ -47,6 +48,9 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     for note in notes(&body.guarantees) {
         prose(&mut out, &note);
     }
+    for note in about_the_run(asked, &document.inputs) {
+        prose(&mut out, &note);
+    }
     if let Some(note) = wide(&body.guarantees, asked.plan.tolerance) {
         prose(&mut out, &note);
     }
@@ -66,15 +70,53 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     out
 }
 
+/// What the batches are accounted for as, where that is no common knowledge; and a δ that protects
+/// nobody.
+fn about_the_run(asked: &Asked, inputs: &Inputs) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Run::DpSgd { batches, .. } = asked.run
+        && batches.sampling != Sampling::Poisson
+    {
+        notes.push(format!(
+            "{}: {}.",
+            batches_in_words(batches.sampling, batches.rate.get()),
+            status(batches.sampling)
+        ));
+    }
+    let size = inputs.iter().find(|(name, _)| *name == "dataset_size");
+    if let Some(records) = size.and_then(|(_, value)| value.as_u64())
+        && asked.epsilon.is_none()
+        && asked.plan.delta.get() * records as f64 >= 1.0
+    {
+        notes.push(format!(
+            "delta {} is not below one over the {} records: whoever publishes one of them outright keeps such a \
+             promise too. Ask for a --delta well below {}.",
+            shortest(asked.plan.delta.get()),
+            grouped(records),
+            nearest(1.0 / records as f64, 2),
+        ));
+    }
+    notes
+}
+
 /// The first line: what runs.
 pub(super) fn what_runs(run: &Run, mechanism: &Mechanism) -> String {
     match run {
-        Run::DpSgd { sigma, rate, steps } => format!(
-            "sigma {}, sampling rate {}, {} steps",
-            shortest(sigma.get()),
-            shortest(rate.get()),
-            steps.get(),
-        ),
+        Run::DpSgd { sigma, batches } => {
+            let numbers = format!(
+                "sigma {}, sampling rate {}, {} steps",
+                shortest(sigma.get()),
+                shortest(batches.rate.get()),
+                batches.steps.get(),
+            );
+            match batches.sampling {
+                Sampling::Poisson => numbers,
+                sampling => format!(
+                    "{numbers}, {}",
+                    batches_in_words(sampling, batches.rate.get())
+                ),
+            }
+        }
         Run::Files(names) => format!("{}: {}", names.join(", "), line(mechanism)),
     }
 }

@@ -103,13 +103,30 @@ fn meaning(of_delta: bool) -> String {
 }
 
 /// The notes that go with the rows shown, each said once.
+/// Whether the ends are farther apart than roundings are.
+fn open(row: &Guarantee) -> bool {
+    let ends = row
+        .epsilon
+        .and_then(|bounds| Some((bounds.lower?, bounds.upper?)));
+    ends.is_some_and(|(lower, upper)| {
+        let (lower, upper) = (lower.get().get(), upper.get().get());
+        upper - lower > 1e-2 * upper
+    })
+}
+
 pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     let has = |test: &dyn Fn(&Guarantee) -> bool| rows.iter().any(test);
     let mut notes = vec![meaning(has(&|row| row.delta_bounds.is_some()))];
     notes.push(
-        ">=: the same plan cannot be promised less than this by any accountant, so the gap is our rounding and \
-         nothing else. A row without it may be far from tight."
-            .to_owned(),
+        format!(
+            ">=: the same plan cannot be promised less than this by any accountant, so the gap is {}. A row without \
+             it may be far from tight.",
+            if has(&open) {
+                "what is not known of it"
+            } else {
+                "our rounding and nothing else"
+            }
+        ),
     );
     if has(&|row| row.notion == Notion::BayesianConfidentiality) {
         notes.push(
@@ -155,7 +172,7 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     }
     notes.push(
         "Not covered: choosing settings or checkpoints on the same data, published metrics, a vocabulary or policy \
-         fitted on private text, batches that are shuffled instead of drawn at random, other runs on the same data."
+         fitted on private text, batches that are drawn otherwise than stated, other runs on the same data."
             .to_owned(),
     );
     notes

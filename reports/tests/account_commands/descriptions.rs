@@ -63,10 +63,14 @@ fn a_manifest_brings_its_unit_and_its_caveats() {
             .iter()
             .any(|name| name == "unit")
     );
-    assert_eq!(
-        json(folder.path(), "compose manifest.json --unit line")["inputs"]["unit"],
-        "line"
-    );
+    // Which no argument overrules: the same number promises more of a larger unit.
+    let other = run(folder.path(), "compose manifest.json --unit line", "");
+    assert_eq!(other.status.code(), Some(2));
+    assert!(stderr(&other).contains("--unit: must be turn"));
+    // Of a file without a unit it is assumed.
+    let both = json(folder.path(), "compose manifest.json plain.json");
+    let assumed = both["inputs"]["assumed"].as_array().unwrap();
+    assert!(assumed.iter().any(|name| name == "unit") && both["inputs"]["unit"] == "turn");
     let seeded = json(folder.path(), "compose seeded.json");
     assert_eq!(seeded["guarantees"][0]["epsilon"]["upper"], "inf");
     let limit = run(folder.path(), "compose seeded.json --max-epsilon 100", "");

@@ -53,12 +53,12 @@ pub(crate) fn folder() -> tempfile::TempDir {
         ),
         (
             "manifest.json",
-            r#"{"schema":1,"type":"checkpoint","unit":"turn","seeded":false,
+            r#"{"schema":1,"type":"checkpoint","unit":"turn","vocabulary":"bytes","seeded":false,
                 "mechanism":{"type":"gaussian","noise_multiplier":5}}"#,
         ),
         (
             "seeded.json",
-            r#"{"schema":1,"type":"checkpoint","unit":"turn","seeded":true,
+            r#"{"schema":1,"type":"checkpoint","unit":"turn","vocabulary":"bytes","seeded":true,
                 "mechanism":{"type":"gaussian","noise_multiplier":5}}"#,
         ),
         (

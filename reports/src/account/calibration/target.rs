@@ -2,7 +2,7 @@
 
 use super::{Promise, numbered};
 use crate::account::cli::Calibrate;
-use crate::account::plan::{DELTA, neighbours};
+use crate::account::plan::{DELTA, neighbours_of};
 use crate::contract::{Inputs, Number};
 use anyhow::{Result, anyhow};
 use reticent_accounting::calibrate::Target;
@@ -42,7 +42,7 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
             inputs,
         ));
     }
-    let asked = neighbours(wish.neighbours);
+    let asked = neighbours_of(wish.neighbours, wish.schedule.sampler);
     let query = Query {
         neighbours: asked,
         group,

@@ -8,7 +8,7 @@ mod values;
 pub use calibrate::{Calibrate, Solve};
 pub use commands::{Compose, Curve, Explain, PlanFile, What};
 pub use plan::{OutcomeArgs, PlanArgs, QuestionArgs, RedactionArgs, RunArgs, Schedule};
-pub use values::NeighboursArg;
+pub use values::{NeighboursArg, Sampler};
 
 use super::protect::cli::Protect;
 use crate::contract::{Completions, ManualPage};

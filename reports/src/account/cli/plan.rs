@@ -1,6 +1,6 @@
 //! What runs and what is asked about it.
 
-use super::values::{NeighboursArg, group, unit, whole};
+use super::values::{NeighboursArg, Sampler, group, unit, whole};
 use crate::account::mechanism::Export;
 use crate::account::sheet::file::Recipe;
 use crate::contract::{positive, positive_number, quantity, step_count};
@@ -22,14 +22,28 @@ pub struct Schedule {
           conflicts_with = "sample_rate")]
     pub batch_size: Option<u64>,
     /// Number of private records.
-    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true, requires = "batch_size")]
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     pub dataset_size: Option<u64>,
     /// Number of noisy steps [default: 1000].
     #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true)]
     pub steps: Option<u64>,
-    /// Passes over the private records, instead of --steps: T = E/q, rounded up.
+    /// Passes over the private records, instead of --steps: E times 1/q, each rounded up, as of a
+    /// loader that keeps its last, smaller batch.
     #[arg(long, value_name = "E", value_parser = positive_number, allow_negative_numbers = true, conflicts_with = "steps")]
     pub epochs: Option<f64>,
+    /// How batches are drawn [default: poisson].
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub sampler: Option<Sampler>,
+    /// The most records in a batch, of --sampler truncated-poisson.
+    #[arg(long, value_name = "M", value_parser = positive, allow_negative_numbers = true)]
+    pub max_batch: Option<u64>,
+    /// Steps of an epoch, instead of --sample-rate, of --sampler shuffled, balls-in-bins and random-allocation.
+    #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true,
+          conflicts_with_all = ["sample_rate", "batch_size"])]
+    pub epoch_steps: Option<u64>,
+    /// In how many of them each record is, of --sampler random-allocation.
+    #[arg(long, value_name = "K", value_parser = step_count, allow_negative_numbers = true)]
+    pub selected: Option<u64>,
 }
 
 /// What runs: DP-SGD by its numbers, or a mechanism from a file.
@@ -134,7 +148,7 @@ pub struct PlanArgs {
     /// A corpus that `audit prepare` made: sizes, copies and misses come from it, and the answer
     /// is a page to sign.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "mechanism", "dataset_size", "neighbours", "epsilon", "plot", "export", "labelled"])]
+        "mechanism", "dataset_size", "sampler", "max_batch", "epoch_steps", "selected", "neighbours", "epsilon", "plot", "export", "labelled"])]
     pub prepared: Option<PathBuf>,
     /// How the prepared corpus is trained on [default: crt].
     #[arg(long, value_enum, requires = "prepared")]

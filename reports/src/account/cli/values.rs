@@ -24,6 +24,30 @@ impl From<NeighboursArg> for Neighbours {
     }
 }
 
+/// How batches are drawn.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sampler {
+    /// Each record by a coin of its own at every step; what most accountants assume.
+    #[default]
+    Poisson,
+    /// As Poisson, cut down to --max-batch at random; an upper and a lower bound.
+    TruncatedPoisson,
+    /// A fresh subset of fixed size at every step; for replace.
+    WithoutReplacement,
+    /// A list of fixed size that may repeat records; refused, since nothing certified is known.
+    WithReplacement,
+    /// Each record once an epoch, in batches of a random order, as ordinary loaders do; for
+    /// zero-out and replace, bounded without any gain from the order.
+    Shuffled,
+    /// Each record once an epoch, in a step drawn for it alone; an upper and a lower bound.
+    BallsInBins,
+    /// Each record in --selected of every --epoch-steps; an upper and a lower bound.
+    RandomAllocation,
+}
+
 pub(super) fn group(text: &str) -> Result<GroupSize, String> {
     let size = text
         .parse::<u32>()

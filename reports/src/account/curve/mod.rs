@@ -7,7 +7,7 @@ pub use show::{csv, figure, text};
 
 use super::calibration::numbered;
 use super::cli::{Curve, What};
-use super::plan::{Source, neighbours};
+use super::plan::{Source, neighbours_of};
 use crate::contract::{Envelope, Number};
 use crate::plot::Plot;
 use anyhow::{Context, Result, bail};
@@ -106,7 +106,7 @@ pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
                 Neighbours::from(other)
             )
         }
-        (_, given) => neighbours(given),
+        (_, given) => neighbours_of(given, wish.run.schedule.sampler),
     };
     let source = Source::of_run(&wish.run, asked)?;
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);

@@ -3,7 +3,7 @@
 mod pairs;
 mod text;
 
-pub use pairs::Pair;
+pub use pairs::{Pair, status};
 pub use text::text;
 
 use super::mechanism::{fold, words};
@@ -114,7 +114,7 @@ pub fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
         neighbours: plan.neighbours,
         group: plan.group,
     };
-    let losses = losses(&plan.mechanism, query)?;
+    let losses = asked.run.blamed(losses(&plan.mechanism, query))?;
     let both = losses.len() > 1;
     let mut directions = losses
         .iter()

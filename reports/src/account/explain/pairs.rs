@@ -158,7 +158,7 @@ fn batch(noise: Noise, rate: f64, sampling: Sampling, query: Query) -> Option<Pa
 pub(super) fn treatment(step: &Mechanism) -> &'static str {
     match step {
         Mechanism::SubsampledGaussian { sampling, .. }
-        | Mechanism::SubsampledLaplace { sampling, .. } => sampler(*sampling),
+        | Mechanism::SubsampledLaplace { sampling, .. } => status(*sampling),
         Mechanism::Gaussian { .. } | Mechanism::Laplace { .. } => {
             "every record takes part in every step; the pair is exact"
         }
@@ -188,7 +188,9 @@ pub(super) fn treatment(step: &Mechanism) -> &'static str {
     }
 }
 
-const fn sampler(sampling: Sampling) -> &'static str {
+/// What a sampler is accounted for as: exactly, or by a bound, and which.
+#[must_use]
+pub const fn status(sampling: Sampling) -> &'static str {
     match sampling {
         Sampling::Poisson => {
             "each record is drawn on its own, so its presence is one coin a step; the pair is exact"

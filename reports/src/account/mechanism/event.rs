@@ -10,7 +10,10 @@
 
 use super::json::{Node, Refused};
 use super::own::{MOST, mixture};
-use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, Sampling, SamplingRate, Steps};
+use crate::account::schedule::share_above;
+use reticent_accounting::{
+    Delta, Mechanism, Neighbours, NoiseMultiplier, Sampling, SamplingRate, Steps,
+};
 use serde_json::{Map, Value};
 
 type Result<T> = std::result::Result<T, Refused>;
@@ -133,6 +136,11 @@ fn open(value: &Value, place: String) -> Result<(Node<'_>, &str)> {
     let mut keys = vec!["module_name", "class_name", "_fields"];
     keys.extend(*fields);
     node.only(&keys)?;
+    // Another library's class of the same name may mean something else.
+    if node.get("module_name").is_some() && !node.text("module_name")?.ends_with("dp_event") {
+        let why = format!("must be {MODULE:?}, got {:?}", node.text("module_name")?);
+        return Err(node.refuse_key("module_name", why));
+    }
     Ok((node, class))
 }
 
@@ -166,10 +174,12 @@ impl Reader {
             "SampledWithReplacementDpEvent" => {
                 sampled(&node, share(&node)?, Sampling::WithReplacement)
             }
-            "EpsilonDeltaDpEvent" if node.number("delta")? <= 0.0 => Ok(Mechanism::PureDp {
-                epsilon: node.quantity("epsilon")?,
-                neighbours: self.neighbours,
-            }),
+            "EpsilonDeltaDpEvent" if node.quantity::<Delta>("delta")?.get() <= 0.0 => {
+                Ok(Mechanism::PureDp {
+                    epsilon: node.quantity("epsilon")?,
+                    neighbours: self.neighbours,
+                })
+            }
             "EpsilonDeltaDpEvent" => Ok(Mechanism::ApproxDp {
                 epsilon: node.quantity("epsilon")?,
                 delta: node.quantity("delta")?,
@@ -270,17 +280,7 @@ fn non_private(why: &str) -> Mechanism {
 fn share(node: &Node<'_>) -> Result<SamplingRate> {
     let records = node.whole("source_dataset_size", 1, MOST)?;
     let sample = node.whole("sample_size", 1, records)?;
-    let (n, of) = (sample as f64, records as f64);
-    let share = n / of;
-    let exact = share.mul_add(of, -n) >= 0.0;
-    node.checked(
-        "sample_size",
-        if exact {
-            share
-        } else {
-            share.next_up().min(1.0)
-        },
-    )
+    node.checked("sample_size", share_above(sample, records))
 }
 
 /// What runs on a batch: noise, or several Gaussians on the same batch, which are one with the
@@ -314,7 +314,7 @@ fn sampled(outer: &Node<'_>, rate: SamplingRate, sampling: Sampling) -> Result<M
             if precision == f64::INFINITY {
                 return Ok(non_private("noise of scale zero on a batch"));
             }
-            // Rounded down by more than the sum's roundings.
+            // Rounded down by more than the power's roundings.
             let sigma = precision.powf(-0.5) * (1.0 - 1e-14);
             Ok(Mechanism::SubsampledGaussian {
                 noise_multiplier: outer.checked("event", sigma)?,
@@ -326,25 +326,36 @@ fn sampled(outer: &Node<'_>, rate: SamplingRate, sampling: Sampling) -> Result<M
     }
 }
 
-/// Σ 1/σ² over Gaussians on one batch.
+/// Σ 1/σ² over Gaussians on one batch, every rounding upwards: there may be very many.
 fn precision(value: &Value, place: String) -> Result<f64> {
     let (node, class) = open(value, place)?;
     match class {
         "NoOpDpEvent" => Ok(0.0),
         "GaussianDpEvent" => match noise(&node, class)? {
-            Mechanism::Gaussian { noise_multiplier } => Ok(noise_multiplier.get().powi(-2)),
+            Mechanism::Gaussian { noise_multiplier } => {
+                let ratio = (1.0 / noise_multiplier.get()).next_up();
+                Ok((ratio * ratio).next_up())
+            }
             _ => Ok(f64::INFINITY),
         },
         "SelfComposedDpEvent" => {
             let count = node.whole("count", 0, MOST)?;
             let each = precision(node.value("event")?, node.at("event"))?;
-            Ok(if count == 0 { 0.0 } else { each * count as f64 })
+            Ok(if count == 0 || each <= 0.0 {
+                0.0
+            } else {
+                (each * count as f64).next_up()
+            })
         }
         "ComposedDpEvent" => {
-            let events = node.list("events")?.iter().enumerate();
-            events
-                .map(|(i, event)| precision(event, format!("{}[{i}]", node.at("events"))))
-                .sum()
+            let mut sum = 0.0f64;
+            for (i, event) in node.list("events")?.iter().enumerate() {
+                let each = precision(event, format!("{}[{i}]", node.at("events")))?;
+                if each > 0.0 {
+                    sum = (sum + each).next_up();
+                }
+            }
+            Ok(sum)
         }
         other => Err(node.refuse(format!(
             "{other} with others on one random batch has no counterpart here"

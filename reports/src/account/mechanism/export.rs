@@ -2,14 +2,14 @@
 
 use super::event::{object, reciprocal_below, truth_above};
 use super::own::MOST;
-use reticent_accounting::{Mechanism, NoiseMultiplier, Sampling};
+use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, Sampling};
 use serde_json::{Value, json};
 
 /// The event of a mechanism, or the mechanism that has none and why.
 ///
-/// What an event does not say is lost: neighbours (its accountant chooses), and why something
-/// is not private.
-pub(super) fn event(mechanism: &Mechanism) -> Result<Value, String> {
+/// What an event does not say is lost: neighbours (its accountant chooses, so a promise for others
+/// than those asked about is refused), and why something is not private.
+pub(super) fn event(mechanism: &Mechanism, asked: Neighbours) -> Result<Value, String> {
     Ok(match mechanism {
         Mechanism::Gaussian { noise_multiplier } => gaussian(*noise_multiplier),
         Mechanism::SubsampledGaussian {
@@ -89,12 +89,21 @@ pub(super) fn event(mechanism: &Mechanism) -> Result<Value, String> {
                 ],
             )
         }
-        other => return composed(other),
+        other => return composed(other, asked),
     })
 }
 
-fn composed(mechanism: &Mechanism) -> Result<Value, String> {
+fn composed(mechanism: &Mechanism, asked: Neighbours) -> Result<Value, String> {
     Ok(match mechanism {
+        Mechanism::ExponentialMechanism { neighbours, .. }
+        | Mechanism::PureDp { neighbours, .. }
+        | Mechanism::ApproxDp { neighbours, .. }
+            if *neighbours != asked =>
+        {
+            return Err(format!(
+                "a promise for {neighbours}, where {asked} is asked about (--neighbours),"
+            ));
+        }
         Mechanism::ExponentialMechanism { epsilon, .. } => object(
             "ExponentialMechanismDpEvent",
             [("epsilon", finite(epsilon.get())?)],
@@ -126,11 +135,17 @@ fn composed(mechanism: &Mechanism) -> Result<Value, String> {
         }
         Mechanism::Repeat { times, each } => object(
             "SelfComposedDpEvent",
-            [("event", event(each)?), ("count", json!(times.get()))],
+            [
+                ("event", event(each, asked)?),
+                ("count", json!(times.get())),
+            ],
         ),
         Mechanism::Sequence { parts } if parts.is_empty() => object("NoOpDpEvent", []),
         Mechanism::Sequence { parts } => {
-            let events = parts.iter().map(event).collect::<Result<Vec<_>, _>>()?;
+            let events = parts
+                .iter()
+                .map(|part| event(part, asked))
+                .collect::<Result<Vec<_>, _>>()?;
             object("ComposedDpEvent", [("events", Value::Array(events))])
         }
         Mechanism::Estimated { why, .. } => return Err(format!("an estimate ({why})")),

@@ -2,6 +2,7 @@
 //! `manifest.json`, what `account --format json` prints), or an event of Google's
 //! `dp_accounting` for Python.
 
+mod document;
 mod event;
 mod export;
 mod fold;
@@ -15,7 +16,6 @@ pub use fold::{Part, fold};
 pub use json::Refused;
 
 use anyhow::{Context, Result, bail};
-use json::{Node, kind};
 use reticent_accounting::{Mechanism, Neighbours, UnitName};
 use serde_json::Value;
 use std::io::Read;
@@ -90,99 +90,7 @@ fn read(path: &Path) -> Result<String> {
 /// # Errors
 /// What is no JSON, and what describes no mechanism.
 pub fn parse(text: &str, neighbours: Neighbours) -> Result<(Mechanism, Option<UnitName>), Refused> {
-    let document = json::parse(text)?;
-    document_mechanism(&document, neighbours)
-}
-
-fn document_mechanism(
-    document: &Value,
-    neighbours: Neighbours,
-) -> Result<(Mechanism, Option<UnitName>), Refused> {
-    if event::is_event(document) {
-        return Ok((
-            event::mechanism(&event::named(document), String::new(), neighbours)?,
-            None,
-        ));
-    }
-    let Value::Object(members) = document else {
-        let why = format!(
-            "must be an object (or an event as a list), got {}",
-            kind(document)
-        );
-        return Err(Refused {
-            place: String::new(),
-            why,
-        });
-    };
-    // A mechanism with a key too many is no document around another mechanism.
-    if members
-        .get("type")
-        .and_then(Value::as_str)
-        .is_some_and(|kind| own::KINDS.contains(&kind))
-    {
-        return Ok((own::mechanism(document, String::new())?, None));
-    }
-    let Some(inner) = members.get("mechanism") else {
-        if members.contains_key("type") {
-            return Ok((own::mechanism(document, String::new())?, None));
-        }
-        let why = "neither a mechanism (key \"type\"), nor an event (\"class_name\"), nor a document with one \
-                   (\"mechanism\")";
-        return Err(Refused {
-            place: String::new(),
-            why: why.into(),
-        });
-    };
-    let place = "mechanism".to_owned();
-    let mechanism = if event::is_event(inner) {
-        event::mechanism(&event::named(inner), place, neighbours)?
-    } else {
-        own::mechanism(inner, place)?
-    };
-    let node = Node::new(document, String::new())?;
-    Ok((with_caveats(&node, mechanism), unit(&node)?))
-}
-
-/// What a checkpoint's manifest says beside its mechanism that leaves nothing of the promise.
-fn with_caveats(manifest: &Node<'_>, mechanism: Mechanism) -> Mechanism {
-    let mut parts = Vec::new();
-    if manifest.get("seeded") == Some(&Value::Bool(true)) {
-        parts.push(Mechanism::NonPrivate {
-            why: "a fixed seed drew batches and noise".into(),
-        });
-    }
-    if manifest.get("vocabulary").and_then(Value::as_str) == Some("leaks") {
-        parts.push(Mechanism::NonPrivate {
-            why: "the vocabulary was built from private text".into(),
-        });
-    }
-    if parts.is_empty() {
-        return mechanism;
-    }
-    parts.insert(0, mechanism);
-    Mechanism::Sequence { parts }
-}
-
-/// `unit` of a manifest, or of the inputs of our own documents.
-fn unit(document: &Node<'_>) -> Result<Option<UnitName>, Refused> {
-    let (value, place) = match (
-        document.get("unit"),
-        document.get("inputs").and_then(|i| i.get("unit")),
-    ) {
-        (Some(value), _) => (value, "unit"),
-        (None, Some(value)) => (value, "inputs.unit"),
-        (None, None) => return Ok(None),
-    };
-    let refuse = |why: String| Refused {
-        place: place.to_owned(),
-        why,
-    };
-    let label = value
-        .as_str()
-        .ok_or_else(|| refuse(format!("must be a text, got {}", kind(value))))?;
-    UnitName::new(label)
-        .map(Some)
-        .map_err(|why| refuse(why.to_string()))
+    document::read(&json::parse(text)?, neighbours)
 }
 
 /// How a mechanism is written for other programs.
@@ -194,14 +102,15 @@ pub enum Export {
     DpEvent,
 }
 
-/// A mechanism as indented JSON.
+/// A mechanism as indented JSON. An event says nothing of neighbours: whoever reads it will take
+/// its promises to be for those that are asked about, which must be `neighbours`.
 ///
 /// # Errors
 /// A mechanism that the other format can't describe.
-pub fn export(mechanism: &Mechanism, format: Export) -> Result<String> {
+pub fn export(mechanism: &Mechanism, format: Export, neighbours: Neighbours) -> Result<String> {
     let value = match format {
         Export::Mechanism => crate::contract::to_json(mechanism)?,
-        Export::DpEvent => event_of(mechanism).map_err(|what| {
+        Export::DpEvent => event_of(mechanism, neighbours).map_err(|what| {
             anyhow::anyhow!(
                 "--export dp-event: {what} has no counterpart among the events of dp_accounting"
             )
@@ -210,10 +119,10 @@ pub fn export(mechanism: &Mechanism, format: Export) -> Result<String> {
     Ok(serde_json::to_string_pretty(&value)?)
 }
 
-/// A mechanism as an event of dp_accounting.
+/// A mechanism as an event of dp_accounting, to be asked about `neighbours`.
 ///
 /// # Errors
 /// The part that has no counterpart, in words.
-pub fn event_of(mechanism: &Mechanism) -> Result<Value, String> {
-    export::event(mechanism)
+pub fn event_of(mechanism: &Mechanism, neighbours: Neighbours) -> Result<Value, String> {
+    export::event(mechanism, neighbours)
 }

@@ -270,6 +270,9 @@ fn sampling(node: &Node<'_>) -> Result<Sampling> {
     }
     let outer = Node::new(value, node.at("sampling"))?;
     outer.only(&["truncated-poisson", "random-allocation"])?;
+    if outer.get("truncated-poisson").is_some() && outer.get("random-allocation").is_some() {
+        return Err(outer.refuse("must be truncated-poisson or random-allocation, got both"));
+    }
     if outer.get("random-allocation").is_some() {
         let sizes = Node::new(
             outer.value("random-allocation")?,

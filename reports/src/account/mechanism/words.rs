@@ -134,7 +134,8 @@ pub fn step(mechanism: &Mechanism) -> String {
 }
 
 /// How the batches are drawn.
-fn batches(sampling: Sampling, rate: f64) -> String {
+#[must_use]
+pub fn batches(sampling: Sampling, rate: f64) -> String {
     let rate = shortest(rate);
     match sampling {
         Sampling::Poisson => format!("Poisson batches of rate {rate}"),

@@ -41,18 +41,30 @@ struct Document {
 #[derive(Deserialize)]
 struct Options {
     deduplicate: bool,
-    conservative: Option<serde_json::Value>,
+    /// Null where every record is private. An absent key says nothing, so it must be there.
+    conservative: serde_json::Value,
 }
 
 #[derive(Deserialize)]
 struct Facts {
     unit: UnitName,
-    vocabulary: String,
+    vocabulary: Vocabulary,
     public: u64,
     private: u64,
     secrets: Secrets,
     #[serde(default)]
     canaries: Option<Canaries>,
+}
+
+/// Where the vocabulary comes from.
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum Vocabulary {
+    Bytes,
+    Characters,
+    Pretrained,
+    DeclaredPublic,
+    Leaks,
 }
 
 #[derive(Deserialize)]
@@ -84,7 +96,18 @@ struct Canaries {
 #[derive(Deserialize)]
 struct Copied {
     canary: u64,
-    fate: String,
+    fate: Fate,
+}
+
+/// What became of a copy of a canary.
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum Fate {
+    Kept,
+    Deduplicated,
+    Masked,
+    Truncated,
+    Lost,
 }
 
 #[derive(Deserialize)]
@@ -148,7 +171,7 @@ fn facts(document: Document) -> Result<PreparedFacts> {
     let canaries = facts.canaries.map(|canaries| {
         let mut kept = std::collections::BTreeMap::<u64, u64>::new();
         for copy in &canaries.copies {
-            *kept.entry(copy.canary).or_default() += u64::from(copy.fate == "kept");
+            *kept.entry(copy.canary).or_default() += u64::from(copy.fate == Fate::Kept);
         }
         let most = kept.values().copied().max().unwrap_or(0);
         (kept.len() as u64, most)
@@ -158,9 +181,9 @@ fn facts(document: Document) -> Result<PreparedFacts> {
         public: facts.public,
         private: facts.private,
         secrets,
-        everything_private: options.conservative.is_none(),
+        everything_private: options.conservative.is_null(),
         deduplicated: options.deduplicate,
-        vocabulary_leaks: facts.vocabulary == "leaks",
+        vocabulary_leaks: facts.vocabulary == Vocabulary::Leaks,
         canaries,
     })
 }

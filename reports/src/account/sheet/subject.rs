@@ -130,11 +130,7 @@ impl Subject {
         let (rates, inputs) = rates(file, inputs)?;
         let facts = prepared.map(|found| found.secrets);
         let (records, inputs) = records(file, facts.as_ref(), inputs)?;
-        let everything_private = file
-            .secrets
-            .everything_private
-            .or(prepared.map(|found| found.everything_private))
-            .unwrap_or(false);
+        let everything_private = everything_private(file, prepared)?;
         let rates = rates.map(|found| found.screened(everything_private));
         let mut inputs = inputs
             .given("records_before", file.secrets.records_before)?
@@ -375,6 +371,21 @@ fn measured(
         .given("gamma", found.gamma)?
         .given("joint_miss", found.eta)?;
     Ok((Rates::of(sample, found)?, inputs))
+}
+
+/// Whether no record is trained on without noise: what was sorted to the public side of a corpus is.
+fn everything_private(file: &TrainingFile, prepared: Option<&PreparedFacts>) -> Result<bool> {
+    let given = file.secrets.everything_private;
+    let sorted = prepared.filter(|found| !found.everything_private);
+    match (given, sorted) {
+        (Some(true), Some(found)) if file.recipe != Recipe::Dpsgd => bail!(
+            "secrets.everything_private: must be false, {} records of the prepared corpus are on the public side, got true",
+            found.public
+        ),
+        _ => Ok(given
+            .or(prepared.map(|found| found.everything_private))
+            .unwrap_or(false)),
+    }
 }
 
 /// How many records one secret is trained on in: given, or the corpus' worst missed one.

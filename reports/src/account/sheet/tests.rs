@@ -419,3 +419,47 @@ fn a_real_preparation_is_read() {
     assert_eq!(found.canaries.map(|(count, _)| count), Some(2));
     assert!(!found.vocabulary_leaks && found.deduplicated == made.options.deduplicate);
 }
+
+#[test]
+fn a_prepared_corpus_that_was_edited_is_refused() {
+    let folder = Folder::new();
+    folder.labels(200, 20, 0);
+    let plan = |extra: &str| {
+        let text = format!(
+            "schema = 1\nrecipe = \"crt\"\n[data]\nprepared = \"prepared\"\n{TRAINING}{extra}"
+        );
+        of_file(&folder.plan(&text)).map_err(|error| format!("{error:#}"))
+    };
+    folder.prepared(10, 3, "{}");
+    assert!(plan("").is_ok());
+    let error = plan("[secrets]\neverything_private = true\n").unwrap_err();
+    assert!(
+        error.contains("everything_private: must be false, 40000 records of the prepared corpus are on the public side, got true"),
+        "{error}"
+    );
+    let path = folder.0.path().join("prepared/prepared.json");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    for (from, to, said) in [
+        (
+            "\"vocabulary\":\"bytes\"",
+            "\"vocabulary\":\"Leaks\"",
+            "unknown variant `Leaks`",
+        ),
+        (
+            "\"fate\":\"kept\"",
+            "\"fate\":\"Kept\"",
+            "unknown variant `Kept`",
+        ),
+        (",\"conservative\":{}", "", "missing field `conservative`"),
+        (
+            "\"private\":20000",
+            "\"private\":20000,\"private\":90000",
+            "duplicate field `private`",
+        ),
+    ] {
+        assert!(whole.contains(from), "{from}");
+        std::fs::write(&path, whole.replace(from, to)).unwrap();
+        let error = plan("").unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
+}

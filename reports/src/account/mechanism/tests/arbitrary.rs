@@ -1,5 +1,6 @@
 //! Any mechanism reads back; no document panics.
 
+use super::ASKED;
 use super::{rate, read, repeat, sigma};
 use crate::account::mechanism::{Export, event_of, export, own, words};
 use proptest::prelude::*;
@@ -157,10 +158,10 @@ proptest! {
     /// Our reader and the accountant's own agree on every mechanism.
     #[test]
     fn every_mechanism_reads_back(mechanism in mechanisms()) {
-        let text = export(&mechanism, Export::Mechanism).unwrap();
+        let text = export(&mechanism, Export::Mechanism, ASKED).unwrap();
         prop_assert_eq!(serde_json::from_str::<Mechanism>(&text).unwrap(), mechanism.clone());
         prop_assert_eq!(read(&text), Ok(mechanism.clone()), "{}", text);
-        if let Ok(event) = event_of(&mechanism) {
+        if let Ok(event) = event_of(&mechanism, ASKED) {
             prop_assert!(read(&event.to_string()).is_ok(), "{}", event);
         }
         prop_assert!(!words::line(&mechanism).is_empty());

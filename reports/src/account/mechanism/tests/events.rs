@@ -170,9 +170,9 @@ fn what_is_written_reads_back() {
         let Ok(mechanism) = read(&event["object"].to_string()) else {
             continue;
         };
-        let ours = export(&mechanism, Export::Mechanism).unwrap();
+        let ours = export(&mechanism, Export::Mechanism, ASKED).unwrap();
         assert_eq!(read(&ours), Ok(mechanism.clone()), "{ours}");
-        let Ok(theirs) = event_of(&mechanism) else {
+        let Ok(theirs) = event_of(&mechanism, ASKED) else {
             // The library wants the sizes of such batches, we keep their ratio.
             assert!(
                 event["name"].as_str().unwrap().ends_with("replacement"),
@@ -230,7 +230,7 @@ fn rounding_never_promises_more() {
             truth: Probability::new(truth).unwrap(),
             categories: 4,
         };
-        let event = event_of(&mechanism).unwrap();
+        let event = event_of(&mechanism, ASKED).unwrap();
         let Mechanism::RandomisedResponse { truth: back, .. } = read(&event.to_string()).unwrap()
         else {
             panic!("{event}");
@@ -244,7 +244,7 @@ fn rounding_never_promises_more() {
 
 #[test]
 fn what_an_event_cannot_say_is_told() {
-    let told = |mechanism: &Mechanism| event_of(mechanism).unwrap_err();
+    let told = |mechanism: &Mechanism| event_of(mechanism, ASKED).unwrap_err();
     assert!(told(&batch(1.0, 0.1, Sampling::Shuffled)).contains("shuffled"));
     assert!(told(&batch(1.0, 0.1, Sampling::WithoutReplacement)).contains("fixed size"));
     let guess = Mechanism::Estimated {
@@ -257,6 +257,13 @@ fn what_an_event_cannot_say_is_told() {
         neighbours: ASKED,
     };
     assert!(told(&infinite).contains("infinite"));
+    // An event has no neighbours: read again it would promise what it never did.
+    let replaced = Mechanism::PureDp {
+        epsilon: Epsilon::new(1.0).unwrap(),
+        neighbours: Neighbours::Replace,
+    };
+    assert!(told(&repeat(3, replaced.clone())).contains("a promise for replace"));
+    assert!(event_of(&replaced, Neighbours::Replace).is_ok());
 }
 
 #[test]
@@ -272,4 +279,32 @@ fn promises_take_the_neighbours_that_are_asked() {
             neighbours: Neighbours::Replace
         }
     );
+}
+
+#[test]
+fn many_gaussians_on_a_batch_are_never_less_than_they_are() {
+    // 1/3² a thousand times over is not exact, nor is any partial sum.
+    let one = json!({"class_name": "GaussianDpEvent", "noise_multiplier": 3.0});
+    for (inner, many) in [
+        (
+            json!({"class_name": "ComposedDpEvent", "events": vec![one.clone(); 9000]}),
+            9000.0,
+        ),
+        (
+            json!({"class_name": "SelfComposedDpEvent", "event": one, "count": 7}),
+            7.0,
+        ),
+    ] {
+        let event = json!({"class_name": "PoissonSampledDpEvent", "sampling_probability": 0.1, "event": inner});
+        let Mechanism::SubsampledGaussian {
+            noise_multiplier, ..
+        } = read(&event.to_string()).unwrap()
+        else {
+            panic!("{event}")
+        };
+        // σ² n ≤ 3² with a fused product, so exactly.
+        let found = noise_multiplier.get();
+        assert!((found * found).mul_add(many, -9.0) <= 0.0, "{found}");
+        assert!(found * found * many > 9.0 * (1.0 - 1e-10), "{found}");
+    }
 }

@@ -11,7 +11,7 @@ fn documents_that_hold_a_mechanism() {
     let plain = Mechanism::Gaussian {
         noise_multiplier: sigma(2.0),
     };
-    let manifest = json!({"schema": 1, "type": "checkpoint", "unit": "turn", "mechanism": inner, "seeded": false});
+    let manifest = json!({"schema": 1, "type": "checkpoint", "unit": "turn", "mechanism": inner, "seeded": false, "vocabulary": "bytes"});
     let (found, unit) = parse(&manifest.to_string(), ASKED).unwrap();
     assert_eq!(
         (&found, unit),
@@ -171,5 +171,111 @@ fn too_much_is_refused() {
         read(&long.to_string())
             .unwrap_err()
             .contains("at most 10000 objects")
+    );
+}
+
+/// What one mechanism is put into: passing over any of these keys would make ε too small.
+#[test]
+fn no_key_beside_a_mechanism_is_passed_over() {
+    let inner = json!({"type": "gaussian", "noise_multiplier": 2.0});
+    let manifest = json!({"schema": 1, "type": "checkpoint", "unit": "turn", "mechanism": inner, "seeded": false, "vocabulary": "bytes"});
+    let with = |key: &str, value: Value| {
+        let mut edited = manifest.clone();
+        edited[key] = value;
+        edited
+    };
+    let without = |key: &str| {
+        let mut edited = manifest.clone();
+        edited.as_object_mut().unwrap().remove(key);
+        edited
+    };
+    assert!(read(&manifest.to_string()).is_ok());
+    for (text, said) in [
+        (
+            json!({"type": "Repeat", "times": 237, "mechanism": inner}),
+            "type: must be that of a mechanism",
+        ),
+        (
+            json!({"type": "dp-sgd", "steps": 237, "mechanism": inner}),
+            "got \"dp-sgd\"",
+        ),
+        (
+            json!({"type": 7, "mechanism": inner}),
+            "type: must be a text, got a number",
+        ),
+        (
+            json!({"count": 237, "mechanism": inner}),
+            "count: unknown key; allowed are schema, unit, mechanism",
+        ),
+        (
+            json!({"mechanism": inner, "mechanisms": [inner]}),
+            "mechanisms: unknown key",
+        ),
+        (
+            json!({"schema": 2, "mechanism": inner}),
+            "schema: must be a whole number in [1, 1], got 2",
+        ),
+        (with("steps", json!(237)), "steps: unknown key"),
+        (with("schema", json!(2)), "schema: must be"),
+        (
+            with("seeded", json!("true")),
+            "seeded: must be true or false, got a text",
+        ),
+        (
+            with("seeded", json!(1)),
+            "seeded: must be true or false, got a number",
+        ),
+        (
+            with("vocabulary", json!("Leaks")),
+            "vocabulary: must be bytes, ",
+        ),
+        (
+            with("vocabulary", json!(null)),
+            "vocabulary: must be a text",
+        ),
+        (
+            with("neighbours", json!("replace")),
+            "neighbours: must be add-remove or zero-out",
+        ),
+        (without("seeded"), "lacks \"seeded\""),
+        (without("vocabulary"), "lacks \"vocabulary\""),
+        (
+            json!({"type": "subsampled-gaussian", "noise_multiplier": 1, "sampling_rate": 0.1, "sampling": {
+                "truncated-poisson": {"max_batch": 10, "records": 100},
+                "random-allocation": {"selected": 1, "steps": 10}}}),
+            "sampling: must be truncated-poisson or random-allocation, got both",
+        ),
+        (
+            json!({"module_name": "my.events", "class_name": "GaussianDpEvent", "noise_multiplier": 1}),
+            "module_name: must be \"dp_accounting.dp_event\", got \"my.events\"",
+        ),
+        (
+            json!({"class_name": "EpsilonDeltaDpEvent", "epsilon": 1, "delta": -1e-5}),
+            "delta: delta must lie in [0, 1], got -0.00001",
+        ),
+    ] {
+        let why = read(&text.to_string()).unwrap_err();
+        assert!(why.contains(said), "{text}: {why}");
+    }
+}
+
+#[test]
+fn the_manifest_is_the_one_of_the_schema() {
+    use crate::account::mechanism::document::{MANIFEST_KEYS, VOCABULARIES};
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../../../schemas/manifest.schema.json")).unwrap();
+    let mut told: Vec<&str> = schema["properties"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let mut known = MANIFEST_KEYS.to_vec();
+    told.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(told, known);
+    assert_eq!(
+        schema["properties"]["vocabulary"]["enum"],
+        json!(VOCABULARIES)
     );
 }

@@ -1,0 +1,217 @@
+//! Samplers by flags: each is what its file would be, and none goes unsaid.
+
+use super::super::cli::{Account, Command};
+use super::super::{answer, calibration, plan, text};
+use crate::schema::problems;
+use clap::Parser;
+use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, Sampling, Steps};
+
+fn asked(line: &str) -> anyhow::Result<plan::Asked> {
+    let words = format!("account {line}");
+    let parsed = Account::try_parse_from(words.split_whitespace())?;
+    plan::Asked::new(&parsed.plan)
+}
+
+fn sampling(line: &str) -> (Sampling, f64, u64) {
+    let plan::Run::DpSgd { batches, .. } = asked(line).unwrap().run else {
+        panic!("{line}");
+    };
+    (batches.sampling, batches.rate.get(), batches.steps.get())
+}
+
+#[test]
+fn every_sampler_is_what_it_says() {
+    let ten = "--sigma 1 --sample-rate 0.1 --steps 50";
+    for (line, expected) in [
+        (ten.to_owned(), Sampling::Poisson),
+        (format!("{ten} --sampler poisson"), Sampling::Poisson),
+        (
+            format!("{ten} --sampler without-replacement"),
+            Sampling::WithoutReplacement,
+        ),
+        (
+            format!("{ten} --sampler with-replacement"),
+            Sampling::WithReplacement,
+        ),
+        (format!("{ten} --sampler shuffled"), Sampling::Shuffled),
+        (
+            format!("{ten} --sampler balls-in-bins"),
+            Sampling::BallsInBins,
+        ),
+        (
+            format!("{ten} --sampler truncated-poisson --max-batch 30 --dataset-size 200"),
+            Sampling::TruncatedPoisson {
+                max_batch: 30,
+                records: 200,
+            },
+        ),
+        (
+            "--sigma 1 --steps 50 --sampler random-allocation --selected 2 --epoch-steps 20".into(),
+            Sampling::RandomAllocation {
+                selected: 2,
+                steps: 20,
+            },
+        ),
+    ] {
+        let (found, rate, steps) = sampling(&line);
+        assert_eq!(found, expected, "{line}");
+        assert!((rate - 0.1).abs() < 1e-15 && steps == 50, "{line}");
+        // Assumed only where nobody said it.
+        let said = asked(&line).unwrap().inputs.is_assumed("sampler");
+        assert_eq!(said, !line.contains("--sampler"), "{line}");
+    }
+}
+
+/// An epoch of shuffled batches costs one Gaussian, however many batches it has.
+#[test]
+fn shuffled_batches_are_not_amplified() {
+    for (line, epochs) in [
+        ("--batch-size 256 --dataset-size 60000 --epochs 20", 20),
+        ("--epoch-steps 100 --steps 301", 4),
+        ("--sample-rate 0.3 --epochs 2.5", 3),
+        // Batches of 3 of 10 records: three or four an epoch, so as many epochs as there may be.
+        ("--batch-size 3 --dataset-size 10 --steps 30", 10),
+    ] {
+        let found = asked(&format!("--sigma 2 --sampler shuffled {line}")).unwrap();
+        assert_eq!(found.plan.neighbours, Neighbours::ZeroOut);
+        let plain = Mechanism::Repeat {
+            times: Steps::new(epochs),
+            each: Box::new(Mechanism::Gaussian {
+                noise_multiplier: NoiseMultiplier::new(2.0).unwrap(),
+            }),
+        };
+        let truth = plan::Asked {
+            plan: reticent_accounting::Plan {
+                mechanism: plain,
+                ..found.plan.clone()
+            },
+            ..found.clone()
+        };
+        let upper = |asked: &plan::Asked| asked.plan.epsilon().unwrap().upper.unwrap().get().get();
+        let (ours, exact) = (upper(&found), upper(&truth));
+        assert!((ours / exact - 1.0).abs() < 3e-6, "{line}: {ours} {exact}");
+    }
+}
+
+#[test]
+fn what_a_sampler_lacks_or_has_too_much_is_named() {
+    for (line, said) in [
+        ("--sampler truncated-poisson", "--max-batch: is needed"),
+        (
+            "--sampler truncated-poisson --max-batch 9",
+            "--dataset-size: is needed",
+        ),
+        (
+            "--max-batch 9",
+            "--max-batch: belongs to --sampler truncated-poisson, got 9",
+        ),
+        (
+            "--dataset-size 9",
+            "--dataset-size: belongs to --batch-size",
+        ),
+        (
+            "--selected 2",
+            "--selected: belongs to --sampler random-allocation, got 2",
+        ),
+        ("--sampler shuffled --selected 2", "--selected: belongs to"),
+        (
+            "--epoch-steps 9",
+            "--epoch-steps: belongs to --sampler shuffled",
+        ),
+        (
+            "--sampler random-allocation --epoch-steps 9",
+            "--selected: is needed",
+        ),
+        (
+            "--sampler random-allocation --selected 10 --epoch-steps 9",
+            "--selected: must lie in [1, 9] (the steps of an epoch), got 10",
+        ),
+        (
+            "--sampler shuffled --epoch-steps 9 --sample-rate 0.1",
+            "cannot be used with",
+        ),
+        ("--sampler urns", "invalid value 'urns'"),
+        (
+            "--mechanism m.json --sampler shuffled",
+            "cannot be used with",
+        ),
+    ] {
+        let sigma = if line.contains("mechanism") {
+            ""
+        } else {
+            "--sigma 1 "
+        };
+        let error = format!("{:#}", asked(&format!("{sigma}{line}")).unwrap_err());
+        assert!(error.contains(said), "{line}: {error}");
+    }
+}
+
+#[test]
+fn what_no_sampler_answers_is_refused_by_name() {
+    for (line, said) in [
+        (
+            "--sampler with-replacement",
+            "sampling with replacement is not covered",
+        ),
+        (
+            "--sampler shuffled --neighbours add-remove",
+            "shuffled batches under add-remove",
+        ),
+        (
+            "--sampler without-replacement --neighbours zero-out",
+            "under zero-out is not covered",
+        ),
+    ] {
+        let asked = asked(&format!("--sigma 1 {line}")).unwrap();
+        let error = format!("{:#}", answer::answer(&asked).unwrap_err());
+        assert!(
+            error.starts_with("--sampler: ") && error.contains(said),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn documents_with_samplers_fit_their_schema_and_say_what_is_known() {
+    for line in [
+        "--sigma 2 --steps 40 --sampler shuffled --sample-rate 0.1 --gamma 0.1",
+        "--sigma 2 --steps 40 --sampler without-replacement --sample-rate 0.1",
+        "--sigma 2 --steps 40 --sampler truncated-poisson --max-batch 30 --dataset-size 200 --sample-rate 0.1",
+        "--sigma 2 --epochs 4 --sampler random-allocation --selected 2 --epoch-steps 10",
+    ] {
+        let asked = asked(line).unwrap();
+        let document = answer::answer(&asked).unwrap();
+        let json = document.to_text().unwrap();
+        assert_eq!(
+            problems("guarantees.schema.json", &json),
+            Vec::<String>::new(),
+            "{line}"
+        );
+        let shown = text::guarantees(&asked, &document, None);
+        assert!(shown.contains("upper bound"), "{shown}");
+    }
+    let line = "account calibrate --epsilon 3 --steps 40 --sampler shuffled --epoch-steps 10 --tolerance 1e-3";
+    let Some(Command::Calibrate(wish)) = Account::parse_from(line.split_whitespace()).command
+    else {
+        panic!("{line}");
+    };
+    let found = calibration::calibrate(&wish).unwrap();
+    assert_eq!(
+        problems("calibration.schema.json", &found.to_text().unwrap()),
+        Vec::<String>::new()
+    );
+    // Four epochs of one Gaussian each, for which 3 at 1e-5 needs σ = 2 · 1.4255 or so.
+    assert!(found.body.answer > 2.5 && found.body.fails.unwrap() < found.body.answer);
+}
+
+#[test]
+fn a_delta_that_protects_nobody_is_said() {
+    let shown = |delta: &str| {
+        let line =
+            format!("--sigma 2 --batch-size 100 --dataset-size 1000000 --steps 9 --delta {delta}");
+        let asked = asked(&line).unwrap();
+        text::guarantees(&asked, &answer::answer(&asked).unwrap(), None)
+    };
+    assert!(shown("1e-5").contains("not below one over the 1 000 000 records"));
+    assert!(!shown("1e-7").contains("not below one over"));
+}
