@@ -1,7 +1,7 @@
 //! A slice of `examples/oracle_sweep`: every mechanism, relation and direction asked of every engine and
 //! of an oracle that shares no code with them.
 //!
-//! Seed 20 261 122, two configurations a cell; every one must hold, there is no false-alarm rate.
+//! Seed 20 261 122, one configuration a cell; every one must hold, there is no false-alarm rate.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 #[path = "../examples/oracle_sweep/check.rs"]
@@ -18,7 +18,7 @@ use reticent_accounting::{
 };
 
 const SEED: u64 = 20_261_122;
-const EACH: usize = 2;
+const EACH: usize = 1;
 
 #[test]
 fn every_engine_meets_an_independent_oracle() {
@@ -58,7 +58,7 @@ fn every_engine_meets_an_independent_oracle() {
         }
     }
     assert!(
-        checks > 300 && answered.iter().all(|n| *n > 40),
+        checks > 150 && answered.iter().all(|n| *n > 20),
         "{answered:?}"
     );
     widths.sort_by(f64::total_cmp);
