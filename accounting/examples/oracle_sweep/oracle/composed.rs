@@ -9,6 +9,9 @@ const ROUNDING: f64 = 1e-8;
 /// Deviations that a window reaches, at most.
 const REACH: f64 = 14.0;
 
+/// A step's lines, its tilted masses, and how often it is run.
+type Tilted = (Lines, Vec<(i64, f64)>, f64);
+
 /// The law of the composed loss under P, tilted by e^{λ·loss} and scaled to one.
 #[derive(Debug, Clone)]
 pub(crate) struct Composed {
@@ -185,7 +188,7 @@ impl Composed {
     }
 
     /// Chernoff's bound for the tilted mass beyond `edge`, seen from `middle`.
-    fn beyond(lines: &[(Lines, Vec<(i64, f64)>, f64)], middle: f64, edge: f64) -> f64 {
+    fn beyond(lines: &[Tilted], middle: f64, edge: f64) -> f64 {
         let sign = if edge > middle { 1.0 } else { -1.0 };
         let (mut low, mut high) = (0.0, 0.0);
         for (line, tilted, n) in lines {

@@ -3,6 +3,7 @@
 //! rise (or only fall), a textbook transform, and everything left out added outwards. What comes out is
 //! an interval that contains the truth.
 
+mod batches;
 mod composed;
 mod fourier;
 mod pairs;

@@ -235,18 +235,25 @@ fn extended(sums: &[[f64; 4]], with: &Outcome, against: &Outcome) -> Vec<[f64; 4
 }
 
 /// Noise on the integers with P(x) ∝ e^{ln(x)}, against itself `shift` further left. What is beyond
-/// `reach` is less than a rounding of what is not.
-pub(crate) fn on_integers(ln: impl Fn(f64) -> f64, shift: f64, reach: f64, comb: f64) -> Step {
+/// `reach` is less than a rounding of what is not; to high Rényi orders it matters, and then the last
+/// outcome's losses are `beyond`.
+pub(crate) fn on_integers(
+    ln: impl Fn(f64) -> f64,
+    shift: f64,
+    (reach, beyond): (f64, Option<f64>),
+    comb: f64,
+) -> Step {
     let count = reach.ceil() as i64;
     let whole: f64 = (-count..=count).map(|x| ln(x as f64).exp()).sum();
-    let outcomes = (-count..=count + shift as i64)
+    let last = count + shift as i64;
+    let outcomes = (-count..=last)
         .map(|x| {
             let (far, near) = (ln(x as f64 - shift), ln(x as f64));
             Outcome {
                 p: far.exp() / whole,
                 q: near.exp() / whole,
                 least: far - near,
-                most: far - near,
+                most: beyond.filter(|_| x == last).unwrap_or(far - near),
             }
         })
         .collect();

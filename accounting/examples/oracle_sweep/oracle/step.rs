@@ -138,13 +138,13 @@ impl Step {
         if self.infinite > 0.0 {
             return f64::INFINITY;
         }
-        let power = |loss: f64| ((order - 1.0) * loss).exp();
+        let power = |mass: f64, loss: f64| (mass.ln() + (order - 1.0) * loss).exp();
         let of = |o: &Outcome| match side {
-            Side::Low => o.p * power(o.loss()),
+            Side::Low => power(o.p, o.loss()),
             Side::High if o.most.is_infinite() => f64::INFINITY,
             Side::High => {
                 let share = o.share_above();
-                o.p * (share * power(o.most) + (1.0 - share) * power(o.least))
+                power(o.p * share, o.most) + power(o.p * (1.0 - share), o.least)
             }
         };
         self.outcomes.iter().map(of).sum::<f64>().ln()

@@ -3,6 +3,7 @@
 //! A run has some instances that certainly exist (their δ is a lower end of the truth) and some pairs
 //! that certainly dominate it (upper ends); where the worst case is known, one pair is both.
 
+use super::batches::{at, binomial, mirrored, poisson_binomial, truncated_sum};
 use super::pairs::{
     Mixture, Noise, allocated, both_ways, chain, on_integers, response, rising, two_losses,
 };
@@ -102,33 +103,6 @@ fn exactly(step: Step, times: u64) -> Option<Leaf> {
     })
 }
 
-/// K of `count` records at `rate`, each a shift of one.
-fn binomial(count: u32, rate: f64) -> Mixture {
-    poisson_binomial(&vec![rate; count as usize])
-}
-
-fn poisson_binomial(rates: &[f64]) -> Mixture {
-    let mut law = vec![1.0];
-    for rate in rates {
-        let mut next = vec![0.0; law.len() + 1];
-        for (k, mass) in law.iter().enumerate() {
-            next[k] += mass * (1.0 - rate);
-            next[k + 1] += mass * rate;
-        }
-        law = next;
-    }
-    let all = law.iter().enumerate().map(|(k, mass)| (*mass, k as f64));
-    all.filter(|(mass, _)| *mass > 0.0).collect()
-}
-
-fn mirrored(law: &Mixture) -> Mixture {
-    law.iter().map(|(mass, place)| (*mass, -place)).collect()
-}
-
-fn at(place: f64) -> Mixture {
-    vec![(1.0, place)]
-}
-
 impl Question {
     fn group(&self) -> f64 {
         f64::from(self.query.group.get())
@@ -212,21 +186,18 @@ impl Question {
                 let (sigma, shift) = (sigma.get(), f64::from(*sensitivity) * self.sensitivity());
                 let ln = |x: f64| -0.5 * (x / sigma).powi(2);
                 // As far as Rényi orders of eleven look; beyond 36 deviations masses are no numbers.
-                let reach = 12.5 * sigma + 12.0 * shift + 2.0;
-                let reach = reach.min(36.0 * sigma - shift).max(12.5 * sigma + 2.0);
-                exactly(
-                    on_integers(ln, shift, reach, shift / (sigma * sigma)),
-                    times,
-                )
+                let wanted = 12.5 * sigma + 12.0 * shift + 2.0;
+                let reach = wanted.min(36.0 * sigma - shift).max(12.5 * sigma + 2.0);
+                let beyond = (reach < wanted).then_some(f64::INFINITY);
+                let comb = shift / (sigma * sigma);
+                exactly(on_integers(ln, shift, (reach, beyond), comb), times)
             }
             Mechanism::DiscreteLaplace { scale, sensitivity } => {
                 let (scale, shift) = (scale.get(), f64::from(*sensitivity) * self.sensitivity());
                 let ln = |x: f64| -x.abs() / scale;
                 // Losses are shift − 2i over the scale.
-                exactly(
-                    on_integers(ln, shift, 80.0 * scale + 2.0, 2.0 / scale),
-                    times,
-                )
+                let reach = (80.0 * scale + 2.0, None);
+                exactly(on_integers(ln, shift, reach, 2.0 / scale), times)
             }
             Mechanism::RandomisedResponse { truth, categories } => self.replace().then(|| Leaf {
                 below: vec![(
@@ -318,7 +289,7 @@ impl Question {
         times: u64,
         shuffled: bool,
     ) -> Option<Leaf> {
-        if bins > 3 || times % bins != 0 {
+        if bins > 3 || !times.is_multiple_of(bins) {
             return None;
         }
         let epochs = times / bins;
@@ -397,42 +368,4 @@ impl Question {
             above: vec![(above, times)],
         }
     }
-}
-
-/// The law of the sum over a Poisson batch cut to `most` at random, of `others` records at one place and
-/// perhaps one more.
-fn truncated_sum(
-    rate: f64,
-    most: u64,
-    others: u64,
-    others_at: f64,
-    record_at: Option<f64>,
-) -> Mixture {
-    let mut law: Vec<(f64, f64)> = Vec::new();
-    let mut add = |mass: f64, place: f64| {
-        if mass > 0.0 {
-            match law
-                .iter_mut()
-                .find(|(_, there)| (*there - place).abs() < 1e-9)
-            {
-                Some((sum, _)) => *sum += mass,
-                None => law.push((mass, place)),
-            }
-        }
-    };
-    let drawn = binomial(others as u32, rate);
-    for (mass, count) in &drawn {
-        let cut = count.min(most as f64);
-        let Some(record_at) = record_at else {
-            add(*mass, cut * others_at);
-            continue;
-        };
-        add(mass * (1.0 - rate), cut * others_at);
-        // Drawn too, and kept with the chance of a place among all that were drawn.
-        let kept = (most as f64 / (count + 1.0)).min(1.0);
-        let beside = (count + 1.0).min(most as f64) - 1.0;
-        add(mass * rate * kept, beside * others_at + record_at);
-        add(mass * rate * (1.0 - kept), cut * others_at);
-    }
-    law
 }
