@@ -2,7 +2,6 @@
 //! of an oracle that shares no code with them.
 //!
 //! Seed 20 261 122, one configuration a cell; every one must hold, there is no false-alarm rate.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 #[path = "../examples/oracle_sweep/check.rs"]
 mod check;
