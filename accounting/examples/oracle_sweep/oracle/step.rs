@@ -138,16 +138,20 @@ impl Step {
         if self.infinite > 0.0 {
             return f64::INFINITY;
         }
-        let power = |mass: f64, loss: f64| (mass.ln() + (order - 1.0) * loss).exp();
+        let ln = |mass: f64, loss: f64| mass.ln() + (order - 1.0) * loss;
         let of = |o: &Outcome| match side {
-            Side::Low => power(o.p, o.loss()),
-            Side::High if o.most.is_infinite() => f64::INFINITY,
+            Side::Low => [ln(o.p, o.loss()), f64::NEG_INFINITY],
             Side::High => {
                 let share = o.share_above();
-                power(o.p * share, o.most) + power(o.p * (1.0 - share), o.least)
+                [ln(o.p * share, o.most), ln(o.p * (1.0 - share), o.least)]
             }
         };
-        self.outcomes.iter().map(of).sum::<f64>().ln()
+        let terms = || self.outcomes.iter().flat_map(of);
+        let top = terms().fold(f64::NEG_INFINITY, f64::max);
+        if top.is_infinite() {
+            return top;
+        }
+        top + terms().map(|term| (term - top).exp()).sum::<f64>().ln()
     }
 
     /// About the same step, of few outcomes: to see where it lies.
