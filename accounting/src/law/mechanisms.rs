@@ -79,8 +79,16 @@ pub(crate) fn fold(
         if epsilon.is_infinite() {
             Ok(Fold::Unbounded)
         } else {
-            each(law(epsilon))
+            Ok(Fold::Law(law(epsilon), times))
         }
+    };
+    // What several steps between neighbours add up to is a bound that no mechanism attains.
+    let only_above = |fold: Fold, steps: f64| match fold {
+        Fold::Law(mut law, times) if steps > 1.0 => {
+            law.attained = Attained::Never;
+            Fold::Law(law, times)
+        }
+        other => other,
     };
     match mechanism {
         Mechanism::Gaussian { noise_multiplier } => Ok(Fold::Pair(
@@ -191,17 +199,19 @@ pub(crate) fn fold(
         Mechanism::PureDp {
             epsilon,
             neighbours,
-        } => scaled(*epsilon, discrete::pure, *neighbours),
+        } => {
+            let bound = scaled(*epsilon, discrete::pure, *neighbours)?;
+            Ok(only_above(bound, steps_between(*neighbours, query)?))
+        }
         Mechanism::ApproxDp {
             epsilon,
             delta,
             neighbours,
-        } => approximate(
-            epsilon.get(),
-            delta.get(),
-            steps_between(*neighbours, query)?,
-            times,
-        ),
+        } => {
+            let steps = steps_between(*neighbours, query)?;
+            let bound = approximate(epsilon.get(), delta.get(), steps, times)?;
+            Ok(only_above(bound, steps))
+        }
         Mechanism::NonPrivate { .. } => Ok(Fold::Unbounded),
         Mechanism::Repeat { .. } | Mechanism::Sequence { .. } | Mechanism::Estimated { .. } => {
             Err(refused(

@@ -5,6 +5,7 @@ mod certify;
 mod compose;
 mod convert;
 mod curve;
+mod forced;
 mod gaussian;
 mod mixture;
 mod profile;

@@ -260,7 +260,7 @@ impl Solver {
         })
     }
 
-    fn epsilon_by_contour(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+    pub(crate) fn epsilon_by_contour(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
         let ln_delta = delta.ln();
         if self.free_by_composition(ln_delta) {
             return Ok(Found::exactly(0.0, Engine::Closed));

@@ -1,0 +1,245 @@
+//! One configuration asked of the oracle and of every engine.
+
+use super::draw::{Case, Chance, Kind};
+use super::oracle::Oracle;
+use reticent_accounting::rdp::RdpCurve;
+use reticent_accounting::{
+    Delta, Direction, Engine, Epsilon, Neighbours, Order, PrivacyLoss, Probability, Result,
+    Tolerance,
+};
+
+/// Who answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// As every question from outside.
+    Chosen,
+    Contour,
+    Grid,
+}
+
+impl By {
+    pub(crate) const ALL: [Self; 3] = [Self::Chosen, Self::Contour, Self::Grid];
+}
+
+/// What is asked in one configuration: δ(ε) of every engine, ε(δ) of every engine, or δ(ε) and what
+/// has no engine of its own to choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Delta,
+    Epsilon,
+    Others,
+}
+
+/// One cell of the table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cell {
+    pub(crate) kind: Kind,
+    pub(crate) neighbours: Neighbours,
+    pub(crate) direction: Direction,
+}
+
+/// What came of one engine in one cell.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Tally {
+    pub(crate) asked: u64,
+    pub(crate) answered: u64,
+    pub(crate) checks: u64,
+    pub(crate) wrong: u64,
+}
+
+/// What came of one cell.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Row {
+    pub(crate) refused: u64,
+    pub(crate) by: [Tally; 3],
+    /// Relative widths of the oracle's interval, where δ is above 1e-12.
+    pub(crate) widths: Vec<f64>,
+    pub(crate) wrong: Vec<String>,
+}
+
+/// Both ends of an answer.
+type Ends = (f64, f64);
+
+/// Mostly about as close as the oracle.
+const TOLERANCES: [f64; 4] = [1e-2, 1e-2, 1e-3, 1e-5];
+
+struct Answers<'a> {
+    loss: &'a PrivacyLoss,
+    by: By,
+    tolerance: Tolerance,
+}
+
+impl Answers<'_> {
+    fn delta(&self, epsilon: f64) -> Result<Ends> {
+        let epsilon = Epsilon::new(epsilon)?;
+        let bounds = match self.by {
+            By::Chosen => self.loss.delta(epsilon, self.tolerance)?.bounds,
+            By::Contour => self
+                .loss
+                .delta_by(Engine::Contour, epsilon, self.tolerance)?,
+            By::Grid => self.loss.delta_by(Engine::Grid, epsilon, self.tolerance)?,
+        };
+        Ok((
+            bounds.lower.map_or(0.0, |end| end.get().get()),
+            bounds.upper.map_or(1.0, |end| end.get().get()),
+        ))
+    }
+
+    fn epsilon(&self, delta: f64) -> Result<Ends> {
+        let delta = Delta::new(delta)?;
+        let bounds = match self.by {
+            By::Chosen => self.loss.epsilon(delta, self.tolerance)?.bounds,
+            By::Contour => {
+                return self.loss.epsilon_by(Engine::Contour, delta, self.tolerance);
+            }
+            By::Grid => return self.loss.epsilon_by(Engine::Grid, delta, self.tolerance),
+        };
+        Ok((
+            bounds.lower.map_or(0.0, |end| end.get().get()),
+            bounds.upper.map_or(f64::INFINITY, |end| end.get().get()),
+        ))
+    }
+}
+
+impl Row {
+    /// Draws one configuration and asks everybody.
+    pub(crate) fn ask(&mut self, cell: Cell, chance: &mut Chance) -> Result<()> {
+        let case = cell.kind.draw(chance, cell.neighbours)?;
+        let spot = chance.between(-1.0, 5.0);
+        let tolerance = Tolerance::new(chance.choose(&TOLERANCES))?;
+        let question = chance.choose(&[Asked::Delta, Asked::Epsilon, Asked::Others]);
+        let order = 1.0 + chance.decades(-0.5, 1.0);
+        let Ok(loss) = PrivacyLoss::of(&case.run, case.query, cell.direction) else {
+            self.refused += 1;
+            return Ok(());
+        };
+        let Some(oracle) = Oracle::of(&case.run, case.query, cell.direction, case.steps, spot)
+        else {
+            self.refused += 1;
+            return Ok(());
+        };
+        let truth = oracle.delta(oracle.epsilon);
+        if truth.1 > 1e-12 {
+            self.widths.push((truth.1 - truth.0) / truth.1);
+        }
+        let mut all: Vec<(By, Ends)> = Vec::new();
+        for by in By::ALL {
+            let answers = Answers {
+                loss: &loss,
+                by,
+                tolerance,
+            };
+            // A single step has a closed form, and two are hard on engines that are not asked about them.
+            let pairs = matches!(cell.kind, Kind::Poisson | Kind::Rates | Kind::Mixture);
+            if by != By::Chosen && pairs && case.steps < 3 {
+                continue;
+            }
+            let before = self.wrong.len();
+            self.by[by as usize].asked += 1;
+            let mut checks = 0;
+            if question != Asked::Epsilon
+                && let Ok(ends) = answers.delta(oracle.epsilon)
+            {
+                checks += 1;
+                self.meet("delta", by, ends, truth, (&case, oracle.epsilon));
+                for (other, theirs) in &all {
+                    self.meet(
+                        &format!("delta, {other:?}"),
+                        by,
+                        ends,
+                        *theirs,
+                        (&case, oracle.epsilon),
+                    );
+                }
+                all.push((by, ends));
+            }
+            let delta = (0.5 * (truth.0 + truth.1)).min(1.0);
+            if question == Asked::Epsilon
+                && delta > 1e-200
+                && let Ok(ends) = answers.epsilon(delta)
+            {
+                checks += 1;
+                self.inverse(by, ends, delta, &oracle, &case);
+            }
+            if by == By::Chosen && question == Asked::Others {
+                checks += self.others(&answers, &oracle, order, &case)?;
+            }
+            let tally = &mut self.by[by as usize];
+            tally.checks += checks;
+            tally.answered += u64::from(checks > 0);
+            tally.wrong += u64::from(self.wrong.len() > before);
+        }
+        Ok(())
+    }
+
+    /// Two intervals around the same number have to meet.
+    fn meet(&mut self, what: &str, by: By, ends: Ends, truth: Ends, at: (&Case, f64)) {
+        let fine = ends.0 <= ends.1 && ends.0 <= truth.1 && truth.0 <= ends.1;
+        if !fine {
+            let (case, spot) = at;
+            self.wrong.push(format!(
+                "{what} by {by:?}: {ends:?} against {truth:?} at {spot}: {case:?}"
+            ));
+        }
+    }
+
+    /// δ at the upper end of ε is at most `delta`, at the lower end at least.
+    fn inverse(&mut self, by: By, ends: Ends, delta: f64, oracle: &Oracle, case: &Case) {
+        let mut fine = ends.0 <= ends.1;
+        if ends.1.is_finite() {
+            fine &= oracle.delta(ends.1).0 <= delta;
+        }
+        if ends.0 > 0.0 {
+            fine &= oracle.delta(ends.0).1 >= delta;
+        }
+        if !fine {
+            let back = (oracle.delta(ends.0), oracle.delta(ends.1));
+            self.wrong.push(format!(
+                "epsilon by {by:?}: {ends:?} at {delta:e}: {back:?}: {case:?}"
+            ));
+        }
+    }
+
+    /// The Rényi divergence and the blow-up, which have no engine of their own to choose.
+    fn others(
+        &mut self,
+        answers: &Answers<'_>,
+        oracle: &Oracle,
+        order: f64,
+        case: &Case,
+    ) -> Result<u64> {
+        let mut checks = 0;
+        if let Ok(curve) = RdpCurve::bounds(answers.loss, &[Order::new(order)?]) {
+            let ends = (
+                curve[0].lower.map_or(0.0, |end| *end.get()),
+                curve[0].upper.map_or(f64::INFINITY, |end| *end.get()),
+            );
+            checks += 1;
+            self.meet(
+                "Rényi",
+                By::Chosen,
+                ends,
+                oracle.renyi(order),
+                (case, order),
+            );
+        }
+        // Where the best test is about whether the loss exceeds ε.
+        let prior = oracle.delta(oracle.epsilon).1 * (-oracle.epsilon).exp();
+        if prior > 1e-9
+            && prior < 0.5
+            && let Ok(answer) = answers
+                .loss
+                .blow_up(Probability::new(prior)?, answers.tolerance)
+        {
+            let bounds = answer.bounds;
+            let ends = (
+                bounds.lower.map_or(0.0, |end| end.get().get()),
+                bounds.upper.map_or(1.0, |end| end.get().get()),
+            );
+            checks += 1;
+            let truth = oracle.blow_up(prior, oracle.epsilon);
+            self.meet("blow-up", By::Chosen, ends, truth, (case, prior));
+        }
+        Ok(checks)
+    }
+}
