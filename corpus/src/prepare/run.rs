@@ -3,18 +3,20 @@
 
 use super::facts::{Facts, SecretSource};
 use super::record_work::Work;
+use super::resume::{Done, DoneNow, Lines};
 use super::secrets::SecretBook;
 use super::settled::{Corpus, Settled};
 use super::source::{Feed, Passage, Role, batches};
 use super::stability::StageStability;
 use super::unit_work::{InContext, Kept, Recorded, UnitMade, Worker};
 use crate::canary::{CanaryPlace, CopyFate, CopyReport, Preflight};
-use crate::dedup::{Deduplication, Fate, Gate, repeated};
+use crate::dedup::{Deduplication, Fate, Gate, digest, repeated};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::record::{Record, Side, TokenId};
 use crate::split::units;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
@@ -28,6 +30,35 @@ pub(crate) enum Put {
     HeldOut,
 }
 
+/// Who is given the records of a pass.
+pub(super) trait Sink<O> {
+    /// The next record.
+    fn put(&mut self, put: Put, form: O) -> Result<()>;
+
+    /// Whether the pass goes on.
+    fn go_on(&self, passage: Passage) -> bool;
+
+    /// Between two batches: how far the pass is, and whether it ends here, unfinished.
+    fn between(&mut self, done: &DoneNow<'_>, last: bool) -> Result<()>;
+}
+
+/// A sink that wants everything.
+pub(super) struct All<P>(pub(super) P);
+
+impl<O, P: FnMut(Put, O) -> Result<()>> Sink<O> for All<P> {
+    fn put(&mut self, put: Put, form: O) -> Result<()> {
+        self.0(put, form)
+    }
+
+    fn go_on(&self, _: Passage) -> bool {
+        true
+    }
+
+    fn between(&mut self, _: &DoneNow<'_>, _: bool) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// What a pass is made with.
 pub(super) struct Pass<'a, F> {
     pub(super) settled: &'a Settled,
@@ -35,6 +66,8 @@ pub(super) struct Pass<'a, F> {
     pub(super) threads: usize,
     /// Opens the corpus, once for each time it has to be read.
     pub(super) open: &'a dyn Fn() -> Result<Feed<'a>>,
+    /// How many bytes have been read of it.
+    pub(super) read: &'a Cell<u64>,
     /// Makes of a record and its redacted text what is kept of them; workers do that.
     pub(super) form: F,
 }
@@ -53,19 +86,30 @@ impl<F> Pass<'_, F> {
 }
 
 impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
-    /// Prepares a corpus. Records are given to `put` in order; `go_on` is asked now and then. None
-    /// when it says no.
+    /// Prepares a corpus, or what is left of it after what was `done` before. Records are given to
+    /// the sink in order. None when it says no.
     pub(super) fn run(
         &self,
-        mut put: impl FnMut(Put, O) -> Result<()>,
-        go_on: impl Fn(Passage) -> bool,
+        done: Option<Done>,
+        sink: &mut impl Sink<O>,
     ) -> Result<Option<Facts>> {
         let settled = self.settled;
         let options = &settled.options;
-        let Some(before) = Before::look(self, &go_on)? else {
+        let Some(before) = Before::look(self, &|passage| sink.go_on(passage))? else {
             return Ok(None);
         };
-        let gate = RwLock::new(before.gate(settled));
+        let mut gate = before.gate(settled);
+        let mut feed = (self.open)()?;
+        let mut documents = 0;
+        let mut run = Run::new(settled, self.corpus);
+        if let Some(done) = done {
+            documents = done.documents;
+            if !self.replayed(&mut feed, documents, &mut gate, &|p| sink.go_on(p))? {
+                return Ok(None);
+            }
+            run.take_up(done, gate.distinct())?;
+        }
+        let gate = RwLock::new(gate);
         let worker = Worker {
             settled,
             marked: self.corpus.marked,
@@ -73,11 +117,10 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
             form: &self.form,
         };
         let drops = options.deduplicate && options.duplicates == Deduplication::Exact;
-        let mut run = Run::new(settled, self.corpus);
-        let mut feed = (self.open)()?;
         let whole = batches(
             &mut feed,
             self.threads,
+            self.read,
             |batch| {
                 // Units of this batch, which are not behind the gate yet.
                 let mut here = HashSet::new();
@@ -95,21 +138,24 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
             },
             |batch| {
                 let mut gate = gate.write().unwrap_or_else(PoisonError::into_inner);
+                documents += batch.len() as u64;
                 for document in batch {
                     match document {
                         DocumentMade::Training(units) => {
                             for unit in units {
-                                run.unit(unit, &mut gate, &mut put)?;
+                                run.unit(unit, &mut gate, sink)?;
                             }
                         }
                         DocumentMade::HeldOut(records) => {
                             for record in records {
-                                run.held_out(record, &mut put)?;
+                                run.held_out(record, sink)?;
                             }
                         }
                     }
                 }
-                Ok(go_on(Passage::Prepare))
+                let go_on = sink.go_on(Passage::Prepare);
+                sink.between(&run.done(documents, gate.distinct()), !go_on)?;
+                Ok(go_on)
             },
         )?;
         if !whole {
@@ -122,6 +168,51 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
         }
         let gate = gate.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(Some(run.finish(gate.distinct())))
+    }
+
+    /// Reads again what was done before, and lets its units through the gate: nothing else that
+    /// was made of them decides about later ones. False when `go_on` said no.
+    fn replayed(
+        &self,
+        feed: &mut Feed<'_>,
+        documents: u64,
+        gate: &mut Gate,
+        go_on: &impl Fn(Passage) -> bool,
+    ) -> Result<bool> {
+        let settled = self.settled;
+        let with_tokens = settled.options.spreads();
+        let mut left = documents;
+        let mut first: Feed<'_> = Box::new(|| {
+            if left == 0 {
+                return Ok(None);
+            }
+            left -= 1;
+            feed()
+        });
+        batches(
+            &mut first,
+            self.threads,
+            self.read,
+            |batch| {
+                let mut out = Vec::new();
+                for (role, document) in batch {
+                    if let Role::Training(number) = role {
+                        let units = units(document, *number, settled.options.unit)?;
+                        for tokens in unit_tokens(settled, &units)? {
+                            let key = digest(&tokens);
+                            out.push((key, if with_tokens { tokens } else { Vec::new() }));
+                        }
+                    }
+                }
+                Ok(out)
+            },
+            |made: Vec<([u8; 20], Vec<TokenId>)>| {
+                for (key, tokens) in made {
+                    gate.enter(&key, &tokens);
+                }
+                Ok(go_on(Passage::Resume))
+            },
+        )
     }
 }
 
@@ -255,12 +346,43 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Goes on where another one was; `distinct`: how many different units were found when they
+    /// were read again.
+    fn take_up(&mut self, done: Done, distinct: u64) -> Result<()> {
+        if distinct != done.distinct {
+            return Err(Error::Prepared {
+                path: "what a stopped preparation left".into(),
+                problem: format!(
+                    "{} different units in what was done; there are {distinct}",
+                    done.distinct
+                ),
+            });
+        }
+        self.book = Done::book(done.secrets, self.facts.secrets.source);
+        self.facts = done.facts;
+        self.records = done.records;
+        self.reports = done.reports;
+        Ok(())
+    }
+
+    /// How far it is.
+    fn done(&self, documents: u64, distinct: u64) -> DoneNow<'_> {
+        DoneNow {
+            documents,
+            distinct,
+            facts: &self.facts,
+            records: self.records,
+            reports: &self.reports,
+            secrets: Lines(&self.book),
+        }
+    }
+
     /// The next unit in corpus order.
     fn unit<O>(
         &mut self,
         made: UnitMade<O>,
         gate: &mut Gate,
-        put: &mut impl FnMut(Put, O) -> Result<()>,
+        sink: &mut impl Sink<O>,
     ) -> Result<()> {
         let point = self.facts.units;
         self.facts.units += 1;
@@ -290,7 +412,7 @@ impl<'a> Run<'a> {
             Side::Private => &mut self.facts.private,
         };
         *side += 1;
-        put(Put::Training(point), record.form)
+        sink.put(Put::Training(point), record.form)
     }
 
     fn count<O>(&mut self, kept: &Kept<O>) {
@@ -308,11 +430,11 @@ impl<'a> Run<'a> {
     fn held_out<O>(
         &mut self,
         record: Recorded<O>,
-        put: &mut impl FnMut(Put, O) -> Result<()>,
+        sink: &mut impl Sink<O>,
     ) -> Result<()> {
         self.facts.held_out_records += 1;
         self.facts.held_out_tokens += record.length - 1;
-        put(Put::HeldOut, record.form)
+        sink.put(Put::HeldOut, record.form)
     }
 
     /// Notes the fate of a canary copy, and its record.

@@ -115,6 +115,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
             &Outcome {
                 tokens: &made.tokens,
                 mask,
+                salt: settled.division.seal.as_ref().map_or(&[], |seal| &seal[..]),
                 spreads: settled.options.spreads(),
             },
         );
