@@ -1,8 +1,11 @@
 //! Near-duplicates: MinHash signatures, banded into buckets, and the exact similarity of what
 //! meets in one.
+//!
+//! Memory for each unit that stays: 10 to 15 bytes for each band, its tokens at one to five bytes
+//! each, and 12 bytes. Signatures are not kept.
 
+use super::bands::Band;
 use crate::record::TokenId;
-use std::collections::{HashMap, HashSet};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
@@ -12,99 +15,169 @@ pub(super) struct Shape {
     pub(super) similarity: f64,
 }
 
+/// What is known of a unit without any other: workers make it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sketch {
+    /// Hashes of its different shingles, in order.
+    shingles: Vec<u64>,
+    /// One key for each band of the signature.
+    bands: Vec<u64>,
+}
+
 /// The units that stay, by the bands of their signatures.
 #[derive(Debug)]
 pub(super) struct Index {
     shape: Shape,
-    permutations: Permutations,
-    buckets: HashMap<(usize, u64), Vec<usize>>,
-    kept: Vec<Vec<TokenId>>,
+    bands: Vec<Band>,
+    kept: Kept,
 }
 
 impl Index {
-    pub(super) fn new(shape: Shape, seed: u64) -> Self {
+    pub(super) fn new(shape: Shape) -> Self {
         Self {
             shape,
-            permutations: Permutations::new(shape, seed),
-            buckets: HashMap::new(),
-            kept: Vec::new(),
+            bands: (0..shape.bands).map(|_| Band::default()).collect(),
+            kept: Kept::default(),
         }
     }
 
     /// Enters a unit unless it is near one that stays; whether it stays.
-    pub(super) fn insert(&mut self, unit: &[TokenId]) -> bool {
-        let own = shingles(unit, self.shape.shingle);
-        let keys = self.permutations.bands(&own, self.shape);
-        let met: HashSet<usize> = keys
-            .iter()
-            .filter_map(|key| self.buckets.get(key))
-            .flatten()
-            .copied()
-            .collect();
-        let near = met.iter().any(|&other| {
-            similar(
-                &own,
-                &shingles(&self.kept[other], self.shape.shingle),
-                self.shape.similarity,
-            )
-        });
-        if near {
+    pub(super) fn insert(&mut self, unit: &[TokenId], sketch: &Sketch) -> bool {
+        let mut met: Vec<u32> = Vec::new();
+        for (band, key) in self.bands.iter().zip(&sketch.bands) {
+            met.extend(band.get(*key));
+        }
+        met.sort_unstable();
+        met.dedup();
+        if met.iter().any(|&other| self.near(&sketch.shingles, other)) {
             return false;
         }
-        for key in keys {
-            self.buckets.entry(key).or_default().push(self.kept.len());
+        if let Ok(number) = u32::try_from(self.kept.ends.len()) {
+            for (band, key) in self.bands.iter_mut().zip(&sketch.bands) {
+                band.insert(*key, number);
+            }
+            self.kept.push(unit, sketch.shingles.len());
         }
-        self.kept.push(unit.to_vec());
         true
     }
-}
 
-/// The set of shingles; a unit shorter than one is its own.
-fn shingles(unit: &[TokenId], length: usize) -> HashSet<&[TokenId]> {
-    if unit.len() <= length {
-        HashSet::from([unit])
-    } else {
-        unit.windows(length).collect()
+    /// Whether a unit that stays is as similar as that.
+    fn near(&self, own: &[u64], other: u32) -> bool {
+        let (count, least) = (self.kept.shingles[other as usize] as usize, self.shape.similarity);
+        let similar = |both: usize| both as f64 >= least * (own.len() + count - both) as f64;
+        // All of the smaller set in the larger one would not be enough.
+        similar(own.len().min(count)) && {
+            let tokens = self.kept.tokens(other);
+            let other = shingles(&tokens, self.shape.shingle);
+            similar(common(own, &other))
+        }
     }
 }
 
-fn similar(one: &HashSet<&[TokenId]>, other: &HashSet<&[TokenId]>, least: f64) -> bool {
-    let both = one.intersection(other).count();
-    let either = one.len() + other.len() - both;
-    both as f64 >= least * either as f64
+/// How many numbers two rising lists have in common.
+fn common(one: &[u64], other: &[u64]) -> usize {
+    let (mut i, mut j, mut both) = (0, 0, 0);
+    while i < one.len() && j < other.len() {
+        both += usize::from(one[i] == other[j]);
+        let (a, b) = (one[i], other[j]);
+        i += usize::from(a <= b);
+        j += usize::from(b <= a);
+    }
+    both
+}
+
+/// The tokens of units, one after the other, seven bits to a byte.
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<u64>,
+    /// How many different shingles each has.
+    shingles: Vec<u32>,
+}
+
+impl Kept {
+    fn push(&mut self, unit: &[TokenId], shingles: usize) {
+        for &token in unit {
+            let mut rest = token;
+            while rest >= 0x80 {
+                self.bytes.push(rest as u8 | 0x80);
+                rest >>= 7;
+            }
+            self.bytes.push(rest as u8);
+        }
+        self.ends.push(self.bytes.len() as u64);
+        self.shingles
+            .push(u32::try_from(shingles).unwrap_or(u32::MAX));
+    }
+
+    fn tokens(&self, number: u32) -> Vec<TokenId> {
+        let number = number as usize;
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let bytes = &self.bytes[start as usize..self.ends[number] as usize];
+        let mut out = Vec::with_capacity(bytes.len());
+        let (mut token, mut shift) = (0, 0);
+        for byte in bytes {
+            token |= u32::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                out.push(token);
+                (token, shift) = (0, 0);
+            }
+        }
+        out
+    }
+}
+
+/// Hashes of the different shingles of a unit, in order; one shorter than a shingle is its own.
+/// Shingles of units that meet in a bucket are compared by 64 bits: with a million of them on
+/// each side, two are taken for one with a probability below 1e-7.
+fn shingles(unit: &[TokenId], length: usize) -> Vec<u64> {
+    let mut out: Vec<u64> = if unit.len() <= length {
+        vec![hash(unit)]
+    } else {
+        unit.windows(length).map(hash).collect()
+    };
+    out.sort_unstable();
+    out.dedup();
+    out
 }
 
 /// The permutations of a signature: x ↦ (x ⊕ salt)·factor, a bijection of 64 bits, as the factor
 /// is odd. One multiplication is enough behind a hash that spreads already, and what meets in a
 /// bucket is compared exactly, so that a bad one costs recall and nothing else.
 #[derive(Debug)]
-struct Permutations {
+pub(super) struct Permutations {
+    shape: Shape,
     each: Vec<(u64, u64)>,
 }
 
 impl Permutations {
-    fn new(shape: Shape, seed: u64) -> Self {
+    pub(super) fn new(shape: Shape, seed: u64) -> Self {
         let each = (1..=(shape.bands * shape.rows) as u64).map(|number| {
             let salt = mix(seed ^ mix(number));
             (salt, mix(salt) | 1)
         });
         Self {
+            shape,
             each: each.collect(),
         }
     }
 
-    /// One key per band of the signature.
-    fn bands(&self, shingles: &HashSet<&[TokenId]>, shape: Shape) -> Vec<(usize, u64)> {
+    pub(super) fn sketch(&self, unit: &[TokenId]) -> Sketch {
+        let shingles = shingles(unit, self.shape.shingle);
         let mut signature = vec![u64::MAX; self.each.len()];
-        for shingle in shingles {
-            let hash = hash(shingle);
+        for hash in &shingles {
             for (least, (salt, factor)) in signature.iter_mut().zip(&self.each) {
                 *least = (*least).min((hash ^ salt).wrapping_mul(*factor));
             }
         }
-        let rows = signature.chunks(shape.rows).enumerate();
-        rows.map(|(band, rows)| (band, rows.iter().fold(0, |key, least| mix(key ^ least))))
-            .collect()
+        let rows = signature.chunks(self.shape.rows);
+        let bands = rows.map(|rows| rows.iter().fold(0, |key, least| mix(key ^ least)));
+        Sketch {
+            bands: bands.collect(),
+            shingles,
+        }
     }
 }
 
@@ -120,4 +193,25 @@ fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_of_every_length_are_kept() {
+        let mut kept = Kept::default();
+        let units: [&[TokenId]; 4] = [&[0, 127, 128, 16_383], &[], &[u32::MAX, 1 << 21], &[7]];
+        units.iter().for_each(|unit| kept.push(unit, 1));
+        for (number, unit) in (0..).zip(units) {
+            assert_eq!(kept.tokens(number), unit);
+        }
+    }
+
+    #[test]
+    fn common_numbers_are_counted_once() {
+        assert_eq!(common(&[1, 3, 5, 9], &[2, 3, 4, 9, 10]), 2);
+        assert_eq!(common(&[], &[1]), 0);
+    }
 }

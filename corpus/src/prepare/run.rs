@@ -10,7 +10,7 @@ use super::source::{Feed, Passage, Role, batches};
 use super::stability::StageStability;
 use super::unit_work::{InContext, Kept, Recorded, UnitMade, Worker};
 use crate::canary::{CanaryPlace, CopyFate, CopyReport, Preflight};
-use crate::dedup::{Deduplication, Fate, Gate, digest, repeated};
+use crate::dedup::{Deduplication, Fate, Gate, Marker, Marks, digest, repeated};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::record::{Record, Side, TokenId};
@@ -99,12 +99,17 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
             return Ok(None);
         };
         let mut gate = before.gate(settled);
+        let marker = if options.deduplicate {
+            Marker::new(&options.duplicates, options.seed)
+        } else {
+            Marker::new(&Deduplication::Exact, options.seed)
+        };
         let mut feed = (self.open)()?;
         let mut documents = 0;
         let mut run = Run::new(settled, self.corpus);
         if let Some(done) = done {
             documents = done.documents;
-            if !self.replayed(&mut feed, documents, &mut gate, &|p| sink.go_on(p))? {
+            if !self.replayed(&mut feed, documents, (&mut gate, &marker), &|p| sink.go_on(p))? {
                 return Ok(None);
             }
             run.take_up(done, gate.distinct())?;
@@ -113,7 +118,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
         let worker = Worker {
             settled,
             marked: self.corpus.marked,
-            with_tokens: options.spreads(),
+            marker: &marker,
             form: &self.form,
         };
         let drops = options.deduplicate && options.duplicates == Deduplication::Exact;
@@ -176,11 +181,10 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
         &self,
         feed: &mut Feed<'_>,
         documents: u64,
-        gate: &mut Gate,
+        (gate, marker): (&mut Gate, &Marker),
         go_on: &impl Fn(Passage) -> bool,
     ) -> Result<bool> {
         let settled = self.settled;
-        let with_tokens = settled.options.spreads();
         let mut left = documents;
         let mut first: Feed<'_> = Box::new(|| {
             if left == 0 {
@@ -199,16 +203,15 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                     if let Role::Training(number) = role {
                         let units = units(document, *number, settled.options.unit)?;
                         for tokens in unit_tokens(settled, &units)? {
-                            let key = digest(&tokens);
-                            out.push((key, if with_tokens { tokens } else { Vec::new() }));
+                            out.push((digest(&tokens), marker.marks(tokens)));
                         }
                     }
                 }
                 Ok(out)
             },
-            |made: Vec<([u8; 20], Vec<TokenId>)>| {
-                for (key, tokens) in made {
-                    gate.enter(&key, &tokens);
+            |made: Vec<([u8; 20], Marks)>| {
+                for (key, marks) in made {
+                    gate.enter(&key, &marks);
                 }
                 Ok(go_on(Passage::Resume))
             },
@@ -386,7 +389,7 @@ impl<'a> Run<'a> {
     ) -> Result<()> {
         let point = self.facts.units;
         self.facts.units += 1;
-        let stays = gate.enter(&made.key, &made.tokens);
+        let stays = gate.enter(&made.key, &made.marks);
         let Some(kept) = made.kept.filter(|_| stays) else {
             self.facts.duplicates += 1;
             self.facts.mask_only += 1;
