@@ -245,7 +245,9 @@ fn stopped_or_refused_it_leaves_nothing() {
         assert_eq!(names(place.path()), ["data.jsonl"]);
     }
     // What was prepared by then stays for the next one.
-    let stopped = write(&data, &every, 2, &out, &|passage, _| passage != Passage::Prepare);
+    let stopped = write(&data, &every, 2, &out, &|passage, _| {
+        passage != Passage::Prepare
+    });
     assert!(stopped.unwrap().is_none());
     assert_eq!(names(place.path()), [".preparing-out", "data.jsonl"]);
     assert_eq!(made(&data, &every, 2, &out).taken_up, Some(5));

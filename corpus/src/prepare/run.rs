@@ -88,11 +88,7 @@ impl<F> Pass<'_, F> {
 impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
     /// Prepares a corpus, or what is left of it after what was `done` before. Records are given to
     /// the sink in order. None when it says no.
-    pub(super) fn run(
-        &self,
-        done: Option<Done>,
-        sink: &mut impl Sink<O>,
-    ) -> Result<Option<Facts>> {
+    pub(super) fn run(&self, done: Option<Done>, sink: &mut impl Sink<O>) -> Result<Option<Facts>> {
         let settled = self.settled;
         let options = &settled.options;
         let Some(before) = Before::look(self, &|passage| sink.go_on(passage))? else {
@@ -109,7 +105,9 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
         let mut run = Run::new(settled, self.corpus);
         if let Some(done) = done {
             documents = done.documents;
-            if !self.replayed(&mut feed, documents, (&mut gate, &marker), &|p| sink.go_on(p))? {
+            if !self.replayed(&mut feed, documents, (&mut gate, &marker), &|p| {
+                sink.go_on(p)
+            })? {
                 return Ok(None);
             }
             run.take_up(done, gate.distinct())?;
@@ -430,11 +428,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn held_out<O>(
-        &mut self,
-        record: Recorded<O>,
-        sink: &mut impl Sink<O>,
-    ) -> Result<()> {
+    fn held_out<O>(&mut self, record: Recorded<O>, sink: &mut impl Sink<O>) -> Result<()> {
         self.facts.held_out_records += 1;
         self.facts.held_out_tokens += record.length - 1;
         sink.put(Put::HeldOut, record.form)

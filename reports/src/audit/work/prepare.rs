@@ -2,6 +2,7 @@
 
 use super::reading::warn;
 use crate::audit::cli::Prepare;
+use crate::audit::published::published;
 use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, Interrupted, Progress, print};
 use crate::number::grouped;
 use anyhow::{Context, Result};
@@ -62,7 +63,7 @@ pub(super) fn run(asked: &Prepare, format: Format, interrupt: &Interrupt) -> Res
         Format::Json => {
             let inputs = Inputs::new()
                 .given("data", asked.data.display().to_string())?
-                .given("options", &prepared.options)?
+                .given("options", published(&prepared.options)?)?
                 .given("policy_sha256", options.policy.policy.sha256())?
                 .given("threads", asked.threads)?;
             Envelope::new("preparation", inputs, shown).to_text()?
@@ -195,6 +196,12 @@ fn summary(prepared: &Preparation, out: &str) -> String {
             grouped(planned),
             lost(preflight)
         ));
+    }
+    if f.public == 0 && prepared.options.conservative.is_none() {
+        lines.push(
+            "hint         nothing is public without --conservative (for instance digits,capitals,names): every record is private"
+                .to_owned(),
+        );
     }
     lines.extend(covered(prepared));
     lines.join("\n")
