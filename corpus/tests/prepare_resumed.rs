@@ -169,8 +169,8 @@ fn draw(state: &mut u64) -> usize {
     ((x ^ (x >> 31)) >> 33) as usize
 }
 
-/// 20 runs, each killed one to three times at batches drawn by seed 6, with one to four threads;
-/// nothing random is asserted. At least 12 of them must have something to go on from.
+/// 14 runs, each killed one to three times at batches drawn by seed 6, with one to four threads;
+/// nothing random is asserted. At least 8 of them must have something to go on from.
 #[test]
 fn killed_anywhere_it_goes_on_to_the_same_bytes() {
     let near = Deduplication::Near {
@@ -190,11 +190,11 @@ fn killed_anywhere_it_goes_on_to_the_same_bytes() {
         ..full()
     };
     for (options, dialogues, runs) in [
-        (full(), 3000, 8),
-        (others(Deduplication::Bloom { bits: 8 }), 2000, 4),
-        (others(Deduplication::Substring { length: 30 }), 2000, 3),
-        (others(near), 1000, 2),
-        (all, 2000, 3),
+        (full(), 3000, 6),
+        (others(Deduplication::Bloom { bits: 8 }), 2000, 2),
+        (others(Deduplication::Substring { length: 30 }), 2000, 2),
+        (others(near), 1200, 2),
+        (all, 2000, 2),
     ] {
         let scene = Scene::new(dialogues, options);
         let expected = scene.undisturbed();
@@ -210,7 +210,7 @@ fn killed_anywhere_it_goes_on_to_the_same_bytes() {
             assert!(scene.out() == expected, "{:?}", scene.options.duplicates);
         }
     }
-    assert!(taken_up >= 12, "{taken_up}");
+    assert!(taken_up >= 8, "{taken_up}");
 }
 
 /// What was written after the last checkpoint ends anywhere, in the middle of a line too.

@@ -74,11 +74,11 @@ pub(super) fn write<D: Serialize>(
         done,
     };
     let write = || -> std::io::Result<()> {
-        let mut out = Checked::new(BufWriter::with_capacity(1 << 16, super::create(&path)?));
+        let mut out = BufWriter::with_capacity(1 << 16, Checked::new(super::create(&path)?));
         serde_json::to_writer(&mut out, &page)?;
-        let mut file = out.inner;
-        file.write_all(last_line(out.checksum.finish()).as_bytes())?;
-        file.into_inner().map_err(|e| e.into_error())?.sync_data()?;
+        let mut file = out.into_inner().map_err(|e| e.into_error())?;
+        file.write_all(last_line(file.checksum.finish()).as_bytes())?;
+        file.inner.sync_data()?;
         std::fs::rename(&path, folder.join(PROGRESS))
     };
     write().map_err(|source| Error::Write { path, source })
@@ -118,21 +118,21 @@ impl<W: Write> Write for Checked<W> {
 pub(super) struct Growing {
     name: String,
     path: PathBuf,
-    file: Checked<BufWriter<File>>,
+    file: BufWriter<Checked<File>>,
 }
 
 impl Growing {
     pub(super) fn create(folder: &Path, name: &str) -> Result<Self> {
         let path = folder.join(name);
         let file = super::create(&path).map_err(|source| failed(&path, source))?;
-        Ok(Self::of(name, path, file))
+        Ok(Self::of(name, path, Checked::new(file)))
     }
 
-    fn of(name: &str, path: PathBuf, file: File) -> Self {
+    fn of(name: &str, path: PathBuf, file: Checked<File>) -> Self {
         Self {
             name: name.to_owned(),
             path,
-            file: Checked::new(BufWriter::with_capacity(1 << 18, file)),
+            file: BufWriter::with_capacity(1 << 18, file),
         }
     }
 
@@ -152,15 +152,17 @@ impl Growing {
         if (length, checksum.finish()) != (mark.length, mark.checksum) {
             return Ok(None);
         }
-        let mut out = Self::of(name, path, file);
-        let mut cut = || {
-            let file = out.file.inner.get_mut();
-            file.set_len(length)?;
-            file.seek(SeekFrom::Start(length))
+        let mut file = Checked {
+            inner: file,
+            length,
+            checksum,
         };
-        cut().map_err(|source| failed(&out.path, source))?;
-        (out.file.length, out.file.checksum) = (length, checksum);
-        Ok(Some(out))
+        let mut cut = || {
+            file.inner.set_len(length)?;
+            file.inner.seek(SeekFrom::Start(length))
+        };
+        cut().map_err(|source| failed(&path, source))?;
+        Ok(Some(Self::of(name, path, file)))
     }
 
     /// A line of several parts.
@@ -174,19 +176,20 @@ impl Growing {
 
     /// Where it is, with everything before that on the disk.
     pub(super) fn mark(&mut self) -> Result<Mark> {
-        let file = &mut self.file.inner;
-        let flushed = file.flush().and_then(|()| file.get_ref().sync_data());
-        flushed.map_err(|source| failed(&self.path, source))?;
+        let flushed = self.file.flush();
+        let file = self.file.get_ref();
+        let synced = flushed.and_then(|()| file.inner.sync_data());
+        synced.map_err(|source| failed(&self.path, source))?;
         Ok(Mark {
             name: self.name.clone(),
-            length: self.file.length,
-            checksum: self.file.checksum.finish(),
+            length: file.length,
+            checksum: file.checksum.finish(),
         })
     }
 
     pub(super) fn close(self) -> Result<()> {
-        let done = self.file.inner.into_inner().map_err(|e| e.into_error());
-        done.and_then(|file| file.sync_all())
+        let done = self.file.into_inner().map_err(|e| e.into_error());
+        done.and_then(|file| file.inner.sync_all())
             .map_err(|source| failed(&self.path, source))
     }
 }

@@ -24,8 +24,10 @@ use std::time::{Duration, Instant};
 /// unit that differs, the SHA-1 of its tokens (20 bytes, about 40 in the table), for each
 /// document a digest of its id and what was seen of it (about 80), for each distinct secret a
 /// digest and counts (about 100), the documents that canaries are planted in, and some batches.
-/// A simulated miss rate keeps every distinct string that the policy finds; near-duplicates keep
-/// the tokens of the units that stay, repeated stretches those of all units.
+/// A simulated miss rate keeps every distinct string that the policy finds. Near-duplicates keep,
+/// of each unit that stays, 10 to 15 bytes for each band, and its tokens (a byte for a token below
+/// 128, at most five). Repeated stretches are for small corpora: they keep all tokens and their
+/// names, 8 bytes for each token, and while names are made about 30 for each different stretch.
 ///
 /// The files are read more than once, and must not change meanwhile: that is an error at the
 /// end. What cannot be read twice, such as a pipe, is kept in memory.
