@@ -233,17 +233,18 @@ fn a_torn_tail_is_cut_off() {
 /// whole.
 #[test]
 fn damaged_parts_begin_anew() {
+    type Change = fn(&mut Vec<u8>);
     let scene = Scene::new(2000, full());
     let expected = scene.undisturbed();
-    let cut = |bytes: &mut Vec<u8>| bytes.truncate(1000);
-    let flip = |bytes: &mut Vec<u8>| bytes[500] ^= 1;
-    let changes: [(&str, &dyn Fn(&mut Vec<u8>)); 6] = [
-        ("records.jsonl", &cut),
-        ("test.jsonl", &cut),
-        ("train.jsonl", &flip),
-        ("held-out.jsonl", &flip),
-        ("progress.json", &cut),
-        ("progress.json", &flip),
+    let cut: Change = |bytes| bytes.truncate(1000);
+    let flip: Change = |bytes| bytes[500] ^= 1;
+    let changes: [(&str, Change); 6] = [
+        ("records.jsonl", cut),
+        ("test.jsonl", cut),
+        ("train.jsonl", flip),
+        ("held-out.jsonl", flip),
+        ("progress.json", cut),
+        ("progress.json", flip),
     ];
     for (name, change) in changes {
         assert!(scene.killed(3, 2));
