@@ -1,5 +1,6 @@
 //! The pipeline, in the order of CRT: split, tokenise, deduplicate, redact, take sides.
 
+mod before;
 mod copies;
 mod diff;
 mod facts;
@@ -13,6 +14,7 @@ mod run;
 mod secrets;
 mod settled;
 mod shape;
+mod sink;
 mod source;
 mod stability;
 mod stream;

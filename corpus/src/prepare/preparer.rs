@@ -3,8 +3,9 @@
 use super::facts::Facts;
 use super::options::PrepareOptions;
 use super::record_work::Work;
-use super::run::{All, Pass, Put, feed};
+use super::run::{Pass, Put, feed};
 use super::settled::{Corpus, Settled};
+use super::sink::All;
 use super::source::{Role, Source, again};
 use crate::canary::CanaryPlan;
 use crate::document::Document;

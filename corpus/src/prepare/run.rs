@@ -1,24 +1,24 @@
 //! One pass over a corpus: workers take units through the stages, and what they make of them is
 //! put together in corpus order, so that the number of workers changes nothing.
 
+use super::before::{Before, unit_tokens};
 use super::facts::{Facts, SecretSource};
-use super::record_work::Work;
 use super::resume::{Done, DoneNow, Lines};
 use super::secrets::SecretBook;
 use super::settled::{Corpus, Settled};
+use super::sink::Sink;
 use super::source::{Feed, Passage, Role, batches};
 use super::stability::StageStability;
 use super::unit_work::{InContext, Kept, Recorded, UnitMade, Worker};
 use crate::canary::{CanaryPlace, CopyFate, CopyReport, Preflight};
-use crate::dedup::{Deduplication, Fate, Gate, Marker, Marks, digest, repeated};
+use crate::dedup::{Deduplication, Gate, Marker, Marks, digest};
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::record::{Record, Side, TokenId};
+use crate::record::{Record, Side};
 use crate::split::units;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
-use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
 
 /// Where a record goes.
@@ -28,35 +28,6 @@ pub(crate) enum Put {
     Training(u64),
     /// Into the held-out part.
     HeldOut,
-}
-
-/// Who is given the records of a pass.
-pub(super) trait Sink<O> {
-    /// The next record.
-    fn put(&mut self, put: Put, form: O) -> Result<()>;
-
-    /// Whether the pass goes on.
-    fn go_on(&self, passage: Passage) -> bool;
-
-    /// Between two batches: how far the pass is, and whether it ends here, unfinished.
-    fn between(&mut self, done: &DoneNow<'_>, last: bool) -> Result<()>;
-}
-
-/// A sink that wants everything.
-pub(super) struct All<P>(pub(super) P);
-
-impl<O, P: FnMut(Put, O) -> Result<()>> Sink<O> for All<P> {
-    fn put(&mut self, put: Put, form: O) -> Result<()> {
-        self.0(put, form)
-    }
-
-    fn go_on(&self, _: Passage) -> bool {
-        true
-    }
-
-    fn between(&mut self, _: &DoneNow<'_>, _: bool) -> Result<()> {
-        Ok(())
-    }
 }
 
 /// What a pass is made with.
@@ -241,81 +212,6 @@ fn made<O, F: Fn(Record, String) -> Result<O>>(
             Ok(DocumentMade::Training(made.collect::<Result<_>>()?))
         }
     }
-}
-
-/// What duplicates take of a look at the whole corpus before the first record.
-struct Before {
-    /// How many units there are, where a Bloom filter has to know.
-    units: usize,
-    /// What becomes of each unit, where stretches are cut out.
-    fates: Vec<Fate>,
-    /// The first unit of each document.
-    starts: Vec<usize>,
-}
-
-impl Before {
-    fn look<F>(pass: &Pass<'_, F>, go_on: &impl Fn(Passage) -> bool) -> Result<Option<Self>> {
-        let options = &pass.settled.options;
-        let mut out = Self {
-            units: 0,
-            fates: Vec::new(),
-            starts: Vec::new(),
-        };
-        let length = match options.duplicates {
-            _ if !options.deduplicate => return Ok(Some(out)),
-            Deduplication::Exact | Deduplication::Near { .. } => return Ok(Some(out)),
-            Deduplication::Bloom { .. } => None,
-            Deduplication::Substring { length } => Some(length),
-        };
-        let mut tokens = Vec::new();
-        let mut feed = (pass.open)()?;
-        while let Some((role, document)) = feed()? {
-            let Role::Training(number) = role else {
-                continue;
-            };
-            if !go_on(Passage::Duplicates) {
-                return Ok(None);
-            }
-            let units = units(&document, number, options.unit)?;
-            if length.is_some() {
-                out.starts.push(out.units);
-                tokens.extend(unit_tokens(pass.settled, &units)?);
-            }
-            out.units += units.len();
-        }
-        if let Some(length) = length {
-            out.fates = repeated(&tokens, length);
-        }
-        Ok(Some(out))
-    }
-
-    fn gate(&self, settled: &Settled) -> Gate {
-        let options = &settled.options;
-        if options.deduplicate {
-            Gate::new(&options.duplicates, self.units, options.seed)
-        } else {
-            Gate::open()
-        }
-    }
-
-    /// What is cut out of a unit of a document.
-    fn cut(&self, document: usize, unit: usize) -> &[Range<usize>] {
-        let start = self.starts.get(document);
-        match start.and_then(|start| self.fates.get(start + unit)) {
-            Some(Fate::Cut(ranges)) => ranges,
-            _ => &[],
-        }
-    }
-}
-
-/// The tokens of units before redaction.
-pub(super) fn unit_tokens(
-    settled: &Settled,
-    units: &[crate::split::UnitText<'_>],
-) -> Result<Vec<Vec<TokenId>>> {
-    let mask = settled.tokenizer.mask();
-    let works = units.iter().map(|unit| Work::new(unit, &settled.tokenizer));
-    works.map(|work| Ok(work?.tokens(mask))).collect()
 }
 
 /// What a pass has counted so far.

@@ -3,8 +3,9 @@
 use super::facts::Facts;
 use super::options::PrepareOptions;
 use super::resume::{DoneNow, Identity};
-use super::run::{Pass, Put, Sink};
+use super::run::{Pass, Put};
 use super::settled::Settled;
+use super::sink::Sink;
 use super::source::{Passage, Source, again};
 use crate::canary::CanaryPlan;
 use crate::document::Document;
