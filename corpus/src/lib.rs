@@ -46,10 +46,10 @@ pub use policy::{
     Simulated, Span, Tagger, Threshold, View, missed_strings, resolved,
 };
 pub use prepare::{
-    ButFor, CanarySight, Copies, Facts, KindFacts, NeighbourCounts, NeighbourDiff, Neighbours,
-    Passage, Preparation, PrepareFiles, PrepareOptions, Prepared, Preparer, SecretCopies,
-    SecretDiff, SecretFacts, SecretSource, Selection, Stability, Stage, StageStability,
-    TokenizerChoice, mask_secret, neighbour_diff, prepare,
+    Anew, ButFor, CanarySight, Copies, Facts, KindFacts, NeighbourCounts, NeighbourDiff,
+    Neighbours, Passage, Preparation, PrepareFiles, PrepareOptions, Prepared, Preparer,
+    SecretCopies, SecretDiff, SecretFacts, SecretSource, Selection, Stability, Stage,
+    StageStability, TokenizerChoice, mask_secret, neighbour_diff, prepare,
 };
 pub use read::{Documents, LINE_LIMIT, ReadOptions, read_documents, read_readable};
 #[cfg(feature = "parquet")]

@@ -13,6 +13,7 @@ use reticent_corpus::{
 };
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 fn jsonl(documents: &[Document]) -> String {
     let lines = documents.iter();
@@ -55,6 +56,7 @@ fn write(
         reading: &ReadOptions::default(),
         options,
         threads,
+        pause: Duration::from_secs(10),
     };
     files.write(out, false, watch)
 }
@@ -237,11 +239,20 @@ fn stopped_or_refused_it_leaves_nothing() {
         },
         ..PrepareOptions::default()
     };
-    for at in [Passage::Secrets, Passage::Duplicates, Passage::Prepare] {
+    for at in [Passage::Secrets, Passage::Duplicates] {
         let stopped = write(&data, &every, 2, &out, &|passage, _| passage != at);
         assert!(stopped.unwrap().is_none(), "{at:?}");
         assert_eq!(names(place.path()), ["data.jsonl"]);
     }
+    // What was prepared by then stays for the next one.
+    let stopped = write(&data, &every, 2, &out, &|passage, _| {
+        passage != Passage::Prepare
+    });
+    assert!(stopped.unwrap().is_none());
+    assert_eq!(names(place.path()), [".preparing-out", "data.jsonl"]);
+    assert_eq!(made(&data, &every, 2, &out).taken_up, Some(5));
+    assert_eq!(names(place.path()), ["data.jsonl", "out"]);
+    std::fs::remove_dir_all(&out).unwrap();
     // Spans that do not fit are found before anything is written under the name.
     let wrong = Document::new("a", "short").with_secret(2, 99, "name");
     std::fs::write(&data, jsonl(&[wrong])).unwrap();
@@ -301,6 +312,7 @@ fn every_file_that_cannot_be_read_is_named_or_left_out() {
         reading: &reading,
         options: &options,
         threads: 2,
+        pause: Duration::ZERO,
     };
     let (made, skipped) = files.write(&out, false, &|_, _| true).unwrap().unwrap();
     assert_eq!((made.facts.documents, skipped.len()), (1, 2));

@@ -486,3 +486,25 @@ proptest! {
         }
     }
 }
+
+/// Abstracts as arXiv's public metadata have them, other keys and all.
+#[test]
+fn an_abstract_is_read_where_there_is_no_text() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("arxiv.jsonl");
+    let write = |text: &str| std::fs::write(&path, text).unwrap();
+    write(
+        "{\"id\":\"0704.0001\",\"title\":\"On x\",\"abstract\":\"  We show x.\\n\",\"versions\":[{\"version\":\"v1\"}]}\n\
+         {\"id\":\"b\",\"abstract\":[1],\"text\":\"the text\"}\n",
+    );
+    let read = reticent_corpus::read_documents(&path).unwrap();
+    let texts: Vec<&str> = read.iter().map(|d| d.text.as_str()).collect();
+    assert_eq!(texts, ["  We show x.\n", "the text"]);
+    assert_eq!(read[0].id, "0704.0001");
+    write("{\"id\":\"a\",\"abstract\":[1]}\n");
+    let refused = reticent_corpus::read_documents(&path).unwrap_err();
+    assert!(
+        refused.to_string().contains("line 1: the key abstract"),
+        "{refused}"
+    );
+}

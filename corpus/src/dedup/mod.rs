@@ -1,5 +1,6 @@
 //! Deduplication: which units were there before.
 
+mod bands;
 mod bloom;
 mod near;
 mod substring;
@@ -102,6 +103,23 @@ impl Deduplication {
         }
     }
 
+    const fn shape(&self) -> Option<near::Shape> {
+        match *self {
+            Self::Near {
+                shingle,
+                bands,
+                rows,
+                similarity,
+            } => Some(near::Shape {
+                shingle,
+                bands,
+                rows,
+                similarity,
+            }),
+            _ => None,
+        }
+    }
+
     /// The fate of every unit, in order. `seed` keys the hashes of Bloom filter and signatures.
     ///
     /// ```
@@ -121,9 +139,11 @@ impl Deduplication {
             return Ok(substring::fates(units, length));
         }
         let mut gate = Gate::new(self, units.len(), seed);
-        let fates = units
-            .iter()
-            .map(|unit| fate(gate.enter(&digest(unit), unit)));
+        let marker = Marker::new(self, seed);
+        let fates = units.iter().map(|unit| {
+            let marks = marker.marks(unit.clone());
+            fate(gate.enter(&digest(unit), &marks))
+        });
         Ok(fates.collect())
     }
 
@@ -153,6 +173,40 @@ impl Deduplication {
     }
 }
 
+/// What a unit is compared by besides its digest. Empty where that is enough.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Marks {
+    tokens: Vec<TokenId>,
+    sketch: near::Sketch,
+}
+
+/// Makes that: workers do, before the unit's turn at the gate.
+#[derive(Debug)]
+pub(crate) struct Marker {
+    tokens: bool,
+    near: Option<near::Permutations>,
+}
+
+impl Marker {
+    pub(crate) fn new(by: &Deduplication, seed: u64) -> Self {
+        Self {
+            tokens: matches!(by, Deduplication::Bloom { .. } | Deduplication::Near { .. }),
+            near: by.shape().map(|shape| near::Permutations::new(shape, seed)),
+        }
+    }
+
+    pub(crate) fn marks(&self, unit: Vec<TokenId>) -> Marks {
+        if !self.tokens {
+            return Marks::default();
+        }
+        let near = self.near.as_ref();
+        Marks {
+            sketch: near.map_or_else(Default::default, |near| near.sketch(&unit)),
+            tokens: unit,
+        }
+    }
+}
+
 /// Lets units in one by one, in corpus order.
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -178,20 +232,7 @@ impl Gate {
             Deduplication::Bloom { bits } => {
                 Some(Otherwise::Bloom(bloom::Filter::new(units, bits, seed)))
             }
-            Deduplication::Near {
-                shingle,
-                bands,
-                rows,
-                similarity,
-            } => {
-                let shape = near::Shape {
-                    shingle,
-                    bands,
-                    rows,
-                    similarity,
-                };
-                Some(Otherwise::Near(near::Index::new(shape, seed)))
-            }
+            Deduplication::Near { .. } => by.shape().map(near::Index::new).map(Otherwise::Near),
             Deduplication::Substring { .. } => Some(Otherwise::All),
         };
         Self {
@@ -209,12 +250,12 @@ impl Gate {
     }
 
     /// Whether a unit stays: it is new, as far as can be told.
-    pub(crate) fn enter(&mut self, key: &[u8; 20], unit: &[TokenId]) -> bool {
+    pub(crate) fn enter(&mut self, key: &[u8; 20], marks: &Marks) -> bool {
         let new = self.seen.insert(*key);
         match &mut self.otherwise {
             None => new,
-            Some(Otherwise::Bloom(filter)) => filter.insert(unit),
-            Some(Otherwise::Near(index)) => index.insert(unit),
+            Some(Otherwise::Bloom(filter)) => filter.insert(&marks.tokens),
+            Some(Otherwise::Near(index)) => index.insert(&marks.tokens, &marks.sketch),
             Some(Otherwise::All) => true,
         }
     }

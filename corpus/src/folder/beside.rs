@@ -9,55 +9,81 @@ use std::path::{Path, PathBuf};
 /// Whose lock says that somebody is at work.
 const LOCK: &str = "lock";
 
-/// `.preparing-NAME`, mode 0700. Dropped before it is finished, it is removed; what a killed
-/// process left of it is removed by the next one that prepares the same folder.
+/// `.preparing-NAME`, mode 0700. Dropped before it is finished, it is removed, unless it is to be
+/// taken up again; what a killed process left of it is for the next one that prepares the same
+/// folder to take up or to remove.
 #[derive(Debug)]
 pub(super) struct Beside {
     target: PathBuf,
     path: PathBuf,
     /// Held as long as this value lives.
     lock: File,
-    finished: bool,
+    /// Whether it stays as it is when this value goes.
+    stays: bool,
+}
+
+/// Where the folder grows.
+pub(super) fn hidden(target: &Path) -> Result<PathBuf> {
+    let name = target.file_name().ok_or_else(|| Error::Write {
+        path: target.to_path_buf(),
+        source: IoError::new(ErrorKind::InvalidInput, "it has no name of its own"),
+    })?;
+    let mut hidden = std::ffi::OsString::from(".preparing-");
+    hidden.push(name);
+    Ok(parent_of(target).join(hidden))
 }
 
 impl Beside {
-    /// Opens it, empty.
+    /// Opens it, with what an earlier process left in it.
     pub(super) fn begin(target: &Path, force: bool) -> Result<Self> {
         check_target(target, force)?;
-        let failed = |source| Error::Write {
+        let path = hidden(target)?;
+        let lock = locked(&path).map_err(|source| Error::Write {
             path: target.to_path_buf(),
             source,
-        };
-        let name = target.file_name().ok_or_else(|| {
-            failed(IoError::new(
-                ErrorKind::InvalidInput,
-                "it has no name of its own",
-            ))
         })?;
-        let mut hidden = std::ffi::OsString::from(".preparing-");
-        hidden.push(name);
-        let path = parent_of(target).join(hidden);
-        let lock = locked(&path).map_err(failed)?;
         // From here on it is ours, and goes away with this value.
-        let out = Self {
+        Ok(Self {
             target: target.to_path_buf(),
             path,
             lock,
-            finished: false,
-        };
-        out.clear().map_err(failed)?;
-        Ok(out)
+            stays: false,
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes what an earlier process left.
-    fn clear(&self) -> std::io::Result<()> {
+    /// Whether it stays as it is, to be taken up again, when this value goes.
+    pub(super) const fn stay(&mut self, stays: bool) {
+        self.stays = stays;
+    }
+
+    /// Removes what an earlier process left, but for these files.
+    pub(super) fn clear(&self, but: &[&str]) -> Result<()> {
+        self.cleared(but).map_err(|source| Error::Write {
+            path: self.target.clone(),
+            source,
+        })
+    }
+
+    /// Removes a file, if it is there.
+    pub(super) fn forget(&self, name: &str) -> Result<()> {
+        match std::fs::remove_file(self.path.join(name)) {
+            Err(source) if source.kind() != ErrorKind::NotFound => Err(Error::Write {
+                path: self.target.clone(),
+                source,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn cleared(&self, but: &[&str]) -> std::io::Result<()> {
         for entry in std::fs::read_dir(&self.path)? {
             let entry = entry?;
-            if entry.file_name() != LOCK {
+            let name = entry.file_name();
+            if name != LOCK && but.iter().all(|kept| name != *kept) {
                 if entry.file_type()?.is_dir() {
                     std::fs::remove_dir_all(entry.path())?;
                 } else {
@@ -74,7 +100,7 @@ impl Beside {
             path: self.target.clone(),
             source,
         })?;
-        self.finished = true;
+        self.stays = true;
         Ok(())
     }
 
@@ -100,7 +126,7 @@ impl Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        if !self.finished {
+        if !self.stays {
             let _ = std::fs::remove_dir_all(&self.path);
         }
         let _ = self.lock.unlock();
@@ -117,6 +143,9 @@ fn locked(path: &Path) -> std::io::Result<File> {
             if !std::fs::symlink_metadata(path)?.is_dir() {
                 return Err(error);
             }
+            // Refused where it is somebody else's: what lies in it may be taken up.
+            #[cfg(unix)]
+            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
         }
         made => made?,
     }

@@ -13,9 +13,11 @@
 
 mod beside;
 mod load;
+mod stopped;
 mod write;
 
-pub(crate) use write::{FolderWriter, lines};
+use write::create;
+pub(crate) use write::{FolderWriter, Lines, Place, Start, lines};
 
 use crate::prepare::{Facts, PrepareOptions, Stability};
 use crate::record::{Side, TokenId};

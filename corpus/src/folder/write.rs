@@ -1,19 +1,22 @@
 //! Writing a prepared folder: all of it, or nothing.
 
-use super::beside::Beside;
+use super::beside::{Beside, hidden};
+use super::stopped::{self, Growing, Mark, PROGRESS, Stopped};
 use super::{
     CANARIES, FACTS, HELD_OUT, Product, RECORDS, RecordLine, Sheet, TEST, TEXTS, TOKENIZER,
 };
 use crate::canary::CanaryPlan;
 use crate::error::{Error, Result};
-use crate::prepare::{Copies, Facts, Preparation, PrepareOptions, Prepared, Put};
+use crate::prepare::{
+    Anew, Copies, Done, DoneNow, Facts, Identity, Preparation, PrepareOptions, Prepared, Put,
+};
 use crate::record::{Record, Side};
 use crate::tokenize::Tokenizer;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 impl Prepared {
     /// Writes the folder. It appears under its name when it is complete: until then it is a
@@ -24,8 +27,7 @@ impl Prepared {
     /// # Errors
     /// A folder that exists and is not empty, or a place that cannot be written.
     pub fn write(&self, folder: &Path, force: bool) -> Result<()> {
-        let mut out = FolderWriter::begin(folder, force)?;
-        out.with_held_out(self.facts.held_out_documents > 0)?;
+        let mut out = Place::take(folder, force)?.begin(self.facts.held_out_documents > 0)?;
         let training = self.training.records.iter().zip(&self.texts);
         for ((record, text), point) in training.zip(&self.points) {
             out.put(Put::Training(*point), &lines(record, text)?)?;
@@ -42,6 +44,19 @@ impl Prepared {
     }
 }
 
+/// A place that is taken for a prepared folder, with what an earlier process left in it.
+pub(crate) struct Place(Beside);
+
+/// How a folder begins.
+pub(crate) enum Start {
+    /// Empty.
+    Fresh,
+    /// Empty, though an earlier preparation left something.
+    Anew(Anew),
+    /// Where an earlier preparation stopped.
+    On(Box<Done>),
+}
+
 /// A prepared folder while it is written.
 pub(crate) struct FolderWriter {
     beside: Beside,
@@ -49,6 +64,8 @@ pub(crate) struct FolderWriter {
     held_out: Option<Pair>,
     /// Records held out so far.
     tests: u64,
+    /// Whose folder it is; none: it is not taken up when it is stopped.
+    identity: Option<Identity>,
 }
 
 /// The lines of a record, without the numbers that only its place gives it.
@@ -89,24 +106,96 @@ fn json<T: Serialize>(line: &T) -> Result<Vec<u8>> {
     })
 }
 
-impl FolderWriter {
+impl Place {
     /// Opens the hidden folder.
-    pub(crate) fn begin(folder: &Path, force: bool) -> Result<Self> {
-        let beside = Beside::begin(folder, force)?;
-        Ok(Self {
-            training: Pair::create(beside.path(), RECORDS, TEXTS)?,
-            beside,
-            held_out: None,
-            tests: 0,
-        })
+    pub(crate) fn take(folder: &Path, force: bool) -> Result<Self> {
+        let mut beside = Beside::begin(folder, force)?;
+        // An error before it is known what it is does not remove it.
+        let stopped = beside.path().join(PROGRESS).is_file();
+        beside.stay(stopped);
+        Ok(Self(beside))
     }
 
-    /// Whether there is a part held out, empty though it may be.
-    pub(crate) fn with_held_out(&mut self, there: bool) -> Result<()> {
-        if there {
-            self.held_out = Some(Pair::create(self.beside.path(), HELD_OUT, TEST)?);
+    /// Whether a stopped preparation of a folder can be taken up.
+    pub(crate) fn stopped(folder: &Path) -> bool {
+        hidden(folder).is_ok_and(|hidden| hidden.join(PROGRESS).is_file())
+    }
+
+    /// Begins an empty folder. `held_out`: whether there is such a part, empty though it may be.
+    pub(crate) fn begin(self, held_out: bool) -> Result<FolderWriter> {
+        self.empty(held_out, None)
+    }
+
+    /// Goes on where the same preparation stopped, or begins an empty folder.
+    pub(crate) fn take_up(
+        self,
+        identity: Identity,
+        held_out: bool,
+    ) -> Result<(FolderWriter, Start)> {
+        let folder = self.0.path();
+        let anew = if !folder.join(PROGRESS).is_file() {
+            None
+        } else if let Some(stopped) = Stopped::read(folder) {
+            if let Some(cause) = identity.against(&stopped.identity) {
+                Some(cause)
+            } else if let Some(files) = Files::again(folder, &stopped.files, held_out)? {
+                return self.on(identity, files, stopped.done);
+            } else {
+                Some(Anew::Damaged)
+            }
+        } else {
+            Some(Anew::Damaged)
+        };
+        let out = self.empty(held_out, Some(identity))?;
+        Ok((out, anew.map_or(Start::Fresh, Start::Anew)))
+    }
+
+    fn empty(mut self, held_out: bool, identity: Option<Identity>) -> Result<FolderWriter> {
+        self.0.stay(false);
+        self.0.clear(&[])?;
+        let files = Files::create(self.0.path(), held_out)?;
+        Ok(self.writer(files, 0, identity))
+    }
+
+    fn on(mut self, identity: Identity, files: Files, done: Done) -> Result<(FolderWriter, Start)> {
+        self.0.stay(false);
+        self.0.clear(&[PROGRESS, RECORDS, TEXTS, HELD_OUT, TEST])?;
+        let out = self.writer(files, done.held_out(), Some(identity));
+        Ok((out, Start::On(Box::new(done))))
+    }
+
+    fn writer(self, files: Files, tests: u64, identity: Option<Identity>) -> FolderWriter {
+        FolderWriter {
+            beside: self.0,
+            training: files.training,
+            held_out: files.held_out,
+            tests,
+            identity,
         }
-        Ok(())
+    }
+}
+
+impl FolderWriter {
+    /// Whether a stopped preparation can be taken up.
+    pub(crate) const fn lasts(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    /// Says on the disk how far the preparation is.
+    pub(crate) fn checkpoint(&mut self, done: &DoneNow<'_>) -> Result<()> {
+        let Some(identity) = &self.identity else {
+            return Ok(());
+        };
+        let pairs = std::iter::once(&mut self.training).chain(&mut self.held_out);
+        let files = pairs.flat_map(|pair| [&mut pair.records, &mut pair.texts]);
+        let marks: Vec<Mark> = files.map(Growing::mark).collect::<Result<_>>()?;
+        stopped::write(self.beside.path(), identity, &marks, done)
+    }
+
+    /// Leaves what was done until the last checkpoint, if there was one.
+    pub(crate) fn stop(mut self) {
+        let stopped = self.beside.path().join(PROGRESS).is_file();
+        self.beside.stay(stopped);
     }
 
     /// The next record.
@@ -139,12 +228,14 @@ impl FolderWriter {
     }
 
     fn close(
-        self,
+        mut self,
         facts: &Facts,
         options: &PrepareOptions,
         plan: Option<&CanaryPlan>,
         tokenizer: &Tokenizer,
     ) -> Result<()> {
+        let stopped = self.beside.path().join(PROGRESS).is_file();
+        self.beside.stay(stopped);
         self.training.close()?;
         if let Some(pair) = self.held_out {
             pair.close()?;
@@ -170,65 +261,76 @@ impl FolderWriter {
             problem: error.to_string(),
         })?;
         write_text(&path, &sheet)?;
+        self.beside.forget(PROGRESS)?;
         self.beside.finish()
+    }
+}
+
+/// The files that grow.
+struct Files {
+    training: Pair,
+    held_out: Option<Pair>,
+}
+
+impl Files {
+    fn create(folder: &Path, held_out: bool) -> Result<Self> {
+        let pair = |records, texts| -> Result<Pair> {
+            Ok(Pair {
+                records: Growing::create(folder, records)?,
+                texts: Growing::create(folder, texts)?,
+            })
+        };
+        Ok(Self {
+            training: pair(RECORDS, TEXTS)?,
+            held_out: held_out.then(|| pair(HELD_OUT, TEST)).transpose()?,
+        })
+    }
+
+    /// As they were at their marks; none when one of them is not that one any more.
+    fn again(folder: &Path, marks: &[Mark], held_out: bool) -> Result<Option<Self>> {
+        let pair = |records, texts| -> Result<Option<Pair>> {
+            let records = Growing::again(folder, records, marks)?;
+            let texts = Growing::again(folder, texts, marks)?;
+            Ok(records
+                .zip(texts)
+                .map(|(records, texts)| Pair { records, texts }))
+        };
+        let Some(training) = pair(RECORDS, TEXTS)? else {
+            return Ok(None);
+        };
+        let held_out = match held_out {
+            false => None,
+            true => match pair(HELD_OUT, TEST)? {
+                None => return Ok(None),
+                there => there,
+            },
+        };
+        Ok(Some(Self { training, held_out }))
     }
 }
 
 /// A file of records and one of their texts.
 struct Pair {
-    records: (PathBuf, BufWriter<File>),
-    texts: (PathBuf, BufWriter<File>),
+    records: Growing,
+    texts: Growing,
 }
 
 impl Pair {
-    fn create(folder: &Path, records: &str, texts: &str) -> Result<Self> {
-        let open = |name| {
-            let path = folder.join(name);
-            let file = create(&path).map_err(|source| Error::Write {
-                path: path.clone(),
-                source,
-            })?;
-            Ok((path, BufWriter::with_capacity(1 << 18, file)))
-        };
-        Ok(Self {
-            records: open(records)?,
-            texts: open(texts)?,
-        })
-    }
-
     /// Writes a line to each, with what it begins with in the place of its first brace.
     fn write(&mut self, begin: &(String, String), lines: &Lines) -> Result<()> {
-        let files = [
-            (&mut self.records, &begin.0, &lines.record),
-            (&mut self.texts, &begin.1, &lines.text),
-        ];
-        for ((path, file), begin, line) in files {
-            let mut write = || -> std::io::Result<()> {
-                file.write_all(begin.as_bytes())?;
-                file.write_all(&line[1..])?;
-                file.write_all(b"\n")
-            };
-            write().map_err(|source| Error::Write {
-                path: path.clone(),
-                source,
-            })?;
-        }
-        Ok(())
+        self.records
+            .line([begin.0.as_bytes(), &lines.record[1..], b"\n"])?;
+        self.texts
+            .line([begin.1.as_bytes(), &lines.text[1..], b"\n"])
     }
 
     fn close(self) -> Result<()> {
-        for (path, file) in [self.records, self.texts] {
-            let done = file
-                .into_inner()
-                .map_err(std::io::IntoInnerError::into_error);
-            done.and_then(|file| file.sync_all())
-                .map_err(|source| Error::Write { path, source })?;
-        }
-        Ok(())
+        self.records.close()?;
+        self.texts.close()
     }
 }
 
-fn create(path: &Path) -> std::io::Result<File> {
+pub(super) fn create(path: &Path) -> std::io::Result<File> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

@@ -1,8 +1,8 @@
 //! What deduplication does to the copies of each secret.
 
+use super::before::unit_tokens;
 use super::preparer::Preparer;
 use super::record_work::Work;
-use super::run::unit_tokens;
 use crate::dedup::Fate;
 use crate::error::Result;
 use crate::split::units;

@@ -1,5 +1,6 @@
 //! The pipeline, in the order of CRT: split, tokenise, deduplicate, redact, take sides.
 
+mod before;
 mod copies;
 mod diff;
 mod facts;
@@ -8,10 +9,12 @@ mod options;
 mod points;
 mod preparer;
 mod record_work;
+mod resume;
 mod run;
 mod secrets;
 mod settled;
 mod shape;
+mod sink;
 mod source;
 mod stability;
 mod stream;
@@ -25,6 +28,8 @@ pub use neighbours::{NeighbourCounts, Neighbours, SecretDiff, Selection};
 pub use options::{CanarySight, PrepareOptions, TokenizerChoice};
 pub use preparer::{Prepared, Preparer, prepare};
 pub(crate) use record_work::Work;
+pub use resume::Anew;
+pub(crate) use resume::{Done, DoneNow, Identity};
 pub(crate) use run::Put;
 pub use source::Passage;
 pub use stream::{Preparation, PrepareFiles};

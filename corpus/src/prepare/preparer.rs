@@ -5,6 +5,7 @@ use super::options::PrepareOptions;
 use super::record_work::Work;
 use super::run::{Pass, Put, feed};
 use super::settled::{Corpus, Settled};
+use super::sink::All;
 use super::source::{Role, Source, again};
 use crate::canary::CanaryPlan;
 use crate::document::Document;
@@ -148,11 +149,13 @@ impl Preparer {
 
     fn run_with(&self, documents: &[Document], threads: usize) -> Result<Prepared> {
         let settled = &self.settled;
+        let read = Cell::new(0);
         let pass = Pass {
             settled,
             corpus: Corpus::of(documents, self.held_out.len()),
             threads,
             open: &|| Ok(feed(documents, &self.held_out)),
+            read: &read,
             form: |record, text| Ok((record, text)),
         };
         let mut out = Prepared {
@@ -170,23 +173,21 @@ impl Preparer {
             plan: settled.plan.clone(),
             tokenizer: settled.tokenizer.clone(),
         };
-        let facts = pass.run(
-            |put, (record, text)| {
-                match put {
-                    Put::Training(point) => {
-                        out.training.records.push(record);
-                        out.points.push(point);
-                        out.texts.push(text);
-                    }
-                    Put::HeldOut => {
-                        out.held_out.push(record);
-                        out.held_out_texts.push(text);
-                    }
+        let mut all = All(|put, (record, text)| {
+            match put {
+                Put::Training(point) => {
+                    out.training.records.push(record);
+                    out.points.push(point);
+                    out.texts.push(text);
                 }
-                Ok(())
-            },
-            |_| true,
-        )?;
+                Put::HeldOut => {
+                    out.held_out.push(record);
+                    out.held_out_texts.push(text);
+                }
+            }
+            Ok(())
+        });
+        let facts = pass.run(None, &mut all)?;
         if let Some(facts) = facts {
             out.training.mask_only = facts.mask_only;
             out.facts = facts;

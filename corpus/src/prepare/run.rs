@@ -1,22 +1,24 @@
 //! One pass over a corpus: workers take units through the stages, and what they make of them is
 //! put together in corpus order, so that the number of workers changes nothing.
 
+use super::before::{Before, unit_tokens};
 use super::facts::{Facts, SecretSource};
-use super::record_work::Work;
+use super::resume::{Done, DoneNow, Lines};
 use super::secrets::SecretBook;
 use super::settled::{Corpus, Settled};
+use super::sink::Sink;
 use super::source::{Feed, Passage, Role, batches};
 use super::stability::StageStability;
 use super::unit_work::{InContext, Kept, Recorded, UnitMade, Worker};
 use crate::canary::{CanaryPlace, CopyFate, CopyReport, Preflight};
-use crate::dedup::{Deduplication, Fate, Gate, repeated};
+use crate::dedup::{Deduplication, Gate, Marker, Marks, digest};
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::record::{Record, Side, TokenId};
+use crate::record::{Record, Side};
 use crate::split::units;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::HashSet;
-use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
 
 /// Where a record goes.
@@ -35,6 +37,8 @@ pub(super) struct Pass<'a, F> {
     pub(super) threads: usize,
     /// Opens the corpus, once for each time it has to be read.
     pub(super) open: &'a dyn Fn() -> Result<Feed<'a>>,
+    /// How many bytes have been read of it.
+    pub(super) read: &'a Cell<u64>,
     /// Makes of a record and its redacted text what is kept of them; workers do that.
     pub(super) form: F,
 }
@@ -53,31 +57,44 @@ impl<F> Pass<'_, F> {
 }
 
 impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
-    /// Prepares a corpus. Records are given to `put` in order; `go_on` is asked now and then. None
-    /// when it says no.
-    pub(super) fn run(
-        &self,
-        mut put: impl FnMut(Put, O) -> Result<()>,
-        go_on: impl Fn(Passage) -> bool,
-    ) -> Result<Option<Facts>> {
+    /// Prepares a corpus, or what is left of it after what was `done` before. Records are given to
+    /// the sink in order. None when it says no.
+    pub(super) fn run(&self, done: Option<Done>, sink: &mut impl Sink<O>) -> Result<Option<Facts>> {
         let settled = self.settled;
         let options = &settled.options;
-        let Some(before) = Before::look(self, &go_on)? else {
+        let Some(before) = Before::look(self, &|passage| sink.go_on(passage))? else {
             return Ok(None);
         };
-        let gate = RwLock::new(before.gate(settled));
+        let mut gate = before.gate(settled);
+        let marker = if options.deduplicate {
+            Marker::new(&options.duplicates, options.seed)
+        } else {
+            Marker::new(&Deduplication::Exact, options.seed)
+        };
+        let mut feed = (self.open)()?;
+        let mut documents = 0;
+        let mut run = Run::new(settled, self.corpus);
+        if let Some(done) = done {
+            documents = done.documents;
+            if !self.replayed(&mut feed, documents, (&mut gate, &marker), &|p| {
+                sink.go_on(p)
+            })? {
+                return Ok(None);
+            }
+            run.take_up(done, gate.distinct())?;
+        }
+        let gate = RwLock::new(gate);
         let worker = Worker {
             settled,
             marked: self.corpus.marked,
-            with_tokens: options.spreads(),
+            marker: &marker,
             form: &self.form,
         };
         let drops = options.deduplicate && options.duplicates == Deduplication::Exact;
-        let mut run = Run::new(settled, self.corpus);
-        let mut feed = (self.open)()?;
         let whole = batches(
             &mut feed,
             self.threads,
+            self.read,
             |batch| {
                 // Units of this batch, which are not behind the gate yet.
                 let mut here = HashSet::new();
@@ -95,21 +112,24 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
             },
             |batch| {
                 let mut gate = gate.write().unwrap_or_else(PoisonError::into_inner);
+                documents += batch.len() as u64;
                 for document in batch {
                     match document {
                         DocumentMade::Training(units) => {
                             for unit in units {
-                                run.unit(unit, &mut gate, &mut put)?;
+                                run.unit(unit, &mut gate, sink)?;
                             }
                         }
                         DocumentMade::HeldOut(records) => {
                             for record in records {
-                                run.held_out(record, &mut put)?;
+                                run.held_out(record, sink)?;
                             }
                         }
                     }
                 }
-                Ok(go_on(Passage::Prepare))
+                let go_on = sink.go_on(Passage::Prepare);
+                sink.between(&run.done(documents, gate.distinct()), !go_on)?;
+                Ok(go_on)
             },
         )?;
         if !whole {
@@ -122,6 +142,49 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
         }
         let gate = gate.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(Some(run.finish(gate.distinct())))
+    }
+
+    /// Reads again what was done before, and lets its units through the gate: nothing else that
+    /// was made of them decides about later ones. False when `go_on` said no.
+    fn replayed(
+        &self,
+        feed: &mut Feed<'_>,
+        documents: u64,
+        (gate, marker): (&mut Gate, &Marker),
+        go_on: &impl Fn(Passage) -> bool,
+    ) -> Result<bool> {
+        let settled = self.settled;
+        let mut left = documents;
+        let mut first: Feed<'_> = Box::new(|| {
+            if left == 0 {
+                return Ok(None);
+            }
+            left -= 1;
+            feed()
+        });
+        batches(
+            &mut first,
+            self.threads,
+            self.read,
+            |batch| {
+                let mut out = Vec::new();
+                for (role, document) in batch {
+                    if let Role::Training(number) = role {
+                        let units = units(document, *number, settled.options.unit)?;
+                        for tokens in unit_tokens(settled, &units)? {
+                            out.push((digest(&tokens), marker.marks(tokens)));
+                        }
+                    }
+                }
+                Ok(out)
+            },
+            |made: Vec<([u8; 20], Marks)>| {
+                for (key, marks) in made {
+                    gate.enter(&key, &marks);
+                }
+                Ok(go_on(Passage::Resume))
+            },
+        )
     }
 }
 
@@ -149,81 +212,6 @@ fn made<O, F: Fn(Record, String) -> Result<O>>(
             Ok(DocumentMade::Training(made.collect::<Result<_>>()?))
         }
     }
-}
-
-/// What duplicates take of a look at the whole corpus before the first record.
-struct Before {
-    /// How many units there are, where a Bloom filter has to know.
-    units: usize,
-    /// What becomes of each unit, where stretches are cut out.
-    fates: Vec<Fate>,
-    /// The first unit of each document.
-    starts: Vec<usize>,
-}
-
-impl Before {
-    fn look<F>(pass: &Pass<'_, F>, go_on: &impl Fn(Passage) -> bool) -> Result<Option<Self>> {
-        let options = &pass.settled.options;
-        let mut out = Self {
-            units: 0,
-            fates: Vec::new(),
-            starts: Vec::new(),
-        };
-        let length = match options.duplicates {
-            _ if !options.deduplicate => return Ok(Some(out)),
-            Deduplication::Exact | Deduplication::Near { .. } => return Ok(Some(out)),
-            Deduplication::Bloom { .. } => None,
-            Deduplication::Substring { length } => Some(length),
-        };
-        let mut tokens = Vec::new();
-        let mut feed = (pass.open)()?;
-        while let Some((role, document)) = feed()? {
-            let Role::Training(number) = role else {
-                continue;
-            };
-            if !go_on(Passage::Duplicates) {
-                return Ok(None);
-            }
-            let units = units(&document, number, options.unit)?;
-            if length.is_some() {
-                out.starts.push(out.units);
-                tokens.extend(unit_tokens(pass.settled, &units)?);
-            }
-            out.units += units.len();
-        }
-        if let Some(length) = length {
-            out.fates = repeated(&tokens, length);
-        }
-        Ok(Some(out))
-    }
-
-    fn gate(&self, settled: &Settled) -> Gate {
-        let options = &settled.options;
-        if options.deduplicate {
-            Gate::new(&options.duplicates, self.units, options.seed)
-        } else {
-            Gate::open()
-        }
-    }
-
-    /// What is cut out of a unit of a document.
-    fn cut(&self, document: usize, unit: usize) -> &[Range<usize>] {
-        let start = self.starts.get(document);
-        match start.and_then(|start| self.fates.get(start + unit)) {
-            Some(Fate::Cut(ranges)) => ranges,
-            _ => &[],
-        }
-    }
-}
-
-/// The tokens of units before redaction.
-pub(super) fn unit_tokens(
-    settled: &Settled,
-    units: &[crate::split::UnitText<'_>],
-) -> Result<Vec<Vec<TokenId>>> {
-    let mask = settled.tokenizer.mask();
-    let works = units.iter().map(|unit| Work::new(unit, &settled.tokenizer));
-    works.map(|work| Ok(work?.tokens(mask))).collect()
 }
 
 /// What a pass has counted so far.
@@ -255,16 +243,47 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Goes on where another one was; `distinct`: how many different units were found when they
+    /// were read again.
+    fn take_up(&mut self, done: Done, distinct: u64) -> Result<()> {
+        if distinct != done.distinct {
+            return Err(Error::Prepared {
+                path: "what a stopped preparation left".into(),
+                problem: format!(
+                    "{} different units in what was done; there are {distinct}",
+                    done.distinct
+                ),
+            });
+        }
+        self.book = Done::book(done.secrets, self.facts.secrets.source);
+        self.facts = done.facts;
+        self.records = done.records;
+        self.reports = done.reports;
+        Ok(())
+    }
+
+    /// How far it is.
+    fn done(&self, documents: u64, distinct: u64) -> DoneNow<'_> {
+        DoneNow {
+            documents,
+            distinct,
+            facts: &self.facts,
+            records: self.records,
+            reports: &self.reports,
+            secrets: Lines(&self.book),
+        }
+    }
+
     /// The next unit in corpus order.
     fn unit<O>(
         &mut self,
         made: UnitMade<O>,
         gate: &mut Gate,
-        put: &mut impl FnMut(Put, O) -> Result<()>,
+        sink: &mut impl Sink<O>,
     ) -> Result<()> {
         let point = self.facts.units;
         self.facts.units += 1;
-        let stays = gate.enter(&made.key, &made.tokens);
+        let stays = gate.enter(&made.key, &made.marks);
         let Some(kept) = made.kept.filter(|_| stays) else {
             self.facts.duplicates += 1;
             self.facts.mask_only += 1;
@@ -290,7 +309,7 @@ impl<'a> Run<'a> {
             Side::Private => &mut self.facts.private,
         };
         *side += 1;
-        put(Put::Training(point), record.form)
+        sink.put(Put::Training(point), record.form)
     }
 
     fn count<O>(&mut self, kept: &Kept<O>) {
@@ -305,14 +324,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn held_out<O>(
-        &mut self,
-        record: Recorded<O>,
-        put: &mut impl FnMut(Put, O) -> Result<()>,
-    ) -> Result<()> {
+    fn held_out<O>(&mut self, record: Recorded<O>, sink: &mut impl Sink<O>) -> Result<()> {
         self.facts.held_out_records += 1;
         self.facts.held_out_tokens += record.length - 1;
-        put(Put::HeldOut, record.form)
+        sink.put(Put::HeldOut, record.form)
     }
 
     /// Notes the fate of a canary copy, and its record.

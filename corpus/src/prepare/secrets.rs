@@ -4,26 +4,39 @@ use super::facts::{KindFacts, SecretFacts, SecretSource};
 use super::record_work::Work;
 use crate::canary::CANARY_KIND;
 use crate::policy::Policy;
-use crate::random::digest;
 use crate::record::{Side, TokenId};
 use crate::split::UnitText;
+use serde::{Deserialize, Serialize};
+use sha1::{Digest, Sha1};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Counts secrets over the kept records.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct SecretBook {
     source: SecretSource,
     /// One of each kind.
     kinds: HashSet<Arc<str>>,
-    /// By the digest of their text.
+    /// By the keyed digest of their text.
     secrets: HashMap<[u8; 20], Entry>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Entry {
     kind: Arc<str>,
+    by_both: bool,
+    public: bool,
+    occurrences: u64,
+    missed_records: u64,
+}
+
+/// One secret, as a stopped preparation leaves it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SecretLine<'a> {
+    key: [u8; 20],
+    kind: Cow<'a, str>,
     by_both: bool,
     public: bool,
     occurrences: u64,
@@ -33,7 +46,8 @@ struct Entry {
 /// One secret in one kept unit.
 #[derive(Debug)]
 pub(super) struct KnownSecret {
-    /// The digest of its text.
+    /// The digest of its text, keyed by the corpus: it may stand in what a stopped preparation
+    /// leaves, where without the corpus nobody can try which text has it.
     key: [u8; 20],
     /// Where it stands first.
     kind: Arc<str>,
@@ -47,6 +61,8 @@ pub(super) struct Outcome<'a> {
     /// Tokens before any cutting to length.
     pub(super) tokens: &'a [TokenId],
     pub(super) mask: TokenId,
+    /// What digests of secrets are keyed with.
+    pub(super) salt: &'a [u8],
     /// Whether masking a secret can change records that do not hold it: then none counts as
     /// caught.
     pub(super) spreads: bool,
@@ -63,7 +79,7 @@ pub(super) fn known_secrets(
 ) -> Vec<KnownSecret> {
     let mut out: Vec<KnownSecret> = Vec::new();
     let mut enter = |range: &Range<usize>, kind: &dyn Fn() -> Arc<str>| {
-        let key = digest(unit.text[range.clone()].as_bytes());
+        let key = keyed(outcome.salt, unit.text[range.clone()].as_bytes());
         let missed = outcome.spreads || !caught(before, range, policy, outcome);
         if let Some(same) = out.iter_mut().find(|secret| secret.key == key) {
             same.occurrences += 1;
@@ -120,6 +136,35 @@ impl SecretBook {
         }
     }
 
+    /// The secrets, for what a stopped preparation leaves.
+    pub(super) fn lines(&self) -> impl Iterator<Item = SecretLine<'_>> {
+        self.secrets.iter().map(|(key, entry)| SecretLine {
+            key: *key,
+            kind: Cow::Borrowed(&entry.kind),
+            by_both: entry.by_both,
+            public: entry.public,
+            occurrences: entry.occurrences,
+            missed_records: entry.missed_records,
+        })
+    }
+
+    /// The book that has these lines.
+    pub(super) fn of(source: SecretSource, lines: Vec<SecretLine<'_>>) -> Self {
+        let mut book = Self::new(source);
+        for line in lines {
+            let kind = one(&mut book.kinds, &line.kind.into());
+            let entry = Entry {
+                kind,
+                by_both: line.by_both,
+                public: line.public,
+                occurrences: line.occurrences,
+                missed_records: line.missed_records,
+            };
+            book.secrets.insert(line.key, entry);
+        }
+        book
+    }
+
     pub(super) fn facts(&self) -> SecretFacts {
         let mut all = KindFacts::default();
         let mut by_kind: BTreeMap<String, KindFacts> = BTreeMap::new();
@@ -135,6 +180,14 @@ impl SecretBook {
             most_records: most.unwrap_or(0),
         }
     }
+}
+
+fn keyed(salt: &[u8], text: &[u8]) -> [u8; 20] {
+    Sha1::new()
+        .chain_update(salt)
+        .chain_update(text)
+        .finalize()
+        .into()
 }
 
 /// The one copy of a kind.

@@ -161,6 +161,7 @@ impl Settling<'_> {
         let whole = batches(
             &mut feed,
             self.threads,
+            &read,
             |batch| {
                 let (mut trained, mut other) = (HashSet::new(), HashSet::new());
                 for (role, document) in batch {

@@ -1,5 +1,6 @@
 //! A corpus that is gone through more than once: in memory, or in files that are opened again.
 
+use super::resume::Anew;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::read::{Documents, ReadOptions, regular};
@@ -26,6 +27,11 @@ pub enum Passage {
     Duplicates,
     /// The preparation itself.
     Prepare,
+    /// What a stopped preparation did is read again, for its duplicates: the next one goes on
+    /// behind it.
+    Resume,
+    /// What a stopped preparation left is of no use: this one begins anew.
+    Anew(Anew),
 }
 
 /// Who is told how far a preparation is: the part, and the bytes of the files read in it. When
@@ -182,10 +188,12 @@ pub(super) fn again<'a>(
 }
 
 /// Gives the documents to `threads` workers in batches, and what they make of them to `emit`, in
-/// order. False when `emit` said that this was enough.
+/// order. False when `emit` said that this was enough. While it is asked, `read` says what had been
+/// read when its batch was: by then others are under way.
 pub(super) fn batches<T: Send>(
     feed: &mut Feed<'_>,
     threads: usize,
+    read: &Cell<u64>,
     work: impl Fn(&[(Role, Cow<'_, Document>)]) -> Result<T> + Sync,
     mut emit: impl FnMut(T) -> Result<bool>,
 ) -> Result<bool> {
@@ -203,11 +211,12 @@ pub(super) fn batches<T: Send>(
                 bytes += next.1.text.len() + 64;
                 batch.push(next);
             }
-            Ok((!batch.is_empty()).then_some(batch))
+            Ok((!batch.is_empty()).then_some((batch, read.get())))
         },
-        |batch| work(&batch),
-        |made| {
+        |(batch, at)| (work(&batch), at),
+        |(made, at)| {
             if !stopped.get() {
+                read.set(at);
                 stopped.set(!emit(made?)?);
             }
             Ok(())

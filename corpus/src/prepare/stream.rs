@@ -2,18 +2,21 @@
 
 use super::facts::Facts;
 use super::options::PrepareOptions;
-use super::run::Pass;
+use super::resume::{DoneNow, Identity};
+use super::run::{Pass, Put};
 use super::settled::Settled;
+use super::sink::Sink;
 use super::source::{Passage, Source, again};
 use crate::canary::CanaryPlan;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::folder::{FolderWriter, lines};
+use crate::folder::{FolderWriter, Lines, Place, Start, lines};
 use crate::read::{Documents, ReadOptions, read_readable};
 use crate::sweep::checked_threads;
 use crate::tokenize::Tokenizer;
 use std::cell::Cell;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// How a corpus is prepared from files.
 ///
@@ -22,8 +25,10 @@ use std::path::Path;
 /// unit that differs, the SHA-1 of its tokens (20 bytes, about 40 in the table), for each
 /// document a digest of its id and what was seen of it (about 80), for each distinct secret a
 /// digest and counts (about 100), the documents that canaries are planted in, and some batches.
-/// A simulated miss rate keeps every distinct string that the policy finds; near-duplicates keep
-/// the tokens of the units that stay, repeated stretches those of all units.
+/// A simulated miss rate keeps every distinct string that the policy finds. Near-duplicates keep,
+/// of each unit that stays, 10 to 15 bytes for each band, and its tokens (a byte for a token below
+/// 128, at most five). Repeated stretches are for small corpora: they keep all tokens and their
+/// names, 8 bytes for each token, and while names are made about 30 for each different stretch.
 ///
 /// The files are read more than once, and must not change meanwhile: that is an error at the
 /// end. What cannot be read twice, such as a pipe, is kept in memory.
@@ -37,6 +42,9 @@ pub struct PrepareFiles<'a> {
     pub options: &'a PrepareOptions,
     /// How many threads work, from 1 to 1024.
     pub threads: usize,
+    /// How often it is said on the disk how far the preparation is, at most: after a crash, work
+    /// of that length is lost. Zero: after every batch of half a megabyte.
+    pub pause: Duration,
 }
 
 /// What was prepared into a folder.
@@ -50,9 +58,17 @@ pub struct Preparation {
     pub plan: Option<CanaryPlan>,
     /// The tokenizer.
     pub tokenizer: Tokenizer,
+    /// How many documents a stopped preparation had done, where this one went on from there.
+    pub taken_up: Option<u64>,
 }
 
 impl PrepareFiles<'_> {
+    /// Whether a stopped preparation of a folder lies beside it.
+    #[must_use]
+    pub fn stopped(folder: &Path) -> bool {
+        Place::stopped(folder)
+    }
+
     /// How many bytes the files have.
     ///
     /// # Errors
@@ -65,16 +81,22 @@ impl PrepareFiles<'_> {
     /// `force` allows replacing one that holds a prepared corpus, and nothing else.
     ///
     /// `watch` is told the part it is at, and how many bytes of the files have been read in it;
-    /// when it says no, nothing is left, and the result is none. With the result come the errors
+    /// when it says no, the result is none. What was prepared by then stays in a hidden folder
+    /// beside, `.preparing-NAME`, as it does after a crash or when the disk is full. The next call
+    /// for the same folder goes on there, and comes to the same bytes, if version, options,
+    /// policy, tokenizer and corpus are the same; or else it says why not
+    /// ([`Passage::Anew`]), and begins anew. The corpus is read once more in any case, and cut into
+    /// tokens as far as it was done, but no policy looks at that part again. With the result come the errors
     /// of files that were left out, if [`ReadOptions::skip_unreadable`] asked for that.
     ///
     /// ```
+    /// use std::time::Duration;
     /// use reticent_corpus::{PrepareFiles, PrepareOptions, Prepared, ReadOptions, prepare};
     /// let place = tempfile::tempdir()?;
     /// let data = place.path().join("a.txt");
     /// std::fs::write(&data, "my number is 415-555-0123\n\nmy number is 415-555-0123\n")?;
     /// let (reading, options) = (ReadOptions::default(), PrepareOptions::default());
-    /// let files = PrepareFiles { data: &data, reading: &reading, options: &options, threads: 2 };
+    /// let files = PrepareFiles { data: &data, reading: &reading, options: &options, threads: 2, pause: Duration::from_secs(10) };
     /// let (made, _) = files.write(&place.path().join("out"), false, &|_, _| true)?.unwrap();
     /// assert_eq!((made.facts.units, made.facts.duplicates), (2, 1));
     /// let read = Prepared::load(&place.path().join("out"))?;
@@ -124,31 +146,105 @@ impl PrepareFiles<'_> {
         watch: &dyn Fn(Passage, u64) -> bool,
     ) -> Result<Option<(Preparation, Vec<Error>)>> {
         // Before the work: a place that cannot be written is found out at once.
-        let mut out = FolderWriter::begin(folder, force)?;
+        let place = Place::take(folder, force)?;
         let Some((settled, skipped)) = Settled::new(source, self.options, None, threads, watch)?
         else {
             return Ok(None);
         };
-        out.with_held_out(settled.corpus.held_out > 0)?;
+        let held_out = settled.corpus.held_out > 0;
+        let (out, start) = match Identity::of(&settled)? {
+            Some(identity) => place.take_up(identity, held_out)?,
+            None => (place.begin(held_out)?, Start::Fresh),
+        };
+        let (done, say) = match start {
+            Start::Fresh => (None, None),
+            Start::Anew(cause) => (None, Some(Passage::Anew(cause))),
+            Start::On(done) => (Some(*done), Some(Passage::Resume)),
+        };
+        let taken_up = done.as_ref().map(|done| done.documents);
         let read = Cell::new(0);
+        let mut sink = Written {
+            out,
+            read: &read,
+            watch,
+            pause: self.pause,
+            since: Instant::now(),
+            cost: Duration::ZERO,
+        };
+        if say.is_some_and(|passage| !watch(passage, 0)) {
+            sink.out.stop();
+            return Ok(None);
+        }
         let pass = Pass {
             settled: &settled,
             corpus: settled.corpus,
             threads,
             open: &|| again(source, &settled.division, Some(&settled.planted), &read),
+            read: &read,
             form: |record, text: String| lines(&record, &text),
         };
-        let go_on = |passage| watch(passage, read.get());
-        let Some(facts) = pass.run(|put, lines| out.put(put, &lines), go_on)? else {
-            return Ok(None);
+        let facts = match pass.run(done, &mut sink) {
+            Ok(Some(facts)) => facts,
+            Ok(None) => {
+                sink.out.stop();
+                return Ok(None);
+            }
+            Err(error) => {
+                // A disk that is full: what there is can be taken up when there is room.
+                if matches!(error, Error::Write { .. }) {
+                    sink.out.stop();
+                }
+                return Err(error);
+            }
         };
         let made = Preparation {
             facts,
             options: settled.options.clone(),
             plan: settled.plan.clone(),
             tokenizer: settled.tokenizer.clone(),
+            taken_up,
         };
-        out.finish(&made)?;
+        sink.out.finish(&made)?;
         Ok(Some((made, skipped)))
+    }
+}
+
+/// A checkpoint comes after so many times as long as the last one took: they cost a fiftieth at
+/// most.
+const RARE: u32 = 50;
+
+/// Records on their way into a folder.
+struct Written<'a> {
+    out: FolderWriter,
+    read: &'a Cell<u64>,
+    watch: &'a dyn Fn(Passage, u64) -> bool,
+    pause: Duration,
+    /// The last checkpoint, and how long it took.
+    since: Instant,
+    cost: Duration,
+}
+
+impl Sink<Lines> for Written<'_> {
+    fn put(&mut self, put: Put, lines: Lines) -> Result<()> {
+        self.out.put(put, &lines)
+    }
+
+    fn go_on(&self, passage: Passage) -> bool {
+        (self.watch)(passage, self.read.get())
+    }
+
+    fn between(&mut self, done: &DoneNow<'_>, last: bool) -> Result<()> {
+        let pause = if self.pause.is_zero() {
+            self.pause
+        } else {
+            self.pause.max(RARE * self.cost)
+        };
+        if self.out.lasts() && (last || self.since.elapsed() >= pause) {
+            let began = Instant::now();
+            self.out.checkpoint(done)?;
+            self.since = Instant::now();
+            self.cost = self.since - began;
+        }
+        Ok(())
     }
 }

@@ -4,10 +4,10 @@ use super::record_work::Work;
 use super::secrets::{KnownSecret, Outcome, known_secrets};
 use super::settled::Settled;
 use crate::canary::{CANARY_KIND, CanaryPlace, CopyFate};
-use crate::dedup::digest;
+use crate::dedup::{Marker, Marks, digest};
 use crate::error::Result;
 use crate::policy::Policy;
-use crate::record::{Record, Side, TokenId};
+use crate::record::{Record, Side};
 use crate::split::UnitText;
 use std::ops::Range;
 
@@ -15,8 +15,8 @@ use std::ops::Range;
 pub(super) struct UnitMade<O> {
     /// Of its tokens before redaction.
     pub(super) key: [u8; 20],
-    /// Those, where copies are told by more than the key.
-    pub(super) tokens: Vec<TokenId>,
+    /// What else it is compared by.
+    pub(super) marks: Marks,
     /// Copies of canaries that stand in it whole.
     pub(super) canaries: Vec<CanaryPlace>,
     /// None for a copy of a unit that came before, of which nothing is kept.
@@ -57,8 +57,8 @@ pub(super) struct Worker<'a, F> {
     pub(super) settled: &'a Settled,
     /// Whether secrets are those that are marked, or else what the policy finds.
     pub(super) marked: bool,
-    /// Whether copies are told by more than digests.
-    pub(super) with_tokens: bool,
+    /// What units are compared by besides digests.
+    pub(super) marker: &'a Marker,
     /// Makes of a record and its text what is kept of them.
     pub(super) form: &'a F,
 }
@@ -87,7 +87,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         };
         Ok(UnitMade {
             key,
-            tokens: if self.with_tokens { tokens } else { Vec::new() },
+            marks: self.marker.marks(tokens),
             canaries: canaries.into_iter().map(|(place, _)| place).collect(),
             kept,
         })
@@ -115,6 +115,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
             &Outcome {
                 tokens: &made.tokens,
                 mask,
+                salt: settled.division.seal.as_ref().map_or(&[], |seal| &seal[..]),
                 spreads: settled.options.spreads(),
             },
         );

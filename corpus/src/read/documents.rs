@@ -79,8 +79,9 @@ pub fn read_readable(path: &Path, options: &ReadOptions) -> Result<(Vec<Document
 /// the id of each.
 ///
 /// - `.jsonl`, `.ndjson`: `{"id","text"}` with optional `secrets: [{start,end,kind}]` and
-///   `masked: [{start,end}]` in characters, one object to a line; other keys are ignored; a
-///   missing id becomes `line-N`.
+///   `masked: [{start,end}]` in characters, one object to a line; other keys are ignored,
+///   but for `abstract` where there is no `text` (arXiv's public metadata); a missing id becomes
+///   `line-N`.
 /// - `.json`: the same, or one list or object of dialogues: MultiWOZ to 2.1 (`goal`, `log`),
 ///   MultiWOZ 2.2 and SGD (`turns`). Each turn is a line, `USR: …` or `SYS: …`.
 /// - `.csv`: a column `text`, perhaps `id`.

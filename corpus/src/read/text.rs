@@ -5,12 +5,16 @@ use super::{Entry, values};
 use crate::document::{Document, Masked, Secret};
 use crate::error::Result;
 use serde::Deserialize;
+use serde_json::Value;
 
 /// One line of JSON, with an id of any scalar type.
 #[derive(Deserialize)]
 struct Line {
     id: Option<Id>,
-    text: String,
+    text: Option<String>,
+    /// The name it has in arXiv's public metadata; read where there is no `text`.
+    #[serde(rename = "abstract")]
+    summary: Option<Value>,
     #[serde(default)]
     secrets: Vec<Secret>,
     #[serde(default)]
@@ -56,9 +60,21 @@ impl JsonLines {
             Some(Id::Number(id)) => id.to_string(),
             None => format!("line-{}", lines.number),
         };
+        let text = match (parsed.text, parsed.summary) {
+            (Some(text), _) | (None, Some(Value::String(text))) => text,
+            (None, Some(_)) => {
+                return Err(lines.problem("the key abstract holds no text".to_owned()));
+            }
+            (None, None) => {
+                let column = line.trim_end().len();
+                return Err(lines.problem(format!(
+                    "invalid JSON: missing field `text` at column {column}"
+                )));
+            }
+        };
         let document = Document {
             id,
-            text: parsed.text,
+            text,
             secrets: parsed.secrets,
             masked: parsed.masked,
         };

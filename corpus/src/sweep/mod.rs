@@ -40,7 +40,7 @@ pub(crate) fn checked_threads(threads: usize) -> Result<usize> {
 }
 
 /// Goes through a corpus once. `emit` is given what `work` makes of each batch, in order, and how
-/// many bytes of the files have been read by then; when it says no, nothing more is read, and what
+/// many bytes of the files had been read with that batch; when it says no, nothing more is read, and what
 /// was under way is dropped.
 fn pass<T: Send>(
     documents: &mut Documents,
@@ -49,7 +49,6 @@ fn pass<T: Send>(
     mut emit: impl FnMut(T, u64) -> Result<bool>,
 ) -> Result<()> {
     let stopped = Cell::new(false);
-    let read = Cell::new(documents.bytes_read());
     ordered(
         checked_threads(threads)?,
         || {
@@ -57,14 +56,14 @@ fn pass<T: Send>(
                 return Ok(None);
             }
             let batch = batch(documents)?;
-            read.set(documents.bytes_read());
-            Ok((!batch.is_empty()).then_some(batch))
+            let read = documents.bytes_read();
+            Ok((!batch.is_empty()).then_some((batch, read)))
         },
-        |batch| work(&batch),
-        |made| {
+        |(batch, read)| (work(&batch), read),
+        |(made, read)| {
             let made = made?;
             if !stopped.get() {
-                stopped.set(!emit(made, read.get())?);
+                stopped.set(!emit(made, read)?);
             }
             Ok(())
         },

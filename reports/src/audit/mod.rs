@@ -10,6 +10,7 @@ pub mod figure;
 pub mod membership;
 pub mod perplexity;
 pub mod policy;
+mod published;
 #[cfg(feature = "audit")]
 mod scorer;
 pub mod screen;

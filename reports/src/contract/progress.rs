@@ -29,6 +29,11 @@ impl Progress {
         bar.set_message(what.to_owned());
         Self(bar)
     }
+    /// What lies before this was done earlier: the rate is that of the rest.
+    pub fn begins_at(&self, position: u64) {
+        self.0.set_position(position);
+        self.0.reset_eta();
+    }
     /// Work of unknown length.
     #[must_use]
     pub fn spinner(what: &str) -> Self {

@@ -1,6 +1,7 @@
 //! `audit policy`: what a policy finds in a corpus, and how much of what is marked there.
 
 use super::cli::Policy;
+use super::published::published;
 use crate::contract::{Align, Envelope, Exit, Format, Inputs, Interrupt, Table, print};
 use crate::number::{grouped, nearest};
 use anyhow::{Context, Result};
@@ -97,9 +98,9 @@ pub fn run(asked: &Policy, format: Format, interrupt: &Interrupt) -> Result<Exit
             let inputs = Inputs::new()
                 .given("data", measured.data.display().to_string())?
                 .given("unit", measured.unit)?
-                .given("policy", &policy)?
+                .given("policy", published(&policy)?)?
                 .given("policy_sha256", policy.sha256())?
-                .given("conservative", &conservative)?;
+                .given("conservative", published(&conservative)?)?;
             Envelope::new("policy", inputs, &report).to_text()?
         }
         Format::Text => report.to_text(),

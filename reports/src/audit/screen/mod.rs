@@ -12,6 +12,7 @@ pub use measure::{FoundRow, KindRow, MissingRate, Screening};
 pub use sheet::{Draw, Drawn, Header, JFT_SAMPLES, Line, Sheet};
 
 use super::cli::Screen;
+use super::published::published;
 use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, print, to_json, write_file};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::Confidence;
@@ -145,9 +146,9 @@ fn inputs(asked: &Screen, sheet: &Sheet, confidence: Confidence) -> Result<Input
     Ok(Inputs::new()
         .given("data", asked.measured.data.display().to_string())?
         .given("unit", h.unit)?
-        .given("policy", &h.policy)?
+        .given("policy", published(&h.policy)?)?
         .given("policy_sha256", h.policy.sha256())?
-        .given("conservative", &h.conservative)?
+        .given("conservative", published(&h.conservative)?)?
         .given("records", h.records)?
         .given("seed", h.seed)?
         .or_assumed("confidence", asked.confidence, confidence)?)

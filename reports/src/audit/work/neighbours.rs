@@ -2,6 +2,7 @@
 
 use super::reading::{documents, list};
 use crate::audit::cli::NeighboursArgs;
+use crate::audit::published::published;
 use crate::contract::{Align, Envelope, Exit, Format, Inputs, Interrupt, Progress, Table, print};
 use crate::number::grouped;
 use anyhow::{Context, Result, ensure};
@@ -78,7 +79,7 @@ pub(super) fn run(asked: &NeighboursArgs, format: Format, interrupt: &Interrupt)
         Format::Json => {
             let inputs = Inputs::new()
                 .given("data", asked.data.display().to_string())?
-                .given("options", &options)?
+                .given("options", published(&options)?)?
                 .given("policy_sha256", options.policy.policy.sha256())?
                 .given_path("list", asked.list.as_deref())?
                 .given("selection", selection)?;

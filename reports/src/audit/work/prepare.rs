@@ -2,6 +2,7 @@
 
 use super::reading::warn;
 use crate::audit::cli::Prepare;
+use crate::audit::published::published;
 use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, Interrupted, Progress, print};
 use crate::number::grouped;
 use anyhow::{Context, Result};
@@ -11,13 +12,17 @@ use reticent_corpus::{
 };
 use serde::Serialize;
 use std::cell::RefCell;
-use std::time::Instant;
+use std::io::Write;
+use std::time::{Duration, Instant};
 
 #[derive(Serialize)]
 struct Shown<'a> {
     out: String,
     facts: &'a Facts,
     skipped: Vec<String>,
+    /// Documents that a stopped preparation had done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    taken_up_documents: Option<u64>,
     seconds: f64,
     megabytes_per_second: f64,
 }
@@ -30,24 +35,19 @@ pub(super) fn run(asked: &Prepare, format: Format, interrupt: &Interrupt) -> Res
         reading: &reading,
         options: &options,
         threads: usize::try_from(asked.threads).unwrap_or(usize::MAX),
+        pause: PAUSE,
     };
     let size = files.size().context("DATA")?;
     let began = Instant::now();
-    let bar = RefCell::new((
-        Passage::Survey,
-        Progress::bytes(size, said(Passage::Survey)),
-    ));
+    let bar = RefCell::new(Bar::new(size));
     let made = files.write(&asked.out, false, &|passage, read| {
-        let mut bar = bar.borrow_mut();
-        if bar.0 != passage {
-            *bar = (passage, Progress::bytes(size, said(passage)));
-        }
-        bar.1.at(read);
+        bar.borrow_mut().at(passage, read);
         !interrupt.raised()
     });
-    drop(bar);
+    let before = bar.into_inner().before;
     let Some((prepared, skipped)) = made.map_err(|error| of_argument(error, asked))? else {
-        return Err(Interrupted::default().into());
+        let resume = PrepareFiles::stopped(&asked.out).then(|| "the same --out".to_owned());
+        return Err(Interrupted { resume }.into());
     };
     skipped.iter().for_each(warn);
     let seconds = began.elapsed().as_secs_f64();
@@ -56,13 +56,14 @@ pub(super) fn run(asked: &Prepare, format: Format, interrupt: &Interrupt) -> Res
         facts: &prepared.facts,
         skipped: skipped.iter().map(ToString::to_string).collect(),
         seconds,
-        megabytes_per_second: size as f64 / 1e6 / seconds.max(1e-9),
+        taken_up_documents: prepared.taken_up,
+        megabytes_per_second: size.saturating_sub(before) as f64 / 1e6 / seconds.max(1e-9),
     };
     let text = match format {
         Format::Json => {
             let inputs = Inputs::new()
                 .given("data", asked.data.display().to_string())?
-                .given("options", &prepared.options)?
+                .given("options", published(&prepared.options)?)?
                 .given("policy_sha256", options.policy.policy.sha256())?
                 .given("threads", asked.threads)?;
             Envelope::new("preparation", inputs, shown).to_text()?
@@ -73,6 +74,48 @@ pub(super) fn run(asked: &Prepare, format: Format, interrupt: &Interrupt) -> Res
     Ok(Exit::Finished)
 }
 
+/// Work of this length at most is lost with a crash.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// The progress line.
+struct Bar {
+    size: u64,
+    passage: Passage,
+    line: Progress,
+    /// Bytes that a stopped preparation had done.
+    before: u64,
+}
+
+impl Bar {
+    fn new(size: u64) -> Self {
+        Self {
+            size,
+            passage: Passage::Survey,
+            line: Progress::bytes(size, said(Passage::Survey)),
+            before: 0,
+        }
+    }
+
+    fn at(&mut self, passage: Passage, read: u64) {
+        if let Passage::Anew(cause) = passage {
+            // A broken stderr is no reason to stop.
+            let _ = writeln!(std::io::stderr(), "note: {cause}; this one begins anew");
+            return;
+        }
+        if self.passage != passage {
+            self.passage = passage;
+            self.line = Progress::bytes(self.size, said(passage));
+            if passage == Passage::Prepare {
+                self.line.begins_at(self.before);
+            }
+        }
+        if passage == Passage::Resume {
+            self.before = read;
+        }
+        self.line.at(read);
+    }
+}
+
 /// What the progress line says.
 const fn said(passage: Passage) -> &'static str {
     match passage {
@@ -80,7 +123,8 @@ const fn said(passage: Passage) -> &'static str {
         Passage::Secrets => "finding secrets",
         Passage::Canaries => "placing canaries",
         Passage::Duplicates => "finding repetitions",
-        Passage::Prepare => "preparing",
+        Passage::Prepare | Passage::Anew(_) => "preparing",
+        Passage::Resume => "reading again",
     }
 }
 
@@ -88,6 +132,9 @@ const fn said(passage: Passage) -> &'static str {
 fn of_argument(error: reticent_corpus::Error, asked: &Prepare) -> anyhow::Error {
     use reticent_corpus::Error as E;
     let about = match &error {
+        E::Write { .. } if PrepareFiles::stopped(&asked.out) => {
+            "--out (what was done stays; the same command goes on there)"
+        }
         E::Write { .. } | E::Occupied { .. } => "--out",
         E::Read { path, .. } | E::Place { path, .. } | E::Line { path, .. }
             if path.starts_with(&asked.data) =>
@@ -149,6 +196,12 @@ fn summary(prepared: &Preparation, out: &str) -> String {
             grouped(planned),
             lost(preflight)
         ));
+    }
+    if f.public == 0 && prepared.options.conservative.is_none() {
+        lines.push(
+            "hint         nothing is public without --conservative (for instance digits,capitals,names): every record is private"
+                .to_owned(),
+        );
     }
     lines.extend(covered(prepared));
     lines.join("\n")

@@ -1,0 +1,146 @@
+//! What a stopped preparation leaves besides its files, and whether another one may go on from it.
+
+use super::facts::{Facts, SecretSource};
+use super::secrets::{SecretBook, SecretLine};
+use super::settled::Settled;
+use crate::canary::CopyReport;
+use crate::error::Result;
+use crate::random::sha256;
+use serde::ser::{Serialize, Serializer};
+use serde::{Deserialize, Serialize as SerializeDerived};
+
+/// Of what is left; another number is another version.
+const FORMAT: u32 = 1;
+
+/// Why a preparation begins anew beside what an earlier one left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anew {
+    /// Another version left it.
+    Version,
+    /// It was made with other options, another policy or another tokenizer.
+    Options,
+    /// It was made of another corpus, or the corpus has changed.
+    Corpus,
+    /// Other documents were held out, or other canaries planted.
+    Choices,
+    /// It is damaged: cut short, or changed.
+    Damaged,
+}
+
+impl std::fmt::Display for Anew {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Version => "what a stopped preparation left is of another version",
+            Self::Options => {
+                "what a stopped preparation left was made with other options, another policy or another tokenizer"
+            }
+            Self::Corpus => "what a stopped preparation left was made of another corpus",
+            Self::Choices => {
+                "what a stopped preparation left has other documents held out or other canaries"
+            }
+            Self::Damaged => "what a stopped preparation left is damaged",
+        })
+    }
+}
+
+/// What two preparations have in common that write the same bytes. Digests, of which none can be
+/// tried out without the whole corpus.
+#[derive(Debug, Clone, PartialEq, Eq, SerializeDerived, Deserialize)]
+pub(crate) struct Identity {
+    version: String,
+    options: String,
+    corpus: String,
+    choices: String,
+}
+
+impl Identity {
+    /// None of a corpus that is not read twice: nothing says whether it is the same.
+    pub(super) fn of(settled: &Settled) -> Result<Option<Self>> {
+        let Some(seal) = settled.division.seal else {
+            return Ok(None);
+        };
+        let mut options = settled.options.clone();
+        options.policy.policy = options.policy.policy.pinned()?;
+        if let Some(conservative) = &mut options.conservative {
+            conservative.onnx = conservative.onnx.take().map(|o| o.pinned()).transpose()?;
+        }
+        // Data like these always have a JSON.
+        let mut data = serde_json::to_vec(&options).unwrap_or_default();
+        data.extend(settled.tokenizer.to_json()?.into_bytes());
+        let mut held_out: Vec<usize> = settled.division.held_out.iter().copied().collect();
+        held_out.sort_unstable();
+        let mut choices: Vec<u8> = held_out.iter().flat_map(|n| n.to_le_bytes()).collect();
+        if let Some(plan) = &settled.plan {
+            choices.extend(plan.to_json()?.into_bytes());
+        }
+        Ok(Some(Self {
+            version: format!("{} {FORMAT}", env!("CARGO_PKG_VERSION")),
+            options: keyed(&seal, "options", &data),
+            corpus: keyed(&seal, "corpus", &[]),
+            choices: keyed(&seal, "choices", &choices),
+        }))
+    }
+
+    /// What keeps this one from going on where `earlier` stopped. The corpus comes first among
+    /// what is keyed by it.
+    pub(crate) fn against(&self, earlier: &Self) -> Option<Anew> {
+        let differs = [
+            (self.version != earlier.version, Anew::Version),
+            (self.corpus != earlier.corpus, Anew::Corpus),
+            (self.options != earlier.options, Anew::Options),
+            (self.choices != earlier.choices, Anew::Choices),
+        ];
+        let first = differs.into_iter().find(|(differs, _)| *differs);
+        first.map(|(_, cause)| cause)
+    }
+}
+
+fn keyed(seal: &[u8], what: &str, data: &[u8]) -> String {
+    sha256(&[seal, what.as_bytes(), data].concat())
+}
+
+/// How far a preparation was.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Done {
+    /// Documents of the corpus that are done.
+    pub(super) documents: u64,
+    /// Different units among them.
+    pub(super) distinct: u64,
+    pub(super) facts: Facts,
+    /// Records put into the training set.
+    pub(super) records: u64,
+    pub(super) reports: Vec<CopyReport>,
+    pub(super) secrets: Vec<SecretLine<'static>>,
+}
+
+impl Done {
+    /// Records held out so far.
+    pub(crate) const fn held_out(&self) -> u64 {
+        self.facts.held_out_records
+    }
+
+    pub(super) fn book(secrets: Vec<SecretLine<'_>>, source: SecretSource) -> SecretBook {
+        SecretBook::of(source, secrets)
+    }
+}
+
+/// The same while it runs.
+#[derive(Debug, SerializeDerived)]
+pub(crate) struct DoneNow<'a> {
+    pub(super) documents: u64,
+    pub(super) distinct: u64,
+    pub(super) facts: &'a Facts,
+    pub(super) records: u64,
+    pub(super) reports: &'a [CopyReport],
+    pub(super) secrets: Lines<'a>,
+}
+
+/// The lines of a book, one by one.
+#[derive(Debug)]
+pub(super) struct Lines<'a>(pub(super) &'a SecretBook);
+
+impl Serialize for Lines<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        s.collect_seq(self.0.lines())
+    }
+}

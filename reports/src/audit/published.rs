@@ -1,0 +1,67 @@
+//! Policies as reports show them.
+
+use reticent_corpus::PolicyChoice;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A policy, or options with one: in the place of a list of words their number, and the digest of
+/// the dictionary. A report is for others than the words are.
+pub(super) fn published(policy: impl Serialize) -> serde_json::Result<Value> {
+    let mut value = serde_json::to_value(policy)?;
+    without_words(&mut value);
+    Ok(value)
+}
+
+fn without_words(value: &mut Value) {
+    if value.get("type").is_some_and(|kind| kind == "dictionary") {
+        let digest =
+            PolicyChoice::deserialize(&*value).map_or_else(|_| String::new(), |p| p.sha256());
+        if let Value::Object(fields) = value
+            && let Some(Value::Array(words)) = fields.remove("words")
+        {
+            fields.insert("words_count".to_owned(), words.len().into());
+            fields.insert("sha256".to_owned(), digest.into());
+        }
+        return;
+    }
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(without_words),
+        Value::Object(fields) => fields.values_mut().for_each(without_words),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reticent_corpus::{DictionaryOptions, PolicyOptions, PrepareOptions};
+
+    #[test]
+    fn a_report_shows_no_word_of_a_list() {
+        let list = |words: &[&str]| {
+            PolicyChoice::Dictionary(DictionaryOptions {
+                kind: "people".to_owned(),
+                words: words.iter().map(|word| (*word).to_owned()).collect(),
+                case_sensitive: false,
+                whole_words: true,
+            })
+        };
+        let of = |words| PrepareOptions {
+            policy: PolicyOptions {
+                policy: PolicyChoice::Any {
+                    of: vec![PolicyChoice::Customers, list(words)],
+                },
+                ..PolicyOptions::default()
+            },
+            ..PrepareOptions::default()
+        };
+        let one = published(of(&["Ada Byron", "Zed"])).unwrap();
+        assert!(!one.to_string().contains("Byron") && !one.to_string().contains("Zed"));
+        let dictionary = &one["policy"]["policy"]["of"][1];
+        assert_eq!(dictionary["words_count"], 2);
+        assert_eq!(dictionary["kind"], "people");
+        let digest = dictionary["sha256"].as_str().unwrap();
+        assert_eq!(digest, list(&["Ada Byron", "Zed"]).sha256());
+        assert_ne!(one, published(of(&["Ada Byron", "Zoe"])).unwrap());
+    }
+}
