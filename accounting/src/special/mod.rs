@@ -79,8 +79,8 @@ mod tests {
 
     #[test]
     fn what_is_no_number_bounds_nothing() {
-        assert_eq!(above_zero(f64::NAN), f64::INFINITY);
-        assert_eq!(above_zero(-1e-300), 0.0);
+        assert!(above_zero(f64::NAN) == f64::INFINITY);
+        assert!(above_zero(-1e-300).abs() <= 0.0);
         for x in [f64::NEG_INFINITY, 0.0, f64::INFINITY] {
             assert!(
                 ln_add_exp(x, f64::NAN).is_nan() && ln_add_exp(f64::NAN, x).is_nan(),
