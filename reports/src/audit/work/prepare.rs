@@ -183,6 +183,12 @@ fn summary(prepared: &Preparation, out: &str) -> String {
             origin(prepared)
         ),
     ];
+    if let Some(documents) = prepared.taken_up {
+        lines.push(format!(
+            "taken up     after {} documents of a preparation that was stopped",
+            grouped(documents)
+        ));
+    }
     if let (Some(preflight), Some(plan)) = (&f.canaries, &prepared.plan) {
         let kept = preflight.count(CopyFate::Kept);
         let planned = preflight.copies.len() as u64;
