@@ -210,23 +210,23 @@ impl PrivacyLoss {
 
 impl Solver {
     /// The order in (1, ∞) at which `bound`, a function of the order and of about K there, is
-    /// least, K read off the law's nodes.
-    pub(crate) fn order_by_nodes(&mut self, bound: impl Fn(f64, f64) -> f64) -> Result<f64> {
+    /// least, K read off the law's nodes; any order where there are none.
+    pub(crate) fn order_by_nodes(&mut self, bound: impl Fn(f64, f64) -> f64) -> f64 {
         let Ok(moments) = self.moments() else {
             // The bound holds at any order.
-            return Ok(2.0);
+            return 2.0;
         };
         let rough = |t: f64| {
             let c = 1.0 + t.exp();
             bound(c, moments.at(c).value)
         };
-        Ok(1.0 + minimiser(rough, -7.0, 9.0).exp())
+        1.0 + minimiser(rough, -7.0, 9.0).exp()
     }
 
     /// As [`Solver::renyi_epsilon`], for losses that only the grid knows.
     pub(crate) fn grid_renyi_epsilon(&mut self, ln_delta: f64) -> Result<(f64, f64)> {
         let at = |c: f64, ln: f64| (ln + Kernel::Excess.ln_chernoff(c) - ln_delta) / (c - 1.0);
-        let c = self.order_by_nodes(at)?;
+        let c = self.order_by_nodes(at);
         let ln = self.loss.ln_moment(c)?.1;
         Ok((above_zero(at(c, ln)), c))
     }

@@ -1,0 +1,27 @@
+//! Random numbers from a seed, for the sweeps.
+
+/// Weyl's sequence, mixed: enough for a sweep.
+pub(crate) struct Chance(pub(crate) u64);
+
+impl Chance {
+    pub(crate) fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform on [low, high).
+    pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * (self.word() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// 10 to a uniform power.
+    pub(crate) fn decades(&mut self, low: f64, high: f64) -> f64 {
+        10f64.powf(self.between(low, high))
+    }
+
+    pub(crate) fn choose<T: Copy>(&mut self, from: &[T]) -> T {
+        from[(self.word() % from.len() as u64) as usize]
+    }
+}
