@@ -365,9 +365,17 @@ fn what_training_says_fits_its_schema() {
     let sgd = train("p --recipe sgd --dropout 0.1 --held-out p");
     assert!(sgd["dropout"].is_object() && sgd["held_out_perplexity"].is_array());
     assert_eq!(sgd["mechanism"]["type"], "non-private");
-    train("p --recipe dpsgd --epsilon 3 --delta 1e-5 --private-optimizer adam");
+    let assumed = |said: &Value| said["inputs"]["assumed"].clone();
+    assert_eq!(
+        assumed(&sgd),
+        serde_json::json!(["batch_size", "learning_rate"])
+    );
+    let dpsgd = train("p --recipe dpsgd --epsilon 3 --delta 1e-5 --private-optimizer adam");
+    let left = serde_json::json!(["sample_rate", "clip", "private_learning_rate"]);
+    assert_eq!(assumed(&dpsgd), left);
     train("raw --recipe sdp --sigma 2 --state-sigma 5");
     let light = "--first-phase light-noise --first-sigma 0.8 --token-miss 0.01,0.1";
     let jft = train(&format!("raw --recipe jft --sigma 1 {light}"));
+    assert!(jft["inputs"].get("batch_size").is_none() && assumed(&jft)[0] == "delta");
     assert_eq!(jft["estimates"].as_array().unwrap().len(), 2);
 }

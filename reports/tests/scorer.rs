@@ -186,11 +186,14 @@ fn a_scorer_that_only_scores_does_what_it_can() {
     assert!(said(&refused).contains("statistics"), "{}", said(&refused));
 }
 
+/// The model is another one each time (its shuffles come from the system), so the level is the
+/// false-alarm rate: all intervals of a run hold together but for one run in a million.
 #[test]
 fn a_sample_brackets_the_exact_rank() {
+    const SAMPLED: &str = "exposure --model ckpt --sample 2000 --seed 5 --confidence 0.999999";
     let at = trained();
     let exact = json(at, "exposure --model ckpt", "");
-    let found = json(at, "exposure --model ckpt --sample 2000 --seed 5", "");
+    let found = json(at, SAMPLED, "");
     assert_eq!(found["type"], "sampled-exposure");
     for (exact, canary) in exact["canaries"]
         .as_array()
@@ -198,14 +201,16 @@ fn a_sample_brackets_the_exact_rank() {
         .iter()
         .zip(found["canaries"].as_array().unwrap())
     {
-        let rank = exact["rank"]["min"].as_u64().unwrap();
+        let rank = |key: &str| exact["rank"][key].as_u64().unwrap();
         let end = |key: &str| canary["rank"][key].as_u64().unwrap();
-        assert!((end("lower")..=end("upper")).contains(&rank), "{canary}");
+        assert!(
+            end("lower") <= rank("max") && rank("min") <= end("upper"),
+            "{canary} {exact}"
+        );
         assert!(end("upper") - end("lower") < 1500, "{canary}");
         alike(&exact["nll"], &canary["nll"], "nll");
     }
-    let again = json(at, "exposure --model ckpt --sample 2000 --seed 5", "");
-    assert_eq!(again, found);
+    assert_eq!(json(at, SAMPLED, ""), found);
     for line in [
         "exposure --model ckpt --sample 0",
         "exposure --model ckpt --sample 9 --budget 9",
@@ -293,10 +298,17 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
             &["reports an error: no such token"],
         ),
     ];
-    let line = "perplexity --scorer {} --tokenizer characters --data text.txt --scorer-timeout 1";
+    let line = "perplexity --scorer {} --tokenizer characters --data text.txt";
     for (script, says) in cases {
         std::fs::write(at.join("scorer.sh"), format!("{script}\n")).unwrap();
-        let output = audit(at, line, "command:sh scorer.sh");
+        // A busy machine may need seconds to start a process: only those that never answer are cut short.
+        let patience = if script.ends_with("sleep 100") {
+            1
+        } else {
+            300
+        };
+        let patient = format!("{line} --scorer-timeout {patience}");
+        let output = audit(at, &patient, "command:sh scorer.sh");
         let message = said(&output);
         assert_eq!(output.status.code(), Some(2), "{script}: {message}");
         assert!(

@@ -37,9 +37,9 @@ pub struct Train {
     /// noise, weights and scores stay in single and double precision.
     #[arg(long, value_enum, default_value_t)]
     pub precision: PrecisionArg,
-    /// Passes over the data, in expectation where batches are random.
-    #[arg(long, value_name = "E", value_parser = positive, default_value_t = 8)]
-    pub epochs: u64,
+    /// Passes over the data, in expectation where batches are random [default: 8].
+    #[arg(long, value_name = "E", value_parser = positive)]
+    pub epochs: Option<u64>,
     /// sgd, crt, jft: records per ordinary step [default: 8].
     #[arg(long, value_name = "B", value_parser = positive)]
     pub batch_size: Option<u64>,
@@ -131,16 +131,32 @@ pub enum Noise {
 }
 
 impl Train {
+    /// Whether the first of two phases is noised too, and so has private batches.
+    fn light_first(&self) -> bool {
+        let phase = self.of_recipe.first_phase.unwrap_or_default();
+        use FirstPhaseArg::{ConservativeLightNoise, LightNoise};
+        self.recipe == Recipe::Jft && matches!(phase, LightNoise | ConservativeLightNoise)
+    }
+
     /// Whether all that the recipe releases is one run of DP-SGD, so that ε decides its noise.
     fn calibrates(&self) -> bool {
         match self.recipe {
             Recipe::Dpsgd | Recipe::Crt => true,
-            Recipe::Jft => matches!(
-                self.of_recipe.first_phase.unwrap_or_default(),
-                FirstPhaseArg::Direct | FirstPhaseArg::Screened
-            ),
+            Recipe::Jft => !self.light_first(),
             Recipe::Sgd | Recipe::Sdp | Recipe::Protect => false,
         }
+    }
+
+    /// Whether this run uses an option that not every recipe uses.
+    #[must_use]
+    pub fn uses(&self, flag: &str) -> bool {
+        if flag == "--batch-size" && self.light_first() {
+            return false;
+        }
+        let listed = uses::by_recipe(self);
+        listed
+            .iter()
+            .any(|(known, _, users)| *known == flag && users.contains(&self.recipe))
     }
 
     /// Whether every number can be run at all; the message names argument, value and range.
@@ -151,7 +167,7 @@ impl Train {
         let first = self.of_recipe.first_epochs.unwrap_or(1);
         let patience = self.course.patience.unwrap_or(1);
         for (flag, value, most) in [
-            ("--epochs", self.epochs, 1_000_000),
+            ("--epochs", self.epochs.unwrap_or(1), 1_000_000),
             ("--first-epochs", first, 1_000_000),
             ("--patience", patience, 1_000_000),
             ("--public-passes", self.public_passes.unwrap_or(1), 1_000),

@@ -1,11 +1,13 @@
 //! The options of a run, from its arguments.
 
 use super::material::screened;
+use super::promise::DELTA;
 use super::train::{INITIAL_SEED, MOMENTUM};
 use crate::audit::cli::{
     ClippingArg, Course, DecayArg, FirstPhaseArg, Noise, OptimizerArg, Recipe as RecipeArg,
     RecipeArgs, Train, Whose,
 };
+use crate::contract::Inputs;
 use anyhow::{Context, Result, bail};
 use reticent_accounting::calibrate::{Target, calibrate_noise};
 use reticent_accounting::{
@@ -18,7 +20,9 @@ use reticent_backends::{
 use reticent_corpus::Prepared;
 
 // What the help of `audit train` says where an option is absent.
+const EPOCHS: u64 = 8;
 const BATCH_SIZE: u64 = 8;
+const PUBLIC_PASSES: u64 = 1;
 const SAMPLE_RATE: f64 = 0.1;
 const LEARNING_RATE: f64 = 4e-3;
 const PRIVATE_LEARNING_RATE: f64 = 0.06;
@@ -60,8 +64,8 @@ fn private_batch(asked: &Train, prepared: &Prepared) -> Result<u64> {
 pub(super) fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Result<TrainOptions> {
     let mut options = TrainOptions {
         recipe: asked.recipe.into(),
-        epochs: asked.epochs,
-        public_passes: asked.public_passes.unwrap_or(1),
+        epochs: asked.epochs.unwrap_or(EPOCHS),
+        public_passes: asked.public_passes.unwrap_or(PUBLIC_PASSES),
         batch_size: asked.batch_size.unwrap_or(BATCH_SIZE),
         optimizer: OptimizerSpec::Adam {
             learning_rate: asked.learning_rate.unwrap_or(LEARNING_RATE),
@@ -115,6 +119,47 @@ pub(super) fn options(asked: &Train, noise: Noise, prepared: &Prepared) -> Resul
         _ => {}
     }
     Ok(options)
+}
+
+/// What was asked, every setting of the run, and which of those that decide what it promises and how well it
+/// learns the user left to us.
+pub(super) fn inputs(asked: &Train, options: &TrainOptions) -> serde_json::Result<Inputs> {
+    let rate = asked.sample_rate.map(SamplingRate::get);
+    let mut inputs = Inputs::new()
+        .given("prepared", asked.prepared.display().to_string())?
+        .given("options", options)?
+        .or_assumed("epochs", asked.epochs, EPOCHS)?;
+    if options.private.is_some() {
+        inputs = inputs.or_assumed("delta", asked.delta.map(Delta::get), DELTA)?;
+    }
+    for (name, given, default) in [
+        ("batch_size", asked.batch_size, BATCH_SIZE),
+        ("public_passes", asked.public_passes, PUBLIC_PASSES),
+    ] {
+        if asked.uses(&flag(name)) {
+            inputs = inputs.or_assumed(name, given, default)?;
+        }
+    }
+    for (name, given, default) in [
+        ("learning_rate", asked.learning_rate, LEARNING_RATE),
+        ("sample_rate", rate, SAMPLE_RATE),
+        ("clip", asked.clip, CLIPPING_NORM),
+        (
+            "private_learning_rate",
+            asked.private_learning_rate,
+            PRIVATE_LEARNING_RATE,
+        ),
+    ] {
+        if asked.uses(&flag(name)) {
+            inputs = inputs.or_assumed(name, given, default)?;
+        }
+    }
+    Ok(inputs)
+}
+
+/// The option that an input is given by.
+fn flag(name: &str) -> String {
+    format!("--{}", name.replace('_', "-"))
 }
 
 const fn learning_rates(asked: &Course) -> LearningRates {

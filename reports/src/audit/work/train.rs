@@ -2,7 +2,7 @@
 
 use super::material::Material;
 use super::model::{Beginning, dropout_of};
-use super::options::options;
+use super::options::{inputs, options};
 use super::promise::{DELTA, Met, guarantees};
 use crate::audit::cli::Train;
 use crate::contract::{
@@ -203,14 +203,10 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
         held_out_perplexity: trained.held_out.iter().map(|loss| loss.exp()).collect(),
         dropout: Dropped::of(trained.dropout, asked),
     };
+    let inputs = inputs(asked, &options)?;
     let text = match format {
-        Format::Json => {
-            let inputs = Inputs::new()
-                .given("prepared", asked.prepared.display().to_string())?
-                .given("options", &options)?;
-            Envelope::new("training", inputs, &shown).to_text()?
-        }
-        Format::Text => summary(&shown),
+        Format::Json => Envelope::new("training", inputs, &shown).to_text()?,
+        Format::Text => summary(&shown, &inputs),
     };
     print(&text)?;
     Ok(Exit::Finished)
@@ -245,7 +241,7 @@ fn bare(mechanism: &Mechanism) -> Option<&str> {
     }
 }
 
-fn summary(shown: &Shown) -> String {
+fn summary(shown: &Shown, inputs: &Inputs) -> String {
     let mut lines = vec![format!("{}: trained by {}", shown.out, shown.recipe)];
     if let Mechanism::Repeat { times, .. } = &shown.mechanism {
         lines.push(format!("private steps {}", grouped(times.get())));
@@ -288,6 +284,7 @@ fn summary(shown: &Shown) -> String {
         ));
     }
     lines.extend(shown.dropout.as_ref().map(Dropped::text));
+    lines.extend(inputs.assumed_line());
     if shown.seeded {
         lines.push("A fixed seed made the noise: this model is NOT private.".into());
     }
