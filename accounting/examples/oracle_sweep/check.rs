@@ -1,7 +1,7 @@
 //! One configuration asked of the oracle and of every engine.
 
 use super::draw::{Case, Chance, Kind};
-use super::oracle::Oracle;
+use super::oracle::{Oracle, Rests, Setting};
 use reticent_accounting::rdp::RdpCurve;
 use reticent_accounting::{
     Delta, Direction, Engine, Epsilon, Neighbours, Order, PrivacyLoss, Probability, Result,
@@ -45,6 +45,8 @@ pub(crate) struct Tally {
     pub(crate) answered: u64,
     pub(crate) checks: u64,
     pub(crate) wrong: u64,
+    /// Upper ends of δ farther above what they rest on than asked for: safe, and not wrong.
+    pub(crate) loose: u64,
 }
 
 /// What came of one cell.
@@ -54,6 +56,8 @@ pub(crate) struct Row {
     pub(crate) by: [Tally; 3],
     /// Relative widths of the oracle's interval, where δ is above 1e-12.
     pub(crate) widths: Vec<f64>,
+    /// The same of its intervals around what the accountant's own ends rest on, the wider of the two.
+    pub(crate) rests: Vec<f64>,
     pub(crate) wrong: Vec<String>,
 }
 
@@ -109,19 +113,26 @@ impl Row {
         let tolerance = Tolerance::new(chance.choose(&TOLERANCES))?;
         let question = chance.choose(&[Asked::Delta, Asked::Epsilon, Asked::Others]);
         let order = 1.0 + chance.decades(-0.5, 1.0);
+        let setting = Setting {
+            query: case.query,
+            direction: cell.direction,
+            steps: case.steps,
+            spot,
+            far: chance.choose(&[true, false]),
+        };
         let Ok(loss) = PrivacyLoss::of(&case.run, case.query, cell.direction) else {
             self.refused += 1;
             return Ok(());
         };
-        let Some(oracle) = Oracle::of(&case.run, case.query, cell.direction, case.steps, spot)
-        else {
+        let Some(oracle) = Oracle::of(&case.run, setting) else {
             self.refused += 1;
             return Ok(());
         };
-        let truth = oracle.delta(oracle.epsilon);
-        if truth.1 > 1e-12 {
-            self.widths.push((truth.1 - truth.0) / truth.1);
-        }
+        let (truth, rests) = (
+            oracle.delta(oracle.epsilon),
+            oracle.delta_rests(oracle.epsilon),
+        );
+        self.note_widths(truth, rests);
         let mut all: Vec<(By, Ends)> = Vec::new();
         for by in By::ALL {
             let answers = Answers {
@@ -142,6 +153,10 @@ impl Row {
             {
                 checks += 1;
                 self.meet("delta", by, ends, truth, (&case, oracle.epsilon));
+                self.rest("delta", by, ends, rests, (&case, oracle.epsilon));
+                let room = 2.0 * tolerance.get();
+                let loose = ends.1 > rests.upper.1 * (1.0 + room) + 1e-12;
+                self.by[by as usize].loose += u64::from(loose);
                 for (other, theirs) in &all {
                     self.meet(
                         &format!("delta, {other:?}"),
@@ -172,6 +187,27 @@ impl Row {
         Ok(())
     }
 
+    fn note_widths(&mut self, truth: Ends, rests: Rests) {
+        let width = |ends: Ends| (ends.1 - ends.0) / ends.1;
+        if truth.1 > 1e-12 {
+            self.widths.push(width(truth));
+            let lower = rests.lower.filter(|lower| lower.1 > 1e-12);
+            self.rests
+                .push(width(rests.upper).max(lower.map_or(0.0, width)));
+        }
+    }
+
+    /// An upper end is no lower than what it rests on, a lower end no higher.
+    fn rest(&mut self, what: &str, by: By, ends: Ends, rests: Rests, at: (&Case, f64)) {
+        let fine = ends.1 >= rests.upper.0 && rests.lower.is_none_or(|lower| ends.0 <= lower.1);
+        if !fine {
+            let (case, spot) = at;
+            self.wrong.push(format!(
+                "{what} by {by:?}: {ends:?} rests on {rests:?} at {spot}: {case:?}"
+            ));
+        }
+    }
+
     /// Two intervals around the same number have to meet.
     fn meet(&mut self, what: &str, by: By, ends: Ends, truth: Ends, at: (&Case, f64)) {
         let fine = ends.0 <= ends.1 && ends.0 <= truth.1 && truth.0 <= ends.1;
@@ -188,9 +224,12 @@ impl Row {
         let mut fine = ends.0 <= ends.1;
         if ends.1.is_finite() {
             fine &= oracle.delta(ends.1).0 <= delta;
+            fine &= oracle.delta_rests(ends.1).upper.0 <= delta;
         }
         if ends.0 > 0.0 {
             fine &= oracle.delta(ends.0).1 >= delta;
+            let rests = oracle.delta_rests(ends.0).lower;
+            fine &= rests.is_none_or(|lower| lower.1 >= delta);
         }
         if !fine {
             let back = (oracle.delta(ends.0), oracle.delta(ends.1));
@@ -215,13 +254,10 @@ impl Row {
                 curve[0].upper.map_or(f64::INFINITY, |end| *end.get()),
             );
             checks += 1;
-            self.meet(
-                "Rényi",
-                By::Chosen,
-                ends,
-                oracle.renyi(order),
-                (case, order),
-            );
+            let [truth, upper] = oracle.renyi(order);
+            let rests = Rests { upper, lower: None };
+            self.meet("Rényi", By::Chosen, ends, truth, (case, order));
+            self.rest("Rényi", By::Chosen, ends, rests, (case, order));
         }
         // Where the best test is about whether the loss exceeds ε.
         let prior = oracle.delta(oracle.epsilon).1 * (-oracle.epsilon).exp();
@@ -237,8 +273,10 @@ impl Row {
                 bounds.upper.map_or(1.0, |end| end.get().get()),
             );
             checks += 1;
-            let truth = oracle.blow_up(prior, oracle.epsilon);
+            let [truth, upper] = oracle.blow_up(prior, oracle.epsilon);
+            let rests = Rests { upper, lower: None };
             self.meet("blow-up", By::Chosen, ends, truth, (case, prior));
+            self.rest("blow-up", By::Chosen, ends, rests, (case, prior));
         }
         Ok(checks)
     }

@@ -137,10 +137,10 @@ impl Kind {
         })
     }
 
-    /// Some epochs of two or three steps.
+    /// Some epochs of a few steps.
     fn epochs(self, chance: &mut Chance, query: Query) -> Result<Case> {
-        let steps = chance.choose(&[2, 2, 3]);
-        let selected = chance.choose(&[1, 1, steps - 1]);
+        let steps = chance.choose(&[2, 2, 3, 3, 4, 5, 7, 8]);
+        let selected = chance.choose(&[1, 1, steps / 2, steps - 1]);
         let (sampling, selected) = if self == Self::Shuffled {
             (Sampling::Shuffled, 1)
         } else if selected == 1 && chance.choose(&[true, false]) {
@@ -162,7 +162,8 @@ impl Kind {
                 sampling,
             }
         };
-        let steps = steps * (1 + chance.word() % 6);
+        let once = 1 + chance.word() % 6;
+        let steps = steps * chance.choose(&[1, once]);
         Ok(Case {
             run: repeat(steps, each),
             query,

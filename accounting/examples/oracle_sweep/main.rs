@@ -45,7 +45,7 @@ fn main() -> Result<std::process::ExitCode> {
         .into_iter()
         .filter(|kind| word == "all" || format!("{kind:?}") == word);
     println!(
-        "mechanism\tneighbours\tdirection\tasked\trefused\tengine\tanswered\tchecks\twrong\twidth_50\twidth_90\twidth_99"
+        "mechanism\tneighbours\tdirection\tasked\trefused\tengine\tanswered\tchecks\twrong\tloose\twidth_50\twidth_90\trests_50\trests_90\trests_99"
     );
     let mut wrong = 0;
     for kind in kinds {
@@ -85,12 +85,21 @@ fn print_row(cell: Cell, row: &mut Row) {
         neighbours,
         direction,
     } = cell;
-    let [half, most, nearly_all] = [0.5, 0.9, 0.99].map(|share| quantile(&mut row.widths, share));
+    let [half, most] = [0.5, 0.9].map(|share| quantile(&mut row.widths, share));
+    let rests = [0.5, 0.9, 0.99].map(|share| quantile(&mut row.rests, share));
     for by in By::ALL {
         let tally = &row.by[by as usize];
         println!(
-            "{kind:?}\t{neighbours}\t{direction:?}\t{}\t{}\t{by:?}\t{}\t{}\t{}\t{half:.1e}\t{most:.1e}\t{nearly_all:.1e}",
-            tally.asked, row.refused, tally.answered, tally.checks, tally.wrong,
+            "{kind:?}\t{neighbours}\t{direction:?}\t{}\t{}\t{by:?}\t{}\t{}\t{}\t{}\t{half:.1e}\t{most:.1e}\t{:.1e}\t{:.1e}\t{:.1e}",
+            tally.asked,
+            row.refused,
+            tally.answered,
+            tally.checks,
+            tally.wrong,
+            tally.loose,
+            rests[0],
+            rests[1],
+            rests[2],
         );
     }
     for line in row.wrong.iter().take(3) {

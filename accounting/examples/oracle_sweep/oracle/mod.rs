@@ -3,77 +3,167 @@
 //! rise (or only fall), a textbook transform, and everything left out added outwards. What comes out is
 //! an interval that contains the truth.
 
+mod allocated;
 mod batches;
 mod composed;
+mod finite;
 mod fourier;
 mod pairs;
+mod samplers;
 mod step;
 mod truth;
 
+use allocated::Epoch;
 use composed::{Composed, View};
-use reticent_accounting::{Direction, Mechanism, Query};
+use reticent_accounting::{Direction, Mechanism, Neighbours, Query, Sampling};
 use step::{Side, Step};
 use truth::{Parts, Question, Truth};
 
+/// Lines of a composition: rare large losses beside frequent small ones need many.
+const LENGTH: usize = 1 << 15;
+
+/// What one question is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setting {
+    pub(crate) query: Query,
+    pub(crate) direction: Direction,
+    pub(crate) steps: u64,
+    /// How many deviations above the mean loss ε is.
+    pub(crate) spot: f64,
+    /// Whether that is of what dominates, or of what is dominated.
+    pub(crate) far: bool,
+}
+
+/// One run, and ends of what it leads to.
+struct Known {
+    parts: Parts,
+    low: Option<Composed>,
+    high: Option<Composed>,
+}
+
+impl Known {
+    fn of(all: Vec<Parts>, epsilon: f64, sides: &[Side]) -> Vec<Self> {
+        let one = |parts: Parts| {
+            let view = View::at(&clipped(&parts, epsilon, Side::High), epsilon, LENGTH);
+            let composed = |side| {
+                let wanted = sides.contains(&side);
+                wanted.then(|| Composed::of(&clipped(&parts, epsilon, side), view, side))
+            };
+            Self {
+                low: composed(Side::Low),
+                high: composed(Side::High),
+                parts,
+            }
+        };
+        all.into_iter().map(one).collect()
+    }
+
+    fn end(&self, side: Side) -> Option<&Composed> {
+        match side {
+            Side::Low => self.low.as_ref(),
+            Side::High => self.high.as_ref(),
+        }
+    }
+}
+
+/// Steps of which a loss too low for all others together to lift it to `epsilon` is left out, or raised
+/// to where it just isn't: neither matters at that ε, and lines need not reach there.
+fn clipped(parts: &Parts, epsilon: f64, side: Side) -> Parts {
+    match parts.as_slice() {
+        [(step, times)] if *times > 1 => {
+            let highest = step.outcomes.iter().map(|o| o.most).fold(0.0, f64::max);
+            let floor = epsilon - (*times - 1) as f64 * highest - 1e-3 * highest;
+            let lowest = step.outcomes.first().map_or(0.0, |o| o.loss());
+            if floor > lowest && step.comb.is_none() {
+                vec![(step.clipped(floor, side), *times)]
+            } else {
+                parts.clone()
+            }
+        }
+        _ => parts.clone(),
+    }
+}
+
 /// What is known of one run near one ε.
 pub(crate) struct Oracle {
-    below: Vec<Composed>,
-    above: Vec<Composed>,
+    /// What the accountant's ends rest on.
+    upper: Vec<Known>,
+    /// Nothing where that is the same.
+    lower: Option<Vec<Known>>,
+    below: Vec<Known>,
+    above: Vec<Known>,
     gaussian: Option<f64>,
+    epoch: Option<Epoch>,
     /// The ε that it was laid for.
     pub(crate) epsilon: f64,
-    parts: (Vec<Parts>, Vec<Parts>),
+}
+
+/// Ends of what the accountant's own ends rest on: [of its upper end, of its lower end].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rests {
+    pub(crate) upper: (f64, f64),
+    /// Nothing where the lower end rests on nothing.
+    pub(crate) lower: Option<(f64, f64)>,
 }
 
 impl Oracle {
-    /// For losses about `spot` deviations above their mean; `None` where nothing is known.
-    pub(crate) fn of(
-        run: &Mechanism,
-        query: Query,
-        direction: Direction,
-        steps: u64,
-        spot: f64,
-    ) -> Option<Self> {
+    /// For losses some deviations above their mean; `None` where nothing is known.
+    pub(crate) fn of(run: &Mechanism, asked: Setting) -> Option<Self> {
         // Roundings of the losses add up with the steps.
-        let length = match steps {
-            0..=3 => 1 << 12,
-            4..=12 => 1 << 13,
-            13..=50 => 1 << 14,
-            _ => 1 << 15,
+        let cells = match asked.steps {
+            0..=3 => 1 << 11,
+            4..=12 => 1 << 12,
+            _ => 1 << 13,
         };
         let question = Question {
-            query,
-            direction,
-            cells: (length / 2).min(1 << 13),
+            query: asked.query,
+            direction: asked.direction,
+            cells,
         };
-        let Truth {
-            below,
-            above,
-            gaussian,
-        } = Truth::of(run, question)?;
-        if let Some(distance) = gaussian {
+        let truth = Truth::of(run, question)?;
+        if let Some(distance) = truth.gaussian {
             return Some(Self {
+                upper: Vec::new(),
+                lower: None,
                 below: Vec::new(),
                 above: Vec::new(),
-                gaussian,
-                epsilon: (0.5 * distance * distance + spot * distance).max(0.0),
-                parts: (Vec::new(), Vec::new()),
+                gaussian: Some(distance),
+                epoch: None,
+                epsilon: (0.5 * distance * distance + asked.spot * distance).max(0.0),
             });
         }
-        let reference = below.first().or(above.first())?;
-        let epsilon = place(reference, spot);
-        let composed = |all: &[Parts], side: Side| -> Vec<Composed> {
-            all.iter()
-                .map(|parts| Composed::of(parts, View::at(parts, epsilon, length), side))
-                .collect()
+        let (upper, lower) = (truth.upper.last(), truth.lower.first());
+        let reference = if asked.far {
+            upper.or(lower)
+        } else {
+            lower.or(upper)
         };
+        let epsilon = place(reference.or(truth.below.first())?, asked.spot);
+        let both = [Side::Low, Side::High];
         Some(Self {
-            below: composed(&below, Side::Low),
-            above: composed(&above, Side::High),
+            upper: Known::of(truth.upper, epsilon, &both),
+            lower: (!truth.exact).then(|| Known::of(truth.lower, epsilon, &both)),
+            below: Known::of(truth.below, epsilon, &both[..1]),
+            above: Known::of(truth.above, epsilon, &both[1..]),
             gaussian: None,
+            epoch: epoch(run, asked),
             epsilon,
-            parts: (below, above),
         })
+    }
+
+    fn lower(&self) -> &[Known] {
+        self.lower.as_deref().unwrap_or(&self.upper)
+    }
+
+    /// The largest of some lower ends, the smallest of some upper ones.
+    fn most(known: &[Known], least: f64, side: Side, f: impl Fn(&Composed) -> f64) -> f64 {
+        let ends = known.iter().filter_map(|one| one.end(side));
+        ends.map(f).fold(least, f64::max)
+    }
+
+    fn least(known: &[Known], most: f64, side: Side, f: impl Fn(&Composed) -> f64) -> f64 {
+        let ends = known.iter().filter_map(|one| one.end(side));
+        ends.map(f).fold(most, f64::min)
     }
 
     /// An interval that contains δ(ε).
@@ -81,37 +171,119 @@ impl Oracle {
         if let Some(distance) = self.gaussian {
             return of_gaussian(distance, epsilon);
         }
+        let of = |law: &Composed| law.delta(epsilon);
         // Guessing is free.
-        let low = self.below.iter().map(|law| law.delta(epsilon));
-        let high = self.above.iter().map(|law| law.delta(epsilon));
-        (low.fold(0.0, f64::max), high.fold(1.0, f64::min))
+        let mut low = Self::most(&self.below, 0.0, Side::Low, of);
+        low = Self::most(self.lower(), low, Side::Low, of);
+        let mut high = Self::least(&self.above, 1.0, Side::High, of);
+        high = Self::least(&self.upper, high, Side::High, of);
+        if let Some(epoch) = self.epoch {
+            let exact = epoch.delta(epsilon);
+            (low, high) = (low.max(exact.0), high.min(exact.1));
+        }
+        (low, high)
     }
 
-    /// An interval that contains max {P(E): Q(E) ≤ x}, sharp if the loss there is about `epsilon`.
-    pub(crate) fn blow_up(&self, x: f64, epsilon: f64) -> (f64, f64) {
-        let low = self.below.iter().map(|law| law.best_event(x));
-        let high = self.above.iter().map(|law| law.blow_up(x, epsilon));
-        (low.fold(x, f64::max), high.fold(1.0, f64::min))
+    /// Ends of what the two ends of δ(ε) rest on.
+    pub(crate) fn delta_rests(&self, epsilon: f64) -> Rests {
+        if self.gaussian.is_some() {
+            let exact = self.delta(epsilon);
+            return Rests {
+                upper: exact,
+                lower: Some(exact),
+            };
+        }
+        let of = |law: &Composed| law.delta(epsilon);
+        Rests {
+            upper: (
+                Self::least(&self.upper, 1.0, Side::Low, of),
+                Self::least(&self.upper, 1.0, Side::High, of),
+            ),
+            lower: (!self.lower().is_empty()).then(|| {
+                (
+                    Self::most(self.lower(), 0.0, Side::Low, of),
+                    Self::most(self.lower(), 0.0, Side::High, of),
+                )
+            }),
+        }
     }
 
-    /// An interval that contains the Rényi divergence of an order above 1; the upper end may be
-    /// infinite.
-    pub(crate) fn renyi(&self, order: f64) -> (f64, f64) {
+    /// An interval that contains max {P(E): Q(E) ≤ x}, sharp if the loss there is about `epsilon`, and one
+    /// that contains what its upper end rests on.
+    pub(crate) fn blow_up(&self, x: f64, epsilon: f64) -> [(f64, f64); 2] {
+        let best = |law: &Composed| law.best_event(x);
+        let bound = |law: &Composed| law.blow_up(x, epsilon);
+        let low = Self::most(&self.below, x, Side::Low, best);
+        let high = Self::least(&self.above, 1.0, Side::High, bound);
+        let rests = (
+            Self::least(&self.upper, 1.0, Side::Low, best),
+            Self::least(&self.upper, 1.0, Side::High, bound),
+        );
+        [
+            (
+                Self::most(self.lower(), low, Side::Low, best),
+                rests.1.min(high),
+            ),
+            rests,
+        ]
+    }
+
+    /// An interval that contains the Rényi divergence of an order above 1, and one that contains what its
+    /// upper end rests on; upper ends may be infinite.
+    pub(crate) fn renyi(&self, order: f64) -> [(f64, f64); 2] {
         if let Some(distance) = self.gaussian {
             let exact = 0.5 * order * distance * distance;
-            return (exact * (1.0 - 1e-12), exact * (1.0 + 1e-12));
+            return [(exact * (1.0 - 1e-12), exact * (1.0 + 1e-12)); 2];
         }
-        let sum = |parts: &Parts, side: Side| -> f64 {
-            let each = parts
-                .iter()
-                .map(|(step, times)| step.ln_moment(order, side) * *times as f64);
-            each.sum::<f64>() / (order - 1.0)
+        let ends = |known: &[Known], side: Side| -> Vec<f64> {
+            let sum = |one: &Known| {
+                let each = one
+                    .parts
+                    .iter()
+                    .map(|(step, times)| step.ln_moment(order, side) * *times as f64);
+                each.sum::<f64>() / (order - 1.0)
+            };
+            known.iter().map(sum).collect()
         };
-        let low = self.parts.0.iter().map(|parts| sum(parts, Side::Low));
-        let high = self.parts.1.iter().map(|parts| sum(parts, Side::High));
-        let (low, high) = (low.fold(0.0, f64::max), high.fold(f64::INFINITY, f64::min));
-        (low * (1.0 - 1e-9) - 1e-11, high * (1.0 + 1e-9) + 1e-11)
+        let most = |known, side, from| ends(known, side).into_iter().fold(from, f64::max);
+        let least = |known, side, from| ends(known, side).into_iter().fold(from, f64::min);
+        let low = most(self.lower(), Side::Low, most(&self.below, Side::Low, 0.0));
+        let rests = (
+            least(&self.upper, Side::Low, f64::INFINITY),
+            least(&self.upper, Side::High, f64::INFINITY),
+        );
+        let high = least(&self.above, Side::High, rests.1);
+        [(low, high), rests]
+            .map(|(low, high)| (low * (1.0 - 1e-9) - 1e-11, high * (1.0 + 1e-9) + 1e-11))
     }
+}
+
+/// One epoch of few steps, drawn for one record alone, present or absent.
+fn epoch(run: &Mechanism, asked: Setting) -> Option<Epoch> {
+    let Mechanism::Repeat { times, each } = run else {
+        return None;
+    };
+    let Mechanism::SubsampledGaussian {
+        noise_multiplier,
+        sampling_rate,
+        sampling,
+    } = &**each
+    else {
+        return None;
+    };
+    let (selected, bins) = match sampling {
+        Sampling::BallsInBins => (1, (1.0 / sampling_rate.get()).round() as u64),
+        Sampling::RandomAllocation { selected, steps } => (*selected, *steps),
+        _ => return None,
+    };
+    let alone = asked.query == Query::single(Neighbours::AddRemove)
+        || asked.query == Query::single(Neighbours::ZeroOut);
+    (alone && times.get() == bins && (2..=4).contains(&bins)).then(|| Epoch {
+        scale: noise_multiplier.get(),
+        bins: bins as usize,
+        selected: selected as usize,
+        with_first: asked.direction == Direction::Remove,
+    })
 }
 
 /// `spot` deviations above the mean loss, and not beyond what can happen.

@@ -4,6 +4,8 @@
 //! values with the same Q-mean raises δ, pooling outcomes lowers it, in one step and, step by step, in
 //! every composition.
 
+use super::finite::most_ln_moment;
+
 /// What may come out: its probability under both laws, and between which values the losses of
 /// all that is in it lie.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +55,8 @@ pub(crate) struct Step {
     pub(crate) infinite: f64,
     /// The distance of losses, if they are equidistant.
     pub(crate) comb: Option<f64>,
+    /// Moments are those of the worst two losses this far apart, which no one step attains at every ε.
+    pub(crate) range: Option<f64>,
 }
 
 /// P-masses on the losses origin + index·spacing.
@@ -78,6 +82,7 @@ impl Step {
             outcomes,
             infinite,
             comb,
+            range: None,
         };
         step.outcomes.retain(|o| o.p > 0.0);
         let impossible = |o: &&Outcome| o.q <= 0.0;
@@ -138,6 +143,9 @@ impl Step {
         if self.infinite > 0.0 {
             return f64::INFINITY;
         }
+        if let Some(range) = self.range {
+            return most_ln_moment(range, order);
+        }
         let ln = |mass: f64, loss: f64| mass.ln() + (order - 1.0) * loss;
         let of = |o: &Outcome| match side {
             Side::Low => [ln(o.p, o.loss()), f64::NEG_INFINITY],
@@ -154,6 +162,25 @@ impl Step {
         top + terms().map(|term| (term - top).exp()).sum::<f64>().ln()
     }
 
+    /// The same step where only losses of at least `floor` matter: those below it left out, or raised to it.
+    pub(crate) fn clipped(&self, floor: f64, side: Side) -> Self {
+        let mut step = self.clone();
+        step.outcomes.retain(|o| o.loss() >= floor);
+        let kept: f64 = step.outcomes.iter().map(|o| o.p).sum();
+        let left: f64 = self.outcomes.iter().map(|o| o.p).sum::<f64>() - kept;
+        if side == Side::High && step.outcomes.len() < self.outcomes.len() {
+            let p = left.max(0.0) + f64::EPSILON;
+            let raised = Outcome {
+                p,
+                q: p * (-floor).exp(),
+                least: floor,
+                most: floor,
+            };
+            step.outcomes.insert(0, raised);
+        }
+        step
+    }
+
     /// About the same step, of few outcomes: to see where it lies.
     pub(crate) fn thinned(&self) -> Self {
         let together = |some: &[Outcome]| Outcome {
@@ -167,6 +194,7 @@ impl Step {
             outcomes: self.outcomes.chunks(size).map(together).collect(),
             infinite: self.infinite,
             comb: self.comb,
+            range: self.range,
         }
     }
 

@@ -3,27 +3,41 @@
 //! A run has some instances that certainly exist (their δ is a lower end of the truth) and some pairs
 //! that certainly dominate it (upper ends); where the worst case is known, one pair is both.
 
-use super::batches::{at, binomial, mirrored, poisson_binomial, truncated_sum};
-use super::pairs::{
-    Mixture, Noise, allocated, both_ways, chain, on_integers, response, rising, two_losses,
-};
+use super::batches::{at, binomial, mirrored, poisson_binomial};
+use super::finite::{any_two_losses, chain, on_integers, response, two_losses};
+use super::pairs::{Mixture, Noise, rising};
+use super::samplers::sampled;
 use super::step::Step;
-use reticent_accounting::{Direction, Mechanism, Neighbours, Query, Sampling};
+use reticent_accounting::{Direction, Mechanism, Neighbours, Query};
 
-/// Steps with how often each is run.
-pub(crate) type Parts = Vec<(Step, u64)>;
+/// A step with how often it is run.
+pub(crate) type Part = (Step, u64);
+/// Steps that make a run.
+pub(crate) type Parts = Vec<Part>;
 
 /// What is known of one leaf of a mechanism.
-struct Leaf {
-    below: Vec<(Step, u64)>,
-    above: Vec<(Step, u64)>,
+#[derive(Default)]
+pub(super) struct Leaf {
+    /// The worst case, known exactly: then nothing else is needed.
+    pub(super) exact: Option<Part>,
+    /// What PROPOSITIONS.md says that the upper end rests on.
+    pub(super) upper: Vec<Part>,
+    /// What it says that the lower end rests on; with nothing here there is none.
+    pub(super) lower: Vec<Part>,
+    /// Instances besides.
+    pub(super) below: Vec<Part>,
+    /// Dominating pairs besides.
+    pub(super) above: Vec<Part>,
 }
 
-/// What is known of a run.
+/// What is known of a run: the same lists of whole runs.
+#[derive(Default)]
 pub(crate) struct Truth {
-    /// Instances.
+    /// Whether what dominates is attained, and so `upper` is `lower` too.
+    pub(crate) exact: bool,
+    pub(crate) upper: Vec<Parts>,
+    pub(crate) lower: Vec<Parts>,
     pub(crate) below: Vec<Parts>,
-    /// Dominating pairs.
     pub(crate) above: Vec<Parts>,
     /// Everything is Gaussian: the distance between the means.
     pub(crate) gaussian: Option<f64>,
@@ -55,34 +69,44 @@ impl Truth {
         }
         if let Some(square) = square {
             return Some(Self {
-                below: Vec::new(),
-                above: Vec::new(),
                 gaussian: Some(square.sqrt()),
+                ..Self::default()
             });
         }
         let known = leaves
             .iter()
             .map(|(leaf, times)| question.leaf(leaf, *times));
         let known: Vec<Leaf> = known.collect::<Option<_>>()?;
-        let all = |side: fn(&Leaf) -> &Vec<(Step, u64)>| -> Vec<Parts> {
+        // Leaves about which one list says nothing are left out: good for lower ends.
+        let all = |side: fn(&Leaf) -> &Vec<Part>| -> Vec<Parts> {
             let most = known.iter().map(|leaf| side(leaf).len()).max().unwrap_or(0);
+            let most = most.max(usize::from(known.iter().all(|leaf| leaf.exact.is_some())));
             let choice = |i: usize| {
                 let one = |leaf: &Leaf| {
                     let side = side(leaf);
-                    side.get(i.min(side.len().max(1) - 1)).cloned()
+                    let chosen = side.get(i.min(side.len().max(1) - 1));
+                    chosen.or(leaf.exact.as_ref()).cloned()
                 };
                 known.iter().filter_map(one).collect()
             };
             (0..most).map(choice).collect()
         };
-        let bounded = known.iter().all(|leaf| !leaf.above.is_empty());
-        Some(Self {
-            below: all(|leaf| &leaf.below),
-            above: if bounded {
-                all(|leaf| &leaf.above)
+        let exact = known.iter().all(|leaf| leaf.exact.is_some());
+        let complete = |side: fn(&Leaf) -> &Vec<Part>| {
+            let told = |leaf: &Leaf| leaf.exact.is_some() || !side(leaf).is_empty();
+            if known.iter().all(told) {
+                all(side)
             } else {
                 Vec::new()
-            },
+            }
+        };
+        let if_open = |list: Vec<Parts>| if exact { Vec::new() } else { list };
+        Some(Self {
+            exact,
+            upper: complete(|leaf| &leaf.upper),
+            lower: if_open(all(|leaf| &leaf.lower)),
+            below: if_open(all(|leaf| &leaf.below)),
+            above: if_open(complete(|leaf| &leaf.above)),
             gaussian: None,
         })
     }
@@ -96,19 +120,19 @@ fn unfold<'m>(run: &'m Mechanism, times: u64, leaves: &mut Vec<(&'m Mechanism, u
     }
 }
 
-fn exactly(step: Step, times: u64) -> Option<Leaf> {
+pub(super) fn exactly(step: Step, times: u64) -> Option<Leaf> {
     Some(Leaf {
-        below: vec![(step.clone(), times)],
-        above: vec![(step, times)],
+        exact: Some((step, times)),
+        ..Leaf::default()
     })
 }
 
 impl Question {
-    fn group(&self) -> f64 {
+    pub(super) fn group(&self) -> f64 {
         f64::from(self.query.group.get())
     }
 
-    fn replace(&self) -> bool {
+    pub(super) fn replace(&self) -> bool {
         self.query.neighbours == Neighbours::Replace
     }
 
@@ -118,7 +142,7 @@ impl Question {
     }
 
     /// A step in the direction asked: `step` has the law with the record first.
-    fn turned(&self, step: Step) -> Step {
+    pub(super) fn turned(&self, step: Step) -> Step {
         match self.direction {
             Direction::Remove => step,
             Direction::Add => step.swapped(0.0),
@@ -126,7 +150,7 @@ impl Question {
     }
 
     /// The records' shifts against none, or against the opposite ones.
-    fn shifts(&self, noise: Noise, scale: f64, with: &Mixture) -> Step {
+    pub(super) fn shifts(&self, noise: Noise, scale: f64, with: &Mixture) -> Step {
         let without = if self.replace() {
             mirrored(with)
         } else {
@@ -153,12 +177,24 @@ impl Question {
                 noise_multiplier: scale,
                 sampling_rate: rate,
                 sampling,
-            } => self.sampled((Noise::Gaussian, scale.get()), rate.get(), *sampling, times),
+            } => sampled(
+                self,
+                (Noise::Gaussian, scale.get()),
+                rate.get(),
+                *sampling,
+                times,
+            ),
             Mechanism::SubsampledLaplace {
                 scale,
                 sampling_rate: rate,
                 sampling,
-            } => self.sampled((Noise::Laplace, scale.get()), rate.get(), *sampling, times),
+            } => sampled(
+                self,
+                (Noise::Laplace, scale.get()),
+                rate.get(),
+                *sampling,
+                times,
+            ),
             Mechanism::PoissonBinomialGaussian {
                 noise_multiplier,
                 rates,
@@ -199,44 +235,59 @@ impl Question {
                 let reach = (80.0 * scale + 2.0, None);
                 exactly(on_integers(ln, shift, reach, 2.0 / scale), times)
             }
-            Mechanism::RandomisedResponse { truth, categories } => self.replace().then(|| Leaf {
-                below: vec![(
-                    response(truth.get(), f64::from(*categories)),
-                    times * u64::from(group),
-                )],
-                above: vec![(
-                    response(truth.get(), f64::from(*categories)),
-                    times * u64::from(group),
-                )],
-            }),
+            Mechanism::RandomisedResponse { truth, categories } => {
+                let step = response(truth.get(), f64::from(*categories));
+                let known = exactly(step, times * u64::from(group));
+                known.filter(|_| self.replace())
+            }
             Mechanism::PureDp {
                 epsilon,
                 neighbours,
-            } => {
-                let steps = self.steps_between(*neighbours)?;
-                exactly(chain(epsilon.get(), 0.0, steps), times)
-            }
+            } => self.promised(epsilon.get(), 0.0, *neighbours, times),
             Mechanism::ApproxDp {
                 epsilon,
                 delta,
                 neighbours,
-            } => {
-                let steps = self.steps_between(*neighbours)?;
-                exactly(chain(epsilon.get(), delta.get(), steps), times)
-            }
+            } => self.promised(epsilon.get(), delta.get(), *neighbours, times),
             Mechanism::ExponentialMechanism {
                 epsilon,
                 neighbours,
             } => {
                 let range = epsilon.get() * self.steps_between(*neighbours)? as f64;
                 let instance = |i: u32| (two_losses(range * f64::from(i) / 16.0, range), times);
+                let worst = (any_two_losses(range, self.cells), times);
+                // Of one step any point of the worst pair is an instance's.
                 Some(Leaf {
-                    below: (4..15).step_by(2).map(instance).collect(),
+                    lower: (times == 1).then(|| worst.clone()).into_iter().collect(),
+                    upper: vec![worst],
+                    below: (1..16).map(instance).collect(),
                     above: vec![(chain(range, 0.0, 1), times)],
+                    ..Leaf::default()
                 })
             }
             _ => None,
         }
+    }
+
+    /// A promise (ε, δ): of several steps between the two inputs the lemma (kε, δ(e^{kε} − 1)/(e^ε − 1)),
+    /// and no lower end.
+    fn promised(&self, epsilon: f64, delta: f64, stated: Neighbours, times: u64) -> Option<Leaf> {
+        let steps = self.steps_between(stated)?;
+        let exact = chain(epsilon, delta, steps);
+        if steps == 1 {
+            return exactly(exact, times);
+        }
+        let far = steps as f64 * epsilon;
+        let total = delta * far.exp_m1() / epsilon.exp_m1();
+        Some(Leaf {
+            upper: (total < 1.0)
+                .then(|| (chain(far, total, 1), times))
+                .into_iter()
+                .collect(),
+            below: vec![(exact.clone(), times)],
+            above: vec![(exact, times)],
+            ..Leaf::default()
+        })
     }
 
     /// One record changed in a promise about adding or removing is two of those steps if it is replaced.
@@ -247,125 +298,5 @@ impl Question {
             _ => return None,
         };
         Some(each * self.query.group.get() as usize)
-    }
-
-    fn sampled(
-        &self,
-        (noise, scale): (Noise, f64),
-        rate: f64,
-        sampling: Sampling,
-        times: u64,
-    ) -> Option<Leaf> {
-        match sampling {
-            Sampling::Poisson => {
-                let with = binomial(self.query.group.get(), rate);
-                exactly(self.shifts(noise, scale, &with), times)
-            }
-            Sampling::WithoutReplacement => self
-                .replace()
-                .then(|| self.fixed_batches(noise, scale, rate, times)),
-            Sampling::TruncatedPoisson { max_batch, records } => {
-                Some(self.truncated((noise, scale), rate, (max_batch, records), times))
-            }
-            Sampling::BallsInBins | Sampling::Shuffled => {
-                let bins = (1.0 / rate).round() as u64;
-                let noise = (noise, scale);
-                self.allocation(noise, (1, bins), times, sampling == Sampling::Shuffled)
-            }
-            Sampling::RandomAllocation { selected, steps } => {
-                self.allocation((noise, scale), (selected, steps), times, false)
-            }
-            Sampling::WithReplacement => None,
-        }
-    }
-
-    /// Drawn for the record alone and all others zero: the mean over its places. That is the worst case
-    /// for one record, present or absent, whose steps are drawn for it alone (Chua et al. 2024). What is
-    /// told where the record is dominates everything.
-    fn allocation(
-        &self,
-        (noise, scale): (Noise, f64),
-        (selected, bins): (u64, u64),
-        times: u64,
-        shuffled: bool,
-    ) -> Option<Leaf> {
-        if bins > 3 || !times.is_multiple_of(bins) {
-            return None;
-        }
-        let epochs = times / bins;
-        let alone = allocated(
-            noise,
-            scale,
-            bins as usize,
-            selected as usize,
-            self.replace(),
-        );
-        let alone = (self.turned(alone), epochs);
-        let told = self.shifts(noise, scale, &binomial(self.query.group.get(), 1.0));
-        let told = (told, epochs * selected);
-        let mut above = vec![told];
-        if !shuffled && !self.replace() && self.query.group.get() == 1 {
-            above.push(alone.clone());
-        }
-        Some(Leaf {
-            below: vec![alone],
-            above,
-        })
-    }
-
-    /// A batch of fixed size holds the record with chance q. All others equal to what replaces it, at
-    /// the far end: the sum moves by 2 or not at all, one way or the other; all others zero: it moves
-    /// by 1 against −1. No instance does worse than both directions of the first at once (Balle, Barthe
-    /// and Gaboardi 2018, Theorem 9, and the same in reverse; Zhu, Dong and Wang 2022 compose it).
-    fn fixed_batches(&self, noise: Noise, scale: f64, rate: f64, times: u64) -> Leaf {
-        let sampled = |place: f64| -> Mixture {
-            let both = vec![(1.0 - rate, 0.0), (rate, place)];
-            both.into_iter().filter(|(mass, _)| *mass > 0.0).collect()
-        };
-        let far = rising(noise, &sampled(2.0), &at(0.0), scale, self.cells);
-        let opposite = rising(noise, &sampled(1.0), &sampled(-1.0), scale, self.cells);
-        Leaf {
-            below: vec![(far.swapped(0.0), times), (far, times), (opposite, times)],
-            above: vec![(both_ways(noise, rate, 2.0, scale, self.cells), times)],
-        }
-    }
-
-    /// All others at −1, 0 or 1. From above: the record is used with a chance of at most q, and then
-    /// at most stands in for another one, so the sum moves by at most 2; without the record at all the
-    /// other law is the batch it would displace somebody from.
-    fn truncated(
-        &self,
-        (noise, scale): (Noise, f64),
-        rate: f64,
-        (max_batch, records): (u64, u64),
-        times: u64,
-    ) -> Leaf {
-        let others = records - 1;
-        let law = |others_at: f64, record_at: Option<f64>| -> Mixture {
-            truncated_sum(rate, max_batch, others, others_at, record_at)
-        };
-        let cells = self.cells / 4;
-        let mut below = Vec::new();
-        for others_at in [0.0, -1.0, 1.0] {
-            let with = law(others_at, Some(1.0));
-            let without = match self.query.neighbours {
-                Neighbours::AddRemove => law(others_at, None),
-                Neighbours::ZeroOut => law(others_at, Some(0.0)),
-                Neighbours::Replace => law(others_at, Some(-1.0)),
-            };
-            let step = rising(noise, &with, &without, scale, cells);
-            below.push((self.turned(step), times));
-        }
-        let above = if self.query.neighbours == Neighbours::AddRemove {
-            let with: Mixture = vec![(1.0 - rate, 0.0), (rate, 2.0)];
-            let with = with.into_iter().filter(|(mass, _)| *mass > 0.0).collect();
-            self.turned(rising(noise, &with, &at(0.0), scale, self.cells))
-        } else {
-            both_ways(noise, rate, 2.0, scale, self.cells)
-        };
-        Leaf {
-            below,
-            above: vec![(above, times)],
-        }
     }
 }
