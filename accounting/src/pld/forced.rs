@@ -1,6 +1,7 @@
 //! A door for tests: one engine alone, whatever the chooser would take.
 
 use super::compose::PrivacyLoss;
+use super::found::Found;
 use super::solver::Solver;
 use crate::bound::Bounds;
 use crate::error::{Error, Result};
@@ -21,7 +22,7 @@ impl PrivacyLoss {
         tolerance: Tolerance,
     ) -> Result<Bounds<Delta>> {
         let goal = 0.5 * tolerance.get();
-        let ends = ln_delta(&mut Solver::new(self), engine, epsilon.get(), goal)?;
+        let (ends, _) = Solver::new(self).ln_delta_by(Some(engine), epsilon.get(), goal)?;
         let lower = Delta::new(ends.lower.exp().clamp(0.0, 1.0))?;
         let upper = Delta::new((ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(0.0, 1.0))?;
         Ok(Bounds::between(lower, upper))
@@ -39,7 +40,8 @@ impl PrivacyLoss {
         delta: Delta,
         tolerance: Tolerance,
     ) -> Result<(f64, f64)> {
-        epsilon(&mut Solver::new(self), engine, delta.get(), tolerance.get())
+        let found = Solver::new(self).epsilon_by(Some(engine), delta.get(), tolerance.get())?;
+        Ok((found.lower.unwrap_or(0.0), found.upper))
     }
 }
 
@@ -50,48 +52,45 @@ fn refused(why: &str) -> Error {
     }
 }
 
-fn ln_delta(solver: &mut Solver, engine: Engine, epsilon: f64, goal: f64) -> Result<LnBounds> {
-    if solver.loss.unbounded || solver.loss.is_empty() || epsilon >= solver.largest_loss() {
-        return Err(refused("nothing is left to compute"));
-    }
-    let mut ends = match engine {
-        Engine::Contour => solver
-            .ln_delta_by_contour(epsilon, goal)
-            .ok_or_else(|| refused("the contour is out of reach"))?,
-        Engine::Grid => solver.grid_ln_delta(epsilon, goal)?,
-        _ => return Err(refused("there are two engines")),
-    };
-    if let Some(told) = &mut solver.told {
-        let told = ln_delta(told, engine, epsilon, goal);
-        ends.upper = told.map_or(ends.upper, |told| ends.upper.min(told.upper));
-    }
-    ends.lower = match &mut solver.below {
-        Some(below) => {
-            ln_delta(below, engine, epsilon, goal).map_or(f64::NEG_INFINITY, |below| below.lower)
+impl Solver {
+    /// ln δ(ε) of the pair itself.
+    pub(super) fn ln_delta_alone(
+        &mut self,
+        engine: Engine,
+        epsilon: f64,
+        goal: f64,
+    ) -> Result<LnBounds> {
+        if self.loss.unbounded || self.loss.is_empty() || epsilon >= self.largest_loss() {
+            return Err(refused("nothing is left to compute"));
         }
-        None if solver.loss.bounds_only() => f64::NEG_INFINITY,
-        None => ends.lower,
-    };
-    Ok(ends)
-}
+        match engine {
+            Engine::Contour => self
+                .ln_delta_by_contour(epsilon, goal)
+                .ok_or_else(|| refused("the contour is out of reach")),
+            Engine::Grid => self.grid_ln_delta(epsilon, goal),
+            _ => Err(refused("there are two engines")),
+        }
+    }
 
-fn epsilon(solver: &mut Solver, engine: Engine, delta: f64, tolerance: f64) -> Result<(f64, f64)> {
-    if solver.loss.unbounded || solver.loss.is_empty() {
-        return Err(refused("nothing is left to compute"));
+    /// ε(δ) of the pair itself.
+    pub(super) fn epsilon_alone(
+        &mut self,
+        engine: Engine,
+        delta: f64,
+        tolerance: f64,
+    ) -> Result<Found> {
+        if self.loss.unbounded || self.loss.is_empty() {
+            return Err(refused("nothing is left to compute"));
+        }
+        let found = match engine {
+            Engine::Contour => self.epsilon_by_contour(delta, tolerance)?,
+            Engine::Grid => self.grid_epsilon(delta, tolerance)?,
+            _ => return Err(refused("there are two engines")),
+        };
+        let known = !self.loss.bounds_only();
+        Ok(Found {
+            lower: found.lower.filter(|_| known),
+            ..found
+        })
     }
-    let found = match engine {
-        Engine::Contour => solver.epsilon_by_contour(delta, tolerance)?,
-        Engine::Grid => solver.grid_epsilon(delta, tolerance)?,
-        _ => return Err(refused("there are two engines")),
-    };
-    let mut upper = found.upper;
-    if let Some(told) = &mut solver.told {
-        upper = epsilon(told, engine, delta, tolerance).map_or(upper, |told| upper.min(told.1));
-    }
-    let lower = match &mut solver.below {
-        Some(below) => epsilon(below, engine, delta, tolerance).map_or(0.0, |below| below.0),
-        None if solver.loss.bounds_only() => 0.0,
-        None => found.lower.unwrap_or(0.0),
-    };
-    Ok((lower, upper))
 }

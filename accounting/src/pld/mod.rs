@@ -1,11 +1,14 @@
 //! The privacy-loss law: dominating pairs as data, their composition, and the questions
 //! δ(ε), ε(δ) and the profile.
 
+mod around;
 mod certify;
+pub(crate) mod coarse;
 mod compose;
 mod convert;
 mod curve;
 mod forced;
+pub(crate) mod found;
 mod gaussian;
 mod mixture;
 mod profile;

@@ -1,10 +1,10 @@
 //! ε(δ): a search whose ends are both certified.
 
 use super::convert::Answer;
+use super::found::Found;
 use super::mixture::Pair;
 use super::roots::{ROOM, both_ends, crossing};
 use super::solver::{Solver, TRIM};
-use crate::bound::{Bounds, Lower, Upper};
 use crate::contour::inversion::Contour;
 use crate::contour::kernel::Kernel;
 use crate::error::Result;
@@ -13,88 +13,13 @@ use crate::quantity::{Delta, Epsilon, Tolerance};
 use crate::search::{bisect, minimiser_to};
 use crate::special::above_zero;
 
-/// Both ends of ε; an unknown lower end is absent, an upper end may be infinite.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
-    pub(crate) lower: Option<f64>,
-    pub(crate) upper: f64,
-    pub(crate) engine: Engine,
-}
-
-impl Found {
-    const fn exactly(value: f64, engine: Engine) -> Self {
-        Self {
-            lower: Some(value),
-            upper: value,
-            engine,
-        }
-    }
-
-    /// The tighter of two statements about the same ε.
-    pub(crate) fn meet(self, other: Self) -> Self {
-        let lower = match (self.lower, other.lower) {
-            (Some(a), Some(b)) => Some(a.max(b)),
-            (a, b) => a.or(b),
-        };
-        Self {
-            lower,
-            upper: self.upper.min(other.upper),
-            engine: other.engine,
-        }
-    }
-
-    pub(crate) fn width(&self) -> f64 {
-        self.upper - self.lower.unwrap_or(0.0)
-    }
-
-    /// In the types of the outside.
-    ///
-    /// # Errors
-    /// [`crate::Error::NotCertified`] when the ends contradict each other.
-    pub(crate) fn answer(self) -> Result<Answer<Epsilon>> {
-        if self.lower.is_some_and(|lower| lower > self.upper) || self.upper.is_nan() {
-            return Err(crate::Error::NotCertified {
-                what: "epsilon",
-                why: "two bounds contradict each other, which is a bug; please report it".into(),
-            });
-        }
-        let bounds = Bounds {
-            lower: self.lower.map(Epsilon::new).transpose()?.map(Lower::new),
-            upper: Some(Upper::new(Epsilon::new(self.upper)?)),
-        };
-        Ok(Answer {
-            bounds,
-            engine: self.engine,
-        })
-    }
-}
-
 impl Solver {
     /// [`Solver::epsilon`] in the types of the outside.
     pub(crate) fn answer(&mut self, delta: Delta, tolerance: Tolerance) -> Result<Answer<Epsilon>> {
         self.epsilon(delta.get(), tolerance.get())?.answer()
     }
 
-    /// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, both ends within a relative `tolerance` where
-    /// the contour can certify that.
-    pub(crate) fn epsilon(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
-        let found = self.epsilon_of_pair(delta, tolerance)?;
-        let upper = match &mut self.told {
-            Some(told) => found.upper.min(told.epsilon(delta, tolerance)?.upper),
-            None => found.upper,
-        };
-        let lower = match &mut self.below {
-            Some(below) => below.epsilon(delta, below.modest(tolerance))?.lower,
-            None => found.lower,
-        };
-        Ok(Found {
-            lower: lower.map(|lower| lower.min(upper)),
-            upper,
-            ..found
-        })
-    }
-
-    fn epsilon_of_pair(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+    pub(super) fn epsilon_of_pair(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
         if delta >= 1.0 || self.loss.is_empty() {
             return Ok(Found::exactly(0.0, Engine::Closed));
         }

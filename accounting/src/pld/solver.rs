@@ -1,5 +1,6 @@
 //! δ(ε) by whichever engine can certify it.
 
+use super::coarse::with_coarse;
 use super::compose::PrivacyLoss;
 use super::mixture::Pair;
 use crate::contour::inversion::Contour;
@@ -10,7 +11,7 @@ use crate::grid::convolution::Convolution;
 use crate::grid::moments::Moments;
 use crate::guarantee::Engine;
 use crate::interval::LnBounds;
-use crate::special::{ln_add_exp, ln_one_minus_exp};
+use crate::special::ln_add_exp;
 
 /// Orders beyond this are not charted.
 pub(crate) const HIGHEST_ORDER: f64 = 1e12;
@@ -26,8 +27,6 @@ const MOST_FAILURES: u32 = 3;
 const MOST_ATOMS: usize = 1 << 14;
 /// With fewer steps than this no characteristic function of a law decays enough for the contour.
 const SEVERAL: u64 = 20;
-/// See [`Solver::modest`].
-const MODEST: f64 = 1e-4;
 
 /// A privacy loss with what has been computed about it so far.
 #[derive(Debug)]
@@ -130,42 +129,11 @@ impl Solver {
         })
     }
 
-    /// ln δ(ε) for any real ε, aiming at relative error `goal`.
-    pub(crate) fn ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
-        let (ends, engine) = self.ln_delta_of_pair(epsilon, goal)?;
-        let upper = match &mut self.told {
-            Some(told) => ends.upper.min(told.ln_delta(epsilon, goal)?.0.upper),
-            None => ends.upper,
-        };
-        let lower = match &mut self.below {
-            Some(below) => {
-                let goal = below.modest(goal);
-                below.ln_delta(epsilon, goal)?.0.lower.min(upper)
-            }
-            None if self.loss.bounds_only() => f64::NEG_INFINITY,
-            None => ends.lower,
-        };
-        let middle = ends.middle.min(upper);
-        Ok((
-            LnBounds {
-                lower,
-                middle,
-                upper,
-            },
-            engine,
-        ))
-    }
-
-    /// What a run below another one is worth: on a grid, less than the two are apart.
-    pub(crate) fn modest(&self, tolerance: f64) -> f64 {
-        if self.needs_grid() {
-            tolerance.max(MODEST)
-        } else {
-            tolerance
-        }
-    }
-
-    fn ln_delta_of_pair(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+    pub(super) fn ln_delta_of_pair(
+        &mut self,
+        epsilon: f64,
+        goal: f64,
+    ) -> Result<(LnBounds, Engine)> {
         if self.loss.unbounded {
             return Ok((
                 LnBounds {
@@ -406,107 +374,5 @@ impl Solver {
         let least = all(crate::law::Law::infinite_at_least);
         let most = all(|law| law.infinite + law.missing) + self.loss.missing();
         (least * (1.0 - 1e-14), most * (1.0 + 1e-14))
-    }
-
-    /// Chernoff and plain addition from above; from below the window, or a single step.
-    pub(crate) fn coarse(&mut self, epsilon: f64) -> LnBounds {
-        let missing = self.mass_beyond().1;
-        let mut lower = self.simple_event(epsilon).max(self.mass_beyond().0.ln());
-        let added = self.added_up(epsilon);
-        let ready = self.scout_for(epsilon).is_ok() || self.scout(1.0).is_ok();
-        let by_moments = match (&self.scout, ready) {
-            (Some(scout), true) => {
-                lower = lower.max(scout.window(epsilon));
-                let upper = scout.chernoff(epsilon).0;
-                ln_add_exp(upper, missing.ln())
-            }
-            _ => 0.0,
-        };
-        let upper = by_moments.min(added);
-        lower = lower.min(upper);
-        LnBounds {
-            lower,
-            middle: 0.5 * (lower + upper),
-            upper,
-        }
-    }
-
-    /// ln of an upper bound on δ(ε): each of the T steps keeps ε/T with its own δ, and the
-    /// guarantees add up.
-    pub(crate) fn added_up(&self, epsilon: f64) -> f64 {
-        if epsilon < 0.0 || self.needs_grid() {
-            return 0.0;
-        }
-        let plain =
-            (self.loss.gaussian > 0.0).then(|| (Pair::gaussian(self.loss.gaussian.sqrt()), 1));
-        let steps = || plain.iter().chain(&self.loss.parts);
-        let count: f64 = steps().map(|(_, times)| *times as f64).sum();
-        let share = epsilon / count * (1.0 - 1e-14);
-        let each = steps().map(|(pair, times)| {
-            (*times as f64).ln() + pair.ln_delta_of_one_step(share).upper + 1e-14
-        });
-        each.fold(f64::NEG_INFINITY, ln_add_exp).min(0.0)
-    }
-
-    /// ln of a lower bound on δ(ε): whoever sees only one of the steps sees less, and so does
-    /// whoever only learns whether every step, or any step, came out above a threshold.
-    pub(crate) fn simple_event(&self, epsilon: f64) -> f64 {
-        let plain = Pair::gaussian(self.loss.gaussian.sqrt());
-        let mut best = plain.ln_delta_of_one_step(epsilon).lower;
-        for (pair, _) in &self.loss.parts {
-            best = best.max(pair.ln_delta_of_one_step(epsilon).lower);
-            // A single step beyond ε, when most steps lose next to nothing.
-            best = best.max(self.any_step_above(pair.crossing(epsilon).1, epsilon));
-        }
-        let thresholds = (-16..=16).map(|half| 0.5 * f64::from(half));
-        thresholds
-            .map(|x| self.every_step_above(x, epsilon))
-            .fold(best, f64::max)
-    }
-
-    /// ln(P(A)^T − e^ε Q(A)^T) for A = {x > threshold} at every step.
-    fn every_step_above(&self, threshold: f64, epsilon: f64) -> f64 {
-        let (mut first, mut second) = (0.0, 0.0);
-        for (pair, times) in &self.loss.parts {
-            let [(p, p_error), (q, q_error)] = pair.ln_tails(threshold);
-            first += *times as f64 * (p - p_error);
-            second += *times as f64 * (q + q_error);
-        }
-        ln_difference(first, epsilon + second)
-    }
-
-    /// ln(P(B) − e^ε Q(B)) for B = {x > threshold} at one step or more.
-    fn any_step_above(&self, threshold: f64, epsilon: f64) -> f64 {
-        // ln of the chance that no step is above.
-        let (mut first, mut second) = (0.0, 0.0);
-        for (pair, times) in &self.loss.parts {
-            let [(p, p_error), (q, q_error)] = pair.ln_tails(threshold);
-            first -= *times as f64 * (p - p_error).exp();
-            second += *times as f64 * ln_one_minus_exp((q + q_error).min(0.0));
-        }
-        // 1 − Π(1 − p_i) ≥ 1 − e^{−Σ p_i}.
-        ln_difference((-first.exp_m1()).ln(), epsilon + (-second.exp_m1()).ln())
-    }
-}
-
-/// What is known together with the coarse path, and the engine that says more of it.
-pub(crate) fn with_coarse(
-    best: Option<LnBounds>,
-    engine: Engine,
-    coarse: LnBounds,
-) -> (LnBounds, Engine) {
-    match best {
-        Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), engine),
-        Some(ends) => (coarse.meet(ends), Engine::Chernoff),
-        None => (coarse, Engine::Chernoff),
-    }
-}
-
-/// ln(e^a − e^b), rounded down; −∞ unless a > b.
-fn ln_difference(a: f64, b: f64) -> f64 {
-    if b < a {
-        a + ln_one_minus_exp(b - a) - 1e-13 * (1.0 + a.abs())
-    } else {
-        f64::NEG_INFINITY
     }
 }

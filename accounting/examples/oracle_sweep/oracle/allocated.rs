@@ -189,7 +189,7 @@ fn extended(sums: &[[f64; 4]], with: &Outcome, against: &Outcome) -> Vec<[f64; 4
 }
 
 /// One epoch of Gaussian noise in which a record has `selected` of at most four `bins`: its δ as an
-/// integral, without any cells.
+/// integral over all steps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Epoch {
     pub(crate) scale: f64,
@@ -200,34 +200,33 @@ pub(crate) struct Epoch {
 }
 
 impl Epoch {
-    /// About δ(ε) = E_Q(e_k(X)/C − e^ε)₊, or its reverse, and how far off it may be: all steps but the
-    /// last by the trapezoid rule, which converges faster than any power for smooth integrands that
-    /// vanish at both ends; the last one in closed form. Twice as wide a mesh says how far it is.
+    /// Both ends of δ(ε) = E_Q(e_k(X)/C − e^ε)₊, or of its reverse: convex in each step's ratio, so cells of
+    /// all steps but the last are pooled from below and spread to their ends from above; the last one is in
+    /// closed form.
     pub(crate) fn delta(&self, epsilon: f64) -> (f64, f64) {
-        let nodes = [0, 800, 220, 70][self.bins - 1];
-        let (reach, shift) = (8.6, 1.0 / self.scale);
-        let width = (2.0 * reach + shift) / f64::from(nodes);
-        let ratios: Vec<(f64, f64)> = (0..=nodes)
-            .map(|i| -reach + width * f64::from(i))
-            .map(|x| {
-                let density = (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt();
-                ((shift * (x - 0.5 * shift)).exp(), density * width)
-            })
-            .collect();
+        let count = [0, 3000, 300, 60][self.bins - 1];
+        let (with, without) = (vec![(1.0, 1.0)], vec![(1.0, 0.0)]);
+        let places = (REACH, &[0.0, 1.0][..]);
+        let cells = cells_of(Noise::Gaussian, &with, &without, self.scale, count, places);
+        let pooled: Vec<(f64, f64)> = cells.iter().map(|o| (o.p / o.q, o.q)).collect();
+        let mut spread = Vec::new();
+        for o in &cells {
+            let (least, most) = (o.least.exp(), o.most.exp());
+            let above = ((o.p - least * o.q) / (most - least)).clamp(0.0, o.q);
+            spread.push((least, o.q - above));
+            if most.is_finite() {
+                spread.push((most, above));
+            }
+        }
         let mut sums = vec![0.0; self.selected + 1];
         sums[0] = 1.0;
-        let fine = self.over(&ratios, 1, self.bins - 1, &sums, epsilon);
-        let every_other: Vec<(f64, f64)> = ratios
-            .iter()
-            .step_by(2)
-            .map(|(ratio, weight)| (*ratio, 2.0 * weight))
-            .collect();
-        let coarse = self.over(&every_other, 1, self.bins - 1, &sums, epsilon);
-        let error = (fine - coarse).abs() + 1e-11 * fine + 1e-16;
-        ((fine - error).max(0.0), fine + error)
+        let low = self.over(&pooled, 1, self.bins - 1, &sums, epsilon);
+        let high = self.over(&spread, 1, self.bins - 1, &sums, epsilon);
+        // The spread tail without an end, of P-mass 1e-19 a step, and roundings.
+        (low * (1.0 - 1e-10), high * (1.0 + 1e-10) + 1e-15)
     }
 
-    /// The sum over all but the last step; `sums` are the elementary symmetric sums of those before.
+    /// The mean over all but the last step; `sums` are the elementary symmetric sums of those before.
     fn over(
         &self,
         ratios: &[(f64, f64)],

@@ -211,6 +211,9 @@ impl Oracle {
     /// An interval that contains max {P(E): Q(E) ≤ x}, sharp if the loss there is about `epsilon`, and one
     /// that contains what its upper end rests on.
     pub(crate) fn blow_up(&self, x: f64, epsilon: f64) -> [(f64, f64); 2] {
+        if let Some(distance) = self.gaussian {
+            return [gaussian_blow_up(distance, x); 2];
+        }
         let best = |law: &Composed| law.best_event(x);
         let bound = |law: &Composed| law.blow_up(x, epsilon);
         let low = Self::most(&self.below, x, Side::Low, best);
@@ -309,4 +312,20 @@ fn of_gaussian(distance: f64, epsilon: f64) -> (f64, f64) {
     let error = 4.0 * f64::EPSILON * (first + second) * reach * reach;
     let value = first - second;
     ((value - error).max(0.0), (value + error).min(1.0))
+}
+
+/// Φ(Φ⁻¹(x) + μ), the inverse by halving.
+fn gaussian_blow_up(distance: f64, x: f64) -> (f64, f64) {
+    let above = |z: f64| 0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2);
+    let (mut low, mut high) = (-40.0, 40.0);
+    for _ in 0..100 {
+        let middle = 0.5 * (low + high);
+        if above(middle) > x {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    let value = above(low - distance);
+    (value * (1.0 - 1e-9), value * (1.0 + 1e-9))
 }

@@ -1,0 +1,113 @@
+//! A run's own ends with what is known around it: the same run with more told to the adversary, and what
+//! it dominates.
+
+use super::found::Found;
+use super::solver::Solver;
+use crate::error::Result;
+use crate::guarantee::Engine;
+use crate::interval::LnBounds;
+
+/// See [`Solver::modest`].
+const MODEST: f64 = 1e-4;
+
+impl Solver {
+    /// ln δ(ε) for any real ε, aiming at relative error `goal`.
+    pub(crate) fn ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+        self.ln_delta_by(None, epsilon, goal)
+    }
+
+    /// The same by one engine alone, or by whichever can certify it: the run's own ends with what is
+    /// known around it.
+    pub(super) fn ln_delta_by(
+        &mut self,
+        alone: Option<Engine>,
+        epsilon: f64,
+        goal: f64,
+    ) -> Result<(LnBounds, Engine)> {
+        let (ends, engine) = match alone {
+            None => self.ln_delta_of_pair(epsilon, goal)?,
+            Some(engine) => (self.ln_delta_alone(engine, epsilon, goal)?, engine),
+        };
+        let upper = match &mut self.told {
+            Some(told) => {
+                let told = known_around(told.ln_delta_by(alone, epsilon, goal), alone)?;
+                told.map_or(ends.upper, |(told, _)| ends.upper.min(told.upper))
+            }
+            None => ends.upper,
+        };
+        let lower = match &mut self.below {
+            Some(below) => {
+                let goal = below.modest(goal);
+                let below = known_around(below.ln_delta_by(alone, epsilon, goal), alone)?;
+                below.map_or(f64::NEG_INFINITY, |(below, _)| below.lower.min(upper))
+            }
+            None if self.loss.bounds_only() => f64::NEG_INFINITY,
+            None => ends.lower,
+        };
+        let middle = ends.middle.min(upper);
+        Ok((
+            LnBounds {
+                lower,
+                middle,
+                upper,
+            },
+            engine,
+        ))
+    }
+
+    /// What a run below another one is worth: on a grid, less than the two are apart.
+    pub(crate) fn modest(&self, tolerance: f64) -> f64 {
+        if self.needs_grid() {
+            tolerance.max(MODEST)
+        } else {
+            tolerance
+        }
+    }
+
+    /// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, both ends within a relative `tolerance` where
+    /// the contour can certify that.
+    pub(crate) fn epsilon(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        self.epsilon_by(None, delta, tolerance)
+    }
+
+    /// The same by one engine alone, or by whichever can certify it.
+    pub(super) fn epsilon_by(
+        &mut self,
+        alone: Option<Engine>,
+        delta: f64,
+        tolerance: f64,
+    ) -> Result<Found> {
+        let found = match alone {
+            None => self.epsilon_of_pair(delta, tolerance)?,
+            Some(engine) => self.epsilon_alone(engine, delta, tolerance)?,
+        };
+        let upper = match &mut self.told {
+            Some(told) => {
+                let told = known_around(told.epsilon_by(alone, delta, tolerance), alone)?;
+                told.map_or(found.upper, |told| found.upper.min(told.upper))
+            }
+            None => found.upper,
+        };
+        let lower = match &mut self.below {
+            Some(below) => {
+                let tolerance = below.modest(tolerance);
+                let below = known_around(below.epsilon_by(alone, delta, tolerance), alone)?;
+                below.and_then(|below| below.lower)
+            }
+            None => found.lower,
+        };
+        Ok(Found {
+            lower: lower.map(|lower| lower.min(upper)),
+            upper,
+            ..found
+        })
+    }
+}
+
+/// What is known around a run: an engine alone may have nothing to say of it.
+fn known_around<T>(found: Result<T>, alone: Option<Engine>) -> Result<Option<T>> {
+    match (found, alone) {
+        (Err(_), Some(_)) => Ok(None),
+        (found, _) => found.map(Some),
+    }
+}

@@ -1,0 +1,63 @@
+//! Both ends of an ε that was searched for.
+
+use super::convert::Answer;
+use crate::bound::{Bounds, Lower, Upper};
+use crate::error::Result;
+use crate::guarantee::Engine;
+use crate::quantity::Epsilon;
+
+/// Both ends of ε; an unknown lower end is absent, an upper end may be infinite.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) lower: Option<f64>,
+    pub(crate) upper: f64,
+    pub(crate) engine: Engine,
+}
+
+impl Found {
+    pub(super) const fn exactly(value: f64, engine: Engine) -> Self {
+        Self {
+            lower: Some(value),
+            upper: value,
+            engine,
+        }
+    }
+
+    /// The tighter of two statements about the same ε.
+    pub(crate) fn meet(self, other: Self) -> Self {
+        let lower = match (self.lower, other.lower) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (a, b) => a.or(b),
+        };
+        Self {
+            lower,
+            upper: self.upper.min(other.upper),
+            engine: other.engine,
+        }
+    }
+
+    pub(crate) fn width(&self) -> f64 {
+        self.upper - self.lower.unwrap_or(0.0)
+    }
+
+    /// In the types of the outside.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotCertified`] when the ends contradict each other.
+    pub(crate) fn answer(self) -> Result<Answer<Epsilon>> {
+        if self.lower.is_some_and(|lower| lower > self.upper) || self.upper.is_nan() {
+            return Err(crate::Error::NotCertified {
+                what: "epsilon",
+                why: "two bounds contradict each other, which is a bug; please report it".into(),
+            });
+        }
+        let bounds = Bounds {
+            lower: self.lower.map(Epsilon::new).transpose()?.map(Lower::new),
+            upper: Some(Upper::new(Epsilon::new(self.upper)?)),
+        };
+        Ok(Answer {
+            bounds,
+            engine: self.engine,
+        })
+    }
+}
