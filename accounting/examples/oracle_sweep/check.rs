@@ -191,15 +191,18 @@ impl Row {
         let width = |ends: Ends| (ends.1 - ends.0) / ends.1;
         if truth.1 > 1e-12 {
             self.widths.push(width(truth));
-            let lower = rests.lower.filter(|lower| lower.1 > 1e-12);
-            self.rests
-                .push(width(rests.upper).max(lower.map_or(0.0, width)));
+            let lower = if rests.lower.1 > 1e-12 {
+                width(rests.lower)
+            } else {
+                0.0
+            };
+            self.rests.push(width(rests.upper).max(lower));
         }
     }
 
     /// An upper end is no lower than what it rests on, a lower end no higher.
     fn rest(&mut self, what: &str, by: By, ends: Ends, rests: Rests, at: (&Case, f64)) {
-        let fine = ends.1 >= rests.upper.0 && rests.lower.is_none_or(|lower| ends.0 <= lower.1);
+        let fine = ends.1 >= rests.upper.0 && ends.0 <= rests.lower.1;
         if !fine {
             let (case, spot) = at;
             self.wrong.push(format!(
@@ -228,8 +231,7 @@ impl Row {
         }
         if ends.0 > 0.0 {
             fine &= oracle.delta(ends.0).1 >= delta;
-            let rests = oracle.delta_rests(ends.0).lower;
-            fine &= rests.is_none_or(|lower| lower.1 >= delta);
+            fine &= oracle.delta_rests(ends.0).lower.1 >= delta;
         }
         if !fine {
             let back = (oracle.delta(ends.0), oracle.delta(ends.1));
@@ -255,7 +257,10 @@ impl Row {
             );
             checks += 1;
             let [truth, upper] = oracle.renyi(order);
-            let rests = Rests { upper, lower: None };
+            let rests = Rests {
+                upper,
+                lower: truth,
+            };
             self.meet("Rényi", By::Chosen, ends, truth, (case, order));
             self.rest("Rényi", By::Chosen, ends, rests, (case, order));
         }
@@ -274,7 +279,10 @@ impl Row {
             );
             checks += 1;
             let [truth, upper] = oracle.blow_up(prior, oracle.epsilon);
-            let rests = Rests { upper, lower: None };
+            let rests = Rests {
+                upper,
+                lower: truth,
+            };
             self.meet("blow-up", By::Chosen, ends, truth, (case, prior));
             self.rest("blow-up", By::Chosen, ends, rests, (case, prior));
         }

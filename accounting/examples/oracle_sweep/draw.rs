@@ -140,7 +140,7 @@ impl Kind {
     /// Some epochs of a few steps.
     fn epochs(self, chance: &mut Chance, query: Query) -> Result<Case> {
         let steps = chance.choose(&[2, 2, 3, 3, 4, 5, 7, 8]);
-        let selected = chance.choose(&[1, 1, steps / 2, steps - 1]);
+        let selected = chance.choose(&[1, 1, steps / 2, steps / 2, steps - 1]);
         let (sampling, selected) = if self == Self::Shuffled {
             (Sampling::Shuffled, 1)
         } else if selected == 1 && chance.choose(&[true, false]) {

@@ -3,6 +3,10 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+#[path = "../../examples/oracle_sweep/oracle/fourier.rs"]
+mod fourier;
+
+use fourier::{power, transform};
 use reticent_accounting::{
     Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss,
     Query, SamplingRate, Steps, Tolerance,
@@ -205,54 +209,15 @@ fn compose(one: &Grid, times: u64) -> Grid {
     for (slot, mass) in data.iter_mut().zip(&one.mass) {
         slot.0 = *mass;
     }
-    fourier(&mut data, -1.0);
+    transform(&mut data, -1.0);
     for value in &mut data {
         *value = power(*value, times);
     }
-    fourier(&mut data, 1.0);
+    transform(&mut data, 1.0);
     let mass = data[..length].iter().map(|v| v.0 / size as f64).collect();
     Grid {
         step: one.step,
         first: one.first * times as i64,
         mass,
-    }
-}
-
-fn power(base: (f64, f64), mut exponent: u64) -> (f64, f64) {
-    let times = |a: (f64, f64), b: (f64, f64)| (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0);
-    let (mut result, mut square) = ((1.0, 0.0), base);
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            result = times(result, square);
-        }
-        square = times(square, square);
-        exponent >>= 1;
-    }
-    result
-}
-
-/// The textbook radix-2 transform.
-fn fourier(data: &mut [(f64, f64)], sign: f64) {
-    let n = data.len();
-    let bits = n.trailing_zeros();
-    for i in 0..n {
-        let j = i.reverse_bits() >> (usize::BITS - bits);
-        if i < j {
-            data.swap(i, j);
-        }
-    }
-    let mut half = 1;
-    while half < n {
-        let angle = sign * std::f64::consts::PI / half as f64;
-        for start in (0..n).step_by(2 * half) {
-            for k in 0..half {
-                let (sin, cos) = (angle * k as f64).sin_cos();
-                let (a, b) = (data[start + k], data[start + k + half]);
-                let t = (b.0 * cos - b.1 * sin, b.0 * sin + b.1 * cos);
-                data[start + k] = (a.0 + t.0, a.1 + t.1);
-                data[start + k + half] = (a.0 - t.0, a.1 - t.1);
-            }
-        }
-        half *= 2;
     }
 }

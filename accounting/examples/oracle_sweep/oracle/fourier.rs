@@ -1,4 +1,4 @@
-//! The textbook radix-2 transform, on complex numbers as pairs.
+//! The textbook radix-2 transform, on complex numbers as pairs; `tests/common` takes it from here.
 
 pub(crate) type Complex = (f64, f64);
 
@@ -6,7 +6,7 @@ fn times(a: Complex, b: Complex) -> Complex {
     (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0)
 }
 
-fn power(base: Complex, mut exponent: u64) -> Complex {
+pub(crate) fn power(base: Complex, mut exponent: u64) -> Complex {
     let (mut result, mut square) = ((1.0, 0.0), base);
     while exponent > 0 {
         if exponent & 1 == 1 {
@@ -18,7 +18,7 @@ fn power(base: Complex, mut exponent: u64) -> Complex {
     result
 }
 
-fn transform(data: &mut [Complex], sign: f64) {
+pub(crate) fn transform(data: &mut [Complex], sign: f64) {
     let n = data.len();
     let bits = n.trailing_zeros();
     for i in 0..n {

@@ -102,8 +102,8 @@ pub(crate) struct Oracle {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rests {
     pub(crate) upper: (f64, f64),
-    /// Nothing where the lower end rests on nothing.
-    pub(crate) lower: Option<(f64, f64)>,
+    /// Zero where nothing is named for it: then there is no lower end.
+    pub(crate) lower: (f64, f64),
 }
 
 impl Oracle {
@@ -190,7 +190,7 @@ impl Oracle {
             let exact = self.delta(epsilon);
             return Rests {
                 upper: exact,
-                lower: Some(exact),
+                lower: exact,
             };
         }
         let of = |law: &Composed| law.delta(epsilon);
@@ -199,12 +199,10 @@ impl Oracle {
                 Self::least(&self.upper, 1.0, Side::Low, of),
                 Self::least(&self.upper, 1.0, Side::High, of),
             ),
-            lower: (!self.lower().is_empty()).then(|| {
-                (
-                    Self::most(self.lower(), 0.0, Side::Low, of),
-                    Self::most(self.lower(), 0.0, Side::High, of),
-                )
-            }),
+            lower: (
+                Self::most(self.lower(), 0.0, Side::Low, of),
+                Self::most(self.lower(), 0.0, Side::High, of),
+            ),
         }
     }
 
