@@ -61,7 +61,8 @@ pub struct ErrorTerm {
     pub source: ErrorSource,
     /// Which ends it moved.
     pub ends: ErrorEnds,
-    /// A bound on it, relative to δ (infinite where δ is zero).
+    /// A bound on it, relative to δ (infinite where δ is zero); relative to its upper end where the
+    /// ends are farther apart than a factor of e.
     pub relative: f64,
 }
 
@@ -91,6 +92,9 @@ pub enum ErrorSource {
     Formula,
     /// A bound that is not tight, instead of a computation.
     Coarseness,
+    /// The run's own law is not known: the ends are those of two runs, one that it is sure to be no worse
+    /// than and one that it is sure to be no better than.
+    UnknownLaw,
 }
 
 /// The ends of an answer that an error moves.

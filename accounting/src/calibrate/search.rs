@@ -11,6 +11,9 @@ const STRIDE: f64 = 16.0;
 /// Whole numbers are told apart to this share of the tolerance.
 const BLUR: f64 = 1e-3;
 
+/// An upper end so many goals too high is not so for want of effort.
+const WIDE: f64 = 4.0;
+
 /// How exactly margins are certified: roughly at first, finely near zero.
 #[derive(Debug, Clone, Copy)]
 struct Goals {
@@ -61,15 +64,19 @@ fn decide(ask: impl Fn(Tolerance) -> Result<Margin>, goals: Goals) -> Result<f64
             // The middle interpolates better, but must stay on its side.
             return Ok(middle(margin).min(0.0));
         }
-        if margin.lower > 0.0 || goal <= fine {
+        // Of a run that is only bounded the upper end is certified to the goal or not at all.
+        let surely = margin.lower > 0.0 || margin.only_above && margin.upper > WIDE * goal;
+        if surely || goal <= fine {
             return Ok(middle(margin).max(f64::MIN_POSITIVE));
         }
         goal = (goal * ROUGH).max(fine);
     }
 }
 
+/// Where the two ends meet at finer goals; the ends of runs that are only bounded never do, and the upper
+/// one is what has to be zero.
 fn middle(margin: Margin) -> f64 {
-    if margin.lower.is_finite() && margin.upper.is_finite() {
+    if margin.lower.is_finite() && margin.upper.is_finite() && !margin.only_above {
         0.5 * (margin.lower + margin.upper)
     } else {
         margin.upper

@@ -84,16 +84,20 @@ const FAR: f64 = 3.0;
 pub(super) struct Margin {
     pub(super) lower: f64,
     pub(super) upper: f64,
+    /// The run is only bounded: nothing is asked about its lower end.
+    pub(super) only_above: bool,
 }
 
 impl Margin {
     const KEPT: Self = Self {
         lower: f64::NEG_INFINITY,
         upper: f64::NEG_INFINITY,
+        only_above: false,
     };
     const BROKEN: Self = Self {
         lower: f64::INFINITY,
         upper: f64::INFINITY,
+        only_above: false,
     };
 
     fn of(lower: f64, upper: f64, allowed: f64) -> Self {
@@ -110,6 +114,7 @@ impl Margin {
         Self {
             lower: above(lower),
             upper: above(upper),
+            only_above: false,
         }
     }
 
@@ -117,6 +122,7 @@ impl Margin {
         Self {
             lower: self.lower.max(other.lower),
             upper: self.upper.max(other.upper),
+            only_above: self.only_above || other.only_above,
         }
     }
 }
@@ -184,6 +190,7 @@ impl Target {
             return Ok(Margin {
                 lower: far,
                 upper: far,
+                only_above: false,
             });
         }
         match self.try_margin(mechanism, goal) {
@@ -246,10 +253,12 @@ impl Target {
                     group,
                 };
                 let loss = PrivacyLoss::of(mechanism, query, Direction::Remove)?;
-                within(
-                    &redaction.exact_epsilon(&loss, &loss, delta, goal)?,
-                    epsilon.get(),
-                )
+                asked_above(loss, |loss| {
+                    within(
+                        &redaction.exact_epsilon(loss, loss, delta, goal)?,
+                        epsilon.get(),
+                    )
+                })
             }
             Self::Posterior {
                 group,
@@ -296,9 +305,19 @@ fn worst(
 ) -> Result<Margin> {
     let mut margin = Margin::KEPT;
     for loss in losses(mechanism, query)? {
-        margin = margin.worse(ask(&loss)?);
+        margin = margin.worse(asked_above(loss, &ask)?);
     }
     Ok(margin)
+}
+
+/// A margin by what is known from above.
+fn asked_above(loss: PrivacyLoss, ask: impl Fn(&PrivacyLoss) -> Result<Margin>) -> Result<Margin> {
+    let loss = loss.from_above();
+    let margin = ask(&loss)?;
+    Ok(Margin {
+        only_above: loss.bounds_only(),
+        ..margin
+    })
 }
 
 /// An answer against what is allowed; an unknown upper end keeps no promise.
@@ -319,7 +338,9 @@ fn blow_up(
     goal: Tolerance,
 ) -> Result<Margin> {
     let loss = PrivacyLoss::of(mechanism, zero_out(group), Direction::Remove)?;
-    within(&loss.blow_up(prior, goal)?, posterior.get())
+    asked_above(loss, |loss| {
+        within(&loss.blow_up(prior, goal)?, posterior.get())
+    })
 }
 
 /// 2^−bits, rounded up.

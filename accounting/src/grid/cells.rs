@@ -41,6 +41,8 @@ pub(crate) struct Brackets {
 /// The cells between a ruler's bounds, and what lies on lines already.
 struct Cells<'r> {
     ruler: &'r Ruler,
+    /// 1 for cells from above, −1 for those from below.
+    sign: f64,
     cells: Vec<Cell>,
     /// Q-mass of atoms on lines, as logarithms.
     on_lines: Vec<(i64, f64)>,
@@ -65,65 +67,112 @@ impl Law {
     /// # Errors
     /// [`crate::Error::NotCertified`] when there would be too many nodes.
     pub(crate) fn brackets(&self, ruler: &Ruler, ln_cut: f64, slack: f64) -> Result<Brackets> {
-        let cells = || Cells::new(ruler, self.atoms.len());
-        let (mut above, mut below) = (cells(), cells());
+        let ([above, below], left_out) = self.gathered([1.0, -1.0], ruler, ln_cut, slack)?;
+        Ok(Brackets {
+            above: self.laid_above(above, left_out)?,
+            below: self.laid_below(below)?,
+        })
+    }
+
+    /// [`Law::brackets`] from above alone.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn from_above(&self, ruler: &Ruler, ln_cut: f64, slack: f64) -> Result<Lattice> {
+        let ([above], left_out) = self.gathered([1.0], ruler, ln_cut, slack)?;
+        self.laid_above(above, left_out)
+    }
+
+    /// [`Law::brackets`] from below alone.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn from_below(&self, ruler: &Ruler, ln_cut: f64, slack: f64) -> Result<Lattice> {
+        let ([below], _) = self.gathered([-1.0], ruler, ln_cut, slack)?;
+        self.laid_below(below)
+    }
+
+    /// Whether there are so many atoms that both sides at once take too much memory.
+    pub(crate) fn has_many_atoms(&self) -> bool {
+        self.atoms.len() > MANY
+    }
+
+    /// Cells for each sign, with every error on its side, and ln of a bound on the P-mass that is in
+    /// none of them.
+    fn gathered<'r, const N: usize>(
+        &self,
+        signs: [f64; N],
+        ruler: &'r Ruler,
+        ln_cut: f64,
+        slack: f64,
+    ) -> Result<([Cells<'r>; N], f64)> {
+        let mut all = signs.map(|sign| Cells::new(ruler, sign));
         let mut near = 0;
         // Of very many atoms those left out are like the tails of a density.
         let rare = ln_cut - (self.atoms.len() as f64).ln();
-        let (many, mut left_out) = (self.atoms.len() > MANY, None);
+        let (many, mut left_out) = (self.has_many_atoms(), None);
         let dropped = self.spread(ln_cut, Some(ruler), &mut |node: Node| {
             let ln_first = node.ln_second + node.loss;
             if many && node.is_atom && ln_first < rare {
                 *left_out.get_or_insert(0.0) += (ln_first - rare).exp();
                 return;
             }
-            if node.is_atom {
-                let settled = above.settle(&node, node.weight_error, slack)
-                    && below.settle(&node, -node.weight_error, slack);
-                if settled {
-                    return;
-                }
+            if node.is_atom && all.iter_mut().all(|cells| cells.settle(&node, slack)) {
+                return;
             }
             near = ruler.cell_of(node.loss, near);
-            let error = node.loss_error + ruler.line_error(near);
-            above.add(node.loss + error, node.ln_second + node.weight_error, near);
-            below.add(node.loss - error, node.ln_second - node.weight_error, near);
+            for cells in &mut all {
+                cells.add(&node, near);
+            }
         })?;
         // Their errors are small beside the room that `rare` leaves.
         let dropped = left_out.map_or(dropped, |sum: f64| {
             ln_add_exp(dropped, rare + (sum + ROUND).ln() + MASS_ERROR)
         });
-        let tails = if dropped == f64::NEG_INFINITY {
+        Ok((all, dropped))
+    }
+
+    fn laid_above(&self, cells: Cells<'_>, left_out: f64) -> Result<Lattice> {
+        let tails = if left_out == f64::NEG_INFINITY {
             0.0
         } else {
-            (dropped.exp() * (1.0 + 1e-9)).max(f64::MIN_POSITIVE)
+            (left_out.exp() * (1.0 + 1e-9)).max(f64::MIN_POSITIVE)
         };
-        let brackets = Brackets {
-            above: above.spread_apart(self.infinite + self.missing + tails),
-            below: below.merged(self.infinite_at_least()),
-        };
-        // Nothing may have been lost above, nor found below, whatever the reason.
-        let mass = |side: &Lattice| side.moment(1.0).0.exp() + side.infinite;
-        let allowed = MASS_ERROR + 2.0 * brackets.above.nudge;
-        let kept = mass(&brackets.above) >= 1.0 - allowed;
-        if kept && mass(&brackets.below) <= 1.0 + allowed {
-            Ok(brackets)
+        let above = cells.spread_apart(self.infinite + self.missing + tails);
+        // Nothing may have been lost, whatever the reason.
+        if above.whole() >= 1.0 - above.allowed() {
+            Ok(above)
         } else {
-            Err(Error::NotCertified {
-                what: "the grid",
-                why: "the law's mass was not kept".into(),
-            })
+            Err(not_kept())
+        }
+    }
+
+    fn laid_below(&self, cells: Cells<'_>) -> Result<Lattice> {
+        let below = cells.merged(self.infinite_at_least());
+        // Nor found.
+        if below.whole() <= 1.0 + below.allowed() {
+            Ok(below)
+        } else {
+            Err(not_kept())
         }
     }
 }
 
+fn not_kept() -> Error {
+    Error::NotCertified {
+        what: "the grid",
+        why: "the law's mass was not kept".into(),
+    }
+}
+
 impl<'r> Cells<'r> {
-    /// No cells yet, and room for so many atoms.
-    fn new(ruler: &'r Ruler, atoms: usize) -> Self {
+    /// Nothing in them yet.
+    fn new(ruler: &'r Ruler, sign: f64) -> Self {
         Self {
             ruler,
+            sign,
             cells: vec![Cell::EMPTY; ruler.bounds.len().saturating_sub(1)],
-            on_lines: Vec::with_capacity(atoms),
+            on_lines: Vec::new(),
             nudge: 0.0,
         }
     }
@@ -132,8 +181,11 @@ impl<'r> Cells<'r> {
         (self.ruler.bounds[cell + 1] - self.ruler.bounds[cell]) as f64 * self.ruler.lines.spacing
     }
 
-    /// Into the cell of `loss`, which is close to the cell `near`.
-    fn add(&mut self, loss: f64, ln_mass: f64, near: usize) {
+    /// Into the cell of its loss, which is close to the cell `near`.
+    fn add(&mut self, node: &Node, near: usize) {
+        let error = node.loss_error + self.ruler.line_error(near);
+        let loss = node.loss + self.sign * error;
+        let ln_mass = node.ln_second + self.sign * node.weight_error;
         if ln_mass == f64::NEG_INFINITY {
             return;
         }
@@ -145,11 +197,12 @@ impl<'r> Cells<'r> {
     }
 
     /// Puts an atom on the line it lies on, up to rounding or `slack`; `false` when there is none.
-    fn settle(&mut self, atom: &Node, error: f64, slack: f64) -> bool {
+    fn settle(&mut self, atom: &Node, slack: f64) -> bool {
         let Some((index, off)) = self.ruler.lines.nearest(atom.loss, slack) else {
             return false;
         };
-        self.on_lines.push((index, atom.ln_second + error));
+        let ln_mass = atom.ln_second + self.sign * atom.weight_error;
+        self.on_lines.push((index, ln_mass));
         self.nudge = self.nudge.max(off + atom.loss_error);
         true
     }
@@ -196,6 +249,16 @@ impl<'r> Cells<'r> {
 }
 
 impl Lattice {
+    /// All P-mass.
+    fn whole(&self) -> f64 {
+        self.moment(1.0).0.exp() + self.infinite
+    }
+
+    /// How far that may be from one.
+    fn allowed(&self) -> f64 {
+        MASS_ERROR + 2.0 * self.nudge
+    }
+
     /// K(θ) = ln Σ e^{w + θv} and K'(θ).
     pub(crate) fn moment(&self, theta: f64) -> (f64, f64) {
         let exponent = |(index, w): &(i64, f64)| w + theta * self.lines.at(*index);

@@ -118,13 +118,13 @@ impl Convolution {
             });
         }
         let (grid, laid) = rows.fitting(wish)?;
-        let side = |laid: &Laid| Side::new(&parts(laid), theta, &grid, &window);
-        let (above, rest) = (side(&laid.above)?, laid.below);
-        drop(laid.above);
+        let side = |laid: Laid| Side::new(&parts(&laid), theta, &grid, &window);
+        let above = side(laid.above)?;
+        let below = side(rows.laid(laid.below)?)?;
         Ok(Self {
             theta,
             above,
-            below: side(&rest)?,
+            below,
             refinable: grid.refinable,
             spacing: grid.spacing,
             length: grid.length as usize,
@@ -134,7 +134,7 @@ impl Convolution {
     /// On lines as close as wished, by the lowest frequencies; `None` where a short grid does, or
     /// where too many frequencies matter.
     fn in_a_band(rows: &Rows<'_>, window: &Window, span: f64) -> Result<Option<Self>> {
-        let (steps, theta) = (rows.moments.steps.as_slice(), rows.wanted.theta);
+        let steps = rows.moments.steps.as_slice();
         let Some(mut wish) = Layout::fine(steps, rows.wanted, span) else {
             return Ok(None);
         };
@@ -144,7 +144,7 @@ impl Convolution {
             if layout.length <= MODEST {
                 break;
             }
-            if let Some(found) = Self::by_frequencies(laid, theta, &layout, window)? {
+            if let Some(found) = Self::by_frequencies(rows, laid, &layout, window)? {
                 return Ok(Some(found));
             }
             if layout.exact {
@@ -156,16 +156,17 @@ impl Convolution {
     }
 
     fn by_frequencies(
+        rows: &Rows<'_>,
         laid: BothLaid,
-        theta: f64,
         layout: &Layout,
         window: &Window,
     ) -> Result<Option<Self>> {
-        let side = |laid: &Laid| Side::in_a_band(&parts(laid), theta, layout, window);
-        let Some(above) = side(&laid.above)? else {
+        let theta = rows.wanted.theta;
+        let side = |laid: Laid| Side::in_a_band(&parts(&laid), theta, layout, window);
+        let Some(above) = side(laid.above)? else {
             return Ok(None);
         };
-        let Some(below) = side(&laid.below)? else {
+        let Some(below) = side(rows.laid(laid.below)?)? else {
             return Ok(None);
         };
         let length = above.cells();
@@ -243,11 +244,19 @@ struct Rows<'m> {
 /// Each step's law on its lines, with its count.
 type Laid = Vec<(Lattice, u64)>;
 
+/// One step's law from below.
+enum Below {
+    Laid(Lattice),
+    /// In these cells with this slack, when the side above is done with: two of so many atoms take too
+    /// much memory.
+    Later(Ruler, f64),
+}
+
 /// Both sides.
 #[derive(Default)]
 struct BothLaid {
     above: Laid,
-    below: Laid,
+    below: Vec<Below>,
 }
 
 impl Rows<'_> {
@@ -289,11 +298,30 @@ impl Rows<'_> {
                 masses.push((there, allowed));
             }
             let ruler = Ruler::new(lines, law.loss_range(self.ln_cut), &masses, most)?;
-            let both = law.brackets(&ruler, self.ln_cut, slack)?;
-            laid.above.push((both.above, *times));
-            laid.below.push((both.below, *times));
+            if law.has_many_atoms() {
+                let above = law.from_above(&ruler, self.ln_cut, slack)?;
+                laid.above.push((above, *times));
+                laid.below.push(Below::Later(ruler, slack));
+            } else {
+                let both = law.brackets(&ruler, self.ln_cut, slack)?;
+                laid.above.push((both.above, *times));
+                laid.below.push(Below::Laid(both.below));
+            }
         }
         Ok(laid)
+    }
+
+    /// Every law from below.
+    fn laid(&self, below: Vec<Below>) -> Result<Laid> {
+        let steps = self.moments.steps.iter();
+        let each = steps.zip(below).map(|((law, times), below)| {
+            let lattice = match below {
+                Below::Laid(lattice) => lattice,
+                Below::Later(ruler, slack) => law.from_below(&ruler, self.ln_cut, slack)?,
+            };
+            Ok((lattice, *times))
+        });
+        each.collect()
     }
 }
 

@@ -304,7 +304,7 @@ fn atoms_on_lines_are_as_far_off_as_their_losses() {
     .laws[0]
         .0
         .clone();
-    for atom in std::sync::Arc::make_mut(&mut law.atoms) {
+    for atom in law.atoms.listed() {
         atom.loss_error = 1e-3;
     }
     let loss = PrivacyLoss {

@@ -1,21 +1,15 @@
 //! Laws of finitely many outcomes, and two continuous ones with bounded loss.
 
+use super::atoms::{Atoms, WholeNumbers};
 use super::{Atom, Attained, Comb, Density, Law, Piece, Shape};
-use crate::contour::nodes::Sum;
 use crate::error::{Error, Result};
 use crate::special::ln_one_minus_exp;
 use std::f64::consts::LN_2;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Discrete Gaussians wider than this have too many outcomes to list.
 const WIDEST_DISCRETE: f64 = 1e4;
 /// In standard deviations: beyond it less than the smallest normal number is left.
 const DISCRETE_REACH: f64 = 39.0;
-
-/// The outcomes of the latest discrete Gaussian, as long as somebody holds them: both directions
-/// share them.
-type Latest = Option<((u64, u32), Weak<Vec<Atom>>)>;
-static LATEST: Mutex<Latest> = Mutex::new(None);
 
 /// ln(1 + e^x).
 fn ln_one_plus_exp(x: f64) -> f64 {
@@ -111,21 +105,11 @@ pub(super) fn randomised_response(truth: f64, categories: u32) -> Law {
 /// Two-sided geometric noise of scale b, shifted by s: losses (2x − s)/b for 0 ≤ x ≤ s.
 pub(super) fn discrete_laplace(scale: f64, shift: u32) -> Law {
     let (s, rate) = (f64::from(shift), 1.0 / scale);
-    // With r = e^{−1/b}: Q(x) = r^{|x|}(1 − r)/(1 + r), Q(x ≤ 0) = 1/(1 + r).
-    let ln_whole = -ln_one_plus_exp(-rate);
-    let ln_step = ln_whole + ln_one_minus_exp(-rate);
-    let atoms = (0..=shift)
-        .map(|x| {
-            let (x, inner) = (f64::from(x), x > 0 && x < shift);
-            let ln_first = if inner { ln_step } else { ln_whole };
-            Atom::new((2.0 * x - s) * rate, ln_first - x * rate)
-        })
-        .collect();
     let comb = Comb {
         origin: -s * rate,
         spacing: 2.0 * rate,
     };
-    Law::of_atoms(atoms, Some(comb))
+    Law::of_atoms(Atoms::Whole(WholeNumbers::laplace(rate, shift)), Some(comb))
 }
 
 /// Discrete Gaussian noise, shifted by s: losses (2xs − s²)/2σ².
@@ -139,47 +123,18 @@ pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<Law> {
             why: format!("sigma must lie in (0, {WIDEST_DISCRETE}]: its outcomes are listed"),
         });
     }
-    let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (sigma.to_bits(), shift);
     let (s, spread) = (f64::from(shift), 0.5 / (sigma * sigma));
     let reach = (DISCRETE_REACH * sigma).ceil() + 2.0;
-    let kept = latest
-        .as_ref()
-        .filter(|(other, _)| *other == key)
-        .and_then(|(_, atoms)| atoms.upgrade());
-    let atoms = kept.unwrap_or_else(|| Arc::new(gaussian_atoms(s, spread, reach)));
-    *latest = Some((key, Arc::downgrade(&atoms)));
     let comb = Comb {
         origin: (2.0 * (s - reach) * s - s * s) * spread,
         spacing: 2.0 * s * spread,
     };
+    let atoms = Atoms::Whole(WholeNumbers::gaussian(s, spread, reach));
     Ok(Law {
-        atoms,
         // What lies further out weighs less than this.
         missing: f64::MIN_POSITIVE,
         // Σ_x e^{−(x−cs)²/2σ²} is largest at whole cs (Canonne, Kamath and Steinke 2020, Lemma 7).
         variance: Some(s * s / (sigma * sigma)),
-        ..Law::of_atoms(Vec::new(), Some(comb))
+        ..Law::of_atoms(atoms, Some(comb))
     })
-}
-
-/// The outcomes no farther than `reach` from the first mean.
-fn gaussian_atoms(s: f64, spread: f64, reach: f64) -> Vec<Atom> {
-    // The normaliser over x, the law over the stretch that matters to both.
-    let mut total = Sum::default();
-    let mut x = reach;
-    while x >= 1.0 {
-        total.add(2.0 * (-x * x * spread).exp());
-        x -= 1.0;
-    }
-    total.add(1.0);
-    let ln_total = total.value().ln();
-    let count = (2.0 * reach) as u64 + 1;
-    (0..count)
-        .map(|i| {
-            let x = s - reach + i as f64;
-            let loss = (2.0 * x * s - s * s) * spread;
-            Atom::new(loss, -x * x * spread - ln_total)
-        })
-        .collect()
 }

@@ -43,7 +43,7 @@ impl Law {
                 .atoms
                 .iter()
                 .flat_map(|a| next.atoms.iter().map(move |b| (a, b)));
-            let atoms = pairs
+            let atoms: Vec<Atom> = pairs
                 .map(|(a, b)| Atom {
                     loss: a.loss + b.loss,
                     loss_error: a.loss_error + b.loss_error + ROUND * (a.loss + b.loss).abs(),
@@ -66,11 +66,11 @@ impl Law {
         if times == 1 {
             return Some(self.clone());
         }
-        let single = |atom: &Atom| Comb {
+        let single = |atom: Atom| Comb {
             origin: atom.loss,
             spacing: 1.0,
         };
-        let alone = || self.atoms.first().filter(|_| self.atoms.len() == 1);
+        let alone = || self.atoms.iter().next().filter(|_| self.atoms.len() == 1);
         let comb = self.comb.or_else(|| alone().map(single))?;
         let lines = Lines {
             origin: comb.origin,
@@ -93,7 +93,7 @@ impl Law {
             .map(|((_, off), atom)| off + atom.loss_error)
             .fold(0.0, f64::max);
         let n = times as f64;
-        let atoms = power(&one, times)
+        let atoms: Vec<Atom> = power(&one, times)
             .into_iter()
             .enumerate()
             .filter(|(_, ln)| *ln > f64::NEG_INFINITY)

@@ -6,6 +6,7 @@
 //! batches) is simply the union of their pieces, weighted.
 
 mod allocation;
+mod atoms;
 mod closed;
 mod density;
 mod discrete;
@@ -15,6 +16,7 @@ mod sampling;
 mod spread;
 mod stretches;
 
+pub(crate) use atoms::Atoms;
 pub(crate) use closed::{range_divergence, range_moment};
 pub(crate) use density::{Density, Shape};
 pub(crate) use mechanisms::{Fold, fold};
@@ -24,7 +26,6 @@ pub(crate) use stretches::{Mask, Served, Stretch};
 use crate::pld::Pair;
 use crate::special::{ROUND, ln_add_exp};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// Atoms that a grid's spacing is fitted to.
 const MOST_GAPS: usize = 8;
@@ -63,26 +64,6 @@ impl Atom {
     }
 }
 
-/// Shared atoms read and written as a list.
-mod shared {
-    use super::Atom;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use std::sync::Arc;
-
-    pub(super) fn serialize<S: Serializer>(
-        atoms: &Arc<Vec<Atom>>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        atoms.as_slice().serialize(to)
-    }
-
-    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
-        from: D,
-    ) -> Result<Arc<Vec<Atom>>, D::Error> {
-        Vec::deserialize(from).map(Arc::new)
-    }
-}
-
 /// For which compositions the law's own δ(ε) is attained by some mechanism of its kind, so that
 /// lower ends mean something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -107,9 +88,7 @@ pub(crate) struct Comb {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Law {
     pub(crate) pieces: Vec<Piece>,
-    /// Shared: there can be very many.
-    #[serde(with = "shared")]
-    pub(crate) atoms: Arc<Vec<Atom>>,
+    pub(crate) atoms: Atoms,
     /// P-mass where Q has none.
     pub(crate) infinite: f64,
     /// P-mass that was left out: from above its loss is infinite, from below it is not there.
@@ -128,10 +107,10 @@ pub(crate) struct Law {
 
 impl Law {
     /// A law of atoms only.
-    pub(crate) fn of_atoms(atoms: Vec<Atom>, comb: Option<Comb>) -> Self {
+    pub(crate) fn of_atoms(atoms: impl Into<Atoms>, comb: Option<Comb>) -> Self {
         Self {
             pieces: Vec::new(),
-            atoms: Arc::new(atoms),
+            atoms: atoms.into(),
             infinite: 0.0,
             missing: 0.0,
             comb,
@@ -154,7 +133,7 @@ impl Law {
                 ln_weight: 0.0,
             }],
             missing: pair.first.missing(),
-            ..Self::of_atoms(Vec::new(), None)
+            ..Self::of_atoms(Atoms::default(), None)
         }
     }
 
@@ -234,7 +213,7 @@ impl Law {
     }
 
     /// The atom at the largest loss, if nothing reaches farther.
-    pub(crate) fn top_atom(&self) -> Option<&Atom> {
+    pub(crate) fn top_atom(&self) -> Option<Atom> {
         let top = (self.atoms.iter()).max_by(|a, b| a.loss.total_cmp(&b.loss))?;
         let reached = |piece: &Piece| piece.to.is_some() && piece.losses(-1.0).1 <= top.loss;
         (self.infinite <= 0.0 && self.pieces.iter().all(reached)).then_some(top)
@@ -247,14 +226,14 @@ impl Law {
         if let Some(comb) = self.comb {
             return comb.origin;
         }
-        let heavy: Vec<&Atom> = self.heaviest().take(MOST_GAPS + 1).collect();
+        let heavy: Vec<Atom> = self.heaviest().take(MOST_GAPS + 1).collect();
         let exponent = |atom: &Atom| atom.ln_second + theta * atom.loss;
         let top = heavy
             .iter()
             .map(|atom| exponent(atom))
             .fold(f64::NEG_INFINITY, f64::max);
         let fall = |origin: f64| {
-            let of = |atom: &&Atom| {
+            let of = |atom: &Atom| {
                 let lines = (atom.loss - origin) / spacing;
                 let above = lines - lines.floor();
                 (exponent(atom) - top).exp() * if above > 1.0 - 1e-9 { 0.0 } else { above }
@@ -282,9 +261,9 @@ impl Law {
     }
 
     /// Atoms from the heaviest on, by the larger of their two masses.
-    fn heaviest(&self) -> impl Iterator<Item = &Atom> {
+    fn heaviest(&self) -> impl Iterator<Item = Atom> {
         let weight = |atom: &Atom| atom.ln_second.max(atom.ln_second + atom.loss);
-        let mut atoms: Vec<&Atom> = self.atoms.iter().collect();
+        let mut atoms: Vec<Atom> = self.atoms.iter().collect();
         atoms.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
         atoms.into_iter()
     }
@@ -293,12 +272,12 @@ impl Law {
     pub(crate) fn scaled(mut self, ln_weight: f64) -> Self {
         if ln_weight == f64::NEG_INFINITY {
             self.pieces.clear();
-            self.atoms = Arc::default();
+            self.atoms = Atoms::default();
         }
         for piece in &mut self.pieces {
             piece.ln_weight += ln_weight;
         }
-        for atom in Arc::make_mut(&mut self.atoms) {
+        for atom in self.atoms.listed() {
             atom.ln_second += ln_weight;
         }
         self.infinite *= ln_weight.exp();
@@ -317,7 +296,7 @@ impl Law {
     /// The disjoint union with another law.
     pub(crate) fn beside(mut self, other: Self) -> Self {
         self.pieces.extend(other.pieces);
-        Arc::make_mut(&mut self.atoms).extend(other.atoms.iter());
+        self.atoms.listed().extend(other.atoms.iter());
         self.roundings = self.roundings.max(other.roundings);
         self.infinite += other.infinite;
         self.variance = None;

@@ -9,7 +9,6 @@ use crate::neighbours::Neighbours;
 use crate::pld::{Direction, Mixture, Query};
 use crate::quantity::{GroupSize, SamplingRate};
 use crate::special::ln_binomial_upper_tail;
-use std::sync::Arc;
 
 /// Relative error of a weight from binomial tails, per unit of its logarithm.
 const WEIGHT_ERROR: f64 = 1e-12;
@@ -304,7 +303,9 @@ fn without_replacement(shape: Shape, share: f64, shift: f64) -> Law {
         // Where the two halves meet: (1 − γ)(P(x > 0) − Q(x > 0)).
         let (with, without) = (shape.ln_tail(-shift), shape.ln_tail(shift));
         let ln_gap = with + crate::special::ln_one_minus_exp((without - with).min(0.0));
-        Arc::make_mut(&mut law.atoms).push(Atom::new(0.0, (-share).ln_1p() + ln_gap));
+        law.atoms
+            .listed()
+            .push(Atom::new(0.0, (-share).ln_1p() + ln_gap));
     }
     law.attained = Attained::OneStep;
     law

@@ -50,7 +50,7 @@ impl Law {
         sink: &mut dyn FnMut(Node),
     ) -> Result<f64> {
         for atom in self.atoms.iter() {
-            sink(self.atom_node(atom));
+            sink(self.atom_node(&atom));
         }
         let mut dropped = f64::NEG_INFINITY;
         let mut count = 0;
@@ -73,7 +73,7 @@ impl Law {
 
     pub(super) fn atom_nodes(&self) -> Vec<Node> {
         let atoms = self.atoms.iter();
-        atoms.map(|atom| self.atom_node(atom)).collect()
+        atoms.map(|atom| self.atom_node(&atom)).collect()
     }
 }
 

@@ -176,6 +176,13 @@ impl PrivacyLoss {
         self.told.as_deref().unwrap_or(self)
     }
 
+    /// The same upper ends, without the work for lower ones that are another run's.
+    pub(crate) fn from_above(mut self) -> Self {
+        // Where there is another run, the own law only bounds.
+        self.below = None;
+        self
+    }
+
     /// What the run is known to dominate; nothing at all if need be.
     fn known_below(&self) -> Self {
         match &self.below {

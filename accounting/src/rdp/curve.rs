@@ -139,7 +139,12 @@ pub(crate) fn renyi_fano(
             Err(error) => failure = Some(error),
         }
     }
-    let (r, order) = best.ok_or_else(|| failure.unwrap_or_else(Scout::out_of_reach))?;
+    let (r, order) = match (best, failure) {
+        (Some(found), _) => found,
+        // Any posterior is at most one.
+        (None, Some(Error::NotCertified { .. }) | None) => (1.0, two.get()),
+        (None, Some(other)) => return Err(other),
+    };
     let r = (r * (1.0 + 1e-13)).clamp(prior.get(), 1.0);
     Ok((Upper::new(Probability::new(r)?), Order::new(order)?))
 }

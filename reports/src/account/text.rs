@@ -148,6 +148,14 @@ pub fn calibration(document: &Envelope<Calibrated>) -> String {
     let mut out = format!("{name} {}\n", shown(body.answer, true));
     if let Some(fails) = body.fails {
         let _ = writeln!(out, "not certified at {}", shown(fails, false));
+    } else {
+        let every = match body.solved {
+            Solve::Sigma => "no less noise was tried: every value from here on keeps the promise",
+            Solve::Rate => "the highest rate there is keeps the promise",
+            Solve::Steps => "no more steps can be counted: any number of them keeps the promise",
+            Solve::Group => "no larger group was tried: all of them keep the promise",
+        };
+        let _ = writeln!(out, "{every}");
     }
     let promise = &body.promise;
     let upper = promise

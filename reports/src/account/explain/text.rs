@@ -253,6 +253,10 @@ const fn source(source: ErrorSource) -> (&'static str, &'static str) {
         ErrorSource::WrapAround => ("wrap-around", "Chernoff, beyond the window"),
         ErrorSource::Formula => ("the formula", "rounding"),
         ErrorSource::Coarseness => ("coarseness", "two bounds that are not tight"),
+        ErrorSource::UnknownLaw => (
+            "what is not known",
+            "another run, which this one is no better than",
+        ),
     }
 }
 

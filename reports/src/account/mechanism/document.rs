@@ -129,12 +129,16 @@ fn inside(inner: &Value, neighbours: Neighbours) -> Result<Mechanism> {
 fn caveats(node: &Node<'_>) -> Result<Vec<Mechanism>> {
     let mut parts = Vec::new();
     let mut open = |why: &str| parts.push(Mechanism::NonPrivate { why: why.into() });
-    match node.get("seeded") {
-        None | Some(Value::Bool(false)) => {}
-        Some(Value::Bool(true)) => open("a fixed seed drew batches and noise"),
-        Some(other) => {
-            let why = format!("must be true or false, got {}", kind(other));
-            return Err(node.refuse_key("seeded", why));
+    // A document about a run says it among its inputs, or of itself.
+    let told = node.get("inputs").and_then(|inputs| inputs.get("seeded"));
+    for (place, value) in [("seeded", node.get("seeded")), ("inputs.seeded", told)] {
+        match value {
+            None | Some(Value::Bool(false)) => {}
+            Some(Value::Bool(true)) => open("a fixed seed drew batches and noise"),
+            Some(other) => {
+                let why = format!("must be true or false, got {}", kind(other));
+                return Err(node.refuse_key(place, why));
+            }
         }
     }
     if node.get("vocabulary").is_some() {

@@ -34,6 +34,19 @@ fn documents_that_hold_a_mechanism() {
         };
         assert!(matches!(&parts[1], Mechanism::NonPrivate { why } if why.contains(said)));
     }
+    // Documents about a run say it among their inputs.
+    let mut about = own.clone();
+    about["inputs"]["seeded"] = json!(true);
+    let Mechanism::Sequence { parts } = read(&about.to_string()).unwrap() else {
+        panic!("inputs.seeded")
+    };
+    assert!(matches!(&parts[1], Mechanism::NonPrivate { why } if why.contains("fixed seed")));
+    about["inputs"]["seeded"] = json!("yes");
+    let refused = parse(&about.to_string(), ASKED).unwrap_err().to_string();
+    assert!(
+        refused.contains("inputs.seeded: must be true or false"),
+        "{refused}"
+    );
 }
 
 #[test]
