@@ -182,3 +182,37 @@ proptest! {
         prop_assert!(high - low <= 1e-4 * high + 1e-12, "{low} {high}");
     }
 }
+
+/// With so many outcomes the run is laid on lines once from above and once more from below. The loss of two
+/// steps is a function of the sum of their noise, whose law is a convolution.
+#[test]
+fn wide_noise_on_integers_is_laid_one_side_after_the_other() {
+    let (sigma, sensitivity, reach) = (250.0f64, 100i64, 2200i64);
+    let weight = |x: i64| (-0.5 * (x * x) as f64 / (sigma * sigma)).exp();
+    let total: f64 = (-reach..=reach).map(weight).sum();
+    let one: Vec<f64> = (-reach..=reach).map(|x| weight(x) / total).collect();
+    let mut two = vec![0.0; 2 * one.len() - 1];
+    for (i, a) in one.iter().enumerate() {
+        for (sum, b) in two[i..].iter_mut().zip(&one) {
+            *sum += a * b;
+        }
+    }
+    let run = repeat(
+        2,
+        Mechanism::DiscreteGaussian {
+            sigma: noise(sigma),
+            sensitivity: u32::try_from(sensitivity).unwrap(),
+        },
+    );
+    let shift = 2 * usize::try_from(sensitivity).unwrap();
+    for epsilon in [0.3, 1.0, 2.5f64] {
+        let gain = |(p, q): (&f64, &f64)| (p - epsilon.exp() * q).max(0.0);
+        let truth: f64 = two.iter().zip(&two[shift..]).map(gain).sum();
+        let (low, high) = bounds(&run, Neighbours::AddRemove, Direction::Remove, epsilon);
+        assert!(
+            low <= truth * (1.0 + 1e-9) && truth * (1.0 - 1e-9) <= high,
+            "{low} {truth} {high}"
+        );
+        assert!(high - low <= 3e-6 * high, "{low} {high}");
+    }
+}
