@@ -182,7 +182,7 @@ mod tests {
         for (i, atom) in atoms.iter().enumerate() {
             let x = s - 150.0 + i as f64;
             let (second, first) = (gaussian(x) / total, gaussian(x - s) / total);
-            if second > 0.0 && first > 0.0 {
+            if second.min(first) > f64::MIN_POSITIVE {
                 assert!((atom.ln_second - second.ln()).abs() < 1e-11, "{x}");
                 assert!(
                     (atom.loss - (first.ln() - second.ln())).abs() < 1e-10,

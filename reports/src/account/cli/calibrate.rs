@@ -3,7 +3,7 @@
 use super::plan::Schedule;
 use super::values::{NeighboursArg, bits, group, unit};
 use crate::contract::quantity;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use reticent_accounting::{
     Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, Probability, Tolerance, UnitName,
 };
@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 /// Arguments of `account calibrate`.
 #[derive(Debug, Clone, PartialEq, Args)]
+#[command(group(ArgGroup::new("target").required(true).args(["epsilon", "posterior", "tpr", "max_exposure"])))]
 #[command(after_help = "\
 Examples:
   account calibrate --epsilon 2 --delta 1e-5 --sample-rate 0.1 --steps 100 --gamma 0.1
@@ -23,7 +24,6 @@ pub struct Calibrate {
     pub solve: Solve,
     /// The epsilon to keep (with --gamma: against an adversary who ignores the secret).
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true,
-          required_unless_present_any = ["posterior", "tpr", "max_exposure"],
           conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
     pub epsilon: Option<Epsilon>,
     /// The delta at which to keep it [default: 1e-5].

@@ -170,7 +170,7 @@ pub fn profile(subject: &Subject) -> Result<Option<Plot>> {
         let redaction = rates.redaction;
         let drawn = points(&|delta| redaction.shrunk(delta).get());
         plot = plot.layer(line(
-            "drawn at random, missed as often as measured",
+            "drawn at random, missed as often as stated",
             Tone::Second,
             drawn,
         ));
