@@ -313,3 +313,19 @@ fn answers_hold_together_wherever_they_are_asked() {
         assert!(renyi.get().get().is_finite(), "{case:?} {delta:e}");
     }
 }
+
+/// With so little noise no moment is in reach: whatever a divergence would say, a chance is at most one.
+#[test]
+fn posteriors_without_a_divergence_are_one() {
+    let run = Mechanism::dp_sgd(
+        NoiseMultiplier::new(0.005).unwrap(),
+        SamplingRate::new(0.01).unwrap(),
+        Steps::new(1000),
+    );
+    let query = Query::single(Neighbours::ZeroOut);
+    let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+    let prior = Probability::new(0.1).unwrap();
+    let kl = loss.kl_fano(prior).unwrap();
+    let renyi = loss.renyi_fano(prior).unwrap().0;
+    assert!(kl.get().get() >= 1.0 && renyi.get().get() >= 1.0);
+}

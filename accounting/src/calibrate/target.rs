@@ -312,7 +312,7 @@ fn worst(
 
 /// A margin by what is known from above.
 fn asked_above(loss: PrivacyLoss, ask: impl Fn(&PrivacyLoss) -> Result<Margin>) -> Result<Margin> {
-    let loss = loss.from_above();
+    let loss = loss.without_below();
     let margin = ask(&loss)?;
     Ok(Margin {
         only_above: loss.bounds_only(),

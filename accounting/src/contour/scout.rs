@@ -32,7 +32,7 @@ pub(crate) enum Source {
     /// Gaussian mixtures, by the trapezoid rule.
     Pair(Box<PairPart>),
     /// Any other law, by Gauss–Legendre rules.
-    Law(LawChart),
+    Law(Box<LawChart>),
 }
 
 /// A pair of Gaussian mixtures with its nodes' place on the chart.
@@ -117,7 +117,7 @@ impl Part {
         let times = times as f64;
         let (chart, nodes) = LawChart::new(law, highest, 0.0, LN_ERROR - times.ln())?;
         Ok(Self {
-            source: Source::Law(chart),
+            source: Source::Law(Box::new(chart)),
             times,
             thin: None,
             nodes,

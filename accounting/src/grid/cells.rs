@@ -78,7 +78,7 @@ impl Law {
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn from_above(&self, ruler: &Ruler, ln_cut: f64, slack: f64) -> Result<Lattice> {
+    pub(crate) fn bracket_above(&self, ruler: &Ruler, ln_cut: f64, slack: f64) -> Result<Lattice> {
         let ([above], left_out) = self.gathered([1.0], ruler, ln_cut, slack)?;
         self.laid_above(above, left_out)
     }
@@ -87,7 +87,7 @@ impl Law {
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn from_below(&self, ruler: &Ruler, ln_cut: f64, slack: f64) -> Result<Lattice> {
+    pub(crate) fn bracket_below(&self, ruler: &Ruler, ln_cut: f64, slack: f64) -> Result<Lattice> {
         let ([below], _) = self.gathered([-1.0], ruler, ln_cut, slack)?;
         self.laid_below(below)
     }

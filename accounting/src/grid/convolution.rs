@@ -299,7 +299,7 @@ impl Rows<'_> {
             }
             let ruler = Ruler::new(lines, law.loss_range(self.ln_cut), &masses, most)?;
             if law.has_many_atoms() {
-                let above = law.from_above(&ruler, self.ln_cut, slack)?;
+                let above = law.bracket_above(&ruler, self.ln_cut, slack)?;
                 laid.above.push((above, *times));
                 laid.below.push(Below::Later(ruler, slack));
             } else {
@@ -317,7 +317,7 @@ impl Rows<'_> {
         let each = steps.zip(below).map(|((law, times), below)| {
             let lattice = match below {
                 Below::Laid(lattice) => lattice,
-                Below::Later(ruler, slack) => law.from_below(&ruler, self.ln_cut, slack)?,
+                Below::Later(ruler, slack) => law.bracket_below(&ruler, self.ln_cut, slack)?,
             };
             Ok((lattice, *times))
         });

@@ -228,10 +228,7 @@ impl Law {
         }
         let heavy: Vec<Atom> = self.heaviest().take(MOST_GAPS + 1).collect();
         let exponent = |atom: &Atom| atom.ln_second + theta * atom.loss;
-        let top = heavy
-            .iter()
-            .map(|atom| exponent(atom))
-            .fold(f64::NEG_INFINITY, f64::max);
+        let top = heavy.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
         let fall = |origin: f64| {
             let of = |atom: &Atom| {
                 let lines = (atom.loss - origin) / spacing;

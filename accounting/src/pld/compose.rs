@@ -177,7 +177,7 @@ impl PrivacyLoss {
     }
 
     /// The same upper ends, without the work for lower ones that are another run's.
-    pub(crate) fn from_above(mut self) -> Self {
+    pub(crate) fn without_below(mut self) -> Self {
         // Where there is another run, the own law only bounds.
         self.below = None;
         self

@@ -118,9 +118,13 @@ impl PrivacyLoss {
     /// A bound on the posterior from the Kullback–Leibler divergence of the composed pair.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when the divergence can't be certified.
+    /// As [`kl_posterior`]; a divergence that can't be certified is taken as infinite.
     pub fn kl_fano(&self, prior: Probability) -> Result<Upper<Probability>> {
-        kl_posterior(self.divergence()?, prior)
+        let divergence = match self.divergence() {
+            Err(Error::NotCertified { .. }) => Upper::new(f64::INFINITY),
+            other => other?,
+        };
+        kl_posterior(divergence, prior)
     }
 
     /// A bound on the posterior from Rényi divergences at the best order, with that order.
