@@ -11,6 +11,7 @@ use crate::record::TokenId;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::ops::Range;
+pub(crate) use substring::{Repeats, Stretches};
 
 /// How duplicates are told. Units are compared by their tokens before redaction, in corpus
 /// order: the first stays.
@@ -269,11 +270,6 @@ impl Gate {
     pub(crate) fn distinct(&self) -> u64 {
         self.seen.len() as u64
     }
-}
-
-/// The fates of units of which stretches are repeated.
-pub(crate) fn repeated(units: &[Vec<TokenId>], length: usize) -> Vec<Fate> {
-    substring::fates(units, length)
 }
 
 fn fate(new: bool) -> Fate {

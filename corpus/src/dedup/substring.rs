@@ -1,81 +1,468 @@
-//! Repeated stretches of exactly known length.
+//! Repeated stretches of exactly known length, in little more memory than the text.
 //!
-//! A suffix array sorted to the depth of the stretch would bring equal stretches together.
-//! Only equality is asked for here, so the names that Karp, Miller and Rosenberg give to
-//! stretches by doubling do: two stretches of one length have one name exactly when they are
-//! equal. Work n log(length), no hashing of content to trust.
+//! A stretch is repeated when an equal one begins earlier. The first of each content goes into a
+//! table by its rolling hash; what meets it there is compared token by token, so that the result
+//! is the definition's whatever the hash does. The hashes are divided into parts, and each part
+//! takes a way of its own through the text: a table holds one part only. Where a stretch is
+//! repeated, so is the next one as long as the tokens agree, whichever part it is of.
+//!
+//! Memory: each token at one byte where there are at most 255 different ones, two up to 65 535, or
+//! four; a bit for each token; 8 bytes for each unit; and the tables ([`room`]).
 
 use super::Fate;
 use crate::record::TokenId;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A name no stretch has: it would go beyond its unit.
-const BEYOND: u32 = u32::MAX;
+/// The name behind the last token of a unit: no stretch has it in it.
+const END: u32 = 0;
+
+/// Names of tokens, as wide as they have to be.
+#[derive(Debug)]
+enum Names {
+    One(Vec<u8>),
+    Two(Vec<u16>),
+    Four(Vec<u32>),
+}
+
+/// A name of some width.
+trait Name: Copy + Eq + Into<u32> + Sync {}
+
+impl<N: Copy + Eq + Into<u32> + Sync> Name for N {}
+
+impl Names {
+    /// Another name, below 2³².
+    fn push(&mut self, name: u32) {
+        loop {
+            match self {
+                Self::One(names) => match u8::try_from(name) {
+                    Ok(name) => return names.push(name),
+                    Err(_) => *self = Self::Two(names.iter().map(|n| u16::from(*n)).collect()),
+                },
+                Self::Two(names) => match u16::try_from(name) {
+                    Ok(name) => return names.push(name),
+                    Err(_) => *self = Self::Four(names.iter().map(|n| u32::from(*n)).collect()),
+                },
+                Self::Four(names) => return names.push(name),
+            }
+        }
+    }
+
+    const fn len(&self) -> usize {
+        match self {
+            Self::One(names) => names.len(),
+            Self::Two(names) => names.len(),
+            Self::Four(names) => names.len(),
+        }
+    }
+}
+
+/// Units, one after the other, of which the repeated stretches are to be found.
+#[derive(Debug)]
+pub(crate) struct Stretches {
+    /// Tokens of a stretch.
+    length: usize,
+    /// From 1 on, as tokens come.
+    known: HashMap<TokenId, u32>,
+    names: Names,
+    /// Where each unit begins, one that is too short for a stretch and takes no room too; in the end, where
+    /// the last one ends.
+    starts: Vec<u64>,
+    /// How many stretches there are.
+    count: u64,
+}
+
+impl Stretches {
+    pub(crate) fn new(length: usize) -> Self {
+        Self {
+            length,
+            known: HashMap::new(),
+            names: Names::One(Vec::new()),
+            starts: Vec::new(),
+            count: 0,
+        }
+    }
+
+    /// The next unit.
+    pub(crate) fn push(&mut self, unit: &[TokenId]) {
+        self.starts.push(self.names.len() as u64);
+        if unit.len() < self.length {
+            return;
+        }
+        self.count += (unit.len() - self.length + 1) as u64;
+        for token in unit {
+            let next = self.known.len() as u32 + 1;
+            let name = *self.known.entry(*token).or_insert(next);
+            self.names.push(name);
+        }
+        self.names.push(END);
+    }
+
+    /// Finds them with so many threads. None when `go_on` says no; it is asked now and then.
+    pub(crate) fn repeats(self, threads: usize, go_on: &dyn Fn() -> bool) -> Option<Repeats> {
+        let room = room(self.count);
+        self.in_room(threads, room, go_on)
+    }
+
+    fn in_room(mut self, threads: usize, room: u64, go_on: &dyn Fn() -> bool) -> Option<Repeats> {
+        self.starts.push(self.names.len() as u64);
+        let share = Share::new(self.count, threads, room);
+        let marks = match &self.names {
+            Names::One(names) => marks(names, self.length, share, go_on),
+            Names::Two(names) => marks(names, self.length, share, go_on),
+            Names::Four(names) => marks(names, self.length, share, go_on),
+        }?;
+        Some(Repeats {
+            length: self.length,
+            starts: self.starts,
+            marks,
+        })
+    }
+}
+
+/// Bytes for the tables of all threads. Half of it goes with rounding to a power of two, at worst.
+fn room(stretches: u64) -> u64 {
+    (stretches / 4).max(100 << 20)
+}
+
+/// How the work is divided.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    threads: usize,
+    /// Parts of the hashes: as many tables are made one after the other.
+    parts: u64,
+    /// Entries of a table.
+    entries: usize,
+}
+
+impl Share {
+    fn new(stretches: u64, threads: usize, room: u64) -> Self {
+        // A byte for each place besides the entry; seven eighths of the places are taken.
+        let places = room / threads as u64 / (size_of::<Place>() as u64 + 1);
+        let most = (1 << places.max(64).ilog2()) / 8 * 7;
+        // Hashes fall unevenly: a table that has to grow costs memory only.
+        let parts = stretches.div_ceil(most - most / 32).max(1);
+        let parts = if stretches > 1 << 16 {
+            parts.next_multiple_of(threads as u64)
+        } else {
+            parts
+        };
+        Self {
+            threads,
+            parts,
+            entries: stretches.div_ceil(parts).min(most) as usize,
+        }
+    }
+}
+
+/// Where a stretch begins, in 40 bits: that many tokens fit in no memory.
+#[derive(Debug, Clone, Copy)]
+struct Place([u8; 5]);
+
+impl Place {
+    fn of(at: usize) -> Self {
+        let [a, b, c, d, e, ..] = (at as u64).to_le_bytes();
+        Self([a, b, c, d, e])
+    }
+
+    fn at(self) -> usize {
+        let [a, b, c, d, e] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]) as usize
+    }
+}
+
+/// A bit for each place: whether the stretch that begins there is repeated.
+fn marks<N: Name>(
+    names: &[N],
+    length: usize,
+    share: Share,
+    go_on: &dyn Fn() -> bool,
+) -> Option<Vec<u64>> {
+    let marks = Marks(
+        (0..names.len().div_ceil(64))
+            .map(|_| AtomicU64::new(0))
+            .collect(),
+    );
+    let search = Search {
+        names,
+        length,
+        parts: share.parts,
+        marks: &marks,
+    };
+    let tables = || HashTable::with_capacity(share.entries);
+    let mut tables: Vec<HashTable<Place>> = (0..share.threads).map(|_| tables()).collect();
+    let mut part = 0;
+    while part < share.parts {
+        if !go_on() {
+            return None;
+        }
+        std::thread::scope(|scope| {
+            for (part, table) in (part..share.parts).zip(&mut tables) {
+                let search = &search;
+                scope.spawn(move || search.part(part, table));
+            }
+        });
+        part += share.threads as u64;
+    }
+    Some(marks.0.into_iter().map(AtomicU64::into_inner).collect())
+}
+
+/// Bits that several threads set. None is ever taken back, and whether a thread sees those of
+/// another changes what it does and not what comes out.
+#[derive(Debug)]
+struct Marks(Vec<AtomicU64>);
+
+impl Marks {
+    fn set(&self, at: usize) {
+        self.0[at / 64].fetch_or(1 << (at % 64), Ordering::Relaxed);
+    }
+
+    fn has(&self, at: usize) -> bool {
+        is_set(self.0[at / 64].load(Ordering::Relaxed), at)
+    }
+}
+
+const fn is_set(word: u64, at: usize) -> bool {
+    word >> (at % 64) & 1 == 1
+}
+
+/// The search for repeated stretches in a text.
+struct Search<'a, N> {
+    names: &'a [N],
+    length: usize,
+    parts: u64,
+    marks: &'a Marks,
+}
+
+impl<N: Name> Search<'_, N> {
+    /// Marks the repeated ones whose hashes are of a part, and what follows them.
+    fn part(&self, part: u64, table: &mut HashTable<Place>) {
+        table.clear();
+        let roll = Roll::new(self.length);
+        let mut start = 0;
+        for unit in self.names.split(|name| (*name).into() == END) {
+            let mut hash = 0;
+            for at in 0..(unit.len() + 1).saturating_sub(self.length) {
+                hash = match at.checked_sub(1) {
+                    None => roll.first(&unit[..self.length]),
+                    Some(before) => roll.next(hash, unit[before], unit[at + self.length - 1]),
+                };
+                let spread = mix(hash);
+                if (u128::from(spread) * u128::from(self.parts)) >> 64 == u128::from(part) {
+                    self.enter(start + at, mix(spread), table, &roll);
+                }
+            }
+            start += unit.len() + 1;
+        }
+    }
+
+    fn enter(&self, at: usize, key: u64, table: &mut HashTable<Place>, roll: &Roll) {
+        if self.marks.has(at) {
+            return;
+        }
+        let stretch = |at: usize| &self.names[at..at + self.length];
+        let own = stretch(at);
+        let found = table.entry(
+            key,
+            |place| stretch(place.at()) == own,
+            |place| mix(mix(roll.first(stretch(place.at())))),
+        );
+        match found {
+            Entry::Vacant(free) => {
+                free.insert(Place::of(at));
+            }
+            Entry::Occupied(there) => self.mark(there.get().at(), at),
+        }
+    }
+
+    /// Marks a stretch that is equal to an earlier one, and those behind it as far as they are.
+    /// It ends at one that is marked already: what is behind that is found by others.
+    fn mark(&self, earlier: usize, at: usize) {
+        self.marks.set(at);
+        for more in 1.. {
+            let last = self.length + more - 1;
+            // Both units end with a name, so that neither is left.
+            let (one, other) = (self.names[earlier + last], self.names[at + last]);
+            if one != other || one.into() == END || self.marks.has(at + more) {
+                return;
+            }
+            self.marks.set(at + more);
+        }
+    }
+}
+
+/// Σ c(tᵢ)·Bⁿ⁻¹⁻ⁱ modulo 2⁶⁴ over a stretch of n names, with c a spread of all bits. It costs time
+/// and nothing else where it is the same for different stretches.
+struct Roll {
+    length: usize,
+    /// Bⁿ.
+    out: u64,
+}
+
+const BASE: u64 = 0xd130_2f4b_82a9_5c6d;
+
+impl Roll {
+    fn new(length: usize) -> Self {
+        Self {
+            length,
+            out: (0..length).fold(1, |power: u64, _| power.wrapping_mul(BASE)),
+        }
+    }
+
+    fn first<N: Name>(&self, stretch: &[N]) -> u64 {
+        debug_assert_eq!(stretch.len(), self.length);
+        stretch.iter().fold(0, |hash: u64, name| {
+            hash.wrapping_mul(BASE).wrapping_add(spread(*name))
+        })
+    }
+
+    /// That of the stretch one further on.
+    fn next<N: Name>(&self, hash: u64, left: N, entered: N) -> u64 {
+        let left = spread(left).wrapping_mul(self.out);
+        let shifted = hash.wrapping_mul(BASE).wrapping_add(spread(entered));
+        shifted.wrapping_sub(left)
+    }
+}
+
+/// Of a name: one multiplication, as the sum is mixed once more.
+fn spread<N: Name>(name: N) -> u64 {
+    let wide = u64::from(name.into()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    wide ^ (wide >> 32)
+}
+
+/// A bijection of 64 bits that spreads every bit.
+const fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    x ^ (x >> 32)
+}
+
+/// Which stretches are repeated.
+#[derive(Debug, Default)]
+pub(crate) struct Repeats {
+    length: usize,
+    starts: Vec<u64>,
+    marks: Vec<u64>,
+}
+
+impl Repeats {
+    /// What is repeated of a unit: ranges of its tokens, in order and apart.
+    pub(crate) fn cut(&self, unit: usize) -> Vec<Range<usize>> {
+        let mut cut: Vec<Range<usize>> = Vec::new();
+        let (Some(start), Some(next)) = (self.starts.get(unit), self.starts.get(unit + 1)) else {
+            return cut;
+        };
+        let (start, next) = (*start as usize, *next as usize);
+        // The last place is that of its end.
+        for at in 0..(next - start).saturating_sub(self.length) {
+            if !is_set(self.marks[(start + at) / 64], start + at) {
+                continue;
+            }
+            match cut.last_mut() {
+                Some(last) if at <= last.end => last.end = at + self.length,
+                _ => cut.push(at..at + self.length),
+            }
+        }
+        cut
+    }
+}
 
 pub(super) fn fates(units: &[Vec<TokenId>], length: usize) -> Vec<Fate> {
-    let names = names(units, length);
-    let mut seen = vec![false; names.iter().flatten().filter(|n| **n != BEYOND).count()];
-    names
-        .iter()
-        .map(|unit| {
-            let mut cut: Vec<Range<usize>> = Vec::new();
-            for (at, &name) in unit.iter().enumerate().filter(|(_, n)| **n != BEYOND) {
-                if !std::mem::replace(&mut seen[name as usize], true) {
-                    continue;
-                }
-                match cut.last_mut() {
-                    Some(last) if at <= last.end => last.end = at + length,
-                    _ => cut.push(at..at + length),
-                }
-            }
-            if cut.is_empty() {
-                Fate::Keep
-            } else {
-                Fate::Cut(cut)
-            }
-        })
+    let mut stretches = Stretches::new(length);
+    units.iter().for_each(|unit| stretches.push(unit));
+    // Nobody says no.
+    let repeats = stretches.repeats(1, &|| true).unwrap_or_default();
+    let fate = |cut: Vec<Range<usize>>| match cut.is_empty() {
+        true => Fate::Keep,
+        false => Fate::Cut(cut),
+    };
+    (0..units.len())
+        .map(|unit| fate(repeats.cut(unit)))
         .collect()
 }
 
-/// For each place the name of the stretch of `length` tokens that begins there.
-fn names(units: &[Vec<TokenId>], length: usize) -> Vec<Vec<u32>> {
-    let mut known: HashMap<u32, u32> = HashMap::new();
-    let mut names: Vec<Vec<u32>> = units
-        .iter()
-        .map(|unit| {
-            let name = |t: &TokenId| {
-                let next = known.len() as u32;
-                *known.entry(*t).or_insert(next)
-            };
-            unit.iter().map(name).collect()
-        })
-        .collect();
-    let mut reach = 1;
-    while reach < length {
-        // The last step may overlap: a stretch is its first and its last `reach` tokens.
-        let next = (2 * reach).min(length);
-        names = doubled(&names, next - reach, next);
-        reach = next;
-    }
-    names
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
 
-/// Names of stretches of `length` tokens from those of two that begin `step` apart.
-fn doubled(names: &[Vec<u32>], step: usize, length: usize) -> Vec<Vec<u32>> {
-    let mut known: HashMap<(u32, u32), u32> = HashMap::new();
-    names
-        .iter()
-        .map(|unit| {
-            (0..unit.len())
-                .map(|at| {
-                    if at + length > unit.len() {
-                        return BEYOND;
+    /// By the definition: the content of every stretch that came before.
+    fn by_content(units: &[Vec<TokenId>], length: usize) -> Vec<Vec<bool>> {
+        let mut seen: HashSet<&[TokenId]> = HashSet::new();
+        units
+            .iter()
+            .map(|unit| {
+                let mut cut = vec![false; unit.len()];
+                for (at, stretch) in unit.windows(length).enumerate() {
+                    if !seen.insert(stretch) {
+                        cut[at..at + length].fill(true);
                     }
-                    let next = known.len() as u32;
-                    *known.entry((unit[at], unit[at + step])).or_insert(next)
-                })
-                .collect()
-        })
-        .collect()
+                }
+                cut
+            })
+            .collect()
+    }
+
+    /// Units from a generator with seed 1, with pieces of earlier ones in them; alphabets that take one,
+    /// two and four bytes; one to 300 parts, one to five threads. Nothing random is asserted.
+    #[test]
+    fn however_it_is_divided_the_result_is_the_definition() {
+        let mut state = 1;
+        let mut draw = move |below: usize| {
+            state = mix(state + 0x9e37_79b9);
+            (state >> 16) as usize % below
+        };
+        for (alphabet, length) in [(2, 12), (40, 2), (40, 7), (300, 3), (80_000, 5)] {
+            let mut units: Vec<Vec<TokenId>> = Vec::new();
+            for _ in 0..2000 {
+                let mut unit: Vec<TokenId> = (0..draw(90))
+                    .map(|_| draw(alphabet) as TokenId * 3)
+                    .collect();
+                if !units.is_empty() && draw(2) == 0 {
+                    let other = units[draw(units.len())].clone();
+                    let from = draw(other.len() + 1);
+                    let to = from + draw(other.len() - from + 1);
+                    let at = draw(unit.len() + 1);
+                    unit.splice(at..at, other[from..to].iter().copied());
+                }
+                units.push(unit);
+            }
+            let expected = by_content(&units, length);
+            for (threads, room) in [(1, 1 << 30), (1, 2000), (2, 9000), (5, 100_000)] {
+                let mut stretches = Stretches::new(length);
+                units.iter().for_each(|unit| stretches.push(unit));
+                let repeats = stretches.in_room(threads, room, &|| true).unwrap();
+                for (number, (unit, expected)) in units.iter().zip(&expected).enumerate() {
+                    let mut cut = vec![false; unit.len()];
+                    for range in repeats.cut(number) {
+                        cut[range].fill(true);
+                    }
+                    assert_eq!(&cut, expected, "{alphabet}, {length}, {threads}, {room}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_tables_stay_in_their_room() {
+        for stretches in [0, 1, 70_000, 100_000_000, 1_000_000_000_u64] {
+            for threads in [1, 2, 64] {
+                let room = room(stretches);
+                let share = Share::new(stretches, threads, room);
+                assert!(share.entries as u64 * share.parts >= stretches);
+                let table = HashTable::<Place>::with_capacity(share.entries);
+                assert!((threads * table.allocation_size()) as u64 <= room + room / 50);
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_asked_may_say_no() {
+        let mut stretches = Stretches::new(2);
+        stretches.push(&[1, 2, 3, 1, 2]);
+        assert!(stretches.repeats(1, &|| false).is_none());
+    }
 }

@@ -3,19 +3,20 @@
 use super::record_work::Work;
 use super::run::Pass;
 use super::settled::Settled;
-use super::source::{Passage, Role};
-use crate::dedup::{Deduplication, Fate, Gate, repeated};
+use super::source::{Passage, Role, batches};
+use crate::dedup::{Deduplication, Gate, Repeats, Stretches};
 use crate::error::Result;
 use crate::record::TokenId;
 use crate::split::units;
 use std::ops::Range;
 
 /// What duplicates take of a look at the whole corpus before the first record.
+#[derive(Default)]
 pub(super) struct Before {
     /// How many units there are, where a Bloom filter has to know.
     units: usize,
-    /// What becomes of each unit, where stretches are cut out.
-    fates: Vec<Fate>,
+    /// What is cut out of them, where stretches are.
+    repeats: Option<Repeats>,
     /// The first unit of each document.
     starts: Vec<usize>,
 }
@@ -25,36 +26,53 @@ impl Before {
         pass: &Pass<'_, F>,
         go_on: &impl Fn(Passage) -> bool,
     ) -> Result<Option<Self>> {
-        let options = &pass.settled.options;
-        let mut out = Self {
-            units: 0,
-            fates: Vec::new(),
-            starts: Vec::new(),
-        };
-        let length = match options.duplicates {
+        let settled = pass.settled;
+        let options = &settled.options;
+        let mut out = Self::default();
+        let mut stretches = match options.duplicates {
             _ if !options.deduplicate => return Ok(Some(out)),
             Deduplication::Exact | Deduplication::Near { .. } => return Ok(Some(out)),
             Deduplication::Bloom { .. } => None,
-            Deduplication::Substring { length } => Some(length),
+            Deduplication::Substring { length } => Some(Stretches::new(length)),
         };
-        let mut tokens = Vec::new();
+        let tokens = stretches.is_some();
         let mut feed = (pass.open)()?;
-        while let Some((role, document)) = feed()? {
-            let Role::Training(number) = role else {
-                continue;
-            };
-            if !go_on(Passage::Duplicates) {
+        let whole = batches(
+            &mut feed,
+            pass.threads,
+            pass.read,
+            |batch| {
+                let training = batch.iter().filter_map(|(role, document)| match role {
+                    Role::Training(number) => Some((*number, document)),
+                    Role::HeldOut => None,
+                });
+                let made = training.map(|(number, document)| {
+                    let units = units(document, number, options.unit)?;
+                    let tokens = tokens.then(|| unit_tokens(settled, &units)).transpose()?;
+                    Ok((units.len(), tokens.unwrap_or_default()))
+                });
+                made.collect::<Result<Vec<_>>>()
+            },
+            |made: Vec<(usize, Vec<Vec<TokenId>>)>| {
+                for (units, tokens) in made {
+                    if let Some(stretches) = &mut stretches {
+                        out.starts.push(out.units);
+                        tokens.iter().for_each(|unit| stretches.push(unit));
+                    }
+                    out.units += units;
+                }
+                Ok(go_on(Passage::Duplicates))
+            },
+        )?;
+        if !whole {
+            return Ok(None);
+        }
+        if let Some(stretches) = stretches {
+            let repeats = stretches.repeats(pass.threads, &|| go_on(Passage::Duplicates));
+            if repeats.is_none() {
                 return Ok(None);
             }
-            let units = units(&document, number, options.unit)?;
-            if length.is_some() {
-                out.starts.push(out.units);
-                tokens.extend(unit_tokens(pass.settled, &units)?);
-            }
-            out.units += units.len();
-        }
-        if let Some(length) = length {
-            out.fates = repeated(&tokens, length);
+            out.repeats = repeats;
         }
         Ok(Some(out))
     }
@@ -69,12 +87,9 @@ impl Before {
     }
 
     /// What is cut out of a unit of a document.
-    pub(super) fn cut(&self, document: usize, unit: usize) -> &[Range<usize>] {
-        let start = self.starts.get(document);
-        match start.and_then(|start| self.fates.get(start + unit)) {
-            Some(Fate::Cut(ranges)) => ranges,
-            _ => &[],
-        }
+    pub(super) fn cut(&self, document: usize, unit: usize) -> Vec<Range<usize>> {
+        let repeats = self.repeats.as_ref().zip(self.starts.get(document));
+        repeats.map_or_else(Vec::new, |(repeats, start)| repeats.cut(start + unit))
     }
 }
 

@@ -208,7 +208,7 @@ fn made<O, F: Fn(Record, String) -> Result<O>>(
             let units = units(document, number, unit)?;
             let each = units.iter().enumerate();
             let made =
-                each.map(|(at, unit)| worker.unit(unit, before.cut(number, at), &mut *known));
+                each.map(|(at, unit)| worker.unit(unit, &before.cut(number, at), &mut *known));
             Ok(DocumentMade::Training(made.collect::<Result<_>>()?))
         }
     }
