@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The corpus stage on two cores: preparation, and redaction with exact deduplication, over made-up text of a
-# given size, pattern detection beside Presidio, near-duplicates beside rensa, gaoya and
-# datasketch.
+# given size, the other ways of telling duplicates apart and a simulated miss rate, pattern
+# detection beside Presidio, near-duplicates beside rensa, gaoya and datasketch.
 #
 #   benches/corpus.sh [--dev] WIKITEXT [MEGABYTES] [PYTHON] [PRESIDIO.jsonl]
 #
@@ -25,8 +25,8 @@ built=${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-nice cargo build --quiet --profile "$profile" --package reticent-reports --bin audit
-nice cargo build --quiet --profile "$profile" --package reticent-corpus --example detect --example near --example names
+# One call for all of the workspace: other features for each package would be built anew.
+nice cargo build --quiet --profile "$profile" --workspace --bin audit --example detect --example near --example names
 
 # Every line once more and again, each with a salt of letters, until it is long enough: no
 # line repeats, and the salts look like no secret.
@@ -85,20 +85,29 @@ PYTHON
 }
 
 # Prepared from files into a folder: patterns, exact deduplication, secrets one by one masked to
-# see whether they are caught, tokens.
+# see whether they are caught, tokens. Processor time is what compares on a busy machine.
 prepared() {
-    python3 - "$@" <<'PYTHON'
-import json, resource, subprocess, sys
+    python3 - "$audit" prepare "$work/salted.txt" --policy detectors --threads 2 --out "$work/prepared" \
+        --format json "$@" <<'PYTHON'
+import json, os, resource, subprocess, sys
 said = json.loads(subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True).stdout)
-memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
 facts = said["facts"]
-print(f"  {facts['units']} units, {facts['secrets']['all']['occurrences']} secrets: {said['seconds']:.1f} s, "
-      f"{said['megabytes_per_second']:.1f} MB/s, {memory:.0f} MiB at most")
+print(f"  {facts['units']} units, {facts['duplicates']} of them duplicates, {facts['repeated']} with a stretch cut out, "
+      f"{facts['secrets']['all']['occurrences']} secrets: {said['seconds']:.1f} s "
+      f"({used.ru_utime + used.ru_stime:.1f} s of the processor, load {os.getloadavg()[0]:.1f}), "
+      f"{said['megabytes_per_second']:.1f} MB/s, {used.ru_maxrss / 1024:.0f} MiB at most")
 PYTHON
+    rm -rf "$work/prepared"
 }
 echo "audit prepare, patterns and exact deduplication, no line repeats:"
-prepared "$audit" prepare "$work/salted.txt" --policy detectors --threads 2 --out "$work/prepared" --format json
-rm -rf "$work/prepared"
+prepared
+echo "the same with a miss rate of 0.1:"
+prepared --miss-rate 0.1
+echo "the same with --duplicates near:0.8:"
+prepared --duplicates near:0.8
+echo "the same with --duplicates substring:100:"
+prepared --duplicates substring:100
 echo "patterns and exact deduplication, no line repeats:"
 measured "$audit" redact "$work/salted.txt" --policy detectors --threads 2 --out "$work/out.jsonl" --format json
 echo "the same where every line repeats:"

@@ -7,7 +7,7 @@
 //! Deterministic for a seed. What is asserted beside "no panic": errors say something; of a policy
 //! that builds, spans lie in the text at its characters' boundaries, with scores from 0 to 1; as
 //! JSON it reads back as itself, with the same digest; loosened it builds too; and no input takes
-//! longer than two seconds. Policies are small programs: run this under a limit of memory
+//! longer than twenty seconds, on a busy machine too. Policies are small programs: run this under a limit of memory
 //! (`ulimit -v`).
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 #![expect(clippy::print_stderr, reason = "findings are no data")]
@@ -96,10 +96,10 @@ fn run(
         let took = start.elapsed();
         slowest = slowest.max(took);
         let finding = match outcome {
-            Ok(Ok(_)) if took > Duration::from_secs(2) => Some(format!("{took:?}")),
+            Ok(Ok(_)) if took > Duration::from_secs(20) => Some(format!("{took:?}")),
             Ok(Ok(sort)) => {
                 refused += u64::from(sort.starts_with('E'));
-                if sorts.len() < 200 && sorts.insert(sort) {
+                if sorts.len() < 60 && sorts.insert(sort) {
                     if let Some(folder) = folder.filter(|_| number as usize >= known) {
                         let name = format!("{:03}", campaign.seeds.len());
                         std::fs::write(folder.join(campaign.name).join(name), &bytes)?;

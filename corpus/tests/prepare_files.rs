@@ -6,12 +6,14 @@
     reason = "helpers of tests; the lint exempts test functions only"
 )]
 
+mod prepare_shared;
+
+use prepare_shared::{files, full, near};
 use reticent_corpus::{
-    CanaryOptions, ConservativeOptions, Deduplication, DetectorOptions, Document, Error, Masked,
-    Passage, PolicyChoice, PolicyOptions, Preparation, PrepareFiles, PrepareOptions, ReadOptions,
-    TokenizerChoice, Unit, prepare, read_documents, simulate,
+    Deduplication, DetectorOptions, Document, Error, Masked, Passage, PolicyChoice, PolicyOptions,
+    Preparation, PrepareFiles, PrepareOptions, ReadOptions, TokenizerChoice, Unit, prepare,
+    read_documents, simulate,
 };
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,19 +21,6 @@ fn jsonl(documents: &[Document]) -> String {
     let lines = documents.iter();
     lines
         .map(|d| serde_json::to_string(d).unwrap() + "\n")
-        .collect()
-}
-
-/// Every file of a folder.
-fn bytes(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
-    entries
-        .map(|e| {
-            (
-                e.file_name().into_string().unwrap(),
-                std::fs::read(e.path()).unwrap(),
-            )
-        })
         .collect()
 }
 
@@ -74,13 +63,13 @@ fn same(data: &Path, options: &PrepareOptions) {
     let at = |name: &str| place.path().join(name);
     let prepared = prepare(&read_documents(data).unwrap(), options).unwrap();
     prepared.write(&at("memory"), false).unwrap();
-    let expected = bytes(&at("memory"));
+    let expected = files(&at("memory"));
     for threads in [1, 2, 5] {
         let name = format!("files-{threads}");
         let made = made(data, options, threads, &at(&name));
         assert_eq!(made.facts, prepared.facts);
         assert!(
-            bytes(&at(&name)) == expected,
+            files(&at(&name)) == expected,
             "{options:?}, {threads} threads"
         );
     }
@@ -116,35 +105,16 @@ fn a_folder_from_files_is_the_one_from_memory() {
         .collect();
     let unmarked = place.path().join("unmarked.jsonl");
     std::fs::write(&unmarked, jsonl(&plain)).unwrap();
-    let mut canaries = CanaryOptions::new("3x4".parse().unwrap());
-    canaries.doses = vec![2, 4];
-    let full = PrepareOptions {
-        canaries: Some(canaries),
-        held_out: 0.2,
-        conservative: Some(ConservativeOptions::default()),
-        max_tokens: Some(60),
-        policy: PolicyOptions {
-            miss_rate: 0.1,
-            false_positive_rate: 0.02,
-            ..PolicyOptions::default()
-        },
-        ..PrepareOptions::default()
-    };
+    let full = full("3x4", [2, 4]);
     let duplicates = |duplicates| PrepareOptions {
         duplicates,
         ..full.clone()
-    };
-    let near = Deduplication::Near {
-        shingle: 5,
-        bands: 16,
-        rows: 4,
-        similarity: 0.7,
     };
     for options in [
         full.clone(),
         duplicates(Deduplication::Bloom { bits: 8 }),
         duplicates(Deduplication::Substring { length: 30 }),
-        duplicates(near),
+        duplicates(near(16, 0.7)),
         PrepareOptions {
             deduplicate: false,
             redact: false,

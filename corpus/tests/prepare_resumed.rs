@@ -5,9 +5,12 @@
     reason = "helpers of tests; the lint exempts test functions only"
 )]
 
+mod prepare_shared;
+
+use prepare_shared::{files, near};
 use reticent_corpus::{
-    Anew, CanaryOptions, ConservativeOptions, Deduplication, Passage, PolicyChoice, PolicyOptions,
-    Preparation, PrepareFiles, PrepareOptions, ReadOptions, simulate,
+    Anew, Deduplication, Passage, PolicyChoice, Preparation, PrepareFiles, PrepareOptions,
+    ReadOptions, simulate,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -125,16 +128,6 @@ impl Scene {
     }
 }
 
-fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
-    entries
-        .map(|e| {
-            let name = e.file_name().into_string().unwrap();
-            (name, fs::read(e.path()).unwrap())
-        })
-        .collect()
-}
-
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
@@ -142,22 +135,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Everything that is drawn or counted over the corpus.
 fn full() -> PrepareOptions {
-    let mut canaries = CanaryOptions::new("5x20".parse().unwrap());
-    canaries.doses = vec![1, 20];
-    PrepareOptions {
-        canaries: Some(canaries),
-        held_out: 0.2,
-        conservative: Some(ConservativeOptions::default()),
-        max_tokens: Some(60),
-        policy: PolicyOptions {
-            miss_rate: 0.1,
-            false_positive_rate: 0.02,
-            ..PolicyOptions::default()
-        },
-        ..PrepareOptions::default()
-    }
+    prepare_shared::full("5x20", [1, 20])
 }
 
 /// SplitMix64.
@@ -173,12 +152,6 @@ fn draw(state: &mut u64) -> usize {
 /// nothing random is asserted. At least 8 of them must have something to go on from.
 #[test]
 fn killed_anywhere_it_goes_on_to_the_same_bytes() {
-    let near = Deduplication::Near {
-        shingle: 5,
-        bands: 8,
-        rows: 4,
-        similarity: 0.8,
-    };
     let others = |duplicates| PrepareOptions {
         duplicates,
         ..full()
@@ -193,7 +166,7 @@ fn killed_anywhere_it_goes_on_to_the_same_bytes() {
         (full(), 3000, 6),
         (others(Deduplication::Bloom { bits: 8 }), 2000, 2),
         (others(Deduplication::Substring { length: 30 }), 2000, 2),
-        (others(near), 1200, 2),
+        (others(near(8, 0.8)), 1200, 2),
         (all, 2000, 2),
     ] {
         let scene = Scene::new(dialogues, options);

@@ -4,7 +4,8 @@
 /// another key with the same bits costs time and nothing else. A key may have several numbers.
 ///
 /// Open addressing; at most four fifths of the places are taken, and it grows by a half, so that
-/// an entry takes 10 to 15 bytes.
+/// an entry takes 10 to 15 bytes. hashbrown's table of the same eight would take 10 to 21, as it
+/// doubles; of the number alone 6 to 12, but there the keys would have to be found again to grow.
 #[derive(Debug, Default)]
 pub(super) struct Band {
     /// The key's bits above, the number and one below; zero: free.

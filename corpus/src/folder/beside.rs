@@ -1,6 +1,6 @@
 //! The hidden folder in which a preparation grows, beside the one that it will be.
 
-use super::FACTS;
+use super::{FACTS, stopped};
 use crate::error::{Error, Result};
 use std::fs::{File, TryLockError};
 use std::io::{Error as IoError, ErrorKind};
@@ -58,6 +58,11 @@ impl Beside {
     /// Whether it stays as it is, to be taken up again, when this value goes.
     pub(super) const fn stay(&mut self, stays: bool) {
         self.stays = stays;
+    }
+
+    /// The same, if a stopped preparation lies in it.
+    pub(super) fn stay_if_stopped(&mut self) {
+        self.stays = stopped::lies_in(&self.path);
     }
 
     /// Removes what an earlier process left, but for these files.

@@ -56,6 +56,11 @@ impl Stopped {
     }
 }
 
+/// Whether a stopped preparation lies in a folder, whole or not.
+pub(super) fn lies_in(folder: &Path) -> bool {
+    folder.join(PROGRESS).is_file()
+}
+
 fn last_line(checksum: u64) -> String {
     format!("\n{checksum:016x}\n")
 }

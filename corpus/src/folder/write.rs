@@ -111,14 +111,13 @@ impl Place {
     pub(crate) fn take(folder: &Path, force: bool) -> Result<Self> {
         let mut beside = Beside::begin(folder, force)?;
         // An error before it is known what it is does not remove it.
-        let stopped = beside.path().join(PROGRESS).is_file();
-        beside.stay(stopped);
+        beside.stay_if_stopped();
         Ok(Self(beside))
     }
 
     /// Whether a stopped preparation of a folder can be taken up.
     pub(crate) fn stopped(folder: &Path) -> bool {
-        hidden(folder).is_ok_and(|hidden| hidden.join(PROGRESS).is_file())
+        hidden(folder).is_ok_and(|hidden| stopped::lies_in(&hidden))
     }
 
     /// Begins an empty folder. `held_out`: whether there is such a part, empty though it may be.
@@ -133,7 +132,7 @@ impl Place {
         held_out: bool,
     ) -> Result<(FolderWriter, Start)> {
         let folder = self.0.path();
-        let anew = if !folder.join(PROGRESS).is_file() {
+        let anew = if !stopped::lies_in(folder) {
             None
         } else if let Some(stopped) = Stopped::read(folder) {
             if let Some(cause) = identity.against(&stopped.identity) {
@@ -194,8 +193,7 @@ impl FolderWriter {
 
     /// Leaves what was done until the last checkpoint, if there was one.
     pub(crate) fn stop(mut self) {
-        let stopped = self.beside.path().join(PROGRESS).is_file();
-        self.beside.stay(stopped);
+        self.beside.stay_if_stopped();
     }
 
     /// The next record.
@@ -234,8 +232,7 @@ impl FolderWriter {
         plan: Option<&CanaryPlan>,
         tokenizer: &Tokenizer,
     ) -> Result<()> {
-        let stopped = self.beside.path().join(PROGRESS).is_file();
-        self.beside.stay(stopped);
+        self.beside.stay_if_stopped();
         self.training.close()?;
         if let Some(pair) = self.held_out {
             pair.close()?;

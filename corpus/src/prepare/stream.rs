@@ -27,8 +27,9 @@ use std::time::{Duration, Instant};
 /// digest and counts (about 100), the documents that canaries are planted in, and some batches.
 /// A simulated miss rate keeps every distinct string that the policy finds. Near-duplicates keep,
 /// of each unit that stays, 10 to 15 bytes for each band, and its tokens (a byte for a token below
-/// 128, at most five). Repeated stretches are for small corpora: they keep all tokens and their
-/// names, 8 bytes for each token, and while names are made about 30 for each different stretch.
+/// 128, at most five). Repeated stretches keep all tokens while they are looked for (a byte for each
+/// where at most 255 differ, as with characters; two up to 65 535, else four) and tables of a quarter
+/// of a byte for each, at least 100 MiB; then a bit for each token, and 8 bytes for each unit and document.
 ///
 /// The files are read more than once, and must not change meanwhile: that is an error at the
 /// end. What cannot be read twice, such as a pipe, is kept in memory.

@@ -18,7 +18,8 @@ pub(super) struct CorpusFile {
 }
 
 /// The file itself, or the files of a folder and of the folders in it, in the order of their
-/// names. Hidden ones, links to folders, and files of other endings are left out.
+/// names. Hidden ones, links to folders, and files of other endings are left out; a link to a file is that
+/// file.
 pub(super) fn list(path: &Path) -> Result<Vec<CorpusFile>> {
     let about = std::fs::metadata(path).map_err(|source| unreadable(path, source))?;
     if !about.is_dir() {
@@ -66,18 +67,18 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<CorpusFile>) -> Result<()
         if entry.file_type().map_err(failed)?.is_dir() {
             collect(root, &path, files)?;
         } else if ENDINGS.contains(&ending(&path).as_str()) {
-            // A link to a folder, or to nothing, is no file of documents.
-            let Ok(about) = std::fs::metadata(&path) else {
-                continue;
+            let bytes = match std::fs::metadata(&path) {
+                Ok(about) if about.is_file() => about.len(),
+                Ok(_) => continue,
+                // A link that leads nowhere: text is missing, and who opens it says so.
+                Err(_) => 0,
             };
-            if about.is_file() {
-                let place = path.strip_prefix(root).unwrap_or(&path);
-                files.push(CorpusFile {
-                    prefix: format!("{}/", place.display()),
-                    bytes: about.len(),
-                    path,
-                });
-            }
+            let place = path.strip_prefix(root).unwrap_or(&path);
+            files.push(CorpusFile {
+                prefix: format!("{}/", place.display()),
+                bytes,
+                path,
+            });
         }
     }
     Ok(())

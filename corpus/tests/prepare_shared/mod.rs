@@ -1,0 +1,47 @@
+//! What the tests of prepared folders share.
+
+use reticent_corpus::{
+    CanaryOptions, ConservativeOptions, Deduplication, PolicyOptions, PrepareOptions,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Everything that is drawn or counted over the corpus; canaries such as `5x20`, with numbers of
+/// copies in turn.
+pub(crate) fn full(canaries: &str, doses: [u32; 2]) -> PrepareOptions {
+    let mut canaries = CanaryOptions::new(canaries.parse().unwrap());
+    canaries.doses = doses.to_vec();
+    PrepareOptions {
+        canaries: Some(canaries),
+        held_out: 0.2,
+        conservative: Some(ConservativeOptions::default()),
+        max_tokens: Some(60),
+        policy: PolicyOptions {
+            miss_rate: 0.1,
+            false_positive_rate: 0.02,
+            ..PolicyOptions::default()
+        },
+        ..PrepareOptions::default()
+    }
+}
+
+/// Near-duplicates, told by so many bands of four.
+pub(crate) const fn near(bands: usize, similarity: f64) -> Deduplication {
+    Deduplication::Near {
+        shingle: 5,
+        bands,
+        rows: 4,
+        similarity,
+    }
+}
+
+/// Every file of a folder.
+pub(crate) fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries
+        .map(|e| {
+            let name = e.file_name().into_string().unwrap();
+            (name, std::fs::read(e.path()).unwrap())
+        })
+        .collect()
+}

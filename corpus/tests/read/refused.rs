@@ -1,0 +1,122 @@
+//! Bad inputs, and what each is answered.
+
+use super::{Place, read};
+
+#[test]
+fn every_bad_input_names_the_place_and_the_value() {
+    let cases: [(&str, &[u8], &str); 22] = [
+        (
+            "e.jsonl",
+            b"",
+            ": empty corpus: no document with text in it",
+        ),
+        (
+            "e.txt",
+            b"\n \n",
+            ": empty corpus: no document with text in it",
+        ),
+        (
+            "e.jsonl",
+            b"{\"text\":\" \"}",
+            ": empty corpus: no document with text in it",
+        ),
+        (
+            "x.jsonl",
+            b"{\"text\":\"a\"}\n{\"text\":",
+            ", line 2: invalid JSON: EOF while parsing a value at column 8",
+        ),
+        (
+            "x.jsonl",
+            b"{\"id\":\"a\"}",
+            ", line 1: invalid JSON: missing field `text` at column 10",
+        ),
+        (
+            "x.jsonl",
+            b"[1]",
+            ", line 1: a list; each line must be an object {\"id\",\"text\"}",
+        ),
+        (
+            "x.txt",
+            b"ok\nab\xffc",
+            ", line 2: invalid UTF-8: byte 0xff at position 3 of the line",
+        ),
+        (
+            "x.jsonl",
+            b"{\"text\":\"\xc3\"}",
+            ", line 1: invalid UTF-8: byte 0xc3 at position 10 of the line",
+        ),
+        (
+            "x.jsonl",
+            br#"{"id":"d","text":"abc","secrets":[{"start":1,"end":4,"kind":"k"}]}"#,
+            ", line 1: document \"d\": secret span 0 is 1..4; the text has 3 characters, so its end must be at most 3",
+        ),
+        (
+            "x.jsonl",
+            br#"{"id":"d","text":"abc","secrets":[{"start":2,"end":2,"kind":"k"}]}"#,
+            ", line 1: document \"d\": secret span 0 is 2..2; its start must be below its end",
+        ),
+        (
+            "x.jsonl",
+            br#"{"id":"d","text":"abc","masked":[{"start":0,"end":2},{"start":1,"end":3}]}"#,
+            ", line 1: document \"d\": masked span 1 is 1..3; it must not begin before 2, where the one before it ends",
+        ),
+        (
+            "x.jsonl",
+            br#"{"id":"d","text":"abc","secrets":[{"start":-1,"end":2,"kind":"k"}]}"#,
+            ", line 1: invalid JSON: invalid value: integer `-1`, expected usize at column 45",
+        ),
+        (
+            "x.jsonl",
+            b"{\"id\":\"a\",\"text\":\"x\"}\n{\"id\":\"a\",\"text\":\"y\"}",
+            ", line 2: id \"a\" is already that of line 1; ids must be unique",
+        ),
+        (
+            "x.jsonl",
+            b"\x1f\x8b\x08\x00",
+            ", line 1: cannot read: the gzip data ends too early, within the first 4 bytes of the file",
+        ),
+        (
+            "x.txt",
+            b"PK\x03\x04zzz",
+            ", line 1: the file is compressed (zip); unpack it first",
+        ),
+        (
+            "x.csv",
+            b"id,txt\na,b\n",
+            ", line 1: no column text; there are [\"id\", \"txt\"]",
+        ),
+        (
+            "x.csv",
+            b"text\nok\na\xffb\n",
+            ", line 3: invalid UTF-8: byte 0xff at position 2 of field 1",
+        ),
+        (
+            "x.json",
+            b"[{\"dialogue_id\":\"d\",\"turns\":[{\"speaker\":\"USER\",\"utterance\":\"a\"}]},\n{\"dialogue_id\"",
+            ", dialogue 2 (byte 81): the file ends inside it",
+        ),
+        (
+            "x.json",
+            b"[{\"dialogue_id\":\"d\"}]",
+            ", dialogue 1 (byte 20): neither \"turns\" nor \"log\" in it",
+        ),
+        (
+            "x.json",
+            b"[7]",
+            ", dialogue 1 (byte 2): a dialogue must be an object, not '7'",
+        ),
+        (
+            "x.json",
+            b"[{\"turns\":[]} {\"turns\":[]}]",
+            ", dialogue 2 (byte 15): a comma must separate dialogues, not '{'",
+        ),
+        (
+            "x.json",
+            b"[{\"turns\":[]}] x",
+            ", dialogue 2 (byte 16): 'x' behind the end",
+        ),
+    ];
+    for (name, bytes, message) in cases {
+        assert_eq!(read(name, bytes).unwrap_err(), message);
+    }
+}
