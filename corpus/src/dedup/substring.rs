@@ -4,7 +4,8 @@
 //! table by its rolling hash; what meets it there is compared token by token, so that the result
 //! is the definition's whatever the hash does. The hashes are divided into parts, and each part
 //! takes a way of its own through the text: a table holds one part only. Where a stretch is
-//! repeated, so is the next one as long as the tokens agree, whichever part it is of.
+//! repeated, so is the next one as long as the tokens agree, whichever part it is of: the first part
+//! finds most of them, and as they go into no table, the next ones are wider.
 //!
 //! Memory: each token at one byte where there are at most 255 different ones, two up to 65 535, or
 //! four; a bit for each token; 8 bytes for each unit; and the tables ([`room`]).
@@ -132,10 +133,10 @@ fn room(stretches: u64) -> u64 {
 #[derive(Debug, Clone, Copy)]
 struct Share {
     threads: usize,
-    /// Parts of the hashes: as many tables are made one after the other.
-    parts: u64,
+    /// How many stretches there are.
+    stretches: u64,
     /// Entries of a table.
-    entries: usize,
+    entries: u64,
 }
 
 impl Share {
@@ -143,20 +144,24 @@ impl Share {
         // A byte for each place besides the entry; seven eighths of the places are taken.
         let places = room / threads as u64 / (size_of::<Place>() as u64 + 1);
         let most = (1 << places.max(64).ilog2()) / 8 * 7;
-        // Hashes fall unevenly: a table that has to grow costs memory only.
-        let parts = stretches.div_ceil(most - most / 32).max(1);
-        let parts = if stretches > 1 << 16 {
-            parts.next_multiple_of(threads as u64)
-        } else {
-            parts
-        };
         Self {
             threads,
-            parts,
-            entries: stretches.div_ceil(parts).min(most) as usize,
+            stretches,
+            entries: stretches.div_ceil(threads as u64).clamp(1, most),
         }
     }
+
+    /// How many of the hashes, of 2⁶⁴, go into a table when so many stretches are marked already: those go
+    /// into none. Hashes fall unevenly; a table that has to grow costs memory and nothing else.
+    fn width(&self, marked: u64) -> u128 {
+        let left = (self.stretches - marked).max(1);
+        let fits = (u128::from(self.entries - self.entries / 32) << 64) / u128::from(left);
+        fits.min(HASHES.div_ceil(self.threads as u128))
+    }
 }
+
+/// How many hashes there are.
+const HASHES: u128 = 1 << 64;
 
 /// Where a stretch begins, in 40 bits: that many tokens fit in no memory.
 #[derive(Debug, Clone, Copy)]
@@ -181,31 +186,28 @@ fn marks<N: Name>(
     share: Share,
     go_on: &dyn Fn() -> bool,
 ) -> Option<Vec<u64>> {
-    let marks = Marks(
-        (0..names.len().div_ceil(64))
-            .map(|_| AtomicU64::new(0))
-            .collect(),
-    );
+    let words = names.len().div_ceil(64);
+    let marks = Marks((0..words).map(|_| AtomicU64::new(0)).collect());
     let search = Search {
         names,
         length,
-        parts: share.parts,
         marks: &marks,
     };
-    let tables = || HashTable::with_capacity(share.entries);
-    let mut tables: Vec<HashTable<Place>> = (0..share.threads).map(|_| tables()).collect();
-    let mut part = 0;
-    while part < share.parts {
+    let table = || HashTable::with_capacity(share.entries as usize);
+    let mut tables: Vec<HashTable<Place>> = (0..share.threads).map(|_| table()).collect();
+    let mut from = 0;
+    while from < HASHES {
         if !go_on() {
             return None;
         }
+        let width = share.width(marks.count());
         std::thread::scope(|scope| {
-            for (part, table) in (part..share.parts).zip(&mut tables) {
-                let search = &search;
-                scope.spawn(move || search.part(part, table));
+            for table in &mut tables {
+                let (part, search) = (from..from + width, &search);
+                scope.spawn(move || search.part(&part, table));
+                from += width;
             }
         });
-        part += share.threads as u64;
     }
     Some(marks.0.into_iter().map(AtomicU64::into_inner).collect())
 }
@@ -218,6 +220,12 @@ struct Marks(Vec<AtomicU64>);
 impl Marks {
     fn set(&self, at: usize) {
         self.0[at / 64].fetch_or(1 << (at % 64), Ordering::Relaxed);
+    }
+
+    /// How many there are.
+    fn count(&self) -> u64 {
+        let words = self.0.iter().map(|word| word.load(Ordering::Relaxed));
+        words.map(|word| u64::from(word.count_ones())).sum()
     }
 
     fn has(&self, at: usize) -> bool {
@@ -233,13 +241,12 @@ const fn is_set(word: u64, at: usize) -> bool {
 struct Search<'a, N> {
     names: &'a [N],
     length: usize,
-    parts: u64,
     marks: &'a Marks,
 }
 
 impl<N: Name> Search<'_, N> {
     /// Marks the repeated ones whose hashes are of a part, and what follows them.
-    fn part(&self, part: u64, table: &mut HashTable<Place>) {
+    fn part(&self, part: &Range<u128>, table: &mut HashTable<Place>) {
         table.clear();
         let roll = Roll::new(self.length);
         let mut start = 0;
@@ -251,7 +258,7 @@ impl<N: Name> Search<'_, N> {
                     Some(before) => roll.next(hash, unit[before], unit[at + self.length - 1]),
                 };
                 let spread = mix(hash);
-                if (u128::from(spread) * u128::from(self.parts)) >> 64 == u128::from(part) {
+                if part.contains(&u128::from(spread)) {
                     self.enter(start + at, mix(spread), table, &roll);
                 }
             }
@@ -452,8 +459,7 @@ mod tests {
             for threads in [1, 2, 64] {
                 let room = room(stretches);
                 let share = Share::new(stretches, threads, room);
-                assert!(share.entries as u64 * share.parts >= stretches);
-                let table = HashTable::<Place>::with_capacity(share.entries);
+                let table = HashTable::<Place>::with_capacity(share.entries as usize);
                 assert!((threads * table.allocation_size()) as u64 <= room + room / 50);
             }
         }

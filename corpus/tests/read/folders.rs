@@ -1,6 +1,6 @@
 //! Folders of files, and single files that are none of a corpus.
 
-use super::{Place, gzip};
+use super::{LINES, Place, gzip};
 use reticent_corpus::{Document, Documents, ReadOptions, read_documents, read_readable};
 
 #[test]

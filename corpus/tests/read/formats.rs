@@ -1,6 +1,6 @@
 //! What is accepted: formats, ids, fields.
 
-use super::{Place, gzip, read};
+use super::{LINES, Place, gzip, read};
 use proptest::prelude::*;
 use reticent_corpus::{Document, Documents, ReadOptions};
 

@@ -1,6 +1,7 @@
 //! Compressed files, whole and not.
 
-use super::{gzip, read};
+use super::{LINES, gzip, read};
+use std::io::Write;
 
 fn zstd(text: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(text, ruzstd::encoding::CompressionLevel::Fastest)

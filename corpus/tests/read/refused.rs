@@ -1,6 +1,6 @@
 //! Bad inputs, and what each is answered.
 
-use super::{Place, read};
+use super::read;
 
 #[test]
 fn every_bad_input_names_the_place_and_the_value() {
