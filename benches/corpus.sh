@@ -93,7 +93,7 @@ import json, os, resource, subprocess, sys
 said = json.loads(subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True).stdout)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 facts = said["facts"]
-print(f"  {facts['units']} units, {facts['duplicates']} of them duplicates, {facts['repeated']} with a stretch cut out, "
+print(f"  {facts['units']} units, {facts['duplicates']} of them duplicates, {facts.get('repeated', 0)} with a stretch cut out, "
       f"{facts['secrets']['all']['occurrences']} secrets: {said['seconds']:.1f} s "
       f"({used.ru_utime + used.ru_stime:.1f} s of the processor, load {os.getloadavg()[0]:.1f}), "
       f"{said['megabytes_per_second']:.1f} MB/s, {used.ru_maxrss / 1024:.0f} MiB at most")
