@@ -5,8 +5,8 @@ mod common;
 
 use common::Case;
 use reticent_accounting::{
-    Delta, Direction, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability,
-    Query, SamplingRate, Steps, Tolerance,
+    Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, Plan,
+    PrivacyLoss, Probability, Query, SamplingRate, Steps, Tolerance, UnitName,
 };
 
 const QUESTIONS: [(Neighbours, Direction); 3] = [
@@ -163,6 +163,24 @@ fn few_expected_hits_of_several_copies_are_bounded_tightly() {
     let (rough, fine) = (ends(4, 1e-2), ends(4, 1e-5));
     assert!(fine.1 < (1.0 + 1e-3) * fine.0, "{fine:?}");
     assert!(rough.0 <= fine.1 && fine.0 <= rough.1, "{rough:?} {fine:?}");
+}
+
+/// One step whose moments spread too wide for any order still has its δ, and a Rényi row that says
+/// nothing.
+#[test]
+fn a_step_without_moments_has_a_delta() {
+    let step = Mechanism::MixtureOfGaussians {
+        noise_multiplier: NoiseMultiplier::new(0.1574749560224124).unwrap(),
+        sensitivities: vec![0.002, 0.34, 15.5, 89.35399207198623],
+        probabilities: [0.0079, 0.0102, 1.8e-3, 0.9801]
+            .map(|p| Probability::new(p).unwrap())
+            .to_vec(),
+    };
+    let unit = UnitName::new("record").unwrap();
+    let plan = Plan::new(step, unit, Delta::new(1e-5).unwrap());
+    let rows = plan.guarantees_at(Epsilon::new(0.0).unwrap()).unwrap();
+    let delta = |row: usize| rows[row].delta.unwrap().get();
+    assert!(delta(0) > 0.98 && delta(0) <= delta(1) && delta(1) <= 1.0);
 }
 
 /// Nothing, everything and not private at all.

@@ -3,7 +3,7 @@
 use super::{Plan, covered};
 use crate::bound::Bounds;
 use crate::contour::kernel::Kernel;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::guarantee::{Base, ByDirection, Convention, Engine, Guarantee, Method, Notion};
 use crate::interval::LnBounds;
 use crate::pld::solver::Solver;
@@ -229,8 +229,16 @@ fn larger(answers: &[Answer<Delta>]) -> (Bounds<Delta>, Engine) {
 }
 
 impl Solver {
-    /// δ(ε) by Chernoff's bound at the best order, which is the Rényi bound.
+    /// δ(ε) by Chernoff's bound at the best order, which is the Rényi bound; one where no moment can be
+    /// certified.
     fn delta_by_renyi(&mut self, epsilon: f64) -> Result<(f64, Option<Order>)> {
+        match self.delta_of_moments(epsilon) {
+            Err(Error::NotCertified { .. }) => Ok((1.0, None)),
+            found => found,
+        }
+    }
+
+    fn delta_of_moments(&mut self, epsilon: f64) -> Result<(f64, Option<Order>)> {
         if self.loss.is_empty() {
             return Ok((0.0, None));
         }

@@ -5,6 +5,8 @@ use crate::interval::LnBounds;
 /// Both ends of ε are certified with this relative room in δ, so that a few roundings of δ
 /// before or after the search do no harm.
 pub(crate) const ROOM: f64 = 1e-12;
+/// Ends this close to their middle, relatively, are as good as one.
+const CLOSE: f64 = 1e-9;
 
 /// About where a function that decreases on [0, ∞) crosses zero, to a relative `tolerance`: secants
 /// between the ends of a bracket, the end that stays counting half each time.
@@ -54,30 +56,49 @@ pub(crate) fn both_ends(
 ) -> (f64, f64) {
     let (root, slope) = root(|epsilon| at(epsilon).middle - ln_delta, start, slope);
     let ends = at(root);
-    let spread = |distance: f64| {
-        (1.1 * distance.max(0.0) / slope)
-            .max(1e-15 * root.abs())
-            .max(1e-300)
+    let outwards = |distance: f64, missing: &dyn Fn(f64) -> f64| {
+        reach(distance.max(0.0) / slope, root, &|step| {
+            missing(step) / slope
+        })
     };
-    let mut upper = f64::INFINITY;
-    let mut step = spread(ends.upper - ends.middle);
-    for _ in 0..60 {
-        if at(root + step).upper <= ln_delta - ROOM {
-            upper = root + step;
-            break;
+    let level = ln_delta - ROOM;
+    let upper = outwards(ends.upper - ends.middle, &|step| {
+        at(root + step).upper - level
+    });
+    let level = ln_delta + ROOM;
+    let lower = outwards(ends.middle - ends.lower, &|step| {
+        if root - step <= 0.0 {
+            0.0
+        } else {
+            level - at(root - step).lower
         }
-        step *= 1.5;
-    }
-    let mut lower = 0.0;
-    let mut step = spread(ends.middle - ends.lower);
-    for _ in 0..60 {
-        if root - step <= 0.0 || at(root - step).lower >= ln_delta + ROOM {
-            lower = (root - step).max(0.0);
-            break;
+    });
+    (
+        lower.map_or(0.0, |step| (root - step).max(0.0)),
+        upper.map_or(f64::INFINITY, |step| (root + step).max(0.0)),
+    )
+}
+
+/// A distance from the root, `first` or little more, at which nothing is missing any more; `missing`
+/// gives what is, as a distance. None when there is no such place within reach.
+fn reach(first: f64, root: f64, missing: &dyn Fn(f64) -> f64) -> Option<f64> {
+    let least = (1e-15 * root.abs()).max(1e-300);
+    // Where the ends are as good as one, a little more spares a second look.
+    let more = if first < CLOSE * root.abs() { 1.1 } else { 1.0 };
+    let mut step = (more * first).max(least);
+    for attempt in 0..62 {
+        let left = missing(step);
+        if left <= 0.0 {
+            return Some(step);
         }
-        step *= 1.5;
+        // Ends far apart do not fall as their middle does: look at what is left, twice.
+        step += if attempt < 2 && left < step {
+            (1.1 * left).max(least)
+        } else {
+            0.5 * step
+        };
     }
-    (lower, upper.max(0.0))
+    None
 }
 
 /// A root of a decreasing function on [0, ∞) from `start`, with |slope| there, about

@@ -1,0 +1,113 @@
+//! Every parameter that `account calibrate` solves for, under every promise: the answer keeps the
+//! promise when the forward question is asked of it, and the other end of the bracket does not.
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+mod common;
+
+use common::run;
+use serde_json::Value;
+use std::path::Path;
+
+/// What is given where it is not what to find.
+const GIVEN: [(&str, &str, &str); 4] = [
+    ("sigma", "--sigma", "1.5"),
+    ("rate", "--sample-rate", "0.01"),
+    ("steps", "--steps", "500"),
+    ("group", "--group", "1"),
+];
+
+/// The promise, as `calibrate` is asked for it; what is allowed; the forward question.
+const PROMISES: [(&str, f64, &str); 4] = [
+    ("--epsilon 2 --delta 1e-5", 2.0, "--delta 1e-5"),
+    (
+        "--prior 1e-6 --posterior 1e-3",
+        1e-3,
+        "curve --what blow-up --at 1e-6",
+    ),
+    (
+        "--tpr 0.05 --fpr 1e-3",
+        0.05,
+        "curve --what trade-off --at 1e-3",
+    ),
+    // A uniform secret of 2^10 candidates or more is found among the first with this chance.
+    (
+        "--max-exposure 10 --chance 0.01",
+        0.01,
+        "curve --what blow-up --at 0.0009765625",
+    ),
+];
+
+fn json(line: &str) -> Value {
+    let line = format!("{line} --format json");
+    let output = run(env!("CARGO_BIN_EXE_account"), Path::new("."), &line, "");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{line}: {error}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The plan with this value in the place of what was to be found.
+fn plan(solved: &str, value: f64) -> String {
+    let words = GIVEN.iter().map(|(name, flag, given)| {
+        if *name == solved {
+            format!("{flag} {value}")
+        } else {
+            format!("{flag} {given}")
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// The certified upper end of the forward question.
+fn promised(question: &str, plan: &str) -> f64 {
+    let said = json(&format!("{question} {plan}"));
+    let value = if let Some(rows) = said["guarantees"].as_array() {
+        // Of the group, where there is one: it comes after that of one record.
+        let by_law = rows.iter().filter(|row| row["method"] == "pld");
+        by_law.last().unwrap()["epsilon"].clone()
+    } else {
+        let point = said["points"][0].as_object().unwrap();
+        point.values().find(|v| v.is_object()).unwrap().clone()
+    };
+    value["upper"].as_f64().unwrap_or(f64::INFINITY)
+}
+
+#[test]
+fn every_parameter_is_solved_for_under_every_promise() {
+    for (solved, _, _) in GIVEN {
+        for (promise, allowed, question) in PROMISES {
+            let others = GIVEN.iter().filter(|(name, _, _)| *name != solved);
+            let given: Vec<String> = others
+                .map(|(_, flag, value)| format!("{flag} {value}"))
+                .collect();
+            let line = format!("calibrate --solve {solved} {promise} {}", given.join(" "));
+            let found = json(&line);
+            let answer = found["answer"].as_f64().unwrap();
+            let kept = promised(question, &plan(solved, answer));
+            assert!(kept <= allowed, "{line}: {answer} gives {kept}");
+            let said = found["promise"]["value"]["upper"].as_f64().unwrap();
+            assert!(said <= allowed, "{line}: it says {said} itself");
+            let Some(fails) = found["fails"].as_f64() else {
+                assert!((answer - 1.0).abs() < 1e-12 && solved == "rate", "{line}");
+                continue;
+            };
+            let broken = promised(question, &plan(solved, fails));
+            assert!(broken > allowed, "{line}: {fails} gives {broken}");
+        }
+    }
+}
+
+/// Of truncated batches only bounds are known; the answer keeps what it says all the same.
+#[test]
+fn a_run_between_two_others_keeps_what_calibrate_says() {
+    let batches =
+        "--sampler truncated-poisson --dataset-size 10000 --max-batch 150 --sigma 1.5 --steps 500";
+    let found = json(&format!("calibrate --solve rate --epsilon 2 {batches}"));
+    let (answer, fails) = (&found["answer"], &found["fails"]);
+    let said = found["promise"]["value"]["upper"].as_f64().unwrap();
+    let kept = promised("--delta 1e-5", &format!("{batches} --sample-rate {answer}"));
+    let broken = promised("--delta 1e-5", &format!("{batches} --sample-rate {fails}"));
+    assert!(
+        said <= 2.0 && kept <= 2.0 && broken > 2.0,
+        "{said} {kept} {broken}"
+    );
+}
