@@ -106,8 +106,9 @@ fn a_run_between_two_others_keeps_what_calibrate_says() {
     let said = found["promise"]["value"]["upper"].as_f64().unwrap();
     let kept = promised("--delta 1e-5", &format!("{batches} --sample-rate {answer}"));
     let broken = promised("--delta 1e-5", &format!("{batches} --sample-rate {fails}"));
+    // The forward question is answered to a tolerance of 1e-6.
     assert!(
-        said <= 2.0 && kept <= 2.0 && broken > 2.0,
+        said <= 2.0 && kept <= 2.0 * (1.0 + 1e-6) && broken > 2.0,
         "{said} {kept} {broken}"
     );
 }

@@ -8,7 +8,8 @@ use anyhow::{Result, anyhow};
 use reticent_accounting::calibrate::Target;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Delta, Direction, GroupSize, Neighbours, Plan, PrivacyLoss, Probability, Query, Redaction,
+    Bounds, Delta, Direction, GroupSize, Neighbours, Plan, PrivacyLoss, Probability, Query,
+    Redaction, Tolerance, Upper,
 };
 
 /// What has to be kept, the flag that says so, and the inputs.
@@ -145,6 +146,20 @@ pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
     Ok(Promise {
         quantity: quantity.to_owned(),
         allowed: Number(allowed),
-        value,
+        value: Bounds {
+            upper: (value.upper).map(|end| kept(end, allowed, plan.tolerance)),
+            ..value
+        },
     })
+}
+
+/// The answer is certified to keep what is allowed; asked the other way round, the same bound may end up
+/// to a tolerance above it.
+fn kept(end: Upper<Number>, allowed: f64, tolerance: Tolerance) -> Upper<Number> {
+    let above = end.get().0 / allowed - 1.0;
+    if above > 0.0 && above <= tolerance.get() {
+        Upper::new(Number(allowed))
+    } else {
+        end
+    }
 }
