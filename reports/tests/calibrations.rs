@@ -62,8 +62,8 @@ fn promised(question: &str, plan: &str) -> f64 {
     let said = json(&format!("{question} {plan}"));
     let value = if let Some(rows) = said["guarantees"].as_array() {
         // Of the group, where there is one: it comes after that of one record.
-        let by_law = rows.iter().filter(|row| row["method"] == "pld");
-        by_law.last().unwrap()["epsilon"].clone()
+        let mut by_law = rows.iter().filter(|row| row["method"] == "pld");
+        by_law.next_back().unwrap()["epsilon"].clone()
     } else {
         let point = said["points"][0].as_object().unwrap();
         point.values().find(|v| v.is_object()).unwrap().clone()
