@@ -18,6 +18,7 @@ use reticent_backends::{
     PrivateOptions, Recipe, Schedule, StateOptions, Stopping, TrainOptions,
 };
 use reticent_corpus::Prepared;
+use serde_json::Value;
 
 // What the help of `audit train` says where an option is absent.
 const EPOCHS: u64 = 8;
@@ -132,22 +133,17 @@ pub(super) fn inputs(asked: &Train, options: &TrainOptions) -> serde_json::Resul
     if options.private.is_some() {
         inputs = inputs.or_assumed("delta", asked.delta.map(Delta::get), DELTA)?;
     }
-    for (name, given, default) in [
-        ("batch_size", asked.batch_size, BATCH_SIZE),
-        ("public_passes", asked.public_passes, PUBLIC_PASSES),
-    ] {
-        if asked.uses(&flag(name)) {
-            inputs = inputs.or_assumed(name, given, default)?;
-        }
-    }
-    for (name, given, default) in [
-        ("learning_rate", asked.learning_rate, LEARNING_RATE),
-        ("sample_rate", rate, SAMPLE_RATE),
-        ("clip", asked.clip, CLIPPING_NORM),
+    let number = |given: Option<f64>, default: f64| (given.map(Value::from), Value::from(default));
+    let count = |given: Option<u64>, default: u64| (given.map(Value::from), Value::from(default));
+    for (name, (given, default)) in [
+        ("batch_size", count(asked.batch_size, BATCH_SIZE)),
+        ("public_passes", count(asked.public_passes, PUBLIC_PASSES)),
+        ("learning_rate", number(asked.learning_rate, LEARNING_RATE)),
+        ("sample_rate", number(rate, SAMPLE_RATE)),
+        ("clip", number(asked.clip, CLIPPING_NORM)),
         (
             "private_learning_rate",
-            asked.private_learning_rate,
-            PRIVATE_LEARNING_RATE,
+            number(asked.private_learning_rate, PRIVATE_LEARNING_RATE),
         ),
     ] {
         if asked.uses(&flag(name)) {
