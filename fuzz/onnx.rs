@@ -12,19 +12,20 @@
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 #![expect(clippy::print_stderr, reason = "findings are no data")]
 
+#[path = "campaign.rs"]
+mod campaign;
 #[path = "mutation.rs"]
 mod mutation;
 #[path = "../corpus/tests/onnx/tiny.rs"]
 mod tiny;
 
-use mutation::{kept, mutated};
-use rand::{RngExt, SeedableRng};
+use campaign::{Asked, Target, none_found};
+use mutation::mutated;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use reticent_corpus::TokenClassifier;
-use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
 const TEXT: &str = "caf\u{e9} Ada King met Bob in Paris. \u{fffc} London \u{1f980} Rose";
 const FOLDER: &str = "m";
@@ -92,109 +93,49 @@ const JSON: &[&str] = &[
     "\"Regex\":\"(a+)+$\"",
 ];
 
-/// One of the three files and its mutants.
-struct Part {
-    name: &'static str,
-    seeds: Vec<Vec<u8>>,
-    words: &'static [&'static str],
-    /// Of the inputs, in percent.
-    share: u64,
-}
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let inputs: u64 = arguments.next().ok_or("how many inputs?")?.parse()?;
-    let seed: u64 = arguments.next().map_or(Ok(0), |s| s.parse())?;
-    let folder = arguments.next().map(PathBuf::from);
-    std::panic::set_hook(Box::new(|_| ()));
-    let part = |name, seed: Vec<u8>, words, share| Part {
-        name,
-        seeds: vec![seed],
-        words,
-        share,
-    };
-    let mut parts = [
-        part("onnx-model", tiny::classifier(&tiny::table()), GRAPH, 70),
-        part("onnx-config", tiny::config(&tiny::LABELS), JSON, 10),
-        part("onnx-tokenizer", tiny::tokenizer(), JSON, 20),
+    let asked = Asked::of_command()?;
+    let whole = [
+        tiny::classifier(&tiny::table()),
+        tiny::config(&tiny::LABELS),
+        tiny::tokenizer(),
     ];
     let mut findings = 0;
-    for number in 0..parts.len() {
-        let mut random = ChaCha8Rng::seed_from_u64(seed.wrapping_add(number as u64));
-        if let Some(folder) = &folder {
-            let more = kept(&folder.join(parts[number].name))?;
-            parts[number].seeds.extend(more);
-        }
-        let count = inputs * parts[number].share / 100;
-        findings += campaign(&mut parts, number, count, &mut random, folder.as_deref())?;
-    }
-    if findings > 0 {
-        return Err(format!("{findings} findings").into());
-    }
-    Ok(())
-}
-
-fn campaign(
-    parts: &mut [Part; 3],
-    number: usize,
-    count: u64,
-    random: &mut ChaCha8Rng,
-    folder: Option<&Path>,
-) -> std::io::Result<u64> {
-    let began = Instant::now();
-    let mut sorts = BTreeSet::new();
-    let (mut findings, mut refused, mut slowest) = (0, 0u64, Duration::ZERO);
-    let known = parts[number].seeds.len();
-    for input in 0..count {
-        let part = &parts[number];
-        let bytes = match part
-            .seeds
-            .get(input as usize)
-            .filter(|_| (input as usize) < known)
-        {
-            Some(seed) => seed.clone(),
-            None if random.random_bool(0.7) => in_place(&part.seeds, random),
-            None => mutated(&part.seeds, part.words, random),
+    for (part, name, words, share) in [
+        (0, "onnx-model", GRAPH, 70),
+        (1, "onnx-config", JSON, 10),
+        (2, "onnx-tokenizer", JSON, 20),
+    ] {
+        let target = Target {
+            name,
+            seeds: vec![whole[part].clone()],
+            share,
+            patience: Duration::from_secs(5),
+            sorts: 60,
         };
-        let mut files = [0, 1, 2].map(|i| parts[i].seeds[0].clone());
-        files[number].clone_from(&bytes);
-        if number == 0 && random.random_bool(0.02) {
-            // Another number of labels than the graph has.
-            files[1] = tiny::config(&tiny::LABELS[..3]);
-        }
-        let start = Instant::now();
-        let outcome = catch_unwind(AssertUnwindSafe(|| judge(files)));
-        let took = start.elapsed();
-        slowest = slowest.max(took);
-        let finding = match outcome {
-            Ok(Ok(_)) if took > Duration::from_secs(5) => Some(format!("{took:?}")),
-            Ok(Ok(sort)) => {
-                refused += u64::from(sort.starts_with('E'));
-                if sorts.len() < 60 && sorts.insert(sort) && bytes.len() <= 4096 {
-                    if let Some(folder) = folder.filter(|_| input as usize >= known) {
-                        let name = format!("{:03}", parts[number].seeds.len());
-                        std::fs::write(folder.join(parts[number].name).join(name), &bytes)?;
-                    }
-                    parts[number].seeds.push(bytes.clone());
+        findings += asked.run(
+            part as u64,
+            target,
+            |seeds, random| {
+                if random.random_bool(0.7) {
+                    in_place(seeds, random)
+                } else {
+                    mutated(seeds, words, random)
                 }
-                None
-            }
-            Ok(Err(finding)) => Some(finding),
-            Err(_) => Some("a panic got out".to_owned()),
-        };
-        if let Some(finding) = finding {
-            findings += 1;
-            eprintln!("{}: {finding}: {bytes:?}", parts[number].name);
-        }
+            },
+            |bytes, random| {
+                let mut files = whole.to_vec();
+                files[part] = bytes.to_vec();
+                if part == 0 && random.random_bool(0.02) {
+                    // Another number of labels than the graph has.
+                    files[1] = tiny::config(&tiny::LABELS[..3]);
+                }
+                files
+            },
+            judge,
+        )?;
     }
-    println!(
-        "{:14} {count:9} inputs, {refused:9} refused, {:3} sorts of outcome, {findings} findings, {:.0} a second, slowest {:.1} ms",
-        parts[number].name,
-        sorts.len(),
-        count as f64 / began.elapsed().as_secs_f64(),
-        slowest.as_secs_f64() * 1e3,
-    );
-    Ok(findings)
+    none_found(findings)
 }
 
 /// A seed with a few bytes changed where they are: lengths still fit, so that more is read.
@@ -221,9 +162,11 @@ fn in_place(seeds: &[Vec<u8>], random: &mut ChaCha8Rng) -> Vec<u8> {
 }
 
 /// The sort of outcome, or what is wrong with it.
-fn judge(files: [Vec<u8>; 3]) -> Result<String, String> {
-    let [model, config, tokenizer] = files;
-    let loaded = TokenClassifier::from_bytes(Path::new(FOLDER), model, &config, &tokenizer);
+fn judge(files: &[Vec<u8>]) -> Result<String, String> {
+    let [model, config, tokenizer] = files else {
+        return Err("not three files".to_owned());
+    };
+    let loaded = TokenClassifier::from_bytes(Path::new(FOLDER), model.clone(), config, tokenizer);
     let model = match loaded {
         Ok(model) => model,
         Err(error) => return refusal(&error.to_string(), "m/"),

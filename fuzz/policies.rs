@@ -12,18 +12,19 @@
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 #![expect(clippy::print_stderr, reason = "findings are no data")]
 
+#[path = "campaign.rs"]
+mod campaign;
 #[path = "mutation.rs"]
 mod mutation;
 
-use mutation::{kept, mutated};
-use rand::{RngExt, SeedableRng};
+use campaign::{Asked, Target, none_found};
+use mutation::mutated;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use reticent_corpus::{PatternRule, PolicyChoice, View, resolved};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const TEXT: &str = "caf\u{e9} Ada King (ada@example.org, +1 415 555 0132) paid $12.50 on 3 May 2021 \
     with 4111 1111 1111 1111; \u{1f980} key sk_live_4eC39HqLyjWDarjtT1zdp7dc, DE89370400440532013000.\n\u{fffc} aaaaaaaaaaaaaaaa";
@@ -34,97 +35,36 @@ enum Format {
     Toml,
 }
 
-/// One format of files and its mutants.
-struct Campaign {
-    name: &'static str,
-    format: Format,
-    seeds: Vec<Vec<u8>>,
-    words: &'static [&'static str],
-}
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let inputs: u64 = arguments.next().ok_or("how many inputs?")?.parse()?;
-    let seed: u64 = arguments.next().map_or(Ok(0), |s| s.parse())?;
-    let folder = arguments.next().map(PathBuf::from);
-    std::panic::set_hook(Box::new(|_| ()));
-    let campaign = |name, format, seeds: &[&str], words| Campaign {
-        name,
-        format,
-        seeds: seeds.iter().map(|s| s.as_bytes().to_vec()).collect(),
-        words,
-    };
+    let asked = Asked::of_command()?;
     let mut findings = 0;
-    let campaigns = [
-        campaign("policy-json", Format::Json, JSON, JSON_WORDS),
-        campaign("policy-toml", Format::Toml, TOML, TOML_WORDS),
-    ];
-    for (number, mut campaign) in (0..).zip(campaigns) {
-        let mut random = ChaCha8Rng::seed_from_u64(seed.wrapping_add(number));
-        if let Some(folder) = &folder {
-            campaign.seeds.extend(kept(&folder.join(campaign.name))?);
-        }
-        findings += run(&mut campaign, inputs / 2, &mut random, folder.as_deref())?;
-    }
-    if findings > 0 {
-        return Err(format!("{findings} findings").into());
-    }
-    Ok(())
-}
-
-fn run(
-    campaign: &mut Campaign,
-    count: u64,
-    random: &mut ChaCha8Rng,
-    folder: Option<&Path>,
-) -> std::io::Result<u64> {
-    let began = Instant::now();
-    let mut sorts = BTreeSet::new();
-    let (mut findings, mut refused, mut slowest) = (0, 0u64, Duration::ZERO);
-    let known = campaign.seeds.len();
-    for number in 0..count {
-        let bytes = match campaign.seeds[..known].get(number as usize) {
-            Some(seed) => seed.clone(),
-            // Mutants of a file are refused, mostly: these are policies with strange parts.
-            None if campaign.format == Format::Json && random.random_bool(0.5) => {
-                composed(random, 0).to_string().into_bytes()
-            }
-            None => mutated(&campaign.seeds, campaign.words, random),
+    for (number, name, format, seeds, words) in [
+        (0, "policy-json", Format::Json, JSON, JSON_WORDS),
+        (1, "policy-toml", Format::Toml, TOML, TOML_WORDS),
+    ] {
+        let target = Target {
+            name,
+            seeds: seeds.iter().map(|s| s.as_bytes().to_vec()).collect(),
+            share: 50,
+            patience: Duration::from_secs(20),
+            sorts: 60,
         };
-        let start = Instant::now();
-        let outcome = catch_unwind(AssertUnwindSafe(|| judge(campaign.format, &bytes)));
-        let took = start.elapsed();
-        slowest = slowest.max(took);
-        let finding = match outcome {
-            Ok(Ok(_)) if took > Duration::from_secs(20) => Some(format!("{took:?}")),
-            Ok(Ok(sort)) => {
-                refused += u64::from(sort.starts_with('E'));
-                if sorts.len() < 60 && sorts.insert(sort) {
-                    if let Some(folder) = folder.filter(|_| number as usize >= known) {
-                        let name = format!("{:03}", campaign.seeds.len());
-                        std::fs::write(folder.join(campaign.name).join(name), &bytes)?;
-                    }
-                    campaign.seeds.push(bytes.clone());
+        findings += asked.run(
+            number,
+            target,
+            |seeds, random| {
+                // Mutants of a file are refused, mostly: these are policies with strange parts.
+                if format == Format::Json && random.random_bool(0.5) {
+                    composed(random, 0).to_string().into_bytes()
+                } else {
+                    mutated(seeds, words, random)
                 }
-                None
-            }
-            Ok(Err(finding)) => Some(finding),
-            Err(_) => Some("panic".to_owned()),
-        };
-        if let Some(finding) = finding {
-            findings += 1;
-            let text = String::from_utf8_lossy(&bytes);
-            eprintln!("{}: {finding}: {text:?}", campaign.name);
-        }
+            },
+            |bytes, _| vec![bytes.to_vec()],
+            |files| judge(format, &files[0]),
+        )?;
     }
-    println!(
-        "{:11} {count:9} inputs, {refused:9} refused, {:3} sorts of outcome, {findings} findings, {:.0} a second, slowest {:.1} ms",
-        campaign.name,
-        sorts.len(),
-        count as f64 / began.elapsed().as_secs_f64(),
-        slowest.as_secs_f64() * 1e3,
-    );
-    Ok(findings)
+    none_found(findings)
 }
 
 /// A policy of random parts, few of them of the wrong type.

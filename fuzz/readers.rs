@@ -14,18 +14,18 @@
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 #![expect(clippy::print_stderr, reason = "findings are no data")]
 
+#[path = "campaign.rs"]
+mod campaign;
 #[path = "mutation.rs"]
 mod mutation;
 
-use mutation::{byte_mutation, kept, mutated};
-use rand::{RngExt, SeedableRng};
+use campaign::{Asked, Target, none_found};
+use mutation::{byte_mutation, mutated};
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use reticent_corpus::{Documents, ReadOptions};
-use std::collections::BTreeSet;
 use std::io::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Longest line the readers take here: short, so that inputs reach it.
 const LONGEST: u64 = 400;
@@ -48,82 +48,25 @@ enum Packed {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let inputs: u64 = arguments.next().ok_or("how many inputs?")?.parse()?;
-    let seed: u64 = arguments.next().map_or(Ok(0), |s| s.parse())?;
-    let folder = arguments.next().map(PathBuf::from);
-    std::panic::set_hook(Box::new(|_| ()));
+    let asked = Asked::of_command()?;
     let mut findings = 0;
-    for (number, mut reader) in readers()?.into_iter().enumerate() {
-        let mut random = ChaCha8Rng::seed_from_u64(seed.wrapping_add(number as u64));
-        if let Some(folder) = &folder {
-            reader.seeds.extend(kept(&folder.join(reader.name))?);
-        }
-        let count = inputs * reader.share / 100;
-        findings += campaign(&mut reader, count, &mut random, folder.as_deref())?;
-    }
-    if findings > 0 {
-        return Err(format!("{findings} findings").into());
-    }
-    Ok(())
-}
-
-fn campaign(
-    reader: &mut Reader,
-    count: u64,
-    random: &mut ChaCha8Rng,
-    folder: Option<&Path>,
-) -> std::io::Result<u64> {
-    let began = Instant::now();
-    let mut sorts = BTreeSet::new();
-    let (mut findings, mut errors, mut slowest) = (0, 0u64, Duration::ZERO);
-    let known = reader.seeds.len();
-    for number in 0..count {
-        let plain = if (number as usize) < known {
-            reader.seeds[number as usize].clone()
-        } else {
-            mutated(&reader.seeds, reader.words, random)
+    for (number, reader) in (0..).zip(readers()?) {
+        let target = Target {
+            name: reader.name,
+            seeds: reader.seeds.clone(),
+            share: reader.share,
+            patience: Duration::from_secs(2),
+            sorts: 400,
         };
-        let bytes = packed(reader, &plain, random);
-        let start = Instant::now();
-        let outcome = catch_unwind(AssertUnwindSafe(|| judge(reader.file, &bytes)));
-        let took = start.elapsed();
-        slowest = slowest.max(took);
-        let sort = match outcome {
-            Ok(Ok(sort)) => sort,
-            Ok(Err(finding)) => {
-                findings += 1;
-                eprintln!("{}: {finding}: {bytes:?}", reader.name);
-                continue;
-            }
-            Err(_) => {
-                findings += 1;
-                eprintln!("{}: panic: {bytes:?}", reader.name);
-                continue;
-            }
-        };
-        if took > Duration::from_secs(2) {
-            findings += 1;
-            eprintln!("{}: {took:?} for {bytes:?}", reader.name);
-        }
-        errors += u64::from(sort.starts_with('E'));
-        if sorts.len() < 400 && sorts.insert(sort) && plain.len() <= 4096 {
-            if let Some(folder) = folder.filter(|_| number as usize >= known) {
-                let name = format!("{:03}", reader.seeds.len());
-                std::fs::write(folder.join(reader.name).join(name), &plain)?;
-            }
-            reader.seeds.push(plain);
-        }
+        findings += asked.run(
+            number,
+            target,
+            |seeds, random| mutated(seeds, reader.words, random),
+            |plain, random| vec![packed(&reader, plain, random)],
+            |files| judge(reader.file, &files[0]),
+        )?;
     }
-    let seconds = began.elapsed().as_secs_f64();
-    println!(
-        "{:8} {count:9} inputs, {errors:9} refused, {:3} sorts of outcome, {findings} findings, {:.0} a second, slowest {:.1} ms",
-        reader.name,
-        sorts.len(),
-        count as f64 / seconds,
-        slowest.as_secs_f64() * 1e3,
-    );
-    Ok(findings)
+    none_found(findings)
 }
 
 /// The sort of outcome, or what is wrong with it.
