@@ -6,6 +6,7 @@ use crate::neighbours::Neighbours;
 use crate::quantity::{
     Confidence, Delta, Epsilon, GroupSize, MissRate, Order, Probability, UnitName,
 };
+use crate::training::Subject;
 use serde::{Deserialize, Serialize};
 
 /// What kind of promise it is.
@@ -119,6 +120,9 @@ pub struct ByDirection<T> {
 pub struct Guarantee {
     /// What kind of promise it is.
     pub notion: Notion,
+    /// Whom it speaks of, in the guarantees of a training plan.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub about: Option<Subject>,
     /// Who is compared with whom.
     pub neighbours: Neighbours,
     /// Whether these are the notion's own neighbours.
@@ -188,6 +192,7 @@ impl Guarantee {
     ) -> Self {
         Self {
             notion,
+            about: None,
             neighbours,
             convention: Convention::Definition,
             unit,

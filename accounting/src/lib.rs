@@ -29,6 +29,7 @@ mod search;
 mod special;
 pub mod statistics;
 pub mod trade_off;
+pub mod training;
 
 pub use bound::{Bounds, Estimate, Lower, Upper};
 pub use certificate::{Certificate, ErrorEnds, ErrorSource, ErrorTerm};

@@ -122,6 +122,23 @@ impl Plan {
         Ok(Some(answer.bounds))
     }
 
+    /// The first row of [`Plan::guarantees`], or that of the group if there is one.
+    ///
+    /// # Errors
+    /// As [`Plan::guarantees`].
+    pub fn exactly(&self) -> Result<Guarantee> {
+        let query = Query {
+            neighbours: self.neighbours,
+            group: self.group,
+        };
+        let (notion, group) = match self.group {
+            GroupSize::ONE => (Notion::Dp, None),
+            group => (Notion::GroupDp, Some(group)),
+        };
+        let row = self.by_law(notion, &mut self.solvers(query)?)?;
+        Ok(Guarantee { group, ..row })
+    }
+
     fn solvers(&self, query: Query) -> Result<Vec<Solver>> {
         Ok(losses(&self.mechanism, query)?
             .iter()
@@ -178,11 +195,7 @@ impl Plan {
     }
 
     fn whole_group(&self) -> Result<Vec<Guarantee>> {
-        let query = Query {
-            neighbours: self.neighbours,
-            group: self.group,
-        };
-        let exact = self.by_law(Notion::GroupDp, &mut self.solvers(query)?)?;
+        let exact = self.exactly()?;
         let mut most = Upper::new(Epsilon::new(0.0)?);
         for loss in losses(&self.mechanism, Query::single(self.neighbours))? {
             let each = loss.epsilon_by_group_lemma(self.group, self.delta, self.tolerance)?;
@@ -196,10 +209,7 @@ impl Plan {
             ..self.row(Notion::GroupDp, self.neighbours, Method::GroupLemma)
         };
         let group = Some(self.group);
-        Ok(vec![
-            Guarantee { group, ..exact },
-            Guarantee { group, ..lemma },
-        ])
+        Ok(vec![exact, Guarantee { group, ..lemma }])
     }
 
     /// Neighbours of a redaction row: the definition compares contents (replace), the papers

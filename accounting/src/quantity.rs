@@ -166,28 +166,19 @@ impl Steps {
         self.0
     }
 
-    /// The steps of one epoch at a sampling rate: 1/q to the nearest, at least one. What
-    /// training runs and what a plan counts are this one number.
-    #[must_use]
-    pub fn per_epoch(rate: SamplingRate) -> Self {
-        Self((1.0 / rate.get()).round().max(1.0) as u64)
-    }
-
-    /// The steps of so many epochs, an epoch that was begun counted whole step by step; `None`
-    /// beyond 2^53 steps, or for epochs that are not positive.
+    /// The steps of one epoch at a sampling rate: 1/q rounded up, as of a loader that keeps its
+    /// last, smaller batch. What training runs and what a plan counts are this one number.
     ///
     /// ```
     /// use reticent_accounting::{SamplingRate, Steps};
-    /// let rate = SamplingRate::new(0.28)?; // 1/q = 3.57: four steps an epoch
-    /// assert_eq!(Steps::for_epochs(10.0, rate), Some(Steps::new(40)));
-    /// assert_eq!(Steps::for_epochs(0.3, rate), Some(Steps::new(2)));
+    /// assert_eq!(Steps::per_epoch(SamplingRate::new(256.0 / 60_000.0)?), Steps::new(235));
+    /// assert_eq!(Steps::per_epoch(SamplingRate::new(0.1)?), Steps::new(10));
     /// # Ok::<(), reticent_accounting::Error>(())
     /// ```
     #[must_use]
-    pub fn for_epochs(epochs: f64, rate: SamplingRate) -> Option<Self> {
-        let steps = (epochs * Self::per_epoch(rate).0 as f64).ceil();
-        let counted = epochs > 0.0 && steps <= (1u64 << 53) as f64;
-        counted.then_some(Self(steps as u64))
+    pub fn per_epoch(rate: SamplingRate) -> Self {
+        // A rate may be a rounded reciprocal.
+        Self(((1.0 / rate.get()) * (1.0 - 1e-12)).ceil().max(1.0) as u64)
     }
 }
 

@@ -6,7 +6,6 @@ use crate::files::Building;
 use crate::hugging_face::{self, load_hugging_face};
 use crate::manifest::{Initial, Manifest, Phase, hexadecimal};
 use crate::model::{LstmConfig, Model};
-use crate::recipe::Recipe;
 use crate::run::Trained;
 use crate::trainer::{Parameter, check_shapes};
 use crate::weights::{Named, from_bytes, read, to_bytes};
@@ -72,48 +71,37 @@ fn not_covered(seeded: bool, vocabulary: Origin) -> Vec<String> {
     list
 }
 
-/// What ran, with the vocabulary that the checkpoint publishes.
-fn told(mechanism: &Mechanism, vocabulary: Origin) -> Mechanism {
-    if vocabulary != Origin::Leaks {
-        return mechanism.clone();
-    }
-    let why = "the vocabulary was built from private text and is published with the model".into();
-    Mechanism::Sequence {
-        parts: vec![Mechanism::NonPrivate { why }, mechanism.clone()],
-    }
-}
-
 impl Manifest {
     /// The manifest of a finished run on a prepared corpus.
-    #[must_use]
-    pub fn of(recipe: Recipe, prepared: &Prepared, trained: &Trained, initial: Initial) -> Self {
-        let seeded = trained.seeded || initial.is_seeded();
-        Self {
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for a plan that says otherwise than the corpus.
+    pub fn of(prepared: &Prepared, trained: &Trained, initial: Initial) -> Result<Self> {
+        let plan = trained.plan.published();
+        let recipe = plan.run.recipe();
+        let recipe = recipe.ok_or_else(|| Error::Unsuitable("a plan without a recipe".into()))?;
+        let vocabulary = prepared.tokenizer.origin();
+        let manifest = Self {
             schema: 1,
             kind: "checkpoint".into(),
             recipe,
             unit: prepared.training.unit,
-            vocabulary: prepared.tokenizer.origin(),
+            vocabulary,
             stages: prepared.facts.stages.clone(),
             neighbours: Neighbours::AddRemove,
             phases: trained.phases.clone(),
-            mechanism: told(
-                &initial.then(trained.mechanism.clone()),
-                prepared.tokenizer.origin(),
-            ),
-            estimates: trained
-                .estimates
-                .iter()
-                .map(|estimate| initial.then(estimate.clone()))
-                .collect(),
-            seeded,
+            mechanism: plan.mechanism(),
+            estimates: trained.estimates.clone(),
+            seeded: plan.seeded,
             dropout: trained.dropout,
             course: Some(trained.course),
             initial,
             weights: String::new(),
             canaries: None,
-            not_covered: not_covered(seeded, prepared.tokenizer.origin()),
-        }
+            not_covered: not_covered(plan.seeded, vocabulary),
+            plan: Some(plan),
+        };
+        manifest.consistent().map_err(Error::Unsuitable)
     }
 
     /// The mechanism of the private phases alone.

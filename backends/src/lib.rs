@@ -59,11 +59,9 @@ pub use owner::{Owner, owner_folder, state_folder};
 pub use random::{
     ChaChaNoise, Noise, PoissonSampler, Rates, RunKey, Sampler, keyed_digest, shuffled,
 };
-pub use recipe::{
-    FirstPhase, FirstPhaseKind, PrivateOptions, Recipe, Schedule, StateOptions, Stopping,
-    TrainOptions,
-};
+pub use recipe::{PrivateOptions, Schedule, TrainOptions};
 pub use replay::{Replay, replay};
+pub use reticent_accounting::training::Recipe;
 pub use run::{Surroundings, TrainProgress, Trained, train, train_on};
 pub use scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
 pub use segments::{Segment, SelectiveBatch, SelectiveRecords};

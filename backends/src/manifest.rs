@@ -5,9 +5,10 @@ use crate::dropout::Dropout;
 use crate::error::{Error, Result};
 use crate::learning_rate::LearningRates;
 use crate::optimizer::OptimizerSpec;
-use crate::recipe::Recipe;
+use crate::recipe::run_of;
 use reticent_accounting::confidentiality::RedactedAlike;
-use reticent_accounting::{Mechanism, MissRate, Neighbours, SamplingRate};
+use reticent_accounting::training::{Recipe, Stated, Stopping, TrainingPlan};
+use reticent_accounting::{Mechanism, MissRate, Neighbours, SamplingRate, UnitName};
 use reticent_corpus::{Origin, StageStability, Unit};
 use serde::{Deserialize, Serialize};
 
@@ -154,6 +155,23 @@ pub enum Phase {
     },
 }
 
+impl Phase {
+    /// The noisy steps that were released; none of a phase without noise.
+    #[must_use]
+    pub const fn private_steps(&self) -> Option<u64> {
+        match self {
+            Self::Private { steps, .. }
+            | Self::LightNoise { steps, .. }
+            | Self::Weighted { steps, .. }
+            | Self::Selective { steps, .. } => Some(*steps),
+            Self::Public { .. }
+            | Self::Unprotected { .. }
+            | Self::Redacted { .. }
+            | Self::Stopped { .. } => None,
+        }
+    }
+}
+
 /// Where the starting weights came from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "from", rename_all = "kebab-case", deny_unknown_fields)]
@@ -180,27 +198,6 @@ pub enum Initial {
         /// Whether a fixed seed made its randomness.
         seeded: bool,
     },
-}
-
-impl Initial {
-    /// What ran in all, when this came before.
-    #[must_use]
-    pub fn then(&self, mechanism: Mechanism) -> Mechanism {
-        match self {
-            Self::Random { .. } | Self::Pretrained { .. } => mechanism,
-            Self::Continued {
-                mechanism: before, ..
-            } => Mechanism::Sequence {
-                parts: vec![(**before).clone(), mechanism],
-            },
-        }
-    }
-
-    /// Whether it was itself made by seeded randomness.
-    #[must_use]
-    pub const fn is_seeded(&self) -> bool {
-        matches!(self, Self::Continued { seeded: true, .. })
-    }
 }
 
 /// What no promise rests on, but whoever trains such a model again has to know.
@@ -250,9 +247,12 @@ pub struct Manifest {
     pub initial: Initial,
     /// The neighbours for which the sensitivity is the clipping norm; for replace it is twice that.
     pub neighbours: Neighbours,
+    /// The plan as it ran; absent in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<TrainingPlan>,
     /// What ran, phase by phase.
     pub phases: Vec<Phase>,
-    /// The same for the accountant.
+    /// What the plan releases, for the accountant; compared, never believed.
     pub mechanism: Mechanism,
     /// What the papers estimate where they do not bound, if anything; never an upper bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -288,7 +288,75 @@ impl Manifest {
             ));
         }
         manifest.dropout.validated().map_err(|e| e.to_string())?;
-        Ok(manifest)
+        manifest.consistent()
+    }
+
+    /// What was released: what the plan says, or for a manifest of an earlier version what its
+    /// phases do.
+    ///
+    /// # Errors
+    /// Phases that are not those of the recipe.
+    pub fn planned(&self) -> Result<TrainingPlan> {
+        if let Some(plan) = &self.plan {
+            return Ok(plan.clone());
+        }
+        let unit = UnitName::new(self.unit.to_string())?;
+        let mut plan = TrainingPlan::new(run_of(self.recipe, &self.phases)?, unit);
+        plan.seeded = self.seeded;
+        plan.vocabulary_leaks = self.vocabulary == Origin::Leaks;
+        plan.stopping = self.phases.iter().find_map(|phase| match phase {
+            Phase::Stopped {
+                patience, public, ..
+            } => Some(Stopping {
+                patience: Stated::given(*patience, "phases"),
+                public: Stated::given(*public, "phases"),
+            }),
+            _ => None,
+        });
+        plan.continues = match &self.initial {
+            Initial::Continued { mechanism, .. } => {
+                Some(Stated::given((**mechanism).clone(), "initial"))
+            }
+            Initial::Random { .. } | Initial::Pretrained { .. } => None,
+        };
+        Ok(plan)
+    }
+
+    /// Compares what stands here twice. A manifest without a plan gets the mechanism of its phases.
+    pub(crate) fn consistent(mut self) -> std::result::Result<Self, String> {
+        let plan = self.planned().map_err(|e| e.to_string())?;
+        let mechanism = plan.mechanism();
+        if self.plan.is_none() {
+            self.mechanism = mechanism;
+            return Ok(self);
+        }
+        let differs = |key: &str| Err(format!("{key}: is not what its plan says: tampered with"));
+        let continued = match &self.initial {
+            Initial::Continued { mechanism, .. } => Some(&**mechanism),
+            Initial::Random { .. } | Initial::Pretrained { .. } => None,
+        };
+        if plan.run.recipe() != Some(self.recipe) {
+            return differs("recipe");
+        }
+        if plan.unit.as_str() != self.unit.to_string() {
+            return differs("unit");
+        }
+        if plan.seeded != self.seeded {
+            return differs("seeded");
+        }
+        if plan.vocabulary_leaks != (self.vocabulary == Origin::Leaks) {
+            return differs("vocabulary");
+        }
+        if plan.continues.as_ref().map(|before| &before.value) != continued {
+            return differs("initial");
+        }
+        if self.mechanism != mechanism {
+            return differs("mechanism");
+        }
+        if run_of(self.recipe, &self.phases).is_err() {
+            return differs("phases");
+        }
+        Ok(self)
     }
 
     /// The manifest as JSON.

@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use reticent_accounting::confidentiality::RedactedAlike;
+use reticent_accounting::training::dominating_rates;
 use reticent_accounting::{Probability, SamplingRate};
 use reticent_corpus::{TokenId, TrainingSet, misplaced};
 use serde::Serialize;
@@ -164,34 +165,11 @@ impl SecretRates {
         &self.rates
     }
 
-    /// Rates that dominate those of every secret: at each place the largest of any secret's
-    /// rates at that place, all sorted downwards. What they promise holds for each secret,
-    /// since a pair of mixtures grows with its rates; for a secret by itself, query its own.
-    /// Without secrets, the largest rate of any record.
+    /// Rates that dominate those of every secret
+    /// ([`reticent_accounting::training::dominating_rates`]).
     #[must_use]
-    pub fn dominating(&self, of: impl Fn(usize) -> f64) -> Vec<SamplingRate> {
-        let mut most: Vec<f64> = Vec::new();
-        let everyone = (0..self.rates.len() as u32).map(|record| vec![record]);
-        let alone: Vec<Vec<u32>> = if self.secrets.is_empty() {
-            everyone.collect()
-        } else {
-            Vec::new()
-        };
-        for secret in self.secrets.iter().chain(&alone) {
-            let mut records = secret.clone();
-            records.sort_unstable();
-            records.dedup();
-            let mut own: Vec<f64> = records.iter().map(|r| of(*r as usize)).collect();
-            own.sort_by(|a, b| b.total_cmp(a));
-            most.resize(most.len().max(own.len()), 0.0);
-            for (most, own) in most.iter_mut().zip(own) {
-                *most = most.max(own);
-            }
-        }
-        // a rate of zero is no record
-        most.into_iter()
-            .filter_map(|rate| SamplingRate::new(rate).ok())
-            .collect()
+    pub fn dominating(&self) -> Vec<SamplingRate> {
+        dominating_rates(&self.rates, &self.secrets)
     }
 }
 
@@ -241,7 +219,7 @@ mod tests {
     fn dominating_rates_cover_every_secret() {
         let rates = vec![0.1, 0.5, 0.2, 0.0, 0.3];
         let of = |rates: &SecretRates| {
-            let found = rates.dominating(|r| rates.rates()[r]);
+            let found = rates.dominating();
             found.iter().map(|r| r.get()).collect::<Vec<_>>()
         };
         let secrets = vec![vec![0, 2, 2, 3], vec![1], vec![4, 0]];

@@ -14,6 +14,7 @@ use crate::recipe::{Schedule, TrainOptions, Work};
 use crate::run::{Run, Surroundings};
 use crate::trainer::Trainer;
 use reticent_accounting::Neighbours;
+use reticent_accounting::training::Run as TrainRun;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -213,13 +214,13 @@ fn distances(a: &Tape, b: &Tape, tensors: usize) -> BTreeMap<(u64, Option<usize>
 
 /// σ of a release: that of its stage, or of the states.
 fn noise_multiplier(schedule: &Schedule, options: &TrainOptions, step: u64, state: bool) -> f64 {
-    if let (true, Some(states)) = (state, options.states) {
-        return states.noise_multiplier;
+    if let (true, TrainRun::Sdp { selective }) = (state, &options.plan.run) {
+        return selective.state_noise_multiplier.get();
     }
     let stages = schedule.stages.iter().enumerate();
     let mut found = f64::NAN;
     for (number, stage) in stages {
-        let end = stage.first_index + schedule.epochs_of(number) * stage.steps;
+        let end = stage.first_index + schedule.steps_of(number);
         if (stage.first_index..end).contains(&step)
             && let Work::Private { constants, .. } | Work::Selective { constants, .. } = &stage.work
         {

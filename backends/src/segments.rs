@@ -1,6 +1,7 @@
 //! Records for Selective DP-SGD, cut where sensitive and ordinary predictions meet.
 
 use crate::material::Sensitive;
+use reticent_accounting::training::released_states;
 use reticent_corpus::{TokenId, TrainingSet};
 use std::ops::Range;
 
@@ -8,6 +9,7 @@ use std::ops::Range;
 #[derive(Debug, Clone)]
 pub struct SelectiveRecords {
     records: Vec<(Vec<TokenId>, Vec<Segment>)>,
+    most_states: u64,
 }
 
 /// A batch of records with their segments.
@@ -48,9 +50,11 @@ fn segments(tokens: usize, spans: &[Range<usize>]) -> Vec<Segment> {
 
 /// The records of a set with their segments.
 pub(crate) fn selective(set: &TrainingSet, sensitive: &Sensitive) -> SelectiveRecords {
-    let records = set.records.iter().enumerate();
+    let records = || set.records.iter().enumerate();
+    let states = records().map(|(i, r)| released_states(r.tokens.len(), sensitive.of(i)));
     SelectiveRecords {
-        records: records
+        most_states: states.max().unwrap_or(0),
+        records: records()
             .map(|(i, r)| (r.tokens.clone(), segments(r.tokens.len(), sensitive.of(i))))
             .collect(),
     }
@@ -67,15 +71,11 @@ impl SelectiveRecords {
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
-    /// The most states that one record releases in one pass: sensitive segments with an
-    /// ordinary one behind them, h and c each.
+    /// The most states that one record releases in one pass
+    /// ([`reticent_accounting::training::released_states`]).
     #[must_use]
-    pub fn most_states(&self) -> u64 {
-        let of = |segments: &[Segment]| {
-            let behind = segments.iter().take(segments.len().saturating_sub(1));
-            2 * behind.filter(|s| s.sensitive).count() as u64
-        };
-        self.records.iter().map(|(_, s)| of(s)).max().unwrap_or(0)
+    pub const fn most_states(&self) -> u64 {
+        self.most_states
     }
     /// The batch of these indices; an index out of range is ignored.
     #[must_use]

@@ -10,6 +10,7 @@ pub mod audit;
 pub mod contract;
 pub mod number;
 pub mod page;
+pub mod plan;
 pub mod plot;
 pub mod verdict;
 

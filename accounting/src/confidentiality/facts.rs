@@ -51,7 +51,7 @@ pub enum Reach {
 
 impl Reach {
     /// So many records, each spreading as the stages say.
-    fn of(records: Option<u64>, spread: Spread) -> Self {
+    pub(crate) fn of(records: Option<u64>, spread: Spread) -> Self {
         match (records, spread) {
             (Some(0), _) => Self::Nothing,
             (Some(records), Spread::AtMost(factor)) => records

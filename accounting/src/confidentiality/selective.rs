@@ -68,17 +68,16 @@ impl RedactedAlike {
         screening_ignores_secrets: true,
     };
 
-    const fn holds(self) -> bool {
-        self.every_content_caught && self.length_and_kind_hidden && self.screening_ignores_secrets
-    }
-
-    fn broken(self) -> &'static str {
+    /// The first condition that does not hold.
+    const fn broken(self) -> Option<&'static str> {
         if !self.every_content_caught {
-            "a content that the detector misses stays in the redacted text"
+            Some("a content that the detector misses stays in the redacted text")
         } else if !self.length_and_kind_hidden {
-            "the mask tells the length or kind of what it covers"
+            Some("the mask tells the length or kind of what it covers")
+        } else if !self.screening_ignores_secrets {
+            Some("what was screened or left out depends on secrets")
         } else {
-            "what was screened or left out depends on secrets"
+            None
         }
     }
 }
@@ -121,9 +120,11 @@ impl JustFineTuneTwice {
     #[must_use]
     pub fn mechanism(&self) -> Mechanism {
         let first = match &self.first {
-            PhaseOne::Unnoised(conditions) if conditions.holds() => return self.second.clone(),
-            PhaseOne::Unnoised(conditions) => Mechanism::NonPrivate {
-                why: format!("first phase without noise: {}", conditions.broken()),
+            PhaseOne::Unnoised(conditions) => match conditions.broken() {
+                None => return self.second.clone(),
+                Some(why) => Mechanism::NonPrivate {
+                    why: format!("first phase without noise: {why}"),
+                },
             },
             PhaseOne::Noised(mechanism) => mechanism.clone(),
         };

@@ -1,153 +1,203 @@
-//! What ran, for the accountant: the fold of phases into a mechanism.
+//! Phases as a manifest lists them: the run that they were, for manifests without a plan, and what
+//! a paper estimates of them.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::manifest::Phase;
-use reticent_accounting::confidentiality::{JustFineTuneTwice, LightNoise, PhaseOne};
-use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps};
+use reticent_accounting::confidentiality::{LightNoise, RedactedAlike};
+use reticent_accounting::training::{
+    FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, Stated, TrainingPlan, WeightedSteps,
+};
+use reticent_accounting::{Mechanism, NoiseMultiplier, Sampling, SamplingRate, Steps};
 
-const NOTHING: Mechanism = Mechanism::Sequence { parts: Vec::new() };
+/// Where values come from that were read off phases.
+const PHASES: &str = "phases";
 
-fn one(mut parts: Vec<Mechanism>) -> Mechanism {
-    match parts.len() {
-        1 => parts.remove(0),
-        _ => Mechanism::Sequence { parts },
-    }
+fn noisy(steps: u64, sigma: f64, rate: f64) -> Result<NoisySteps> {
+    let sampling_rate = SamplingRate::new(rate)?;
+    Ok(NoisySteps {
+        noise_multiplier: Stated::given(NoiseMultiplier::new(sigma)?, PHASES),
+        sampling: Stated::given(Sampling::Poisson, PHASES),
+        sampling_rate: Stated::given(sampling_rate, PHASES),
+        steps_per_epoch: Steps::per_epoch(sampling_rate).get(),
+        steps: Stated::given(Steps::new(steps), PHASES),
+    })
 }
 
-fn non_private(why: &str) -> Vec<Mechanism> {
-    vec![Mechanism::NonPrivate { why: why.into() }]
-}
-
-fn repeated(times: u64, each: Mechanism) -> Mechanism {
-    Mechanism::Repeat {
-        times: Steps::new(times),
-        each: Box::new(each),
-    }
-}
-
-/// What a phase releases of the records it protects.
-fn parts(phase: &Phase) -> Result<Vec<Mechanism>> {
-    Ok(match phase {
-        // sees no record that differs between neighbours, as long as both policies together miss nothing
-        Phase::Public { .. } | Phase::Stopped { public: true, .. } => Vec::new(),
-        Phase::Stopped { public: false, .. } => {
-            non_private("when to stop was decided by the loss of held-out text that is not public")
-        }
-        Phase::Unprotected { .. } => {
-            non_private("records were trained on without clipping or noise")
-        }
+/// The noisy steps of the first phase of this kind.
+fn private(phases: &[Phase]) -> Result<Option<NoisySteps>> {
+    let found = phases.iter().find_map(|phase| match phase {
         Phase::Private {
             steps,
             noise_multiplier,
             sampling_rate,
             ..
-        }
-        | Phase::LightNoise {
+        } => Some(noisy(*steps, *noise_multiplier, *sampling_rate)),
+        _ => None,
+    });
+    found.transpose()
+}
+
+fn first_phase(phases: &[Phase]) -> Result<Option<FirstPhase>> {
+    let found = phases.iter().find_map(|phase| match phase {
+        Phase::Redacted {
+            screened, alike, ..
+        } => Some(Ok(FirstPhase::Ordinary {
+            epochs: Stated::given(1, PHASES),
+            screened: *screened,
+            alike: Stated::given(*alike, PHASES),
+        })),
+        Phase::LightNoise {
             steps,
             noise_multiplier,
             sampling_rate,
+            miss,
             ..
-        } => vec![Mechanism::dp_sgd(
-            NoiseMultiplier::new(*noise_multiplier)?,
-            SamplingRate::new(*sampling_rate)?,
-            Steps::new(*steps),
-        )],
-        Phase::Redacted { alike, .. } => {
-            let first = JustFineTuneTwice {
-                first: PhaseOne::Unnoised(*alike),
-                second: NOTHING,
-            };
-            match first.mechanism() {
-                Mechanism::Sequence { parts } => {
-                    parts.into_iter().filter(|p| *p != NOTHING).collect()
-                }
-                other => vec![other],
-            }
-        }
+        } => Some(
+            noisy(*steps, *noise_multiplier, *sampling_rate).map(|steps| FirstPhase::LightNoise {
+                steps,
+                token_miss: Some(*miss),
+            }),
+        ),
+        _ => None,
+    });
+    found.transpose()
+}
+
+fn selective(phases: &[Phase]) -> Result<Option<SelectiveSteps>> {
+    let found = phases.iter().find_map(|phase| match phase {
+        Phase::Selective {
+            steps,
+            passes,
+            batch_size,
+            noise_multiplier,
+            state_noise_multiplier,
+            states,
+            alike:
+                RedactedAlike {
+                    every_content_caught,
+                    ..
+                },
+            ..
+        } => Some((|| {
+            Ok(SelectiveSteps {
+                noise_multiplier: Stated::given(NoiseMultiplier::new(*noise_multiplier)?, PHASES),
+                state_noise_multiplier: Stated::given(
+                    NoiseMultiplier::new(*state_noise_multiplier)?,
+                    PHASES,
+                ),
+                batch_size: Stated::given(*batch_size, PHASES),
+                // As many steps a pass as make the passes that were counted.
+                steps_per_epoch: steps.div_ceil((*passes).max(1)),
+                steps: Stated::given(Steps::new(*steps), PHASES),
+                states: Stated::given(*states, PHASES),
+                every_content_caught: Stated::given(*every_content_caught, PHASES),
+            })
+        })()),
+        _ => None,
+    });
+    found.transpose()
+}
+
+fn weighted(phases: &[Phase]) -> Result<Option<WeightedSteps>> {
+    let found = phases.iter().find_map(|phase| match phase {
         Phase::Weighted {
             steps,
             noise_multiplier,
             secret_rates,
+            expected_batch,
             ..
-        } => vec![repeated(
-            *steps,
-            Mechanism::PoissonBinomialGaussian {
-                noise_multiplier: NoiseMultiplier::new(*noise_multiplier)?,
-                rates: secret_rates.clone(),
-            },
-        )],
-        Phase::Selective { alike, .. } if !alike.every_content_caught => non_private(
-            "selective steps train on a secret that the policy misses without clipping or noise",
-        ),
-        Phase::Selective {
-            passes,
-            noise_multiplier,
-            state_noise_multiplier,
-            states,
-            ..
-        } => {
-            // Ordinary gradients show which batch a record is in, so nothing is amplified: each
-            // pass releases its sensitive gradient once and each of its states, in full.
-            let gaussian = |sigma: f64| -> Result<Mechanism> {
-                Ok(Mechanism::Gaussian {
-                    noise_multiplier: NoiseMultiplier::new(sigma)?,
-                })
-            };
-            let mut parts = vec![repeated(*passes, gaussian(*noise_multiplier)?)];
-            if *states > 0 {
-                parts.push(repeated(
-                    passes * states,
-                    gaussian(*state_noise_multiplier)?,
-                ));
-            }
-            parts
-        }
-    })
+        } => Some((|| {
+            Ok(WeightedSteps {
+                noise_multiplier: Stated::given(NoiseMultiplier::new(*noise_multiplier)?, PHASES),
+                batch: Stated::given(*expected_batch, PHASES),
+                steps_per_epoch: *steps,
+                steps: Stated::given(Steps::new(*steps), PHASES),
+                secret_rates: Stated::given(secret_rates.clone(), PHASES),
+            })
+        })()),
+        _ => None,
+    });
+    found.transpose()
 }
 
-/// The mechanism of these phases, for the accountant.
+/// The run that a manifest without a plan describes by its phases.
 ///
 /// # Errors
-/// Never for the phases of a finished run; constants out of range otherwise.
-pub(crate) fn mechanism(phases: &[Phase]) -> Result<Mechanism> {
-    let parts = phases.iter().map(parts).collect::<Result<Vec<_>>>()?;
-    Ok(one(parts.concat()))
+/// Phases that are not those of the recipe.
+pub(crate) fn run_of(recipe: Recipe, phases: &[Phase]) -> Result<Run> {
+    let lacks = || Error::Unsuitable(format!("phases: they are not those of recipe {recipe}"));
+    let one = Stated::given(1, PHASES);
+    let unprotected = phases
+        .iter()
+        .any(|phase| matches!(phase, Phase::Unprotected { .. }));
+    if unprotected != (recipe == Recipe::Sgd) {
+        return Err(lacks());
+    }
+    Ok(match recipe {
+        Recipe::Sgd => Run::Sgd {
+            epochs: one,
+            steps: None,
+        },
+        Recipe::Dpsgd => Run::Dpsgd {
+            private: private(phases)?.ok_or_else(lacks)?,
+        },
+        Recipe::Crt => Run::Crt {
+            private: private(phases)?,
+            public_passes: one,
+            epochs: 1,
+        },
+        Recipe::Sdp => Run::Sdp {
+            selective: selective(phases)?.ok_or_else(lacks)?,
+        },
+        Recipe::Jft => Run::Jft {
+            first: first_phase(phases)?.ok_or_else(lacks)?,
+            second: private(phases)?.ok_or_else(lacks)?,
+        },
+        Recipe::Protect => Run::Protect {
+            weighted: weighted(phases)?.ok_or_else(lacks)?,
+        },
+    })
 }
 
-/// What a paper estimates of these phases where it has no bound: JFT's light noise, at both
-/// ends of its interval of the miss rate, before whatever came after.
-pub(crate) fn estimates(phases: &[Phase]) -> Result<Vec<Mechanism>> {
-    let mut ends: [Vec<Mechanism>; 2] = [Vec::new(), Vec::new()];
-    let mut any = false;
-    for phase in phases {
-        let light = match phase {
-            Phase::LightNoise {
-                steps,
-                noise_multiplier,
-                sampling_rate,
-                miss,
-                ..
-            } => LightNoise {
-                noise_multiplier: NoiseMultiplier::new(*noise_multiplier)?,
-                sampling_rate: SamplingRate::new(*sampling_rate)?,
-                steps: Steps::new(*steps),
-                miss: *miss,
-            }
-            .mechanism()?,
-            other => {
-                let same = parts(other)?;
-                ends.iter_mut().for_each(|end| end.extend(same.clone()));
-                continue;
-            }
+/// What a paper estimates where it has no bound: JFT's light noise, at both ends of its interval of
+/// the miss rate, before whatever came after.
+///
+/// # Errors
+/// Constants out of range.
+pub(crate) fn estimates(plan: &TrainingPlan, phases: &[Phase]) -> Result<Vec<Mechanism>> {
+    let Run::Jft { second, .. } = &plan.run else {
+        return Ok(Vec::new());
+    };
+    let light = phases.iter().find_map(|phase| match phase {
+        Phase::LightNoise {
+            steps,
+            noise_multiplier,
+            sampling_rate,
+            miss,
+            ..
+        } => Some((*steps, *noise_multiplier, *sampling_rate, *miss)),
+        _ => None,
+    });
+    let Some((steps, sigma, rate, miss)) = light else {
+        return Ok(Vec::new());
+    };
+    let light = LightNoise {
+        noise_multiplier: NoiseMultiplier::new(sigma)?,
+        sampling_rate: SamplingRate::new(rate)?,
+        steps: Steps::new(steps),
+        miss,
+    };
+    let ends = light.mechanism()?.into_iter().map(|first| {
+        let run = Run::Mechanism {
+            mechanism: Mechanism::Sequence {
+                parts: vec![first, second.mechanism()],
+            },
         };
-        any = true;
-        for (end, light) in ends.iter_mut().zip(light) {
-            end.push(light);
-        }
-    }
-    Ok(if any {
-        ends.map(one).to_vec()
-    } else {
-        Vec::new()
-    })
+        let end = TrainingPlan {
+            run,
+            ..plan.clone()
+        };
+        end.mechanism()
+    });
+    Ok(ends.collect())
 }

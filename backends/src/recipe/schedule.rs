@@ -1,6 +1,6 @@
 //! A recipe laid out on a training set: stages, their records, their steps.
 
-use super::{FirstPhaseKind, PrivateOptions, Recipe, TrainOptions};
+use super::{PrivateOptions, TrainOptions};
 use crate::clip::Clipping;
 use crate::error::{Error, Result};
 use crate::material::Corpus;
@@ -9,7 +9,10 @@ use crate::segments::{SelectiveRecords, selective};
 use crate::trainer::{
     PrivateRecords, PublicRecords, all_private, redacted, redacted_private, split, unprotected,
 };
-use reticent_accounting::{SamplingRate, Steps};
+use reticent_accounting::SamplingRate;
+use reticent_accounting::training::{
+    FirstPhase, NoisySteps, Run, SelectiveSteps, Sizes, TrainingPlan, WeightedSteps,
+};
 use reticent_corpus::{TokenId, TrainingSet};
 use std::ops::Range;
 
@@ -47,12 +50,12 @@ pub(crate) struct Constants {
 }
 
 impl Constants {
-    fn of(options: &PrivateOptions) -> Self {
+    fn of(options: &PrivateOptions, noise_multiplier: f64, expected_batch: f64) -> Self {
         Self {
-            noise_multiplier: options.noise_multiplier,
+            noise_multiplier,
             clipping_norm: options.clipping_norm,
             clipping: options.clipping,
-            expected_batch: options.batch_size as f64,
+            expected_batch,
         }
     }
 }
@@ -99,14 +102,16 @@ impl Stage {
         Self::new(work, steps, 0)
     }
 
-    fn private(records: PrivateRecords, rate: SamplingRate, constants: Constants) -> Self {
-        let rates = Rates::uniform(rate, records.len());
+    /// Noisy steps on Poisson batches of these records.
+    fn noisy(steps: &NoisySteps, records: PrivateRecords, options: &PrivateOptions) -> Self {
+        let rate = *steps.sampling_rate;
+        let batch = rate.get() * records.size() as f64;
         let work = Work::Private {
+            rates: Rates::uniform(rate, records.len()),
+            constants: Constants::of(options, steps.noise_multiplier.get(), batch),
             records,
-            rates,
-            constants,
         };
-        Self::new(work, Steps::per_epoch(rate).get(), 1)
+        Self::new(work, steps.steps_per_epoch, 1)
     }
 }
 
@@ -115,6 +120,9 @@ impl Stage {
 pub(crate) struct Round {
     pub(crate) epochs: u64,
     pub(crate) stages: Range<usize>,
+    /// Steps of the last stage that the last epoch leaves out, where the plan says how many steps
+    /// there are in all.
+    cut: u64,
 }
 
 /// Where a step of the whole run is.
@@ -153,35 +161,62 @@ impl Schedule {
     /// An empty side that the recipe needs, a private batch larger than the private side,
     /// spans or rates that are missing or do not fit the records.
     pub fn of(options: &TrainOptions, corpus: &Corpus<'_>) -> Result<Self> {
+        let plan = &options.plan;
+        plan.run.trainable()?;
         let mut schedule = Self {
             stages: Vec::new(),
             rounds: Vec::new(),
         };
-        match options.recipe {
-            Recipe::Sgd => schedule.round(options.epochs, vec![everything(options, corpus.set)]),
-            Recipe::Dpsgd => {
-                let private = private(options, all_private(corpus.set))?;
-                schedule.round(options.epochs, private.into_iter().collect());
+        same_sizes(plan, corpus.set)?;
+        match &plan.run {
+            Run::Sgd { epochs, steps } => {
+                let stage = everything(options, corpus.set);
+                let epochs = steps
+                    .as_ref()
+                    .map_or(**epochs, |steps| steps.value.div_ceil(stage.steps.max(1)));
+                schedule.round(epochs, vec![stage], steps.as_ref().map(|steps| steps.value));
             }
-            Recipe::Crt => {
+            Run::Dpsgd { private } => {
+                let stage = noisy(options, private, all_private(corpus.set))?;
+                schedule.round(private.epochs(), vec![stage], Some(private.steps.get()));
+            }
+            Run::Crt {
+                private,
+                public_passes,
+                epochs,
+            } => {
                 let (public, records) = split(corpus.set);
-                let public = Stage::public(public, options.public_passes, options.batch_size);
-                let private = private(options, records)?;
-                schedule.round(
-                    options.epochs,
-                    Some(public).into_iter().chain(private).collect(),
-                );
-            }
-            Recipe::Sdp => schedule.round(options.epochs, vec![selectively(options, corpus)?]),
-            Recipe::Jft => {
-                if let Some(first) = &options.first_phase {
-                    let stage = first_phase(options, &first.kind, corpus)?;
-                    schedule.round(first.epochs, vec![stage]);
+                let mut stages = vec![Stage::public(public, **public_passes, options.batch_size)];
+                match private {
+                    Some(private) => {
+                        stages.push(noisy(options, private, records)?);
+                        schedule.round(private.epochs(), stages, Some(private.steps.get()));
+                    }
+                    None if records.size() == 0 => schedule.round(*epochs, stages, None),
+                    None => {
+                        return Err(Error::Unsuitable(format!(
+                            "the plan has no private side, the training set has {} records on it",
+                            records.size()
+                        )));
+                    }
                 }
-                let second = private(options, all_private(corpus.set))?;
-                schedule.round(options.epochs, second.into_iter().collect());
             }
-            Recipe::Protect => schedule.round(options.epochs, vec![protected(options, corpus)?]),
+            Run::Sdp { selective } => {
+                let stage = selectively(options, selective, corpus)?;
+                let steps = Some(selective.steps.get());
+                schedule.round(selective.passes(), vec![stage], steps);
+            }
+            Run::Jft { first, second } => {
+                schedule.first_phase(options, first, corpus)?;
+                let stage = noisy(options, second, all_private(corpus.set))?;
+                schedule.round(second.epochs(), vec![stage], Some(second.steps.get()));
+            }
+            Run::Protect { weighted } => {
+                let stage = protected(options, weighted, corpus)?;
+                let epochs = weighted.steps.get().div_ceil(stage.steps.max(1));
+                schedule.round(epochs, vec![stage], Some(weighted.steps.get()));
+            }
+            Run::Mechanism { .. } => {}
         }
         if schedule.stages.iter().all(|stage| stage.steps == 0) {
             return Err(Error::Unsuitable(
@@ -191,9 +226,12 @@ impl Schedule {
         Ok(schedule)
     }
 
-    fn round(&mut self, epochs: u64, stages: Vec<Stage>) {
+    /// Epochs of these stages, of which the last has so many steps in all.
+    fn round(&mut self, epochs: u64, stages: Vec<Stage>, steps: Option<u64>) {
         let from = self.stages.len();
         let mut index = self.planned_private_steps();
+        let last = stages.last().map_or(0, |stage| stage.steps);
+        let cut = steps.map_or(0, |steps| (epochs * last).saturating_sub(steps));
         for mut stage in stages {
             stage.first_index = index;
             if stage.is_private() {
@@ -202,39 +240,66 @@ impl Schedule {
             self.stages.push(stage);
         }
         let stages = from..self.stages.len();
-        self.rounds.push(Round { epochs, stages });
+        self.rounds.push(Round {
+            epochs,
+            stages,
+            cut,
+        });
+    }
+
+    /// The first fine-tuning of `jft`, on redacted text.
+    fn first_phase(
+        &mut self,
+        options: &TrainOptions,
+        first: &FirstPhase,
+        corpus: &Corpus<'_>,
+    ) -> Result<()> {
+        let what = "the sensitive tokens of each record";
+        let sensitive = needs(options, what, corpus.sensitive)?;
+        let leave_out = Some(sensitive.mask());
+        match first {
+            FirstPhase::Ordinary { epochs, alike, .. } => {
+                if sensitive.alike() != **alike {
+                    return Err(Error::Unsuitable(
+                        "the plan says otherwise than the corpus what the policy catches".into(),
+                    ));
+                }
+                let records = redacted(corpus.set, sensitive, options.screened.as_deref())?;
+                let stage = Stage::public(records, 1, options.batch_size);
+                self.round(**epochs, vec![Stage { leave_out, ..stage }], None);
+            }
+            FirstPhase::LightNoise { steps, .. } => {
+                let records = redacted_private(corpus.set, sensitive)?;
+                let stage = Stage {
+                    leave_out,
+                    optimizer: 0,
+                    ..noisy(options, steps, records)?
+                };
+                self.round(steps.epochs(), vec![stage], Some(steps.steps.get()));
+            }
+        }
+        Ok(())
     }
 
     /// Steps of the whole run, all stages.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.rounds.iter().map(|r| r.epochs * self.epoch(r)).sum()
+        self.rounds.iter().map(|r| self.length(r)).sum()
+    }
+
+    /// Steps of a round.
+    fn length(&self, round: &Round) -> u64 {
+        (round.epochs * self.epoch(round)).saturating_sub(round.cut)
     }
 
     /// Private steps of the whole run.
     #[must_use]
     pub fn planned_private_steps(&self) -> u64 {
-        let private = |r: &Round| {
-            let stages = self.stages[r.stages.clone()].iter();
-            stages
-                .filter(|s| s.is_private())
-                .map(|s| s.steps)
-                .sum::<u64>()
-        };
-        self.rounds.iter().map(|r| r.epochs * private(r)).sum()
-    }
-
-    /// The sampling rate of the last stage with Poisson batches: of the records that are drawn
-    /// most often, where rates differ.
-    #[must_use]
-    pub fn sampling_rate(&self) -> Option<SamplingRate> {
-        self.stages
-            .iter()
-            .rev()
-            .find_map(|stage| match &stage.work {
-                Work::Private { rates, .. } => rates.largest(),
-                Work::Public { .. } | Work::Selective { .. } => None,
-            })
+        let stages = self.stages.iter().enumerate();
+        stages
+            .filter(|(_, stage)| stage.is_private())
+            .map(|(number, _)| self.steps_of(number))
+            .sum()
     }
 
     /// Steps of one epoch of a round.
@@ -251,12 +316,22 @@ impl Schedule {
         round.map_or(0, |r| r.epochs)
     }
 
+    /// Steps of a stage in all its epochs.
+    pub(crate) fn steps_of(&self, stage: usize) -> u64 {
+        let round = self.rounds.iter().find(|r| r.stages.contains(&stage));
+        round.map_or(0, |round| {
+            let last = stage + 1 == round.stages.end;
+            let steps = round.epochs * self.stages[stage].steps;
+            steps.saturating_sub(if last { round.cut } else { 0 })
+        })
+    }
+
     /// The stage and epoch of a step of the whole run.
     pub(crate) fn place(&self, position: u64) -> Option<Place> {
         let mut left = position;
         for (number, round) in self.rounds.iter().enumerate() {
             let epoch = self.epoch(round);
-            if left < round.epochs * epoch {
+            if left < self.length(round) {
                 let mut offset = left % epoch;
                 for stage in round.stages.clone() {
                     if offset < self.stages[stage].steps {
@@ -271,7 +346,7 @@ impl Schedule {
                     offset -= self.stages[stage].steps;
                 }
             }
-            left = left.saturating_sub(round.epochs * epoch);
+            left = left.saturating_sub(self.length(round));
         }
         None
     }
@@ -284,65 +359,82 @@ fn everything(options: &TrainOptions, set: &TrainingSet) -> Stage {
     }
 }
 
-/// q = B / |D_pri|.
-fn rate(batch_size: u64, records: &PrivateRecords) -> Result<SamplingRate> {
-    let rate = batch_size as f64 / records.size() as f64;
-    if rate > 1.0 {
-        return Err(Error::Unsuitable(format!(
-            "private batch size must lie in [1, {}] (the records of the private side), got {batch_size}",
-            records.size()
-        )));
-    }
-    Ok(SamplingRate::new(rate)?)
-}
-
-fn private(options: &TrainOptions, records: PrivateRecords) -> Result<Option<Stage>> {
-    match &options.private {
-        Some(constants) if records.size() > 0 => {
-            let rate = rate(constants.batch_size, &records)?;
-            Ok(Some(Stage::private(
-                records,
-                rate,
-                Constants::of(constants),
-            )))
-        }
-        _ => Ok(None),
+/// A plan that was made for a corpus is for no other.
+fn same_sizes(plan: &TrainingPlan, set: &TrainingSet) -> Result<()> {
+    let found = Sizes {
+        public: set.public_size(),
+        private: set.private_size(),
+    };
+    match &plan.sizes {
+        Some(planned) if planned.value != found => Err(Error::Unsuitable(format!(
+            "the plan is for {} public and {} private records, the training set has {} and {}",
+            planned.public, planned.private, found.public, found.private
+        ))),
+        _ => Ok(()),
     }
 }
 
-fn constants(options: &TrainOptions) -> Result<PrivateOptions> {
-    options.private.ok_or_else(|| {
-        Error::Unsuitable(format!(
-            "recipe {} needs the constants of its private side",
-            options.recipe
-        ))
-    })
+fn constants(options: &TrainOptions) -> Result<&PrivateOptions> {
+    needs(
+        options,
+        "the constants of its private side",
+        options.private.as_ref(),
+    )
 }
 
 fn needs<'a, T>(options: &TrainOptions, what: &str, given: Option<&'a T>) -> Result<&'a T> {
-    given.ok_or_else(|| Error::Unsuitable(format!("recipe {} needs {what}", options.recipe)))
+    let recipe = options.recipe()?;
+    given.ok_or_else(|| Error::Unsuitable(format!("recipe {recipe} needs {what}")))
 }
 
-fn selectively(options: &TrainOptions, corpus: &Corpus<'_>) -> Result<Stage> {
-    let sensitive = needs(
-        options,
-        "the sensitive tokens of each record",
-        corpus.sensitive,
-    )?;
-    let private = constants(options)?;
+fn noisy(options: &TrainOptions, steps: &NoisySteps, records: PrivateRecords) -> Result<Stage> {
+    if records.size() == 0 {
+        return Err(Error::Unsuitable(
+            "the plan has noisy steps, the training set no private record".into(),
+        ));
+    }
+    Ok(Stage::noisy(steps, records, constants(options)?))
+}
+
+fn selectively(
+    options: &TrainOptions,
+    plan: &SelectiveSteps,
+    corpus: &Corpus<'_>,
+) -> Result<Stage> {
+    let what = "the sensitive tokens of each record";
+    let sensitive = needs(options, what, corpus.sensitive)?;
     let records = selective(corpus.set, sensitive);
-    // a batch is one of an epoch's parts: its size is not random, and nothing is amplified
-    let batch_size = private.batch_size;
+    let states = records.most_states();
+    if states > *plan.states {
+        return Err(Error::Unsuitable(format!(
+            "a record releases {states} states, the plan counts {}",
+            *plan.states
+        )));
+    }
+    if *plan.every_content_caught && !sensitive.alike().every_content_caught {
+        return Err(Error::Unsuitable(
+            "the plan says that the policy catches every content, the corpus does not".into(),
+        ));
+    }
+    // A batch is one of an epoch's parts: its size is not random, and nothing is amplified.
+    let batch_size = (*plan.batch_size).max(1);
     let steps = (records.len() as u64).div_ceil(batch_size);
+    if steps > plan.steps_per_epoch {
+        return Err(Error::Unsuitable(format!(
+            "a pass has {steps} steps, the plan counts {}",
+            plan.steps_per_epoch
+        )));
+    }
+    let private = constants(options)?;
     let work = Work::Selective {
         records,
-        constants: Constants::of(&private),
+        constants: Constants::of(private, plan.noise_multiplier.get(), batch_size as f64),
         batch_size,
     };
     Ok(Stage::new(work, steps, 1))
 }
 
-fn protected(options: &TrainOptions, corpus: &Corpus<'_>) -> Result<Stage> {
+fn protected(options: &TrainOptions, plan: &WeightedSteps, corpus: &Corpus<'_>) -> Result<Stage> {
     let given = needs(options, "a sampling rate for each record", corpus.rates)?;
     let private = constants(options)?;
     let records = all_private(corpus.set);
@@ -353,57 +445,20 @@ fn protected(options: &TrainOptions, corpus: &Corpus<'_>) -> Result<Stage> {
             given.rates().len()
         )));
     }
-    let rates = Rates::each(given.rates().to_vec())?;
-    // an epoch is as many steps as draw |D| records on average, at the batch size asked for
-    let steps = Steps::per_epoch(rate(private.batch_size, &records)?).get();
+    if !dominated(&given.dominating(), &plan.secret_rates) {
+        return Err(Error::Unsuitable(
+            "the records of a secret are drawn more often than the plan says".into(),
+        ));
+    }
     let work = Work::Private {
+        rates: Rates::each(given.rates().to_vec())?,
+        constants: Constants::of(private, plan.noise_multiplier.get(), *plan.batch),
         records,
-        rates,
-        constants: Constants::of(&private),
     };
-    Ok(Stage::new(work, steps, 1))
+    Ok(Stage::new(work, plan.steps_per_epoch, 1))
 }
 
-fn first_phase(
-    options: &TrainOptions,
-    kind: &FirstPhaseKind,
-    corpus: &Corpus<'_>,
-) -> Result<Stage> {
-    let sensitive = needs(
-        options,
-        "the sensitive tokens of each record",
-        corpus.sensitive,
-    )?;
-    let leave_out = Some(sensitive.mask());
-    let stage = match kind {
-        FirstPhaseKind::Direct => {
-            let records = redacted(corpus.set, sensitive, None)?;
-            Stage::public(records, 1, options.batch_size)
-        }
-        FirstPhaseKind::Screened { records } => {
-            let records = redacted(corpus.set, sensitive, Some(records))?;
-            Stage::public(records, 1, options.batch_size)
-        }
-        FirstPhaseKind::LightNoise {
-            noise_multiplier,
-            batch_size,
-            ..
-        }
-        | FirstPhaseKind::ConservativeLightNoise {
-            noise_multiplier,
-            batch_size,
-        } => {
-            let records = redacted_private(corpus.set, sensitive)?;
-            let constants = Constants {
-                noise_multiplier: *noise_multiplier,
-                expected_batch: *batch_size as f64,
-                ..Constants::of(&constants(options)?)
-            };
-            Stage {
-                optimizer: 0,
-                ..Stage::private(records.clone(), rate(*batch_size, &records)?, constants)
-            }
-        }
-    };
-    Ok(Stage { leave_out, ..stage })
+/// Whether each rate is at most the one at its place; what has no place is a rate of zero.
+fn dominated(rates: &[SamplingRate], most: &[SamplingRate]) -> bool {
+    rates.len() <= most.len() && rates.iter().zip(most).all(|(rate, most)| rate <= most)
 }

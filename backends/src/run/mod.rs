@@ -10,10 +10,11 @@ use crate::manifest::{Course, Phase};
 use crate::material::Corpus;
 use crate::optimizer::{Optimizer, OptimizerSpec};
 use crate::random::{ChaChaNoise, Noise, RunKey};
-use crate::recipe::{Place, Schedule, Stopping, TrainOptions, estimates, mechanism};
+use crate::recipe::{Place, Schedule, TrainOptions, estimates};
 use crate::state::State;
 use crate::trainer::{Precision, Trainer};
-use reticent_accounting::Mechanism;
+use reticent_accounting::training::TrainingPlan;
+use reticent_accounting::{Mechanism, Steps};
 use reticent_corpus::{TokenId, TrainingSet};
 use side::Side;
 use std::path::PathBuf;
@@ -70,14 +71,12 @@ impl<'a> Surroundings<'a> {
 pub struct Trained {
     /// The model.
     pub trainer: Box<dyn Trainer>,
-    /// What ran.
+    /// The plan as it ran: steps that were taken beyond the planned ones count.
+    pub plan: TrainingPlan,
+    /// What ran, phase by phase.
     pub phases: Vec<Phase>,
-    /// The same for the accountant.
-    pub mechanism: Mechanism,
     /// What a paper estimates where it has no bound (JFT's light noise); never an upper bound.
     pub estimates: Vec<Mechanism>,
-    /// Whether a fixed seed made the randomness.
-    pub seeded: bool,
     /// What training passes dropped.
     pub dropout: Dropout,
     /// Epochs and learning rates.
@@ -89,6 +88,12 @@ pub struct Trained {
 }
 
 impl Trained {
+    /// What was released, for the accountant.
+    #[must_use]
+    pub fn mechanism(&self) -> Mechanism {
+        self.plan.mechanism()
+    }
+
     /// Erases key, ledger and snapshots. Call it when the checkpoint is on disk.
     ///
     /// # Errors
@@ -227,7 +232,7 @@ impl Run {
     /// Takes the held-out text of a corpus.
     pub(crate) fn hold_out(&mut self, corpus: &Corpus<'_>) -> Result<()> {
         self.held_out = corpus.held_out.map(<[_]>::to_vec).unwrap_or_default();
-        if self.options.stopping.is_some() && self.held_out.is_empty() {
+        if self.options.plan.stopping.is_some() && self.held_out.is_empty() {
             return Err(Error::Unsuitable(
                 "early stopping needs held-out text to watch".into(),
             ));
@@ -292,9 +297,10 @@ impl Run {
         if self.held_out.is_empty() {
             return Ok(false);
         }
-        let rule = self.options.stopping;
+        let patience = self.options.plan.stopping.as_ref();
+        let patience = patience.map(|rule| *rule.patience);
         self.watch
-            .after_epoch(self.trainer.as_mut(), &self.held_out, rule)
+            .after_epoch(self.trainer.as_mut(), &self.held_out, patience)
     }
 
     fn step(&mut self, place: Place) -> Result<()> {
@@ -324,25 +330,33 @@ impl Run {
         self.trainer.compute_in(Precision::Single)?;
         let ledger = self.state.as_ref().map_or(&self.memory, |s| &s.ledger);
         let mut phases = Vec::new();
+        let mut plan = self.options.plan.clone();
         for (number, (stage, side)) in self.schedule.stages.iter().zip(&self.sides).enumerate() {
-            let epochs = self.schedule.epochs_of(number);
-            phases.extend(side.phase(stage, epochs, &self.options, corpus, ledger)?);
+            let length = (
+                self.schedule.epochs_of(number),
+                self.schedule.steps_of(number),
+            );
+            let phase = side.phase(stage, length, &self.options, corpus, ledger)?;
+            if let Some(steps) = phase.as_ref().and_then(Phase::private_steps) {
+                plan.run.count(stage.optimizer == 0, Steps::new(steps));
+            }
+            phases.extend(phase);
         }
-        if let Some(Stopping { patience, public }) = self.options.stopping {
+        if let Some(rule) = &plan.stopping {
             phases.push(Phase::Stopped {
                 epochs: self.watch.losses.len() as u64,
-                patience,
-                public,
+                patience: *rule.patience,
+                public: *rule.public,
             });
         }
+        let last = self.schedule.rounds.last();
         Ok(Trained {
-            mechanism: mechanism(&phases)?,
-            estimates: estimates(&phases)?,
+            estimates: estimates(&plan, &phases)?,
             phases,
-            seeded: !self.key.is_secret(),
+            plan,
             dropout: self.options.dropout,
             course: Course {
-                epochs: self.options.epochs,
+                epochs: last.map_or(0, |round| round.epochs),
                 learning_rates: self.options.learning_rates,
             },
             held_out: self.watch.losses,

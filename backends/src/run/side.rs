@@ -8,9 +8,10 @@ use crate::manifest::Phase;
 use crate::material::Corpus;
 use crate::optimizer::Optimizer;
 use crate::random::{Noise, PoissonSampler, RunKey, Sampler, shuffled};
-use crate::recipe::{Constants, FirstPhaseKind, Place, Recipe, Stage, TrainOptions, Work};
+use crate::recipe::{Constants, Place, Stage, TrainOptions, Work};
 use crate::step::{PrivateStep, StateRelease, Step};
 use crate::trainer::Trainer;
+use reticent_accounting::training::{FirstPhase, Run};
 use reticent_accounting::{MissRate, NoiseMultiplier, SamplingRate};
 
 /// What a stage draws from.
@@ -62,10 +63,12 @@ impl Side {
             }
             Work::Selective { constants: c, .. } => {
                 side.constants = Some(constants(c)?);
-                if let Some(states) = options.states {
+                if let (Run::Sdp { selective }, Some(norm)) =
+                    (&options.plan.run, options.state_norm)
+                {
                     side.states = Some(StateRelease {
-                        noise_multiplier: NoiseMultiplier::new(states.noise_multiplier)?,
-                        clip: Clip::new(states.norm, margin)?,
+                        noise_multiplier: *selective.state_noise_multiplier,
+                        clip: Clip::new(norm, margin)?,
                     });
                 }
             }
@@ -150,28 +153,23 @@ impl Side {
     pub(super) fn phase(
         &self,
         stage: &Stage,
-        epochs: u64,
+        (epochs, taken): (u64, u64),
         options: &TrainOptions,
         corpus: &Corpus<'_>,
         ledger: &Ledger,
     ) -> Result<Option<Phase>> {
-        let taken = epochs * stage.steps;
         let indices = stage.first_index..stage.first_index + taken;
-        let (mut steps, mut passes) = (
-            ledger.private_steps_of(&indices),
-            ledger.rounds_of(&indices, stage.steps),
-        );
-        if options.stopping.is_some() {
-            // how many of the planned steps were taken depends on those that were
-            (steps, passes) = (steps.max(taken), passes.max(epochs));
-        }
+        // Planned steps count whether they were taken or not: a run that stops early decides by
+        // what it released.
+        let steps = ledger.private_steps_of(&indices).max(taken);
+        let passes = ledger.rounds_of(&indices, stage.steps).max(epochs);
         match &stage.work {
             Work::Public {
                 records,
                 batch_size,
                 ..
             } => Ok((!records.is_empty())
-                .then(|| self.public_phase(stage, taken, *batch_size, options, corpus))),
+                .then(|| self.public_phase(stage, taken, *batch_size, options))),
             Work::Private { .. } => self.private_phase(stage, steps, options, corpus).map(Some),
             Work::Selective { records, .. } => {
                 let (states, c) = (self.states()?, self.constants()?);
@@ -200,20 +198,25 @@ impl Side {
         steps: u64,
         batch_size: u64,
         options: &TrainOptions,
-        corpus: &Corpus<'_>,
     ) -> Phase {
         let optimizer = options.optimizer;
-        match (&options.first_phase, corpus.sensitive) {
+        match &options.plan.run {
             _ if stage.unprotected => Phase::Unprotected {
                 steps,
                 batch_size,
                 optimizer,
             },
-            (Some(first), Some(sensitive)) => Phase::Redacted {
+            Run::Jft {
+                first:
+                    FirstPhase::Ordinary {
+                        screened, alike, ..
+                    },
+                ..
+            } => Phase::Redacted {
                 steps,
                 batch_size,
-                screened: matches!(first.kind, FirstPhaseKind::Screened { .. }),
-                alike: sensitive.alike(),
+                screened: *screened,
+                alike: **alike,
                 optimizer,
             },
             _ => Phase::Public {
@@ -233,12 +236,12 @@ impl Side {
     ) -> Result<Phase> {
         let (rates, c) = (self.sampler()?.rates(), self.constants()?);
         let largest = rates.largest().map_or(0.0, SamplingRate::get);
-        if let (Recipe::Protect, Some(given)) = (options.recipe, corpus.rates) {
+        if let Run::Protect { weighted } = &options.plan.run {
             return Ok(Phase::Weighted {
                 steps,
                 noise_multiplier: c.noise_multiplier.get(),
                 largest_rate: largest,
-                secret_rates: given.dominating(|record| rates.of(record)),
+                secret_rates: weighted.secret_rates.value.clone(),
                 expected_batch: c.expected_batch,
                 clipping_norm: c.clip.norm(),
                 clipping: c.clip.kind(),
@@ -247,8 +250,14 @@ impl Side {
             });
         }
         // the first phase of `jft` steps with the ordinary optimiser
-        Ok(match (&options.first_phase, stage.optimizer) {
-            (Some(first), 0) => Phase::LightNoise {
+        Ok(match (&options.plan.run, stage.optimizer) {
+            (
+                Run::Jft {
+                    first: FirstPhase::LightNoise { token_miss, .. },
+                    ..
+                },
+                0,
+            ) => Phase::LightNoise {
                 steps,
                 noise_multiplier: c.noise_multiplier.get(),
                 sampling_rate: largest,
@@ -256,7 +265,7 @@ impl Side {
                 clipping_norm: c.clip.norm(),
                 clipping: c.clip.kind(),
                 clipping_margin: c.clip.margin(),
-                miss: miss(&first.kind, corpus)?,
+                miss: miss(*token_miss, corpus)?,
                 optimizer: options.optimizer,
             },
             _ => Phase::Private {
@@ -285,14 +294,11 @@ fn private_optimizer(options: &TrainOptions) -> crate::optimizer::OptimizerSpec 
     options.private.map_or(options.optimizer, |p| p.optimizer)
 }
 
-/// The interval of the miss rate of light noise; of conservative light noise, the share of
-/// sensitive tokens twice.
-fn miss(kind: &FirstPhaseKind, corpus: &Corpus<'_>) -> Result<(MissRate, MissRate)> {
-    match kind {
-        FirstPhaseKind::LightNoise { miss, .. } => Ok(*miss),
-        _ => {
-            let share = sensitive(corpus)?.share(corpus.set).get();
-            Ok((MissRate::new(share)?, MissRate::new(share)?))
-        }
+/// The interval of the miss rate of light noise: as given, else the share of sensitive tokens twice.
+fn miss(given: Option<(MissRate, MissRate)>, corpus: &Corpus<'_>) -> Result<(MissRate, MissRate)> {
+    if let Some(interval) = given {
+        return Ok(interval);
     }
+    let share = MissRate::new(sensitive(corpus)?.share(corpus.set).get())?;
+    Ok((share, share))
 }

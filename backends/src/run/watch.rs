@@ -1,7 +1,6 @@
 //! Held-out text during a run: its loss after each epoch of the last phase, and when to stop.
 
 use crate::error::{Error, Result};
-use crate::recipe::Stopping;
 use crate::trainer::Trainer;
 use reticent_corpus::TokenId;
 
@@ -16,15 +15,15 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Scores the held-out text; whether the rule says stop.
+    /// Scores the held-out text; whether to stop after so many epochs without gain.
     pub(super) fn after_epoch(
         &mut self,
         trainer: &mut dyn Trainer,
         held_out: &[Vec<TokenId>],
-        rule: Option<Stopping>,
+        patience: Option<u64>,
     ) -> Result<bool> {
         self.losses.push(mean_loss(trainer, held_out)?);
-        Ok(rule.is_some_and(|rule| self.should_stop(rule.patience)))
+        Ok(patience.is_some_and(|patience| self.should_stop(patience)))
     }
 
     /// Whether the last `patience` epochs were all no better than the best before them.

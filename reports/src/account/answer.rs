@@ -1,7 +1,6 @@
 //! The guarantees of a plan, as the document that is printed or written.
 
-use super::plan::{Asked, Run};
-use super::schedule::Batches;
+use super::plan::Asked;
 use crate::contract::Envelope;
 use anyhow::Result;
 use reticent_accounting::{
@@ -106,8 +105,7 @@ fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
         tolerance: Tolerance::new(1e-5)?,
         ..asked.plan.clone()
     };
-    if let Run::DpSgd { sigma, batches } = asked.run {
-        let Batches { rate, steps, .. } = batches;
+    if let Some(noisy) = asked.run.noisy() {
         let mut change = |name: &'static str, to: Value, mechanism| {
             plans.push((
                 name,
@@ -120,22 +118,16 @@ fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
         };
         if asked.inputs.is_assumed("sample_rate") {
             for factor in [0.1, 0.5, 2.0] {
-                let rate = SamplingRate::new(round(rate.get() * factor))?;
-                change(
-                    "sample_rate",
-                    rate.get().into(),
-                    Batches { rate, ..batches }.run(sigma),
-                );
+                let rate = SamplingRate::new(round(noisy.sampling_rate.get() * factor))?;
+                let changed = noisy.with_rate(rate).mechanism();
+                change("sample_rate", rate.get().into(), changed);
             }
         }
         if asked.inputs.is_assumed("steps") {
             for factor in [0.5, 2.0, 10.0] {
-                let steps = Steps::new((steps.get() as f64 * factor) as u64);
-                change(
-                    "steps",
-                    steps.get().into(),
-                    Batches { steps, ..batches }.run(sigma),
-                );
+                let steps = Steps::new((noisy.steps.get() as f64 * factor) as u64);
+                let changed = noisy.with_steps(steps).mechanism();
+                change("steps", steps.get().into(), changed);
             }
         }
     }

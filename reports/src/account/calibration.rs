@@ -4,13 +4,15 @@ mod target;
 
 use super::cli::{Calibrate, Solve};
 use super::mechanism::load;
-use super::plan::{DELTA, neighbours_of, unit};
-use super::schedule::{Batches, batches};
+use super::plan::{neighbours_of, unit};
 use crate::contract::{Envelope, Inputs, Number};
+use crate::plan::schedule::{Defaults, noisy_steps};
+use crate::plan::{UNIT, run_inputs};
 use anyhow::{Context, Result, bail};
 use reticent_accounting::calibrate::{
     Calibration, Target, calibrate_group, calibrate_noise, calibrate_rate, calibrate_steps,
 };
+use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
 use reticent_accounting::{
     Bounds, Delta, GroupSize, Guarantee, Lower, Mechanism, NoiseMultiplier, Plan, Redaction,
     SamplingRate, Steps, Tolerance, UnitName, Upper,
@@ -62,9 +64,14 @@ pub struct Promise {
 struct Search<'a> {
     wish: &'a Calibrate,
     file: Option<Mechanism>,
-    sigma: NoiseMultiplier,
-    batches: Batches,
+    noisy: NoisySteps,
     tolerance: Tolerance,
+}
+
+/// The δ of the promise.
+fn delta(wish: &Calibrate) -> Delta {
+    wish.delta
+        .unwrap_or_else(|| TrainingPlan::default_delta(wish.dataset_size))
 }
 
 /// Finds the parameter and the guarantees at it.
@@ -104,11 +111,7 @@ pub fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
         redaction: wish.gamma.map(Redaction::single_policy),
         prior: wish.prior,
         tolerance: search.tolerance,
-        ..Plan::new(
-            mechanism,
-            unit,
-            wish.delta.map_or_else(|| Delta::new(DELTA), Ok)?,
-        )
+        ..Plan::new(mechanism, unit, delta(wish))
     };
     let of_noise = |value: Option<f64>| value.filter(|_| wish.solve == Solve::Sigma);
     let body = Calibrated {
@@ -171,19 +174,34 @@ pub(super) const fn name(solve: Solve) -> &'static str {
 }
 
 fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
-    let inputs = Inputs::new()
-        .given("solve", wish.solve)?
-        .given("sigma", wish.sigma)?;
+    let request = wish.request();
     let loaded = match &wish.mechanism {
         Some(path) => {
             Some(load(path, neighbours_of(wish.neighbours, None)).context("--mechanism")?)
         }
         None => None,
     };
-    // What is looked for has a value in the schedule, which is not recorded and never used.
-    let (batches, full) = batches(&wish.schedule, inputs.clone())?;
+    // What is looked for has a value here, which is not recorded and never used.
+    let sigma = wish.sigma.map_or_else(|| NoiseMultiplier::new(1.0), Ok)?;
+    let noisy = noisy_steps(
+        &request,
+        Stated::given(sigma, "--sigma"),
+        wish.dataset_size,
+        Defaults::Question,
+    )?;
+    let run = Run::Dpsgd {
+        private: noisy.clone(),
+    };
+    let plan = TrainingPlan::new(run, UnitName::new(UNIT)?);
+    let full = run_inputs(&request, &plan)?.given("solve", wish.solve)?;
+    let full = match wish.sigma {
+        Some(_) => full,
+        None => full.without("sigma"),
+    };
     let inputs = match (&loaded, wish.solve) {
-        (Some(loaded), _) => inputs.given("files", [&loaded.name])?,
+        (Some(loaded), _) => Inputs::new()
+            .given("solve", wish.solve)?
+            .given("files", [&loaded.name])?,
         (None, Solve::Rate) => full.without("sample_rate"),
         (None, Solve::Steps) => full.without("steps"),
         (None, Solve::Sigma | Solve::Group) => full,
@@ -192,14 +210,12 @@ fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
         Some(loaded) => (Some(loaded.mechanism), loaded.unit),
         None => (None, None),
     };
-    let sigma = wish.sigma.map_or_else(|| NoiseMultiplier::new(1.0), Ok)?;
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
     Ok((
         Search {
             wish,
             file,
-            sigma,
-            batches,
+            noisy,
             tolerance,
         },
         unit,
@@ -209,17 +225,17 @@ fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
 
 impl Search<'_> {
     fn run(&self, target: Target) -> Result<Calibration<f64>> {
-        let (sigma, batches, tolerance) = (self.sigma, self.batches, self.tolerance);
+        let (noisy, tolerance) = (&self.noisy, self.tolerance);
         Ok(match self.wish.solve {
             Solve::Sigma => {
-                let run = |sigma| batches.run(sigma);
+                let run = |sigma| noisy.with_noise(sigma).mechanism();
                 numbers(
                     calibrate_noise(run, target, tolerance)?,
                     NoiseMultiplier::get,
                 )
             }
             Solve::Rate => {
-                let run = |rate| Batches { rate, ..batches }.run(sigma);
+                let run = |rate| noisy.with_rate(rate).mechanism();
                 numbers(calibrate_rate(run, target, tolerance)?, SamplingRate::get)
             }
             Solve::Steps => {
@@ -227,7 +243,7 @@ impl Search<'_> {
                 numbers(found, |steps: Steps| steps.get() as f64)
             }
             Solve::Group => {
-                let found = calibrate_group(&self.times(batches.steps), target, tolerance)?;
+                let found = calibrate_group(&self.times(*noisy.steps), target, tolerance)?;
                 numbers(found, |group: GroupSize| group.get().into())
             }
         })
@@ -242,11 +258,7 @@ impl Search<'_> {
                 each: Box::new(each.clone()),
             },
             (Some(each), _) => each.clone(),
-            (None, _) => Batches {
-                steps,
-                ..self.batches
-            }
-            .run(self.sigma),
+            (None, _) => self.noisy.with_steps(steps).mechanism(),
         }
     }
 
@@ -254,18 +266,17 @@ impl Search<'_> {
     fn at(&self, answer: f64) -> Result<(Mechanism, GroupSize)> {
         let group = self.wish.group.unwrap_or(GroupSize::ONE);
         Ok(match self.wish.solve {
-            Solve::Sigma => (self.batches.run(NoiseMultiplier::new(answer)?), group),
-            Solve::Rate => (
-                Batches {
-                    rate: SamplingRate::new(answer)?,
-                    ..self.batches
-                }
-                .run(self.sigma),
-                group,
-            ),
+            Solve::Sigma => {
+                let noise = NoiseMultiplier::new(answer)?;
+                (self.noisy.with_noise(noise).mechanism(), group)
+            }
+            Solve::Rate => {
+                let rate = SamplingRate::new(answer)?;
+                (self.noisy.with_rate(rate).mechanism(), group)
+            }
             Solve::Steps => (self.times(Steps::new(answer as u64)), group),
             Solve::Group => (
-                self.times(self.batches.steps),
+                self.times(*self.noisy.steps),
                 GroupSize::new(answer as u32)?,
             ),
         })

@@ -11,11 +11,9 @@ mod csv;
 pub mod curve;
 pub mod explain;
 pub mod figure;
-pub mod labels;
 pub mod mechanism;
 pub mod plan;
 pub mod protect;
-pub mod schedule;
 pub mod sheet;
 pub mod text;
 mod words;
@@ -33,15 +31,17 @@ use cli::{Account, Command, Format, OutcomeArgs};
 /// Bad input, a plan that can't be accounted, an unwritable file.
 pub fn run(arguments: &Account) -> Result<Exit> {
     let format = arguments.format;
-    let page =
-        matches!(arguments.command, Some(Command::Plan(_))) || arguments.plan.prepared.is_some();
+    let page = match &arguments.command {
+        Some(command) => matches!(command, Command::Plan(_)),
+        None => arguments.plan.is_page(),
+    };
     if format == Format::Html && !page {
-        bail!("--format: html is for account plan and --prepared");
+        bail!("--format: html is for account plan, --prepared and --recipe");
     }
     match &arguments.command {
         Some(Command::Plan(wish)) => {
-            let subject = sheet::of_file(&wish.file)?;
-            return sheet::show(&subject, wish.max_epsilon, format);
+            let plan = sheet::of_file(&wish.file)?;
+            return sheet::show(&plan, wish.max_epsilon, format);
         }
         Some(Command::Curve(wish)) => {
             let document = curve::curve(wish)?;
@@ -93,14 +93,19 @@ pub fn run(arguments: &Account) -> Result<Exit> {
         Some(Command::Man(page)) => page.run::<cli::Account>()?,
         None => {
             let plan = &arguments.plan;
-            if let Some(folder) = &plan.prepared {
-                let subject = sheet::of_prepared(folder, plan)?;
-                return sheet::show(&subject, plan.outcome.max_epsilon, format);
+            if plan.is_page() && plan.outcome.export.is_none() {
+                let described = sheet::of_request(&plan.request())?;
+                return sheet::show(&described, plan.outcome.max_epsilon, format);
             }
             if let Some(export) = plan.outcome.export {
                 let neighbours =
                     plan::neighbours_of(plan.question.neighbours, plan.run.schedule.sampler);
-                let source = plan::Source::of_run(&plan.run, neighbours)?;
+                if plan.is_page() {
+                    let mechanism = sheet::of_request(&plan.request())?.plan.mechanism();
+                    print(&mechanism::export(&mechanism, export, neighbours)?)?;
+                    return Ok(Exit::Finished);
+                }
+                let source = plan::Source::of_plan(plan, neighbours)?;
                 print(&mechanism::export(&source.mechanism, export, neighbours)?)?;
                 return Ok(Exit::Finished);
             }

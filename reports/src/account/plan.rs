@@ -1,25 +1,17 @@
 //! From arguments to a plan, with everything that was given or assumed.
 
-use super::cli::{NeighboursArg, PlanArgs, QuestionArgs, RedactionArgs, RunArgs, Sampler};
-use super::labels;
+use super::cli::{NeighboursArg, PlanArgs, QuestionArgs, RunArgs};
 use super::mechanism::{Loaded, is_stdin, load};
-use super::schedule::{Batches, assumed_neighbours, batches};
 use crate::contract::Inputs;
-use anyhow::{Context, Result, anyhow, bail};
-use reticent_accounting::confidentiality::MeasuredRates;
-use reticent_accounting::statistics::LabelledSample;
+use crate::plan::args::Sampler;
+use crate::plan::schedule::assumed_neighbours;
+use crate::plan::{PlanRequest, Redacted, SecretsRequest, UNIT, build, redaction, run_inputs};
+use anyhow::{Context, Result, bail};
+use reticent_accounting::training::{NoisySteps, TrainingPlan};
 use reticent_accounting::{
-    Confidence, Delta, Epsilon, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier, Plan,
-    Redaction, Sampling, Tolerance, UnitName,
+    Epsilon, GroupSize, Mechanism, Neighbours, Plan, Sampling, Tolerance, UnitName,
 };
-use std::path::{Path, PathBuf};
-
-/// Assumed when no δ is given.
-pub const DELTA: f64 = 1e-5;
-/// Assumed for a measured miss rate.
-pub const CONFIDENCE: f64 = 0.95;
-/// What a record is called when nobody says.
-pub const UNIT: &str = "record";
+use std::path::PathBuf;
 
 /// A plan as asked for.
 #[derive(Debug, Clone)]
@@ -30,10 +22,8 @@ pub struct Asked {
     pub run: Run,
     /// δ is asked for at this ε, instead of ε at the plan's δ.
     pub epsilon: Option<Epsilon>,
-    /// The sample behind a measured miss rate.
-    pub sample: Option<LabelledSample>,
-    /// Rates of both policies from labels.
-    pub measured: Option<MeasuredRates>,
+    /// How often the policies miss.
+    pub redacted: Option<Redacted>,
     /// What was given and what was assumed, for the envelope.
     pub inputs: Inputs,
 }
@@ -41,28 +31,41 @@ pub struct Asked {
 /// What runs, as it was described.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Run {
-    /// DP-SGD by its numbers.
-    DpSgd {
-        /// σ.
-        sigma: NoiseMultiplier,
-        /// How its batches are drawn, and how many.
-        batches: Batches,
-    },
+    /// DP-SGD on every record, by its numbers.
+    Plan(Box<TrainingPlan>),
     /// Files with mechanisms, in order.
     Files(Vec<String>),
 }
 
 impl Run {
+    /// The noisy steps, where they are known by their numbers and nothing else runs.
+    #[must_use]
+    pub fn noisy(&self) -> Option<&NoisySteps> {
+        match self {
+            Self::Plan(plan) if plan.mechanism() == plan.run.noisy()?.mechanism() => {
+                plan.run.noisy()
+            }
+            Self::Plan(_) | Self::Files(_) => None,
+        }
+    }
+
+    fn sampling(&self) -> Option<Sampling> {
+        match self {
+            Self::Plan(plan) => plan.run.noisy().map(|noisy| *noisy.sampling),
+            Self::Files(_) => None,
+        }
+    }
+
     /// What could not be accounted for, with the place that it came from.
     ///
     /// # Errors
     /// The same one.
     pub fn blamed<T>(&self, found: reticent_accounting::Result<T>) -> Result<T> {
         match self {
-            Self::DpSgd { batches, .. } if batches.sampling != Sampling::Poisson => {
+            Self::Plan(_) if self.sampling() != Some(Sampling::Poisson) => {
                 found.context("--sampler")
             }
-            Self::DpSgd { .. } => Ok(found?),
+            Self::Plan(_) => Ok(found?),
             Self::Files(names) => found.with_context(|| names.join(", ")),
         }
     }
@@ -81,6 +84,8 @@ pub struct Source {
     pub unit_open: bool,
     /// Who is compared with whom: as asked, or assumed.
     pub neighbours: Neighbours,
+    /// The number of records, where it is known.
+    pub records: Option<u64>,
     /// Given and assumed so far.
     pub inputs: Inputs,
 }
@@ -95,16 +100,37 @@ impl Source {
             let loaded = load(path, neighbours).context("--mechanism")?;
             return Self::of_loaded(vec![loaded], neighbours);
         }
-        let sigma = run.sigma.ok_or_else(|| anyhow!("--sigma is needed"))?;
-        let inputs = Inputs::new().given("sigma", sigma)?;
-        let (batches, inputs) = batches(&run.schedule, inputs)?;
+        Self::of_request(&run.request(), neighbours)
+    }
+
+    /// What the arguments of a plan describe, without a corpus.
+    ///
+    /// # Errors
+    /// As [`Source::of_run`].
+    pub fn of_plan(arguments: &PlanArgs, neighbours: Neighbours) -> Result<Self> {
+        if arguments.run.mechanism.is_some() {
+            return Self::of_run(&arguments.run, neighbours);
+        }
+        let request = PlanRequest {
+            // What is asked about the plan is not what runs.
+            secrets: SecretsRequest::default(),
+            ..arguments.request()
+        };
+        Self::of_request(&request, neighbours)
+    }
+
+    /// What a plan without a corpus releases.
+    fn of_request(request: &PlanRequest, neighbours: Neighbours) -> Result<Self> {
+        let plan = build(request, None)?;
+        let inputs = run_inputs(request, &plan)?;
         Ok(Self {
-            mechanism: batches.run(sigma),
-            run: Run::DpSgd { sigma, batches },
+            mechanism: plan.mechanism(),
             unit: None,
             unit_open: true,
             neighbours,
+            records: request.records,
             inputs,
+            run: Run::Plan(Box::new(plan)),
         })
     }
 
@@ -148,6 +174,7 @@ impl Source {
             unit,
             unit_open,
             neighbours,
+            records: None,
             inputs,
         })
     }
@@ -180,13 +207,8 @@ impl Asked {
     /// Values that contradict each other, named.
     pub fn new(arguments: &PlanArgs) -> Result<Self> {
         let question = &arguments.question;
-        Self::about(
-            Source::of_run(
-                &arguments.run,
-                neighbours_of(question.neighbours, arguments.run.schedule.sampler),
-            )?,
-            question,
-        )
+        let neighbours = neighbours_of(question.neighbours, arguments.run.schedule.sampler);
+        Self::about(Source::of_plan(arguments, neighbours)?, question)
     }
 
     /// A question about something that runs.
@@ -194,14 +216,16 @@ impl Asked {
     /// # Errors
     /// Values that contradict each other, named.
     pub fn about(source: Source, question: &QuestionArgs) -> Result<Self> {
-        let delta = question.delta.map_or_else(|| Delta::new(DELTA), Ok)?;
+        let delta = question
+            .delta
+            .unwrap_or_else(|| TrainingPlan::default_delta(source.records));
         let (said, unit) = unit(
             question.unit.as_ref(),
             source.unit.as_ref(),
             source.unit_open,
         )?;
         let neighbours = source.neighbours;
-        let inputs = match question.epsilon {
+        let inputs = match question.at_epsilon {
             Some(epsilon) => source.inputs.given("epsilon", epsilon)?,
             None => source.inputs.or_assumed("delta", question.delta, delta)?,
         };
@@ -214,7 +238,19 @@ impl Asked {
             .or_assumed("unit", said, unit.clone())?
             .or_assumed("tolerance", question.tolerance, Tolerance::DEFAULT)?
             .given("group", question.group)?;
-        let (redaction, inputs) = redaction(&question.redaction, inputs)?;
+        let request = PlanRequest {
+            secrets: SecretsRequest {
+                redaction: question.redaction.clone(),
+                ..SecretsRequest::default()
+            },
+            ..PlanRequest::default()
+        };
+        // Every record is trained on with noise.
+        let redacted = redaction(&request, true)?;
+        let inputs = match &redacted {
+            Some(found) => found.inputs(inputs)?,
+            None => inputs,
+        };
         let inputs = inputs
             .given("prior", question.prior)?
             .given("gdp", question.gdp)?;
@@ -224,16 +260,15 @@ impl Asked {
         plan.prior = question.prior;
         plan.gaussian_slack = question.gdp;
         plan.tolerance = question.tolerance.unwrap_or(Tolerance::DEFAULT);
-        if let Some(found) = &redaction {
-            plan.redaction = Some(found.redaction);
-            plan.confidence = found.confidence;
+        if let Some(found) = &redacted {
+            plan.redaction = Some(*found.redaction);
+            plan.confidence = found.confidence.as_ref().map(|confidence| confidence.value);
         }
         Ok(Self {
             plan,
             run: source.run,
-            epsilon: question.epsilon,
-            sample: redaction.as_ref().and_then(|found| found.sample),
-            measured: redaction.and_then(|found| found.measured),
+            epsilon: question.at_epsilon,
+            redacted,
             inputs,
         })
     }
@@ -247,130 +282,4 @@ pub fn neighbours_of(given: Option<NeighboursArg>, sampler: Option<Sampler>) -> 
 /// The same of what comes from files.
 pub fn neighbours(given: Option<NeighboursArg>) -> Neighbours {
     given.map_or(Neighbours::AddRemove, Into::into)
-}
-
-struct Found {
-    redaction: Redaction,
-    sample: Option<LabelledSample>,
-    measured: Option<MeasuredRates>,
-    confidence: Option<Confidence>,
-}
-
-/// Both rates from a file of labels; what the conservative policy misses from its own flags when
-/// it was not labelled.
-fn labelled(path: &Path, given: &RedactionArgs, inputs: Inputs) -> Result<(Option<Found>, Inputs)> {
-    let sample = labels::read(path).context("--labels")?;
-    let confidence = given
-        .confidence
-        .map_or_else(|| Confidence::new(CONFIDENCE), Ok)?;
-    let rates = sample.rates(confidence).context("--labels")?;
-    let inputs = inputs
-        .given("labelled", sample.labelled())?
-        .given("missed", sample.missed())?
-        .or_assumed("confidence", given.confidence, confidence)?
-        .given("gamma", rates.gamma)?;
-    let gamma = *rates.gamma.get();
-    let (joint, inputs) = if sample.conservative_labelled() {
-        if let Some(miss) = given.conservative_miss {
-            bail!("--conservative-miss: is measured by --labels, got {miss}");
-        }
-        let inputs = inputs.given("missed_by_both", sample.missed_by_both())?;
-        (*rates.eta.get(), inputs.given("joint_miss", rates.eta)?)
-    } else {
-        let most = given
-            .conservative_miss
-            .map_or(gamma, |miss| if miss < gamma { miss } else { gamma });
-        joint_miss(given, most, inputs)?
-    };
-    let found = Found {
-        redaction: Redaction::new(gamma, joint).context("--labels")?,
-        sample: Some(LabelledSample {
-            labelled: sample.labelled(),
-            missed: sample.missed(),
-        }),
-        measured: sample.conservative_labelled().then_some(rates),
-        confidence: Some(confidence),
-    };
-    Ok((Some(found), inputs))
-}
-
-/// The redaction policy, assumed or measured, if there is one.
-fn redaction(given: &RedactionArgs, inputs: Inputs) -> Result<(Option<Found>, Inputs)> {
-    if let Some(path) = &given.labels {
-        return labelled(path, given, inputs);
-    }
-    let (gamma, sample, confidence, inputs) = match (given.gamma, given.labelled, given.missed) {
-        (Some(gamma), ..) => (gamma, None, None, inputs.given("gamma", gamma)?),
-        (None, Some(labelled), Some(missed)) => {
-            if missed > labelled {
-                bail!("--missed: must lie in [0, labelled {labelled}], got {missed}");
-            }
-            let confidence = given
-                .confidence
-                .map_or_else(|| Confidence::new(CONFIDENCE), Ok)?;
-            let sample = LabelledSample { labelled, missed };
-            let gamma = sample
-                .miss_rate(confidence)
-                .context("--labelled")?
-                .into_inner();
-            let inputs = inputs
-                .given("labelled", labelled)?
-                .given("missed", missed)?
-                .or_assumed("confidence", given.confidence, confidence)?
-                .given("gamma", gamma)?;
-            (gamma, Some(sample), Some(confidence), inputs)
-        }
-        _ => {
-            for (name, value) in [
-                ("--conservative-miss", given.conservative_miss),
-                ("--joint-miss", given.joint_miss),
-            ] {
-                if let Some(value) = value {
-                    bail!(
-                        "{name}: needs a miss rate of the redaction policy (--gamma or --labelled), got {value} alone"
-                    );
-                }
-            }
-            return Ok((None, inputs));
-        }
-    };
-    let most = given
-        .conservative_miss
-        .map_or(gamma, |miss| if miss < gamma { miss } else { gamma });
-    let (joint, inputs) = joint_miss(given, most, inputs)?;
-    let redaction = Redaction::new(gamma, joint).context("--joint-miss")?;
-    Ok((
-        Some(Found {
-            redaction,
-            sample,
-            measured: None,
-            confidence,
-        }),
-        inputs,
-    ))
-}
-
-/// η: as given, or the most it can be; zero without a conservative policy, when every record
-/// counts as private.
-fn joint_miss(given: &RedactionArgs, most: MissRate, inputs: Inputs) -> Result<(MissRate, Inputs)> {
-    let inputs = match given.conservative_miss {
-        Some(miss) => inputs.given("conservative_miss", miss)?,
-        None => inputs,
-    };
-    match given.joint_miss {
-        Some(joint) if joint > most => {
-            bail!(
-                "--joint-miss: must lie in [0, {most}] (no more than either policy misses), got {joint}"
-            )
-        }
-        Some(joint) => Ok((joint, inputs.given("joint_miss", joint)?)),
-        None => {
-            let joint = if given.conservative_miss.is_some() {
-                most
-            } else {
-                MissRate::ZERO
-            };
-            Ok((joint, inputs.assumed("joint_miss", joint)?))
-        }
-    }
 }

@@ -10,6 +10,7 @@ use super::sheet::labels_for;
 use super::words::{method, neighbours, notes, promise, wide};
 use crate::contract::{Align, Envelope, Inputs, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::plan::Redacted;
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::{Bounds, Delta, Epsilon, Guarantee, Mechanism, Probability, Sampling};
 use std::fmt::Write;
@@ -38,11 +39,8 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     if let Some(note) = sample_note(asked) {
         prose(&mut out, &note);
     }
-    if let Some(wanted) = asked
-        .measured
-        .as_ref()
-        .and_then(|found| labels_for(asked.plan.delta, found))
-    {
+    let labels = asked.redacted.as_ref().and_then(Redacted::both_labelled);
+    if let Some(wanted) = labels.and_then(|found| labels_for(asked.plan.delta, &found.rates)) {
         prose(&mut out, &wanted);
     }
     for note in notes(&body.guarantees) {
@@ -74,13 +72,13 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
 /// nobody.
 fn about_the_run(asked: &Asked, inputs: &Inputs) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Run::DpSgd { batches, .. } = asked.run
-        && batches.sampling != Sampling::Poisson
+    if let Some(noisy) = asked.run.noisy()
+        && *noisy.sampling != Sampling::Poisson
     {
         notes.push(format!(
             "{}: {}.",
-            batches_in_words(batches.sampling, batches.rate.get()),
-            status(batches.sampling)
+            batches_in_words(*noisy.sampling, noisy.sampling_rate.get()),
+            status(*noisy.sampling)
         ));
     }
     let size = inputs.iter().find(|(name, _)| *name == "dataset_size");
@@ -102,21 +100,24 @@ fn about_the_run(asked: &Asked, inputs: &Inputs) -> Vec<String> {
 /// The first line: what runs.
 pub(super) fn what_runs(run: &Run, mechanism: &Mechanism) -> String {
     match run {
-        Run::DpSgd { sigma, batches } => {
-            let numbers = format!(
-                "sigma {}, sampling rate {}, {} steps",
-                shortest(sigma.get()),
-                shortest(batches.rate.get()),
-                batches.steps.get(),
-            );
-            match batches.sampling {
-                Sampling::Poisson => numbers,
-                sampling => format!(
-                    "{numbers}, {}",
-                    batches_in_words(sampling, batches.rate.get())
-                ),
+        Run::Plan(_) => match run.noisy() {
+            Some(noisy) => {
+                let numbers = format!(
+                    "DP-SGD on every record: sigma {}, sampling rate {}, {} steps",
+                    shortest(noisy.noise_multiplier.get()),
+                    shortest(noisy.sampling_rate.get()),
+                    noisy.steps.get(),
+                );
+                match *noisy.sampling {
+                    Sampling::Poisson => numbers,
+                    sampling => format!(
+                        "{numbers}, {}",
+                        batches_in_words(sampling, noisy.sampling_rate.get())
+                    ),
+                }
             }
-        }
+            None => line(mechanism),
+        },
         Run::Files(names) => format!("{}: {}", names.join(", "), line(mechanism)),
     }
 }
@@ -379,8 +380,11 @@ fn what_if(rows: &[WhatIf]) -> Table {
 
 /// What a measured miss rate means, and what more labels would be worth.
 fn sample_note(asked: &Asked) -> Option<String> {
-    let (sample, redaction, confidence) =
-        (asked.sample?, asked.plan.redaction?, asked.plan.confidence?);
+    let (sample, redaction, confidence) = (
+        asked.redacted.as_ref()?.sample?,
+        asked.plan.redaction?,
+        asked.plan.confidence?,
+    );
     let gamma = redaction.miss();
     let mut note = format!(
         "{} of {} labelled secrets were missed: with confidence {} the miss rate is at most {}, not {}. It holds for \

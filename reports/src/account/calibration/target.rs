@@ -2,14 +2,14 @@
 
 use super::{Promise, numbered};
 use crate::account::cli::Calibrate;
-use crate::account::plan::{DELTA, neighbours_of};
+use crate::account::plan::neighbours_of;
 use crate::contract::{Inputs, Number};
 use anyhow::{Result, anyhow};
 use reticent_accounting::calibrate::Target;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Bounds, Delta, Direction, GroupSize, Neighbours, Plan, PrivacyLoss, Probability, Query,
-    Redaction, Tolerance, Upper,
+    Bounds, Direction, GroupSize, Neighbours, Plan, PrivacyLoss, Probability, Query, Redaction,
+    Tolerance, Upper,
 };
 
 /// What has to be kept, the flag that says so, and the inputs.
@@ -62,7 +62,7 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
     let epsilon = wish
         .epsilon
         .ok_or_else(|| anyhow!("--epsilon, --posterior, --tpr or --max-exposure is needed"))?;
-    let delta = wish.delta.map_or_else(|| Delta::new(DELTA), Ok)?;
+    let delta = super::delta(wish);
     let inputs = inputs
         .given("epsilon", epsilon)?
         .or_assumed("delta", wish.delta, delta)?;

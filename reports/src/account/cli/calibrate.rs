@@ -1,8 +1,9 @@
 //! Arguments of `account calibrate`.
 
-use super::plan::Schedule;
-use super::values::{NeighboursArg, bits, group, unit};
-use crate::contract::quantity;
+use super::values::{NeighboursArg, bits, group};
+use crate::contract::{positive, quantity};
+use crate::plan::PlanRequest;
+use crate::plan::args::{Schedule, unit};
 use clap::{ArgGroup, Args, ValueEnum};
 use reticent_accounting::{
     Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, Probability, Tolerance, UnitName,
@@ -26,7 +27,7 @@ pub struct Calibrate {
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true,
           conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
     pub epsilon: Option<Epsilon>,
-    /// The delta at which to keep it [default: 1e-5].
+    /// The delta at which to keep it [default: 1e-6, or less than one over the records].
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true,
           conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
     pub delta: Option<Delta>,
@@ -53,11 +54,14 @@ pub struct Calibrate {
     /// Noise standard deviation over clipping norm, unless it is what to find.
     #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]
     pub sigma: Option<NoiseMultiplier>,
+    /// Number of records that noise covers.
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    pub dataset_size: Option<u64>,
     /// Batches.
     #[command(flatten)]
     pub schedule: Schedule,
     /// A mechanism from a JSON file instead: how often it may run, or for how large a group; - reads stdin.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sigma", "Schedule"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sigma", "dataset_size", "Schedule"])]
     pub mechanism: Option<PathBuf>,
     /// Who is compared with whom [default: add-remove].
     #[arg(long, value_enum, conflicts_with_all = ["gamma", "posterior", "max_exposure"])]
@@ -75,6 +79,18 @@ pub struct Calibrate {
     /// How close to the last value that keeps the promise, relatively [default: 1e-6].
     #[arg(long, value_name = "R", value_parser = quantity::<Tolerance>, allow_negative_numbers = true)]
     pub tolerance: Option<Tolerance>,
+}
+
+impl Calibrate {
+    /// The batches that these arguments ask for.
+    #[must_use]
+    pub fn request(&self) -> PlanRequest {
+        PlanRequest {
+            records: self.dataset_size,
+            schedule: self.schedule.clone(),
+            ..PlanRequest::default()
+        }
+    }
 }
 
 /// What a calibration finds.

@@ -60,15 +60,16 @@ pub enum What {
 /// Arguments of `account plan`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
-The file (all keys but recipe and training may be left out):
+The file (all keys but schema and recipe may be left out; the keys of [training] are the flags of
+audit train that say what runs):
   schema = 1
-  recipe = \"crt\"             # dpsgd, crt, jft, sdp or sgd
+  recipe = \"crt\"             # sgd, dpsgd, crt, sdp, jft or protect
   unit = \"turn\"              # what one record is
   delta = 1e-5
   [data]
   prepared = \"prepared/\"     # from audit prepare; or private = 60000
   [training]
-  sigma = 1.1
+  sigma = 1.1                # or epsilon
   batch_size = 256           # or sample_rate
   epochs = 20                # or steps
   [secrets]
@@ -77,9 +78,10 @@ The file (all keys but recipe and training may be left out):
   labels = \"labels.jsonl\"    # or gamma and joint_miss; confidence = 0.95
   prior = 1e-6               # chance of guessing a secret beforehand
   candidates = 1000000
-  canaries = 10
+  canaries = 10              # canary_copies = 20
   everything_private = false
   [first_phase]              # of jft: three conditions, or sigma, sample_rate, steps and miss = [0.003, 0.012]
+  kind = \"direct\"
   every_content_caught = true
   length_and_kind_hidden = true
   screening_ignores_secrets = true
@@ -123,7 +125,7 @@ pub struct Compose {
 #[command(after_help = "\
 Examples:
   account explain --sigma 1.1 --steps 10000
-  account explain --mechanism mechanism.json --epsilon 2 --neighbours replace --format json")]
+  account explain --mechanism mechanism.json --at-epsilon 2 --neighbours replace --format json")]
 pub struct Explain {
     /// What runs.
     #[command(flatten)]

@@ -1,105 +1,60 @@
 //! What runs and what is asked about it.
 
-use super::values::{NeighboursArg, Sampler, group, unit, whole};
+use super::values::{NeighboursArg, group};
 use crate::account::mechanism::Export;
-use crate::account::sheet::file::Recipe;
-use crate::contract::{positive, positive_number, quantity, step_count};
+use crate::contract::{positive, quantity};
+use crate::plan::args::{NoiseArgs, RecipeArgs, RedactionArgs, Schedule, recipe, unit};
+use crate::plan::{PlanRequest, SecretsRequest};
 use clap::Args;
+use reticent_accounting::training::Recipe;
 use reticent_accounting::{
-    Confidence, Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, Probability, SamplingRate,
-    Tolerance, UnitName,
+    Delta, Epsilon, GroupSize, NoiseMultiplier, Probability, Tolerance, UnitName,
 };
 use std::path::PathBuf;
-
-/// Batches: how often they are drawn and how many.
-#[derive(Debug, Clone, PartialEq, Args)]
-pub struct Schedule {
-    /// Probability of each record to be in a batch [default: 0.01].
-    #[arg(long, value_name = "Q", value_parser = quantity::<SamplingRate>, allow_negative_numbers = true)]
-    pub sample_rate: Option<SamplingRate>,
-    /// Expected batch size, with --dataset-size or --prepared, instead of --sample-rate.
-    #[arg(long, value_name = "B", value_parser = positive, allow_negative_numbers = true,
-          conflicts_with = "sample_rate")]
-    pub batch_size: Option<u64>,
-    /// Number of private records.
-    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
-    pub dataset_size: Option<u64>,
-    /// Number of noisy steps [default: 1000].
-    #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true)]
-    pub steps: Option<u64>,
-    /// Passes over the private records, instead of --steps: E times 1/q, each rounded up, as of a
-    /// loader that keeps its last, smaller batch.
-    #[arg(long, value_name = "E", value_parser = positive_number, allow_negative_numbers = true, conflicts_with = "steps")]
-    pub epochs: Option<f64>,
-    /// How batches are drawn [default: poisson].
-    #[arg(long, value_enum, value_name = "HOW")]
-    pub sampler: Option<Sampler>,
-    /// The most records in a batch, of --sampler truncated-poisson.
-    #[arg(long, value_name = "M", value_parser = positive, allow_negative_numbers = true)]
-    pub max_batch: Option<u64>,
-    /// Steps of an epoch, instead of --sample-rate, of --sampler shuffled, balls-in-bins and random-allocation.
-    #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true,
-          conflicts_with_all = ["sample_rate", "batch_size"])]
-    pub epoch_steps: Option<u64>,
-    /// In how many of them each record is, of --sampler random-allocation.
-    #[arg(long, value_name = "K", value_parser = step_count, allow_negative_numbers = true)]
-    pub selected: Option<u64>,
-}
 
 /// What runs: DP-SGD by its numbers, or a mechanism from a file.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct RunArgs {
     /// Noise standard deviation over clipping norm.
-    #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true,
-          required_unless_present = "mechanism")]
+    #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]
     pub sigma: Option<NoiseMultiplier>,
+    /// Number of records that noise covers; of a prepared corpus it is known.
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    pub dataset_size: Option<u64>,
     /// Batches.
     #[command(flatten)]
     pub schedule: Schedule,
     /// A mechanism from a JSON file instead of --sigma: ours, one in a manifest.json, or an event of
     /// Google's dp_accounting; - reads stdin.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sigma", "Schedule"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sigma", "dataset_size", "Schedule"])]
     pub mechanism: Option<PathBuf>,
 }
 
-/// How well secrets are redacted.
-#[derive(Debug, Clone, PartialEq, Args)]
-pub struct RedactionArgs {
-    /// Share of secrets that the redaction policy misses, assumed.
-    #[arg(long, value_name = "G", value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
-    pub gamma: Option<MissRate>,
-    /// Secrets labelled by hand, a simple random sample: a measured miss rate instead of --gamma.
-    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true,
-          group = "sample",
-          requires = "missed", conflicts_with_all = ["gamma", "labels"])]
-    pub labelled: Option<u64>,
-    /// Labelled secrets, a simple random sample, one JSON object a line: measured rates of both
-    /// policies instead of --gamma.
-    #[arg(long, value_name = "FILE", group = "sample", conflicts_with_all = ["gamma", "joint_miss"])]
-    pub labels: Option<PathBuf>,
-    /// How many of the labelled secrets the policy missed.
-    #[arg(long, value_name = "M", value_parser = whole, allow_negative_numbers = true, requires = "labelled")]
-    pub missed: Option<u64>,
-    /// Confidence of the measured miss rates [default: 0.95].
-    #[arg(long, value_name = "C", value_parser = quantity::<Confidence>, allow_negative_numbers = true, requires = "sample")]
-    pub confidence: Option<Confidence>,
-    /// Share of secrets that the conservative policy (what counts as private) misses.
-    #[arg(long, value_name = "D2", value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
-    pub conservative_miss: Option<MissRate>,
-    /// Share of secrets that both policies miss [default: the smaller of the two].
-    #[arg(long, value_name = "J", value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
-    pub joint_miss: Option<MissRate>,
+impl RunArgs {
+    /// The plan that these arguments ask for: DP-SGD on every record.
+    #[must_use]
+    pub fn request(&self) -> PlanRequest {
+        PlanRequest {
+            records: self.dataset_size,
+            noise: NoiseArgs {
+                sigma: self.sigma,
+                epsilon: None,
+            },
+            schedule: self.schedule.clone(),
+            ..PlanRequest::default()
+        }
+    }
 }
 
 /// What is asked about it.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct QuestionArgs {
-    /// The slack of every (epsilon, delta) promise [default: 1e-5].
+    /// The slack of every (epsilon, delta) promise [default: 1e-6, or less than one over the records].
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true)]
     pub delta: Option<Delta>,
     /// Ask for the delta at this epsilon instead of the epsilon at --delta.
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true, conflicts_with = "delta")]
-    pub epsilon: Option<Epsilon>,
+    pub at_epsilon: Option<Epsilon>,
     /// Who is compared with whom in the differential-privacy rows [default: add-remove].
     #[arg(long, value_enum)]
     pub neighbours: Option<NeighboursArg>,
@@ -128,14 +83,14 @@ pub struct QuestionArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct OutcomeArgs {
     /// Exit 1 if the epsilon of the first row (of the group row with --group) is above this.
-    #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true, conflicts_with = "epsilon")]
+    #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true, conflicts_with = "at_epsilon")]
     pub max_epsilon: Option<Epsilon>,
     /// Draw delta against epsilon into this SVG file.
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
     /// Write what runs as JSON for other programs, and answer nothing.
     #[arg(long, value_enum, value_name = "AS", conflicts_with_all = [
-        "max_epsilon", "plot", "delta", "epsilon", "group", "unit", "prior", "gdp", "tolerance", "RedactionArgs"])]
+        "max_epsilon", "plot", "at_epsilon", "group", "prior", "gdp", "tolerance", "RedactionArgs"])]
     pub export: Option<Export>,
 }
 
@@ -145,18 +100,67 @@ pub struct PlanArgs {
     /// What runs.
     #[command(flatten)]
     pub run: RunArgs,
-    /// A corpus that `audit prepare` made: sizes, copies and misses come from it, and the answer
-    /// is a page to sign.
+    /// dpsgd, crt, jft: the epsilon to find the noise for, at --delta and for the replacement of one
+    /// record, instead of --sigma. The delta at an epsilon is asked for with --at-epsilon.
+    #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true,
+          conflicts_with = "mechanism")]
+    pub epsilon: Option<Epsilon>,
+    /// A corpus that `audit prepare` made: sizes, copies and misses come from it. The answer is a
+    /// page to sign; the flags that say what runs are those of `audit train`.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "mechanism", "dataset_size", "sampler", "max_batch", "epoch_steps", "selected", "neighbours", "epsilon", "plot", "export", "labelled"])]
+        "mechanism", "dataset_size", "neighbours", "at_epsilon", "plot", "gdp"])]
     pub prepared: Option<PathBuf>,
-    /// How the prepared corpus is trained on [default: crt].
-    #[arg(long, value_enum, requires = "prepared")]
+    /// sgd, dpsgd, crt, sdp, jft or protect [default: crt for a prepared corpus, else dpsgd]. With
+    /// it the answer is a page to sign.
+    #[arg(long, value_parser = recipe, value_name = "RECIPE", conflicts_with_all = [
+        "mechanism", "neighbours", "at_epsilon", "plot", "gdp"])]
     pub recipe: Option<Recipe>,
+    /// A checkpoint of ours to go on from, whose promise then continues; as --model of audit train.
+    #[arg(long, value_name = "MODEL", conflicts_with = "mechanism")]
+    pub model: Option<PathBuf>,
+    /// What single recipes need.
+    #[command(flatten)]
+    pub of_recipe: RecipeArgs,
     /// What is asked.
     #[command(flatten)]
     pub question: QuestionArgs,
     /// What is done with the answer.
     #[command(flatten)]
     pub outcome: OutcomeArgs,
+}
+
+impl PlanArgs {
+    /// Whether the answer is a page.
+    #[must_use]
+    pub const fn is_page(&self) -> bool {
+        self.prepared.is_some() || self.recipe.is_some()
+    }
+
+    /// The plan that these arguments ask for.
+    #[must_use]
+    pub fn request(&self) -> PlanRequest {
+        let question = &self.question;
+        let default = self.prepared.is_some().then_some(Recipe::Crt);
+        let run = self.run.request();
+        PlanRequest {
+            recipe: self.recipe.or(default),
+            unit: question.unit.clone(),
+            delta: question.delta,
+            tolerance: question.tolerance,
+            prepared: self.prepared.clone(),
+            noise: NoiseArgs {
+                epsilon: self.epsilon,
+                ..run.noise.clone()
+            },
+            of_recipe: self.of_recipe.clone(),
+            model: self.model.clone(),
+            secrets: SecretsRequest {
+                records: question.group,
+                redaction: question.redaction.clone(),
+                prior: question.prior,
+                ..SecretsRequest::default()
+            },
+            ..run
+        }
+    }
 }

@@ -10,7 +10,7 @@
 
 use super::json::{Node, Refused};
 use super::own::{MOST, mixture};
-use crate::account::schedule::share_above;
+use reticent_accounting::training::share_above;
 use reticent_accounting::{
     Delta, Mechanism, Neighbours, NoiseMultiplier, Sampling, SamplingRate, Steps,
 };
@@ -280,7 +280,10 @@ fn non_private(why: &str) -> Mechanism {
 fn share(node: &Node<'_>) -> Result<SamplingRate> {
     let records = node.whole("source_dataset_size", 1, MOST)?;
     let sample = node.whole("sample_size", 1, records)?;
-    node.checked("sample_size", share_above(sample, records))
+    node.checked(
+        "sample_size",
+        share_above(sample, records).map_or(f64::NAN, |rate| rate.get()),
+    )
 }
 
 /// What runs on a batch: noise, or several Gaussians on the same batch, which are one with the

@@ -1,15 +1,16 @@
 //! What the plan says about attacks, in probabilities: guesses, canaries, membership.
 
-use super::file::Recipe;
+use super::PlannedRun;
 use super::promises::query;
-use super::subject::Subject;
 use crate::number::shortest;
 use anyhow::Result;
+use reticent_accounting::confidentiality::Reach;
 use reticent_accounting::reconstruction::ceiling::{
     at_least_ceiling, best_exposure_ceiling, exposure_ceiling,
 };
 use reticent_accounting::reconstruction::membership::area_ceiling;
 use reticent_accounting::reconstruction::redacted::{MissedBy, guess_ceiling};
+use reticent_accounting::training::{Canaries, Recipe};
 use reticent_accounting::{
     Direction, GroupSize, Neighbours, PrivacyLoss, Probability, Tolerance, Upper,
 };
@@ -65,20 +66,19 @@ pub struct Bounded {
 ///
 /// # Errors
 /// A pair that can't be certified.
-pub fn ceilings(subject: &Subject) -> Result<Vec<Bounded>> {
-    if matches!(subject.recipe, Recipe::Sgd | Recipe::Sdp) || subject.leak.is_some() {
+pub fn ceilings(run: &PlannedRun) -> Result<Vec<Bounded>> {
+    if run.plan.unprotected().is_some() {
         return Ok(Vec::new());
     }
-    let mut found = guesses(subject)?;
-    found.extend(canaries(subject, subject.records, "")?);
-    if let Some(before) = subject
-        .records_before
-        .filter(|before| *before > subject.records)
-    {
-        found.extend(canaries(subject, before, ", not deduplicated")?);
+    let mut found = Vec::new();
+    // Where a secret is one entry of the mechanism, a group of records is no question; selective
+    // training compares contents alone.
+    if !matches!(run.plan.run.recipe(), Some(Recipe::Protect | Recipe::Sdp)) {
+        found.extend(guesses(run)?);
+        found.extend(canaries(run)?);
     }
-    if subject.recipe == Recipe::Dpsgd {
-        found.extend(membership(subject)?);
+    if run.plan.run.recipe() == Some(Recipe::Dpsgd) {
+        found.extend(membership(run)?);
     }
     Ok(found)
 }
@@ -87,25 +87,25 @@ fn tolerance() -> Result<Tolerance> {
     Ok(Tolerance::new(TOLERANCE)?)
 }
 
-fn zero_out(subject: &Subject, records: GroupSize) -> Result<PrivacyLoss> {
-    let asked = query(Neighbours::ZeroOut, records);
+fn zero_out(run: &PlannedRun, records: GroupSize) -> Result<PrivacyLoss> {
     Ok(PrivacyLoss::of(
-        &subject.mechanism(),
-        asked,
+        &run.plan.mechanism(),
+        query(Neighbours::ZeroOut, records),
         Direction::Remove,
     )?)
 }
 
-fn guesses(subject: &Subject) -> Result<Vec<Bounded>> {
+fn guesses(run: &PlannedRun) -> Result<Vec<Bounded>> {
     let mut found = Vec::new();
-    let records = subject.records;
+    let (plan, records) = (&run.plan, run.records());
+    let (unit, secrets) = (&plan.unit.value, &plan.secrets);
     let among = match records.get() {
-        1 => format!("a secret in one {}", subject.unit),
-        n => format!("a secret in {n} {}s", subject.unit),
+        1 => format!("a secret in one {unit}"),
+        n => format!("a secret in {n} {unit}s"),
     };
-    let chance = subject.candidates.map(|n| 1.0 / n as f64);
-    if let Some(before) = subject.prior.map(Probability::get).or(chance) {
-        let loss = zero_out(subject, records)?;
+    let chance = secrets.candidates.map(|n| 1.0 / n as f64);
+    if let Some(before) = secrets.prior.map(Probability::get).or(chance) {
+        let loss = zero_out(run, records)?;
         let after = loss.blow_up(Probability::new(before)?, tolerance()?)?;
         let after = after.bounds.upper.map_or(1.0, |end| end.get().get());
         found.push(Bounded {
@@ -116,14 +116,14 @@ fn guesses(subject: &Subject) -> Result<Vec<Bounded>> {
             at_most: Upper::new(after),
         });
     }
-    let (Some(candidates), Some(rates)) = (subject.candidates, &subject.rates) else {
+    let (Some(candidates), Some(redaction)) = (secrets.candidates, run.redaction()) else {
         return Ok(found);
     };
-    if subject.recipe != Recipe::Crt {
+    if plan.run.recipe() != Some(Recipe::Crt) {
         return Ok(found);
     }
-    let asked = query(Neighbours::Replace, records);
-    let replaced = PrivacyLoss::of(&subject.mechanism(), asked, Direction::Remove)?;
+    let question = query(Neighbours::Replace, records);
+    let replaced = PrivacyLoss::of(&plan.mechanism(), question, Direction::Remove)?;
     for (missed_by, quantity, said) in [
         (
             MissedBy::Content,
@@ -136,19 +136,12 @@ fn guesses(subject: &Subject) -> Result<Vec<Bounded>> {
             "missed by chance",
         ),
     ] {
-        let bound = guess_ceiling(
-            &replaced,
-            rates.redaction,
-            candidates,
-            1,
-            missed_by,
-            tolerance()?,
-        )?;
+        let bound = guess_ceiling(&replaced, redaction, candidates, 1, missed_by, tolerance()?)?;
         // Where noise protects every record, the zero-out pair bounds the guess as well.
-        let plain = zero_out(subject, records)?
+        let plain = zero_out(run, records)?
             .blow_up(Probability::new(1.0 / candidates as f64)?, tolerance()?)?;
         let bound = match plain.bounds.upper {
-            Some(plain) if subject.everything_private && plain < bound => plain,
+            Some(plain) if secrets.everything_private && plain < bound => plain,
             _ => bound,
         };
         found.push(Bounded {
@@ -162,11 +155,37 @@ fn guesses(subject: &Subject) -> Result<Vec<Bounded>> {
     Ok(found)
 }
 
-fn canaries(subject: &Subject, records: GroupSize, said: &str) -> Result<Vec<Bounded>> {
-    let Some(count) = subject.canaries else {
+/// Canaries in the records that hold them; nothing where a copy is trained on without noise.
+fn canaries(run: &PlannedRun) -> Result<Vec<Bounded>> {
+    let secrets = &run.plan.secrets;
+    let Some(canaries) = secrets.canaries.as_ref().map(|stated| stated.value) else {
         return Ok(Vec::new());
     };
-    let loss = zero_out(subject, records)?;
+    let open = run.plan.run.recipe() == Some(Recipe::Crt) && canaries.on_public_side > 0;
+    let Reach::Records(records) = secrets.canary_reach(&canaries) else {
+        return Ok(Vec::new());
+    };
+    if open {
+        return Ok(Vec::new());
+    }
+    let mut found = planted(run, canaries, records, "")?;
+    if let Some(before) = secrets.records_before.filter(|before| *before > records) {
+        found.extend(planted(run, canaries, before, ", not deduplicated")?);
+    }
+    Ok(found)
+}
+
+fn planted(
+    run: &PlannedRun,
+    canaries: Canaries,
+    records: GroupSize,
+    said: &str,
+) -> Result<Vec<Bounded>> {
+    let count = canaries.count;
+    // A canary has no more contents than the plan of canaries says.
+    let candidates = canaries.candidates;
+    let most = candidates.map_or(f64::INFINITY, |n| (n as f64).log2());
+    let loss = zero_out(run, records)?;
     let level = Probability::new(LEVEL)?;
     let bits = best_exposure_ceiling(&loss, count, level, tolerance()?)?;
     let about = format!(
@@ -174,15 +193,16 @@ fn canaries(subject: &Subject, records: GroupSize, said: &str) -> Result<Vec<Bou
         records.get(),
         shortest(LEVEL),
     );
+    let chance = (count as f64 / (1.0 - LEVEL)).log2();
     let mut found = vec![Bounded {
         quantity: Ceiling::BestExposure,
         about,
         records,
-        before: Some((count as f64 / (1.0 - LEVEL)).log2()),
-        at_most: bits,
+        before: Some(chance.min(most)),
+        at_most: Upper::new(bits.get().min(most)),
     }];
-    if let Some(candidates) = subject.candidates {
-        let each = exposure_ceiling(&loss, (candidates as f64).log2(), tolerance()?)?;
+    if let Some(candidates) = candidates {
+        let each = exposure_ceiling(&loss, most, tolerance()?)?;
         let each = vec![each; usize::try_from(count).unwrap_or(usize::MAX).min(1 << 20)];
         found.push(Bounded {
             quantity: Ceiling::AnyRankedFirst,
@@ -195,16 +215,16 @@ fn canaries(subject: &Subject, records: GroupSize, said: &str) -> Result<Vec<Bou
     Ok(found)
 }
 
-fn membership(subject: &Subject) -> Result<Vec<Bounded>> {
-    let asked = query(Neighbours::AddRemove, GroupSize::ONE);
-    let loss = PrivacyLoss::of(&subject.mechanism(), asked, Direction::Remove)?;
+fn membership(run: &PlannedRun) -> Result<Vec<Bounded>> {
+    let question = query(Neighbours::AddRemove, GroupSize::ONE);
+    let loss = PrivacyLoss::of(&run.plan.mechanism(), question, Direction::Remove)?;
     let false_positives = Probability::new(FALSE_POSITIVES)?;
     let rate = loss
         .true_positive_rate(false_positives, tolerance()?)?
         .bounds
         .upper;
     let area = area_ceiling(&loss, CELLS, tolerance()?)?;
-    let unit = &subject.unit;
+    let unit = &run.plan.unit.value;
     Ok(vec![
         Bounded {
             quantity: Ceiling::TruePositives,

@@ -1,7 +1,7 @@
 //! ε' against ε for several miss rates: the shape of CRT's Fig. 6, on this plan.
 
+use super::PlannedRun;
 use super::promises::query;
-use super::subject::Subject;
 use crate::number::shortest;
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use anyhow::Result;
@@ -29,12 +29,16 @@ pub struct Amplified {
 ///
 /// # Errors
 /// A point that can't be certified.
-pub fn curves(subject: &Subject) -> Result<Vec<Amplified>> {
-    let (Some(sigma), None) = (subject.sigma, &subject.leak) else {
+pub fn curves(run: &PlannedRun) -> Result<Vec<Amplified>> {
+    // What redaction adds is a question about one run of DP-SGD.
+    let Some(noisy) = run.plan.run.noisy() else {
         return Ok(Vec::new());
     };
+    if run.plan.mechanism() != noisy.mechanism() {
+        return Ok(Vec::new());
+    }
     let tolerance = Tolerance::new(1e-3)?;
-    let mut curves: Vec<Amplified> = gammas(subject)?
+    let mut curves: Vec<Amplified> = gammas(run)?
         .into_iter()
         .map(|gamma| Amplified {
             gamma,
@@ -42,19 +46,19 @@ pub fn curves(subject: &Subject) -> Result<Vec<Amplified>> {
         })
         .collect();
     for factor in NOISE {
-        let noise = NoiseMultiplier::new(sigma.get() * factor)?;
-        let here = Subject {
-            sigma: Some(noise),
-            ..subject.clone()
-        };
-        let asked = query(Neighbours::Replace, subject.records);
-        let pair = PrivacyLoss::of(&here.mechanism(), asked, Direction::Remove)?;
-        let Some(base) = pair.epsilon(subject.delta, tolerance)?.bounds.upper else {
+        let noise = NoiseMultiplier::new(noisy.noise_multiplier.get() * factor)?;
+        let here = noisy.with_noise(noise).mechanism();
+        let pair = PrivacyLoss::of(
+            &here,
+            query(Neighbours::Replace, run.records()),
+            Direction::Remove,
+        )?;
+        let Some(base) = pair.epsilon(*run.plan.delta, tolerance)?.bounds.upper else {
             continue;
         };
         for curve in &mut curves {
             let redaction = Redaction::single_policy(curve.gamma);
-            let after = redaction.exact_epsilon(&pair, &pair, subject.delta, tolerance)?;
+            let after = redaction.exact_epsilon(&pair, &pair, *run.plan.delta, tolerance)?;
             if let Some(after) = after.bounds.upper {
                 curve.points.push((base.get().get(), after.get().get()));
             }
@@ -63,13 +67,13 @@ pub fn curves(subject: &Subject) -> Result<Vec<Amplified>> {
     Ok(curves)
 }
 
-fn gammas(subject: &Subject) -> Result<Vec<MissRate>> {
+fn gammas(run: &PlannedRun) -> Result<Vec<MissRate>> {
     let mut all = GAMMAS
         .map(MissRate::new)
         .into_iter()
         .collect::<Result<Vec<_>, _>>()?;
-    if let Some(rates) = &subject.rates {
-        let own = rates.redaction.miss();
+    if let Some(redaction) = run.redaction() {
+        let own = redaction.miss();
         if all.iter().all(|g| (g.get() / own.get() - 1.0).abs() > 0.02) && own.get() > 0.0 {
             all.push(own);
         }
@@ -80,7 +84,7 @@ fn gammas(subject: &Subject) -> Result<Vec<MissRate>> {
 
 /// The curves, drawn, with the plan's own point.
 #[must_use]
-pub fn amplification(subject: &Subject, curves: &[Amplified]) -> Plot {
+pub fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
     let tones = [
         Tone::Muted,
         Tone::First,
@@ -105,8 +109,8 @@ pub fn amplification(subject: &Subject, curves: &[Amplified]) -> Plot {
                 dashed: false,
             })
         });
-    let own = subject.rates.as_ref().and_then(|rates| {
-        let gamma = rates.redaction.miss().get();
+    let own = run.redaction().and_then(|redaction| {
+        let gamma = redaction.miss().get();
         let nearest = |c: &&Amplified| (c.gamma.get() - gamma).abs();
         let curve = curves
             .iter()
@@ -129,14 +133,15 @@ pub fn amplification(subject: &Subject, curves: &[Amplified]) -> Plot {
 ///
 /// # Errors
 /// A point that can't be certified.
-pub fn profile(subject: &Subject) -> Result<Option<Plot>> {
-    if subject.sigma.is_none() || subject.leak.is_some() {
+pub fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
+    if run.plan.unprotected().is_some() {
         return Ok(None);
     }
-    let asked = query(Neighbours::Replace, subject.records);
-    let pair = PrivacyLoss::of(&subject.mechanism(), asked, Direction::Remove)?;
+    let mechanism = run.plan.mechanism();
+    let question = query(Neighbours::Replace, run.records());
+    let pair = PrivacyLoss::of(&mechanism, question, Direction::Remove)?;
     let rough = Tolerance::new(1e-3)?;
-    let least = Delta::new((subject.delta.get() * 1e-4).max(1e-12))?;
+    let least = Delta::new((run.plan.delta.get() * 1e-4).max(1e-12))?;
     let end = pair
         .epsilon(least, rough)?
         .bounds
@@ -148,7 +153,7 @@ pub fn profile(subject: &Subject) -> Result<Option<Plot>> {
     let epsilons = (0..=32)
         .map(|i| Epsilon::new(end * f64::from(i) / 32.0))
         .collect::<Result<Vec<_>, _>>()?;
-    let found = Profile::at_epsilons(&subject.mechanism(), asked, &epsilons, rough)?;
+    let found = Profile::at_epsilons(&mechanism, question, &epsilons, rough)?;
     let points = |shrink: &dyn Fn(Delta) -> f64| {
         found
             .points()
@@ -166,8 +171,7 @@ pub fn profile(subject: &Subject) -> Result<Option<Plot>> {
     let mut plot = Plot::new("One secret against a mask", Axis::linear("ε (nats)"), Axis::log("δ at most"))
         .described("The chance delta that the promise fails against epsilon, for an adversary who may know the secret.")
         .layer(line("missed and trained on with noise", Tone::First, points(&|delta: Delta| delta.get())));
-    if let Some(rates) = &subject.rates {
-        let redaction = rates.redaction;
+    if let Some(redaction) = run.redaction() {
         let drawn = points(&|delta| redaction.shrunk(delta).get());
         plot = plot.layer(line(
             "drawn at random, missed as often as stated",
@@ -176,8 +180,8 @@ pub fn profile(subject: &Subject) -> Result<Option<Plot>> {
         ));
     }
     Ok(Some(plot.layer(Layer::Rule {
-        name: format!("δ of the page, {}", shortest(subject.delta.get())),
-        at: subject.delta.get(),
+        name: format!("δ of the page, {}", shortest(run.plan.delta.get())),
+        at: run.plan.delta.get(),
         tone: Tone::Muted,
     })))
 }

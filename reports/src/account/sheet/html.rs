@@ -1,8 +1,7 @@
 //! The page as HTML, self-contained.
 
 use super::figure::{amplification, profile};
-use super::subject::Subject;
-use super::{Sheet, text};
+use super::{PlannedRun, Sheet, text};
 use crate::contract::Envelope;
 use crate::page::{Mood, Page, Section};
 use anyhow::Result;
@@ -11,22 +10,22 @@ use anyhow::Result;
 ///
 /// # Errors
 /// A plot that can't be drawn.
-pub fn html(subject: &Subject, document: &Envelope<Sheet>) -> Result<String> {
+pub fn html(run: &PlannedRun, document: &Envelope<Sheet>) -> Result<String> {
     let body = &document.body;
-    let title = format!("Privacy plan: {}", text::run(subject));
+    let title = format!("Privacy plan: {}", text::what_runs(run));
     let mood = if body.headline.get().get().is_finite() {
         Mood::Plain
     } else {
         Mood::Alarm
     };
-    let mut page = Page::new(title, text::summary(subject, body))
+    let mut page = Page::new(title, text::summary(run, body))
         .mood(mood)
         .section(Section::Table {
             heading: "What is promised, to whom, against whom".into(),
             caption: format!(
                 "Upper bounds ε ≤ at δ = {}; ≥ is what no accountant could promise less than, so the gap is rounding. \
                  Rows for planning are not promises.",
-                crate::number::shortest(subject.delta.get()),
+                crate::number::shortest(run.plan.delta.get()),
             ),
             table: text::promises(&body.promises),
         });
@@ -49,7 +48,7 @@ pub fn html(subject: &Subject, document: &Envelope<Sheet>) -> Result<String> {
             table: text::tighten(body),
         });
     }
-    if let Some(plot) = profile(subject)? {
+    if let Some(plot) = profile(run)? {
         page = page.section(Section::Plot {
             heading: "The chance that the promise fails".into(),
             caption: "δ at most, for each ε. Lower and further left is better.".into(),
@@ -60,7 +59,7 @@ pub fn html(subject: &Subject, document: &Envelope<Sheet>) -> Result<String> {
         page = page.section(Section::Plot {
             heading: "What redaction adds, for planning".into(),
             caption: "ε' against an adversary who ignores the secret, as the noise varies. It bounds no guess and no audit.".into(),
-            svg: amplification(subject, &body.amplification).to_inline_svg()?,
+            svg: amplification(run, &body.amplification).to_inline_svg()?,
         });
     }
     let mut assumptions = body.assumptions.clone();

@@ -4,11 +4,8 @@
 
 pub mod ceilings;
 pub mod figure;
-pub mod file;
 mod html;
-pub mod prepared;
 pub mod promises;
-pub mod subject;
 mod text;
 pub mod tighten;
 mod words;
@@ -16,29 +13,77 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use super::cli::{Format, PlanArgs};
-use crate::contract::{Envelope, Exit, print};
+use super::cli::Format;
+use crate::contract::{Envelope, Exit, Inputs, print};
+use crate::plan::{PlanRequest, PreparedFacts, TrainingFile, build, inputs, redaction};
 use anyhow::{Context, Result, bail};
 use ceilings::Bounded;
 use figure::Amplified;
-use file::TrainingFile;
 use promises::Promised;
-use reticent_accounting::confidentiality::MeasuredRates;
-use reticent_accounting::{Epsilon, Upper};
+use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, MeasuredRates};
+use reticent_accounting::training::{LabelledRates, TrainingPlan};
+use reticent_accounting::{Epsilon, GroupSize, Guarantee, Redaction, Tolerance, Upper};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use subject::Subject;
 use tighten::Tightened;
 
 pub use html::html;
 pub use text::text;
 pub use words::labels_for;
 
+/// Relative width of the numbers on the page: printed to five digits.
+const TOLERANCE: f64 = 1e-6;
+
+/// A plan with what a page says beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedRun {
+    /// The plan.
+    pub plan: TrainingPlan,
+    /// Relative width of every number.
+    pub tolerance: Tolerance,
+    /// What was given and assumed.
+    pub inputs: Inputs,
+}
+
+impl PlannedRun {
+    /// γ and η, where somebody said or measured them.
+    #[must_use]
+    pub fn redaction(&self) -> Option<Redaction> {
+        self.plan
+            .secrets
+            .redaction
+            .as_ref()
+            .map(|stated| stated.value)
+    }
+
+    /// The labels behind them.
+    #[must_use]
+    pub fn labels(&self) -> Option<&LabelledRates> {
+        self.plan.secrets.labels.as_ref()
+    }
+
+    /// Records of a secret in the question.
+    #[must_use]
+    pub fn records(&self) -> GroupSize {
+        self.plan.secrets.group()
+    }
+
+    /// What became of the secrets, where they are marked in this very corpus.
+    #[must_use]
+    pub fn counted(&self) -> Option<CorpusFacts> {
+        let facts = self.plan.secrets.facts;
+        facts.filter(|facts| facts.knowledge() == Knowledge::Counted)
+    }
+}
+
 /// The page as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sheet {
     /// ε of the first promise: what a limit is held against.
     pub headline: Upper<Epsilon>,
+    /// What the plan guarantees: the rows that `audit train` writes of the same run.
+    #[serde(default)]
+    pub guarantees: Vec<Guarantee>,
     /// Every promise, the headline first.
     pub promises: Vec<Promised>,
     /// What they say about attacks.
@@ -63,73 +108,66 @@ pub struct Sheet {
 ///
 /// # Errors
 /// A plan that can't be accounted.
-pub fn sheet(subject: &Subject) -> Result<Envelope<Sheet>> {
-    let measured = subject
-        .rates
-        .as_ref()
-        .and_then(|rates| rates.measured.as_ref());
+pub fn sheet(run: &PlannedRun) -> Result<Envelope<Sheet>> {
+    let rates = run.labels().map(|labels| labels.rates.clone());
+    let guarantees = run.plan.guarantees(run.tolerance)?;
+    let promises = promises::promises(run, &guarantees)?;
     let body = Sheet {
-        headline: tighten::headline(subject)?,
-        promises: promises::promises(subject)?,
-        ceilings: ceilings::ceilings(subject)?,
-        rates: measured.map(|(_, found)| found.clone()),
-        labels_wanted: measured.and_then(|(_, found)| words::labels_for(subject.delta, found)),
-        tighten: tighten::tightened(subject)?,
-        assumptions: words::assumptions(subject),
-        not_covered: words::not_covered(subject),
-        amplification: figure::curves(subject)?,
+        headline: tighten::headline_of(&promises)?,
+        promises,
+        ceilings: ceilings::ceilings(run)?,
+        labels_wanted: rates
+            .as_ref()
+            .and_then(|found| words::labels_for(*run.plan.delta, found)),
+        rates,
+        tighten: tighten::tightened(run)?,
+        assumptions: words::assumptions(run),
+        not_covered: words::not_covered(run),
+        amplification: figure::curves(run)?,
+        guarantees,
     };
-    Ok(Envelope::new("plan", subject.inputs.clone(), body))
+    Ok(Envelope::new("plan", run.inputs.clone(), body))
 }
 
-/// The subject of a `training.toml`, with the corpus it names.
+/// The plan of a `training.toml`, with the corpus it names.
 ///
 /// # Errors
 /// A file or folder that can't be read or contradicts itself.
-pub fn of_file(path: &Path) -> Result<Subject> {
-    let file = TrainingFile::read(path)?;
-    let subject = || {
-        let folder = file.data.prepared.as_deref();
-        let found = folder.map(prepared::read).transpose();
-        Subject::new(&file, found.context("data.prepared")?.as_ref())
-    };
-    subject().with_context(|| path.display().to_string())
+pub fn of_file(path: &Path) -> Result<PlannedRun> {
+    let request = TrainingFile::read(path)?.request();
+    of_request(&request).with_context(|| path.display().to_string())
 }
 
-/// The subject of a prepared corpus and the arguments beside it.
+/// The plan of a request, with the corpus it names.
 ///
 /// # Errors
-/// A folder that can't be read, or arguments that contradict it.
-pub fn of_prepared(folder: &Path, arguments: &PlanArgs) -> Result<Subject> {
-    let found = prepared::read(folder).context("--prepared")?;
-    let file = TrainingFile::of_arguments(folder, arguments);
-    Subject::new(&file, Some(&found)).map_err(|error| flags(&error))
-}
-
-/// Keys of the file as the flags they came from.
-fn flags(error: &anyhow::Error) -> anyhow::Error {
-    let said = format!("{error:#}");
-    let key = said.split(':').next().unwrap_or_default();
-    let Some((_, name)) = key.split_once('.') else {
-        return anyhow::anyhow!("{said}");
-    };
-    let flag = match name {
-        "records" => "group".to_owned(),
-        other => other.replace('_', "-"),
-    };
-    anyhow::anyhow!("--{flag}{}", &said[key.len()..])
+/// A folder that can't be read, or values that contradict each other.
+pub fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
+    let corpus = request.prepared.as_deref().map(PreparedFacts::read);
+    let corpus = corpus
+        .transpose()
+        .with_context(|| request.name("prepared"))?;
+    let plan = build(request, corpus.as_ref())?;
+    let redacted = redaction(request, plan.secrets.everything_private)?;
+    let inputs = inputs(request, &plan, redacted.as_ref())?;
+    let default = Tolerance::new(TOLERANCE)?;
+    Ok(PlannedRun {
+        plan,
+        tolerance: request.tolerance.unwrap_or(default),
+        inputs,
+    })
 }
 
 /// Writes the page to stdout and holds the headline against a limit.
 ///
 /// # Errors
 /// A plan that can't be accounted, a format that it has not.
-pub fn show(subject: &Subject, limit: Option<Epsilon>, format: Format) -> Result<Exit> {
-    let document = sheet(subject)?;
+pub fn show(run: &PlannedRun, limit: Option<Epsilon>, format: Format) -> Result<Exit> {
+    let document = sheet(run)?;
     print(&match format {
         Format::Json => document.to_text()?,
-        Format::Text => text(subject, &document),
-        Format::Html => html(subject, &document)?,
+        Format::Text => text(run, &document),
+        Format::Html => html(run, &document)?,
         Format::Csv => bail!("--format: a page is text, json or html, got csv"),
     })?;
     let passed = limit.is_some_and(|limit| *document.body.headline.get() > limit);

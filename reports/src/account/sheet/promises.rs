@@ -1,12 +1,12 @@
 //! What is promised to whom.
 
-use super::file::Recipe;
-use super::subject::Subject;
+use super::PlannedRun;
 use anyhow::Result;
-use reticent_accounting::confidentiality::{LightNoise, Reach, Standing, selective_dp};
+use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
+use reticent_accounting::training::{FirstPhase, Provenance, Recipe, Run, Subject};
 use reticent_accounting::{
-    Bounds, Convention, Delta, Direction, Engine, Epsilon, Estimate, GroupSize, Guarantee,
-    Mechanism, Method, Neighbours, Notion, PrivacyLoss, Query, Steps,
+    Bounds, Convention, Delta, Direction, Engine, Epsilon, Estimate, GroupSize, Guarantee, Method,
+    Neighbours, Notion, PrivacyLoss, Query,
 };
 use serde::{Deserialize, Serialize};
 
@@ -36,40 +36,16 @@ pub struct Promised {
     pub guarantee: Guarantee,
 }
 
-/// ε at the plan's δ for one question, both ends.
-pub(super) fn epsilon(
-    subject: &Subject,
-    mechanism: &Mechanism,
-    query: Query,
-    delta: Delta,
-) -> Result<(Bounds<Epsilon>, Engine)> {
-    let mut worst: Option<(Bounds<Epsilon>, Engine)> = None;
-    let directions: &[Direction] = match query.neighbours {
-        Neighbours::Replace => &[Direction::Remove],
-        Neighbours::AddRemove | Neighbours::ZeroOut => &Direction::BOTH,
-    };
-    for direction in directions {
-        let answer =
-            PrivacyLoss::of(mechanism, query, *direction)?.epsilon(delta, subject.tolerance)?;
-        let upper =
-            |bounds: &Bounds<Epsilon>| bounds.upper.map_or(f64::INFINITY, |u| u.get().get());
-        if worst.is_none_or(|(before, _)| upper(&before) < upper(&answer.bounds)) {
-            worst = Some((answer.bounds, answer.engine));
-        }
-    }
-    let nothing = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
-    Ok(worst.unwrap_or((nothing, Engine::Closed)))
-}
-
 pub(super) const fn query(neighbours: Neighbours, group: GroupSize) -> Query {
     Query { neighbours, group }
 }
 
-impl Subject {
-    pub(super) fn row(&self, notion: Notion, neighbours: Neighbours, method: Method) -> Guarantee {
+impl PlannedRun {
+    fn row(&self, notion: Notion, neighbours: Neighbours) -> Guarantee {
+        let unit = self.plan.unit.value.clone();
         Guarantee {
-            delta: Some(self.delta),
-            ..Guarantee::new(notion, neighbours, self.unit.clone(), method)
+            delta: Some(*self.plan.delta),
+            ..Guarantee::new(notion, neighbours, unit, Method::Pld)
         }
     }
 
@@ -87,18 +63,16 @@ impl Subject {
         }
     }
 
-    /// ε of confidentiality for `records` records together, from the exact replace pair.
-    pub(super) fn replaced(
-        &self,
-        records: GroupSize,
-        delta: Delta,
-    ) -> Result<(Bounds<Epsilon>, Engine)> {
-        epsilon(
-            self,
-            &self.mechanism(),
-            query(Neighbours::Replace, records),
-            delta,
-        )
+    /// ε at this δ when `group` records have other content.
+    fn replaced(&self, group: GroupSize, delta: Delta) -> Result<(Bounds<Epsilon>, Engine)> {
+        let question = query(Neighbours::Replace, group);
+        let pair = PrivacyLoss::of(&self.plan.mechanism(), question, Direction::Remove)?;
+        let answer = pair.epsilon(delta, self.tolerance)?;
+        Ok((answer.bounds, answer.engine))
+    }
+
+    fn recipe(&self) -> Option<Recipe> {
+        self.plan.run.recipe()
     }
 }
 
@@ -112,195 +86,220 @@ fn knows(to: String, guarantee: Guarantee) -> Promised {
     }
 }
 
-fn in_records(subject: &Subject) -> String {
-    match subject.records.get() {
-        1 => format!("one {}", subject.unit),
-        n => format!("{n} {}s together", subject.unit),
+fn records(row: &Guarantee) -> u32 {
+    row.group.map_or(1, |group| group.get())
+}
+
+fn together(row: &Guarantee) -> String {
+    match records(row) {
+        1 => format!("one {}", row.unit),
+        n => format!("{n} {}s together", row.unit),
     }
 }
 
-/// Every promise, the headline first.
+/// Every promise, the headline first: the guarantees of the plan in words, and what redaction adds.
 ///
 /// # Errors
 /// A plan that can't be accounted.
-pub fn promises(subject: &Subject) -> Result<Vec<Promised>> {
-    match subject.recipe {
-        Recipe::Sgd | Recipe::Dpsgd => everything(subject),
-        Recipe::Crt => redacted(subject),
-        Recipe::Sdp | Recipe::Jft => selective(subject),
+pub fn promises(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promised>> {
+    let signed = guarantees
+        .iter()
+        .filter(|row| row.convention == Convention::Definition)
+        // The page has one row about a record: the neighbours by which the notion is known.
+        .filter(|row| !is_second(row, guarantees));
+    let mut promises: Vec<Promised> = signed
+        .map(|row| knows(whom(run, row), row.clone()))
+        .collect();
+    // Whoever reads one line reads what concerns the most records that are known to belong together.
+    promises.sort_by_key(|promised| rank(run, &promised.guarantee));
+    match run.recipe() {
+        Some(Recipe::Crt) => {
+            promises.retain(|promised| promised.guarantee.about != Some(Subject::Record));
+            redacted(run, &mut promises)?;
+        }
+        _ => promises.extend(light_noise(run)?),
     }
-}
-
-/// DP-SGD on every record: records, persons and contents.
-fn everything(subject: &Subject) -> Result<Vec<Promised>> {
-    let mechanism = subject.mechanism();
-    let row = |notion, neighbours, group: GroupSize| -> Result<Guarantee> {
-        let found = epsilon(subject, &mechanism, query(neighbours, group), subject.delta)?;
-        Ok(subject.with_epsilon(subject.row(notion, neighbours, Method::Pld), group, found))
-    };
-    let unit = &subject.unit;
-    let mut promises = vec![knows(
-        format!("whoever is behind one {unit}"),
-        row(Notion::Dp, Neighbours::AddRemove, GroupSize::ONE)?,
-    )];
-    if subject.records > GroupSize::ONE {
-        promises.insert(
-            0,
-            knows(
-                format!("whoever is behind {} {unit}s", subject.records.get()),
-                row(Notion::GroupDp, Neighbours::AddRemove, subject.records)?,
-            ),
-        );
-    }
-    let notion = confidentiality(subject);
-    promises.push(knows(
-        format!("each secret in {}", in_records(subject)),
-        row(notion, Neighbours::Replace, subject.records)?,
-    ));
     Ok(promises)
 }
 
-fn confidentiality(subject: &Subject) -> Notion {
-    if subject.records > GroupSize::ONE {
+/// Whether a row about one record stands there for the other neighbours as well.
+fn is_second(row: &Guarantee, all: &[Guarantee]) -> bool {
+    let present = |other: &&Guarantee| {
+        other.about == Some(Subject::Record)
+            && other.neighbours == Neighbours::AddRemove
+            && other.convention == Convention::Definition
+    };
+    row.about == Some(Subject::Record)
+        && row.neighbours == Neighbours::Replace
+        && all.iter().any(|other| present(&other))
+}
+
+fn rank(run: &PlannedRun, row: &Guarantee) -> u8 {
+    let secrets_first = matches!(run.recipe(), Some(Recipe::Crt | Recipe::Sdp | Recipe::Jft));
+    match row.about {
+        Some(Subject::Secret) if secrets_first => 0,
+        Some(Subject::Record) | None => 1,
+        Some(Subject::Secret) => 2,
+        Some(Subject::Canary) => 3,
+    }
+}
+
+/// Whom a guarantee of the plan protects.
+fn whom(run: &PlannedRun, row: &Guarantee) -> String {
+    let (unit, together) = (&row.unit, together(row));
+    let selective = row.notion == Notion::SelectiveDp;
+    match row.about {
+        Some(Subject::Canary) => format!("the secret of a planted canary ({together})"),
+        Some(Subject::Secret) if selective => {
+            format!("each secret in {together}, against any other content it could have")
+        }
+        Some(Subject::Secret) if run.recipe() == Some(Recipe::Crt) => {
+            format!("{} ({together})", which(run))
+        }
+        Some(Subject::Secret) => format!("each secret in {together}"),
+        _ if selective => format!(
+            "a secret in {together}, against any other content it could have; one in more {unit}s is not covered"
+        ),
+        _ if unit.as_str() == "secret" => format!("the records of {together}, of any secret"),
+        _ => format!("whoever is behind {together}"),
+    }
+}
+
+/// Which secrets of a redacted corpus the first row speaks of.
+fn which(run: &PlannedRun) -> &'static str {
+    match (run.counted(), run.plan.worst_secret()) {
+        (Some(_), Some(Standing::Caught)) => "every secret of this corpus, each of them caught",
+        (Some(_), Some(Standing::Exposed)) => {
+            "each secret of this corpus, some of them trained on in the open"
+        }
+        (Some(_), _) => "each secret of this corpus, missed by the policy or not",
+        (None, Some(Standing::Exposed)) => "each secret, whatever the policies missed",
+        (None, _) => "each secret, missed by the policy or not",
+    }
+}
+
+/// What redaction adds for CRT: a random secret, all secrets at once, the rows for planning.
+fn redacted(run: &PlannedRun, promises: &mut Vec<Promised>) -> Result<()> {
+    if !promises
+        .iter()
+        .any(|promised| promised.guarantee.about == Some(Subject::Secret))
+    {
+        // How many records a secret is in is neither counted nor given.
+        promises.insert(0, of_one_record(run)?);
+    }
+    let infinite = promises[0]
+        .guarantee
+        .epsilon
+        .and_then(|e| e.upper)
+        .is_none_or(|u| u.get().get().is_infinite());
+    // The promise that says something leads.
+    let at = usize::from(!infinite);
+    if let Some(random) = random_secret(run)? {
+        promises.insert(at, random);
+    }
+    promises.extend(all_at_once(run)?);
+    promises.extend(uninformed(run)?);
+    Ok(())
+}
+
+/// A secret whose only record this is: all that can be said where nobody counted its records.
+fn of_one_record(run: &PlannedRun) -> Result<Promised> {
+    let row = run.row(Notion::Confidentiality, Neighbours::Replace);
+    let found = run.replaced(GroupSize::ONE, *run.plan.delta)?;
+    let unit = &run.plan.unit.value;
+    Ok(knows(
+        format!(
+            "a secret in one {unit}, missed by the policy or not; how many {unit}s hold one is not known, and one in more is not covered"
+        ),
+        run.with_epsilon(row, GroupSize::ONE, found),
+    ))
+}
+
+fn in_records(run: &PlannedRun) -> String {
+    match run.records().get() {
+        1 => format!("one {}", run.plan.unit.value),
+        n => format!("{n} {}s together", run.plan.unit.value),
+    }
+}
+
+fn confidentiality(run: &PlannedRun) -> Notion {
+    if run.records() > GroupSize::ONE {
         Notion::GroupConfidentiality
     } else {
         Notion::Confidentiality
     }
 }
 
-/// CRT: each secret of this corpus, a random secret, all secrets at once.
-fn redacted(subject: &Subject) -> Result<Vec<Promised>> {
-    let mut promises = Vec::new();
-    let worst = worst_secret(subject)?;
-    let random = random_secret(subject)?;
-    let infinite = worst
-        .guarantee
-        .epsilon
-        .and_then(|e| e.upper)
-        .is_none_or(|u| u.get().get().is_infinite());
-    // The promise that says something leads.
-    if infinite && random.is_some() {
-        promises.extend(random);
-        promises.push(worst);
-    } else {
-        promises.push(worst);
-        promises.extend(random);
-    }
-    promises.extend(all_at_once(subject)?);
-    promises.extend(strangers(subject)?);
-    Ok(promises)
-}
-
-/// Theorem 8.1 for the worst secret: counted in the corpus, or whatever the conservative policy
-/// flags when nobody counted.
-fn worst_secret(subject: &Subject) -> Result<Promised> {
-    let standing = match (subject.counted(), subject.everything_private) {
-        (Some(facts), _) => facts.worst(),
-        (None, true) => Standing::Missed { records: 1 },
-        (None, false) => Standing::Exposed,
-    };
-    let row = subject.row(confidentiality(subject), Neighbours::Replace, Method::Pld);
-    let zero = Epsilon::new(0.0)?;
-    let found = match standing {
-        Standing::Caught if subject.leak.is_none() => (Bounds::between(zero, zero), Engine::Closed),
-        Standing::Exposed => (
-            Bounds::at_most(Epsilon::new(f64::INFINITY)?),
-            Engine::Closed,
-        ),
-        Standing::Caught | Standing::Missed { .. } => {
-            subject.replaced(subject.records, subject.delta)?
-        }
-    };
-    let which = match (subject.counted(), standing) {
-        (Some(_), Standing::Caught) => "every secret of this corpus, each of them caught",
-        (Some(_), Standing::Missed { .. }) => {
-            "each secret of this corpus, missed by the policy or not"
-        }
-        (Some(_), Standing::Exposed) => {
-            "each secret of this corpus, some of them trained on in the open"
-        }
-        (None, Standing::Exposed) => "each secret, whatever the policies missed",
-        (None, _) => "each secret, missed by the policy or not",
-    };
-    Ok(knows(
-        format!("{which} ({})", in_records(subject)),
-        subject.with_epsilon(row, subject.records, found),
-    ))
-}
-
 /// (ε, (γ−η)δ+η) for a secret drawn at random, against one who may know it.
-fn random_secret(subject: &Subject) -> Result<Option<Promised>> {
-    let Some(rates) = &subject.rates else {
+fn random_secret(run: &PlannedRun) -> Result<Option<Promised>> {
+    let Some(redaction) = run.redaction() else {
         return Ok(None);
     };
-    let redaction = rates.redaction;
-    let found = match redaction.base_delta(subject.delta) {
+    let found = match redaction.base_delta(*run.plan.delta) {
         Some(delta) => {
-            let (bounds, engine) = subject.replaced(subject.records, delta)?;
+            let (bounds, engine) = run.replaced(run.records(), delta)?;
             // Whether missing depends on the secret is unknown: no lower end.
-            (
-                Bounds {
-                    lower: None,
-                    upper: bounds.upper,
-                },
-                engine,
-            )
+            let upper = Bounds {
+                lower: None,
+                upper: bounds.upper,
+            };
+            (upper, engine)
         }
         None => (
             Bounds::at_most(Epsilon::new(f64::INFINITY)?),
             Engine::Closed,
         ),
     };
-    let row = subject.row(confidentiality(subject), Neighbours::Replace, Method::Pld);
-    let row = subject.with_epsilon(row, subject.records, found);
+    let row = run.row(confidentiality(run), Neighbours::Replace);
+    let row = run.with_epsilon(row, run.records(), found);
     Ok(Some(knows(
-        format!("a secret drawn at random ({})", in_records(subject)),
-        with_rates(subject, row),
+        format!("a secret drawn at random ({})", in_records(run)),
+        with_rates(run, row),
     )))
 }
 
-fn with_rates(subject: &Subject, row: Guarantee) -> Guarantee {
-    let Some(rates) = &subject.rates else {
+fn with_rates(run: &PlannedRun, row: Guarantee) -> Guarantee {
+    let Some(redaction) = run.redaction() else {
         return row;
     };
-    let eta = rates.redaction.missed_by_both();
+    let eta = redaction.missed_by_both();
+    let confidence = match run.plan.secrets.redaction.as_ref().map(|r| &r.provenance) {
+        Some(Provenance::Measured { confidence, .. }) => *confidence,
+        _ => None,
+    };
     Guarantee {
-        gamma: Some(rates.redaction.miss()),
+        gamma: Some(redaction.miss()),
         missed_by_both: (eta.get() > 0.0).then_some(eta),
-        confidence: rates.measured.as_ref().map(|(_, found)| found.confidence),
+        confidence,
         ..row
     }
 }
 
 /// All secrets against their masks at once, where misses were counted.
-fn all_at_once(subject: &Subject) -> Result<Option<Promised>> {
-    let Some(facts) = subject.counted().filter(|facts| facts.missed() > 1) else {
+fn all_at_once(run: &PlannedRun) -> Result<Option<Promised>> {
+    let Some(facts) = run.counted().filter(|facts| facts.missed() > 1) else {
         return Ok(None);
     };
     let Reach::Records(records) = facts.reach_of_all() else {
         return Ok(None);
     };
-    let found = subject.replaced(records, subject.delta)?;
-    let row = subject.row(
-        Notion::GroupConfidentiality,
-        Neighbours::Replace,
-        Method::Pld,
-    );
+    let found = run.replaced(records, *run.plan.delta)?;
+    let row = run.row(Notion::GroupConfidentiality, Neighbours::Replace);
     let to = format!(
         "all {} missed secrets at once ({} {}s at most)",
         facts.missed(),
         records.get(),
-        subject.unit
+        run.plan.unit.value
     );
-    Ok(Some(knows(to, subject.with_epsilon(row, records, found))))
+    Ok(Some(knows(to, run.with_epsilon(row, records, found))))
 }
 
 /// ε' for planning, by definition and as the papers computed it.
-fn strangers(subject: &Subject) -> Result<Vec<Promised>> {
-    let Some(rates) = &subject.rates else {
+fn uninformed(run: &PlannedRun) -> Result<Vec<Promised>> {
+    let Some(redaction) = run.redaction() else {
         return Ok(Vec::new());
     };
-    if subject.leak.is_some() {
+    if run.plan.unprotected().is_some() {
         return Ok(Vec::new());
     }
     let mut rows = Vec::new();
@@ -308,80 +307,45 @@ fn strangers(subject: &Subject) -> Result<Vec<Promised>> {
         (Convention::Definition, Neighbours::Replace),
         (Convention::Paper, Neighbours::AddRemove),
     ] {
-        let asked = query(neighbours, subject.records);
-        let mechanism = subject.mechanism();
-        let with = PrivacyLoss::of(&mechanism, asked, Direction::Remove)?;
-        let without = PrivacyLoss::of(&mechanism, asked, Direction::Add)?;
-        let found =
-            rates
-                .redaction
-                .exact_epsilon(&with, &without, subject.delta, subject.tolerance)?;
-        let row = subject.row(Notion::BayesianConfidentiality, neighbours, Method::Pld);
-        let row = subject.with_epsilon(row, subject.records, (found.bounds, found.engine));
+        let question = query(neighbours, run.records());
+        let mechanism = run.plan.mechanism();
+        let with = PrivacyLoss::of(&mechanism, question, Direction::Remove)?;
+        let without = PrivacyLoss::of(&mechanism, question, Direction::Add)?;
+        let found = redaction.exact_epsilon(&with, &without, *run.plan.delta, run.tolerance)?;
+        let row = run.row(Notion::BayesianConfidentiality, neighbours);
+        let row = run.with_epsilon(row, run.records(), (found.bounds, found.engine));
         rows.push(Promised {
-            to: format!("a secret drawn at random ({})", in_records(subject)),
+            to: format!("a secret drawn at random ({})", in_records(run)),
             adversary: Adversary::IgnoresTheSecret,
             for_planning: true,
             estimate: None,
-            guarantee: with_rates(subject, Guarantee { convention, ..row }),
+            guarantee: with_rates(run, Guarantee { convention, ..row }),
         });
     }
     Ok(rows)
 }
 
-/// S-DP and JFT: one content of a secret against another.
-fn selective(subject: &Subject) -> Result<Vec<Promised>> {
-    let row = subject.row(Notion::SelectiveDp, Neighbours::Replace, Method::Pld);
-    let found = match (subject.recipe, &subject.facts) {
-        (Recipe::Sdp, Some(facts)) => {
-            let found = selective_dp(
-                facts,
-                &subject.mechanism(),
-                subject.delta,
-                subject.tolerance,
-            )?;
-            (found, Engine::Contour)
-        }
-        (Recipe::Sdp, None)
-            if subject
-                .rates
-                .as_ref()
-                .is_some_and(|r| r.redaction.miss().get() > 0.0) =>
-        {
-            (
-                Bounds::at_most(Epsilon::new(f64::INFINITY)?),
-                Engine::Closed,
-            )
-        }
-        _ => subject.replaced(subject.records, subject.delta)?,
-    };
-    let mut promises = vec![knows(
-        format!(
-            "each secret in {}, against any other content it could have",
-            in_records(subject)
-        ),
-        subject.with_epsilon(row, subject.records, found),
-    )];
-    promises.extend(light_noise(subject)?);
-    Ok(promises)
-}
-
 /// JFT's estimate for a lightly noised first phase, at the upper end of the interval; never a bound.
-fn light_noise(subject: &Subject) -> Result<Option<Promised>> {
-    let phase = subject.first_phase.as_ref();
-    let Some((sigma, rate, steps, miss)) =
-        phase.and_then(|p| Some((p.sigma?, p.sample_rate?, p.steps?, p.miss?)))
+fn light_noise(run: &PlannedRun) -> Result<Option<Promised>> {
+    let Run::Jft {
+        first:
+            FirstPhase::LightNoise {
+                steps,
+                token_miss: Some(miss),
+            },
+        ..
+    } = &run.plan.run
     else {
         return Ok(None);
     };
     let light = LightNoise {
-        noise_multiplier: sigma,
-        sampling_rate: rate,
-        steps: Steps::new(steps),
-        miss,
+        noise_multiplier: *steps.noise_multiplier,
+        sampling_rate: *steps.sampling_rate,
+        steps: *steps.steps,
+        miss: *miss,
     };
-    let (low, high) = light.epsilon(subject.delta, subject.tolerance)?;
-    let row = subject.row(Notion::SelectiveDp, Neighbours::Replace, Method::Pld);
+    let (low, high) = light.epsilon(*run.plan.delta, run.tolerance)?;
+    let row = run.row(Notion::SelectiveDp, Neighbours::Replace);
     let to = "the first phase alone, by the paper's estimate".to_owned();
     Ok(Some(Promised {
         to,

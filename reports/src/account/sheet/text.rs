@@ -1,13 +1,12 @@
 //! The page as text.
 
-use super::Sheet;
 use super::ceilings::{Bounded, Ceiling};
-use super::file::Recipe;
 use super::promises::{Adversary, Promised};
-use super::subject::Subject;
 use super::tighten::Tightened;
+use super::{PlannedRun, Sheet};
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{nearest, rounded_down, rounded_up, shortest};
+use reticent_accounting::training::{NoisySteps, Recipe, Run};
 use reticent_accounting::{Convention, Epsilon, Estimate, Neighbours, Notion};
 use std::fmt::Write;
 
@@ -16,14 +15,14 @@ const WIDTH: usize = 100;
 
 /// The page.
 #[must_use]
-pub fn text(subject: &Subject, document: &Envelope<Sheet>) -> String {
+pub fn text(run: &PlannedRun, document: &Envelope<Sheet>) -> String {
     let body = &document.body;
     let mut out = String::new();
-    prose(&mut out, "", &summary(subject, body));
-    let _ = writeln!(out, "\n{}", run(subject));
+    prose(&mut out, "", &summary(run, body));
+    let _ = writeln!(out, "\n{}", what_runs(run));
     out.push_str("\nwhat is promised\n\n");
     for promised in &body.promises {
-        prose(&mut out, "- ", &sentence(promised, subject.delta.get()));
+        prose(&mut out, "- ", &sentence(promised, run.plan.delta.get()));
     }
     if !body.ceilings.is_empty() {
         out.push_str("\nwhat an attack can reach\n\n");
@@ -56,7 +55,7 @@ pub fn text(subject: &Subject, document: &Envelope<Sheet>) -> String {
 }
 
 /// The result in a sentence or two.
-pub(super) fn summary(subject: &Subject, body: &Sheet) -> String {
+pub(super) fn summary(run: &PlannedRun, body: &Sheet) -> String {
     let epsilon = body.headline.get().get();
     let first = body
         .promises
@@ -66,10 +65,10 @@ pub(super) fn summary(subject: &Subject, body: &Sheet) -> String {
         format!(
             "This plan promises, for {first}: epsilon {} at delta {}, whatever else the adversary knows.",
             rounded_up(epsilon, 5),
-            shortest(subject.delta.get()),
+            shortest(run.plan.delta.get()),
         )
     } else {
-        format!("This plan promises nothing for {first}{}.", reason(subject))
+        format!("This plan promises nothing for {first}{}.", reason(run))
     };
     if let Some(best) = body.tighten.first()
         && best.epsilon.get().get() < epsilon
@@ -85,17 +84,20 @@ pub(super) fn summary(subject: &Subject, body: &Sheet) -> String {
 }
 
 /// Why nothing is promised.
-fn reason(subject: &Subject) -> String {
-    let delta = subject.delta.get();
-    match (&subject.leak, &subject.rates) {
-        (Some(why), _) => format!(", because {why}"),
-        (None, _) if subject.recipe == Recipe::Sgd => ", because it trains without noise".into(),
-        (None, Some(rates)) if rates.redaction.missed_by_both().get() >= delta => format!(
+fn reason(run: &PlannedRun) -> String {
+    let delta = run.plan.delta.get();
+    let plan = &run.plan;
+    let recipe = plan.run.recipe();
+    if let Some(why) = plan.unprotected() {
+        return format!(", because {why}");
+    }
+    match run.redaction() {
+        Some(redaction) if redaction.missed_by_both().get() >= delta => format!(
             ", because both policies may miss a share {} of secrets, which is not below delta {}",
-            rounded_up(rates.redaction.missed_by_both().get(), 3),
+            rounded_up(redaction.missed_by_both().get(), 3),
             shortest(delta),
         ),
-        (None, None) if subject.recipe == Recipe::Crt && subject.facts.is_none() => {
+        None if recipe == Some(Recipe::Crt) && plan.secrets.facts.is_none() => {
             ", because nobody said how often the policies miss".into()
         }
         _ => ", because a secret may be trained on without noise".into(),
@@ -103,24 +105,40 @@ fn reason(subject: &Subject) -> String {
 }
 
 /// What runs, in a line.
-pub(super) fn run(subject: &Subject) -> String {
-    let recipe = match subject.recipe {
-        Recipe::Sgd => "training without noise",
-        Recipe::Dpsgd => "DP-SGD on every record",
-        Recipe::Sdp => "selective DP-SGD",
-        Recipe::Crt => "confidentially redacted training",
-        Recipe::Jft => "fine-tuned twice, redacted first",
+pub(super) fn what_runs(run: &PlannedRun) -> String {
+    let plan = &run.plan;
+    let numbers = |noisy: &NoisySteps| {
+        format!(
+            "sigma {}, sampling rate {}, {} steps",
+            shortest(noisy.noise_multiplier.get()),
+            shortest((noisy.sampling_rate.get() * 1e9).round() / 1e9),
+            noisy.steps.get(),
+        )
     };
-    match subject.sigma {
-        Some(sigma) => format!(
-            "{recipe}: sigma {}, sampling rate {}, {} steps, unit {}",
-            shortest(sigma.get()),
-            shortest((subject.rate.get() * 1e9).round() / 1e9),
-            subject.steps.get(),
-            subject.unit,
+    let said = match &plan.run {
+        Run::Sgd { .. } => "training without noise".to_owned(),
+        Run::Dpsgd { private } => format!("DP-SGD on every record: {}", numbers(private)),
+        Run::Crt { private, .. } => match private {
+            Some(private) => format!("confidentially redacted training: {}", numbers(private)),
+            None => "confidentially redacted training without a private record".to_owned(),
+        },
+        Run::Sdp { selective } => format!(
+            "selective DP-SGD: sigma {}, {} passes, and sigma {} on {} states a record and pass",
+            shortest(selective.noise_multiplier.get()),
+            selective.passes(),
+            shortest(selective.state_noise_multiplier.get()),
+            *selective.states,
         ),
-        None => format!("{recipe}, unit {}", subject.unit),
-    }
+        Run::Jft { second, .. } => format!("fine-tuned twice, redacted first: {}", numbers(second)),
+        Run::Protect { weighted } => format!(
+            "secret protection: sigma {}, expected batch {}, {} steps",
+            shortest(weighted.noise_multiplier.get()),
+            shortest((*weighted.batch * 1e6).round() / 1e6),
+            weighted.steps.get(),
+        ),
+        Run::Mechanism { .. } => "a mechanism".to_owned(),
+    };
+    format!("{said}, unit {}", plan.unit.value)
 }
 
 /// The notion in which a promise is made, with what is compared.

@@ -1,12 +1,12 @@
 //! Which single change lowers the headline most.
 
-use super::file::Recipe;
-use super::promises::promises;
-use super::subject::{Rates, Subject};
+use super::PlannedRun;
+use super::promises::{Promised, promises};
 use crate::number::shortest;
 use anyhow::Result;
 use reticent_accounting::Epsilon;
 use reticent_accounting::confidentiality::{CorpusFacts, Reach};
+use reticent_accounting::training::{LabelledRates, NoisySteps, Recipe, Run, Stated, TrainingPlan};
 use reticent_accounting::{
     GroupSize, MissRate, NoiseMultiplier, Redaction, SamplingRate, Steps, Tolerance, Upper,
 };
@@ -26,15 +26,18 @@ pub struct Tightened {
     pub epsilon: Upper<Epsilon>,
 }
 
-/// The headline's ε; infinite without one.
-pub(super) fn headline(subject: &Subject) -> Result<Upper<Epsilon>> {
-    let found = promises(subject)?;
-    let best = found
+/// ε of the first promise to be signed; infinite without one.
+pub(super) fn headline_of(promises: &[Promised]) -> Result<Upper<Epsilon>> {
+    let first = promises
         .iter()
         .find(|p| !p.for_planning)
         .and_then(|p| p.guarantee.epsilon)
         .and_then(|bounds| bounds.upper);
-    Ok(best.map_or_else(|| Epsilon::new(f64::INFINITY).map(Upper::new), Ok)?)
+    Ok(first.map_or_else(|| Epsilon::new(f64::INFINITY).map(Upper::new), Ok)?)
+}
+
+fn headline(run: &PlannedRun) -> Result<Upper<Epsilon>> {
+    headline_of(&promises(run, &run.plan.guarantees(run.tolerance)?)?)
 }
 
 /// Every change that applies, the most effective first. A change whose headline can't be certified
@@ -42,13 +45,17 @@ pub(super) fn headline(subject: &Subject) -> Result<Upper<Epsilon>> {
 ///
 /// # Errors
 /// None for a plan that could be accounted.
-pub fn tightened(subject: &Subject) -> Result<Vec<Tightened>> {
-    let mut rough = subject.clone();
+pub fn tightened(run: &PlannedRun) -> Result<Vec<Tightened>> {
+    let mut rough = run.clone();
     if rough.tolerance.get() < TOLERANCE {
         rough.tolerance = Tolerance::new(TOLERANCE)?;
     }
     let mut found = Vec::new();
-    for (change, price, changed) in changes(&rough)? {
+    for (change, price, plan) in changes(&rough)? {
+        let changed = PlannedRun {
+            plan,
+            ..rough.clone()
+        };
         if let Ok(epsilon) = headline(&changed) {
             found.push(Tightened {
                 change,
@@ -61,28 +68,37 @@ pub fn tightened(subject: &Subject) -> Result<Vec<Tightened>> {
     Ok(found)
 }
 
-type Change = (String, String, Subject);
+type Change = (String, String, TrainingPlan);
 
-fn changes(subject: &Subject) -> Result<Vec<Change>> {
+fn changes(run: &PlannedRun) -> Result<Vec<Change>> {
     let mut all = Vec::new();
-    if subject.recipe == Recipe::Sgd || subject.leak.is_some() {
+    if run.plan.run.recipe() == Some(Recipe::Sgd) || run.plan.unprotected().is_some() {
         return Ok(all);
     }
-    all.extend(noise(subject)?);
-    all.extend(copies(subject)?);
-    all.extend(labels(subject)?);
-    all.extend(screening(subject)?);
+    all.extend(noise(&run.plan)?);
+    all.extend(copies(run)?);
+    all.extend(labels(run)?);
+    all.extend(screening(run)?);
     Ok(all)
 }
 
-fn noise(subject: &Subject) -> Result<Vec<Change>> {
-    let Some(sigma) = subject.sigma else {
+/// The plan with other noisy steps.
+fn with(plan: &TrainingPlan, noisy: NoisySteps) -> TrainingPlan {
+    let mut changed = plan.clone();
+    if let Some(steps) = changed.run.noisy_mut() {
+        *steps = noisy;
+    }
+    changed
+}
+
+fn noise(plan: &TrainingPlan) -> Result<Vec<Change>> {
+    let Some(noisy) = plan.run.noisy() else {
         return Ok(Vec::new());
     };
-    let louder = NoiseMultiplier::new(sigma.get() * 1.1)?;
-    let fewer = Steps::new(subject.steps.get().div_ceil(2));
-    let rarer = SamplingRate::new(subject.rate.get() * 0.5)?;
-    let longer = Steps::new(subject.steps.get().saturating_mul(2));
+    let louder = NoiseMultiplier::new(noisy.noise_multiplier.get() * 1.1)?;
+    let fewer = Steps::new(noisy.steps.get().div_ceil(2));
+    let rarer = SamplingRate::new(noisy.sampling_rate.get() * 0.5)?;
+    let longer = Steps::new(noisy.steps.get().saturating_mul(2));
     Ok(vec![
         (
             format!(
@@ -90,45 +106,32 @@ fn noise(subject: &Subject) -> Result<Vec<Change>> {
                 shortest((louder.get() * 1e4).round() / 1e4)
             ),
             "utility".into(),
-            Subject {
-                sigma: Some(louder),
-                ..subject.clone()
-            },
+            with(plan, noisy.with_noise(louder)),
         ),
         (
             format!("half the steps ({})", fewer.get()),
             "utility".into(),
-            Subject {
-                steps: fewer,
-                ..subject.clone()
-            },
+            with(plan, noisy.with_steps(fewer)),
         ),
         (
             "half the batch, the same passes over the data".into(),
             "utility".into(),
-            Subject {
-                rate: rarer,
-                steps: longer,
-                ..subject.clone()
-            },
+            with(plan, noisy.with_rate(rarer).with_steps(longer)),
         ),
     ])
 }
 
 /// Fewer records of one secret: deduplication beyond exact copies, or a unit that holds more of them.
-fn copies(subject: &Subject) -> Result<Vec<Change>> {
-    let now = subject.records.get();
+fn copies(run: &PlannedRun) -> Result<Vec<Change>> {
+    let now = run.records().get();
     let mut all = Vec::new();
     let mut push = |records: u32, how: &str| -> Result<()> {
         let records = GroupSize::new(records)?;
-        let facts = match subject.facts {
+        let mut changed = run.plan.clone();
+        changed.secrets.records = Some(Stated::assumed(records));
+        changed.secrets.facts = match changed.secrets.facts {
             Some(facts) => Some(limited(facts, records)?),
             None => None,
-        };
-        let changed = Subject {
-            records,
-            facts,
-            ..subject.clone()
         };
         all.push((
             format!("{how}: a secret in {} instead of {now}", records.get()),
@@ -162,67 +165,70 @@ fn limited(facts: CorpusFacts, records: GroupSize) -> Result<CorpusFacts> {
     )?)
 }
 
-fn labels(subject: &Subject) -> Result<Vec<Change>> {
-    let Some(rates) = &subject.rates else {
+fn labels(run: &PlannedRun) -> Result<Vec<Change>> {
+    let Some(redaction) = run.redaction() else {
         return Ok(Vec::new());
     };
+    let everything_private = run.plan.secrets.everything_private;
     let mut all = Vec::new();
-    if let Some((sample, found)) = &rates.measured {
+    if let Some(LabelledRates { sample, rates }) = run.labels() {
         for factor in [1, 9] {
             let more = sample.labelled() * factor;
             let larger = sample.enlarged(more);
-            let enlarged = larger.rates(found.confidence)?;
-            let rates = Rates::of(larger, enlarged)?.screened(subject.everything_private);
+            let rates = larger.rates(rates.confidence)?;
+            let redaction = if everything_private {
+                Redaction::single_policy(*rates.gamma.get())
+            } else {
+                rates.redaction()?
+            };
+            let mut changed = run.plan.clone();
+            changed.secrets.redaction = Some(Stated::assumed(redaction));
+            changed.secrets.labels = Some(LabelledRates {
+                sample: larger,
+                rates,
+            });
             all.push((
                 format!("label {more} more secrets"),
                 "labour, if the same share is missed".into(),
-                Subject {
-                    rates: Some(rates),
-                    ..subject.clone()
-                },
+                changed,
             ));
         }
     }
-    let redaction = rates.redaction;
     let half = |rate: MissRate| MissRate::new(0.5 * rate.get());
     let better = Redaction::new(half(redaction.miss())?, half(redaction.missed_by_both())?)?;
+    let mut changed = run.plan.clone();
+    changed.secrets.redaction = Some(Stated::assumed(better));
+    changed.secrets.labels = None;
     all.push((
         "policies that miss half as often".into(),
         "better policies, labelled afresh".into(),
-        Subject {
-            rates: Some(Rates {
-                redaction: better,
-                measured: None,
-            }),
-            ..subject.clone()
-        },
+        changed,
     ));
     Ok(all)
 }
 
 /// No conservative policy at all: every record is trained on with noise.
-fn screening(subject: &Subject) -> Result<Option<Change>> {
-    if subject.recipe != Recipe::Crt || subject.everything_private {
+fn screening(run: &PlannedRun) -> Result<Option<Change>> {
+    let secrets = &run.plan.secrets;
+    if !matches!(run.plan.run, Run::Crt { .. }) || secrets.everything_private {
         return Ok(None);
     }
-    let facts = match subject.facts {
-        Some(facts) => Some(CorpusFacts::new(
+    let mut changed = run.plan.clone();
+    changed.secrets.everything_private = true;
+    if let Some(facts) = secrets.facts {
+        changed.secrets.facts = Some(CorpusFacts::new(
             facts.secrets(),
             facts.missed(),
             0,
             facts.most_records(),
             facts.spread(),
             facts.knowledge(),
-        )?),
-        None => None,
-    };
-    let rates = subject.rates.clone().map(|rates| rates.screened(true));
-    let changed = Subject {
-        everything_private: true,
-        facts,
-        rates,
-        ..subject.clone()
-    };
+        )?);
+    }
+    if let Some(redaction) = &secrets.redaction {
+        let private = Redaction::single_policy(redaction.miss());
+        changed.secrets.redaction = Some(redaction.with(private));
+    }
     Ok(Some((
         "treat every record as private, same rate".into(),
         "utility and time".into(),

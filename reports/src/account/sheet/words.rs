@@ -1,84 +1,90 @@
 //! What a page assumes and what it does not cover, in sentences.
 
-use super::file::Recipe;
-use super::subject::Subject;
+use super::PlannedRun;
 use crate::number::{nearest, rounded_up, shortest};
 use reticent_accounting::confidentiality::{Knowledge, LabelledSecrets, MeasuredRates};
 use reticent_accounting::statistics::labels_needed;
+use reticent_accounting::training::{FirstPhase, Recipe, Run};
 use reticent_accounting::{Delta, MissRate};
 
 /// Under what the promises hold.
 #[must_use]
-pub(super) fn assumptions(subject: &Subject) -> Vec<String> {
-    let unit = &subject.unit;
+pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
+    let plan = &run.plan;
+    let unit = &plan.unit.value;
     let mut said = Vec::new();
-    if let Some(line) = subject.inputs.assumed_line() {
+    if let Some(line) = run.inputs.assumed_line() {
         said.push(format!("Nobody said, so this was {line}."));
     }
-    match subject.recipe {
-        Recipe::Sgd => {}
-        Recipe::Jft | Recipe::Sdp | Recipe::Crt | Recipe::Dpsgd => said.push(format!(
+    let recipe = plan.run.recipe();
+    if plan.run.noisy().is_some() {
+        said.push(format!(
             "Each noisy batch is drawn at random, every {unit} on its own with the stated sampling rate; each {unit}'s \
              gradient is clipped, the noise comes from a cryptographic generator, and the sum is divided by a fixed number."
+        ));
+    }
+    match &plan.run {
+        Run::Crt { .. } => said.extend(screening(run)),
+        Run::Jft { first, .. } => said.push(first_phase(first)),
+        Run::Sdp { .. } => said.extend([
+            "The policy finds every secret from end to end: one that it misses is trained on in the open.".to_owned(),
+            "Nothing is amplified by sampling: ordinary gradients show which batch a record is in.".to_owned(),
+        ]),
+        _ => {}
+    }
+    match &plan.secrets.records {
+        Some(records) if recipe != Some(Recipe::Sgd) => said.push(format!(
+            "One secret is trained on in at most {} {unit}{}. A secret in more of them, or in another spelling, is not covered.",
+            records.get(),
+            if records.get() > 1 { "s" } else { "" },
         )),
+        None if recipe != Some(Recipe::Sgd) => said.push(format!(
+            "How many {unit}s hold one secret is neither counted nor given, so each promise is about one {unit}. \
+             The number is counted where secrets are marked, else given with --group or secrets.records.",
+        )),
+        _ => {}
     }
-    match subject.recipe {
-        Recipe::Crt => said.extend(screening(subject)),
-        Recipe::Jft => said.extend(first_phase(subject)),
-        Recipe::Sdp => said.push(
-            "The policy finds every secret: one that it misses is trained on in the open.".into(),
-        ),
-        Recipe::Sgd | Recipe::Dpsgd => {}
-    }
-    if subject.recipe != Recipe::Sgd {
-        said.push(format!(
-        "One secret is trained on in at most {} {unit}{}. A secret in more of them, or in another spelling, is not covered.",
-        subject.records.get(),
-        if subject.records.get() > 1 { "s" } else { "" },
-    ));
-    }
-    if let Some(facts) = &subject.facts
+    if let Some(facts) = &plan.secrets.facts
         && facts.knowledge() == Knowledge::Detected
     {
         said.push("The secrets of the corpus are those that the policy found: what it misses can't be counted, only labelled.".into());
     }
-    if let Some(rates) = &subject.rates {
-        match &rates.measured {
-            Some((sample, found)) => said.extend(measured(sample, found)),
+    if let Some(redaction) = run.redaction() {
+        match run.labels() {
+            Some(labels) => said.extend(measured(&labels.sample, &labels.rates)),
             None => said.push(format!(
                 "The policies miss at most the shares {} and {} (both) of secrets: assumed, not measured.",
-                shortest(rates.redaction.miss().get()),
-                shortest(rates.redaction.missed_by_both().get()),
+                shortest(redaction.miss().get()),
+                shortest(redaction.missed_by_both().get()),
             )),
         }
-    }
-    if subject.rates.is_some() {
+
         said.push("The rows for planning suppose that each carrier of a secret has the same miss rate; where carriers differ they do not hold.".into());
     }
-    if let Some(why) = &subject.leak {
+    if let Some(why) = plan.unprotected() {
         said.push(format!("Nothing is promised, because {why}."));
     }
     said
 }
 
-fn screening(subject: &Subject) -> Vec<String> {
+fn screening(run: &PlannedRun) -> Vec<String> {
     let mut said = vec![
         "The text is split before it is redacted and never packed across records afterwards; whatever holds a mask is private.".to_owned(),
     ];
-    if !subject.everything_private {
+    if !run.plan.secrets.everything_private {
         said.push("Public records are trained on without noise: a secret that both policies miss there has no protection at all.".into());
     }
     said
 }
 
-fn first_phase(subject: &Subject) -> Vec<String> {
-    match &subject.first_phase {
-        Some(phase) if phase.noised() => {
-            vec!["The first phase's noise is accounted for in full; the share of missed tokens lowers nothing.".into()]
+fn first_phase(first: &FirstPhase) -> String {
+    match first {
+        FirstPhase::LightNoise { .. } => {
+            "The first phase's noise is accounted for in full; the share of missed tokens lowers nothing.".into()
         }
-        _ => vec![
-            "The first phase sees the same text for every content of a secret: all of it redacted, length and kind hidden, screened without looking. One exception and nothing is promised.".into(),
-        ],
+        FirstPhase::Ordinary { .. } => {
+            "The first phase sees the same text for every content of a secret: all of it redacted, length and kind hidden, screened without looking. One exception and nothing is promised.".into()
+        }
     }
 }
 
@@ -131,7 +137,7 @@ pub fn labels_for(delta: Delta, found: &MeasuredRates) -> Option<String> {
 
 /// What no number on the page covers.
 #[must_use]
-pub(super) fn not_covered(subject: &Subject) -> Vec<String> {
+pub(super) fn not_covered(run: &PlannedRun) -> Vec<String> {
     let mut said: Vec<String> = [
         "Choosing settings, steps or a checkpoint by looking at runs on the same data: compose all runs, or account for the choice.",
         "Metrics, loss curves and early stopping computed on private text, if they are published.",
@@ -143,11 +149,11 @@ pub(super) fn not_covered(subject: &Subject) -> Vec<String> {
     ]
     .map(str::to_owned)
     .to_vec();
-    if subject.delta.get() > 1e-4 {
+    if run.plan.delta.get() > 1e-4 {
         said.push(format!(
             "delta {} is a real chance that a promise fails: keep it well below one over the number of {}s.",
-            shortest(subject.delta.get()),
-            subject.unit,
+            shortest(run.plan.delta.get()),
+            run.plan.unit.value,
         ));
     }
     said

@@ -1,6 +1,5 @@
-//! The course of a run: learning rates, held-out text, early stopping.
+//! The course of a run: learning rates and held-out text.
 
-use crate::contract::positive;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -16,16 +15,6 @@ pub enum DecayArg {
     Cosine,
 }
 
-/// Whom a promise covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Whose {
-    /// Nobody's promise covers the text.
-    Public,
-    /// Someone's promise should.
-    #[default]
-    Private,
-}
-
 /// The course of a run.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Course {
@@ -39,11 +28,4 @@ pub struct Course {
     /// the last phase. No guarantee covers what is shown.
     #[arg(long, value_name = "PREPARED")]
     pub held_out: Option<PathBuf>,
-    /// What the held-out text is.
-    #[arg(long, value_enum, requires = "held_out", default_value_t)]
-    pub held_out_is: Whose,
-    /// Stop when the held-out text has not become likelier for so many epochs. Private steps
-    /// count as planned; unless --held-out-is public, nothing is promised.
-    #[arg(long, value_name = "EPOCHS", value_parser = positive, requires = "held_out")]
-    pub patience: Option<u64>,
 }

@@ -24,17 +24,19 @@ pub use attack::{Exposure, Perplexity};
 pub use audited::{Audited, Source};
 pub use convert::{Convert, Layout};
 pub use corpus::{IncidenceArgs, NeighboursArgs, Reading, Redact, Sensing};
-pub use course::{Course, DecayArg, Whose};
+pub use course::{Course, DecayArg};
 pub use extract::Extract;
 pub use figure::Figure;
 pub use measure::{AttackArg, EpsilonArgs, GroupBy, MembershipArgs, OnModel, Protocol};
 pub use prepare::{Prepare, Preparing, Simulate, Simulation};
-pub use recipe::{Assumption, ClippingArg, FirstPhaseArg, OptimizerArg, RecipeArgs};
+pub use recipe::{ClippingArg, OptimizerArg, PrivateArgs};
 pub use report::{Diff, Report};
 pub use screen::{Measured, Policy, Screen};
 pub use serve::Serve;
-pub use train::{ArmName, Demo, Noise, Start, Train};
-pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, Recipe, TokenizerArg};
+pub use train::{ArmName, Demo, Start, Train};
+#[cfg(feature = "audit")]
+pub(super) use uses::by_recipe;
+pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, TokenizerArg};
 
 use crate::contract::{Completions, Format, ManualPage};
 use clap::{Parser, Subcommand};

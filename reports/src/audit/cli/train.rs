@@ -1,32 +1,44 @@
 //! Arguments of `audit train` and `audit demo`.
 
 use super::course::Course;
-use super::recipe::{FirstPhaseArg, RecipeArgs};
+use super::recipe::PrivateArgs;
 use super::uses;
-use super::values::{DeviceArg, ModelArg, PrecisionArg, Recipe};
+use super::values::{DeviceArg, ModelArg, PrecisionArg};
 use crate::contract::{positive, positive_number, quantity};
-use anyhow::{Result, bail};
+use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, recipe};
+use crate::plan::{PlanRequest, TrainingFile};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use reticent_accounting::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
+use reticent_accounting::Delta;
+use reticent_accounting::training::Recipe;
 use reticent_corpus::Spec;
 use std::path::PathBuf;
 
 /// Arguments of `audit train`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
-Example:
-  audit train prepared/ --recipe crt --sigma 1.1 --epochs 10 --out ckpt/")]
+Examples:
+  audit train prepared/ --recipe crt --sigma 1.1 --epochs 10 --out ckpt/
+  audit train --plan training.toml --out ckpt/")]
 pub struct Train {
-    /// A folder that `audit prepare` wrote.
-    #[arg(value_name = "PREPARED")]
-    pub prepared: PathBuf,
+    /// A folder that `audit prepare` wrote; a plan file names its own.
+    #[arg(
+        value_name = "PREPARED",
+        required_unless_present = "plan",
+        conflicts_with = "plan"
+    )]
+    pub prepared: Option<PathBuf>,
+    /// A plan file, as `account plan` reads it: it says what runs, and the flags that do are refused.
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "recipe", "delta", "model", "NoiseArgs", "Schedule", "RecipeArgs"])]
+    pub plan: Option<PathBuf>,
     /// The folder to write; it must not exist, or be empty. An interrupted run leaves DIR.state
     /// beside it: the same command again goes on from there.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// How to train.
-    #[arg(long, value_enum)]
-    pub recipe: Recipe,
+    /// How to train: sgd, dpsgd, crt, sdp, jft or protect.
+    #[arg(long, value_parser = recipe, value_name = "RECIPE", required_unless_present = "plan")]
+    pub recipe: Option<Recipe>,
     /// What to train.
     #[command(flatten)]
     pub start: Start,
@@ -37,38 +49,28 @@ pub struct Train {
     /// noise, weights and scores stay in single and double precision.
     #[arg(long, value_enum, default_value_t)]
     pub precision: PrecisionArg,
-    /// Passes over the data, in expectation where batches are random [default: 8].
-    #[arg(long, value_name = "E", value_parser = positive)]
-    pub epochs: Option<u64>,
-    /// sgd, crt, jft: records per ordinary step [default: 8].
-    #[arg(long, value_name = "B", value_parser = positive)]
-    pub batch_size: Option<u64>,
-    /// crt: passes over the public side within an epoch [default: 1]; they cost no privacy.
-    #[arg(long, value_name = "K", value_parser = positive)]
-    pub public_passes: Option<u64>,
-    /// All but sgd: probability of each private record to be in a private batch [default: 0.1]; for
-    /// sdp the share of the records in each batch.
-    #[arg(long, value_name = "Q", value_parser = quantity::<SamplingRate>, allow_negative_numbers = true)]
-    pub sample_rate: Option<SamplingRate>,
-    /// All but sgd: noise standard deviation over clipping norm.
-    #[arg(long, value_parser = quantity::<NoiseMultiplier>, conflicts_with = "epsilon", allow_negative_numbers = true)]
-    pub sigma: Option<NoiseMultiplier>,
-    /// dpsgd, crt, jft: the ε to calibrate the noise to, at --delta, for the replacement of one record.
-    #[arg(long, value_parser = quantity::<Epsilon>, requires = "delta", allow_negative_numbers = true)]
-    pub epsilon: Option<Epsilon>,
-    /// The δ of --epsilon.
-    #[arg(long, value_parser = quantity::<Delta>, requires = "epsilon", allow_negative_numbers = true)]
+    /// Noise.
+    #[command(flatten)]
+    pub noise: NoiseArgs,
+    /// The δ of every promise, and of --epsilon [default: 1e-6, or less than one over the records].
+    #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true)]
     pub delta: Option<Delta>,
-    /// All but sgd: norm to which each record's gradient is clipped [default: 1].
-    #[arg(long, value_name = "C", value_parser = positive_number, allow_negative_numbers = true)]
-    pub clip: Option<f64>,
+    /// Batches.
+    #[command(flatten)]
+    pub schedule: Schedule,
+    /// What single recipes need.
+    #[command(flatten)]
+    pub of_recipe: RecipeArgs,
+    /// sgd, crt, jft: records of an ordinary step [default: 8].
+    #[arg(long, value_name = "B", value_parser = positive)]
+    pub ordinary_batch_size: Option<u64>,
     /// sgd, crt, sdp, jft: step size of ordinary steps (Adam) [default: 0.004]; --decay says how it
     /// falls.
     #[arg(long, value_name = "RATE", value_parser = positive_number, allow_negative_numbers = true)]
     pub learning_rate: Option<f64>,
-    /// All but sgd: step size of private steps [default: 0.06]; it falls in the same way.
-    #[arg(long, value_name = "RATE", value_parser = positive_number, allow_negative_numbers = true)]
-    pub private_learning_rate: Option<f64>,
+    /// How noisy steps clip and move weights.
+    #[command(flatten)]
+    pub private: PrivateArgs,
     /// Share of values that training passes drop: of embedded tokens, of attention's
     /// probabilities, of what each block gives. Absent, a folder's own rates hold (config.json, or
     /// the manifest of a checkpoint of ours), and a fresh model drops nothing.
@@ -77,12 +79,6 @@ pub struct Train {
     /// The course of the run.
     #[command(flatten)]
     pub course: Course,
-    /// What single recipes need besides.
-    #[command(flatten)]
-    pub of_recipe: RecipeArgs,
-    /// Fixes noise and batches, for tests: the run is then marked as not private.
-    #[arg(long)]
-    pub seed: Option<u64>,
 }
 
 /// A rate of dropout.
@@ -114,101 +110,71 @@ pub struct Start {
     pub context: Option<u64>,
 }
 
-/// How much noise a recipe adds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Noise {
-    /// None: the recipe is not private.
-    None,
-    /// This much.
-    Sigma(NoiseMultiplier),
-    /// As much as this ε needs at this δ.
-    Calibrated {
-        /// ε of the replacement of one record.
-        epsilon: Epsilon,
-        /// Its δ.
-        delta: Delta,
-    },
-}
-
 impl Train {
-    /// Whether the first of two phases is noised too, and so has private batches.
-    fn light_first(&self) -> bool {
-        let phase = self.of_recipe.first_phase.unwrap_or_default();
-        use FirstPhaseArg::{ConservativeLightNoise, LightNoise};
-        self.recipe == Recipe::Jft && matches!(phase, LightNoise | ConservativeLightNoise)
-    }
-
-    /// Whether all that the recipe releases is one run of DP-SGD, so that ε decides its noise.
-    fn calibrates(&self) -> bool {
-        match self.recipe {
-            Recipe::Dpsgd | Recipe::Crt => true,
-            Recipe::Jft => !self.light_first(),
-            Recipe::Sgd | Recipe::Sdp | Recipe::Protect => false,
-        }
-    }
-
-    /// Whether this run uses an option that not every recipe uses.
-    #[must_use]
-    pub fn uses(&self, flag: &str) -> bool {
-        if flag == "--batch-size" && self.light_first() {
-            return false;
-        }
-        let listed = uses::by_recipe(self);
-        listed
-            .iter()
-            .any(|(known, _, users)| *known == flag && users.contains(&self.recipe))
+    /// What these arguments ask for, or the plan file they name.
+    ///
+    /// # Errors
+    /// A plan file that can't be read, or an option that changes nothing in this run.
+    pub fn request(&self) -> Result<PlanRequest> {
+        let request = match &self.plan {
+            Some(path) => TrainingFile::read(path).context("--plan")?.request(),
+            None => PlanRequest {
+                recipe: self.recipe,
+                delta: self.delta,
+                prepared: self.prepared.clone(),
+                noise: self.noise.clone(),
+                schedule: self.schedule.clone(),
+                of_recipe: self.of_recipe.clone(),
+                model: match &self.start.model {
+                    ModelArg::Folder(folder) => Some(folder.clone()),
+                    ModelArg::Lstm | ModelArg::Gpt2 => None,
+                },
+                ..PlanRequest::default()
+            },
+        };
+        uses::all_used(self, &request)?;
+        Ok(request)
     }
 
     /// Whether every number can be run at all; the message names argument, value and range.
     ///
     /// # Errors
     /// The first number that is too large.
-    pub fn within_limits(&self) -> Result<()> {
-        let first = self.of_recipe.first_epochs.unwrap_or(1);
-        let patience = self.course.patience.unwrap_or(1);
+    pub fn within_limits(&self, request: &PlanRequest) -> Result<()> {
+        let of_recipe = &request.of_recipe;
+        let epochs = request.schedule.epochs.unwrap_or(1.0);
+        if epochs > 1e6 {
+            bail!(
+                "{}: must lie in (0, 1000000], got {epochs}",
+                request.name("epochs")
+            );
+        }
         for (flag, value, most) in [
-            ("--epochs", self.epochs.unwrap_or(1), 1_000_000),
-            ("--first-epochs", first, 1_000_000),
-            ("--patience", patience, 1_000_000),
-            ("--public-passes", self.public_passes.unwrap_or(1), 1_000),
-            ("--batch-size", self.batch_size.unwrap_or(1), 1 << 24),
+            (
+                request.name("first_epochs"),
+                of_recipe.first_epochs.unwrap_or(1),
+                1_000_000,
+            ),
+            (
+                request.name("public_passes"),
+                of_recipe.public_passes.unwrap_or(1),
+                1_000,
+            ),
+            (
+                "--ordinary-batch-size".to_owned(),
+                self.ordinary_batch_size.unwrap_or(1),
+                1 << 24,
+            ),
         ] {
             if value > most {
                 bail!("{flag}: must lie in [1, {most}], got {value}");
             }
         }
-        match self.of_recipe.weight_decay {
+        match self.private.weight_decay {
             Some(share) if share > 1.0 => {
                 bail!("--weight-decay: must lie in (0, 1], got {share}")
             }
             _ => Ok(()),
-        }
-    }
-
-    /// The noise these arguments ask for.
-    ///
-    /// # Errors
-    /// A private recipe without noise, noise for one that adds none, or an option that changes
-    /// nothing in this run.
-    pub fn noise(&self) -> Result<Noise> {
-        uses::all_used(self)?;
-        let given = match (self.sigma, self.epsilon, self.delta) {
-            (Some(sigma), _, _) => Noise::Sigma(sigma),
-            (None, Some(epsilon), Some(delta)) => Noise::Calibrated { epsilon, delta },
-            _ => Noise::None,
-        };
-        match (self.recipe.is_private(), given) {
-            (true, Noise::None) => bail!(
-                "--sigma: this recipe adds noise; give --sigma in (0, inf), or --epsilon with --delta"
-            ),
-            (false, Noise::Sigma(_)) => bail!("--sigma: the recipe sgd adds no noise"),
-            (false, Noise::Calibrated { .. }) => bail!("--epsilon: the recipe sgd adds no noise"),
-            (true, Noise::Calibrated { .. }) if !self.calibrates() => bail!(
-                "--epsilon: what {} releases is no run of DP-SGD alone; give --sigma, and see the \
-                 promise with `account compose` on the manifest",
-                self.recipe.name()
-            ),
-            (_, noise) => Ok(noise),
         }
     }
 }

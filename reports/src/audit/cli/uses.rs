@@ -1,55 +1,39 @@
-//! Which options of `audit train` a run uses. One that would change nothing is refused: whoever
-//! gives it believes that it does.
+//! Which options of `audit train` a run uses beside those of its plan. One that would change nothing
+//! is refused: whoever gives it believes that it does.
 
-use super::{
-    Assumption, FirstPhaseArg, ModelArg, OptimizerArg, Recipe,
-    Recipe::{Crt, Dpsgd, Jft, Protect, Sdp, Sgd},
-    Train,
-};
+use super::{ModelArg, OptimizerArg, Train};
+use crate::plan::args::FirstPhaseKind;
+use crate::plan::{NOISED, PlanRequest, Use, recipes, value_name};
 use anyhow::{Result, bail};
-use clap::ValueEnum;
+use reticent_accounting::training::Recipe::{Crt, Jft, Sdp, Sgd};
 
-/// Recipes with clipped and noised steps.
-const NOISED: &[Recipe] = &[Dpsgd, Crt, Sdp, Jft, Protect];
-
-/// An option that not every recipe uses: its name, whether it was given, and who uses it.
-pub(super) type Use = (&'static str, bool, &'static [Recipe]);
-
-/// All of them. `--sigma`, `--epsilon` and `--delta` are judged with the noise.
-pub(super) fn by_recipe(asked: &Train) -> Vec<Use> {
-    let more = &asked.of_recipe;
+/// All of them.
+pub(in crate::audit) fn by_recipe(train: &Train) -> Vec<Use> {
+    let private = &train.private;
     vec![
-        ("--batch-size", asked.batch_size.is_some(), &[Sgd, Crt, Jft]),
-        ("--public-passes", asked.public_passes.is_some(), &[Crt]),
         (
-            "--learning-rate",
-            asked.learning_rate.is_some(),
+            "ordinary_batch_size",
+            train.ordinary_batch_size.is_some(),
+            &[Sgd, Crt, Jft],
+        ),
+        (
+            "learning_rate",
+            train.learning_rate.is_some(),
             &[Sgd, Crt, Sdp, Jft],
         ),
-        ("--sample-rate", asked.sample_rate.is_some(), NOISED),
-        ("--clip", asked.clip.is_some(), NOISED),
-        ("--clipping", more.clipping.is_some(), NOISED),
+        ("clip", private.clip.is_some(), NOISED),
+        ("clipping", private.clipping.is_some(), NOISED),
         (
-            "--private-learning-rate",
-            asked.private_learning_rate.is_some(),
+            "private_learning_rate",
+            private.private_learning_rate.is_some(),
             NOISED,
         ),
         (
-            "--private-optimizer",
-            more.private_optimizer.is_some(),
+            "private_optimizer",
+            private.private_optimizer.is_some(),
             NOISED,
         ),
-        ("--weight-decay", more.weight_decay.is_some(), NOISED),
-        ("--first-phase", more.first_phase.is_some(), &[Jft]),
-        ("--first-epochs", more.first_epochs.is_some(), &[Jft]),
-        ("--first-sigma", more.first_sigma.is_some(), &[Jft]),
-        ("--token-miss", !more.token_miss.is_empty(), &[Jft]),
-        ("--screened", more.screened.is_some(), &[Jft]),
-        ("--state-sigma", more.state_sigma.is_some(), &[Sdp]),
-        ("--state-norm", more.state_norm.is_some(), &[Sdp]),
-        ("--weights", more.weights.is_some(), &[Protect]),
-        ("--incidence", more.incidence.is_some(), &[Protect]),
-        ("--assume", !more.assume.is_empty(), &[Jft, Sdp]),
+        ("weight_decay", private.weight_decay.is_some(), NOISED),
     ]
 }
 
@@ -57,40 +41,26 @@ pub(super) fn by_recipe(asked: &Train) -> Vec<Use> {
 ///
 /// # Errors
 /// The first that does not, with where it belongs.
-pub(super) fn all_used(asked: &Train) -> Result<()> {
-    for (flag, given, users) in by_recipe(asked) {
-        if given && !users.contains(&asked.recipe) {
+pub(super) fn all_used(train: &Train, request: &PlanRequest) -> Result<()> {
+    let recipe = request.recipe();
+    for (key, given, users) in by_recipe(train) {
+        if given && !users.contains(&recipe) {
             bail!(
-                "{flag}: belongs to {}, got {}",
-                said(users),
-                asked.recipe.name()
+                "--{}: belongs to {}, got {recipe}",
+                key.replace('_', "-"),
+                recipes(users)
             );
         }
     }
-    by_model(asked)?;
-    by_optimizer(asked)?;
-    by_first_phase(asked)
-}
-
-/// `the recipe crt`, `the recipes sgd, crt and jft`.
-fn said(recipes: &[Recipe]) -> String {
-    let names: Vec<&str> = recipes.iter().map(|r| r.name()).collect();
-    match names.split_last() {
-        Some((last, [])) => format!("the recipe {last}"),
-        Some((last, others)) => format!("the recipes {} and {last}", others.join(", ")),
-        None => "no recipe".to_owned(),
-    }
-}
-
-fn name<V: ValueEnum>(value: V) -> String {
-    value
-        .to_possible_value()
-        .map_or_else(String::new, |v| v.get_name().to_owned())
+    by_model(train)?;
+    by_optimizer(train)?;
+    by_first_phase(train, request)?;
+    by_held_out(train, request)
 }
 
 /// Sizes are those of a fresh transformer; a folder has its own.
-fn by_model(asked: &Train) -> Result<()> {
-    let start = &asked.start;
+fn by_model(train: &Train) -> Result<()> {
+    let start = &train.start;
     for (flag, given) in [
         ("--layers", start.layers.is_some()),
         ("--width", start.width.is_some()),
@@ -104,43 +74,39 @@ fn by_model(asked: &Train) -> Result<()> {
     Ok(())
 }
 
-fn by_optimizer(asked: &Train) -> Result<()> {
-    let optimizer = asked.of_recipe.private_optimizer.unwrap_or_default();
-    if asked.of_recipe.weight_decay.is_some() && optimizer != OptimizerArg::Adamw {
+fn by_optimizer(train: &Train) -> Result<()> {
+    let optimizer = train.private.private_optimizer.unwrap_or_default();
+    if train.private.weight_decay.is_some() && optimizer != OptimizerArg::Adamw {
         bail!(
             "--weight-decay: belongs to --private-optimizer adamw, got {}",
-            name(optimizer)
+            value_name(optimizer)
         );
     }
     Ok(())
 }
 
-/// What only some first phases of jft use. With another recipe none of it is given.
-fn by_first_phase(asked: &Train) -> Result<()> {
-    use FirstPhaseArg::{ConservativeLightNoise, Direct, LightNoise, Screened};
-    let more = &asked.of_recipe;
-    let phase = more.first_phase.unwrap_or_default();
-    let ordinary_batch = asked.recipe == Jft && asked.batch_size.is_some();
-    let screening = more.assume.contains(&Assumption::Screening);
-    let users: [(&str, bool, &[FirstPhaseArg]); 5] = [
-        (
-            "--first-sigma",
-            more.first_sigma.is_some(),
-            &[LightNoise, ConservativeLightNoise],
-        ),
-        ("--token-miss", !more.token_miss.is_empty(), &[LightNoise]),
-        ("--screened", more.screened.is_some(), &[Screened]),
-        ("--batch-size", ordinary_batch, &[Direct, Screened]),
-        ("--assume screening", screening, &[Screened]),
-    ];
-    for (flag, given, phases) in users {
-        if given && !phases.contains(&phase) {
-            let phases: Vec<String> = phases.iter().map(|p| name(*p)).collect();
-            bail!(
-                "{flag}: belongs to --first-phase {} of the recipe jft, got {}",
-                phases.join(" or "),
-                name(phase)
-            );
+/// A noised first phase has no ordinary steps.
+fn by_first_phase(train: &Train, request: &PlanRequest) -> Result<()> {
+    let phase = request.of_recipe.first_phase.unwrap_or_default();
+    let ordinary = matches!(phase, FirstPhaseKind::Direct | FirstPhaseKind::Screened);
+    if request.recipe() == Jft && train.ordinary_batch_size.is_some() && !ordinary {
+        bail!(
+            "--ordinary-batch-size: belongs to --first-phase direct or screened of the recipe jft, got {}",
+            value_name(phase)
+        );
+    }
+    Ok(())
+}
+
+/// Text that ends a run early has to be given.
+fn by_held_out(train: &Train, request: &PlanRequest) -> Result<()> {
+    let of_recipe = &request.of_recipe;
+    for (key, given) in [
+        ("patience", of_recipe.patience.is_some()),
+        ("held_out_is", of_recipe.held_out_is.is_some()),
+    ] {
+        if given && train.course.held_out.is_none() {
+            bail!("{}: needs --held-out, the text to watch", request.name(key));
         }
     }
     Ok(())

@@ -6,44 +6,6 @@ use reticent_corpus::{Level, Names, OnnxOptions, PolicyChoice};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// How a model is trained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Recipe {
-    /// Ordinary training on everything; ε is infinite.
-    Sgd,
-    /// DP-SGD on everything.
-    Dpsgd,
-    /// Ordinary training on the public side, DP-SGD on the private side, in turns.
-    Crt,
-    /// Selective DP-SGD: noise where the policy finds something, for the lstm.
-    Sdp,
-    /// Just Fine-tune Twice: the redacted text first, the original by DP-SGD second.
-    Jft,
-    /// Secret protection: DP-SGD with a sampling rate for every record.
-    Protect,
-}
-
-impl Recipe {
-    /// Whether any of its steps adds noise.
-    #[must_use]
-    pub const fn is_private(self) -> bool {
-        !matches!(self, Self::Sgd)
-    }
-
-    /// Its name on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sgd => "sgd",
-            Self::Dpsgd => "dpsgd",
-            Self::Crt => "crt",
-            Self::Sdp => "sdp",
-            Self::Jft => "jft",
-            Self::Protect => "protect",
-        }
-    }
-}
-
 /// Where a model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeviceArg {

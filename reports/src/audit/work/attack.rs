@@ -1,12 +1,11 @@
 //! Measuring the exposure of planted canaries, and holding it against what was promised.
 
-use super::promise::{
-    DELTA, Met, alternatives, guarantees, reconstruction_loss, seen_from_canaries,
-};
+use super::promise::{alternatives, guarantees, reconstruction_loss};
 use crate::audit::exposure::{Ceiling, ExposureReport};
 use crate::contract::{Interrupt, Progress};
 use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Promise, Terms, judge, split};
 use anyhow::{Context, Result};
+use reticent_accounting::training::{Canaries, Stated, TrainingPlan};
 use reticent_accounting::{
     Confidence, Convention, Delta, Epsilon, Guarantee, Mechanism, Notion, PrivacyLoss, Probability,
     Tolerance, Upper,
@@ -37,9 +36,9 @@ pub(super) struct Attack<'a> {
     search: (CandidateTree, Vec<Target>),
     /// What was released, in words: the verdict names it.
     pub(super) released: String,
-    /// What ran; without it there is no promise.
-    pub(super) mechanism: Option<&'a Mechanism>,
-    pub(super) met: Met,
+    /// What ran, with these canaries; without it there is no promise.
+    run: Option<TrainingPlan>,
+    pub(super) canaries: Canaries,
     pub(super) delta: Delta,
     pub(super) confidence: Option<Confidence>,
     /// Tests of the whole report that share its false-alarm rate.
@@ -56,21 +55,33 @@ impl<'a> Attack<'a> {
         plan: &'a CanaryPlan,
         tokenizer: &Tokenizer,
         released: &str,
-        met: Met,
+        canaries: Canaries,
     ) -> Result<Self> {
         Ok(Self {
             plan,
             search: plan_search(plan, tokenizer).context("--canaries")?,
             released: released.to_owned(),
-            mechanism: None,
-            met,
-            delta: Delta::new(DELTA)?,
+            run: None,
+            canaries,
+            delta: TrainingPlan::default_delta(None),
             confidence: None,
             tests: 2,
             budget: None,
             flat_sample: None,
             show_secrets: false,
         })
+    }
+
+    /// Holds the measurement against this run, at its δ.
+    pub(super) fn against(&mut self, mut run: TrainingPlan) {
+        run.secrets.canaries = Some(Stated::given(self.canaries, "the canary plan"));
+        self.delta = *run.delta;
+        self.run = Some(run);
+    }
+
+    /// Records that hold one canary, at most.
+    fn records(&self) -> u32 {
+        u32::try_from(self.canaries.records).unwrap_or(u32::MAX)
     }
 
     /// Ranks, exposures, the lower bound on ε; beside them what was promised, and the verdict.
@@ -84,7 +95,7 @@ impl<'a> Attack<'a> {
         let shown = self
             .confidence
             .map_or_else(|| Confidence::new(SHOWN_CONFIDENCE), Ok)?;
-        let records = u64::from(self.met.records.max(1));
+        let records = self.canaries.records.max(1);
         let audit = RankAudit::of_plan(self.plan, records, shown, self.delta);
         let names: Vec<(String, u64)> = self
             .plan
@@ -106,12 +117,16 @@ impl<'a> Attack<'a> {
                 .collect();
             report.secrets = Some(secrets);
         }
-        let Some(mechanism) = self.mechanism else {
+        let Some(run) = &self.run else {
             report.no_verdict = Some("what ran is not known: give --mechanism".into());
             return Ok((report, Vec::new()));
         };
-        let seen = seen_from_canaries(mechanism, self.met);
-        let promised = guarantees(&seen, self.plan.unit, self.met.records, self.delta)?;
+        if let Some(why) = run.unprotected() {
+            report.no_verdict = Some(format!("nothing was promised: {why}"));
+            return Ok((report, Vec::new()));
+        }
+        let seen = run.mechanism_of_canaries();
+        let promised = guarantees(&seen, self.plan.unit, self.records(), self.delta)?;
         // the verdict has its own, smaller false-alarm rate than the bound that is shown
         let strict = RankAudit {
             confidence: Confidence::new(1.0 - each.get())?,
@@ -119,7 +134,7 @@ impl<'a> Attack<'a> {
         };
         let bound = strict.bound(&ranking.counts)?;
         if self.hold_against(&mut report, &promised, &bound, &seen)? {
-            let loss = reconstruction_loss(&seen, self.met.records)?;
+            let loss = reconstruction_loss(&seen, self.records())?;
             let mut ceiling = self.ceiling(&loss, &ranking, &audit, each)?;
             if ceiling.test.outcome == CeilingOutcome::Contradicted {
                 ceiling.suspects = self.suspects(&seen, &ranking, &audit, each)?;
@@ -212,7 +227,7 @@ impl<'a> Attack<'a> {
         bound: &EpsilonBound,
         seen: &Mechanism,
     ) -> Result<bool> {
-        let notion = if self.met.records > 1 {
+        let notion = if self.canaries.records > 1 {
             Notion::GroupDp
         } else {
             Notion::Dp
@@ -262,7 +277,7 @@ impl<'a> Attack<'a> {
     /// clear would explain anything.
     fn mistakes(&self, seen: &Mechanism, notion: Notion) -> Result<Vec<(Mistake, Upper<Epsilon>)>> {
         let mut found = Vec::new();
-        for (mistake, mechanism, records) in alternatives(seen, self.met.records) {
+        for (mistake, mechanism, records) in alternatives(seen, self.records()) {
             let notion = if records > 1 { Notion::GroupDp } else { notion };
             let rows = guarantees(&mechanism, self.plan.unit, records, self.delta)?;
             let upper = rows
@@ -285,7 +300,7 @@ impl<'a> Attack<'a> {
         alpha: Probability,
     ) -> Result<Vec<Mistake>> {
         let mut found = Vec::new();
-        for (mistake, mechanism, records) in alternatives(seen, self.met.records) {
+        for (mistake, mechanism, records) in alternatives(seen, self.records()) {
             let loss = reconstruction_loss(&mechanism, records)?;
             let test = self.ceiling(&loss, ranking, audit, alpha)?.test;
             if test.outcome == CeilingOutcome::NotContradicted {

@@ -3,16 +3,19 @@
 use super::attack::Attack;
 use super::model::Beginning;
 use super::perplexity::measure;
-use super::promise::{DELTA, guarantees, seen_from_canaries};
-use super::train::{INITIAL_SEED, Job, MOMENTUM, met};
+use super::promise::guarantees;
+use super::train::{INITIAL_SEED, Job, MOMENTUM};
 use crate::audit::cli::{ArmName, Demo};
 use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
 use crate::contract::{Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, print};
+use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule};
+use crate::plan::{PlanRequest, PreparedFacts, build};
 use anyhow::{Context, Result, ensure};
-use reticent_accounting::Delta;
+use reticent_accounting::training::Recipe;
+use reticent_accounting::{NoiseMultiplier, SamplingRate};
 use reticent_backends::{
     Clipping, Corpus, Dropout, Error, LearningRates, OptimizerSpec, Phase, Precision,
-    PrivateOptions, Recipe, Surroundings, TrainOptions, Trained,
+    PrivateOptions, Surroundings, TrainOptions, Trained,
 };
 use reticent_corpus::{
     CanaryOptions, CanarySight, ConservativeOptions, Document, PrepareOptions, Prepared, Trigram,
@@ -242,19 +245,11 @@ fn prepared(
     Ok(prepared)
 }
 
-fn options(recipe: Recipe, prepared: &Prepared) -> TrainOptions {
+fn options(recipe: Recipe, prepared: &Prepared, facts: &PreparedFacts) -> Result<TrainOptions> {
     let set = &prepared.training;
-    let side = if recipe == Recipe::Crt {
-        set.private_size()
-    } else {
-        set.private_size() + set.public_size()
-    };
-    let batch = (schedule::SAMPLING_RATE * side as f64).round().max(1.0) as u64;
     let private = PrivateOptions {
-        noise_multiplier: schedule::NOISE_MULTIPLIER,
         clipping_norm: schedule::CLIPPING_NORM,
         clipping: Clipping::Flat,
-        batch_size: batch,
         optimizer: OptimizerSpec::Sgd {
             learning_rate: schedule::PRIVATE_LEARNING_RATE,
             momentum: MOMENTUM,
@@ -267,24 +262,45 @@ fn options(recipe: Recipe, prepared: &Prepared) -> TrainOptions {
     let room = steps(set.records.len() as u64).saturating_sub(private_steps);
     let public_passes =
         (room / steps(set.public_size()).max(1)).clamp(1, schedule::MOST_PUBLIC_PASSES);
-    TrainOptions {
-        recipe,
-        epochs: schedule::EPOCHS,
-        public_passes,
+    let noised = recipe.is_private();
+    let request = PlanRequest {
+        recipe: Some(recipe),
+        noise: NoiseArgs {
+            sigma: match noised {
+                true => Some(NoiseMultiplier::new(schedule::NOISE_MULTIPLIER)?),
+                false => None,
+            },
+            epsilon: None,
+        },
+        schedule: Schedule {
+            sample_rate: match noised {
+                true => Some(SamplingRate::new(schedule::SAMPLING_RATE)?),
+                false => None,
+            },
+            epochs: Some(schedule::EPOCHS as f64),
+            ..Schedule::default()
+        },
+        of_recipe: RecipeArgs {
+            public_passes: (recipe == Recipe::Crt).then_some(public_passes),
+            ..RecipeArgs::default()
+        },
+        ..PlanRequest::default()
+    };
+    Ok(TrainOptions {
+        plan: build(&request, Some(facts))?,
         batch_size: schedule::BATCH,
         optimizer: OptimizerSpec::Adam {
             learning_rate: schedule::LEARNING_RATE,
         },
-        private: (recipe != Recipe::Sgd).then_some(private),
-        first_phase: None,
-        states: None,
+        private: noised.then_some(private),
+        state_norm: None,
+        screened: None,
         precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::default(),
-        stopping: None,
         initial_seed: INITIAL_SEED,
         seed: None,
-    }
+    })
 }
 
 fn arm(
@@ -296,7 +312,8 @@ fn arm(
     interrupt: &Interrupt,
 ) -> Result<Arm> {
     let own = prepared(documents, asked, spec.deduplicate, spec.sight)?;
-    let options = options(spec.recipe, &own);
+    let facts = PreparedFacts::of_corpus(&own)?;
+    let options = options(spec.recipe, &own, &facts)?;
     let begun = Instant::now();
     let surroundings = Surroundings::in_memory(interrupt.flag());
     let what = format!("training {}", spec.name);
@@ -327,22 +344,19 @@ fn arm(
         .plan
         .as_ref()
         .context("--canaries: no canary was planted")?;
-    let preflight = own
-        .facts
-        .canaries
-        .as_ref()
-        .context("--canaries: no canary was planted")?;
-    let met = met(spec.recipe, preflight, plan.canaries.len() as u64);
-    let mut attack = Attack::new(plan, &own.tokenizer, spec.name, met)?;
-    attack.mechanism = Some(&trained.mechanism);
+    let canaries = trained.plan.secrets.canaries.as_ref();
+    let canaries = canaries.map(|stated| stated.value);
+    let canaries = canaries.context("--canaries: no canary was planted")?;
+    let mut attack = Attack::new(plan, &own.tokenizer, spec.name, canaries)?;
+    attack.against(trained.plan.clone());
     attack.tests = TESTS;
     let (exposure, mut promised) = attack.run(trained.trainer.as_mut(), interrupt)?;
     if promised.is_empty() {
         promised = guarantees(
-            &seen_from_canaries(&trained.mechanism, met),
+            &trained.plan.mechanism_of_canaries(),
             plan.unit,
-            met.records,
-            Delta::new(DELTA)?,
+            u32::try_from(canaries.records).unwrap_or(u32::MAX),
+            *trained.plan.delta,
         )?;
     }
     Ok(Arm {
@@ -350,9 +364,9 @@ fn arm(
         describes: spec.describes.into(),
         recipe: spec.recipe.to_string(),
         private_phase: private_phase(&trained),
-        mechanism: trained.mechanism,
+        mechanism: trained.mechanism(),
         guarantees: promised,
-        records_of_a_canary: u64::from(met.records),
+        records_of_a_canary: canaries.records,
         perplexity,
         exposure,
         seconds,

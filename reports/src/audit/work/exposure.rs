@@ -2,13 +2,14 @@
 
 use super::attack::Attack;
 use super::opened::Opened;
-use super::promise::Met;
+use crate::account::mechanism::load;
 use crate::audit::cli::{Exposure as Asked, Source};
 use crate::audit::exposure::{Checkpoint, ExposureReport, SampledReport};
 use crate::contract::{AtomicFile, Exit, Format, Inputs, Interrupt, print};
 use anyhow::{Context, Result, bail, ensure};
-use reticent_accounting::{Confidence, Mechanism};
-use reticent_backends::{CanarySeal, Owner, owner_folder};
+use reticent_accounting::training::{Canaries, Run, TrainingPlan};
+use reticent_accounting::{Confidence, Neighbours, UnitName};
+use reticent_backends::{CanarySeal, Manifest, Owner, owner_folder};
 use reticent_corpus::CanaryPlan;
 use std::io::Write;
 use std::path::Path;
@@ -52,10 +53,10 @@ fn sampled(
         asked.mechanism.is_none() && asked.delta.is_none(),
         "--sample: it leaves ranks open, so that they meet no promise; leave --mechanism and --delta out"
     );
-    let (plan, met) = plan(asked, model)?;
+    let (plan, canaries) = plan(asked, model)?;
     let confidence = asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
     let each = SampledReport::each(confidence, plan.canaries.len())?;
-    let attack = Attack::new(&plan, &model.tokenizer, &model.name, met)?;
+    let attack = Attack::new(&plan, &model.tokenizer, &model.name, canaries)?;
     let found = attack.sampled(model.scorer(), (sample, asked.seed), each, interrupt)?;
     let report = SampledReport::new(&plan, found, confidence, asked.show_secrets)?;
     if let Some(mut file) = html {
@@ -83,13 +84,15 @@ pub(super) fn measured(
     model: &mut Opened,
     interrupt: &Interrupt,
 ) -> Result<ExposureReport> {
-    let (plan, met) = plan(asked, model)?;
-    let mechanism = match &asked.mechanism {
-        Some(path) => Some(read_mechanism(path).context("--mechanism")?),
-        None => model.manifest.as_ref().map(|m| m.mechanism.clone()),
+    let (plan, canaries) = plan(asked, model)?;
+    let run = match &asked.mechanism {
+        Some(path) => Some(of_mechanism(path, &plan).context("--mechanism")?),
+        None => model.manifest.as_ref().map(Manifest::planned).transpose()?,
     };
-    let mut attack = Attack::new(&plan, &model.tokenizer, &model.name, met)?;
-    attack.mechanism = mechanism.as_ref();
+    let mut attack = Attack::new(&plan, &model.tokenizer, &model.name, canaries)?;
+    if let Some(run) = run {
+        attack.against(run);
+    }
     attack.confidence = asked.confidence;
     attack.budget = asked.budget;
     attack.flat_sample = Some(FLAT_SAMPLE);
@@ -123,8 +126,8 @@ fn inputs(asked: &Asked) -> Result<Inputs> {
 
 /// The plan, and how the run met it: sealed by the manifest of a checkpoint of ours, or the file
 /// that was named for a model that others trained.
-fn plan(asked: &Asked, model: &Opened) -> Result<(CanaryPlan, Met)> {
-    let (plan, met) = stored(asked, model)?;
+fn plan(asked: &Asked, model: &Opened) -> Result<(CanaryPlan, Canaries)> {
+    let (plan, canaries) = stored(asked, model)?;
     if let Some(spec) = asked.canaries {
         let stored = plan.spec()?;
         ensure!(
@@ -136,18 +139,23 @@ fn plan(asked: &Asked, model: &Opened) -> Result<(CanaryPlan, Met)> {
             spec.copies()
         );
     }
-    Ok((plan, met))
+    Ok((plan, canaries))
 }
 
-fn stored(asked: &Asked, model: &Opened) -> Result<(CanaryPlan, Met)> {
+fn stored(asked: &Asked, model: &Opened) -> Result<(CanaryPlan, Canaries)> {
     let seal = model.manifest.as_ref().and_then(|m| m.canaries.as_ref());
     match (seal, &asked.of.model, &asked.canary_file) {
         (Some(seal), Some(folder), _) => sealed(asked, folder, seal),
         (None, _, Some(path)) if model.manifest.is_none() => {
             let plan = read_plan(path)?;
             // Nobody says what became of the copies: all of them, as far as anyone knows.
-            let records = plan.copies;
-            Ok((plan, Met { records, public: 0 }))
+            let canaries = Canaries {
+                count: plan.canaries.len() as u64,
+                records: u64::from(plan.copies),
+                on_public_side: 0,
+                candidates: Some(plan.candidates),
+            };
+            Ok((plan, canaries))
         }
         _ => bail!(
             "{}: {} names no canaries; plant them before training: \
@@ -175,7 +183,7 @@ fn read_plan(path: &Path) -> Result<CanaryPlan> {
 
 /// The plan from the owner's folder beside the checkpoint, unless another file was named; it
 /// must be the one that was sealed.
-fn sealed(asked: &Asked, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, Met)> {
+fn sealed(asked: &Asked, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, Canaries)> {
     let owned = owner_folder(model).join("canaries.json");
     let path = asked.canary_file.as_ref().unwrap_or(&owned);
     let plan = read_plan(path)?;
@@ -186,15 +194,24 @@ fn sealed(asked: &Asked, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan,
         "--canary-file: {} is not the plan this model was trained with (its seal differs)",
         path.display()
     );
-    let met = Met {
-        records: seal.records,
-        public: seal.on_public_side,
+    let canaries = Canaries {
+        count: u64::from(seal.canaries),
+        records: u64::from(seal.records),
+        on_public_side: u64::from(seal.on_public_side),
+        candidates: Some(plan.candidates),
     };
-    Ok((plan, met))
+    Ok((plan, canaries))
 }
 
-fn read_mechanism(path: &Path) -> Result<Mechanism> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{} is no mechanism", path.display()))
+/// A run that is known by a mechanism from a file: the files that `account --mechanism` takes.
+fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<TrainingPlan> {
+    let loaded = load(path, Neighbours::Replace)?;
+    let unit = match loaded.unit {
+        Some(unit) => unit,
+        None => UnitName::new(plan.unit.to_string())?,
+    };
+    let run = Run::Mechanism {
+        mechanism: loaded.mechanism,
+    };
+    Ok(TrainingPlan::new(run, unit))
 }

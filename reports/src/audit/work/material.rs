@@ -1,11 +1,12 @@
 //! What single recipes need to know about a prepared corpus: its sensitive tokens, its rates.
 
-use crate::account::protect::read::{Gathered, read_rates};
-use crate::audit::cli::{Assumption, FirstPhaseArg, Recipe, Train};
-use anyhow::{Context, Result, bail, ensure};
+use crate::audit::cli::Train;
+use crate::plan::{PlanRequest, PreparedFacts, record_rates};
+use anyhow::{Context, Result, ensure};
 use reticent_accounting::confidentiality::RedactedAlike;
-use reticent_backends::{Corpus, SecretRates, Sensitive, TrainOptions};
-use reticent_corpus::{PolicyChoice, Prepared, TokenId};
+use reticent_accounting::training::{FirstPhase, Run, TrainingPlan};
+use reticent_backends::{Corpus, SecretRates, Sensitive};
+use reticent_corpus::{Prepared, TokenId};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -18,18 +19,18 @@ pub(super) struct Material {
 }
 
 impl Material {
-    /// What the recipe needs.
-    pub(super) fn of(asked: &Train, options: &TrainOptions, prepared: &Prepared) -> Result<Self> {
-        let mut material = Self {
-            held_out: held_out(asked, prepared)?,
-            ..Self::default()
-        };
-        match asked.recipe {
-            Recipe::Sgd | Recipe::Dpsgd | Recipe::Crt => {}
-            Recipe::Sdp | Recipe::Jft => material.sensitive = Some(sensitive(asked, prepared)?),
-            Recipe::Protect => material.rates = Some(rates(asked, options, prepared)?),
-        }
-        Ok(material)
+    /// What the plan needs.
+    pub(super) fn of(
+        train: &Train,
+        request: &PlanRequest,
+        plan: &TrainingPlan,
+        (prepared, facts): (&Prepared, &PreparedFacts),
+    ) -> Result<Self> {
+        Ok(Self {
+            sensitive: sensitive(plan, prepared)?,
+            rates: rates(request, plan, facts)?,
+            held_out: held_out(train, prepared)?,
+        })
     }
 
     /// Together with the records.
@@ -64,31 +65,22 @@ fn held_out(asked: &Train, prepared: &Prepared) -> Result<Option<Vec<Vec<TokenId
     Ok(Some(records))
 }
 
-fn sensitive(asked: &Train, prepared: &Prepared) -> Result<Sensitive> {
-    ensure!(
-        !prepared.options.redact,
-        "--recipe: {} trains on the original text too; prepare it with --no-redaction, \
-         so that the records keep what the policy found",
-        asked.recipe.name()
-    );
-    let uncaught = prepared.facts.uncaught;
-    let assumed = |what| asked.of_recipe.assume.contains(&what);
-    if assumed(Assumption::Caught) && uncaught > 0 {
-        bail!(
-            "--assume: the policy does not find {uncaught} marked secrets from end to end, \
-             so it can't be taken for granted that it finds all"
-        );
-    }
-    // What is marked is found; of a policy that looks for patterns nobody knows what it misses.
-    let marked = prepared.options.policy.policy == PolicyChoice::Gold && uncaught == 0;
-    let screened = asked.of_recipe.first_phase == Some(FirstPhaseArg::Screened);
-    let alike = RedactedAlike {
-        every_content_caught: marked || assumed(Assumption::Caught),
-        length_and_kind_hidden: true, // one mask for every span
-        screening_ignores_secrets: !screened || assumed(Assumption::Screening),
+/// Which tokens the policy calls sensitive, with what the plan says of it.
+fn sensitive(plan: &TrainingPlan, prepared: &Prepared) -> Result<Option<Sensitive>> {
+    let alike = match &plan.run {
+        Run::Sdp { selective } => RedactedAlike {
+            every_content_caught: *selective.every_content_caught,
+            ..RedactedAlike::YES
+        },
+        Run::Jft {
+            first: FirstPhase::Ordinary { alike, .. },
+            ..
+        } => **alike,
+        Run::Jft { .. } => RedactedAlike::YES,
+        _ => return Ok(None),
     };
     let mask = prepared.tokenizer.mask();
-    Ok(Sensitive::marked(&prepared.training, mask, alike)?)
+    Ok(Some(Sensitive::marked(&prepared.training, mask, alike)?))
 }
 
 /// The names of the records in `train.jsonl`.
@@ -99,60 +91,21 @@ pub(super) fn names(prepared: &Prepared) -> HashMap<String, u32> {
         .collect()
 }
 
-/// Rates by record, and the records of each secret. Records that the file does not name hold
-/// no secret: together they make up what is missing to the expected batch.
-fn rates(asked: &Train, options: &TrainOptions, prepared: &Prepared) -> Result<SecretRates> {
-    let given = &asked.of_recipe;
-    let needed = |flag: &str| format!("{flag}: the recipe protect needs it");
-    let weights = given
-        .weights
-        .as_deref()
-        .with_context(|| needed("--weights"))?;
-    let incidence = given
-        .incidence
-        .as_deref()
-        .with_context(|| needed("--incidence"))?;
-    let named = read_rates(weights).context("--weights")?;
-    let names = names(prepared);
-    let known = |(name, rate): (&String, &f64)| names.get(name).map(|i| (*i, *rate));
-    let of_record: HashMap<u32, f64> = named.iter().filter_map(known).collect();
-    ensure!(
-        !of_record.is_empty(),
-        "--weights: none of its examples is a record of PREPARED; they must be ids of its train.jsonl, such as unit-0"
-    );
-    let others = names.len() - of_record.len();
-    let batch = options.private.map_or(0.0, |p| p.batch_size as f64);
-    let left = (batch - of_record.values().sum::<f64>()).max(0.0);
-    let rest = (left / others.max(1) as f64).min(1.0);
-    let rates = (0..names.len() as u32).map(|i| of_record.get(&i).copied().unwrap_or(rest));
-    let secrets = secrets(incidence, &names).context("--incidence")?;
-    let unweighed = secrets
-        .iter()
-        .flatten()
-        .find(|i| !of_record.contains_key(i));
-    if let Some(record) = unweighed {
-        let point = prepared.points[*record as usize];
-        bail!("--weights: record unit-{point} holds a secret, but has no rate there");
-    }
-    Ok(SecretRates::new(rates.collect(), secrets)?)
-}
-
-/// The records of each secret.
-fn secrets(path: &Path, names: &HashMap<String, u32>) -> Result<Vec<Vec<u32>>> {
-    let mut gathered = Gathered::new(None);
-    gathered.read(path, None)?;
-    let incidence = gathered.incidence(None)?;
-    let record = |example: &u32| {
-        names
-            .get(&*gathered.examples.all()[*example as usize])
-            .copied()
+/// The rates of the records, for `protect`.
+fn rates(
+    request: &PlanRequest,
+    plan: &TrainingPlan,
+    facts: &PreparedFacts,
+) -> Result<Option<SecretRates>> {
+    let Run::Protect { weighted } = &plan.run else {
+        return Ok(None);
     };
-    let secrets = 0..gathered.secrets.all().len();
-    let secrets = secrets.map(|secret| {
-        let examples = incidence.examples_of(secret).iter();
-        examples.filter_map(record).collect::<Vec<u32>>()
-    });
-    Ok(secrets.filter(|records| !records.is_empty()).collect())
+    let files = &request.of_recipe;
+    let (Some(weights), Some(incidence)) = (&files.weights, &files.incidence) else {
+        return Ok(None);
+    };
+    let found = record_rates(request, facts, (weights, incidence), *weighted.batch)?;
+    Ok(Some(SecretRates::new(found.rates, found.secrets)?))
 }
 
 /// Numbers of the records whose ids a file lists, one a line.

@@ -158,7 +158,7 @@ fn shadowed(
         weights: weights.as_deref(),
         device: asked.on.of.device,
     };
-    let training = Training::of(model, reference, &asked.on, asked.seed);
+    let training = Training::of(model, reference, &asked.on, asked.seed)?;
     let records = panel.target().tokens();
     let found = shadows(&start, records, &groups, &training, interrupt)?;
     let targets = panel.target().losses()?;

@@ -1,8 +1,9 @@
 //! The model a run starts from.
 
 use super::opened::same_tokenizer;
-use crate::audit::cli::{ModelArg, Recipe, Start};
+use crate::audit::cli::{ModelArg, Start};
 use anyhow::{Context, Result, bail, ensure};
+use reticent_accounting::training::Recipe;
 use reticent_backends::{
     Dropout, Family, Initial, LstmConfig, Manifest, Model, Pretrained, TransformerConfig,
     weights_digest,
@@ -159,7 +160,7 @@ fn continued(weights: String, before: &Manifest, prepared: &Prepared) -> Result<
     Ok(Initial::Continued {
         weights,
         recipe: before.recipe,
-        mechanism: Box::new(before.mechanism.clone()),
+        mechanism: Box::new(before.mechanism().clone()),
         seeded: before.seeded,
     })
 }

@@ -6,55 +6,7 @@ use reticent_accounting::{
     Convention, Delta, Direction, GroupSize, Guarantee, Mechanism, Neighbours, Notion, Plan,
     PrivacyLoss, Query, Sampling, SamplingRate, Tolerance, UnitName,
 };
-use reticent_corpus::{Preflight, Side, Unit};
-
-/// δ of a promise where none was asked for: well below one over the number of records of any corpus
-/// at hand.
-pub(super) const DELTA: f64 = 1e-6;
-
-/// How a run met the canaries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Met {
-    /// Most records that hold one canary's secret.
-    pub(super) records: u32,
-    /// Copies that ended on the public side.
-    pub(super) public: u32,
-}
-
-impl Met {
-    /// What the pre-flight says.
-    pub(super) fn of(preflight: &Preflight, canaries: u64) -> Self {
-        let records = (0..canaries)
-            .map(|c| preflight.survivors(c))
-            .max()
-            .unwrap_or(0);
-        let public = preflight
-            .copies
-            .iter()
-            .filter(|c| c.side == Some(Side::Public))
-            .count();
-        Self {
-            records: u32::try_from(records).unwrap_or(u32::MAX),
-            public: u32::try_from(public).unwrap_or(u32::MAX),
-        }
-    }
-}
-
-/// What ran, as seen from one canary: where a copy was on the public side, nothing protected it.
-pub(super) fn seen_from_canaries(mechanism: &Mechanism, met: Met) -> Mechanism {
-    if met.public == 0 {
-        return mechanism.clone();
-    }
-    let bare = Mechanism::NonPrivate {
-        why: format!(
-            "{} canary copies were on the public side: both policies missed them",
-            met.public
-        ),
-    };
-    Mechanism::Sequence {
-        parts: vec![mechanism.clone(), bare],
-    }
-}
+use reticent_corpus::Unit;
 
 /// One record in the definition's neighbours and in the papers', and all records of a canary at once.
 pub(super) fn guarantees(

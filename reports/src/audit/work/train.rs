@@ -3,19 +3,20 @@
 use super::material::Material;
 use super::model::{Beginning, dropout_of};
 use super::options::{inputs, options};
-use super::promise::{DELTA, Met, guarantees};
-use crate::audit::cli::Train;
+use crate::audit::cli::{ModelArg, Start, Train};
 use crate::contract::{
     Envelope, Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, Progress, print,
 };
 use crate::number::{grouped, nearest, rounded_up};
+use crate::plan::{PreparedFacts, build, inputs as plan_inputs, redaction};
 use anyhow::{Context, Result, ensure};
-use reticent_accounting::{Convention, Delta, Guarantee, Mechanism, Notion, UnitName};
+use reticent_accounting::training::{Recipe, Run, Subject};
+use reticent_accounting::{Convention, Delta, Guarantee, Mechanism, Notion, Tolerance};
 use reticent_backends::{
-    Checkpoint, Corpus, Device, Dropout, Error, Initial, Manifest, Model, Owner, Recipe, Schedule,
+    Checkpoint, Corpus, Device, Dropout, Error, Initial, Manifest, Model, Owner, Schedule,
     Surroundings, TrainOptions, Trained, free_for, open, state_folder, train_on,
 };
-use reticent_corpus::{Prepared, Unit};
+use reticent_corpus::Prepared;
 use serde::Serialize;
 use std::path::Path;
 
@@ -50,16 +51,19 @@ impl Job<'_> {
         })
     }
 
-    /// Writes checkpoint and owner's folder; gives what the checkpoint says ran.
-    pub(super) fn save(&self, folder: &Path, trained: &Trained) -> Result<Mechanism> {
-        let recipe = self.options.recipe;
+    /// Writes checkpoint and owner's folder.
+    pub(super) fn save(&self, folder: &Path, trained: &Trained) -> Result<()> {
         let prepared = self.prepared;
-        let mut manifest = Manifest::of(recipe, prepared, trained, self.initial.clone());
-        let mechanism = manifest.mechanism.clone();
-        if let (Some(plan), Some(preflight)) = (&prepared.plan, &prepared.facts.canaries) {
-            let met = met(recipe, preflight, plan.canaries.len() as u64);
-            manifest.canaries =
-                Some(Owner::open_or_create(folder)?.keep(plan, met.records, met.public)?);
+        let mut manifest = Manifest::of(prepared, trained, self.initial.clone())?;
+        if let (Some(plan), Some(canaries)) = (&prepared.plan, &trained.plan.secrets.canaries) {
+            let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+            // Only CRT trains a public side.
+            let open = match trained.plan.run {
+                Run::Crt { .. } => small(canaries.on_public_side),
+                _ => 0,
+            };
+            let owner = Owner::open_or_create(folder)?;
+            manifest.canaries = Some(owner.keep(plan, small(canaries.records), open)?);
         }
         Checkpoint::save(
             folder,
@@ -68,17 +72,7 @@ impl Job<'_> {
             &prepared.tokenizer,
             manifest,
         )?;
-        Ok(mechanism)
-    }
-}
-
-/// How a recipe met the canaries: only CRT trains a public side.
-pub(super) fn met(recipe: Recipe, preflight: &reticent_corpus::Preflight, canaries: u64) -> Met {
-    let met = Met::of(preflight, canaries);
-    if recipe == Recipe::Crt {
-        met
-    } else {
-        Met { public: 0, ..met }
+        Ok(())
     }
 }
 
@@ -133,6 +127,9 @@ struct Shown {
     recipe: Recipe,
     mechanism: Mechanism,
     guarantees: Vec<Guarantee>,
+    /// Why nothing is promised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    because: Option<String>,
     /// What a paper estimates where it has no bound.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     estimates: Vec<Mechanism>,
@@ -145,21 +142,46 @@ struct Shown {
     dropout: Option<Dropped>,
 }
 
-pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Result<Exit> {
-    let noise = asked.noise()?;
-    asked.within_limits()?;
-    free_for(&asked.out).context("--out")?;
-    OutputFolder::probe(&asked.out).context("--out")?;
-    let prepared = Prepared::load(&asked.prepared).context("PREPARED")?;
-    let mut options = options(asked, noise, &prepared)?;
-    let material = Material::of(asked, &options, &prepared)?;
+pub(super) fn run(train: &Train, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+    let request = train.request()?;
+    train.within_limits(&request)?;
+    free_for(&train.out).context("--out")?;
+    OutputFolder::probe(&train.out).context("--out")?;
+    let folder = request.prepared.as_deref();
+    let folder = folder.with_context(|| format!("{}: is needed", request.name("prepared")))?;
+    let facts = PreparedFacts::read(folder).context("PREPARED")?;
+    // Accounted for before anything is trained.
+    let plan = build(&request, Some(&facts))?;
+    plan.run
+        .trainable()
+        .with_context(|| request.name("sampler"))?;
+    let tolerance = Tolerance::DEFAULT;
+    plan.guarantees(tolerance)
+        .context("the plan can't be accounted for, so nothing is trained")?;
+    let redacted = redaction(&request, plan.secrets.everything_private)?;
+    let of_plan = plan_inputs(&request, &plan, redacted.as_ref())?;
+    let prepared = Prepared::load(folder).context("PREPARED")?;
+    let material = Material::of(train, &request, &plan, (&prepared, &facts))?;
+    let mut options = options(train, &request, plan, &prepared)?;
+    let start = Start {
+        model: request.model.clone().map_or_else(
+            || train.start.model.clone(),
+            |folder| {
+                folder
+                    .to_string_lossy()
+                    .parse()
+                    .unwrap_or(ModelArg::Folder(folder))
+            },
+        ),
+        ..train.start.clone()
+    };
     let Beginning {
         model,
         weights,
         initial,
         dropout,
-    } = Beginning::asked(&asked.start, asked.recipe, &prepared, INITIAL_SEED)?;
-    options.dropout = match asked.dropout {
+    } = Beginning::asked(&start, request.recipe(), &prepared, INITIAL_SEED)?;
+    options.dropout = match train.dropout {
         Some(rate) => dropout_of(&model, rate)?,
         None => dropout,
     };
@@ -171,9 +193,9 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
         model: &model,
         initial: &initial,
     };
-    let surroundings = Surroundings::resumable(state_folder(&asked.out), interrupt.flag());
-    let what = format!("training {}", options.recipe);
-    let mut trained = match job.train(weights, asked.device.into(), &surroundings, &what) {
+    let surroundings = Surroundings::resumable(state_folder(&train.out), interrupt.flag());
+    let what = format!("training {}", request.recipe());
+    let mut trained = match job.train(weights, train.device.into(), &surroundings, &what) {
         Ok(trained) => trained,
         Err(Error::Interrupted { .. }) => {
             let resume = Some("the same arguments".to_owned());
@@ -186,24 +208,20 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
         }
         Err(error) => return Err(error.into()),
     };
-    let mechanism = job.save(&asked.out, &trained).context("--out")?;
+    job.save(&train.out, &trained).context("--out")?;
     trained.erase_state()?;
     let shown = Shown {
-        out: asked.out.display().to_string(),
-        recipe: options.recipe,
-        guarantees: promised(
-            options.recipe,
-            &mechanism,
-            prepared.training.unit,
-            asked.delta.map_or_else(|| Delta::new(DELTA), Ok)?,
-        )?,
-        mechanism,
+        out: train.out.display().to_string(),
+        recipe: request.recipe(),
+        guarantees: trained.plan.guarantees(tolerance)?,
+        mechanism: trained.mechanism(),
+        because: trained.plan.unprotected(),
         estimates: trained.estimates,
-        seeded: trained.seeded,
+        seeded: trained.plan.seeded,
         held_out_perplexity: trained.held_out.iter().map(|loss| loss.exp()).collect(),
-        dropout: Dropped::of(trained.dropout, asked),
+        dropout: Dropped::of(trained.dropout, train),
     };
-    let inputs = inputs(asked, &options)?;
+    let inputs = inputs(train, of_plan, &options)?;
     let text = match format {
         Format::Json => Envelope::new("training", inputs, &shown).to_text()?,
         Format::Text => summary(&shown, &inputs),
@@ -212,32 +230,17 @@ pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Resul
     Ok(Exit::Finished)
 }
 
-/// What the recipe promises, in its own notion: of one record, of what the policy finds in one,
-/// or of all records of one secret.
-fn promised(
-    recipe: Recipe,
-    mechanism: &Mechanism,
-    unit: Unit,
-    delta: Delta,
-) -> Result<Vec<Guarantee>> {
-    let mut rows = guarantees(mechanism, unit, 1, delta)?;
-    for row in &mut rows {
-        match recipe {
-            Recipe::Jft | Recipe::Sdp => row.notion = Notion::SelectiveDp,
-            Recipe::Protect => row.unit = UnitName::new("secret")?,
-            Recipe::Sgd | Recipe::Dpsgd | Recipe::Crt => {}
-        }
-    }
-    Ok(rows)
-}
-
-/// Why nothing is promised, where a part of the run protects nothing.
-fn bare(mechanism: &Mechanism) -> Option<&str> {
-    match mechanism {
-        Mechanism::NonPrivate { why } => Some(why),
-        Mechanism::Sequence { parts } => parts.iter().find_map(bare),
-        Mechanism::Repeat { each, .. } => bare(each),
-        _ => None,
+/// Whom a guarantee speaks of, in words.
+fn whose(row: &Guarantee) -> String {
+    let together = match row.group {
+        Some(group) => format!("{} {}s", group.get(), row.unit),
+        None => format!("one {}", row.unit),
+    };
+    match (row.about, row.notion) {
+        (Some(Subject::Canary), _) => format!("a canary's copies in {together}"),
+        (Some(Subject::Secret), _) => format!("a secret in {together}"),
+        (_, Notion::SelectiveDp) => format!("what the policy finds in {together}"),
+        _ => together,
     }
 }
 
@@ -260,17 +263,14 @@ fn summary(shown: &Shown, inputs: &Inputs) -> String {
         } else {
             "infinite: nothing is promised".into()
         };
-        let whose = match g.notion {
-            Notion::SelectiveDp => format!("what the policy finds in one {}", g.unit),
-            _ => format!("one {}", g.unit),
-        };
         lines.push(format!(
-            "ε ({}, {whose}, {convention}, δ = {}) {said}",
+            "ε ({}, {}, {convention}, δ = {}) {said}",
             g.neighbours,
-            nearest(g.delta.map_or(DELTA, Delta::get), 2)
+            whose(g),
+            nearest(g.delta.map_or(f64::NAN, Delta::get), 2)
         ));
     }
-    if let Some(why) = bare(&shown.mechanism) {
+    if let Some(why) = &shown.because {
         lines.push(format!("because {why}"));
     }
     if !shown.estimates.is_empty() {

@@ -85,7 +85,7 @@ fn one(
             .collect(),
         mask_only: 0,
     };
-    let mut options = training.on(set.records.len(), number);
+    let mut options = training.of_number(number);
     let total = Schedule::new(&options, &set)?.total();
     options.learning_rates.warmup = options.learning_rates.warmup.min(total);
     let weights = match start.weights {

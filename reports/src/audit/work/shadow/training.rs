@@ -4,9 +4,12 @@ use crate::audit::cli::OnModel;
 use crate::audit::membership::ShadowTraining;
 use crate::audit::work::opened::Opened;
 use crate::audit::work::train::INITIAL_SEED;
+use anyhow::Result;
+use reticent_accounting::UnitName;
+use reticent_accounting::training::{NoisySteps, Recipe, Run, Stated, TrainingPlan};
 use reticent_backends::{
     Clipping, Dropout, Initial, LearningRates, Manifest, Model, OptimizerSpec, Phase, Precision,
-    PrivateOptions, Recipe, TrainOptions, weights_digest,
+    PrivateOptions, TrainOptions, weights_digest,
 };
 
 /// What is assumed of a model that says nothing: batches, step size, epochs.
@@ -19,10 +22,7 @@ const EPOCHS: u64 = 4;
 pub(in crate::audit::work) struct Training {
     /// Pairs of models: what one is trained on, the other is not.
     pub(super) pairs: u64,
-    /// All but the size of private batches, which follows from the number of records.
     options: TrainOptions,
-    /// The sampling rate of private batches.
-    rate: Option<f64>,
     pub(super) seed: u64,
     pub(in crate::audit::work) told: ShadowTraining,
 }
@@ -36,6 +36,7 @@ struct Steps {
 
 struct Private {
     options: PrivateOptions,
+    noise_multiplier: f64,
     rate: f64,
 }
 
@@ -46,7 +47,7 @@ impl Training {
         reference: Option<&Opened>,
         asked: &OnModel,
         seed: u64,
-    ) -> Self {
+    ) -> Result<Self> {
         let manifest = model.manifest.as_ref();
         let mut differs = Vec::new();
         let steps = match manifest.and_then(|m| steps(m, &mut differs)) {
@@ -90,48 +91,50 @@ impl Training {
         }
         start(model, reference, &mut differs);
         let own = |optimizer| at_rate(optimizer, asked.shadow_rate);
-        let rate = steps.private.as_ref().map(|p| p.rate);
+        let run = match &steps.private {
+            Some(p) => Run::Dpsgd {
+                private: NoisySteps::poisson(p.noise_multiplier, p.rate, epochs)?,
+            },
+            None => Run::Sgd {
+                epochs: Stated::given(epochs, "the model"),
+                steps: None,
+            },
+        };
         let private = steps.private.map(|p| PrivateOptions {
             optimizer: own(p.options.optimizer),
             ..p.options
         });
         let options = TrainOptions {
-            recipe: match private {
-                Some(_) => Recipe::Dpsgd,
-                None => Recipe::Sgd,
+            plan: TrainingPlan {
+                seeded: true,
+                ..TrainingPlan::new(run, UnitName::new("record")?)
             },
-            epochs,
-            public_passes: 1,
             batch_size: steps.batch_size,
             optimizer: own(steps.optimizer),
             private,
-            first_phase: None,
-            states: None,
+            state_norm: None,
+            screened: None,
             precision: Precision::Single,
             dropout: dropped(model.dropout, reference.unwrap_or(model).weights()),
             learning_rates: rates,
-            stopping: None,
             initial_seed: INITIAL_SEED,
             seed: Some(seed),
         };
         let models = asked.shadows.unwrap_or(0);
-        Self {
+        Ok(Self {
             pairs: models / 2,
-            told: told(models, &options, rate, reference.is_some(), differs),
+            told: told(models, &options, epochs, reference.is_some(), differs),
             options,
-            rate,
             seed,
-        }
+        })
     }
 
-    /// The options of one shadow model on so many records.
-    pub(super) fn on(&self, records: usize, number: u64) -> TrainOptions {
-        let mut options = self.options.clone();
-        options.seed = Some(self.seed.wrapping_add(number));
-        if let (Some(private), Some(rate)) = (&mut options.private, self.rate) {
-            private.batch_size = (rate * records as f64).round().max(1.0) as u64;
+    /// The options of one shadow model.
+    pub(super) fn of_number(&self, number: u64) -> TrainOptions {
+        TrainOptions {
+            seed: Some(self.seed.wrapping_add(number)),
+            ..self.options.clone()
         }
-        options
     }
 }
 
@@ -237,12 +240,11 @@ fn noised(
         optimizer,
         private: Some(Private {
             options: PrivateOptions {
-                noise_multiplier,
                 clipping_norm,
                 clipping,
-                batch_size: 1,
                 optimizer,
             },
+            noise_multiplier,
             rate,
         }),
     }
@@ -314,22 +316,23 @@ const fn dropped(rates: Dropout, architecture: Option<(&Model, &[Vec<f32>])>) ->
 fn told(
     models: u64,
     options: &TrainOptions,
-    rate: Option<f64>,
+    epochs: u64,
     from_reference: bool,
     differs: Vec<String>,
 ) -> ShadowTraining {
+    let noisy = options.plan.run.noisy();
     ShadowTraining {
         models,
-        recipe: options.recipe,
+        recipe: options.recipe().unwrap_or(Recipe::Sgd),
         from: if from_reference {
             "the reference"
         } else {
             "fresh weights"
         },
-        epochs: options.epochs,
+        epochs,
         batch_size: options.private.is_none().then_some(options.batch_size),
-        sampling_rate: rate,
-        noise_multiplier: options.private.map(|p| p.noise_multiplier),
+        sampling_rate: noisy.map(|steps| steps.sampling_rate.get()),
+        noise_multiplier: noisy.map(|steps| steps.noise_multiplier.get()),
         clipping_norm: options.private.map(|p| p.clipping_norm),
         optimizer: options.private.map_or(options.optimizer, |p| p.optimizer),
         learning_rates: options.learning_rates,

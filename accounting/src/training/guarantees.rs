@@ -1,0 +1,229 @@
+//! What a plan promises: to one record, to the records of a secret, to the copies of a canary.
+
+use super::recipe::{Recipe, Run, open};
+use super::{Stated, TrainingPlan};
+use crate::bound::Bounds;
+use crate::confidentiality::{Knowledge, Reach, Standing};
+use crate::error::{Error, Result};
+use crate::guarantee::{Convention, Engine, Guarantee, Method, Notion};
+use crate::mechanism::Mechanism;
+use crate::neighbours::Neighbours;
+use crate::plan::Plan;
+use crate::quantity::{Epsilon, GroupSize, Tolerance, UnitName};
+use serde::{Deserialize, Serialize};
+
+/// Whom a guarantee speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Subject {
+    /// One record.
+    Record,
+    /// All records of a secret.
+    Secret,
+    /// All copies of a planted canary.
+    Canary,
+}
+
+impl TrainingPlan {
+    /// The guarantees of the plan at its δ: of one record, of the records of a secret (where their
+    /// number is known), of the copies of a canary (where some were planted).
+    ///
+    /// Bound: both ends where the run is accounted for as it is; infinite where something is
+    /// trained on without noise.
+    ///
+    /// # Errors
+    /// A mechanism that can't be accounted for.
+    pub fn guarantees(&self, tolerance: Tolerance) -> Result<Vec<Guarantee>> {
+        let mut rows = self.of_a_record(tolerance)?;
+        rows.extend(self.of_a_secret(tolerance)?);
+        rows.extend(self.of_a_canary(tolerance)?);
+        Ok(rows)
+    }
+
+    const fn selective(&self) -> bool {
+        matches!(self.run, Run::Sdp { .. } | Run::Jft { .. })
+    }
+
+    /// ε of `mechanism` when `group` records change together.
+    fn row(
+        &self,
+        mechanism: Mechanism,
+        (notion, neighbours, group): (Notion, Neighbours, GroupSize),
+        tolerance: Tolerance,
+    ) -> Result<Guarantee> {
+        // Where all copies of a secret are one entry of the mechanism, the entry is the unit.
+        let unit = match self.run {
+            Run::Protect { .. } => UnitName::new("secret")?,
+            _ => self.unit.value.clone(),
+        };
+        let plan = Plan {
+            neighbours,
+            group,
+            tolerance,
+            ..Plan::new(mechanism, unit, *self.delta)
+        };
+        let row = plan.exactly()?;
+        Ok(Guarantee { notion, ..row })
+    }
+
+    /// One record, by the notion's own neighbours and by the other ones.
+    fn of_a_record(&self, tolerance: Tolerance) -> Result<Vec<Guarantee>> {
+        let notion = if self.selective() {
+            Notion::SelectiveDp
+        } else {
+            Notion::Dp
+        };
+        // Differential privacy is defined for both; what redaction changes is content.
+        let plain = matches!(
+            self.run,
+            Run::Dpsgd { .. } | Run::Sgd { .. } | Run::Mechanism { .. }
+        );
+        let present = if plain {
+            Convention::Definition
+        } else {
+            Convention::Paper
+        };
+        let mut rows = Vec::new();
+        for (neighbours, convention) in [
+            (Neighbours::Replace, Convention::Definition),
+            (Neighbours::AddRemove, present),
+        ] {
+            let question = (notion, neighbours, GroupSize::ONE);
+            match self.row(self.mechanism(), question, tolerance) {
+                Ok(row) => rows.push(Guarantee {
+                    convention,
+                    about: Some(Subject::Record),
+                    ..row
+                }),
+                // A sampler without an answer for these neighbours.
+                Err(Error::Unsupported { .. }) if neighbours == Neighbours::AddRemove => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(rows)
+    }
+
+    /// What became of the worst secret that the plan speaks of; nothing where the records of a
+    /// secret are neither counted nor given.
+    #[must_use]
+    pub fn worst_secret(&self) -> Option<Standing> {
+        let secrets = &self.secrets;
+        let counted = secrets
+            .facts
+            .filter(|facts| facts.knowledge() == Knowledge::Counted);
+        let spreads = counted.is_some_and(|facts| facts.missed_reach() == Reach::Open);
+        let standing = match (self.run.recipe(), counted) {
+            // One record of the input may change any number of records of the training set.
+            _ if spreads => Standing::Exposed,
+            (Some(Recipe::Crt), Some(facts)) => facts.worst(),
+            (Some(Recipe::Crt), None) if !secrets.everything_private => Standing::Exposed,
+            // Every secret of the records that noise covers.
+            _ => Standing::Missed {
+                records: u64::from(secrets.group().get()),
+            },
+        };
+        let known = secrets.records.is_some();
+        (known || standing == Standing::Exposed || standing == Standing::Caught).then_some(standing)
+    }
+
+    /// All records of a secret: content against content.
+    fn of_a_secret(&self, tolerance: Tolerance) -> Result<Option<Guarantee>> {
+        if matches!(self.run, Run::Protect { .. } | Run::Mechanism { .. }) {
+            return Ok(None);
+        }
+        let Some(standing) = self.worst_secret() else {
+            return Ok(None);
+        };
+        let group = self.secrets.group();
+        let notion = match group {
+            _ if self.selective() => Notion::SelectiveDp,
+            GroupSize::ONE => Notion::Confidentiality,
+            _ => Notion::GroupConfidentiality,
+        };
+        let row = match standing {
+            Standing::Caught if self.unprotected().is_none() => {
+                let zero = Epsilon::new(0.0)?;
+                self.closed_form(notion, group, Bounds::between(zero, zero))?
+            }
+            Standing::Exposed => {
+                let infinite = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
+                self.closed_form(notion, group, infinite)?
+            }
+            Standing::Caught | Standing::Missed { .. } => {
+                let question = (notion, Neighbours::Replace, group);
+                self.row(self.mechanism(), question, tolerance)?
+            }
+        };
+        Ok(Some(Guarantee {
+            about: Some(Subject::Secret),
+            ..row
+        }))
+    }
+
+    /// A row whose ε follows from what became of the secret alone.
+    fn closed_form(
+        &self,
+        notion: Notion,
+        group: GroupSize,
+        epsilon: Bounds<Epsilon>,
+    ) -> Result<Guarantee> {
+        Ok(Guarantee {
+            epsilon: Some(epsilon),
+            engine: Some(Engine::Closed),
+            delta: Some(*self.delta),
+            group: (group > GroupSize::ONE).then_some(group),
+            ..Guarantee::new(
+                notion,
+                Neighbours::Replace,
+                self.unit.value.clone(),
+                Method::ClosedForm,
+            )
+        })
+    }
+
+    /// What is released of the records of a canary: where a copy is on a side without noise,
+    /// nothing protects it.
+    #[must_use]
+    pub fn mechanism_of_canaries(&self) -> Mechanism {
+        let mechanism = self.mechanism();
+        let copies = match (&self.run, &self.secrets.canaries) {
+            (Run::Crt { .. }, Some(canaries)) => canaries.on_public_side,
+            _ => 0,
+        };
+        if copies == 0 {
+            return mechanism;
+        }
+        let why =
+            format!("{copies} canary copies were on the public side: both policies missed them");
+        Mechanism::Sequence {
+            parts: vec![mechanism, open(&why)],
+        }
+    }
+
+    /// All copies of a canary: content against content.
+    fn of_a_canary(&self, tolerance: Tolerance) -> Result<Option<Guarantee>> {
+        let Some(canaries) = self.secrets.canaries.as_ref().map(Stated::clone) else {
+            return Ok(None);
+        };
+        let row = match self.secrets.canary_reach(&canaries) {
+            // Every copy was masked or left out.
+            Reach::Nothing => return Ok(None),
+            Reach::Open => {
+                let infinite = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
+                self.closed_form(Notion::GroupDp, GroupSize::ONE, infinite)?
+            }
+            Reach::Records(group) => {
+                let notion = match group {
+                    GroupSize::ONE => Notion::Dp,
+                    _ => Notion::GroupDp,
+                };
+                let question = (notion, Neighbours::Replace, group);
+                self.row(self.mechanism_of_canaries(), question, tolerance)?
+            }
+        };
+        Ok(Some(Guarantee {
+            about: Some(Subject::Canary),
+            ..row
+        }))
+    }
+}

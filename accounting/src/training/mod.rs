@@ -1,0 +1,261 @@
+//! What a training run is, before, while and after it runs: one type, from whatever described it.
+//!
+//! A [`TrainingPlan`] is filled from flags, a plan file, a prepared corpus, the manifest of a
+//! checkpoint or a mechanism file; each value says which. [`TrainingPlan::mechanism`] is the only
+//! place where a recipe becomes a [`Mechanism`], so what is promised before a run, what the
+//! trainer runs and what is read back afterwards can't differ.
+
+mod guarantees;
+mod recipe;
+mod secrets;
+mod stated;
+
+pub use guarantees::Subject;
+pub use recipe::{
+    FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, WeightedSteps, dominating_rates,
+    released_states,
+};
+pub use secrets::{Canaries, LabelledRates, Secrets};
+pub use stated::{Provenance, Stated};
+
+use crate::calibrate::{Target, calibrate_noise};
+use crate::error::{Error, Result};
+use crate::mechanism::Mechanism;
+use crate::neighbours::Neighbours;
+use crate::pld::Query;
+use crate::quantity::{
+    Delta, Epsilon, GroupSize, NoiseMultiplier, SamplingRate, Steps, Tolerance, UnitName,
+};
+use recipe::open;
+use serde::{Deserialize, Serialize};
+
+/// Early stopping on held-out text. Private steps count as planned; unless the text is declared
+/// public, its length tells of it and nothing is promised.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stopping {
+    /// Epochs without gain after which the run stops.
+    pub patience: Stated<u64>,
+    /// Whether the held-out text is declared public.
+    pub public: Stated<bool>,
+}
+
+/// Records on each side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sizes {
+    /// |D_pub|.
+    pub public: u64,
+    /// |D_pri|, points that are only a mask included.
+    pub private: u64,
+}
+
+/// A training run.
+///
+/// ```
+/// use reticent_accounting::training::{NoisySteps, Run, TrainingPlan};
+/// use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps, UnitName};
+/// let private = NoisySteps::poisson(1.1, 0.01, 10)?;
+/// let plan = TrainingPlan::new(Run::Dpsgd { private }, UnitName::new("turn")?);
+/// let (sigma, rate) = (NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?);
+/// assert_eq!(plan.mechanism(), Mechanism::dp_sgd(sigma, rate, Steps::new(1000)));
+/// // A fixed seed makes noise and batches known: nothing is promised.
+/// let seeded = TrainingPlan { seeded: true, ..plan };
+/// assert!(seeded.unprotected().is_some());
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingPlan {
+    /// The recipe and its constants.
+    pub run: Run,
+    /// What one record is.
+    pub unit: Stated<UnitName>,
+    /// Records on each side, where they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Stated<Sizes>>,
+    /// The δ of every promise.
+    pub delta: Stated<Delta>,
+    /// The run that this one goes on from: both compose, as if on the same records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<Stated<Mechanism>>,
+    /// Whether the published vocabulary was built from private text.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub vocabulary_leaks: bool,
+    /// Early stopping.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<Stopping>,
+    /// Whether a fixed seed draws batches and noise.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub seeded: bool,
+    /// What is to be kept secret.
+    #[serde(default, skip_serializing_if = "Secrets::is_empty")]
+    pub secrets: Secrets,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+impl TrainingPlan {
+    /// The δ of a promise where none is given: 1e-6, or less than one over the number of records.
+    ///
+    /// ```
+    /// use reticent_accounting::training::TrainingPlan;
+    /// assert!((TrainingPlan::default_delta(None).get() - 1e-6).abs() < 1e-18);
+    /// assert!((TrainingPlan::default_delta(Some(4_000_000)).get() - 2.5e-7).abs() < 1e-18);
+    /// ```
+    #[must_use]
+    pub fn default_delta(records: Option<u64>) -> Delta {
+        let share = records.map_or(1.0, |n| 1.0 / n.max(1) as f64);
+        Delta::clamped(share.min(1e-6))
+    }
+
+    /// A run with nothing else known: the default δ, not seeded, no secrets.
+    #[must_use]
+    pub fn new(run: Run, unit: UnitName) -> Self {
+        Self {
+            run,
+            unit: Stated::given(unit, "unit"),
+            sizes: None,
+            delta: Stated::assumed(Self::default_delta(None)),
+            continues: None,
+            vocabulary_leaks: false,
+            stopping: None,
+            seeded: false,
+            secrets: Secrets::default(),
+        }
+    }
+
+    /// What is released, for the accountant: an earlier run, what the recipe releases, and
+    /// whatever leaves nothing of the promise.
+    #[must_use]
+    pub fn mechanism(&self) -> Mechanism {
+        let mut parts = Vec::new();
+        if self.seeded {
+            parts.push(open("a fixed seed drew batches and noise"));
+        }
+        if self.vocabulary_leaks {
+            parts.push(open(
+                "the vocabulary was built from private text and is published with the model",
+            ));
+        }
+        parts.extend(self.continues.as_ref().map(|before| before.value.clone()));
+        parts.extend(self.run.mechanisms());
+        if self.stopping.as_ref().is_some_and(|rule| !*rule.public) {
+            parts.push(open(
+                "when to stop was decided by the loss of held-out text that is not public",
+            ));
+        }
+        match parts.len() {
+            1 => parts.remove(0),
+            _ => Mechanism::Sequence { parts },
+        }
+    }
+
+    /// Why nothing is promised, where a part of the run protects nothing.
+    #[must_use]
+    pub fn unprotected(&self) -> Option<String> {
+        fn find(mechanism: &Mechanism) -> Option<&str> {
+            match mechanism {
+                Mechanism::NonPrivate { why } => Some(why),
+                Mechanism::Sequence { parts } => parts.iter().find_map(find),
+                Mechanism::Repeat { each, .. } => find(each),
+                _ => None,
+            }
+        }
+        find(&self.mechanism()).map(str::to_owned)
+    }
+
+    /// The plan with no value that was measured in the private text, but for the sampling rate and
+    /// the other numbers that the mechanism needs: what a checkpoint may publish.
+    #[must_use]
+    pub fn published(&self) -> Self {
+        Self {
+            sizes: None,
+            secrets: self.secrets.published(),
+            ..self.clone()
+        }
+    }
+
+    /// Records in all, where they are known.
+    #[must_use]
+    pub fn records(&self) -> Option<u64> {
+        self.sizes
+            .as_ref()
+            .map(|sizes| sizes.public + sizes.private)
+    }
+
+    /// The least σ, to 1e-4, with which the noisy steps of the run keep ε at δ for the replacement
+    /// of one record. What else the run releases is not in it.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a recipe that releases more than one run of DP-SGD; as
+    /// [`calibrate_noise`].
+    pub fn calibrated(&self, epsilon: Epsilon, delta: Delta) -> Result<NoiseMultiplier> {
+        let second = matches!(
+            self.run,
+            Run::Jft {
+                first: FirstPhase::LightNoise { .. },
+                ..
+            }
+        );
+        let noisy = match self.run.noisy() {
+            Some(noisy) if !second => noisy.clone(),
+            _ => {
+                return Err(Error::Unsupported {
+                    what: "noise from an epsilon for this recipe".into(),
+                    why:
+                        "what it releases is no run of DP-SGD alone; give the noise, and see what \
+                          it promises"
+                            .into(),
+                });
+            }
+        };
+        let target = Target::Epsilon {
+            query: Query {
+                neighbours: Neighbours::Replace,
+                group: GroupSize::ONE,
+            },
+            epsilon,
+            delta,
+        };
+        let run = |sigma| noisy.with_noise(sigma).mechanism();
+        Ok(calibrate_noise(run, target, Tolerance::new(1e-4)?)?.answer)
+    }
+}
+
+/// B of N records as a sampling rate, rounded up: a larger rate is on the safe side.
+///
+/// # Errors
+/// [`Error::OutOfRange`] unless 1 ≤ B ≤ N.
+pub fn share_above(part: u64, whole: u64) -> Result<SamplingRate> {
+    let (batch, records) = (part as f64, whole as f64);
+    let share = batch / records;
+    let share = if share.mul_add(records, -batch) >= 0.0 {
+        share
+    } else {
+        share.next_up().min(1.0)
+    };
+    SamplingRate::new(share)
+}
+
+/// T of E epochs of n steps: an epoch that was begun counts step by step, rounded up.
+///
+/// # Errors
+/// [`Error::OutOfRange`] for epochs that are not positive or make more than 2^53 steps.
+pub fn steps_of_epochs(epochs: f64, steps_per_epoch: u64) -> Result<Steps> {
+    let steps = (epochs * steps_per_epoch as f64).ceil();
+    if epochs > 0.0 && steps <= (1u64 << 53) as f64 {
+        return Ok(Steps::new(steps as u64));
+    }
+    Err(Error::OutOfRange {
+        what: "epochs",
+        range: "(0, inf), of at most 2^53 steps",
+        value: epochs,
+    })
+}

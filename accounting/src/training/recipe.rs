@@ -1,0 +1,508 @@
+//! What each recipe releases of the records it trains on.
+
+use super::stated::Stated;
+use crate::confidentiality::{JustFineTuneTwice, PhaseOne, RedactedAlike};
+use crate::error::{Error, Result};
+use crate::mechanism::{Mechanism, Sampling};
+use crate::quantity::{MissRate, NoiseMultiplier, SamplingRate, Steps};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// A training method, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Recipe {
+    /// Ordinary optimisation of every record: no protection (ε infinite).
+    Sgd,
+    /// DP-SGD on every record.
+    Dpsgd,
+    /// Confidentially redacted training: by epochs, ordinary optimisation of the public side,
+    /// then DP-SGD on the private side. Source: Zhao et al. 2022, Algorithm 1.
+    Crt,
+    /// Selective DP-SGD, for recurrent models: sensitive tokens by clipped and noised
+    /// gradients and states, the others by ordinary ones. Source: Shi et al. 2021.
+    Sdp,
+    /// Just Fine-tune Twice: redacted text first, the original by DP-SGD second.
+    /// Source: Shi et al. 2022.
+    Jft,
+    /// Secret protection: DP-SGD with a sampling rate for every record. Source: Ganesh et
+    /// al. 2025 (Hush!), Algorithm 2.
+    Protect,
+}
+
+impl Recipe {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Sgd,
+        Self::Dpsgd,
+        Self::Crt,
+        Self::Sdp,
+        Self::Jft,
+        Self::Protect,
+    ];
+
+    /// Its name on the command line and in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sgd => "sgd",
+            Self::Dpsgd => "dpsgd",
+            Self::Crt => "crt",
+            Self::Sdp => "sdp",
+            Self::Jft => "jft",
+            Self::Protect => "protect",
+        }
+    }
+
+    /// Whether any of its steps adds noise.
+    #[must_use]
+    pub const fn is_private(self) -> bool {
+        !matches!(self, Self::Sgd)
+    }
+}
+
+impl std::fmt::Display for Recipe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Recipe {
+    type Err = String;
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|recipe| recipe.name() == text);
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("must be one of {names}, got {text:?}")
+        })
+    }
+}
+
+/// Noisy steps on sampled batches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoisySteps {
+    /// σ: noise standard deviation over clipping norm.
+    pub noise_multiplier: Stated<NoiseMultiplier>,
+    /// How batches are drawn.
+    pub sampling: Stated<Sampling>,
+    /// q: the probability, or the share, of each record in a batch.
+    pub sampling_rate: Stated<SamplingRate>,
+    /// Steps of one epoch.
+    pub steps_per_epoch: u64,
+    /// T: all of them.
+    pub steps: Stated<Steps>,
+}
+
+impl NoisySteps {
+    /// DP-SGD on Poisson batches, as given: for tests and examples.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn poisson(sigma: f64, rate: f64, epochs: u64) -> Result<Self> {
+        let sampling_rate = SamplingRate::new(rate)?;
+        let steps_per_epoch = Steps::per_epoch(sampling_rate).get();
+        Ok(Self {
+            noise_multiplier: Stated::given(NoiseMultiplier::new(sigma)?, "sigma"),
+            sampling: Stated::assumed(Sampling::Poisson),
+            sampling_rate: Stated::given(sampling_rate, "sample_rate"),
+            steps_per_epoch,
+            steps: Stated::given(Steps::new(epochs * steps_per_epoch), "epochs"),
+        })
+    }
+
+    /// The same with other noise.
+    #[must_use]
+    pub fn with_noise(&self, noise_multiplier: NoiseMultiplier) -> Self {
+        Self {
+            noise_multiplier: self.noise_multiplier.with(noise_multiplier),
+            ..self.clone()
+        }
+    }
+
+    /// The same at another sampling rate, with as many steps.
+    #[must_use]
+    pub fn with_rate(&self, sampling_rate: SamplingRate) -> Self {
+        Self {
+            sampling_rate: self.sampling_rate.with(sampling_rate),
+            ..self.clone()
+        }
+    }
+
+    /// The same with other steps.
+    #[must_use]
+    pub fn with_steps(&self, steps: Steps) -> Self {
+        Self {
+            steps: self.steps.with(steps),
+            ..self.clone()
+        }
+    }
+
+    /// The Gaussian mechanism on these batches, as often as there are steps.
+    #[must_use]
+    pub fn mechanism(&self) -> Mechanism {
+        Mechanism::Repeat {
+            times: *self.steps,
+            each: Box::new(Mechanism::SubsampledGaussian {
+                noise_multiplier: *self.noise_multiplier,
+                sampling_rate: *self.sampling_rate,
+                sampling: *self.sampling,
+            }),
+        }
+    }
+
+    /// Epochs, the last of which may end before all of its steps.
+    #[must_use]
+    pub const fn epochs(&self) -> u64 {
+        epochs(self.steps.value.get(), self.steps_per_epoch)
+    }
+}
+
+const fn epochs(steps: u64, each: u64) -> u64 {
+    steps.div_ceil(if each == 0 { 1 } else { each })
+}
+
+/// Noisy steps in which each record has a rate of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WeightedSteps {
+    /// σ.
+    pub noise_multiplier: Stated<NoiseMultiplier>,
+    /// B: the expected records of a batch, by which the noised sum is divided.
+    pub batch: Stated<f64>,
+    /// Steps of one epoch.
+    pub steps_per_epoch: u64,
+    /// T.
+    pub steps: Stated<Steps>,
+    /// Rates that dominate those of the records of every secret, descending.
+    pub secret_rates: Stated<Vec<SamplingRate>>,
+}
+
+/// Rates that dominate those of every secret: at each place the largest of any secret's rates at that
+/// place, all sorted downwards. What they promise holds for each secret, since a pair of mixtures
+/// grows with its rates. Without secrets, the largest rate of any record.
+///
+/// ```
+/// use reticent_accounting::training::dominating_rates;
+/// let found = dominating_rates(&[0.1, 0.5, 0.2, 0.0], &[vec![0, 2], vec![1]]);
+/// let found: Vec<f64> = found.iter().map(|rate| rate.get()).collect();
+/// assert_eq!(found, [0.5, 0.1]);
+/// ```
+#[must_use]
+pub fn dominating_rates(rates: &[f64], secrets: &[Vec<u32>]) -> Vec<SamplingRate> {
+    let mut most: Vec<f64> = Vec::new();
+    let alone: Vec<Vec<u32>> = if secrets.is_empty() {
+        (0..rates.len() as u32).map(|record| vec![record]).collect()
+    } else {
+        Vec::new()
+    };
+    for secret in secrets.iter().chain(&alone) {
+        let mut records = secret.clone();
+        records.sort_unstable();
+        records.dedup();
+        let mut own: Vec<f64> = records.iter().map(|r| rates[*r as usize]).collect();
+        own.sort_by(|a, b| b.total_cmp(a));
+        most.resize(most.len().max(own.len()), 0.0);
+        for (most, own) in most.iter_mut().zip(own) {
+            *most = most.max(own);
+        }
+    }
+    // A rate of zero is no record.
+    most.into_iter()
+        .filter_map(|rate| SamplingRate::new(rate).ok())
+        .collect()
+}
+
+/// Selective DP-SGD: every record once a pass, in parts of a fixed size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SelectiveSteps {
+    /// σ of the gradient of the sensitive predictions.
+    pub noise_multiplier: Stated<NoiseMultiplier>,
+    /// Noise of a released state over its norm.
+    pub state_noise_multiplier: Stated<NoiseMultiplier>,
+    /// Records of a step.
+    pub batch_size: Stated<u64>,
+    /// Steps of one pass.
+    pub steps_per_epoch: u64,
+    /// Steps.
+    pub steps: Stated<Steps>,
+    /// The most states that one record releases in a pass ([`released_states`]).
+    pub states: Stated<u64>,
+    /// Whether the policy catches every content of every secret; one that it misses is trained on
+    /// without noise.
+    pub every_content_caught: Stated<bool>,
+}
+
+impl SelectiveSteps {
+    /// Passes in which a record can be used.
+    #[must_use]
+    pub const fn passes(&self) -> u64 {
+        epochs(self.steps.value.get(), self.steps_per_epoch)
+    }
+
+    /// Ordinary gradients show which batch a record is in, so nothing is amplified: each pass
+    /// releases its sensitive gradient once and each of its states.
+    fn mechanisms(&self) -> Vec<Mechanism> {
+        if !*self.every_content_caught {
+            return vec![open(
+                "selective steps train on a secret that the policy misses without clipping or noise",
+            )];
+        }
+        let gaussian = |times: u64, noise_multiplier| Mechanism::Repeat {
+            times: Steps::new(times),
+            each: Box::new(Mechanism::Gaussian { noise_multiplier }),
+        };
+        let passes = self.passes();
+        let mut parts = vec![gaussian(passes, *self.noise_multiplier)];
+        if *self.states > 0 {
+            let states = passes.saturating_mul(*self.states);
+            parts.push(gaussian(states, *self.state_noise_multiplier));
+        }
+        parts
+    }
+}
+
+/// The states that one record releases in a pass of selective DP-SGD: h and c of each stretch of
+/// sensitive predictions that an ordinary one follows. Prediction t reads token t and is asked for
+/// token t + 1; it is sensitive if either is.
+///
+/// ```
+/// use reticent_accounting::training::released_states;
+/// assert_eq!(released_states(6, &[]), 0);
+/// assert_eq!(released_states(8, &[3..4, 6..7]), 4);
+/// assert_eq!(released_states(8, &[3..4, 6..8]), 2);  // nothing ordinary follows the second
+/// ```
+#[must_use]
+pub fn released_states(tokens: usize, sensitive: &[Range<usize>]) -> u64 {
+    let inside = |token: usize| sensitive.iter().any(|span| span.contains(&token));
+    let mut states = 0;
+    let mut before = false;
+    for row in 0..tokens.saturating_sub(1) {
+        let now = inside(row) || inside(row + 1);
+        states += u64::from(before && !now);
+        before = now;
+    }
+    2 * states
+}
+
+/// The first fine-tuning of `jft`, on redacted text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum FirstPhase {
+    /// An ordinary optimiser. It costs nothing where both contents of a secret are redacted alike.
+    Ordinary {
+        /// Passes over the redacted text.
+        epochs: Stated<u64>,
+        /// Whether only records are used in which someone looked for misses and found none.
+        screened: bool,
+        /// What is known of the policy.
+        alike: Stated<RedactedAlike>,
+    },
+    /// A private optimiser, accounted in full. The papers' figure by the miss rate is an estimate.
+    LightNoise {
+        /// What runs.
+        steps: NoisySteps,
+        /// Both ends of the share of tokens that the policy misses; absent for the share of
+        /// sensitive tokens, as if the policy found nothing.
+        token_miss: Option<(MissRate, MissRate)>,
+    },
+}
+
+impl FirstPhase {
+    /// With what follows it.
+    fn then(&self, second: &NoisySteps) -> Mechanism {
+        let first = match self {
+            Self::Ordinary { alike, .. } => PhaseOne::Unnoised(**alike),
+            Self::LightNoise { steps, .. } => PhaseOne::Noised(steps.mechanism()),
+        };
+        let second = second.mechanism();
+        JustFineTuneTwice { first, second }.mechanism()
+    }
+}
+
+/// A recipe with all that decides what it releases.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "recipe", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Run {
+    /// Ordinary steps on every record.
+    Sgd {
+        /// Passes.
+        epochs: Stated<u64>,
+        /// Ordinary steps, where they and not passes were given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        steps: Option<Stated<u64>>,
+    },
+    /// Noisy steps on every record.
+    Dpsgd {
+        /// What runs.
+        private: NoisySteps,
+    },
+    /// Ordinary steps on the public side, noisy ones on the private side.
+    Crt {
+        /// The private side; absent where it is empty.
+        private: Option<NoisySteps>,
+        /// Passes over the public side within an epoch; they cost no privacy.
+        public_passes: Stated<u64>,
+        /// Passes of the run where there is no private side.
+        epochs: u64,
+    },
+    /// Noisy steps on sensitive tokens, ordinary ones on the others.
+    Sdp {
+        /// What runs.
+        selective: SelectiveSteps,
+    },
+    /// Redacted text first, the original second.
+    Jft {
+        /// On redacted text.
+        first: FirstPhase,
+        /// On the original.
+        second: NoisySteps,
+    },
+    /// Noisy steps with rates by record.
+    Protect {
+        /// What runs.
+        weighted: WeightedSteps,
+    },
+    /// A run of which only its mechanism is known, from a file.
+    Mechanism {
+        /// What ran.
+        mechanism: Mechanism,
+    },
+}
+
+impl Run {
+    /// The recipe's name; none of a run that is known by its mechanism alone.
+    #[must_use]
+    pub const fn recipe(&self) -> Option<Recipe> {
+        Some(match self {
+            Self::Sgd { .. } => Recipe::Sgd,
+            Self::Dpsgd { .. } => Recipe::Dpsgd,
+            Self::Crt { .. } => Recipe::Crt,
+            Self::Sdp { .. } => Recipe::Sdp,
+            Self::Jft { .. } => Recipe::Jft,
+            Self::Protect { .. } => Recipe::Protect,
+            Self::Mechanism { .. } => return None,
+        })
+    }
+
+    /// The noisy steps on sampled batches, of the last phase where there are two.
+    #[must_use]
+    pub const fn noisy(&self) -> Option<&NoisySteps> {
+        match self {
+            Self::Dpsgd { private } => Some(private),
+            Self::Crt { private, .. } => private.as_ref(),
+            Self::Jft { second, .. } => Some(second),
+            Self::Sgd { .. } | Self::Sdp { .. } | Self::Protect { .. } | Self::Mechanism { .. } => {
+                None
+            }
+        }
+    }
+
+    /// The same, to change them.
+    pub const fn noisy_mut(&mut self) -> Option<&mut NoisySteps> {
+        match self {
+            Self::Dpsgd { private } => Some(private),
+            Self::Crt { private, .. } => private.as_mut(),
+            Self::Jft { second, .. } => Some(second),
+            Self::Sgd { .. } | Self::Sdp { .. } | Self::Protect { .. } | Self::Mechanism { .. } => {
+                None
+            }
+        }
+    }
+
+    /// σ, where the recipe adds noise.
+    #[must_use]
+    pub fn noise_multiplier(&self) -> Option<NoiseMultiplier> {
+        match self {
+            Self::Sdp { selective } => Some(*selective.noise_multiplier),
+            Self::Protect { weighted } => Some(*weighted.noise_multiplier),
+            other => other.noisy().map(|steps| *steps.noise_multiplier),
+        }
+    }
+
+    /// What it releases of the records it trains on, part by part.
+    pub(super) fn mechanisms(&self) -> Vec<Mechanism> {
+        match self {
+            Self::Sgd { .. } => vec![open("records were trained on without clipping or noise")],
+            Self::Dpsgd { private } => vec![private.mechanism()],
+            // The public side holds no record that differs between neighbours, as long as both
+            // policies together miss nothing; what they miss is judged where the secrets are.
+            Self::Crt { private, .. } => private.iter().map(NoisySteps::mechanism).collect(),
+            Self::Sdp { selective } => selective.mechanisms(),
+            Self::Jft { first, second } => match first.then(second) {
+                Mechanism::Sequence { parts } => parts,
+                one => vec![one],
+            },
+            Self::Protect { weighted } => vec![Mechanism::Repeat {
+                times: *weighted.steps,
+                each: Box::new(Mechanism::PoissonBinomialGaussian {
+                    noise_multiplier: *weighted.noise_multiplier,
+                    rates: weighted.secret_rates.value.clone(),
+                }),
+            }],
+            Self::Mechanism { mechanism } => vec![mechanism.clone()],
+        }
+    }
+
+    /// Counts noisy steps that were taken: more than planned ones add up, fewer do not, since when a
+    /// run ends may depend on what it released. `first`: of the first of two phases.
+    pub fn count(&mut self, first: bool, taken: Steps) {
+        let steps = match self {
+            Self::Jft {
+                first: FirstPhase::LightNoise { steps, .. },
+                ..
+            } if first => &mut steps.steps,
+            Self::Sdp { selective } => &mut selective.steps,
+            Self::Protect { weighted } => &mut weighted.steps,
+            other => match other.noisy_mut() {
+                Some(noisy) => &mut noisy.steps,
+                None => return,
+            },
+        };
+        steps.value = steps.value.max(taken);
+    }
+
+    /// What our trainer can't run.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for batches that are not Poisson's, or a run that is known by its
+    /// mechanism alone.
+    pub fn trainable(&self) -> Result<()> {
+        let unsupported = |what: String, why: &str| {
+            Err(Error::Unsupported {
+                what,
+                why: why.into(),
+            })
+        };
+        let mut noisy: Vec<&NoisySteps> = self.noisy().into_iter().collect();
+        match self {
+            Self::Mechanism { .. } => {
+                return unsupported(
+                    "a run that is known by its mechanism alone".into(),
+                    "a mechanism says what was released, not how to train; give a recipe",
+                );
+            }
+            Self::Jft {
+                first: FirstPhase::LightNoise { steps, .. },
+                ..
+            } => noisy.push(steps),
+            _ => {}
+        }
+        for steps in noisy {
+            if *steps.sampling != Sampling::Poisson {
+                return unsupported(
+                    format!("training on {:?} batches", *steps.sampling),
+                    "the trainer draws Poisson batches; account for the plan, or leave the sampler out",
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn open(why: &str) -> Mechanism {
+    Mechanism::NonPrivate {
+        why: why.to_owned(),
+    }
+}

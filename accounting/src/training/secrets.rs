@@ -1,0 +1,105 @@
+//! What a plan is to keep secret, and how well its policies find it.
+
+use super::stated::{Provenance, Stated};
+use crate::confidentiality::{CorpusFacts, LabelledSecrets, MeasuredRates, Reach, Spread};
+use crate::quantity::{GroupSize, Probability};
+use crate::redaction::Redaction;
+use serde::{Deserialize, Serialize};
+
+/// Planted secrets, as training meets them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Canaries {
+    /// How many.
+    pub count: u64,
+    /// The most records that hold one of them.
+    pub records: u64,
+    /// Copies on the public side, which both policies missed.
+    pub on_public_side: u64,
+    /// How many contents one can have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<u128>,
+}
+
+/// Labelled secrets and the rates that follow from them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelledRates {
+    /// The sample.
+    pub sample: LabelledSecrets,
+    /// Bounds on both rates.
+    pub rates: MeasuredRates,
+}
+
+/// What is to be kept secret.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Secrets {
+    /// The most records that one secret is trained on in; absent where it is not known: then
+    /// statements are about single records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<Stated<GroupSize>>,
+    /// The same before deduplication.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records_before: Option<GroupSize>,
+    /// How often the policies miss: γ and η.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redaction: Option<Stated<Redaction>>,
+    /// Whether no record is trained on without noise, so that no secret is missed by both
+    /// policies.
+    #[serde(default)]
+    pub everything_private: bool,
+    /// Chance of guessing a secret beforehand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prior: Option<Probability>,
+    /// Contents a secret can have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<u64>,
+    /// Planted secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canaries: Option<Stated<Canaries>>,
+    /// What became of the secrets of the corpus; never written.
+    #[serde(skip)]
+    pub facts: Option<CorpusFacts>,
+    /// The sample behind measured miss rates; never written.
+    #[serde(skip)]
+    pub labels: Option<LabelledRates>,
+}
+
+impl Secrets {
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Without what was measured in the private text.
+    pub(super) fn published(&self) -> Self {
+        fn given<T: Clone>(value: &Option<Stated<T>>) -> Option<Stated<T>> {
+            let is_given = |v: &&Stated<T>| !matches!(v.provenance, Provenance::Measured { .. });
+            value.as_ref().filter(is_given).cloned()
+        }
+        Self {
+            records: given(&self.records),
+            redaction: given(&self.redaction),
+            canaries: None,
+            facts: None,
+            labels: None,
+            ..self.clone()
+        }
+    }
+
+    /// The records of a secret in the question: one where nobody knows.
+    #[must_use]
+    pub fn group(&self) -> GroupSize {
+        self.records
+            .as_ref()
+            .map_or(GroupSize::ONE, |records| records.value)
+    }
+
+    /// The records that differ when one canary's secret does.
+    #[must_use]
+    pub fn canary_reach(&self, canaries: &Canaries) -> Reach {
+        let spread = self.facts.map_or(Spread::AtMost(1), |facts| facts.spread());
+        Reach::of(Some(canaries.records), spread)
+    }
+}

@@ -1,0 +1,234 @@
+//! The arguments that say what runs: the same names, meanings and defaults in `account` and
+//! `audit train`.
+
+use crate::contract::{positive, positive_number, quantity, step_count};
+use clap::{Args, ValueEnum};
+use reticent_accounting::training::Recipe;
+use reticent_accounting::{
+    Confidence, Epsilon, MissRate, NoiseMultiplier, Sampling, SamplingRate, UnitName,
+};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// How batches are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sampler {
+    /// Poisson subsampling: each record independently at every step; what most accountants assume.
+    #[default]
+    Poisson,
+    /// As Poisson, cut down to --max-batch at random; an upper and a lower bound.
+    TruncatedPoisson,
+    /// A fresh subset of fixed size at every step; for replace.
+    WithoutReplacement,
+    /// A list of fixed size that may repeat records; refused, since nothing certified is known.
+    WithReplacement,
+    /// Each record once an epoch, in batches of a random order, as ordinary loaders do; for
+    /// zero-out and replace, without privacy amplification.
+    Shuffled,
+    /// Each record once an epoch, in a step drawn for it alone; an upper and a lower bound.
+    BallsInBins,
+    /// Each record in --selected of every --epoch-steps; an upper and a lower bound.
+    RandomAllocation,
+}
+
+impl From<Sampling> for Sampler {
+    fn from(sampling: Sampling) -> Self {
+        match sampling {
+            Sampling::Poisson => Self::Poisson,
+            Sampling::TruncatedPoisson { .. } => Self::TruncatedPoisson,
+            Sampling::WithoutReplacement => Self::WithoutReplacement,
+            Sampling::WithReplacement => Self::WithReplacement,
+            Sampling::Shuffled => Self::Shuffled,
+            Sampling::BallsInBins => Self::BallsInBins,
+            Sampling::RandomAllocation { .. } => Self::RandomAllocation,
+        }
+    }
+}
+
+/// Batches.
+#[derive(Debug, Clone, PartialEq, Default, Args)]
+pub struct Schedule {
+    /// Probability of each record to be in a batch; for sdp the share of the records in each
+    /// batch [default: 0.1 of a prepared corpus, else 0.01].
+    #[arg(long, value_name = "Q", value_parser = quantity::<SamplingRate>, allow_negative_numbers = true)]
+    pub sample_rate: Option<SamplingRate>,
+    /// Expected records of a noisy batch, instead of --sample-rate; needs the number of records.
+    /// Records of an ordinary step are --ordinary-batch-size of audit train.
+    #[arg(long, value_name = "B", value_parser = positive, allow_negative_numbers = true)]
+    pub batch_size: Option<u64>,
+    /// Number of noisy steps; sgd: of ordinary ones [default: 1000, unless epochs are given or assumed].
+    #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true)]
+    pub steps: Option<u64>,
+    /// Passes over the records, instead of --steps: E times 1/q steps, each rounded up, as of a
+    /// loader that keeps its last, smaller batch [default: 8 of a prepared corpus].
+    #[arg(long, value_name = "E", value_parser = positive_number, allow_negative_numbers = true, conflicts_with = "steps")]
+    pub epochs: Option<f64>,
+    /// How batches are drawn [default: poisson].
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub sampler: Option<Sampler>,
+    /// The most records in a batch, of --sampler truncated-poisson.
+    #[arg(long, value_name = "M", value_parser = positive, allow_negative_numbers = true)]
+    pub max_batch: Option<u64>,
+    /// Steps of an epoch, instead of --sample-rate, of --sampler shuffled, balls-in-bins and random-allocation.
+    #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true,
+          conflicts_with_all = ["sample_rate", "batch_size"])]
+    pub epoch_steps: Option<u64>,
+    /// In how many of them each record is, of --sampler random-allocation.
+    #[arg(long, value_name = "K", value_parser = step_count, allow_negative_numbers = true)]
+    pub selected: Option<u64>,
+}
+
+/// What `jft` does with the redacted text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FirstPhaseKind {
+    /// Ordinary fine-tuning on all of it.
+    #[default]
+    Direct,
+    /// Ordinary fine-tuning on records that someone has screened (--screened).
+    Screened,
+    /// Little noise, sized by the share of tokens missed (--token-miss).
+    LightNoise,
+    /// Little noise, as if the policy found nothing.
+    ConservativeLightNoise,
+}
+
+/// What is taken for granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Assumption {
+    /// The policy finds every secret from end to end, whatever its content.
+    Caught,
+    /// Which records were screened does not depend on secrets.
+    Screening,
+}
+
+/// Whether a promise covers a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Whose {
+    /// Nobody's promise covers the text.
+    Public,
+    /// Someone's promise should.
+    #[default]
+    Private,
+}
+
+/// What single recipes need besides noise and batches.
+#[derive(Debug, Clone, PartialEq, Default, Args)]
+pub struct RecipeArgs {
+    /// crt: passes over the public side within an epoch [default: 1]; they cost no privacy.
+    #[arg(long, value_name = "K", value_parser = positive)]
+    pub public_passes: Option<u64>,
+    /// jft: what is done with the redacted text [default: direct].
+    #[arg(long, value_enum)]
+    pub first_phase: Option<FirstPhaseKind>,
+    /// jft: passes over the redacted text [default: 1].
+    #[arg(long, value_name = "E", value_parser = positive)]
+    pub first_epochs: Option<u64>,
+    /// jft: noise of the first phase, with light noise.
+    #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]
+    pub first_sigma: Option<NoiseMultiplier>,
+    /// jft: both ends of the share of tokens that the policy misses, with light noise.
+    #[arg(long, value_name = "LOW,HIGH", value_delimiter = ',', value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
+    pub token_miss: Vec<MissRate>,
+    /// jft: the ids of the screened records, one a line, as in train.jsonl.
+    #[arg(long, value_name = "FILE")]
+    pub screened: Option<PathBuf>,
+    /// sdp: noise of each released state over --state-norm.
+    #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]
+    pub state_sigma: Option<NoiseMultiplier>,
+    /// sdp: norm to which a released state is clipped [default: 1].
+    #[arg(long, value_name = "C", value_parser = positive_number, allow_negative_numbers = true)]
+    pub state_norm: Option<f64>,
+    /// sdp: the most states that one record releases in a pass; counted in a prepared corpus.
+    #[arg(long, value_name = "N")]
+    pub states: Option<u64>,
+    /// protect: the rates that `account protect --weights` wrote; examples are ids of train.jsonl.
+    #[arg(long, value_name = "FILE")]
+    pub weights: Option<PathBuf>,
+    /// protect: which record contains which secret, as for `account protect`.
+    #[arg(long, value_name = "FILE")]
+    pub incidence: Option<PathBuf>,
+    /// jft, sdp: what is taken for granted, and written into the manifest.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    pub assume: Vec<Assumption>,
+    /// What the held-out text that ends the run early is [default: private].
+    #[arg(long, value_enum)]
+    pub held_out_is: Option<Whose>,
+    /// Stop when held-out text has not become likelier for so many epochs. Noisy steps count as
+    /// planned; unless --held-out-is public, nothing is promised.
+    #[arg(long, value_name = "EPOCHS", value_parser = positive)]
+    pub patience: Option<u64>,
+    /// Fixes noise and batches, for tests: the run is then not private and promises nothing.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+/// How well secrets are redacted.
+#[derive(Debug, Clone, PartialEq, Default, Args)]
+pub struct RedactionArgs {
+    /// Share of secrets that the redaction policy misses, assumed.
+    #[arg(long, value_name = "G", value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
+    pub gamma: Option<MissRate>,
+    /// Secrets labelled by hand, a simple random sample: a measured miss rate instead of --gamma.
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true,
+          group = "sample",
+          requires = "missed", conflicts_with_all = ["gamma", "labels"])]
+    pub labelled: Option<u64>,
+    /// Labelled secrets, a simple random sample, one JSON object a line: measured rates of both
+    /// policies instead of --gamma.
+    #[arg(long, value_name = "FILE", group = "sample", conflicts_with_all = ["gamma", "joint_miss"])]
+    pub labels: Option<PathBuf>,
+    /// How many of the labelled secrets the policy missed.
+    #[arg(long, value_name = "M", value_parser = whole, allow_negative_numbers = true, requires = "labelled")]
+    pub missed: Option<u64>,
+    /// Confidence of the measured miss rates [default: 0.95].
+    #[arg(long, value_name = "C", value_parser = quantity::<Confidence>, allow_negative_numbers = true, requires = "sample")]
+    pub confidence: Option<Confidence>,
+    /// Share of secrets that the conservative policy (what counts as private) misses.
+    #[arg(long, value_name = "D2", value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
+    pub conservative_miss: Option<MissRate>,
+    /// Share of secrets that both policies miss [default: 0 where every record is trained on with
+    /// noise, else the smaller of the two].
+    #[arg(long, value_name = "J", value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
+    pub joint_miss: Option<MissRate>,
+}
+
+/// Noise: given, or found for an ε.
+#[derive(Debug, Clone, PartialEq, Default, Args)]
+pub struct NoiseArgs {
+    /// Noise standard deviation over clipping norm.
+    #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]
+    pub sigma: Option<NoiseMultiplier>,
+    /// dpsgd, crt, jft: the ε to find the noise for, at --delta and for the replacement of one
+    /// record, instead of --sigma.
+    #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true)]
+    pub epsilon: Option<Epsilon>,
+}
+
+/// A recipe by its name.
+///
+/// # Errors
+/// Another word.
+pub fn recipe(text: &str) -> Result<Recipe, String> {
+    text.parse()
+}
+
+/// What one record is.
+///
+/// # Errors
+/// A text that is no unit.
+pub fn unit(text: &str) -> Result<UnitName, String> {
+    UnitName::new(text).map_err(|error| error.to_string())
+}
+
+/// A whole number from 0 on.
+///
+/// # Errors
+/// Another text.
+pub fn whole(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| format!("must be a whole number from 0 on, got {text:?}"))
+}

@@ -1,0 +1,598 @@
+//! A request and the corpus it names, made one training plan.
+
+use super::args::{Assumption, FirstPhaseKind, Whose};
+use super::prepared::PreparedFacts;
+use super::redaction::redaction;
+use super::request::{Origin, PlanRequest};
+use super::schedule::{Defaults, noisy_steps, rate, steps};
+use super::{UNIT, all_used, read_record_rates};
+use crate::account::mechanism::load;
+use anyhow::{Context, Result, bail, ensure};
+use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Reach, RedactedAlike};
+use reticent_accounting::training::{
+    Canaries, FirstPhase, NoisySteps, Recipe, Run, Secrets, SelectiveSteps, Stated, Stopping,
+    TrainingPlan, WeightedSteps, dominating_rates, steps_of_epochs,
+};
+use reticent_accounting::{
+    Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, Steps, UnitName,
+};
+use std::path::Path;
+
+/// What measured values of a corpus come from.
+const PREPARED: &str = "prepared.json";
+
+/// The plan that a request describes, with the facts of the corpus it names.
+///
+/// # Errors
+/// A value that is missing, that the recipe does not use, or that contradicts another one: each by
+/// the name of its flag or key.
+pub fn build(request: &PlanRequest, corpus: Option<&PreparedFacts>) -> Result<TrainingPlan> {
+    all_used(request)?;
+    if let (Some(_), Some(records)) = (corpus, request.records) {
+        bail!(
+            "{}: comes from {}, give one of them, got {records}",
+            request.name("private"),
+            request.name("prepared")
+        );
+    }
+    let builder = Builder {
+        request,
+        corpus,
+        defaults: match (corpus, request.origin) {
+            (Some(_), _) => Defaults::Corpus,
+            (None, Origin::Flags) => Defaults::Question,
+            (None, Origin::File) => Defaults::None,
+        },
+    };
+    builder.plan()
+}
+
+struct Builder<'a> {
+    request: &'a PlanRequest,
+    corpus: Option<&'a PreparedFacts>,
+    defaults: Defaults,
+}
+
+impl Builder<'_> {
+    fn name(&self, key: &str) -> String {
+        self.request.name(key)
+    }
+
+    fn given<T>(&self, value: T, key: &str) -> Stated<T> {
+        Stated::given(value, self.name(key))
+    }
+
+    fn or_assumed<T>(&self, given: Option<T>, key: &str, default: T) -> Stated<T> {
+        Stated::or_assumed(given, self.name(key), default)
+    }
+
+    /// Records that noise covers.
+    fn records(&self) -> Option<u64> {
+        match (self.corpus, self.request.recipe()) {
+            (Some(corpus), Recipe::Crt) => Some(corpus.sizes.private),
+            (Some(corpus), _) => Some(corpus.sizes.public + corpus.sizes.private),
+            (None, _) => self.request.records,
+        }
+    }
+
+    fn plan(&self) -> Result<TrainingPlan> {
+        let request = self.request;
+        let unit = self.unit()?;
+        let all = self
+            .corpus
+            .map(|corpus| corpus.sizes.public + corpus.sizes.private);
+        let delta = TrainingPlan::default_delta(all.or(request.records));
+        let mut plan = TrainingPlan {
+            run: self.run()?,
+            unit,
+            sizes: self
+                .corpus
+                .map(|corpus| Stated::counted(corpus.sizes.clone(), PREPARED)),
+            delta: self.or_assumed(request.delta, "delta", delta),
+            continues: self.continues()?,
+            vocabulary_leaks: self.corpus.is_some_and(|corpus| corpus.vocabulary_leaks),
+            stopping: self.stopping()?,
+            seeded: request.of_recipe.seed.is_some(),
+            secrets: Secrets::default(),
+        };
+        plan.secrets = self.secrets()?;
+        if let Some(epsilon) = request.noise.epsilon {
+            calibrate(&mut plan, epsilon, request)?;
+        }
+        Ok(plan)
+    }
+
+    fn unit(&self) -> Result<Stated<UnitName>> {
+        Ok(match (&self.request.unit, self.corpus) {
+            (Some(unit), Some(corpus)) if *unit != corpus.unit => bail!(
+                "{}: must be the prepared corpus' own, {}, got {unit}",
+                self.name("unit"),
+                corpus.unit
+            ),
+            (_, Some(corpus)) => Stated::counted(corpus.unit.clone(), PREPARED),
+            (Some(unit), None) => self.given(unit.clone(), "unit"),
+            (None, None) => Stated::assumed(UnitName::new(UNIT)?),
+        })
+    }
+
+    /// σ as given; where an ε is, a placeholder that the calibration replaces.
+    fn sigma(&self) -> Result<Stated<NoiseMultiplier>> {
+        let noise = &self.request.noise;
+        match (noise.sigma, noise.epsilon) {
+            (Some(_), Some(_)) => bail!(
+                "{}: is found for {}, give one of them",
+                self.name("sigma"),
+                self.name("epsilon")
+            ),
+            (Some(sigma), None) => Ok(self.given(sigma, "sigma")),
+            (None, Some(_)) => Ok(self.given(NoiseMultiplier::new(1.0)?, "epsilon")),
+            (None, None) => bail!(
+                "{}: is needed, in (0, inf), for every recipe but sgd; or {}",
+                self.name("sigma"),
+                self.name("epsilon")
+            ),
+        }
+    }
+
+    fn noisy(&self) -> Result<NoisySteps> {
+        noisy_steps(self.request, self.sigma()?, self.records(), self.defaults)
+    }
+
+    fn run(&self) -> Result<Run> {
+        let of_recipe = &self.request.of_recipe;
+        if self.request.first_given && self.request.recipe() != Recipe::Jft {
+            bail!(
+                "{}: belongs to recipe \"jft\" and is needed there",
+                self.name("first_phase")
+            );
+        }
+        Ok(match self.request.recipe() {
+            Recipe::Sgd => self.sgd()?,
+            Recipe::Dpsgd => Run::Dpsgd {
+                private: self.noisy()?,
+            },
+            Recipe::Crt => {
+                let empty = self.corpus.is_some_and(|corpus| corpus.sizes.private == 0);
+                let private = if empty { None } else { Some(self.noisy()?) };
+                let epochs = self
+                    .request
+                    .schedule
+                    .epochs
+                    .map_or_else(|| self.defaults.epochs().unwrap_or(1), |e| e.ceil() as u64);
+                Run::Crt {
+                    epochs: private.as_ref().map_or(epochs, NoisySteps::epochs),
+                    private,
+                    public_passes: self.or_assumed(of_recipe.public_passes, "public_passes", 1),
+                }
+            }
+            Recipe::Sdp => Run::Sdp {
+                selective: self.selective()?,
+            },
+            Recipe::Jft => {
+                let second = self.noisy()?;
+                Run::Jft {
+                    first: self.first_phase(&second)?,
+                    second,
+                }
+            }
+            Recipe::Protect => Run::Protect {
+                weighted: self.weighted()?,
+            },
+        })
+    }
+
+    fn sgd(&self) -> Result<Run> {
+        let (noise, schedule) = (&self.request.noise, &self.request.schedule);
+        for (key, given) in [
+            ("sigma", noise.sigma.is_some()),
+            ("epsilon", noise.epsilon.is_some()),
+        ] {
+            if given {
+                bail!("{}: the recipe sgd adds no noise", self.name(key));
+            }
+        }
+        let default = self.defaults.epochs().unwrap_or(1);
+        let epochs = schedule.epochs.map(|epochs| epochs.ceil() as u64);
+        Ok(Run::Sgd {
+            epochs: self.or_assumed(epochs, "epochs", default),
+            steps: schedule.steps.map(|steps| self.given(steps, "steps")),
+        })
+    }
+
+    /// What the text before redaction is needed for.
+    fn unredacted(&self) -> Result<()> {
+        ensure!(
+            self.corpus.is_none_or(|corpus| !corpus.redacted),
+            "{}: {} trains on the original text too; prepare it with --no-redaction, \
+             so that the records keep what the policy found",
+            self.name("recipe"),
+            self.request.recipe()
+        );
+        Ok(())
+    }
+
+    /// Whether the policy catches every content: what is marked is found; of a policy that looks
+    /// for patterns nobody knows what it misses.
+    fn caught(&self) -> Result<Stated<bool>> {
+        let assumed = self.request.of_recipe.assume.contains(&Assumption::Caught);
+        let stated = self
+            .request
+            .first_alike
+            .map(|alike| alike.every_content_caught);
+        if let Some(corpus) = self.corpus
+            && (assumed || stated == Some(true))
+            && corpus.uncaught > 0
+        {
+            bail!(
+                "{}: the policy does not find {} marked secrets from end to end, so it can't be \
+                 taken for granted that it finds all",
+                self.name(if assumed { "assume" } else { "first_phase" }),
+                corpus.uncaught
+            );
+        }
+        Ok(match (self.corpus, assumed, stated) {
+            (_, true, _) => self.given(true, "assume"),
+            (_, false, Some(caught)) => self.given(caught, "first_phase"),
+            (Some(corpus), false, None) => Stated::counted(corpus.marked, PREPARED),
+            (None, false, None) => Stated::assumed(false),
+        })
+    }
+
+    fn selective(&self) -> Result<SelectiveSteps> {
+        self.unredacted()?;
+        let of_recipe = &self.request.of_recipe;
+        let noise_multiplier = self.sigma()?;
+        if self.request.noise.epsilon.is_some() {
+            bail!(
+                "{}: what sdp releases is no run of DP-SGD alone; give {}",
+                self.name("epsilon"),
+                self.name("sigma")
+            );
+        }
+        let Some(state_sigma) = of_recipe.state_sigma else {
+            bail!(
+                "{}: the recipe sdp releases states; give their noise, in (0, inf)",
+                self.name("state_sigma")
+            );
+        };
+        let sampling_rate = rate(self.request, self.records(), self.defaults)?;
+        let share = sampling_rate.get();
+        let (batch, steps_per_epoch) = match self.records() {
+            Some(records) => {
+                let batch = self.request.schedule.batch_size;
+                let part = (share * records as f64 * (1.0 - 1e-12)).ceil().max(1.0) as u64;
+                let batch = batch.unwrap_or(part);
+                (batch, records.div_ceil(batch.max(1)))
+            }
+            None => (1, Steps::per_epoch(*sampling_rate).get()),
+        };
+        let states = match (of_recipe.states, self.corpus) {
+            (Some(states), Some(corpus)) => {
+                let found = corpus.most_states().context("PREPARED")?;
+                ensure!(
+                    states >= found,
+                    "{}: must be at least {found}, what a record of the prepared corpus releases, got {states}",
+                    self.name("states")
+                );
+                self.given(states, "states")
+            }
+            (Some(states), None) => self.given(states, "states"),
+            (None, Some(corpus)) => {
+                Stated::counted(corpus.most_states().context("PREPARED")?, PREPARED)
+            }
+            (None, None) => bail!(
+                "{}: is needed, the most states that one record releases in a pass; a prepared corpus says it",
+                self.name("states")
+            ),
+        };
+        Ok(SelectiveSteps {
+            noise_multiplier,
+            state_noise_multiplier: self.given(state_sigma, "state_sigma"),
+            batch_size: sampling_rate.with(batch),
+            steps_per_epoch,
+            steps: steps(self.request, steps_per_epoch, self.defaults)?,
+            states,
+            every_content_caught: self.caught()?,
+        })
+    }
+
+    fn first_phase(&self, second: &NoisySteps) -> Result<FirstPhase> {
+        self.unredacted()?;
+        let (request, of_recipe) = (self.request, &self.request.of_recipe);
+        if self.corpus.is_none() && request.origin == Origin::File && !request.first_given {
+            bail!(
+                "{}: belongs to recipe \"jft\" and is needed there",
+                self.name("first_phase")
+            );
+        }
+        let kind = of_recipe.first_phase.unwrap_or_default();
+        let screened = kind == FirstPhaseKind::Screened;
+        if screened && of_recipe.screened.is_none() && self.corpus.is_some() {
+            bail!(
+                "{}: {} screened needs the file of ids",
+                self.name("screened"),
+                self.name("first_phase")
+            );
+        }
+        match kind {
+            FirstPhaseKind::Direct | FirstPhaseKind::Screened => {
+                let caught = self.caught()?;
+                let stated = request.first_alike;
+                let screening = of_recipe.assume.contains(&Assumption::Screening);
+                let alike = RedactedAlike {
+                    every_content_caught: *caught,
+                    // One mask stands for every span of a prepared corpus.
+                    length_and_kind_hidden: stated
+                        .map_or(self.corpus.is_some(), |alike| alike.length_and_kind_hidden),
+                    screening_ignores_secrets: stated.map_or(!screened || screening, |alike| {
+                        alike.screening_ignores_secrets
+                    }),
+                };
+                Ok(FirstPhase::Ordinary {
+                    epochs: self.or_assumed(of_recipe.first_epochs, "first_epochs", 1),
+                    screened,
+                    alike: caught.with(alike),
+                })
+            }
+            FirstPhaseKind::LightNoise | FirstPhaseKind::ConservativeLightNoise => {
+                self.light_noise(second, kind)
+            }
+        }
+    }
+
+    fn light_noise(&self, second: &NoisySteps, kind: FirstPhaseKind) -> Result<FirstPhase> {
+        let (request, of_recipe) = (self.request, &self.request.of_recipe);
+        let Some(sigma) = of_recipe.first_sigma else {
+            bail!(
+                "{}: light noise needs it, in (0, inf)",
+                self.name("first_sigma")
+            );
+        };
+        let token_miss = match (kind, of_recipe.token_miss.as_slice()) {
+            (FirstPhaseKind::LightNoise, &[low, high]) => Some((low, high)),
+            (FirstPhaseKind::LightNoise, given) => bail!(
+                "{}: light noise needs both ends of the miss rate, LOW,HIGH in [0, 1], got {} numbers",
+                self.name("token_miss"),
+                given.len()
+            ),
+            _ => None,
+        };
+        let mut steps = NoisySteps {
+            noise_multiplier: self.given(sigma, "first_sigma"),
+            ..second.clone()
+        };
+        if let Some(rate) = request.first_rate {
+            steps.sampling_rate = self.given(rate, "first_rate");
+            steps.steps_per_epoch = Steps::per_epoch(rate).get();
+        }
+        let epochs = of_recipe.first_epochs;
+        steps.steps = match request.first_steps {
+            Some(steps) => self.given(Steps::new(steps), "first_steps"),
+            None => {
+                let counted = steps_of_epochs(epochs.unwrap_or(1) as f64, steps.steps_per_epoch)
+                    .with_context(|| self.name("first_epochs"))?;
+                self.or_assumed(epochs.map(|_| counted), "first_epochs", counted)
+            }
+        };
+        Ok(FirstPhase::LightNoise { steps, token_miss })
+    }
+
+    fn weighted(&self) -> Result<WeightedSteps> {
+        let (request, of_recipe) = (self.request, &self.request.of_recipe);
+        let noise_multiplier = self.sigma()?;
+        if request.noise.epsilon.is_some() {
+            bail!(
+                "{}: what protect releases is no run of DP-SGD alone; give {}",
+                self.name("epsilon"),
+                self.name("sigma")
+            );
+        }
+        let needed = |key: &str| format!("{}: the recipe protect needs it", self.name(key));
+        let weights = of_recipe.weights.as_deref();
+        let weights = weights.with_context(|| needed("weights"))?;
+        let incidence = of_recipe.incidence.as_deref();
+        let incidence = incidence.with_context(|| needed("incidence"))?;
+        let corpus = self.corpus.with_context(|| {
+            format!(
+                "{}: the recipe protect needs it: its rates are those of records",
+                self.name("prepared")
+            )
+        })?;
+        let sampling_rate = rate(request, self.records(), self.defaults)?;
+        let records = self.records().unwrap_or(0) as f64;
+        let batch = request
+            .schedule
+            .batch_size
+            .map_or(sampling_rate.get() * records, |batch| batch as f64);
+        let found = record_rates(request, corpus, (weights, incidence), batch)?;
+        let steps_per_epoch = Steps::per_epoch(*sampling_rate).get();
+        Ok(WeightedSteps {
+            noise_multiplier,
+            batch: sampling_rate.with(batch),
+            steps_per_epoch,
+            steps: steps(request, steps_per_epoch, self.defaults)?,
+            secret_rates: self.given(dominating_rates(&found.rates, &found.secrets), "weights"),
+        })
+    }
+
+    fn stopping(&self) -> Result<Option<Stopping>> {
+        let of_recipe = &self.request.of_recipe;
+        let Some(patience) = of_recipe.patience else {
+            return Ok(None);
+        };
+        ensure!(
+            (1..=1_000_000).contains(&patience),
+            "{}: must lie in [1, 1000000], got {patience}",
+            self.name("patience")
+        );
+        let public = of_recipe.held_out_is.map(|whose| whose == Whose::Public);
+        Ok(Some(Stopping {
+            patience: self.given(patience, "patience"),
+            public: self.or_assumed(public, "held_out_is", false),
+        }))
+    }
+
+    /// What an earlier run of ours released, where the run goes on from its checkpoint.
+    fn continues(&self) -> Result<Option<Stated<Mechanism>>> {
+        let Some(model) = &self.request.model else {
+            return Ok(None);
+        };
+        let manifest = model.join("manifest.json");
+        if !manifest.exists() {
+            return Ok(None);
+        }
+        // What a manifest says is about records present or absent; nothing in it is a bare promise.
+        let before = load(&manifest, Neighbours::AddRemove).with_context(|| self.name("model"))?;
+        if let (Some(unit), Some(corpus)) = (&before.unit, self.corpus)
+            && *unit != corpus.unit
+        {
+            bail!(
+                "{}: was trained on records that are {unit}s, the prepared corpus has {}s",
+                self.name("model"),
+                corpus.unit
+            );
+        }
+        Ok(Some(self.given(before.mechanism, "model")))
+    }
+
+    fn secrets(&self) -> Result<Secrets> {
+        let wish = &self.request.secrets;
+        for (key, count) in [
+            ("candidates", wish.candidates),
+            ("canaries", wish.canaries),
+            ("canary_copies", wish.canary_copies),
+        ] {
+            if count == Some(0) {
+                bail!(
+                    "{}: must be a whole number from 1 on, got 0",
+                    self.name(key)
+                );
+            }
+        }
+        let everything_private = self.everything_private()?;
+        let redacted = redaction(self.request, everything_private)?;
+        let facts = self.corpus.map(|corpus| corpus.secrets);
+        Ok(Secrets {
+            records: self.secret_records(facts.as_ref())?,
+            records_before: wish.records_before,
+            redaction: redacted.as_ref().map(|found| found.redaction.clone()),
+            everything_private,
+            prior: wish.prior,
+            candidates: wish.candidates,
+            canaries: self.canaries()?,
+            facts,
+            labels: redacted.and_then(|found| found.labels),
+        })
+    }
+
+    /// Whether no record is trained on without noise: by construction of the recipe, or where the
+    /// corpus was sorted without a conservative policy.
+    fn everything_private(&self) -> Result<bool> {
+        let given = self.request.secrets.everything_private;
+        let recipe = self.request.recipe();
+        if matches!(recipe, Recipe::Dpsgd | Recipe::Protect) {
+            return Ok(true);
+        }
+        let sorted = self.corpus.filter(|corpus| !corpus.everything_private);
+        match (given, sorted) {
+            (Some(true), Some(corpus)) => bail!(
+                "{}: must be false, {} records of the prepared corpus are on the public side, got true",
+                self.name("everything_private"),
+                corpus.sizes.public
+            ),
+            _ => Ok(given
+                .or(self.corpus.map(|corpus| corpus.everything_private))
+                .unwrap_or(false)),
+        }
+    }
+
+    /// How many records one secret is trained on in: given, or counted where secrets are marked.
+    fn secret_records(&self, facts: Option<&CorpusFacts>) -> Result<Option<Stated<GroupSize>>> {
+        let counted = facts.filter(|facts| facts.knowledge() == Knowledge::Counted);
+        let found = counted.and_then(|facts| match facts.missed_reach() {
+            Reach::Records(records) => Some(records),
+            Reach::Nothing | Reach::Open => None,
+        });
+        let given = self.request.secrets.records;
+        if let (Some(given), Some(found)) = (given, found)
+            && given < found
+        {
+            bail!(
+                "{}: must lie in [{}, 10000], what the prepared corpus holds, got {}",
+                self.name("records"),
+                found.get(),
+                given.get()
+            );
+        }
+        Ok(match (given, found) {
+            (Some(given), _) => Some(self.given(given, "records")),
+            (None, Some(found)) => Some(Stated::counted(found, PREPARED)),
+            (None, None) => None,
+        })
+    }
+
+    fn canaries(&self) -> Result<Option<Stated<Canaries>>> {
+        let wish = &self.request.secrets;
+        if let Some(planted) = self.corpus.and_then(|corpus| corpus.canaries) {
+            let canaries = Canaries {
+                candidates: planted.candidates.or(wish.candidates.map(u128::from)),
+                ..planted
+            };
+            return Ok(Some(Stated::counted(canaries, PREPARED)));
+        }
+        let Some(count) = wish.canaries else {
+            return Ok(None);
+        };
+        let copies = wish.canary_copies;
+        let records = copies.or(wish.records.map(|records| u64::from(records.get())));
+        let Some(records) = records else {
+            bail!(
+                "{}: is needed with {}, or {}",
+                self.name("canary_copies"),
+                self.name("canaries"),
+                self.name("records")
+            );
+        };
+        Ok(Some(self.given(
+            Canaries {
+                count,
+                records,
+                on_public_side: 0,
+                candidates: wish.candidates.map(u128::from),
+            },
+            "canaries",
+        )))
+    }
+}
+
+/// The rates of the records of a prepared corpus.
+///
+/// # Errors
+/// As [`read_record_rates`].
+pub fn record_rates(
+    request: &PlanRequest,
+    corpus: &PreparedFacts,
+    (weights, incidence): (&Path, &Path),
+    batch: f64,
+) -> Result<super::RecordRates> {
+    let (first, second) = (request.name("weights"), request.name("incidence"));
+    let names = corpus.names()?;
+    read_record_rates((weights, &first), (incidence, &second), &names, Some(batch))
+}
+
+/// Puts the noise in the plan with which its noisy steps keep ε.
+fn calibrate(plan: &mut TrainingPlan, epsilon: Epsilon, request: &PlanRequest) -> Result<()> {
+    if plan.run.recipe() == Some(Recipe::Crt) && plan.run.noisy().is_none() {
+        bail!(
+            "{}: the private side is empty: there is nothing to calibrate",
+            request.name("epsilon")
+        );
+    }
+    let sigma = plan
+        .calibrated(epsilon, *plan.delta)
+        .with_context(|| request.name("epsilon"))?;
+    if let Some(noisy) = plan.run.noisy_mut() {
+        noisy.noise_multiplier.value = sigma;
+    }
+    Ok(())
+}

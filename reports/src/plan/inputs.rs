@@ -1,0 +1,174 @@
+//! What was given and what was assumed, as a document records it.
+
+use super::args::Sampler;
+use super::redaction::Redacted;
+use super::request::PlanRequest;
+use crate::contract::Inputs;
+use reticent_accounting::training::{NoisySteps, Recipe, Run, Stated, TrainingPlan};
+use serde::Serialize;
+
+type Result<T> = serde_json::Result<T>;
+
+fn stated<T: Serialize>(inputs: Inputs, name: &str, value: &Stated<T>) -> Result<Inputs> {
+    if value.is_assumed() {
+        inputs.assumed(name, &value.value)
+    } else {
+        inputs.given(name, &value.value)
+    }
+}
+
+fn noisy(inputs: Inputs, steps: &NoisySteps) -> Result<Inputs> {
+    let inputs = stated(inputs, "sigma", &steps.noise_multiplier)?;
+    let sampler = steps.sampling.with(Sampler::from(*steps.sampling));
+    let inputs = stated(inputs, "sampler", &sampler)?;
+    let inputs = stated(inputs, "sample_rate", &steps.sampling_rate)?;
+    stated(inputs, "steps", &steps.steps)
+}
+
+/// What runs, with what was assumed of it.
+///
+/// # Errors
+/// None for values that JSON can hold.
+pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> {
+    let schedule = &request.schedule;
+    let mut inputs = Inputs::new()
+        .given("recipe", request.recipe)?
+        .given_path("prepared", request.prepared.as_deref())?
+        .given_path("model", request.model.as_deref())?
+        .given("epsilon", request.noise.epsilon)?
+        .given("batch_size", schedule.batch_size)?
+        .given("dataset_size", request.records)?
+        .given("epochs", schedule.epochs)?
+        .given("max_batch", schedule.max_batch)?
+        .given("selected", schedule.selected)?
+        .given("epoch_steps", schedule.epoch_steps)?;
+    inputs = of_run(inputs, &plan.run)?;
+    if let Some(stopping) = &plan.stopping {
+        inputs = stated(inputs, "patience", &stopping.patience)?;
+        inputs = stated(inputs, "held_out_public", &stopping.public)?;
+    }
+    if plan.seeded {
+        inputs = inputs.given("seeded", true)?;
+    }
+    Ok(inputs)
+}
+
+/// Every value of a plan that decides what it promises, with what was assumed.
+///
+/// # Errors
+/// None for values that JSON can hold.
+pub fn inputs(
+    request: &PlanRequest,
+    plan: &TrainingPlan,
+    redacted: Option<&Redacted>,
+) -> Result<Inputs> {
+    let mut inputs = run_inputs(request, plan)?;
+    inputs = stated(inputs, "delta", &plan.delta)?;
+    inputs = stated(inputs, "unit", &plan.unit)?;
+    if let Some(sizes) = &plan.sizes {
+        let noised = match plan.run.recipe() {
+            Some(Recipe::Crt) => sizes.private,
+            _ => sizes.private + sizes.public,
+        };
+        inputs = inputs
+            .given("private_records", noised)?
+            .given("public_records", sizes.public)?;
+    }
+    of_secrets(inputs, plan, redacted)
+}
+
+fn of_run(inputs: Inputs, run: &Run) -> Result<Inputs> {
+    match run {
+        Run::Sgd { epochs, steps } => {
+            let inputs = stated(inputs, "passes", epochs)?;
+            inputs.given("steps", steps.as_ref().map(|steps| steps.value))
+        }
+        Run::Dpsgd { private } => noisy(inputs, private),
+        Run::Crt {
+            private,
+            public_passes,
+            ..
+        } => {
+            let inputs = stated(inputs, "public_passes", public_passes)?;
+            private.iter().try_fold(inputs, noisy)
+        }
+        Run::Sdp { selective } => {
+            let inputs = stated(inputs, "sigma", &selective.noise_multiplier)?;
+            let inputs = stated(inputs, "state_sigma", &selective.state_noise_multiplier)?;
+            let inputs = stated(inputs, "states", &selective.states)?;
+            let inputs = stated(inputs, "steps", &selective.steps)?;
+            let inputs = inputs.given("passes", selective.passes())?;
+            stated(
+                inputs,
+                "every_content_caught",
+                &selective.every_content_caught,
+            )
+        }
+        Run::Jft { first, second } => {
+            let inputs = inputs.given("first_phase", first)?;
+            noisy(inputs, second)
+        }
+        Run::Protect { weighted } => {
+            let inputs = stated(inputs, "sigma", &weighted.noise_multiplier)?;
+            let inputs = stated(inputs, "expected_batch", &weighted.batch)?;
+            stated(inputs, "steps", &weighted.steps)
+        }
+        Run::Mechanism { .. } => Ok(inputs),
+    }
+}
+
+fn of_secrets(inputs: Inputs, plan: &TrainingPlan, redacted: Option<&Redacted>) -> Result<Inputs> {
+    let secrets = &plan.secrets;
+    let mut inputs = inputs
+        .given("records", secrets.records.as_ref().map(|r| r.value))?
+        .given("records_before", secrets.records_before)?;
+    if plan.run.recipe() == Some(Recipe::Crt) {
+        inputs = inputs.given("everything_private", secrets.everything_private)?;
+    }
+    if let Some(found) = redacted {
+        inputs = found.inputs(inputs)?;
+    }
+    inputs = inputs
+        .given("prior", secrets.prior)?
+        .given("candidates", secrets.candidates)?
+        .given("canaries", secrets.canaries.as_ref().map(|c| c.value.count))?
+        .given(
+            "canary_records",
+            secrets.canaries.as_ref().map(|c| c.value.records),
+        )?;
+    if let Some(facts) = &secrets.facts {
+        inputs = inputs
+            .given("distinct_secrets", facts.secrets())?
+            .given("missed_secrets", facts.missed())?
+            .given("open_secrets", facts.missed_by_both())?;
+    }
+    Ok(inputs)
+}
+
+impl Redacted {
+    /// The miss rates, with what was assumed of them.
+    ///
+    /// # Errors
+    /// None for values that JSON can hold.
+    pub fn inputs(&self, inputs: Inputs) -> Result<Inputs> {
+        let mut inputs = inputs;
+        if let Some(sample) = &self.sample {
+            inputs = inputs
+                .given("labelled", sample.labelled)?
+                .given("missed", sample.missed)?;
+        }
+        if let Some(labels) = self.both_labelled() {
+            inputs = inputs.given("missed_by_both", labels.sample.missed_by_both())?;
+        }
+        if let Some(confidence) = &self.confidence {
+            inputs = stated(inputs, "confidence", confidence)?;
+        }
+        inputs = inputs.given("gamma", self.redaction.miss())?;
+        let joint = self.redaction.missed_by_both();
+        if self.joint_assumed {
+            inputs.assumed("joint_miss", joint)
+        } else {
+            inputs.given("joint_miss", joint)
+        }
+    }
+}

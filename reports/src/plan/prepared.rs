@@ -1,0 +1,354 @@
+//! What a prepared corpus says about itself: a light reader of its folder, so that `account` needs
+//! neither the corpus crate nor a tokenizer.
+
+use anyhow::{Context, Result, bail};
+use reticent_accounting::UnitName;
+use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
+use reticent_accounting::training::{Canaries, Sizes, released_states};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// What accounting needs of a prepared corpus.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PreparedFacts {
+    /// The folder.
+    pub folder: PathBuf,
+    /// What one record is.
+    pub unit: UnitName,
+    /// |D_pub|, and |D_pri| with the points that are only a mask.
+    pub sizes: Sizes,
+    /// What became of the secrets; one that ends on the public side counts as missed by both.
+    pub secrets: CorpusFacts,
+    /// Every record is private, without a conservative policy.
+    pub everything_private: bool,
+    /// Whether duplicates were removed.
+    pub deduplicated: bool,
+    /// Whether the policy's spans were replaced by masks.
+    pub redacted: bool,
+    /// In text that is left as it is: marked secrets that the policy does not find from end to end.
+    pub uncaught: u64,
+    /// Whether the policy's spans are the marked secrets, all of them.
+    pub marked: bool,
+    /// Whether the vocabulary was fitted on the private text.
+    pub vocabulary_leaks: bool,
+    /// Planted secrets.
+    pub canaries: Option<Canaries>,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    schema: u32,
+    #[serde(rename = "type")]
+    kind: String,
+    options: Options,
+    facts: Facts,
+    stability: Stability,
+}
+
+#[derive(Deserialize)]
+struct Options {
+    deduplicate: bool,
+    /// Null where every record is private. An absent key says nothing, so it must be there.
+    conservative: serde_json::Value,
+    #[serde(default = "yes")]
+    redact: bool,
+    #[serde(default)]
+    policy: Option<PolicyOptions>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[derive(Deserialize)]
+struct PolicyOptions {
+    policy: PolicyKind,
+}
+
+#[derive(Deserialize)]
+struct PolicyKind {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Facts {
+    unit: UnitName,
+    vocabulary: Vocabulary,
+    public: u64,
+    private: u64,
+    #[serde(default)]
+    uncaught: u64,
+    secrets: Secrets,
+    #[serde(default)]
+    canaries: Option<Preflight>,
+}
+
+/// Where the vocabulary comes from.
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum Vocabulary {
+    Bytes,
+    Characters,
+    Pretrained,
+    DeclaredPublic,
+    Leaks,
+}
+
+#[derive(Deserialize)]
+struct Secrets {
+    source: Source,
+    all: Kind,
+    most_records: u64,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum Source {
+    Gold,
+    Detected,
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    distinct: u64,
+    missed: u64,
+    public: u64,
+}
+
+#[derive(Deserialize)]
+struct Preflight {
+    copies: Vec<Copied>,
+}
+
+#[derive(Deserialize)]
+struct Copied {
+    canary: u64,
+    copy: u64,
+    fate: Fate,
+    #[serde(default)]
+    record: Option<u64>,
+    #[serde(default)]
+    side: Option<Side>,
+}
+
+/// What became of a copy of a canary.
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum Fate {
+    Kept,
+    Deduplicated,
+    Masked,
+    Truncated,
+    Lost,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum Side {
+    Public,
+    Private,
+}
+
+#[derive(Deserialize)]
+struct Stability {
+    all_copies: Factor,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Factor {
+    Number(u64),
+    Word(String),
+}
+
+/// A line of `records.jsonl`.
+#[derive(Deserialize)]
+struct RecordLine {
+    point: u64,
+    tokens: Vec<u32>,
+    #[serde(default)]
+    sensitive: Vec<Range<usize>>,
+}
+
+#[derive(Deserialize)]
+struct CanaryPlan {
+    candidates: u128,
+}
+
+impl PreparedFacts {
+    /// Reads `prepared.json` of a folder.
+    ///
+    /// # Errors
+    /// A folder that is none, a file that does not follow `schemas/prepared.schema.json`.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join("prepared.json");
+        let text = std::fs::read_to_string(&path).with_context(|| {
+            format!(
+                "{}: a prepared corpus is a folder with prepared.json, as audit prepare writes it",
+                path.display()
+            )
+        })?;
+        let document: Document =
+            serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+        if document.schema != 1 || document.kind != "preparation" {
+            bail!(
+                "{}: must be a preparation of schema 1, got a {:?} of schema {}",
+                path.display(),
+                document.kind,
+                document.schema
+            );
+        }
+        Self::of(document, folder).with_context(|| path.display().to_string())
+    }
+
+    /// The same of a corpus in memory, by what its `prepared.json` would say.
+    ///
+    /// # Errors
+    /// None for a corpus that was prepared.
+    #[cfg(feature = "findings")]
+    pub fn of_corpus(prepared: &reticent_corpus::Prepared) -> Result<Self> {
+        let all_copies = prepared.facts.stability(reticent_corpus::Copies::All);
+        let document = serde_json::json!({
+            "schema": 1,
+            "type": "preparation",
+            "options": prepared.options,
+            "facts": prepared.facts,
+            "stability": { "all_copies": all_copies },
+        });
+        let mut facts = Self::of(serde_json::from_value(document)?, Path::new(""))?;
+        if let (Some(canaries), Some(plan)) = (&mut facts.canaries, &prepared.plan) {
+            canaries.candidates = Some(plan.candidates);
+        }
+        Ok(facts)
+    }
+
+    fn of(document: Document, folder: &Path) -> Result<Self> {
+        let (facts, options) = (document.facts, document.options);
+        let spread = match document.stability.all_copies {
+            Factor::Number(factor) => Spread::AtMost(factor),
+            Factor::Word(word) if word == "unbounded" => Spread::Unbounded,
+            Factor::Word(word) => {
+                bail!("stability.all_copies: must be a whole number or \"unbounded\", got {word:?}")
+            }
+        };
+        let knowledge = match facts.secrets.source {
+            Source::Gold => Knowledge::Counted,
+            Source::Detected => Knowledge::Detected,
+        };
+        let secrets = CorpusFacts::new(
+            facts.secrets.all.distinct,
+            facts.secrets.all.missed,
+            facts.secrets.all.public,
+            facts.secrets.most_records,
+            spread,
+            knowledge,
+        )?;
+        let gold = options.policy.is_some_and(|p| p.policy.kind == "gold");
+        let candidates = candidates(folder)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            unit: facts.unit,
+            sizes: Sizes {
+                public: facts.public,
+                private: facts.private,
+            },
+            secrets,
+            everything_private: options.conservative.is_null(),
+            deduplicated: options.deduplicate,
+            redacted: options.redact,
+            uncaught: facts.uncaught,
+            marked: gold && facts.uncaught == 0,
+            vocabulary_leaks: facts.vocabulary == Vocabulary::Leaks,
+            canaries: facts
+                .canaries
+                .map(|preflight| canaries(&preflight, candidates)),
+        })
+    }
+
+    /// The most states that one record releases in a pass of selective DP-SGD.
+    ///
+    /// # Errors
+    /// A folder without readable records.
+    pub fn most_states(&self) -> Result<u64> {
+        let mut most = 0;
+        self.records(|line| {
+            most = most.max(released_states(line.tokens.len(), &line.sensitive));
+            Ok(())
+        })?;
+        Ok(most)
+    }
+
+    /// The records by their names in `train.jsonl`, with their places in the training set.
+    ///
+    /// # Errors
+    /// A folder without readable records.
+    pub fn names(&self) -> Result<HashMap<String, u32>> {
+        let mut names = HashMap::new();
+        self.records(|line| {
+            let place = u32::try_from(names.len()).context("more than 2^32 records")?;
+            names.insert(format!("unit-{}", line.point), place);
+            Ok(())
+        })?;
+        Ok(names)
+    }
+
+    fn records(&self, mut each: impl FnMut(RecordLine) -> Result<()>) -> Result<()> {
+        let path = self.folder.join("records.jsonl");
+        let shown = path.display();
+        let mut file =
+            BufReader::new(File::open(&path).with_context(|| format!("cannot read {shown}"))?);
+        let mut line = Vec::new();
+        for number in 1u64.. {
+            line.clear();
+            let read = file
+                .read_until(b'\n', &mut line)
+                .with_context(|| format!("cannot read {shown}"))?;
+            if read == 0 {
+                break;
+            }
+            let record: RecordLine = serde_json::from_slice(&line)
+                .map_err(|_| anyhow::anyhow!("{shown}, line {number}: is no record"))?;
+            each(record)?;
+        }
+        Ok(())
+    }
+}
+
+/// How the run meets the canaries: copies in one record count once.
+fn canaries(preflight: &Preflight, candidates: Option<u128>) -> Canaries {
+    let mut holding = BTreeMap::<u64, BTreeSet<(Option<u64>, u64)>>::new();
+    let mut on_public_side = 0;
+    for copy in &preflight.copies {
+        let records = holding.entry(copy.canary).or_default();
+        if copy.fate == Fate::Kept {
+            let own = if copy.record.is_some() { 0 } else { copy.copy };
+            records.insert((copy.record, own));
+        }
+        on_public_side += u64::from(copy.side == Some(Side::Public));
+    }
+    let most = holding.values().map(BTreeSet::len).max().unwrap_or(0);
+    Canaries {
+        count: holding.len() as u64,
+        records: most as u64,
+        on_public_side,
+        candidates,
+    }
+}
+
+/// How many contents a planted secret can have, as its plan says.
+fn candidates(folder: &Path) -> Result<Option<u128>> {
+    let path = folder.join("canaries.json");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| path.display().to_string()),
+    };
+    let plan: CanaryPlan = serde_json::from_str(&text)
+        .map_err(|_| anyhow::anyhow!("{}: is no plan of canaries", path.display()))?;
+    Ok(Some(plan.candidates))
+}

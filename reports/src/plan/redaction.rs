@@ -1,0 +1,196 @@
+//! How often the policies miss: given, or measured on labels.
+
+use super::args::RedactionArgs;
+use super::request::PlanRequest;
+use super::{CONFIDENCE, labels};
+use anyhow::{Context, Result, bail};
+use reticent_accounting::statistics::LabelledSample;
+use reticent_accounting::training::{LabelledRates, Provenance, Stated};
+use reticent_accounting::{Confidence, MissRate, Redaction};
+
+/// Both miss rates and what is behind them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Redacted {
+    /// γ and η; where γ comes from.
+    pub redaction: Stated<Redaction>,
+    /// Whether η is a default.
+    pub joint_assumed: bool,
+    /// The counts behind a measured γ.
+    pub sample: Option<LabelledSample>,
+    /// The confidence of a measured γ, and whether that is a default.
+    pub confidence: Option<Stated<Confidence>>,
+    /// Labels of single secrets.
+    pub labels: Option<LabelledRates>,
+}
+
+impl Redacted {
+    /// Bounds on both rates, where both were labelled.
+    #[must_use]
+    pub fn both_labelled(&self) -> Option<&LabelledRates> {
+        let labels = self.labels.as_ref();
+        labels.filter(|labels| labels.sample.conservative_labelled())
+    }
+}
+
+/// γ and η. Where nobody says how often the conservative policy misses, η is zero if every record
+/// is trained on with noise, and γ otherwise.
+///
+/// # Errors
+/// Rates that contradict each other, and labels that can't be read.
+pub fn redaction(request: &PlanRequest, everything_private: bool) -> Result<Option<Redacted>> {
+    let (given, name) = (&request.secrets.redaction, |key: &str| request.name(key));
+    let Some(measured) = miss_rate(request)? else {
+        for (key, value) in [
+            ("conservative_miss", given.conservative_miss),
+            ("joint_miss", given.joint_miss),
+        ] {
+            if let Some(value) = value {
+                bail!(
+                    "{}: needs {}, a miss rate of the redaction policy, got {value} alone",
+                    name(key),
+                    name("gamma")
+                );
+            }
+        }
+        return Ok(None);
+    };
+    let Gamma {
+        gamma,
+        sample,
+        confidence,
+        labels,
+    } = measured;
+    let both = labels
+        .as_ref()
+        .filter(|labels| labels.sample.conservative_labelled());
+    let (joint, joint_assumed) = match both {
+        Some(labels) => {
+            for (key, value) in [
+                ("conservative_miss", given.conservative_miss),
+                ("joint_miss", given.joint_miss),
+            ] {
+                if let Some(value) = value {
+                    bail!(
+                        "{}: is measured by {}, got {value}",
+                        name(key),
+                        name("labels")
+                    );
+                }
+            }
+            if request.secrets.everything_private == Some(true) {
+                (MissRate::ZERO, false)
+            } else {
+                (*labels.rates.eta.get(), false)
+            }
+        }
+        None => joint_miss(request, given, *gamma, everything_private)?,
+    };
+    let redaction = Redaction::new(*gamma, joint).with_context(|| name("joint_miss"))?;
+    Ok(Some(Redacted {
+        redaction: gamma.with(redaction),
+        joint_assumed,
+        sample,
+        confidence,
+        labels,
+    }))
+}
+
+struct Gamma {
+    gamma: Stated<MissRate>,
+    sample: Option<LabelledSample>,
+    confidence: Option<Stated<Confidence>>,
+    labels: Option<LabelledRates>,
+}
+
+fn miss_rate(request: &PlanRequest) -> Result<Option<Gamma>> {
+    let (given, name) = (&request.secrets.redaction, |key: &str| request.name(key));
+    let confidence = || -> Result<Stated<Confidence>> {
+        let default = Confidence::new(CONFIDENCE)?;
+        Ok(Stated::or_assumed(
+            given.confidence,
+            name("confidence"),
+            default,
+        ))
+    };
+    let measured = |by: &str, confidence: &Stated<Confidence>| Provenance::Measured {
+        by: name(by),
+        confidence: Some(confidence.value),
+    };
+    match (&given.labels, given.gamma, given.labelled, given.missed) {
+        (Some(_), Some(gamma), ..) => {
+            bail!(
+                "{}: is measured by {}, give one of them, got {gamma}",
+                name("gamma"),
+                name("labels")
+            )
+        }
+        (Some(path), None, ..) => {
+            let confidence = confidence()?;
+            let sample = labels::read(path).with_context(|| name("labels"))?;
+            let rates = sample.rates(*confidence).with_context(|| name("labels"))?;
+            Ok(Some(Gamma {
+                gamma: Stated {
+                    value: *rates.gamma.get(),
+                    provenance: measured("labels", &confidence),
+                },
+                sample: Some(LabelledSample {
+                    labelled: sample.labelled(),
+                    missed: sample.missed(),
+                }),
+                confidence: Some(confidence),
+                labels: Some(LabelledRates { sample, rates }),
+            }))
+        }
+        (None, Some(gamma), ..) => Ok(Some(Gamma {
+            gamma: Stated::given(gamma, name("gamma")),
+            sample: None,
+            confidence: None,
+            labels: None,
+        })),
+        (None, None, Some(labelled), Some(missed)) => {
+            if missed > labelled {
+                bail!(
+                    "{}: must lie in [0, labelled {labelled}], got {missed}",
+                    name("missed")
+                );
+            }
+            let confidence = confidence()?;
+            let sample = LabelledSample { labelled, missed };
+            let rate = sample
+                .miss_rate(*confidence)
+                .with_context(|| name("labelled"))?;
+            Ok(Some(Gamma {
+                gamma: Stated {
+                    value: rate.into_inner(),
+                    provenance: measured("labelled", &confidence),
+                },
+                sample: Some(sample),
+                confidence: Some(confidence),
+                labels: None,
+            }))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// η: as given, or the most it can be; zero by construction where every record is private.
+fn joint_miss(
+    request: &PlanRequest,
+    given: &RedactionArgs,
+    gamma: MissRate,
+    everything_private: bool,
+) -> Result<(MissRate, bool)> {
+    let smaller = |miss: MissRate| if miss < gamma { miss } else { gamma };
+    let most = given.conservative_miss.map_or(gamma, smaller);
+    match given.joint_miss {
+        Some(joint) if joint > most => bail!(
+            "{}: must lie in [0, {most}] (no more than either policy misses), got {joint}",
+            request.name("joint_miss")
+        ),
+        Some(joint) => Ok((joint, false)),
+        None if everything_private && given.conservative_miss.is_none() => {
+            Ok((MissRate::ZERO, true))
+        }
+        None => Ok((most, true)),
+    }
+}

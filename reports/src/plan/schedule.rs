@@ -1,0 +1,272 @@
+//! Batches: how they are drawn, how many, and how large a share of the records.
+
+use super::args::{Sampler, Schedule};
+use super::request::PlanRequest;
+use anyhow::{Context, Result, bail};
+use reticent_accounting::training::{NoisySteps, Stated, share_above, steps_of_epochs};
+use reticent_accounting::{Neighbours, NoiseMultiplier, Sampling, SamplingRate, Steps};
+
+/// What is assumed where batches are left open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Defaults {
+    /// A prepared corpus, as the trainer runs it: a tenth of the records, eight epochs.
+    Corpus,
+    /// A question without a corpus: a hundredth, a thousand steps.
+    Question,
+    /// A plan file without a corpus: nothing.
+    None,
+}
+
+impl Defaults {
+    /// The sampling rate.
+    #[must_use]
+    pub const fn sample_rate(self) -> Option<f64> {
+        match self {
+            Self::Corpus => Some(0.1),
+            Self::Question => Some(0.01),
+            Self::None => None,
+        }
+    }
+
+    /// Epochs.
+    #[must_use]
+    pub const fn epochs(self) -> Option<u64> {
+        match self {
+            Self::Corpus => Some(8),
+            Self::Question | Self::None => None,
+        }
+    }
+
+    const fn steps(self) -> Option<u64> {
+        match self {
+            Self::Question => Some(1000),
+            Self::Corpus | Self::None => None,
+        }
+    }
+}
+
+/// The neighbours that are assumed: those that the sampler has an answer for.
+#[must_use]
+pub const fn assumed_neighbours(sampler: Option<Sampler>) -> Neighbours {
+    match sampler {
+        // One record more would move every batch.
+        Some(Sampler::Shuffled) => Neighbours::ZeroOut,
+        // A batch of fixed size keeps it.
+        Some(Sampler::WithoutReplacement | Sampler::WithReplacement) => Neighbours::Replace,
+        _ => Neighbours::AddRemove,
+    }
+}
+
+/// Noisy steps at σ on batches of `records` records.
+///
+/// # Errors
+/// A batch larger than the data, more steps than can be counted, an option of another sampler, and
+/// what has no default.
+pub fn noisy_steps(
+    request: &PlanRequest,
+    noise_multiplier: Stated<NoiseMultiplier>,
+    records: Option<u64>,
+    defaults: Defaults,
+) -> Result<NoisySteps> {
+    let given = &request.schedule;
+    let sampler = given.sampler.unwrap_or_default();
+    fitting(request, sampler, records)?;
+    let sampling_rate = rate(request, records, defaults)?;
+    let steps_per_epoch = per_epoch(given, sampler, *sampling_rate);
+    let sampling = sampling(request, sampler, records)?;
+    Ok(NoisySteps {
+        noise_multiplier,
+        sampling: Stated::or_assumed(
+            given.sampler.map(|_| sampling),
+            request.name("sampler"),
+            sampling,
+        ),
+        sampling_rate,
+        steps_per_epoch,
+        steps: steps(request, steps_per_epoch, defaults)?,
+    })
+}
+
+/// How many steps there are, of so many an epoch.
+///
+/// # Errors
+/// More than can be counted, and what has no default.
+pub fn steps(
+    request: &PlanRequest,
+    steps_per_epoch: u64,
+    defaults: Defaults,
+) -> Result<Stated<Steps>> {
+    let given = &request.schedule;
+    let counted = |epochs: f64, by: &str| {
+        steps_of_epochs(epochs, steps_per_epoch).with_context(|| request.name(by))
+    };
+    Ok(
+        match (
+            given.steps,
+            given.epochs,
+            defaults.epochs(),
+            defaults.steps(),
+        ) {
+            (Some(_), Some(_), ..) => bail!(
+                "{} and {}: give one of them",
+                request.name("steps"),
+                request.name("epochs")
+            ),
+            (Some(0), ..) => bail!(
+                "{}: must be a whole number from 1 on, got 0",
+                request.name("steps")
+            ),
+            (Some(steps), ..) => Stated::given(Steps::new(steps), request.name("steps")),
+            (None, Some(epochs), ..) => {
+                Stated::given(counted(epochs, "epochs")?, request.name("epochs"))
+            }
+            (None, None, Some(epochs), _) => Stated::assumed(counted(epochs as f64, "epochs")?),
+            (None, None, None, Some(steps)) => Stated::assumed(Steps::new(steps)),
+            (None, None, None, None) => bail!(
+                "{}: is needed, or {}",
+                request.name("epochs"),
+                request.name("steps")
+            ),
+        },
+    )
+}
+
+/// Refuses what another sampler would need, and what this one lacks.
+fn fitting(request: &PlanRequest, sampler: Sampler, records: Option<u64>) -> Result<()> {
+    let (given, name) = (&request.schedule, |key: &str| request.name(key));
+    let truncated = sampler == Sampler::TruncatedPoisson;
+    if let Some(most) = given.max_batch
+        && !truncated
+    {
+        bail!(
+            "{}: belongs to {} truncated-poisson, got {most}",
+            name("max_batch"),
+            name("sampler")
+        );
+    }
+    if truncated && given.max_batch.is_none() {
+        bail!(
+            "{}: is needed with {} truncated-poisson",
+            name("max_batch"),
+            name("sampler")
+        );
+    }
+    if truncated && records.is_none() {
+        bail!(
+            "{}: is needed with {} truncated-poisson",
+            name("private"),
+            name("sampler")
+        );
+    }
+    let allocated = sampler == Sampler::RandomAllocation;
+    if let Some(selected) = given.selected
+        && !allocated
+    {
+        bail!(
+            "{}: belongs to {} random-allocation, got {selected}",
+            name("selected"),
+            name("sampler")
+        );
+    }
+    if allocated && (given.selected.is_none() || given.epoch_steps.is_none()) {
+        bail!(
+            "{}: is needed with {} random-allocation, and {}",
+            name("selected"),
+            name("sampler"),
+            name("epoch_steps")
+        );
+    }
+    let by_epoch = allocated || matches!(sampler, Sampler::Shuffled | Sampler::BallsInBins);
+    match given.epoch_steps {
+        Some(steps) if !by_epoch => bail!(
+            "{}: belongs to {} shuffled, balls-in-bins or random-allocation, got {steps}",
+            name("epoch_steps"),
+            name("sampler")
+        ),
+        Some(steps) if given.selected.is_some_and(|selected| selected > steps) => bail!(
+            "{}: must lie in [1, {steps}] (the steps of an epoch), got {}",
+            name("selected"),
+            given.selected.unwrap_or_default()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// q: as given, or B of N.
+///
+/// # Errors
+/// A batch larger than the records, and what has no default.
+pub fn rate(
+    request: &PlanRequest,
+    records: Option<u64>,
+    defaults: Defaults,
+) -> Result<Stated<SamplingRate>> {
+    let (given, name) = (&request.schedule, |key: &str| request.name(key));
+    if let Some(steps) = given.epoch_steps {
+        let share = given.selected.unwrap_or(1) as f64 / steps as f64;
+        let rate = SamplingRate::new(share).with_context(|| name("epoch_steps"))?;
+        return Ok(Stated::given(rate, name("epoch_steps")));
+    }
+    Ok(match (given.sample_rate, given.batch_size, records) {
+        (Some(_), Some(_), _) => bail!(
+            "{} and {}: give one of them; both say how large a noisy batch is, and records of an \
+             ordinary step are --ordinary-batch-size of audit train",
+            name("sample_rate"),
+            name("batch_size")
+        ),
+        (Some(rate), None, _) => Stated::given(rate, name("sample_rate")),
+        (None, Some(_), None) => {
+            bail!("{}: is needed with {}", name("private"), name("batch_size"))
+        }
+        (None, Some(batch), Some(records)) if batch == 0 || batch > records => bail!(
+            "{}: must lie in [1, {records}] (the records that noise covers), got {batch}",
+            name("batch_size")
+        ),
+        (None, Some(batch), Some(records)) => {
+            Stated::given(share_above(batch, records)?, name("batch_size"))
+        }
+        (None, None, _) => match defaults.sample_rate() {
+            Some(rate) => Stated::assumed(SamplingRate::new(rate)?),
+            None => bail!(
+                "{}: is needed, or {}",
+                name("batch_size"),
+                name("sample_rate")
+            ),
+        },
+    })
+}
+
+/// The steps of an epoch: at most, since a loader that keeps the last, smaller batch takes ⌈1/q⌉.
+/// Where each record has one turn an epoch, what counts is the epochs, and the accountant takes the
+/// fewest steps that one may have, ⌊1/q⌋.
+fn per_epoch(given: &Schedule, sampler: Sampler, rate: SamplingRate) -> u64 {
+    let one_turn = matches!(sampler, Sampler::Shuffled | Sampler::BallsInBins);
+    match given.epoch_steps {
+        Some(steps) => steps,
+        None if one_turn => ((1.0 / rate.get()) * (1.0 + 1e-12)).floor().max(1.0) as u64,
+        None => Steps::per_epoch(rate).get(),
+    }
+}
+
+fn sampling(request: &PlanRequest, sampler: Sampler, records: Option<u64>) -> Result<Sampling> {
+    let given = &request.schedule;
+    let missing = |key: &str| format!("{}: is needed with this sampler", request.name(key));
+    Ok(match sampler {
+        Sampler::Poisson => Sampling::Poisson,
+        Sampler::TruncatedPoisson => Sampling::TruncatedPoisson {
+            max_batch: given.max_batch.with_context(|| missing("max_batch"))?,
+            records: records.with_context(|| missing("private"))?,
+        },
+        Sampler::WithoutReplacement => Sampling::WithoutReplacement,
+        Sampler::WithReplacement => Sampling::WithReplacement,
+        Sampler::Shuffled => Sampling::Shuffled,
+        Sampler::BallsInBins => Sampling::BallsInBins,
+        Sampler::RandomAllocation => Sampling::RandomAllocation {
+            selected: given.selected.with_context(|| missing("selected"))?,
+            steps: given.epoch_steps.with_context(|| missing("epoch_steps"))?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

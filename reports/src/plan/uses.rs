@@ -1,0 +1,116 @@
+//! Which options a recipe uses. One that would change nothing is refused: whoever gives it believes
+//! that it does.
+
+use super::args::{Assumption, FirstPhaseKind};
+use super::request::PlanRequest;
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use reticent_accounting::training::{
+    Recipe,
+    Recipe::{Crt, Dpsgd, Jft, Protect, Sdp, Sgd},
+};
+
+/// Recipes with clipped and noised steps.
+pub const NOISED: &[Recipe] = &[Dpsgd, Crt, Sdp, Jft, Protect];
+/// Recipes with batches that a sampler draws at one rate.
+const SAMPLED: &[Recipe] = &[Dpsgd, Crt, Jft];
+
+/// An option that not every recipe uses: its key, whether it was given, and who uses it.
+pub type Use = (&'static str, bool, &'static [Recipe]);
+
+/// All of them. Noise is judged where it is read.
+#[must_use]
+pub fn by_recipe(request: &PlanRequest) -> Vec<Use> {
+    let (schedule, more) = (&request.schedule, &request.of_recipe);
+    vec![
+        ("sample_rate", schedule.sample_rate.is_some(), NOISED),
+        ("batch_size", schedule.batch_size.is_some(), NOISED),
+        ("sampler", schedule.sampler.is_some(), SAMPLED),
+        ("max_batch", schedule.max_batch.is_some(), SAMPLED),
+        ("epoch_steps", schedule.epoch_steps.is_some(), SAMPLED),
+        ("selected", schedule.selected.is_some(), SAMPLED),
+        ("public_passes", more.public_passes.is_some(), &[Crt]),
+        ("first_phase", more.first_phase.is_some(), &[Jft]),
+        ("first_epochs", more.first_epochs.is_some(), &[Jft]),
+        ("first_sigma", more.first_sigma.is_some(), &[Jft]),
+        ("token_miss", !more.token_miss.is_empty(), &[Jft]),
+        ("screened", more.screened.is_some(), &[Jft]),
+        ("state_sigma", more.state_sigma.is_some(), &[Sdp]),
+        ("state_norm", more.state_norm.is_some(), &[Sdp]),
+        ("states", more.states.is_some(), &[Sdp]),
+        ("weights", more.weights.is_some(), &[Protect]),
+        ("incidence", more.incidence.is_some(), &[Protect]),
+        ("assume", !more.assume.is_empty(), &[Jft, Sdp]),
+    ]
+}
+
+/// Whether every option that was given changes something.
+///
+/// # Errors
+/// The first that does not, with where it belongs.
+pub fn all_used(request: &PlanRequest) -> Result<()> {
+    let recipe = request.recipe();
+    for (key, given, users) in by_recipe(request) {
+        if given && !users.contains(&recipe) {
+            let instead = match (key, recipe) {
+                ("batch_size", Sgd) => {
+                    "; records of an ordinary step are --ordinary-batch-size of audit train"
+                }
+                _ => "",
+            };
+            bail!(
+                "{}: belongs to {}, got {recipe}{instead}",
+                request.name(key),
+                recipes(users)
+            );
+        }
+    }
+    by_first_phase(request)
+}
+
+/// `the recipe crt`, `the recipes sgd, crt and jft`.
+#[must_use]
+pub fn recipes(recipes: &[Recipe]) -> String {
+    let names: Vec<&str> = recipes.iter().map(|recipe| recipe.name()).collect();
+    match names.split_last() {
+        Some((last, [])) => format!("the recipe {last}"),
+        Some((last, others)) => format!("the recipes {} and {last}", others.join(", ")),
+        None => "no recipe".to_owned(),
+    }
+}
+
+/// A value as it is spelled on the command line.
+#[must_use]
+pub fn value_name<V: ValueEnum>(value: V) -> String {
+    value
+        .to_possible_value()
+        .map_or_else(String::new, |v| v.get_name().to_owned())
+}
+
+/// What only some first phases of jft use. With another recipe none of it is given.
+fn by_first_phase(request: &PlanRequest) -> Result<()> {
+    use FirstPhaseKind::{ConservativeLightNoise, LightNoise, Screened};
+    let more = &request.of_recipe;
+    let phase = more.first_phase.unwrap_or_default();
+    let screening = more.assume.contains(&Assumption::Screening);
+    let noised: &[FirstPhaseKind] = &[LightNoise, ConservativeLightNoise];
+    let users: [(&str, &str, bool, &[FirstPhaseKind]); 4] = [
+        ("first_sigma", "", more.first_sigma.is_some(), noised),
+        ("token_miss", "", !more.token_miss.is_empty(), &[LightNoise]),
+        ("screened", "", more.screened.is_some(), &[Screened]),
+        ("assume", " screening", screening, &[Screened]),
+    ];
+    for (key, value, given, phases) in users {
+        if given && !phases.contains(&phase) {
+            let phases: Vec<String> = phases.iter().map(|p| value_name(*p)).collect();
+            bail!(
+                "{}{value}: belongs to {} {} of the recipe jft, got {}",
+                request.name(key),
+                request.name("first_phase"),
+                phases.join(" or "),
+                value_name(phase)
+            );
+        }
+    }
+    Ok(())
+}
