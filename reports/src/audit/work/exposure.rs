@@ -3,13 +3,14 @@
 use super::attack::Attack;
 use super::opened::Opened;
 use super::promise::Met;
+use crate::account::mechanism::load;
 use crate::audit::cli::{Exposure as Asked, Source};
 use crate::audit::exposure::{Checkpoint, ExposureReport, SampledReport};
 use crate::contract::{AtomicFile, Exit, Format, Inputs, Interrupt, print};
 use anyhow::{Context, Result, bail, ensure};
-use reticent_accounting::{Confidence, Mechanism};
+use reticent_accounting::{Confidence, Mechanism, Neighbours};
 use reticent_backends::{CanarySeal, Owner, owner_folder};
-use reticent_corpus::CanaryPlan;
+use reticent_corpus::{CanaryPlan, Unit};
 use std::io::Write;
 use std::path::Path;
 
@@ -84,10 +85,7 @@ pub(super) fn measured(
     interrupt: &Interrupt,
 ) -> Result<ExposureReport> {
     let (plan, met) = plan(asked, model)?;
-    let mechanism = match &asked.mechanism {
-        Some(path) => Some(read_mechanism(path).context("--mechanism")?),
-        None => model.manifest.as_ref().map(|m| m.mechanism.clone()),
-    };
+    let mechanism = mechanism(asked, model, plan.unit)?;
     let mut attack = Attack::new(&plan, &model.tokenizer, &model.name, met)?;
     attack.mechanism = mechanism.as_ref();
     attack.confidence = asked.confidence;
@@ -108,6 +106,30 @@ pub(super) fn measured(
         });
     }
     Ok(report)
+}
+
+/// What ran: as the file says that was named, or the manifest of the checkpoint. With a fixed seed
+/// it protects nothing.
+fn mechanism(asked: &Asked, model: &Opened, unit: Unit) -> Result<Option<Mechanism>> {
+    let Some(path) = &asked.mechanism else {
+        return Ok(model.manifest.as_ref().map(|manifest| {
+            let mechanism = manifest.mechanism.clone();
+            if manifest.seeded {
+                mechanism.unprotected("a fixed seed drew batches and noise")
+            } else {
+                mechanism
+            }
+        }));
+    };
+    let loaded = load(path, Neighbours::AddRemove).context("--mechanism")?;
+    if let Some(other) = loaded.unit.filter(|u| u.as_str() != unit.to_string()) {
+        bail!(
+            "--mechanism: one record is a {other} in {} and a {unit} in the canary plan: no promise about one \
+             bounds the other",
+            loaded.name
+        );
+    }
+    Ok(Some(loaded.mechanism))
 }
 
 fn inputs(asked: &Asked) -> Result<Inputs> {
@@ -191,10 +213,4 @@ fn sealed(asked: &Asked, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan,
         public: seal.on_public_side,
     };
     Ok((plan, met))
-}
-
-fn read_mechanism(path: &Path) -> Result<Mechanism> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{} is no mechanism", path.display()))
 }
