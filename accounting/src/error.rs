@@ -30,6 +30,40 @@ pub enum Error {
         /// The reason.
         why: String,
     },
+    /// A document describes no mechanism.
+    #[error("{place}{}{why}", if place.is_empty() { "" } else { ": " })]
+    Document {
+        /// Keys and indices that lead there, `each.noise_multiplier` or `parts[2]`; empty for the whole.
+        place: String,
+        /// What is wrong, with the value and the allowed range.
+        why: String,
+    },
+}
+
+impl Error {
+    /// The same error about a part of a document that lies at `outer`.
+    pub(crate) fn within(self, outer: &str) -> Self {
+        match self {
+            Self::Document { place, why } => Self::Document {
+                place: join(outer, &place),
+                why,
+            },
+            other => Self::Document {
+                place: outer.to_owned(),
+                why: other.to_string(),
+            },
+        }
+    }
+}
+
+/// The place of a member of what lies at `outer`.
+pub(crate) fn join(outer: &str, member: &str) -> String {
+    let dot = if outer.is_empty() || member.is_empty() || member.starts_with('[') {
+        ""
+    } else {
+        "."
+    };
+    format!("{outer}{dot}{member}")
 }
 
 /// The result type of this crate.

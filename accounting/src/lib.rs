@@ -16,7 +16,7 @@ pub mod group;
 mod guarantee;
 mod interval;
 mod law;
-mod mechanism;
+pub mod mechanism;
 mod neighbours;
 mod plan;
 pub mod pld;

@@ -1,34 +1,54 @@
 //! Named numbers, checked once at the door.
 
 use crate::error::{Error, Result};
-use serde::{Deserialize, Serialize};
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A number on paper: JSON has no infinity, so it is spelled `"inf"`.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(untagged)]
-enum Number {
-    Finite(f64),
-    Spelled(Infinity),
-}
+#[derive(Debug, Clone, Copy)]
+struct Number(f64);
 
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-enum Infinity {
-    #[serde(rename = "inf")]
-    Inf,
-}
+/// Infinity on paper.
+const INFINITY: &str = "inf";
 
-impl Number {
-    const fn of(value: f64) -> Self {
-        if value == f64::INFINITY {
-            Self::Spelled(Infinity::Inf)
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        if self.0 == f64::INFINITY {
+            serializer.serialize_str(INFINITY)
         } else {
-            Self::Finite(value)
+            serializer.serialize_f64(self.0)
         }
     }
-    const fn value(self) -> f64 {
-        match self {
-            Self::Finite(value) => value,
-            Self::Spelled(Infinity::Inf) => f64::INFINITY,
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(NumberVisitor)
+    }
+}
+
+struct NumberVisitor;
+
+impl Visitor<'_> for NumberVisitor {
+    type Value = Number;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a number or {INFINITY:?}")
+    }
+    fn visit_f64<E>(self, value: f64) -> std::result::Result<Number, E> {
+        Ok(Number(value))
+    }
+    fn visit_u64<E>(self, value: u64) -> std::result::Result<Number, E> {
+        Ok(Number(value as f64))
+    }
+    fn visit_i64<E>(self, value: i64) -> std::result::Result<Number, E> {
+        Ok(Number(value as f64))
+    }
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<Number, E> {
+        if text == INFINITY {
+            Ok(Number(f64::INFINITY))
+        } else {
+            Err(E::invalid_value(Unexpected::Str(text), &self))
         }
     }
 }
@@ -60,10 +80,10 @@ macro_rules! quantity {
         }
         impl TryFrom<Number> for $name {
             type Error = Error;
-            fn try_from(value: Number) -> Result<Self> { Self::new(value.value()) }
+            fn try_from(value: Number) -> Result<Self> { Self::new(value.0) }
         }
         impl From<$name> for Number {
-            fn from(value: $name) -> Self { Self::of(value.0) }
+            fn from(value: $name) -> Self { Self(value.0) }
         }
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -137,6 +157,22 @@ impl Order {
 impl Tolerance {
     /// A relative width of 1e-6.
     pub const DEFAULT: Self = Self(1e-6);
+}
+
+impl SamplingRate {
+    /// `part` of `whole` records as a rate, rounded up: a larger rate is on the safe side.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for no part, and for more than the whole.
+    pub fn of_share(part: u64, whole: u64) -> Result<Self> {
+        let (part, whole) = (part as f64, whole as f64);
+        let share = part / whole;
+        Self::new(if share.mul_add(whole, -part) >= 0.0 {
+            share
+        } else {
+            share.next_up().min(1.0)
+        })
+    }
 }
 
 impl Probability {

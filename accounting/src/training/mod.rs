@@ -24,7 +24,7 @@ use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::pld::Query;
 use crate::quantity::{
-    Delta, Epsilon, GroupSize, NoiseMultiplier, SamplingRate, Steps, Tolerance, UnitName,
+    Delta, Epsilon, GroupSize, NoiseMultiplier, Steps, Tolerance, UnitName,
 };
 use recipe::open;
 use serde::{Deserialize, Serialize};
@@ -227,21 +227,6 @@ impl TrainingPlan {
         let run = |sigma| noisy.with_noise(sigma).mechanism();
         Ok(calibrate_noise(run, target, Tolerance::new(1e-4)?)?.answer)
     }
-}
-
-/// B of N records as a sampling rate, rounded up: a larger rate is on the safe side.
-///
-/// # Errors
-/// [`Error::OutOfRange`] unless 1 ≤ B ≤ N.
-pub fn share_above(part: u64, whole: u64) -> Result<SamplingRate> {
-    let (batch, records) = (part as f64, whole as f64);
-    let share = batch / records;
-    let share = if share.mul_add(records, -batch) >= 0.0 {
-        share
-    } else {
-        share.next_up().min(1.0)
-    };
-    SamplingRate::new(share)
 }
 
 /// T of E epochs of n steps: an epoch that was begun counts step by step, rounded up.

@@ -3,7 +3,7 @@
 use super::args::{Sampler, Schedule};
 use super::request::PlanRequest;
 use anyhow::{Context, Result, bail};
-use reticent_accounting::training::{NoisySteps, Stated, share_above, steps_of_epochs};
+use reticent_accounting::training::{NoisySteps, Stated, steps_of_epochs};
 use reticent_accounting::{Neighbours, NoiseMultiplier, Sampling, SamplingRate, Steps};
 
 /// What is assumed where batches are left open.
@@ -223,7 +223,7 @@ pub fn rate(
             name("batch_size")
         ),
         (None, Some(batch), Some(records)) => {
-            Stated::given(share_above(batch, records)?, name("batch_size"))
+            Stated::given(SamplingRate::of_share(batch, records)?, name("batch_size"))
         }
         (None, None, _) => match defaults.sample_rate() {
             Some(rate) => Stated::assumed(SamplingRate::new(rate)?),

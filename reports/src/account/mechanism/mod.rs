@@ -1,23 +1,16 @@
-//! A mechanism from a file: our own JSON, a document that holds one (a checkpoint's
-//! `manifest.json`, what `account --format json` prints), or an event of Google's
-//! `dp_accounting` for Python.
+//! Mechanisms in files and in words. What a document may say is
+//! [`reticent_accounting::mechanism::read`]'s to know, for every command.
 
-mod document;
-mod event;
-mod export;
 mod fold;
-mod json;
-mod own;
 #[cfg(test)]
 mod tests;
 pub mod words;
 
 pub use fold::{Part, fold};
-pub use json::Refused;
 
 use anyhow::{Context, Result, bail};
-use reticent_accounting::{Mechanism, Neighbours, UnitName};
-use serde_json::Value;
+use reticent_accounting::mechanism::{Document, to_event};
+use reticent_accounting::{Mechanism, Neighbours, UnitName, mechanism};
 use std::io::Read;
 use std::path::Path;
 
@@ -47,7 +40,8 @@ pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
         path.display().to_string()
     };
     let text = read(path).with_context(|| format!("cannot read {name}"))?;
-    let (mechanism, unit) = parse(&text, neighbours).with_context(|| name.clone())?;
+    let Document { mechanism, unit } =
+        mechanism::read(&text, neighbours).with_context(|| name.clone())?;
     Ok(Loaded {
         name,
         mechanism,
@@ -85,14 +79,6 @@ fn read(path: &Path) -> Result<String> {
     })
 }
 
-/// A mechanism from the text of a document, with the unit if the document has one.
-///
-/// # Errors
-/// What is no JSON, and what describes no mechanism.
-pub fn parse(text: &str, neighbours: Neighbours) -> Result<(Mechanism, Option<UnitName>), Refused> {
-    document::read(&json::parse(text)?, neighbours)
-}
-
 /// How a mechanism is written for other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Export {
@@ -110,19 +96,7 @@ pub enum Export {
 pub fn export(mechanism: &Mechanism, format: Export, neighbours: Neighbours) -> Result<String> {
     let value = match format {
         Export::Mechanism => crate::contract::to_json(mechanism)?,
-        Export::DpEvent => event_of(mechanism, neighbours).map_err(|what| {
-            anyhow::anyhow!(
-                "--export dp-event: {what} has no counterpart among the events of dp_accounting"
-            )
-        })?,
+        Export::DpEvent => to_event(mechanism, neighbours).context("--export dp-event")?,
     };
     Ok(serde_json::to_string_pretty(&value)?)
-}
-
-/// A mechanism as an event of dp_accounting, to be asked about `neighbours`.
-///
-/// # Errors
-/// The part that has no counterpart, in words.
-pub fn event_of(mechanism: &Mechanism, neighbours: Neighbours) -> Result<Value, String> {
-    export::event(mechanism, neighbours)
 }

@@ -53,7 +53,8 @@ pub struct Exposure {
     /// The plan, where the checkpoint has none: the canaries.json that `audit prepare` wrote.
     #[arg(long, value_name = "FILE")]
     pub canary_file: Option<PathBuf>,
-    /// What ran, for the ceiling, where the checkpoint does not say: a mechanism.json.
+    /// What ran, for the ceiling, where the checkpoint does not say: any file that `account
+    /// --mechanism` takes.
     #[arg(long, value_name = "FILE")]
     pub mechanism: Option<PathBuf>,
     /// δ of the ε that is bounded; the promise's own if absent.

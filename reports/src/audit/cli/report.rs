@@ -24,7 +24,8 @@ pub struct Report {
     /// The plan, where the checkpoint has none: the canaries.json that `audit prepare` wrote.
     #[arg(long, value_name = "FILE")]
     pub canary_file: Option<PathBuf>,
-    /// What ran, for the promise, where the checkpoint does not say: a mechanism.json.
+    /// What ran, for the promise, where the checkpoint does not say: any file that `account
+    /// --mechanism` takes.
     #[arg(long, value_name = "FILE")]
     pub mechanism: Option<PathBuf>,
     /// Text it was trained on: JSON Lines, or plain text.

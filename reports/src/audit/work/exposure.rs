@@ -85,9 +85,13 @@ pub(super) fn measured(
     interrupt: &Interrupt,
 ) -> Result<ExposureReport> {
     let (plan, canaries) = plan(asked, model)?;
-    let run = match &asked.mechanism {
-        Some(path) => Some(of_mechanism(path, &plan).context("--mechanism")?),
-        None => model.manifest.as_ref().map(Manifest::planned).transpose()?,
+    let own = model.manifest.as_ref().map(Manifest::planned).transpose()?;
+    let run = match (&asked.mechanism, own) {
+        // A file gives back nothing that the checkpoint itself says is lost.
+        (Some(path), own) if own.as_ref().is_none_or(|own| own.unprotected().is_none()) => {
+            Some(of_mechanism(path, &plan).context("--mechanism")?)
+        }
+        (_, own) => own,
     };
     let mut attack = Attack::new(&plan, &model.tokenizer, &model.name, canaries)?;
     if let Some(run) = run {
@@ -205,11 +209,15 @@ fn sealed(asked: &Asked, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan,
 
 /// A run that is known by a mechanism from a file: the files that `account --mechanism` takes.
 fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<TrainingPlan> {
-    let loaded = load(path, Neighbours::Replace)?;
-    let unit = match loaded.unit {
-        Some(unit) => unit,
-        None => UnitName::new(plan.unit.to_string())?,
-    };
+    let loaded = load(path, Neighbours::AddRemove)?;
+    let unit = UnitName::new(plan.unit.to_string())?;
+    if let Some(other) = loaded.unit.filter(|other| *other != unit) {
+        bail!(
+            "one record is a {other} in {} and a {unit} in the canary plan: no promise about one \
+             bounds the other",
+            loaded.name
+        );
+    }
     let run = Run::Mechanism {
         mechanism: loaded.mechanism,
     };

@@ -2,9 +2,10 @@
 
 use super::ASKED;
 use super::{rate, read, repeat, sigma};
-use crate::account::mechanism::{Export, event_of, export, own, words};
+use crate::mechanism::{Mechanism, Sampling, to_event};
+use crate::neighbours::Neighbours;
+use crate::quantity::{Delta, Epsilon, Probability};
 use proptest::prelude::*;
-use reticent_accounting::{Delta, Epsilon, Mechanism, Neighbours, Probability, Sampling};
 use serde_json::Value;
 
 /// One of each kind of leaf.
@@ -110,9 +111,26 @@ fn mechanisms() -> impl Strategy<Value = Mechanism> {
 fn documents() -> impl Strategy<Value = Value> {
     let word = || {
         prop_oneof![
-            prop::sample::select(own::KINDS.to_vec()).prop_map(str::to_owned),
             prop::sample::select(vec![
                 "type",
+                "gaussian",
+                "subsampled-gaussian",
+                "mixture-of-gaussians",
+                "randomised-response",
+                "approx-dp",
+                "non-private",
+                "repeat",
+                "sequence",
+                "estimated",
+                "checkpoint",
+                "training",
+                "inputs",
+                "seeded",
+                "vocabulary",
+                "sensitivities",
+                "probabilities",
+                "inner",
+                "why",
                 "each",
                 "times",
                 "parts",
@@ -155,21 +173,24 @@ fn documents() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Our reader and the accountant's own agree on every mechanism.
+    /// What is written is read, by the type's own reader and by ours.
     #[test]
     fn every_mechanism_reads_back(mechanism in mechanisms()) {
-        let text = export(&mechanism, Export::Mechanism, ASKED).unwrap();
+        let text = serde_json::to_string(&mechanism).unwrap();
         prop_assert_eq!(serde_json::from_str::<Mechanism>(&text).unwrap(), mechanism.clone());
         prop_assert_eq!(read(&text), Ok(mechanism.clone()), "{}", text);
-        if let Ok(event) = event_of(&mechanism, ASKED) {
+        if let Ok(event) = to_event(&mechanism, ASKED) {
             prop_assert!(read(&event.to_string()).is_ok(), "{}", event);
         }
-        prop_assert!(!words::line(&mechanism).is_empty());
     }
 
+    /// Documents that are read say nothing that the mechanism doesn't: written again they are the same.
     #[test]
     fn no_json_panics(document in documents()) {
-        let _ = read(&document.to_string());
+        if let Ok(mechanism) = read(&document.to_string()) {
+            let text = serde_json::to_string(&mechanism).unwrap();
+            prop_assert_eq!(read(&text), Ok(mechanism));
+        }
     }
 
     #[test]

@@ -1,18 +1,19 @@
-//! Mechanisms from strangers: what is read, what is refused and in which words, and that
+//! Mechanisms from outside: what is read, what is refused and in which words, and that
 //! nothing panics.
 
 mod arbitrary;
 mod events;
 mod refusals;
 
-use super::parse;
-use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, Sampling, SamplingRate, Steps};
+use super::{Mechanism, Sampling};
+use crate::neighbours::Neighbours;
+use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
 
 const ASKED: Neighbours = Neighbours::AddRemove;
 
 fn read(text: &str) -> Result<Mechanism, String> {
-    parse(text, ASKED)
-        .map(|(mechanism, _)| mechanism)
+    super::read(text, ASKED)
+        .map(|document| document.mechanism)
         .map_err(|refused| refused.to_string())
 }
 

@@ -1,4 +1,18 @@
-//! What ran, as data. An accountant is a fold over it.
+//! What ran, as data, and every reader and writer of it. An accountant is a fold over it.
+//!
+//! [`read`] takes our own JSON, our documents around it (`manifest.json`, what `account` and `audit
+//! train` print), and events of Google's `dp_accounting` for Python; [`to_event`] writes the latter.
+//! Text in, data out: files belong to the commands.
+
+mod document;
+mod event;
+mod json;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+pub use document::{Document, read};
+pub use event::to_event;
 
 use crate::neighbours::Neighbours;
 use crate::quantity::{Delta, Epsilon, NoiseMultiplier, Probability, SamplingRate, Steps};
@@ -8,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// direction, is said where it is accounted ([`crate::PrivacyLoss::of`]): a combination of
 /// sampler, noise and neighbours that is not covered is refused, never approximated in silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Sampling {
     /// Each record independently, with the sampling rate.
     Poisson,
@@ -182,6 +196,15 @@ impl Mechanism {
                 sampling_rate,
                 sampling: Sampling::Poisson,
             }),
+        }
+    }
+
+    /// The same run with a part that protects nothing: no promise is left, and `why` says so.
+    #[must_use]
+    pub fn unprotected(self, why: impl Into<String>) -> Self {
+        let bare = Self::NonPrivate { why: why.into() };
+        Self::Sequence {
+            parts: vec![self, bare],
         }
     }
 }

@@ -1,0 +1,234 @@
+//! What kind of document it is: a mechanism, an event, or one of our documents around either.
+//!
+//! A document is read around its mechanism only where its kind is known: `{"count": 237,
+//! "mechanism": …}` may mean 237 steps to whoever wrote it, and a key passed over would make its
+//! epsilon too small.
+
+use super::json::{kind, lenient, parse, refused, typed};
+use super::{Mechanism, event};
+use crate::error::{Error, Result};
+use crate::neighbours::Neighbours;
+use crate::quantity::UnitName;
+use crate::training::TrainingPlan;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+/// The type of a checkpoint's manifest.
+const MANIFEST: &str = "checkpoint";
+
+/// Our other documents around a mechanism, by type.
+const AROUND: [&str; 4] = ["guarantees", "curve", "explanation", "training"];
+
+/// Where they keep what ran.
+const INNER: &str = "mechanism";
+
+/// Where a manifest keeps the plan that ran.
+const PLAN: &str = "plan";
+
+/// Keys that say how often something ran. A manifest says it inside its mechanism.
+const REPETITIONS: [&str; 6] = ["count", "times", "repeat", "runs", "steps", "epochs"];
+
+/// What a document says ran.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// What ran. Where the document says that nothing is promised (a fixed seed, a vocabulary built
+    /// from private text), it is not private.
+    pub mechanism: Mechanism,
+    /// What one record is, if the document says so; an assumption about it is not taken over.
+    pub unit: Option<UnitName>,
+}
+
+/// Reads what ran from the text of a document. An event that is only a promise (ε, δ) is taken to
+/// be one for `neighbours`, which its own description leaves to the accountant.
+///
+/// ```
+/// use reticent_accounting::{Mechanism, Neighbours, mechanism};
+/// let text = r#"{"type": "gaussian", "noise_multiplier": 2}"#;
+/// let read = mechanism::read(text, Neighbours::AddRemove)?;
+/// assert!(matches!(read.mechanism, Mechanism::Gaussian { .. }));
+/// let refused = mechanism::read(&text.replace("2", "-2"), Neighbours::AddRemove).unwrap_err();
+/// assert_eq!(refused.to_string(), "noise_multiplier: noise multiplier must lie in (0, inf), got -2");
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Document`]: what is no JSON, too large, repeats a key, or describes no mechanism.
+pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
+    let document = parse(text)?;
+    if event::is_event(&document) {
+        let mechanism = event::read(&document, neighbours)?;
+        return Ok(Document {
+            mechanism,
+            unit: None,
+        });
+    }
+    let Value::Object(members) = &document else {
+        let why = format!(
+            "must be an object (or an event as a list), got {}",
+            kind(&document)
+        );
+        return Err(refused("", &why));
+    };
+    match (members.get("type"), members.get(INNER)) {
+        (Some(Value::String(name)), inner) if name == MANIFEST || AROUND.contains(&&**name) => {
+            let inner = inner.ok_or_else(|| refused("", &format!("missing field `{INNER}`")))?;
+            around(&document, members, inner, neighbours)
+        }
+        (Some(_), _) => Ok(Document {
+            mechanism: own(&document).map_err(also_documents)?,
+            unit: None,
+        }),
+        (None, Some(inner)) => {
+            let known = ["schema", "unit", INNER];
+            if let Some(odd) = members.keys().find(|key| !known.contains(&key.as_str())) {
+                let why = format!("unknown key; allowed are {}", known.join(", "));
+                return Err(refused(odd, &why));
+            }
+            around(&document, members, inner, neighbours)
+        }
+        (None, None) => Err(refused(
+            "",
+            "neither a mechanism (key \"type\"), nor an event (\"class_name\"), nor a document with one \
+             (\"mechanism\")",
+        )),
+    }
+}
+
+/// A mechanism in our own JSON.
+fn own(value: &Value) -> Result<Mechanism> {
+    let mechanism: Mechanism = typed(value, "", &["each", "inner", "parts"])?;
+    mechanism.validate()?;
+    Ok(mechanism)
+}
+
+/// What a document around a mechanism says of itself.
+#[derive(Deserialize)]
+struct Around {
+    #[serde(default, deserialize_with = "present")]
+    schema: Option<u64>,
+    #[serde(default, deserialize_with = "present")]
+    unit: Option<UnitName>,
+    #[serde(default, deserialize_with = "present")]
+    seeded: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    vocabulary: Option<Vocabulary>,
+}
+
+/// What a manifest has to say besides.
+#[derive(Deserialize)]
+struct Manifest {
+    #[serde(rename = "seeded")]
+    _seeded: bool,
+    #[serde(rename = "vocabulary")]
+    _vocabulary: Vocabulary,
+    #[serde(default, deserialize_with = "present")]
+    neighbours: Option<Neighbours>,
+}
+
+/// What a document about a run says among its inputs.
+#[derive(Default, Deserialize)]
+struct Inputs {
+    #[serde(default, deserialize_with = "present")]
+    unit: Option<UnitName>,
+    #[serde(default, deserialize_with = "present")]
+    seeded: Option<bool>,
+    #[serde(default)]
+    assumed: Vec<String>,
+}
+
+/// Where the vocabulary of a model comes from.
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum Vocabulary {
+    Bytes,
+    Characters,
+    Pretrained,
+    DeclaredPublic,
+    Leaks,
+}
+
+/// A member that may be absent, but not null.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// One of our documents around what ran.
+fn around(
+    document: &Value,
+    members: &Map<String, Value>,
+    inner: &Value,
+    neighbours: Neighbours,
+) -> Result<Document> {
+    let own_words: Around = lenient(document, "", &[])?;
+    if let Some(other) = own_words.schema.filter(|schema| *schema != 1) {
+        return Err(refused("schema", &format!("must be 1, got {other}")));
+    }
+    if members.get("type") == Some(&MANIFEST.into()) {
+        manifest(document, members)?;
+    }
+    let inputs: Inputs = match members.get("inputs") {
+        Some(inputs) => lenient(inputs, "inputs", &[])?,
+        None => Inputs::default(),
+    };
+    let mechanism = if event::is_event(inner) {
+        event::read(inner, neighbours)
+    } else {
+        own(inner)
+    };
+    let mut mechanism = mechanism.map_err(|error| error.within(INNER))?;
+    if let Some(plan) = members.get(PLAN) {
+        // What a plan releases, and what leaves nothing of its promise, is said by the plan; the
+        // mechanism beside it is compared.
+        let plan: TrainingPlan = typed(plan, PLAN, &[])?;
+        let planned = plan.mechanism();
+        planned.validate().map_err(|error| error.within(PLAN))?;
+        if planned != mechanism {
+            return Err(refused(INNER, "is not what the plan beside it releases"));
+        }
+        return Ok(Document {
+            mechanism,
+            unit: Some(plan.unit.value),
+        });
+    }
+    if own_words.seeded == Some(true) || inputs.seeded == Some(true) {
+        mechanism = mechanism.unprotected("a fixed seed drew batches and noise");
+    }
+    if own_words.vocabulary == Some(Vocabulary::Leaks) {
+        mechanism = mechanism.unprotected("the vocabulary was built from private text");
+    }
+    let assumed = inputs.assumed.iter().any(|name| name == "unit");
+    let unit = own_words.unit.or(inputs.unit.filter(|_| !assumed));
+    Ok(Document { mechanism, unit })
+}
+
+/// A manifest says what it promises nothing for, and holds what ran in its mechanism alone. Other
+/// keys may be added to it.
+fn manifest(document: &Value, members: &Map<String, Value>) -> Result<()> {
+    if let Some(odd) = members.keys().find(|k| REPETITIONS.contains(&k.as_str())) {
+        let why = "unknown key; how often something ran is part of \"mechanism\"";
+        return Err(refused(odd, why));
+    }
+    let manifest: Manifest = lenient(document, "", &[])?;
+    // Noise is relative to what one of these changes; a replacement may change twice that.
+    if manifest.neighbours == Some(Neighbours::Replace) {
+        let why = "must be add-remove or zero-out, for which the noise is given, got replace";
+        return Err(refused("neighbours", why));
+    }
+    Ok(())
+}
+
+/// An unknown type may have been meant as that of a document.
+fn also_documents(error: Error) -> Error {
+    match error {
+        Error::Document { place, why } if place == "type" => {
+            let documents = AROUND.join(", ");
+            Error::Document {
+                place,
+                why: format!("{why}; documents around a mechanism are {MANIFEST}, {documents}"),
+            }
+        }
+        other => other,
+    }
+}

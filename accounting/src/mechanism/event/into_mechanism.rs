@@ -1,0 +1,287 @@
+//! An event as the mechanism that it describes.
+
+use super::Event;
+use super::exact::{reciprocal_below, truth_above};
+use crate::error::{Error, Result};
+use crate::mechanism::json::refused;
+use crate::mechanism::validate::{MOST, mixture, whole};
+use crate::mechanism::{Mechanism, Sampling};
+use crate::neighbours::Neighbours;
+use crate::quantity::{NoiseMultiplier, Probability, SamplingRate, Steps};
+
+/// Blames a field for an error about its value.
+fn of<T>(field: &str, found: Result<T>) -> Result<T> {
+    found.map_err(|error| error.within(field))
+}
+
+/// The mechanism of an event; a promise is one for `neighbours`.
+pub(super) fn mechanism(event: &Event, neighbours: Neighbours) -> Result<Mechanism> {
+    let below = |event: &Event, field: &str| of(field, mechanism(event, neighbours));
+    Ok(match event {
+        Event::NoOpDpEvent {} => nothing(),
+        Event::NonPrivateDpEvent {} => non_private("a NonPrivateDpEvent"),
+        Event::ComposedDpEvent { events } => {
+            let parts = events.iter().enumerate();
+            let parts = parts.map(|(i, event)| below(event, &format!("events[{i}]")));
+            Mechanism::Sequence {
+                parts: parts.collect::<Result<_>>()?,
+            }
+        }
+        Event::SelfComposedDpEvent { event, count } => {
+            whole("count", *count, 0, MOST)?;
+            Mechanism::Repeat {
+                times: Steps::new(*count),
+                each: Box::new(below(event, "event")?),
+            }
+        }
+        Event::PoissonSampledDpEvent {
+            sampling_probability,
+            event,
+        } => of(
+            "event",
+            sampled(event, *sampling_probability, Sampling::Poisson),
+        )?,
+        Event::SampledWithoutReplacementDpEvent {
+            source_dataset_size,
+            sample_size,
+            event,
+        } => {
+            let rate = share(*sample_size, *source_dataset_size)?;
+            of("event", sampled(event, rate, Sampling::WithoutReplacement))?
+        }
+        Event::SampledWithReplacementDpEvent {
+            source_dataset_size,
+            sample_size,
+            event,
+        } => {
+            let rate = share(*sample_size, *source_dataset_size)?;
+            of("event", sampled(event, rate, Sampling::WithReplacement))?
+        }
+        Event::RandomAllocationDpEvent {
+            event,
+            num_selected,
+            num_steps,
+        } => allocation(event, *num_selected, *num_steps)?,
+        Event::TruncatedSubsampledGaussianDpEvent {
+            dataset_size,
+            sampling_probability,
+            truncated_batch_size,
+            noise_multiplier,
+        } => {
+            whole("truncated_batch_size", *truncated_batch_size, 1, MOST)?;
+            whole("dataset_size", *dataset_size, 1, MOST)?;
+            Mechanism::SubsampledGaussian {
+                noise_multiplier: *noise_multiplier,
+                sampling_rate: *sampling_probability,
+                // The event's data set has the neighbour's record in it, as ours.
+                sampling: Sampling::TruncatedPoisson {
+                    max_batch: *truncated_batch_size,
+                    records: *dataset_size,
+                },
+            }
+        }
+        Event::EpsilonDeltaDpEvent { epsilon, delta } if delta.get() <= 0.0 => Mechanism::PureDp {
+            epsilon: *epsilon,
+            neighbours,
+        },
+        Event::EpsilonDeltaDpEvent { epsilon, delta } => Mechanism::ApproxDp {
+            epsilon: *epsilon,
+            delta: *delta,
+            neighbours,
+        },
+        Event::ExponentialMechanismDpEvent { epsilon } => Mechanism::ExponentialMechanism {
+            epsilon: *epsilon,
+            neighbours,
+        },
+        other => noise(other)?,
+    })
+}
+
+/// Events that add noise to a query.
+fn noise(event: &Event) -> Result<Mechanism> {
+    Ok(match event {
+        Event::GaussianDpEvent { noise_multiplier } => match scale(*noise_multiplier)? {
+            Some(noise_multiplier) => Mechanism::Gaussian { noise_multiplier },
+            None => non_private("noise of scale zero"),
+        },
+        Event::LaplaceDpEvent { noise_multiplier } => match scale(*noise_multiplier)? {
+            Some(scale) => Mechanism::Laplace { scale },
+            None => non_private("noise of scale zero"),
+        },
+        Event::DiscreteLaplaceDpEvent {
+            noise_parameter,
+            sensitivity,
+        } => {
+            whole("sensitivity", (*sensitivity).into(), 1, u32::MAX.into())?;
+            let scale = NoiseMultiplier::new(reciprocal_below(noise_parameter.get()));
+            Mechanism::DiscreteLaplace {
+                scale: of("noise_parameter", scale)?,
+                sensitivity: *sensitivity,
+            }
+        }
+        Event::DiscreteGaussianDpEvent {
+            sigma,
+            sensitivity,
+            dimension,
+        } => {
+            if *dimension != Some(1) {
+                let why = "must be 1: in more dimensions, or an unknown number, one coordinate does not stand for all";
+                return Err(refused("dimension", why));
+            }
+            whole("sensitivity", (*sensitivity).into(), 1, u32::MAX.into())?;
+            Mechanism::DiscreteGaussian {
+                sigma: *sigma,
+                sensitivity: *sensitivity,
+            }
+        }
+        Event::RandomizedResponseDpEvent {
+            noise_parameter,
+            num_buckets,
+        } => {
+            whole("num_buckets", (*num_buckets).into(), 2, u32::MAX.into())?;
+            let truth = truth_above(noise_parameter.get(), (*num_buckets).into());
+            Mechanism::RandomisedResponse {
+                truth: of("noise_parameter", Probability::new(truth))?,
+                categories: *num_buckets,
+            }
+        }
+        Event::MixtureOfGaussiansDpEvent {
+            standard_deviation,
+            sensitivities,
+            sampling_probs,
+        } => {
+            mixture(
+                ("sensitivities", sensitivities),
+                ("sampling_probs", sampling_probs),
+            )?;
+            Mechanism::MixtureOfGaussians {
+                noise_multiplier: *standard_deviation,
+                sensitivities: sensitivities.clone(),
+                probabilities: sampling_probs.clone(),
+            }
+        }
+        other => return Err(without_counterpart(other, "")),
+    })
+}
+
+fn without_counterpart(event: &Event, circumstance: &str) -> Error {
+    let why = format!("{}{circumstance} has no counterpart here", event.class());
+    refused("", &why)
+}
+
+/// The scale of noise; `None` where there is none.
+fn scale(noise_multiplier: f64) -> Result<Option<NoiseMultiplier>> {
+    if noise_multiplier.abs() <= 0.0 {
+        return Ok(None);
+    }
+    of("noise_multiplier", NoiseMultiplier::new(noise_multiplier)).map(Some)
+}
+
+fn nothing() -> Mechanism {
+    Mechanism::Sequence { parts: Vec::new() }
+}
+
+fn non_private(why: &str) -> Mechanism {
+    Mechanism::NonPrivate {
+        why: why.to_owned(),
+    }
+}
+
+/// Sample size over records.
+fn share(sample: u64, records: u64) -> Result<SamplingRate> {
+    whole("source_dataset_size", records, 1, MOST)?;
+    whole("sample_size", sample, 1, records)?;
+    of("sample_size", SamplingRate::of_share(sample, records))
+}
+
+/// An epoch in which each record takes part so many times.
+fn allocation(event: &Event, selected: u64, steps: u64) -> Result<Mechanism> {
+    whole("num_steps", steps, 1, MOST)?;
+    whole("num_selected", selected, 1, steps)?;
+    let rate = SamplingRate::new(selected as f64 / steps as f64);
+    let sampling = match selected {
+        1 => Sampling::BallsInBins,
+        selected => Sampling::RandomAllocation { selected, steps },
+    };
+    let each = sampled(event, of("num_selected", rate)?, sampling);
+    Ok(Mechanism::Repeat {
+        times: Steps::new(steps),
+        each: Box::new(of("event", each)?),
+    })
+}
+
+/// What runs on a batch: noise, or several Gaussians on the same batch, which are one with the
+/// distances between their means added in squares (a single query after a change of axes).
+fn sampled(event: &Event, rate: SamplingRate, sampling: Sampling) -> Result<Mechanism> {
+    match event {
+        Event::NoOpDpEvent {} => Ok(nothing()),
+        Event::NonPrivateDpEvent {} => Ok(non_private("a NonPrivateDpEvent on a batch")),
+        Event::GaussianDpEvent { .. } | Event::LaplaceDpEvent { .. } => Ok(match noise(event)? {
+            Mechanism::Gaussian { noise_multiplier } => Mechanism::SubsampledGaussian {
+                noise_multiplier,
+                sampling_rate: rate,
+                sampling,
+            },
+            Mechanism::Laplace { scale } => Mechanism::SubsampledLaplace {
+                scale,
+                sampling_rate: rate,
+                sampling,
+            },
+            other => other,
+        }),
+        Event::ComposedDpEvent { .. } | Event::SelfComposedDpEvent { .. } => {
+            let precision = precision(event)?;
+            if precision <= 0.0 {
+                return Ok(nothing());
+            }
+            if precision == f64::INFINITY {
+                return Ok(non_private("noise of scale zero on a batch"));
+            }
+            // Rounded down by more than the power's roundings.
+            let sigma = precision.powf(-0.5) * (1.0 - 1e-14);
+            Ok(Mechanism::SubsampledGaussian {
+                noise_multiplier: NoiseMultiplier::new(sigma)?,
+                sampling_rate: rate,
+                sampling,
+            })
+        }
+        other => Err(without_counterpart(other, " on a random batch")),
+    }
+}
+
+/// Σ 1/σ² over Gaussians on one batch, every rounding upwards: there may be very many.
+fn precision(event: &Event) -> Result<f64> {
+    match event {
+        Event::NoOpDpEvent {} => Ok(0.0),
+        Event::GaussianDpEvent { noise_multiplier } => Ok(match scale(*noise_multiplier)? {
+            Some(sigma) => {
+                let ratio = (1.0 / sigma.get()).next_up();
+                (ratio * ratio).next_up()
+            }
+            None => f64::INFINITY,
+        }),
+        Event::SelfComposedDpEvent { event, count } => {
+            whole("count", *count, 0, MOST)?;
+            let each = of("event", precision(event))?;
+            Ok(if *count == 0 || each <= 0.0 {
+                0.0
+            } else {
+                (each * *count as f64).next_up()
+            })
+        }
+        Event::ComposedDpEvent { events } => {
+            let mut sum = 0.0f64;
+            for (i, event) in events.iter().enumerate() {
+                let each = of(&format!("events[{i}]"), precision(event))?;
+                if each > 0.0 {
+                    sum = (sum + each).next_up();
+                }
+            }
+            Ok(sum)
+        }
+        other => Err(without_counterpart(
+            other,
+            " with others on one random batch",
+        )),
+    }
+}

@@ -1,0 +1,159 @@
+//! The event descriptions of Google's `dp_accounting` for Python, in and out.
+//!
+//! The library has no JSON of its own; its `DpEvent.to_named_tuple` names module, class and
+//! fields. Two shapes are read: objects (`{"module_name": "dp_accounting.dp_event",
+//! "class_name": "GaussianDpEvent", "noise_multiplier": 1.1}`, the tuple's own names), and the
+//! bare lists that Python's `json.dumps` makes of named tuples (values in the order of the
+//! fields). Objects are written.
+
+mod exact;
+mod into_event;
+mod into_mechanism;
+
+#[cfg(test)]
+pub(super) use exact::{reciprocal_below, truth_above};
+pub use into_event::to_event;
+
+use super::Mechanism;
+use super::json::{kind, refused, typed};
+use crate::error::{Result, join};
+use crate::neighbours::Neighbours;
+use crate::quantity::{Delta, Epsilon, NoiseMultiplier, Probability, SamplingRate};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The module that the classes live in.
+const MODULE: &str = "dp_accounting.dp_event";
+
+/// Defines the events once: the type with its reader and writer, and the order of the fields.
+macro_rules! events {
+    ($($class:ident { $($(#[$meta:meta])* $field:ident: $type:ty),* $(,)? })*) => {
+        /// An event, under its class's name.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "class_name", deny_unknown_fields)]
+        #[expect(clippy::enum_variant_names, reason = "the names of the library's classes")]
+        enum Event {
+            $($class { $($(#[$meta])* $field: $type),* }),*
+        }
+
+        impl Event {
+            /// The name of its class.
+            const fn class(&self) -> &'static str {
+                match self {
+                    $(Self::$class { .. } => stringify!($class)),*
+                }
+            }
+        }
+
+        /// Classes and their fields, in order.
+        const FIELDS: &[(&str, &[&str])] = &[$((stringify!($class), &[$(stringify!($field)),*])),*];
+    };
+}
+
+// Classes and fields of version 0.6.0, and the five that the library's repository had added by
+// 2026: epsilon-delta, discrete Gaussian, exponential mechanism, permute-and-flip, random allocation.
+events! {
+    NoOpDpEvent {}
+    NonPrivateDpEvent {}
+    UnsupportedDpEvent {}
+    RandomizedResponseDpEvent { noise_parameter: Probability, num_buckets: u32 }
+    EpsilonDeltaDpEvent { epsilon: Epsilon, delta: Delta }
+    GaussianDpEvent { noise_multiplier: f64 }
+    LaplaceDpEvent { noise_multiplier: f64 }
+    DiscreteLaplaceDpEvent { noise_parameter: NoiseMultiplier, sensitivity: u32 }
+    DiscreteGaussianDpEvent {
+        sigma: NoiseMultiplier,
+        #[serde(default = "one")]
+        sensitivity: u32,
+        dimension: Option<u64>,
+    }
+    SelfComposedDpEvent { event: Box<Event>, count: u64 }
+    ComposedDpEvent { events: Vec<Event> }
+    PoissonSampledDpEvent { sampling_probability: SamplingRate, event: Box<Event> }
+    SampledWithReplacementDpEvent { source_dataset_size: u64, sample_size: u64, event: Box<Event> }
+    SampledWithoutReplacementDpEvent { source_dataset_size: u64, sample_size: u64, event: Box<Event> }
+    SingleEpochTreeAggregationDpEvent { noise_multiplier: f64, step_counts: Value }
+    RepeatAndSelectDpEvent { event: Box<Event>, mean: f64, shape: f64 }
+    MixtureOfGaussiansDpEvent {
+        standard_deviation: NoiseMultiplier,
+        sensitivities: Vec<f64>,
+        sampling_probs: Vec<Probability>,
+    }
+    ZCDpEvent { rho: f64, xi: f64 }
+    ExponentialMechanismDpEvent { epsilon: Epsilon }
+    PermuteAndFlipDpEvent { epsilon: Epsilon }
+    TruncatedSubsampledGaussianDpEvent {
+        dataset_size: u64,
+        sampling_probability: SamplingRate,
+        truncated_batch_size: u64,
+        noise_multiplier: NoiseMultiplier,
+    }
+    RandomAllocationDpEvent { event: Box<Event>, num_selected: u64, num_steps: u64 }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// Whether a document is meant as an event, in either shape.
+pub(super) fn is_event(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.contains_key("class_name"),
+        Value::Array(items) => {
+            matches!(items.get(1), Some(Value::String(class)) if class.ends_with("DpEvent"))
+        }
+        _ => false,
+    }
+}
+
+/// Reads an event. One that is only a promise (ε, δ) is taken to be one for `neighbours`.
+pub(super) fn read(value: &Value, neighbours: Neighbours) -> Result<Mechanism> {
+    let event: Event = typed(&named(value, "")?, "", &["event", "events"])?;
+    into_mechanism::mechanism(&event, neighbours)
+}
+
+/// An event by names alone, all the way down: lists become objects, and what only says that it is
+/// an event of this library is checked and dropped.
+fn named(value: &Value, place: &str) -> Result<Value> {
+    let member = |(key, value): (&str, &Value)| -> Result<Option<(String, Value)>> {
+        let at = join(place, key);
+        match (key, value) {
+            // Another library's class of the same name may mean something else.
+            ("module_name", Value::String(module)) if module.ends_with("dp_event") => Ok(None),
+            ("module_name", other) => {
+                let why = match other {
+                    Value::String(module) => format!("must be {MODULE:?}, got {module:?}"),
+                    other => format!("must be {MODULE:?}, got {}", kind(other)),
+                };
+                Err(refused(&at, &why))
+            }
+            ("_fields", _) => Ok(None),
+            (key, value) => Ok(Some((key.to_owned(), named(value, &at)?))),
+        }
+    };
+    let object = |members: &mut dyn Iterator<Item = (&str, &Value)>| -> Result<Value> {
+        let members = members.filter_map(|pair| member(pair).transpose());
+        Ok(Value::Object(members.collect::<Result<Map<_, _>>>()?))
+    };
+    match value {
+        Value::Object(members) if is_event(value) => {
+            object(&mut members.iter().map(|(key, value)| (key.as_str(), value)))
+        }
+        Value::Array(items) if is_event(value) => {
+            let class = items[1].as_str().unwrap_or_default();
+            let known = FIELDS.iter().find(|(name, _)| *name == class);
+            let fields = known.map_or(&[][..], |(_, fields)| fields);
+            let mut names = vec!["module_name".to_owned(), "class_name".to_owned()];
+            names.extend(fields.iter().map(|field| (*field).to_owned()));
+            // What has no name keeps its place as one, and is refused by it.
+            names.extend((names.len()..items.len()).map(|i| format!("[{i}]")));
+            object(&mut names.iter().map(String::as_str).zip(items))
+        }
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            let items = items.map(|(i, item)| named(item, &join(place, &format!("[{i}]"))));
+            Ok(Value::Array(items.collect::<Result<_>>()?))
+        }
+        other => Ok(other.clone()),
+    }
+}

@@ -1,0 +1,237 @@
+//! JSON from outside: bounded, without repeated keys, and every refusal says where.
+
+use crate::error::{Error, Result, join};
+use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The most objects in a document.
+const OBJECTS: usize = 10_000;
+
+/// The keys that say which variant an object is.
+const VARIANT_NAMES: [&str; 2] = ["type", "class_name"];
+
+/// Refuses what lies at `place`. Keys and values of the document are shown without control
+/// characters and cut short.
+pub(super) fn refused(place: &str, why: &str) -> Error {
+    const LONGEST: usize = 600;
+    let plain = |text: &str| -> String {
+        let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+        let mut plain: String = visible.take(LONGEST).collect();
+        if text.chars().nth(LONGEST).is_some() {
+            plain.push('…');
+        }
+        plain
+    };
+    Error::Document {
+        place: plain(place),
+        why: plain(why),
+    }
+}
+
+/// Parses a document: no key twice in one object, no more than 128 levels, 10 000 objects.
+pub(super) fn parse(text: &str) -> Result<Value> {
+    let Tree(tree) =
+        serde_json::from_str(text).map_err(|error| refused("", &explain(&error, text)))?;
+    if objects(&tree) > OBJECTS {
+        let why = format!("must have at most {OBJECTS} objects");
+        return Err(refused("", &why));
+    }
+    Ok(tree)
+}
+
+fn objects(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(objects).sum(),
+        Value::Object(members) => 1 + members.values().map(objects).sum::<usize>(),
+        _ => 0,
+    }
+}
+
+fn explain(error: &serde_json::Error, text: &str) -> String {
+    if error.is_data() {
+        return error.to_string();
+    }
+    let mut lines = text.lines();
+    let line = lines.nth(error.line().saturating_sub(1)).unwrap_or("");
+    let odd = ["NaN", "Infinity"]
+        .into_iter()
+        .find(|word| line.contains(word));
+    match odd {
+        Some(word) => format!("not JSON: {error} ({word} is no JSON number)"),
+        None => format!("not JSON: {error}"),
+    }
+}
+
+/// A value as its type reads it, with nothing in the document left unread.
+///
+/// The type's reader buffers what it reads and can't say where it stopped. So a failure is sought
+/// afterwards: in the innermost value of the same type that fails alone (`inner` are the keys under
+/// which such values lie), the member without which it fails otherwise.
+pub(super) fn typed<T: DeserializeOwned + Serialize>(
+    value: &Value,
+    place: &str,
+    inner: &[&str],
+) -> Result<T> {
+    let found: T = lenient(value, place, inner)?;
+    let written = serde_json::to_value(&found).map_err(|error| refused(place, &error.to_string()));
+    unread(value, &written?, place)?;
+    Ok(found)
+}
+
+/// The same, with members of the document that the type doesn't know passed over.
+pub(super) fn lenient<T: DeserializeOwned>(
+    value: &Value,
+    place: &str,
+    inner: &[&str],
+) -> Result<T> {
+    let Value::Object(members) = value else {
+        let why = format!("must be an object, got {}", kind(value));
+        return Err(refused(place, &why));
+    };
+    let error = match T::deserialize(value) {
+        Ok(found) => return Ok(found),
+        Err(error) => error.to_string(),
+    };
+    for key in inner {
+        let at = join(place, key);
+        match members.get(*key) {
+            Some(Value::Array(items)) => {
+                for (i, item) in items.iter().enumerate() {
+                    lenient::<T>(item, &join(&at, &format!("[{i}]")), inner)?;
+                }
+            }
+            Some(child) => {
+                lenient::<T>(child, &at, inner)?;
+            }
+            None => {}
+        }
+    }
+    let culprit = culprit::<T>(members, &error).unwrap_or_default();
+    Err(refused(&join(place, culprit), &error))
+}
+
+/// The member to which an error belongs.
+fn culprit<'a, T: DeserializeOwned>(
+    members: &'a Map<String, Value>,
+    error: &str,
+) -> Option<&'a str> {
+    // One try a member; no type here has so many.
+    const MOST: usize = 64;
+    if members.len() > MOST || error.starts_with("missing field") {
+        return None;
+    }
+    // Without the name of its variant nothing is read: that is to blame where nothing else is.
+    let keys = members.keys().map(String::as_str);
+    let (names, fields): (Vec<_>, Vec<_>) = keys.partition(|key| VARIANT_NAMES.contains(key));
+    fields.into_iter().chain(names).find(|key| {
+        let mut others = members.clone();
+        others.remove(*key);
+        let without = serde_json::from_value::<T>(Value::Object(others));
+        without.err().is_none_or(|other| other.to_string() != error)
+    })
+}
+
+/// Refuses what a type's reader took in another shape than it is written in (a list for an object,
+/// a number for a name), and keys that it passed over.
+fn unread(given: &Value, written: &Value, place: &str) -> Result<()> {
+    match (given, written) {
+        (Value::Object(given), Value::Object(written)) => {
+            for (key, value) in given {
+                let at = join(place, key);
+                let known = written.get(key);
+                unread(
+                    value,
+                    known.ok_or_else(|| refused(&at, "unknown key"))?,
+                    &at,
+                )?;
+            }
+            Ok(())
+        }
+        (Value::Array(given), Value::Array(written)) => {
+            let pairs = given.iter().zip(written).enumerate();
+            for (i, (given, written)) in pairs {
+                unread(given, written, &join(place, &format!("[{i}]")))?;
+            }
+            Ok(())
+        }
+        _ if kind(given) == kind(written) => Ok(()),
+        _ => {
+            let why = format!("must be {}, got {}", kind(written), kind(given));
+            Err(refused(place, &why))
+        }
+    }
+}
+
+/// What kind of JSON value it is.
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A value whose objects name no key twice.
+struct Tree(Value);
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(TreeVisitor).map(Self)
+    }
+}
+
+struct TreeVisitor;
+
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("any JSON value")
+    }
+    fn visit_bool<E>(self, value: bool) -> std::result::Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_i64<E>(self, value: i64) -> std::result::Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_u64<E>(self, value: u64) -> std::result::Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_f64<E>(self, value: f64) -> std::result::Result<Value, E> {
+        // Python writes 3.0 for a count that was computed.
+        let count = value.fract() == 0.0 && (0.0..=super::validate::MOST as f64).contains(&value);
+        Ok(if count {
+            (value as u64).into()
+        } else {
+            value.into()
+        })
+    }
+    fn visit_str<E>(self, value: &str) -> std::result::Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_unit<E>(self) -> std::result::Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Tree(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(key) = members.next_key::<String>()? {
+            if object.contains_key(&key) {
+                return Err(A::Error::custom(format!("key {key:?} appears twice")));
+            }
+            let Tree(value) = members.next_value()?;
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+}

@@ -1,0 +1,125 @@
+//! What a mechanism's fields must keep beside their own types' ranges.
+
+use super::json::refused;
+use super::{Mechanism, Sampling};
+use crate::error::Result;
+use crate::quantity::Probability;
+
+/// Counts beyond this are not exact in the accountant.
+pub(super) const MOST: u64 = 1 << 53;
+
+/// The most numbers in a list.
+const NUMBERS: usize = 10_000;
+
+impl Mechanism {
+    /// Checks counts, sizes and mixtures, all the way down. What [`read`](super::read) gives has passed.
+    ///
+    /// # Errors
+    /// [`Error::Document`](crate::Error::Document) with the place, the value and its allowed range.
+    pub fn validate(&self) -> Result<()> {
+        match self {
+            Self::Gaussian { .. }
+            | Self::Laplace { .. }
+            | Self::ExponentialMechanism { .. }
+            | Self::PureDp { .. }
+            | Self::ApproxDp { .. }
+            | Self::NonPrivate { .. } => Ok(()),
+            Self::SubsampledGaussian { sampling, .. }
+            | Self::SubsampledLaplace { sampling, .. } => {
+                sampling.validate().map_err(|e| e.within("sampling"))
+            }
+            Self::PoissonBinomialGaussian { rates, .. } => numbers("rates", rates.len()),
+            Self::MixtureOfGaussians {
+                sensitivities,
+                probabilities,
+                ..
+            } => mixture(
+                ("sensitivities", sensitivities),
+                ("probabilities", probabilities),
+            ),
+            Self::DiscreteGaussian { sensitivity, .. }
+            | Self::DiscreteLaplace { sensitivity, .. } => {
+                whole("sensitivity", (*sensitivity).into(), 1, u32::MAX.into())
+            }
+            Self::RandomisedResponse { categories, .. } => {
+                whole("categories", (*categories).into(), 2, u32::MAX.into())
+            }
+            Self::Repeat { times, each } => {
+                whole("times", times.get(), 0, MOST)?;
+                each.validate().map_err(|e| e.within("each"))
+            }
+            Self::Sequence { parts } => parts.iter().enumerate().try_for_each(|(i, part)| {
+                part.validate()
+                    .map_err(|e| e.within(&format!("parts[{i}]")))
+            }),
+            Self::Estimated { inner, .. } => inner.validate().map_err(|e| e.within("inner")),
+        }
+    }
+}
+
+impl Sampling {
+    fn validate(self) -> Result<()> {
+        match self {
+            Self::TruncatedPoisson { max_batch, records } => whole("max_batch", max_batch, 1, MOST)
+                .and_then(|()| whole("records", records, 1, MOST))
+                .map_err(|e| e.within("truncated-poisson")),
+            Self::RandomAllocation { selected, steps } => whole("steps", steps, 1, MOST)
+                .and_then(|()| whole("selected", selected, 1, steps))
+                .map_err(|e| e.within("random-allocation")),
+            Self::Poisson
+            | Self::WithoutReplacement
+            | Self::WithReplacement
+            | Self::Shuffled
+            | Self::BallsInBins => Ok(()),
+        }
+    }
+}
+
+/// A whole number within a range.
+pub(super) fn whole(key: &str, value: u64, least: u64, most: u64) -> Result<()> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        let why = format!("must be a whole number in [{least}, {most}], got {value}");
+        Err(refused(key, &why))
+    }
+}
+
+fn numbers(key: &str, found: usize) -> Result<()> {
+    if found <= NUMBERS {
+        Ok(())
+    } else {
+        let why = format!("must have at most {NUMBERS} numbers, got {found}");
+        Err(refused(key, &why))
+    }
+}
+
+/// A random sensitivity: ascending values and their probabilities, which sum to one.
+pub(super) fn mixture(
+    (places, sensitivities): (&str, &[f64]),
+    (weights, probabilities): (&str, &[Probability]),
+) -> Result<()> {
+    numbers(places, sensitivities.len())?;
+    numbers(weights, probabilities.len())?;
+    if sensitivities.is_empty() || sensitivities.len() != probabilities.len() {
+        let why = format!(
+            "must be as many as {places} and at least one, got {} for {}",
+            probabilities.len(),
+            sensitivities.len()
+        );
+        return Err(refused(weights, &why));
+    }
+    let mut values = sensitivities.iter();
+    if let Some(odd) = values.find(|s| !(s.is_finite() && **s >= 0.0)) {
+        return Err(refused(places, &format!("must lie in [0, inf), got {odd}")));
+    }
+    if let Some(pair) = sensitivities.windows(2).find(|pair| pair[0] >= pair[1]) {
+        let why = format!("must ascend, got {} before {}", pair[0], pair[1]);
+        return Err(refused(places, &why));
+    }
+    let sum: f64 = probabilities.iter().map(|p| p.get()).sum();
+    if (sum - 1.0).abs() > 1e-9 {
+        return Err(refused(weights, &format!("must add up to 1, got {sum}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! `--mechanism` takes the same files in every command, and reads the same out of them.
+#![cfg(feature = "audit")]
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+mod common;
+
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Output;
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+fn audit(folder: &Path, line: &str) -> Output {
+    common::run(env!("CARGO_BIN_EXE_audit"), folder, line, "")
+}
+
+fn account(folder: &Path, line: &str) -> Output {
+    common::run(env!("CARGO_BIN_EXE_account"), folder, line, "")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Ends well, and prints this.
+fn fine(output: &Output) -> &[u8] {
+    assert_eq!(output.status.code(), Some(0), "{}", said(output));
+    &output.stdout
+}
+
+/// A preparation with canaries, a model trained on it by DP-SGD, the same with a fixed seed, and
+/// what ran in every form that our commands write.
+fn trained() -> &'static Path {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    FOLDER
+        .get_or_init(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let at = folder.path();
+            for line in [
+                "simulate customers --dialogues 14 --out in.jsonl",
+                "prepare in.jsonl --canaries 3x4 --canary-format Code:{digits:3} --out planted",
+            ] {
+                fine(&audit(at, line));
+            }
+            const TRAIN: &str =
+                "train planted --recipe dpsgd --sigma 4 --sample-rate 0.2 --epochs 1 --format json";
+            let training = audit(at, &format!("{TRAIN} --out ckpt"));
+            std::fs::write(at.join("training.json"), fine(&training)).unwrap();
+            fine(&audit(at, &format!("{TRAIN} --seed 7 --out seeded")));
+            let manifest = std::fs::read(at.join("ckpt/manifest.json")).unwrap();
+            let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+            let mechanism = manifest["mechanism"].to_string();
+            std::fs::write(at.join("own.json"), mechanism).unwrap();
+            for (file, line) in [
+                ("export.json", "compose own.json --export mechanism"),
+                ("event.json", "compose own.json --export dp-event"),
+                ("guarantees.json", "compose own.json --format json"),
+                (
+                    "curve.json",
+                    "curve --mechanism own.json --at 1 --format json",
+                ),
+                (
+                    "explanation.json",
+                    "explain --mechanism own.json --format json",
+                ),
+            ] {
+                std::fs::write(at.join(file), fine(&account(at, line))).unwrap();
+            }
+            folder
+        })
+        .path()
+}
+
+fn exposure(folder: &Path, line: &str) -> Value {
+    let output = audit(folder, &format!("exposure {line} --format json"));
+    let mut found: Value = serde_json::from_slice(fine(&output)).unwrap();
+    // Seconds differ from run to run.
+    found.as_object_mut().unwrap().remove("flat_sample");
+    found
+}
+
+fn promised(report: &Value) -> Value {
+    json!([report["verdict"], report["ceiling"], report["no_verdict"]])
+}
+
+/// A20: what one command writes, the other takes, with the promise that the checkpoint itself makes.
+#[test]
+fn exposure_takes_every_file_that_account_takes() {
+    let at = trained();
+    let own = exposure(at, "--model ckpt");
+    assert!(own["ceiling"].is_object(), "{own}");
+    for file in [
+        "own.json",
+        "export.json",
+        "event.json",
+        "guarantees.json",
+        "curve.json",
+        "explanation.json",
+        "training.json",
+        "ckpt/manifest.json",
+    ] {
+        fine(&account(at, &format!("--mechanism {file}")));
+        let other = exposure(at, &format!("--model ckpt --mechanism {file}"));
+        assert_eq!(promised(&other), promised(&own), "{file}");
+    }
+}
+
+/// A7: a run that a fixed seed made, or a model that publishes a private vocabulary, promises nothing
+/// to any command.
+#[test]
+fn a_document_that_promises_nothing_promises_nothing_anywhere() {
+    let at = trained();
+    let text = std::fs::read_to_string(at.join("ckpt/manifest.json")).unwrap();
+    let mut manifest: Value = serde_json::from_str(&text).unwrap();
+    manifest["vocabulary"] = json!("leaks");
+    std::fs::write(at.join("leaking.json"), manifest.to_string()).unwrap();
+    for line in [
+        "--model seeded",
+        "--model ckpt --mechanism seeded/manifest.json",
+        "--model ckpt --mechanism leaking.json",
+    ] {
+        let report = exposure(at, line);
+        assert_eq!(
+            report["no_verdict"], "nothing was promised: ε is infinite",
+            "{line}: {report}"
+        );
+        assert!(report["ceiling"].is_null() && report["verdict"].is_null());
+    }
+    for file in ["seeded/manifest.json", "leaking.json"] {
+        let output = account(at, &format!("compose {file} --format json"));
+        let document: Value = serde_json::from_slice(fine(&output)).unwrap();
+        assert_eq!(document["guarantees"][0]["epsilon"]["upper"], "inf");
+    }
+}
+
+#[test]
+fn exposure_refuses_with_the_place_and_another_unit() {
+    let at = trained();
+    std::fs::write(
+        at.join("broken.json"),
+        r#"{"type":"repeat","times":3,"each":{"type":"gaussian","noise_multiplier":-1}}"#,
+    )
+    .unwrap();
+    std::fs::write(
+        at.join("dialogues.json"),
+        r#"{"unit":"dialogue","mechanism":{"type":"gaussian","noise_multiplier":5}}"#,
+    )
+    .unwrap();
+    for (file, words) in [
+        (
+            "broken.json",
+            "--mechanism: broken.json: each.noise_multiplier: noise multiplier must lie in (0, inf), got -1",
+        ),
+        (
+            "dialogues.json",
+            "--mechanism: one record is a dialogue in dialogues.json and a turn in the canary plan",
+        ),
+    ] {
+        let output = audit(at, &format!("exposure --model ckpt --mechanism {file}"));
+        assert_eq!(output.status.code(), Some(2), "{file}");
+        assert!(said(&output).contains(words), "{}", said(&output));
+    }
+}
