@@ -167,6 +167,10 @@ pub enum Initial {
     Pretrained {
         /// [`crate::weights_digest`] of its weights.
         weights: String,
+        /// Whether all text behind it was declared public, its provenance being unknown or a run
+        /// of ours whose manifest is lost.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        declared_public: bool,
     },
     /// A checkpoint of ours. What it promised goes on: both runs compose, as if they had used
     /// the same records.
@@ -229,6 +233,16 @@ pub struct CanarySeal {
     pub digest: String,
 }
 
+/// SHA-256 of the files beside the weights, hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Digests {
+    /// Of `config.json`.
+    pub config: String,
+    /// Of `tokenizer.json`.
+    pub tokenizer: String,
+}
+
 /// The content of `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -267,6 +281,9 @@ pub struct Manifest {
     pub course: Option<Course>,
     /// SHA-256 of `model.safetensors`, hexadecimal.
     pub weights: String,
+    /// Of the files beside it; absent in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digests: Option<Digests>,
     /// The canaries, if any were planted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canaries: Option<CanarySeal>,
@@ -291,6 +308,16 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// What ran, derived from the phases, from what ran before, from the vocabulary and from
+    /// whether a fixed seed drew the noise. The stored mechanism is compared with it.
+    ///
+    /// # Errors
+    /// Constants of a phase that are out of range.
+    pub fn derived_mechanism(&self) -> Result<Mechanism> {
+        let ran = self.initial.then(crate::recipe::mechanism(&self.phases)?);
+        Ok(published(ran, self.vocabulary, self.seeded))
+    }
+
     /// The manifest as JSON.
     ///
     /// # Errors
@@ -298,6 +325,23 @@ impl Manifest {
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self).map_err(|e| Error::Engine(e.to_string()))
     }
+}
+
+/// What ran, with what the checkpoint publishes besides.
+pub(crate) fn published(mechanism: Mechanism, vocabulary: Origin, seeded: bool) -> Mechanism {
+    let mut parts = Vec::new();
+    let mut bare = |why: &str| parts.push(Mechanism::NonPrivate { why: why.into() });
+    if vocabulary == Origin::Leaks {
+        bare("the vocabulary was built from private text and is published with the model");
+    }
+    if seeded {
+        bare("a fixed seed drew batches and noise, which anyone can repeat");
+    }
+    if parts.is_empty() {
+        return mechanism;
+    }
+    parts.push(mechanism);
+    Mechanism::Sequence { parts }
 }
 
 /// Lower-case hexadecimal.

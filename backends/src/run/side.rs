@@ -104,7 +104,13 @@ impl Side {
                 let each = stage.steps / passes;
                 let pass = place.epoch * passes + place.offset / each;
                 let part = self.part(pass, place.offset % each, records.len(), *batch_size);
-                let (gradient, _) = trainer.public_gradient(&records.batch(&part))?;
+                let (gradient, loss) = trainer.public_gradient(&records.batch(&part))?;
+                if !loss.is_finite() {
+                    return Err(Error::Diverged {
+                        step: place.offset + place.epoch * stage.steps + 1,
+                        what: "the loss of an ordinary batch".into(),
+                    });
+                }
                 trainer.apply_public(gradient, &mut optimizers[stage.optimizer])
             }
             Work::Private { records, .. } => {
@@ -157,14 +163,8 @@ impl Side {
     ) -> Result<Option<Phase>> {
         let taken = epochs * stage.steps;
         let indices = stage.first_index..stage.first_index + taken;
-        let (mut steps, mut passes) = (
-            ledger.private_steps_of(&indices),
-            ledger.rounds_of(&indices, stage.steps),
-        );
-        if options.stopping.is_some() {
-            // how many of the planned steps were taken depends on those that were
-            (steps, passes) = (steps.max(taken), passes.max(epochs));
-        }
+        // whatever was written down or left out: a plan that was begun is paid for whole
+        let steps = ledger.private_steps_of(&indices).max(taken);
         match &stage.work {
             Work::Public {
                 records,
@@ -177,7 +177,7 @@ impl Side {
                 let (states, c) = (self.states()?, self.constants()?);
                 Ok(Some(Phase::Selective {
                     steps,
-                    passes,
+                    passes: epochs,
                     batch_size: c.expected_batch as u64,
                     noise_multiplier: c.noise_multiplier.get(),
                     clipping_norm: c.clip.norm(),

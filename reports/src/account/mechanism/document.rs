@@ -19,7 +19,7 @@ const OURS: [&str; 4] = ["guarantees", "curve", "explanation", "training"];
 
 /// The type of a checkpoint's manifest, and the keys it has.
 const MANIFEST: &str = "checkpoint";
-pub(super) const MANIFEST_KEYS: [&str; 17] = [
+pub(super) const MANIFEST_KEYS: [&str; 18] = [
     "schema",
     "type",
     "recipe",
@@ -35,6 +35,7 @@ pub(super) const MANIFEST_KEYS: [&str; 17] = [
     "dropout",
     "course",
     "weights",
+    "digests",
     "canaries",
     "not_covered",
 ];
