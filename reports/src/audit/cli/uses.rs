@@ -91,6 +91,12 @@ fn name<V: ValueEnum>(value: V) -> String {
 /// Sizes are those of a fresh transformer; a folder has its own.
 fn by_model(asked: &Train) -> Result<()> {
     let start = &asked.start;
+    if start.declared_public && !matches!(start.model, ModelArg::Folder(_)) {
+        bail!(
+            "--declared-public: belongs to a folder as --model, got {}",
+            start.model
+        );
+    }
     for (flag, given) in [
         ("--layers", start.layers.is_some()),
         ("--width", start.width.is_some()),

@@ -13,11 +13,12 @@ use reticent_accounting::{
 };
 use reticent_attacks::{
     CandidateTree, CeilingAt, CeilingOutcome, Draw, EpsilonBound, ExposureFinding, ExposureSummary,
-    FlatSample, RankAudit, Ranking, SampledExposure, Sampling, SearchOptions, Target, ceiling_test,
-    exposure_ceiling, plan_search, prior_mass, sample_flat, sampled_exposures, search_ranks,
+    FlatSample, RankAudit, RankCount, Ranking, SampledExposure, Sampling, SearchOptions, Target,
+    ceiling_test, exposure_ceiling, plan_search, prior_mass, sample_flat, sampled_exposures,
+    search_ranks,
 };
 use reticent_backends::PrefixScorer;
-use reticent_corpus::{CanaryPlan, Tokenizer};
+use reticent_corpus::{Canary, CanaryPlan, Tokenizer};
 use std::collections::BTreeMap;
 
 /// Candidates whose summed log-likelihoods differ by less than this many nats count as ties:
@@ -106,6 +107,14 @@ impl<'a> Attack<'a> {
                 .collect();
             report.secrets = Some(secrets);
         }
+        if self.is_dead(&ranking) {
+            report.inconclusive = true;
+            report.no_verdict = Some(
+                "nothing can be concluded: the model gives its canaries no finite perplexity"
+                    .into(),
+            );
+            return Ok((report, Vec::new()));
+        }
         let Some(mechanism) = self.mechanism else {
             report.no_verdict = Some("what ran is not known: give --mechanism".into());
             return Ok((report, Vec::new()));
@@ -127,6 +136,16 @@ impl<'a> Attack<'a> {
             report.ceiling = Some(ceiling);
         }
         Ok((report, promised))
+    }
+
+    /// Whether the model says nothing of any canary: exp of the mean loss per character, and so per
+    /// token, is no finite number.
+    fn is_dead(&self, ranking: &Ranking) -> bool {
+        let canaries = self.plan.canaries.iter().zip(&ranking.counts);
+        let per_character = |(canary, count): (&Canary, &RankCount)| {
+            (count.nll / canary.secret.chars().count().max(1) as f64).exp()
+        };
+        canaries.map(per_character).any(|p| !p.is_finite())
     }
 
     /// The exposures alone, of another model with the same tokens.

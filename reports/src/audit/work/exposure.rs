@@ -84,6 +84,9 @@ pub(super) fn measured(
     interrupt: &Interrupt,
 ) -> Result<ExposureReport> {
     let (plan, met) = plan(asked, model)?;
+    if let (Some(why), true) = (&model.unknown_origin, asked.mechanism.is_some()) {
+        bail!("--mechanism: {why}");
+    }
     let mechanism = match &asked.mechanism {
         Some(path) => Some(read_mechanism(path).context("--mechanism")?),
         None => model.manifest.as_ref().map(|m| m.mechanism.clone()),
@@ -99,6 +102,10 @@ pub(super) fn measured(
     }
     let (mut report, _) = attack.run(model.scorer(), interrupt)?;
     report.limit = asked.max_exposure;
+    report.manifest = model.caveat();
+    if let Some(why) = &model.unknown_origin {
+        report.no_verdict = Some(why.clone());
+    }
     for folder in &asked.earlier {
         let source = Source::Folder(folder.clone());
         let mut before = model.beside(&source, &asked.of, "--earlier", interrupt)?;

@@ -12,8 +12,9 @@ use crate::number::{grouped, nearest, rounded_up};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::{Convention, Delta, Guarantee, Mechanism, Notion, UnitName};
 use reticent_backends::{
-    Checkpoint, Corpus, Device, Dropout, Error, Initial, Manifest, Model, Owner, Recipe, Schedule,
-    Surroundings, TrainOptions, Trained, free_for, open, state_folder, train_on,
+    Checkpoint, Corpus, Device, Dropout, Error, FolderLock, Initial, Manifest, Model, Owner,
+    Recipe, Schedule, Surroundings, TrainOptions, Trained, erase_finished, free_for, open,
+    state_folder, train_on,
 };
 use reticent_corpus::{Prepared, Unit};
 use serde::Serialize;
@@ -68,6 +69,7 @@ impl Job<'_> {
             &prepared.tokenizer,
             manifest,
         )?;
+        Owner::open_or_create(folder)?.authenticate(folder)?;
         Ok(mechanism)
     }
 }
@@ -148,7 +150,16 @@ struct Shown {
 pub(super) fn run(asked: &Train, format: Format, interrupt: &Interrupt) -> Result<Exit> {
     let noise = asked.noise()?;
     asked.within_limits()?;
-    free_for(&asked.out).context("--out")?;
+    // before anything is read: of two runs for one folder the second ends here
+    let _lock = FolderLock::take(&asked.out).context("--out")?;
+    let erased = erase_finished(&asked.out).context("--out")?;
+    free_for(&asked.out).with_context(|| {
+        if erased {
+            "--out: the run into it is finished, and what was left of its state is now erased"
+        } else {
+            "--out"
+        }
+    })?;
     OutputFolder::probe(&asked.out).context("--out")?;
     let prepared = Prepared::load(&asked.prepared).context("PREPARED")?;
     let mut options = options(asked, noise, &prepared)?;
