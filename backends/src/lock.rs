@@ -1,7 +1,7 @@
 //! One run at a time on a folder.
 
 use crate::error::{Result, at};
-use crate::files::{parent_of, private_folder, sibling};
+use crate::files::sibling;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -19,9 +19,9 @@ impl FolderLock {
     /// Takes the lock, or fails at once.
     ///
     /// # Errors
-    /// [`Error::Io`] (resource busy) naming the folder where another run holds it.
+    /// [`crate::Error::Io`] naming the folder: busy, where another run holds it; or the folder that
+    /// it lies in is missing or can't be written.
     pub fn take(folder: &Path) -> Result<Self> {
-        private_folder(parent_of(folder))?;
         let path = sibling(folder, "lock");
         loop {
             let busy = "another training run is at work on this folder";

@@ -73,6 +73,7 @@ impl State {
     /// [`Error::Io`] (busy) where another run is at work on it; [`Error::State`] for the folder
     /// of another run, for one that is damaged, and for one whose key is lost.
     pub(crate) fn open(folder: &Path, asked: Asked<'_>) -> Result<Self> {
+        private_folder(parent_of(folder))?;
         let lock = FolderLock::take(folder)?;
         clear_leftovers(folder)?;
         let made = is_free(folder)?

@@ -142,10 +142,10 @@ impl<'a> Attack<'a> {
     /// token, is no finite number.
     fn is_dead(&self, ranking: &Ranking) -> bool {
         let canaries = self.plan.canaries.iter().zip(&ranking.counts);
-        let per_character = |(canary, count): (&Canary, &RankCount)| {
-            (count.nll / canary.secret.chars().count().max(1) as f64).exp()
+        let silent = |(canary, count): (&Canary, &RankCount)| {
+            is_silent(count.nll, canary.secret.chars().count())
         };
-        canaries.map(per_character).any(|p| !p.is_finite())
+        canaries.map(silent).any(|silent| silent)
     }
 
     /// The exposures alone, of another model with the same tokens.
@@ -358,11 +358,30 @@ impl<'a> Attack<'a> {
     }
 }
 
+/// Whether a loss over so many characters is that of a model whose perplexity is infinite.
+fn is_silent(nll: f64, characters: usize) -> bool {
+    !(nll / characters.max(1) as f64).exp().is_finite()
+}
+
 /// Carries an error of the accountant through a search of the attacks crate.
 struct Failure(anyhow::Error);
 
 impl From<reticent_attacks::Error> for Failure {
     fn from(error: reticent_attacks::Error) -> Self {
         Self(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_of_infinite_perplexity_is_silent() {
+        for nll in [f64::INFINITY, f64::NAN, 1e30, 4_500.0] {
+            assert!(is_silent(nll, 6), "{nll}");
+        }
+        // guessing among a million candidates, and a model that is sure of another one
+        assert!(!is_silent(1e6_f64.ln(), 6) && !is_silent(400.0, 6));
     }
 }
