@@ -195,10 +195,11 @@ mod tests {
     ];
 
     /// Options that every recipe uses, or that are judged with the noise (the last three).
-    const ALWAYS: [&str; 24] = [
+    const ALWAYS: [&str; 25] = [
         "out",
         "recipe",
         "model",
+        "declared-public",
         "layers",
         "width",
         "heads",
@@ -285,6 +286,10 @@ mod tests {
             (
                 "--recipe sgd --context 9 --model ./f",
                 ["--context", "gpt2", "./f"],
+            ),
+            (
+                "--recipe sgd --declared-public",
+                ["--declared-public", "folder", "lstm"],
             ),
             (
                 "--recipe dpsgd --sigma 1 --weight-decay 0.1",
