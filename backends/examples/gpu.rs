@@ -221,7 +221,7 @@ impl Run {
         let mut step = Step::begin(&mut *self.model, constants, index)?;
         step.add(&records.batch(batch))?;
         let mut noise = ChaChaNoise::new(RunKey::from_seed(1));
-        let mut ledger = Ledger::in_memory("measured");
+        let mut ledger = Ledger::in_memory();
         step.finish(&mut noise, &mut Local, &mut self.optimizer, &mut ledger)?;
         Ok(start.elapsed().as_secs_f64())
     }

@@ -87,7 +87,7 @@ impl Bench {
     fn private(&mut self, records: &PrivateRecords, index: u64) -> Result<f64, Failure> {
         let everyone: Vec<u32> = (0..self.batch as u32).collect();
         let mut noise = ChaChaNoise::new(RunKey::from_seed(1));
-        let mut ledger = Ledger::in_memory("measured");
+        let mut ledger = Ledger::in_memory();
         let constants = PrivateStep {
             noise_multiplier: NoiseMultiplier::new(1.0)?,
             clip: Clip::new(1.0, self.model.norm_margin())?,

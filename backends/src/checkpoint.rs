@@ -4,16 +4,17 @@ use crate::dropout::Dropout;
 use crate::error::{Error, Result, at};
 use crate::files::Building;
 use crate::hugging_face::{self, load_hugging_face};
-use crate::manifest::{Initial, Manifest, Phase, hexadecimal};
+use crate::manifest::{Digests, Initial, Manifest, Phase, hexadecimal};
 use crate::model::{LstmConfig, Model};
+use crate::owner::Authentication;
 use crate::run::Trained;
 use crate::trainer::{Parameter, check_shapes};
-use crate::weights::{Named, from_bytes, read, to_bytes};
+use crate::weights::{Named, from_bytes, notes, read, to_bytes, weights_digest};
 use reticent_accounting::{Mechanism, Neighbours};
 use reticent_corpus::{Origin, Prepared, Tokenizer};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The file of the weights.
@@ -32,6 +33,78 @@ pub struct Checkpoint {
     pub tokenizer: Tokenizer,
     /// What ran.
     pub manifest: Manifest,
+    /// Whether the manifest is known to be its owner's.
+    pub authentication: Authentication,
+}
+
+/// What weights that we wrote say of themselves, in the header of their file. Software that
+/// writes them again drops it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// How they were trained.
+    pub recipe: String,
+    /// SHA-256 of the manifest that belongs to them, but for their own digest in it.
+    pub manifest: String,
+}
+
+impl Mark {
+    const RECIPE: &'static str = "reticent.recipe";
+    const MANIFEST: &'static str = "reticent.manifest";
+
+    /// The mark of weights whose manifest has no digest of them yet.
+    fn of(manifest: &Manifest) -> Result<Self> {
+        let blank = Manifest {
+            weights: String::new(),
+            ..manifest.clone()
+        };
+        Ok(Self {
+            recipe: manifest.recipe.to_string(),
+            manifest: sha256(blank.to_json()?.as_bytes()),
+        })
+    }
+
+    fn notes(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            (Self::RECIPE.to_owned(), self.recipe.clone()),
+            (Self::MANIFEST.to_owned(), self.manifest.clone()),
+        ])
+    }
+
+    /// Of one file; one of the entries is enough to say that it is ours.
+    fn in_file(path: &Path) -> Result<Option<Self>> {
+        let notes = notes(path)?;
+        let of = |name: &str| notes.get(name).cloned();
+        Ok(match (of(Self::RECIPE), of(Self::MANIFEST)) {
+            (None, None) => None,
+            (recipe, manifest) => Some(Self {
+                recipe: recipe.unwrap_or_default(),
+                manifest: manifest.unwrap_or_default(),
+            }),
+        })
+    }
+
+    /// Of any weights in a folder.
+    fn in_folder(folder: &Path) -> Result<Option<Self>> {
+        for entry in at(folder, std::fs::read_dir(folder))? {
+            let path = at(folder, entry)?.path();
+            let weights = path.extension().is_some_and(|e| e == "safetensors");
+            if weights && let Some(mark) = Self::in_file(&path)? {
+                return Ok(Some(mark));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether it is that of a manifest's text.
+    fn fits(&self, manifest: &Manifest, text: &str) -> bool {
+        let own = format!("\"weights\": \"{}\"", manifest.weights);
+        let blank = text.replacen(&own, "\"weights\": \"\"", 1);
+        self.recipe == manifest.recipe.to_string() && self.manifest == sha256(blank.as_bytes())
+    }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -97,6 +170,7 @@ impl Manifest {
             course: Some(trained.course),
             initial,
             weights: String::new(),
+            digests: None,
             canaries: None,
             not_covered: not_covered(plan.seeded, vocabulary),
             plan: Some(plan),
@@ -142,43 +216,68 @@ impl Checkpoint {
         }
         check_shapes(&model.parameters(), weights)?;
         let building = Building::beside(folder)?;
-        let bytes = weight_bytes(model, weights)?;
-        manifest.weights = hexadecimal(&Sha256::digest(&bytes));
         let config = config_json(model, tokenizer)?;
         let tokenizer = tokenizer
             .to_json()
             .map_err(|e| Error::Unsuitable(e.to_string()))?;
+        manifest.digests = Some(Digests {
+            config: sha256(config.as_bytes()),
+            tokenizer: sha256(tokenizer.as_bytes()),
+        });
+        let bytes = weight_bytes(model, weights, Mark::of(&manifest)?.notes())?;
+        manifest.weights = sha256(&bytes);
         building.write(WEIGHTS, &bytes)?;
+        drop(bytes);
         building.write("config.json", config.as_bytes())?;
         building.write("tokenizer.json", tokenizer.as_bytes())?;
         building.write("manifest.json", manifest.to_json()?.as_bytes())?;
+        // what can't be loaded is not written
+        let again = Self::load(building.path())?;
+        if weights_digest(&again.weights) != weights_digest(weights) {
+            return Err(Error::Checkpoint {
+                path: building.path().join(WEIGHTS),
+                why: "reads back as other weights than were written".into(),
+            });
+        }
         building.finish(folder)
     }
 
-    /// Loads a checkpoint folder. Nothing in it is trusted.
+    /// Loads a checkpoint folder. Nothing in it is trusted: every file is compared with the
+    /// digests of the others, and the mechanism with the one that follows from the phases.
     ///
     /// # Errors
     /// [`Error::Io`] for a missing file; [`Error::Checkpoint`] for one that is truncated,
-    /// tampered with, or does not fit the others.
+    /// tampered with, or does not fit the others, or is not the one that its owner authenticated.
     pub fn load(folder: &Path) -> Result<Self> {
         let bad = |name: &str, why: String| Error::Checkpoint {
             path: folder.join(name),
             why,
         };
-        let manifest = Manifest::from_json(&text(folder, "manifest.json")?)
-            .map_err(|e| bad("manifest.json", e))?;
-        let model = read_config(folder)?;
+        let said = text(folder, "manifest.json")?;
+        let mut manifest = Manifest::from_json(&said).map_err(|e| bad("manifest.json", e))?;
         let path = folder.join(WEIGHTS);
+        let marked = match (&manifest.digests, Mark::in_file(&path)?) {
+            (Some(_), Some(mark)) if mark.fits(&manifest, &said) => true,
+            (None, None) => false,
+            _ => {
+                let why = "not the manifest that these weights were written with: tampered with";
+                return Err(bad("manifest.json", why.into()));
+            }
+        };
+        of_an_earlier_version(&mut manifest, marked).map_err(|e| bad("manifest.json", e))?;
+        let authentication = Authentication::of(folder, said.as_bytes())?;
+        if let Some(digests) = &manifest.digests {
+            for (name, digest) in [
+                ("config.json", &digests.config),
+                ("tokenizer.json", &digests.tokenizer),
+            ] {
+                compare_digest(folder, name, &read(&folder.join(name))?, digest)?;
+            }
+        }
+        let model = read_config(folder)?;
         let bytes = read(&path)?;
         let weights = read_weights(&path, &bytes, &model)?;
-        let digest = hexadecimal(&Sha256::digest(&bytes));
-        if digest != manifest.weights {
-            let why = format!(
-                "its SHA-256 is {digest}, manifest.json says {}: tampered with",
-                manifest.weights
-            );
-            return Err(bad(WEIGHTS, why));
-        }
+        compare_digest(folder, WEIGHTS, &bytes, &manifest.weights)?;
         drop(bytes);
         let tokenizer = Tokenizer::from_json(&text(folder, "tokenizer.json")?, manifest.vocabulary)
             .map_err(|e| bad("tokenizer.json", e.to_string()))?;
@@ -197,8 +296,33 @@ impl Checkpoint {
             weights,
             tokenizer,
             manifest,
+            authentication,
         })
     }
+}
+
+/// Weights of ours come with the plan that made them. A manifest of an earlier version promises what
+/// follows from its phases, and says what no digest covers.
+fn of_an_earlier_version(manifest: &mut Manifest, marked: bool) -> std::result::Result<(), String> {
+    match (&manifest.plan, marked) {
+        (None, true) => return Err("lacks the plan that the weights were written with".to_owned()),
+        (Some(_), _) => {}
+        (None, false) => manifest.not_covered.push(
+            "config.json and tokenizer.json: an earlier version wrote this checkpoint, without their digests".into(),
+        ),
+    }
+    Ok(())
+}
+
+fn compare_digest(folder: &Path, name: &str, bytes: &[u8], expected: &str) -> Result<()> {
+    let digest = sha256(bytes);
+    if digest == expected {
+        return Ok(());
+    }
+    Err(Error::Checkpoint {
+        path: folder.join(name),
+        why: format!("its SHA-256 is {digest}, manifest.json says {expected}: tampered with"),
+    })
 }
 
 /// A model to score or to start from: a checkpoint of ours, or any Hugging Face folder.
@@ -212,6 +336,11 @@ pub struct Pretrained {
     pub tokenizer: Tokenizer,
     /// What ran, where the folder is ours.
     pub manifest: Option<Manifest>,
+    /// Whether that manifest is known to be its owner's.
+    pub authentication: Authentication,
+    /// Where there is no manifest: what the weights say of a run of ours that made them. Nothing is
+    /// promised for them.
+    pub mark: Option<Mark>,
     /// What its training drops: as its manifest says, where the folder is ours, else as its
     /// `config.json` asks.
     pub dropout: Dropout,
@@ -232,6 +361,7 @@ impl Pretrained {
                 weights,
                 tokenizer,
                 manifest,
+                authentication,
             } = Checkpoint::load(folder)?;
             return Ok(Self {
                 model,
@@ -239,6 +369,8 @@ impl Pretrained {
                 tokenizer,
                 dropout: manifest.dropout,
                 manifest: Some(manifest),
+                authentication,
+                mark: None,
             });
         }
         let (config, weights) = load_hugging_face(folder)?;
@@ -253,6 +385,8 @@ impl Pretrained {
             weights,
             tokenizer,
             manifest: None,
+            authentication: Authentication::NoKey,
+            mark: Mark::in_folder(folder)?,
             dropout,
         })
     }
@@ -283,9 +417,13 @@ fn config_json(model: &Model, tokenizer: &Tokenizer) -> Result<String> {
     }
 }
 
-fn weight_bytes(model: &Model, weights: &[Vec<f32>]) -> Result<Vec<u8>> {
+fn weight_bytes(
+    model: &Model,
+    weights: &[Vec<f32>],
+    mut notes: BTreeMap<String, String>,
+) -> Result<Vec<u8>> {
     let config = match model {
-        Model::Transformer(config) => return hugging_face::weight_bytes(config, weights),
+        Model::Transformer(config) => return hugging_face::weight_bytes(config, weights, notes),
         Model::Lstm(config) => config,
     };
     let named = |(p, w): (Parameter, &Vec<f32>)| Named {
@@ -299,8 +437,8 @@ fn weight_bytes(model: &Model, weights: &[Vec<f32>]) -> Result<Vec<u8>> {
         .zip(weights)
         .map(named)
         .collect();
-    let notes = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    to_bytes(&tensors, notes)
+    notes.insert("format".to_owned(), "pt".to_owned());
+    to_bytes(&tensors, &notes)
 }
 
 /// The model type in the text of a `config.json`.

@@ -101,6 +101,17 @@ pub enum Error {
         /// The precision that was asked for.
         precision: crate::trainer::Precision,
     },
+    /// Training came to nothing. The last snapshot stays as it is.
+    #[error(
+        "step {step}: {what} is not finite any more; nothing was written. Lower the learning \
+         rates, and remove the state folder to begin a new run: what was spent stays spent"
+    )]
+    Diverged {
+        /// The step, from 1; for a noised gradient that of the private steps, from 0.
+        step: u64,
+        /// What is not finite.
+        what: String,
+    },
     /// The run was interrupted; its state folder can resume it.
     #[error("interrupted after {steps} steps")]
     Interrupted {

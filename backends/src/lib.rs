@@ -5,9 +5,13 @@
 //! update. With `cpu` it trains and scores on the processor, by a fast and by
 //! an exact engine, with `cuda` on NVIDIA devices.
 
+#[cfg(test)]
+extern crate self as reticent_backends;
+
 mod checkpoint;
 mod clip;
 mod collective;
+mod description;
 mod dropout;
 #[cfg(feature = "cpu")]
 mod engine;
@@ -20,6 +24,7 @@ mod hugging_face;
 mod keystream;
 mod learning_rate;
 mod ledger;
+mod lock;
 mod manifest;
 mod material;
 mod model;
@@ -31,12 +36,13 @@ mod replay;
 mod run;
 mod scorer;
 mod segments;
+mod snapshot;
 mod state;
 mod step;
 mod trainer;
 mod weights;
 
-pub use checkpoint::{Checkpoint, Pretrained, free_for};
+pub use checkpoint::{Checkpoint, Mark, Pretrained, free_for};
 pub use clip::{Clip, Clipping, Factors, SquaredNorms};
 pub use collective::{Collective, Local, Threads};
 pub use dropout::{Dropout, Masks};
@@ -48,14 +54,15 @@ pub use exact::{exact, exact_logits};
 pub use hugging_face::{convert_llama2c, load_hugging_face, save_hugging_face};
 pub use learning_rate::{Decay, LearningRates};
 pub use ledger::Ledger;
-pub use manifest::{CanarySeal, Course, Initial, Manifest, Phase, hexadecimal};
+pub use lock::FolderLock;
+pub use manifest::{CanarySeal, Course, Digests, Initial, Manifest, Phase, hexadecimal};
 pub use material::{Corpus, SecretRates, Sensitive};
 pub use model::{
     Activation, Family, Head, HeadLayout, LayerLayout, Layout, LinearAt, LstmConfig, Model, NormAt,
     NormKind, NormPlace, Rotary, RotaryScaling, TransformerConfig,
 };
 pub use optimizer::{Optimizer, OptimizerSpec, Update};
-pub use owner::{Owner, owner_folder, state_folder};
+pub use owner::{Authentication, Owner, owner_folder, state_folder};
 pub use random::{
     ChaChaNoise, Noise, PoissonSampler, Rates, RunKey, Sampler, keyed_digest, shuffled,
 };
@@ -65,6 +72,7 @@ pub use reticent_accounting::training::Recipe;
 pub use run::{Surroundings, TrainProgress, Trained, train, train_on};
 pub use scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
 pub use segments::{Segment, SelectiveBatch, SelectiveRecords};
+pub use state::erase_finished;
 pub use step::{PrivateStep, StateRelease, Step};
 pub use trainer::{
     Added, Parameter, Precision, PrivateBatch, PrivateRecords, Privatized, PublicBatch,

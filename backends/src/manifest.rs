@@ -185,6 +185,10 @@ pub enum Initial {
     Pretrained {
         /// [`crate::weights_digest`] of its weights.
         weights: String,
+        /// Whether all text behind it was declared public, its provenance being unknown or a run
+        /// of ours whose manifest is lost.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        declared_public: bool,
     },
     /// A checkpoint of ours. What it promised goes on: both runs compose, as if they had used
     /// the same records.
@@ -224,6 +228,16 @@ pub struct CanarySeal {
     pub on_public_side: u32,
     /// HMAC-SHA256 of the plan under the owner's key, hexadecimal.
     pub digest: String,
+}
+
+/// SHA-256 of the files beside the weights, hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Digests {
+    /// Of `config.json`.
+    pub config: String,
+    /// Of `tokenizer.json`.
+    pub tokenizer: String,
 }
 
 /// The content of `manifest.json`.
@@ -267,6 +281,9 @@ pub struct Manifest {
     pub course: Option<Course>,
     /// SHA-256 of `model.safetensors`, hexadecimal.
     pub weights: String,
+    /// Of the files beside it; absent in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digests: Option<Digests>,
     /// The canaries, if any were planted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canaries: Option<CanarySeal>,
@@ -353,7 +370,11 @@ impl Manifest {
         if self.mechanism != mechanism {
             return differs("mechanism");
         }
-        if run_of(self.recipe, &self.phases).is_err() {
+        let by_phases = run_of(self.recipe, &self.phases).map(|run| TrainingPlan {
+            run,
+            ..plan.clone()
+        });
+        if by_phases.ok().map(|by_phases| by_phases.mechanism()) != Some(mechanism) {
             return differs("phases");
         }
         Ok(self)

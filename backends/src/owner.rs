@@ -1,11 +1,77 @@
 //! What the owner of a model keeps beside it and never publishes: the canary plan and the key that seals it.
 
 use crate::error::{Error, Result, at};
-use crate::files::{private_folder, write_whole};
+use crate::files::{private_folder, sibling, write_whole};
 use crate::manifest::{CanarySeal, hexadecimal};
 use crate::random::keyed_digest;
 use reticent_corpus::CanaryPlan;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
+
+/// The file of the authentication code of the checkpoint's manifest.
+const CODE: &str = "manifest.code";
+
+/// Whether a checkpoint's manifest is known to be the one that its owner wrote.
+///
+/// Whoever can rewrite all files of a checkpoint consistently can't be found out without the
+/// owner's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Authentication {
+    /// The code under the owner's key, which is at hand, is that of this manifest.
+    Authenticated,
+    /// The owner's key is at hand, and has authenticated no manifest.
+    NotAuthenticated,
+    /// The owner's folder is not beside the checkpoint.
+    NoKey,
+}
+
+impl Authentication {
+    /// Of the manifest of a checkpoint, as read.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] where the owner authenticated another manifest; an owner's key that
+    /// is damaged.
+    pub(crate) fn of(checkpoint: &Path, manifest: &[u8]) -> Result<Self> {
+        if !owner_folder(checkpoint).join("key").exists() {
+            return Ok(Self::NoKey);
+        }
+        let owner = Owner::open(checkpoint)?;
+        let path = owner.folder.join(CODE);
+        if !path.exists() {
+            return Ok(Self::NotAuthenticated);
+        }
+        let stored = at(&path, std::fs::read(&path))?;
+        if stored == hexadecimal(&code(&owner.key, manifest)).as_bytes() {
+            return Ok(Self::Authenticated);
+        }
+        Err(Error::Checkpoint {
+            path: checkpoint.join("manifest.json"),
+            why: format!(
+                "not the one that its owner authenticated ({}): edited, or of another run",
+                path.display()
+            ),
+        })
+    }
+
+    /// What is to be said where it is not authenticated.
+    #[must_use]
+    pub const fn caveat(self) -> Option<&'static str> {
+        match self {
+            Self::Authenticated => None,
+            Self::NotAuthenticated => Some(
+                "not authenticated: the owner's key has no code of it; a consistent forgery would not be noticed",
+            ),
+            Self::NoKey => Some(
+                "not authenticated: the owner's folder is not beside the checkpoint; a consistent forgery would not be noticed",
+            ),
+        }
+    }
+}
+
+fn code(key: &[u8; 32], manifest: &[u8]) -> [u8; 32] {
+    keyed_digest(&keyed_digest(key, b"manifest"), manifest)
+}
 
 /// The owner's folder of a checkpoint: `<checkpoint>.owner`, mode 0700.
 #[derive(Debug, Clone)]
@@ -24,13 +90,6 @@ pub fn owner_folder(checkpoint: &Path) -> PathBuf {
 #[must_use]
 pub fn state_folder(checkpoint: &Path) -> PathBuf {
     sibling(checkpoint, "state")
-}
-
-fn sibling(checkpoint: &Path, ending: &str) -> PathBuf {
-    let mut name = checkpoint.file_name().unwrap_or_default().to_os_string();
-    name.push(".");
-    name.push(ending);
-    checkpoint.with_file_name(name)
 }
 
 impl Owner {
@@ -95,6 +154,19 @@ impl Owner {
             on_public_side,
             digest: self.digest(plan)?,
         })
+    }
+
+    /// Writes down, under this key, that the manifest of a checkpoint is the owner's.
+    ///
+    /// # Errors
+    /// A manifest that can't be read, or a file that can't be written.
+    pub fn authenticate(&self, checkpoint: &Path) -> Result<()> {
+        let path = checkpoint.join("manifest.json");
+        let manifest = at(&path, std::fs::read(&path))?;
+        write_whole(
+            &self.folder.join(CODE),
+            hexadecimal(&code(&self.key, &manifest)).as_bytes(),
+        )
     }
 
     /// HMAC-SHA256 of a plan under this key, hexadecimal.

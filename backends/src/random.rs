@@ -34,6 +34,35 @@ pub fn keyed_digest(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
+/// HMAC-SHA256 of whatever is written to it.
+pub(crate) struct KeyedWriter(Hmac<Sha256>);
+
+/// A code under a key of its own for each purpose.
+pub(crate) fn keyed_writer(key: &[u8; 32], purpose: &str) -> KeyedWriter {
+    let key = keyed_digest(key, purpose.as_bytes());
+    KeyedWriter(Hmac::<Sha256>::new_from_slice(&key).expect("HMAC takes keys of any length"))
+}
+
+impl KeyedWriter {
+    pub(crate) fn finish(self) -> [u8; 32] {
+        self.0.finalize().into_bytes().into()
+    }
+    /// Compares in constant time.
+    pub(crate) fn verify(self, code: &[u8]) -> bool {
+        self.0.verify_slice(code).is_ok()
+    }
+}
+
+impl std::io::Write for KeyedWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 impl RunKey {
     /// A key from the operating system.
     ///

@@ -168,6 +168,13 @@ impl<'a> Step<'a> {
             gradients.push(std::mem::take(sum));
         }
         ledger.record_private(self.index)?;
+        // after it is written down: that it failed is a function of what would be released
+        if gradients.par_iter().flatten().any(|g| !g.is_finite()) {
+            return Err(Error::Diverged {
+                step: self.index,
+                what: "the noised gradient".into(),
+            });
+        }
         self.trainer.apply(Privatized { gradients }, update)?;
         Ok(self.added)
     }

@@ -4,7 +4,7 @@ use crate::error::{Error, Result, at};
 use crate::manifest::hexadecimal;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// A named tensor with its shape and values.
@@ -35,25 +35,77 @@ pub fn weights_digest(weights: &[Vec<f32>]) -> String {
     hexadecimal(&digest.finalize())
 }
 
+/// The header of a safetensors file of f32 tensors (name, shape, number of values) in this order,
+/// with its length in front. Equal content gives equal bytes.
+pub(crate) fn header<'a>(
+    notes: &BTreeMap<String, String>,
+    tensors: impl Iterator<Item = (&'a str, &'a [usize], usize)>,
+) -> Result<Vec<u8>> {
+    let mut entries = serde_json::Map::new();
+    if !notes.is_empty() {
+        entries.insert("__metadata__".into(), serde_json::json!(notes));
+    }
+    let mut from = 0u64;
+    for (name, shape, values) in tensors {
+        let end = from + 4 * values as u64;
+        let entry = serde_json::json!({
+            "dtype": "F32", "shape": shape, "data_offsets": [from, end]
+        });
+        entries.insert(name.to_owned(), entry);
+        from = end;
+    }
+    let mut json = serde_json::to_vec(&entries).map_err(|e| Error::Engine(e.to_string()))?;
+    json.resize(json.len().next_multiple_of(8), b' ');
+    let mut bytes = (json.len() as u64).to_le_bytes().to_vec();
+    bytes.append(&mut json);
+    Ok(bytes)
+}
+
 /// The bytes of a safetensors file, with text entries in its header.
-pub(crate) fn to_bytes(tensors: &[Named], notes: HashMap<String, String>) -> Result<Vec<u8>> {
-    let raw: Vec<Vec<u8>> = tensors
-        .iter()
-        .map(|t| t.values.iter().flat_map(|v| v.to_le_bytes()).collect())
-        .collect();
-    let views = tensors
-        .iter()
-        .zip(&raw)
-        .map(|(t, bytes)| {
-            Ok((
-                t.name.as_str(),
-                TensorView::new(Dtype::F32, t.shape.clone(), bytes)?,
-            ))
-        })
-        .collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>();
-    let engine = |e: safetensors::SafeTensorError| Error::Engine(e.to_string());
-    let notes = (!notes.is_empty()).then_some(notes);
-    safetensors::serialize(views.map_err(engine)?, notes).map_err(engine)
+pub(crate) fn to_bytes(tensors: &[Named], notes: &BTreeMap<String, String>) -> Result<Vec<u8>> {
+    let mut sorted: Vec<&Named> = tensors.iter().collect();
+    sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    let entries = sorted.iter().map(|t| (&*t.name, &*t.shape, t.values.len()));
+    let mut bytes = header(notes, entries)?;
+    bytes.reserve(4 * sorted.iter().map(|t| t.values.len()).sum::<usize>());
+    for tensor in sorted {
+        bytes.extend(tensor.values.iter().flat_map(|v| v.to_le_bytes()));
+    }
+    Ok(bytes)
+}
+
+/// The text entries in the header of a safetensors file, of which no more than the header is read.
+pub(crate) fn notes(path: &Path) -> Result<HashMap<String, String>> {
+    use std::io::Read;
+    // the longest that the format's own library reads
+    const LONGEST: u64 = 100_000_000;
+    let bad = |why: String| Error::Checkpoint {
+        path: path.to_path_buf(),
+        why: format!("not a whole safetensors file: {why}"),
+    };
+    let mut file = at(path, std::fs::File::open(path))?;
+    let mut length = [0; 8];
+    file.read_exact(&mut length)
+        .map_err(|e| bad(e.to_string()))?;
+    let length = u64::from_le_bytes(length);
+    if length > LONGEST {
+        return Err(bad(format!("a header of {length} bytes")));
+    }
+    let mut bytes = Vec::new();
+    let read = at(path, file.take(length).read_to_end(&mut bytes))?;
+    if read as u64 != length {
+        return Err(bad(format!(
+            "its header ends after {read} of {length} bytes"
+        )));
+    }
+    /// The rest of the header is read with the tensors.
+    #[derive(serde::Deserialize)]
+    struct Header {
+        #[serde(rename = "__metadata__")]
+        notes: Option<HashMap<String, String>>,
+    }
+    let header: Header = serde_json::from_slice(&bytes).map_err(|e| bad(e.to_string()))?;
+    Ok(header.notes.unwrap_or_default())
 }
 
 /// The tensors of a safetensors file by name; everything is checked, nothing is trusted.

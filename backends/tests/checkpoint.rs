@@ -204,7 +204,7 @@ fn damage_is_named_and_refused() {
                 .replace("reticent-lstm", "gpt2")
                 .into_bytes()
         },
-        "GPT2LMHeadModel",
+        "tampered",
     );
     expect(
         "config.json",
@@ -213,7 +213,7 @@ fn damage_is_named_and_refused() {
                 .replace("\"hidden_size\": 5", "\"hidden_size\": 99999999")
                 .into_bytes()
         },
-        "[1, 16384]",
+        "tampered",
     );
     expect("tokenizer.json", &|b| b.truncate(40), "tokenizer.json");
     assert!(Checkpoint::load(&folder).is_ok());
@@ -284,6 +284,7 @@ fn what_ran_before_composes() {
     let of = |initial| Manifest::of(Recipe::Sgd, &prepared, &trained, initial);
     let fresh = of(Initial::Pretrained {
         weights: weights.clone(),
+        declared_public: false,
     });
     assert_eq!(
         (&fresh.mechanism, fresh.seeded),
@@ -297,7 +298,15 @@ fn what_ran_before_composes() {
             seeded,
         });
         let parts = vec![before.clone(), trained.mechanism.clone()];
-        assert_eq!(manifest.mechanism, Mechanism::Sequence { parts });
+        let both = Mechanism::Sequence { parts };
+        match (seeded, &manifest.mechanism) {
+            (false, mechanism) => assert_eq!(*mechanism, both),
+            (true, Mechanism::Sequence { parts }) => {
+                assert!(matches!(&parts[..], [Mechanism::NonPrivate { .. }, ran] if *ran == both));
+            }
+            (true, other) => panic!("{other:?}"),
+        }
+        assert_eq!(manifest.derived_mechanism().unwrap(), manifest.mechanism);
         assert_eq!(manifest.seeded, seeded);
         let again = Manifest::from_json(&manifest.to_json().unwrap()).unwrap();
         assert_eq!(again, manifest);

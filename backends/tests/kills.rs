@@ -1,4 +1,4 @@
-//! A hundred runs die at random moments, and end as if nothing had happened.
+//! Runs die at random moments, and end as if nothing had happened.
 #![cfg(feature = "cpu")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
@@ -9,14 +9,14 @@ use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use reticent_backends::{
-    Corpus, FirstPhase, Phase, Recipe, Schedule, Surroundings, TrainOptions, Trained, train_on,
+    Corpus, FirstPhase, Recipe, Schedule, Surroundings, TrainOptions, Trained, train_on,
 };
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Every recipe whose private steps a ledger counts.
+/// Every recipe, long enough to be killed after a snapshot.
 fn recipes() -> Vec<TrainOptions> {
     let light = TrainOptions {
         first_phase: Some(FirstPhase {
@@ -25,8 +25,20 @@ fn recipes() -> Vec<TrainOptions> {
         }),
         ..options(Recipe::Jft)
     };
-    let others = [Recipe::Dpsgd, Recipe::Crt, Recipe::Sdp, Recipe::Protect].map(options);
-    others.into_iter().chain([light]).collect()
+    let others = [
+        Recipe::Sgd,
+        Recipe::Dpsgd,
+        Recipe::Crt,
+        Recipe::Sdp,
+        Recipe::Jft,
+        Recipe::Protect,
+    ];
+    let all = others.map(options).into_iter().chain([light]);
+    all.map(|options| TrainOptions {
+        epochs: 6,
+        ..options
+    })
+    .collect()
 }
 
 fn with_corpus<T>(work: impl FnOnce(&Corpus<'_>) -> T) -> T {
@@ -110,13 +122,10 @@ fn resumed(recipe: usize, state: &Path, corpus: &Corpus<'_>) -> Trained {
     train_on(model(), options, corpus, &surroundings, &mut |_| {}).unwrap()
 }
 
-/// Kills one child; returns how many lines its ledger had.
+/// Kills one child; returns how many private steps its ledger had.
 fn kill(death: Death, state: &Path) -> usize {
     let status = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "a_hundred_killed_runs_resume_with_an_exact_ledger",
-        ])
+        .args(["--exact", "killed_runs_resume_with_an_exact_ledger"])
         .env(TOLD, death.told())
         .env(STATE, state)
         .stdout(Stdio::null())
@@ -125,13 +134,14 @@ fn kill(death: Death, state: &Path) -> usize {
         .unwrap();
     assert!(!status.success(), "it was to die: {}", death.told());
     let ledger = std::fs::read_to_string(state.join("ledger.jsonl"));
-    ledger.map_or(0, |text| text.lines().count())
+    ledger.map_or(0, |text| text.lines().count().saturating_sub(1))
 }
 
-/// Seed 20: a hundred runs, 20 of each recipe; each dies up to 4 ms after a random step, in
-/// the middle of a step, a ledger line or a snapshot as it comes.
+/// Seed 20: 150 runs, over all recipes in turn; each dies up to 4 ms after a random step, in the
+/// middle of a step, a ledger line or a snapshot as it comes. The weights are the same, every step
+/// is counted once, and nothing is left in the end.
 #[test]
-fn a_hundred_killed_runs_resume_with_an_exact_ledger() {
+fn killed_runs_resume_with_an_exact_ledger() {
     if let (Ok(told), Some(state)) = (std::env::var(TOLD), std::env::var_os(STATE)) {
         die(Death::from(&told), Path::new(&state));
         return;
@@ -142,12 +152,12 @@ fn a_hundred_killed_runs_resume_with_an_exact_ledger() {
         let total = |o: &TrainOptions| Schedule::of(o, corpus).unwrap().total();
         recipes().iter().map(total).collect()
     });
-    let deaths: Vec<Death> = (0..100)
+    let deaths: Vec<Death> = (0..150)
         .map(|run| Death {
             recipe: run % count,
             step: 1 + random.random::<u64>() % (totals[run % count] - 2),
             later: random.random::<u64>() % 4000,
-            store: [0, 1000, 3000, 1_000_000][random.random::<u64>() as usize % 4],
+            store: [0, 0, 1000, 1_000_000][random.random::<u64>() as usize % 4],
         })
         .collect();
     let whole: Vec<Trained> =
@@ -156,7 +166,11 @@ fn a_hundred_killed_runs_resume_with_an_exact_ledger() {
         .iter()
         .map(|w| (w.phases.clone(), w.mechanism.clone(), weights(w)))
         .collect();
-    let (next, spent) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (next, spent, stored) = (
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+    );
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -165,42 +179,22 @@ fn a_hundred_killed_runs_resume_with_an_exact_ledger() {
                     let state = folder.path().join("state");
                     let lines = kill(*death, &state);
                     spent.fetch_add(usize::from(lines > 0), Ordering::Relaxed);
-                    let run = with_corpus(|corpus| resumed(death.recipe, &state, corpus));
+                    let snapshot = state.join("snapshot").exists();
+                    stored.fetch_add(usize::from(snapshot), Ordering::Relaxed);
+                    let mut run = with_corpus(|corpus| resumed(death.recipe, &state, corpus));
                     let (phases, mechanism, bits) = &expected[death.recipe];
                     assert_eq!(&run.phases, phases, "{}", death.told());
                     assert_eq!(&run.mechanism, mechanism, "{}", death.told());
                     assert_eq!(&weights(&run), bits, "{}", death.told());
+                    run.erase_state().unwrap();
+                    let left = std::fs::read_dir(folder.path()).unwrap().count();
+                    assert_eq!(left, 0, "{}", death.told());
                 }
             });
         }
     });
-    // most died after something was spent: their steps are replayed and not counted twice
-    assert!(spent.load(Ordering::Relaxed) > 50);
-}
-
-#[test]
-fn a_lost_key_of_a_selective_run_counts_the_pass_it_had_begun_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = |stop_at: u64| {
-        with_corpus(|corpus| {
-            let stop = AtomicBool::new(false);
-            let surroundings = Surroundings::resumable(folder.path().to_path_buf(), &stop);
-            let options = TrainOptions {
-                seed: None,
-                ..options(Recipe::Sdp)
-            };
-            train_on(model(), &options, corpus, &surroundings, &mut |at| {
-                stop.store(at.step >= stop_at, Ordering::Relaxed);
-            })
-        })
-    };
-    assert!(run(2).is_err());
-    std::fs::remove_file(folder.path().join("key.json")).unwrap();
-    std::fs::remove_file(folder.path().join("snapshot.safetensors")).unwrap();
-    let phases = run(u64::MAX).unwrap().phases;
-    // two epochs of four parts; two parts of a third under the key that is gone
-    let [Phase::Selective { steps, passes, .. }] = phases[..] else {
-        panic!("{phases:?}")
-    };
-    assert_eq!((steps, passes), (10, 3));
+    // most died after something was spent: their steps are replayed and not counted twice; and half
+    // of them after a snapshot
+    assert!(spent.load(Ordering::Relaxed) > 75);
+    assert!(stored.load(Ordering::Relaxed) > 75);
 }

@@ -61,7 +61,7 @@ fn release(count: u32, batch: &[u32], noise: &mut dyn Noise, expected: f64, step
         expected_batch: expected,
     };
     let mut out = Record0(Vec::new());
-    let mut ledger = Ledger::in_memory("test");
+    let mut ledger = Ledger::in_memory();
     let mut private = Step::begin(model.as_mut(), constants, step).unwrap();
     private.add(&records.batch(batch)).unwrap();
     private
@@ -220,7 +220,7 @@ fn several_workers_release_what_one_would() {
                     let mut step = Step::begin(model.as_mut(), constants, 7).unwrap();
                     step.add(&records.batch(&own)).unwrap();
                     let mut noise = ChaChaNoise::new(RunKey::from_seed(2));
-                    let mut ledger = Ledger::in_memory("x");
+                    let mut ledger = Ledger::in_memory();
                     step.finish(&mut noise, &mut collective, &mut out, &mut ledger)
                         .unwrap();
                     out.0

@@ -14,6 +14,7 @@ mod dedup;
 mod document;
 mod error;
 mod folder;
+mod lock;
 #[cfg(feature = "onnx")]
 mod onnx;
 mod policy;
@@ -37,6 +38,7 @@ pub use canary::{
 pub use dedup::{Deduplication, Fate};
 pub use document::{Document, Masked, Secret};
 pub use error::{Error, Result};
+pub use lock::lock_file;
 #[cfg(feature = "onnx")]
 pub use onnx::{Classified, TokenClassifier};
 pub use policy::{

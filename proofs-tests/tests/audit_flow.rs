@@ -45,7 +45,12 @@ fn from_text_to_finding() {
     );
     assert_eq!(json["epsilon"]["neighbours"], "replace");
     assert!(json["work"]["positions_scored"].as_u64() < json["work"]["positions_flat"].as_u64());
-    assert!(json["verdict"]["outcome"] == "not-contradicted" && json["ceiling"].is_object());
+    // a fixed seed drew the noise: nothing is promised
+    let why = json["no_verdict"].as_str().unwrap();
+    assert!(
+        why.contains("infinite") && json["ceiling"].is_null(),
+        "{why}"
+    );
 
     let json: Value = serde_json::from_str(&ok(
         home,
@@ -70,7 +75,12 @@ fn from_text_to_finding() {
     if !home.join("again").exists() {
         ok(home, &format!("{TRAIN} --recipe crt --sigma 1 --out again"));
     }
-    let bytes = |folder: &str| std::fs::read(home.join(folder).join("model.safetensors")).unwrap();
+    // the header names the manifest, in which the owner's seal differs
+    let bytes = |folder: &str| -> Vec<u8> {
+        let bytes = std::fs::read(home.join(folder).join("model.safetensors")).unwrap();
+        let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        bytes[8 + header..].to_vec()
+    };
     assert!(
         bytes("crt") == bytes("again"),
         "the same weights, bit by bit"

@@ -23,9 +23,7 @@ use crate::error::{Error, Result};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::pld::Query;
-use crate::quantity::{
-    Delta, Epsilon, GroupSize, NoiseMultiplier, Steps, Tolerance, UnitName,
-};
+use crate::quantity::{Delta, Epsilon, GroupSize, NoiseMultiplier, Steps, Tolerance, UnitName};
 use recipe::open;
 use serde::{Deserialize, Serialize};
 

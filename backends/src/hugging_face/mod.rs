@@ -20,7 +20,7 @@ use crate::model::TransformerConfig;
 use crate::trainer::check_shapes;
 use crate::weights::to_bytes;
 use reticent_corpus::Tokenizer;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Reads a transformer's shape and weights from a folder.
@@ -75,7 +75,10 @@ fn write(
     free_for(folder)?;
     let building = Building::beside(folder)?;
     building.write("config.json", config_json(config, specials)?.as_bytes())?;
-    building.write("model.safetensors", &weight_bytes(config, weights)?)?;
+    building.write(
+        "model.safetensors",
+        &weight_bytes(config, weights, BTreeMap::new())?,
+    )?;
     if let Some(json) = tokenizer {
         building.write("tokenizer.json", json.as_bytes())?;
     }
@@ -92,11 +95,15 @@ pub(crate) fn config_json(
         .map_err(|e| Error::Engine(e.to_string()))
 }
 
-/// The bytes of `model.safetensors`.
-pub(crate) fn weight_bytes(config: &TransformerConfig, weights: &[Vec<f32>]) -> Result<Vec<u8>> {
+/// The bytes of `model.safetensors`, with these text entries beside the usual one.
+pub(crate) fn weight_bytes(
+    config: &TransformerConfig,
+    weights: &[Vec<f32>],
+    mut notes: BTreeMap<String, String>,
+) -> Result<Vec<u8>> {
     check_shapes(&config.parameters(), weights)?;
-    let notes = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    to_bytes(&tensors::theirs(config, weights), notes)
+    notes.insert("format".to_owned(), "pt".to_owned());
+    to_bytes(&tensors::theirs(config, weights), &notes)
 }
 
 /// The shape in a folder's `config.json`.

@@ -11,8 +11,9 @@ use crate::material::Corpus;
 use crate::optimizer::{Optimizer, OptimizerSpec};
 use crate::random::{ChaChaNoise, Noise, RunKey};
 use crate::recipe::{Place, Schedule, TrainOptions, estimates};
-use crate::state::State;
+use crate::state::{Asked, State};
 use crate::trainer::{Precision, Trainer};
+use rayon::prelude::*;
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{Mechanism, Steps};
 use reticent_corpus::{TokenId, TrainingSet};
@@ -151,7 +152,13 @@ pub fn train_on(
         .as_deref()
         .map(|folder| {
             let weights = crate::weights::weights_digest(trainer.weights());
-            State::open(folder, &options, corpus, &weights)
+            let asked = Asked {
+                options: &options,
+                corpus,
+                weights: &weights,
+                schedule: &schedule,
+            };
+            State::open(folder, asked)
         })
         .transpose()?;
     let mut run = Run::new(trainer, options, schedule, state, &|key| {
@@ -160,6 +167,22 @@ pub fn train_on(
     run.hold_out(corpus)?;
     run.finish(surroundings, progress)?;
     run.into_trained(corpus)
+}
+
+/// No weight of a model that says anything is larger; one that is alone proves nothing yet.
+const ORDINARY_WEIGHT: f32 = 1e3;
+
+/// The largest magnitude, where all are finite.
+fn largest(weights: &[Vec<f32>]) -> Option<f32> {
+    // f32::max passes over what is no number
+    let of = |values: &[f32]| {
+        let finite = values.iter().all(|v| v.is_finite());
+        finite.then(|| values.iter().fold(0f32, |most, v| most.max(v.abs())))
+    };
+    let blocks = weights
+        .par_iter()
+        .flat_map(|tensor| tensor.par_chunks(1 << 16));
+    blocks.map(of).try_reduce(|| 0.0, |a, b| Some(a.max(b)))
 }
 
 pub(crate) struct Run {
@@ -206,7 +229,7 @@ impl Run {
             None => None,
         };
         let (position, watch) = match restored {
-            Some((position, held_out)) => (position, Watch::read(&held_out).unwrap_or_default()),
+            Some((position, held_out)) => (position, Watch::read(&held_out)?),
             None => (0, Watch::default()),
         };
         let margin = trainer.norm_margin();
@@ -218,7 +241,7 @@ impl Run {
             trainer,
             options,
             schedule,
-            memory: Ledger::in_memory(&key.name()),
+            memory: Ledger::in_memory(),
             state,
             key,
             optimizers: [public, private],
@@ -255,6 +278,7 @@ impl Run {
                 });
             }
             self.step(place)?;
+            self.alive()?;
             self.position += 1;
             if self.ends_an_epoch(place) && self.stops()? {
                 self.position = total;
@@ -322,6 +346,30 @@ impl Run {
             &mut self.optimizers,
             ledger,
         )
+    }
+
+    /// Stops a run whose model is of no use any more, before a snapshot of it is taken.
+    ///
+    /// Decided by the weights alone, which were released anyway: their values, and where one is
+    /// out of all proportion what the model says about a fixed sequence that is nobody's text.
+    fn alive(&mut self) -> Result<()> {
+        let dead = |what: &str| Error::Diverged {
+            step: self.position + 1,
+            what: what.to_owned(),
+        };
+        let largest = largest(self.trainer.weights()).ok_or_else(|| dead("a weight"))?;
+        if largest <= ORDINARY_WEIGHT {
+            return Ok(());
+        }
+        let tokens = self.trainer.vocabulary_size().min(3) as u32;
+        let scores = self.trainer.score(&[(0..tokens).collect()])?;
+        let scores = scores.iter().flatten().map(|s| s.log_probability);
+        let loss = -scores.clone().sum::<f64>() / scores.count().max(1) as f64;
+        if loss.exp().is_finite() {
+            Ok(())
+        } else {
+            Err(dead("the perplexity of any text"))
+        }
     }
 
     fn into_trained(mut self, corpus: &Corpus<'_>) -> Result<Trained> {

@@ -107,7 +107,13 @@ impl Side {
                 let each = stage.steps / passes;
                 let pass = place.epoch * passes + place.offset / each;
                 let part = self.part(pass, place.offset % each, records.len(), *batch_size);
-                let (gradient, _) = trainer.public_gradient(&records.batch(&part))?;
+                let (gradient, loss) = trainer.public_gradient(&records.batch(&part))?;
+                if !loss.is_finite() {
+                    return Err(Error::Diverged {
+                        step: place.offset + place.epoch * stage.steps + 1,
+                        what: "the loss of an ordinary batch".into(),
+                    });
+                }
                 trainer.apply_public(gradient, &mut optimizers[stage.optimizer])
             }
             Work::Private { records, .. } => {
@@ -162,7 +168,6 @@ impl Side {
         // Planned steps count whether they were taken or not: a run that stops early decides by
         // what it released.
         let steps = ledger.private_steps_of(&indices).max(taken);
-        let passes = ledger.rounds_of(&indices, stage.steps).max(epochs);
         match &stage.work {
             Work::Public {
                 records,
@@ -175,7 +180,7 @@ impl Side {
                 let (states, c) = (self.states()?, self.constants()?);
                 Ok(Some(Phase::Selective {
                     steps,
-                    passes,
+                    passes: epochs,
                     batch_size: c.expected_batch as u64,
                     noise_multiplier: c.noise_multiplier.get(),
                     clipping_norm: c.clip.norm(),

@@ -22,7 +22,14 @@ impl Watch {
         held_out: &[Vec<TokenId>],
         patience: Option<u64>,
     ) -> Result<bool> {
-        self.losses.push(mean_loss(trainer, held_out)?);
+        let loss = mean_loss(trainer, held_out)?;
+        if !loss.is_finite() {
+            return Err(Error::Unsuitable(
+                "the loss of the held-out text is no finite number; lower the learning rates"
+                    .into(),
+            ));
+        }
+        self.losses.push(loss);
         Ok(patience.is_some_and(|patience| self.should_stop(patience)))
     }
 
@@ -41,10 +48,11 @@ impl Watch {
         serde_json::to_string(&self.losses).map_err(|e| Error::Engine(e.to_string()))
     }
 
-    /// What [`Self::note`] wrote; nothing where it is damaged.
-    pub(super) fn read(note: &str) -> Option<Self> {
-        let losses = serde_json::from_str(note).ok()?;
-        Some(Self { losses })
+    /// What [`Self::note`] wrote.
+    pub(super) fn read(note: &str) -> Result<Self> {
+        let losses = serde_json::from_str(note)
+            .map_err(|e| Error::Engine(format!("held-out losses of a snapshot: {e}")))?;
+        Ok(Self { losses })
     }
 }
 
@@ -75,13 +83,13 @@ mod tests {
             let watch = Watch {
                 losses: losses.to_vec(),
             };
-            assert_eq!(Watch::read(&watch.note().unwrap()), Some(watch.clone()));
+            assert_eq!(Watch::read(&watch.note().unwrap()).unwrap(), watch);
             watch.should_stop(patience)
         };
         assert!(!stops(&[3.0], 1) && !stops(&[3.0, 2.0], 1));
         assert!(stops(&[3.0, 3.0], 1) && stops(&[3.0, 2.0, 2.5], 1));
         assert!(!stops(&[3.0, 2.0, 2.5], 2) && stops(&[3.0, 2.0, 2.5, 2.1], 2));
         assert!(!stops(&[3.0, 2.0, 2.5, 1.9], 2));
-        assert_eq!(Watch::read("[1.0"), None);
+        assert!(Watch::read("[1.0").is_err());
     }
 }

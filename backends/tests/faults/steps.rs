@@ -54,7 +54,7 @@ fn released(
     for part in parts {
         step.add(&records.batch(part)).unwrap();
     }
-    let (mut kept, mut ledger) = (Kept(Vec::new()), Ledger::in_memory("test"));
+    let (mut kept, mut ledger) = (Kept(Vec::new()), Ledger::in_memory());
     step.finish(noise, collective, &mut kept, &mut ledger)
         .unwrap();
     assert_eq!(ledger.private_steps(), 1);
@@ -120,7 +120,7 @@ fn no_batch_is_cut_short() {
     let (mut model, records) = (model(), all_private(&set));
     let mut step = Step::begin(model.as_mut(), constants(Clipping::Flat), 0).unwrap();
     step.add(&records.batch(&everything)).unwrap();
-    let (mut kept, mut ledger) = (Kept(Vec::new()), Ledger::in_memory("test"));
+    let (mut kept, mut ledger) = (Kept(Vec::new()), Ledger::in_memory());
     let added = step.finish(&mut Counting(0), &mut Local, &mut kept, &mut ledger);
     assert_eq!(added.unwrap().examples, 30);
     let mut sampler = PoissonSampler::with(

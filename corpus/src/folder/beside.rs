@@ -2,7 +2,8 @@
 
 use super::{FACTS, stopped};
 use crate::error::{Error, Result};
-use std::fs::{File, TryLockError};
+use crate::lock::lock_file;
+use std::fs::File;
 use std::io::{Error as IoError, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -154,21 +155,8 @@ fn locked(path: &Path) -> std::io::Result<File> {
         }
         made => made?,
     }
-    let mut options = File::options();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let lock = options.open(path.join(LOCK))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        // A file system without locks.
-        Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => Ok(lock),
-        Err(TryLockError::Error(error)) => Err(error),
-        Err(TryLockError::WouldBlock) => Err(IoError::new(
-            ErrorKind::ResourceBusy,
-            format!("another preparation is at work in {}", path.display()),
-        )),
-    }
+    let busy = format!("another preparation is at work in {}", path.display());
+    lock_file(&path.join(LOCK), &busy)
 }
 
 fn parent_of(target: &Path) -> &Path {

@@ -96,6 +96,10 @@ pub struct Start {
     /// a Hugging Face model as it is, or a checkpoint of ours, whose promise then continues.
     #[arg(long, value_name = "MODEL", default_value_t)]
     pub model: ModelArg,
+    /// All text that the folder of --model was trained on is declared public: needed for weights
+    /// of ours whose manifest.json is lost, and written into the new manifest.
+    #[arg(long)]
+    pub declared_public: bool,
     /// Layers of a fresh gpt2 [default: 4].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256))]
     pub layers: Option<u64>,

@@ -61,6 +61,12 @@ pub(super) fn all_used(train: &Train, request: &PlanRequest) -> Result<()> {
 /// Sizes are those of a fresh transformer; a folder has its own.
 fn by_model(train: &Train) -> Result<()> {
     let start = &train.start;
+    if start.declared_public && !matches!(start.model, ModelArg::Folder(_)) {
+        bail!(
+            "--declared-public: belongs to a folder as --model, got {}",
+            start.model
+        );
+    }
     for (flag, given) in [
         ("--layers", start.layers.is_some()),
         ("--width", start.width.is_some()),
@@ -155,10 +161,11 @@ mod tests {
     ];
 
     /// Options that every recipe uses, or that are judged with the noise (the last three).
-    const ALWAYS: [&str; 24] = [
+    const ALWAYS: [&str; 25] = [
         "out",
         "recipe",
         "model",
+        "declared-public",
         "layers",
         "width",
         "heads",
@@ -245,6 +252,10 @@ mod tests {
             (
                 "--recipe sgd --context 9 --model ./f",
                 ["--context", "gpt2", "./f"],
+            ),
+            (
+                "--recipe sgd --declared-public",
+                ["--declared-public", "folder", "lstm"],
             ),
             (
                 "--recipe dpsgd --sigma 1 --weight-decay 0.1",

@@ -46,6 +46,13 @@ pub struct ExposureReport {
     /// Why there is no verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_verdict: Option<String>,
+    /// Whether the model is dead (infinite perplexity): then no number here says anything of a leak.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inconclusive: bool,
+    /// That the manifest which the promise rests on is not authenticated; absent where it is, or
+    /// where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<String>,
     /// The canaries by their number of copies, where that differs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doses: Vec<Dose>,
@@ -79,6 +86,8 @@ impl ExposureReport {
             ceiling: None,
             verdict: None,
             no_verdict: None,
+            inconclusive: false,
+            manifest: None,
             earlier: Vec::new(),
             secrets: None,
             limit: None,

@@ -171,6 +171,9 @@ fn card(report: &ExposureReport) -> String {
         epsilon.copies,
         shortest(epsilon.confidence.get()),
     );
+    if report.inconclusive {
+        return summary(report);
+    }
     if let Some(verdict) = &report.verdict {
         said.push_str(&format!(
             " Promised: ε ≤ {} in the same terms.",
@@ -184,6 +187,10 @@ fn summary(report: &ExposureReport) -> String {
     let finding = &report.finding;
     let (max, mean) = (finding.summary.max(), finding.summary.mean());
     let count = finding.canaries.len();
+    if report.inconclusive {
+        return "Nothing can be concluded: the model gives its canaries no finite perplexity."
+            .into();
+    }
     match Leak::of(&finding.summary) {
         Leak::Single => format!(
             "The model leaks: the most exposed of {count} canaries gives away {:.1} bits, where 95 % of models that never saw them stay below {:.1}.",

@@ -285,3 +285,22 @@ fn models_that_never_saw_the_canaries_raise_no_alarm() {
     assert!(doses.iter().all(|d| (20..78).contains(d)), "{doses:?}");
     assert!(bounds < 78, "{bounds}");
 }
+
+#[test]
+fn a_dead_model_shows_nothing_and_an_unauthenticated_manifest_is_said() {
+    let mut report = quiet();
+    report.inconclusive = true;
+    report.no_verdict = Some("nothing can be concluded: no finite perplexity".into());
+    report.manifest = Some("manifest.json is not authenticated".into());
+    let (text, page) = (report.to_text(), page_of(&report));
+    let json = report.to_json(Inputs::new()).unwrap();
+    for said in [&text, &page, &json] {
+        assert!(said.contains("not authenticated"), "{said}");
+        assert!(
+            said.to_lowercase().contains("nothing can be concluded"),
+            "{said}"
+        );
+    }
+    assert!(!page.contains("No leak of these"));
+    assert!(!quiet().to_text().contains("authenticated"));
+}

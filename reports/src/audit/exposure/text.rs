@@ -67,6 +67,9 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
             format!("{said} {} bits (--max-exposure)", shortest(limit)),
         ));
     }
+    if let Some(caveat) = &report.manifest {
+        facts.push(("manifest".to_owned(), caveat.clone()));
+    }
     match (&report.verdict, &report.no_verdict) {
         (Some(verdict), _) => facts.push(("verdict".to_owned(), verdict.to_string())),
         (None, Some(why)) => facts.push(("verdict".to_owned(), format!("none: {why}"))),

@@ -12,11 +12,12 @@ use reticent_accounting::{
 };
 use reticent_attacks::{
     CandidateTree, CeilingAt, CeilingOutcome, Draw, EpsilonBound, ExposureFinding, ExposureSummary,
-    FlatSample, RankAudit, Ranking, SampledExposure, Sampling, SearchOptions, Target, ceiling_test,
-    exposure_ceiling, plan_search, prior_mass, sample_flat, sampled_exposures, search_ranks,
+    FlatSample, RankAudit, RankCount, Ranking, SampledExposure, Sampling, SearchOptions, Target,
+    ceiling_test, exposure_ceiling, plan_search, prior_mass, sample_flat, sampled_exposures,
+    search_ranks,
 };
 use reticent_backends::PrefixScorer;
-use reticent_corpus::{CanaryPlan, Tokenizer};
+use reticent_corpus::{Canary, CanaryPlan, Tokenizer};
 use std::collections::BTreeMap;
 
 /// Candidates whose summed log-likelihoods differ by less than this many nats count as ties:
@@ -117,6 +118,14 @@ impl<'a> Attack<'a> {
                 .collect();
             report.secrets = Some(secrets);
         }
+        if self.is_dead(&ranking) {
+            report.inconclusive = true;
+            report.no_verdict = Some(
+                "nothing can be concluded: the model gives its canaries no finite perplexity"
+                    .into(),
+            );
+            return Ok((report, Vec::new()));
+        }
         let Some(run) = &self.run else {
             report.no_verdict = Some("what ran is not known: give --mechanism".into());
             return Ok((report, Vec::new()));
@@ -142,6 +151,16 @@ impl<'a> Attack<'a> {
             report.ceiling = Some(ceiling);
         }
         Ok((report, promised))
+    }
+
+    /// Whether the model says nothing of any canary: exp of the mean loss per character, and so per
+    /// token, is no finite number.
+    fn is_dead(&self, ranking: &Ranking) -> bool {
+        let canaries = self.plan.canaries.iter().zip(&ranking.counts);
+        let silent = |(canary, count): (&Canary, &RankCount)| {
+            is_silent(count.nll, canary.secret.chars().count())
+        };
+        canaries.map(silent).any(|silent| silent)
     }
 
     /// The exposures alone, of another model with the same tokens.
@@ -354,11 +373,30 @@ impl<'a> Attack<'a> {
     }
 }
 
+/// Whether a loss over so many characters is that of a model whose perplexity is infinite.
+fn is_silent(nll: f64, characters: usize) -> bool {
+    !(nll / characters.max(1) as f64).exp().is_finite()
+}
+
 /// Carries an error of the accountant through a search of the attacks crate.
 struct Failure(anyhow::Error);
 
 impl From<reticent_attacks::Error> for Failure {
     fn from(error: reticent_attacks::Error) -> Self {
         Self(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_of_infinite_perplexity_is_silent() {
+        for nll in [f64::INFINITY, f64::NAN, 1e30, 4_500.0] {
+            assert!(is_silent(nll, 6), "{nll}");
+        }
+        // guessing among a million candidates, and a model that is sure of another one
+        assert!(!is_silent(1e6_f64.ln(), 6) && !is_silent(400.0, 6));
     }
 }

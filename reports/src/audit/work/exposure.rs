@@ -85,6 +85,9 @@ pub(super) fn measured(
     interrupt: &Interrupt,
 ) -> Result<ExposureReport> {
     let (plan, canaries) = plan(asked, model)?;
+    if let (Some(why), true) = (&model.unknown_origin, asked.mechanism.is_some()) {
+        bail!("--mechanism: {why}");
+    }
     let own = model.manifest.as_ref().map(Manifest::planned).transpose()?;
     let run = match (&asked.mechanism, own) {
         // A file gives back nothing that the checkpoint itself says is lost.
@@ -106,6 +109,10 @@ pub(super) fn measured(
     }
     let (mut report, _) = attack.run(model.scorer(), interrupt)?;
     report.limit = asked.max_exposure;
+    report.manifest = model.caveat();
+    if let Some(why) = &model.unknown_origin {
+        report.no_verdict = Some(why.clone());
+    }
     for folder in &asked.earlier {
         let source = Source::Folder(folder.clone());
         let mut before = model.beside(&source, &asked.of, "--earlier", interrupt)?;

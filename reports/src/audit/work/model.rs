@@ -5,7 +5,7 @@ use crate::audit::cli::{ModelArg, Start};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::Recipe;
 use reticent_backends::{
-    Dropout, Family, Initial, LstmConfig, Manifest, Model, Pretrained, TransformerConfig,
+    Dropout, Family, Initial, LstmConfig, Manifest, Mark, Model, Pretrained, TransformerConfig,
     weights_digest,
 };
 use reticent_corpus::{Origin, Prepared};
@@ -48,7 +48,7 @@ impl Beginning {
         let begun = match &asked.model {
             ModelArg::Lstm => Self::paper(prepared, seed),
             ModelArg::Gpt2 => Self::drawn(gpt2(asked, prepared)?, seed),
-            ModelArg::Folder(folder) => Self::loaded(folder, prepared).context("--model")?,
+            ModelArg::Folder(folder) => Self::loaded(folder, asked.declared_public, prepared)?,
         };
         begun.fits(prepared)?;
         ensure!(
@@ -59,13 +59,17 @@ impl Beginning {
         Ok(begun)
     }
 
-    fn loaded(folder: &Path, prepared: &Prepared) -> Result<Self> {
-        let loaded = Pretrained::load(folder)?;
-        same_tokens(folder, &loaded, prepared)?;
+    fn loaded(folder: &Path, declared_public: bool, prepared: &Prepared) -> Result<Self> {
+        let loaded = Pretrained::load(folder).context("--model")?;
+        same_tokens(folder, &loaded, prepared).context("--model")?;
+        known_origin(folder, &loaded, declared_public)?;
         let weights = weights_digest(&loaded.weights);
         let initial = match loaded.manifest {
-            Some(manifest) => continued(weights, &manifest, prepared)?,
-            None => Initial::Pretrained { weights },
+            Some(manifest) => continued(weights, &manifest, prepared).context("--model")?,
+            None => Initial::Pretrained {
+                weights,
+                declared_public,
+            },
         };
         let (tokens, dropout) = (prepared.tokenizer.vocabulary_size(), loaded.dropout);
         let (model, weights) = if tokens > loaded.model.vocabulary() {
@@ -142,6 +146,31 @@ fn same_tokens(folder: &Path, loaded: &Pretrained, prepared: &Prepared) -> Resul
          `--tokenizer {}/tokenizer.json --vocabulary pretrained`",
         folder.display(),
         folder.display()
+    )
+}
+
+/// Weights of ours whose manifest is lost promise nothing, unless all text behind them is declared
+/// public.
+fn known_origin(folder: &Path, loaded: &Pretrained, declared_public: bool) -> Result<()> {
+    ensure!(
+        loaded.manifest.is_none() || !declared_public,
+        "--declared-public: {} has a manifest.json, whose promise continues; leave it out",
+        folder.display()
+    );
+    if let (Some(mark), false) = (&loaded.mark, declared_public) {
+        bail!("--model: {}", unknown_origin(folder, mark));
+    }
+    Ok(())
+}
+
+/// What is to be said of weights of ours without their manifest.
+pub(super) fn unknown_origin(folder: &Path, mark: &Mark) -> String {
+    format!(
+        "nothing is promised: {} holds weights that audit train wrote (recipe {:?}), and manifest.json, \
+         which says what ran, is missing; put it back, or train with --declared-public if all text \
+         behind them is public",
+        folder.display(),
+        mark.recipe
     )
 }
 

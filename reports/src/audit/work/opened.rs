@@ -5,7 +5,7 @@ use crate::audit::scorer::{CommandScorer, serve};
 use crate::contract::{Exit, Interrupt};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{
-    Dropout, Manifest, Model, PrefixScorer, Pretrained, Trainer, open as engine,
+    Authentication, Dropout, Manifest, Model, PrefixScorer, Pretrained, Trainer, open as engine,
 };
 use reticent_corpus::{Origin, Tokenizer, Unit};
 use std::path::Path;
@@ -23,6 +23,10 @@ pub(super) struct Opened {
     pub(super) context: Option<usize>,
     /// What a checkpoint of ours says about its training.
     pub(super) manifest: Option<Manifest>,
+    /// Whether that is known to be its owner's.
+    pub(super) authentication: Authentication,
+    /// Why nothing is promised, where its weights are ours and say so without a manifest.
+    pub(super) unknown_origin: Option<String>,
     /// What its training drops, as its folder says.
     pub(super) dropout: Dropout,
     engine: Engine,
@@ -80,6 +84,10 @@ impl Opened {
             tokenizer: loaded.tokenizer,
             context: loaded.model.context(),
             manifest: loaded.manifest,
+            authentication: loaded.authentication,
+            unknown_origin: loaded
+                .mark
+                .map(|mark| super::model::unknown_origin(folder, &mark)),
             dropout: loaded.dropout,
             engine: Engine::Own(Box::new(loaded.model), trainer),
         })
@@ -97,9 +105,24 @@ impl Opened {
             tokenizer,
             context: scorer.hello().context,
             manifest: None,
+            authentication: Authentication::NoKey,
+            unknown_origin: None,
             dropout: Dropout::NONE,
             engine: Engine::Command(Box::new(scorer)),
         })
+    }
+
+    /// What is to be said of the manifest that its promise rests on.
+    pub(super) fn caveat(&self) -> Option<String> {
+        let manifest = self.manifest.as_ref()?;
+        let caveat = self.authentication.caveat()?;
+        let uncovered = manifest.digests.is_none();
+        let earlier = if uncovered {
+            "; an earlier version wrote it, without digests of config.json and tokenizer.json"
+        } else {
+            ""
+        };
+        Some(format!("manifest.json is {caveat}{earlier}"))
     }
 
     pub(super) fn scorer(&mut self) -> &mut dyn PrefixScorer {

@@ -19,6 +19,9 @@ const CONFIDENCE: f64 = 0.99;
 
 #[derive(Serialize)]
 struct Document {
+    /// That the model's manifest is not authenticated, or that its weights are ours without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    manifest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exposure: Option<ExposureReport>,
     /// Why there is no exposure.
@@ -129,6 +132,7 @@ fn measured(
     let manifest = model.manifest.as_ref();
     let planted = manifest.is_some_and(|m| m.canaries.is_some());
     let mut document = Document {
+        manifest: model.caveat().or_else(|| model.unknown_origin.clone()),
         exposure: None,
         no_exposure: None,
         membership: None,
@@ -184,6 +188,10 @@ fn exit(document: &Document, asked: &Asked) -> Exit {
 
 fn text(document: &Document, members: Option<&MembershipArgs>) -> Result<String> {
     let mut parts = Vec::new();
+    // with canaries it stands among what is said of them
+    if let (Some(said), None) = (&document.manifest, &document.exposure) {
+        parts.push(format!("Manifest: {said}.\n"));
+    }
     if let Some(exposure) = &document.exposure {
         parts.push(format!("Exposure of canaries\n\n{}", exposure.to_text()));
     }
@@ -222,6 +230,9 @@ fn page(
     }
     let said: Vec<&str> = parts.iter().map(|(_, part)| part.said()).collect();
     let mut summary = said.join(" ");
+    if let Some(said) = &document.manifest {
+        summary.push_str(&format!(" Manifest: {said}."));
+    }
     if let Some(why) = &document.no_exposure {
         summary.push_str(&format!(" Exposure was not measured: {why}."));
     }

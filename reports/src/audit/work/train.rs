@@ -13,8 +13,9 @@ use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Recipe, Run, Subject};
 use reticent_accounting::{Convention, Delta, Guarantee, Mechanism, Notion, Tolerance};
 use reticent_backends::{
-    Checkpoint, Corpus, Device, Dropout, Error, Initial, Manifest, Model, Owner, Schedule,
-    Surroundings, TrainOptions, Trained, free_for, open, state_folder, train_on,
+    Checkpoint, Corpus, Device, Dropout, Error, FolderLock, Initial, Manifest, Model, Owner,
+    Schedule, Surroundings, TrainOptions, Trained, erase_finished, free_for, open, state_folder,
+    train_on,
 };
 use reticent_corpus::Prepared;
 use serde::Serialize;
@@ -72,6 +73,7 @@ impl Job<'_> {
             &prepared.tokenizer,
             manifest,
         )?;
+        Owner::open_or_create(folder)?.authenticate(folder)?;
         Ok(())
     }
 }
@@ -145,7 +147,20 @@ struct Shown {
 pub(super) fn run(train: &Train, format: Format, interrupt: &Interrupt) -> Result<Exit> {
     let request = train.request()?;
     train.within_limits(&request)?;
-    free_for(&train.out).context("--out")?;
+    // before anything is read: of two runs for one folder the second ends here
+    let _lock = match train.out.parent() {
+        // what is wrong with the place is said below
+        Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => None,
+        _ => Some(FolderLock::take(&train.out).context("--out")?),
+    };
+    let erased = erase_finished(&train.out).context("--out")?;
+    free_for(&train.out).with_context(|| {
+        if erased {
+            "--out: the run into it is finished, and what was left of its state is now erased"
+        } else {
+            "--out"
+        }
+    })?;
     OutputFolder::probe(&train.out).context("--out")?;
     let folder = request.prepared.as_deref();
     let folder = folder.with_context(|| format!("{}: is needed", request.name("prepared")))?;

@@ -259,7 +259,7 @@ fn start(model: &Opened, reference: Option<&Opened>, differs: &mut Vec<String>) 
             "the model started from fresh weights, shadow models start from the reference"
         }
         (
-            Some(Initial::Pretrained { weights } | Initial::Continued { weights, .. }),
+            Some(Initial::Pretrained { weights, .. } | Initial::Continued { weights, .. }),
             Some(base),
         ) => {
             let given = base.weights().map(|(_, w)| weights_digest(w));

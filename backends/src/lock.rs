@@ -1,0 +1,79 @@
+//! One run at a time on a folder.
+
+use crate::error::{Result, at};
+use crate::files::sibling;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// The lock of a folder: a file `NAME.lock` beside it, removed when this value goes.
+///
+/// It lies beside the folder and not in it, so that it is held while the folder is made, renamed
+/// or erased.
+#[derive(Debug)]
+pub struct FolderLock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl FolderLock {
+    /// Takes the lock, or fails at once.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`] naming the folder: busy, where another run holds it; or the folder that
+    /// it lies in is missing or can't be written.
+    pub fn take(folder: &Path) -> Result<Self> {
+        let path = sibling(folder, "lock");
+        loop {
+            let busy = "another training run is at work on this folder";
+            let file = at(folder, reticent_corpus::lock_file(&path, busy))?;
+            // whoever held it before may have removed the file between our opening and locking it
+            if same_file(&file, &path) {
+                return Ok(Self { path, _file: file });
+            }
+        }
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // removed while it is held: whoever opens the path from now on makes a new file
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(unix)]
+fn same_file(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let place = |m: std::fs::Metadata| (m.dev(), m.ino());
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(file), Ok(path)) => place(file) == place(path),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn same_file(_: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn a_folder_is_locked_for_one_at_a_time() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("out");
+        let held = FolderLock::take(&folder).unwrap();
+        let error = FolderLock::take(&folder).unwrap_err();
+        assert!(
+            matches!(&error, Error::Io { path, .. } if *path == folder),
+            "{error}"
+        );
+        assert!(error.to_string().contains("another training run"));
+        drop(held);
+        assert!(FolderLock::take(&folder).is_ok());
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+    }
+}

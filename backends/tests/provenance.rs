@@ -1,0 +1,263 @@
+//! What a checkpoint says of itself is compared: mechanism with phases, files with digests, weights
+//! with their manifest.
+#![cfg(feature = "cpu")]
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
+
+mod common;
+
+use common::{options, set};
+use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps};
+use reticent_backends::{
+    Authentication, Checkpoint, Corpus, Device, Error, Family, Initial, Manifest, Model, Owner,
+    Pretrained, Recipe, Surroundings, TrainOptions, TransformerConfig, hexadecimal, open,
+    owner_folder, train_on,
+};
+use reticent_corpus::{PrepareOptions, prepare, simulate};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// A checkpoint of a small GPT-2.
+fn checkpoint(recipe: Recipe, seed: Option<u64>) -> (tempfile::TempDir, PathBuf) {
+    let prepared = prepare(&simulate(2, 1).unwrap(), &PrepareOptions::default()).unwrap();
+    let vocabulary = prepared.tokenizer.vocabulary_size();
+    let model = Model::from(TransformerConfig::new(
+        Family::Gpt2,
+        vocabulary,
+        8,
+        1,
+        2,
+        16,
+    ));
+    let options = TrainOptions {
+        seed,
+        ..options(recipe)
+    };
+    let set = set(4, 8, 1);
+    let stop = AtomicBool::new(false);
+    let trainer = open(&model, model.starting_weights(1), Device::Cpu).unwrap();
+    let around = Surroundings::in_memory(&stop);
+    let run = train_on(
+        trainer,
+        &options,
+        &Corpus::plain(&set),
+        &around,
+        &mut |_| {},
+    )
+    .unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let out = home.path().join("out");
+    let initial = Initial::Random { seed: 1 };
+    let manifest = Manifest::of(recipe, &prepared, &run, initial);
+    let weights = run.trainer.weights();
+    Checkpoint::save(&out, &model, weights, &prepared.tokenizer, manifest).unwrap();
+    (home, out)
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn write(path: &Path, value: &Value) {
+    std::fs::write(path, serde_json::to_string_pretty(value).unwrap()).unwrap();
+}
+
+fn refused(folder: &Path) -> String {
+    match Checkpoint::load(folder) {
+        Ok(_) => panic!("accepted"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// One private step of much noise.
+fn better() -> Value {
+    let better = Mechanism::dp_sgd(
+        NoiseMultiplier::new(500.0).unwrap(),
+        SamplingRate::new(0.01).unwrap(),
+        Steps::new(1),
+    );
+    serde_json::to_value(better).unwrap()
+}
+
+/// As versions before digests and marks wrote it; `edit` changes the manifest.
+fn earlier(folder: &Path, edit: &dyn Fn(&mut Value)) {
+    let path = folder.join("model.safetensors");
+    let bytes = std::fs::read(&path).unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let mut header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+    header["__metadata__"] = json!({ "format": "pt" });
+    let mut header = serde_json::to_vec(&header).unwrap();
+    header.resize(header.len().next_multiple_of(8), b' ');
+    let mut old = (header.len() as u64).to_le_bytes().to_vec();
+    old.extend(header);
+    old.extend(&bytes[8 + length..]);
+    std::fs::write(&path, &old).unwrap();
+    let path = folder.join("manifest.json");
+    let mut manifest = read(&path);
+    manifest["weights"] = hexadecimal(&Sha256::digest(&old)).into();
+    manifest.as_object_mut().unwrap().remove("digests");
+    edit(&mut manifest);
+    write(&path, &manifest);
+}
+
+/// A14: every field of a manifest, altered alone, is refused by the file's name.
+#[test]
+fn every_field_of_a_manifest_is_covered() {
+    let (_home, out) = checkpoint(Recipe::Dpsgd, None);
+    let path = out.join("manifest.json");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let manifest = read(&path);
+    for key in manifest.as_object().unwrap().keys() {
+        let mut edited = manifest.clone();
+        edited[key] = match &manifest[key] {
+            Value::Bool(b) => (!b).into(),
+            Value::Number(_) => 2.into(),
+            Value::String(s) if key == "vocabulary" => {
+                assert_ne!(s, "pretrained");
+                "pretrained".into()
+            }
+            Value::String(s) if key == "unit" => {
+                if s == "turn" { "document" } else { "turn" }.into()
+            }
+            Value::String(s) => format!("{s}0").into(),
+            Value::Array(_) => json!([]),
+            other => {
+                let mut other = other.clone();
+                other.as_object_mut().unwrap().clear();
+                other
+            }
+        };
+        if key == "mechanism" {
+            edited[key] = better();
+        }
+        write(&path, &edited);
+        let error = refused(&out);
+        let file = if key == "weights" {
+            "out"
+        } else {
+            "manifest.json"
+        };
+        assert!(error.contains(file), "{key}: {error}");
+        std::fs::write(&path, &whole).unwrap();
+    }
+    assert!(Checkpoint::load(&out).is_ok());
+}
+
+/// A14: the mechanism that counts is the one that follows from the phases, also where an earlier
+/// version wrote the manifest; a fixed seed leaves nothing of it.
+#[test]
+fn a_mechanism_that_does_not_follow_from_the_phases_is_refused() {
+    for seed in [None, Some(3)] {
+        let (_home, out) = checkpoint(Recipe::Dpsgd, seed);
+        let ours = Checkpoint::load(&out).unwrap().manifest;
+        assert_eq!(ours.derived_mechanism().unwrap(), ours.mechanism);
+        earlier(&out, &|m| m["mechanism"] = better());
+        let error = refused(&out);
+        assert!(
+            error.contains("manifest.json") && error.contains("follows from its phases"),
+            "{error}"
+        );
+    }
+    // as written then: the seed stood beside the mechanism, not in it
+    let (_home, out) = checkpoint(Recipe::Dpsgd, Some(3));
+    earlier(&out, &|m| {
+        let ran = m["mechanism"]["parts"][1].clone();
+        assert_eq!(ran["type"], "repeat");
+        m["mechanism"] = ran;
+    });
+    let loaded = Checkpoint::load(&out).unwrap();
+    let Mechanism::Sequence { parts } = &loaded.manifest.mechanism else {
+        panic!("{:?}", loaded.manifest.mechanism)
+    };
+    assert!(matches!(parts[0], Mechanism::NonPrivate { .. }));
+    let said = loaded.manifest.not_covered.join("\n");
+    assert!(said.contains("config.json"), "{said}");
+}
+
+/// A14: `config.json` and `tokenizer.json` are covered, whatever would still load.
+#[test]
+fn every_file_is_covered_by_a_digest() {
+    let (_home, out) = checkpoint(Recipe::Crt, None);
+    for (name, from, to) in [
+        ("config.json", "\"bos_token_id\"", "\"bos_token\""),
+        ("config.json", "1e-5", "1e-4"),
+        ("config.json", "1e-05", "1e-04"),
+        ("tokenizer.json", "\n", " \n"),
+    ] {
+        let path = out.join(name);
+        let whole = std::fs::read_to_string(&path).unwrap();
+        let edited = whole.replacen(from, to, 1);
+        let edited = if edited == whole {
+            format!("{whole} ")
+        } else {
+            edited
+        };
+        std::fs::write(&path, edited).unwrap();
+        let error = refused(&out);
+        assert!(
+            error.contains(name) && error.contains("tampered"),
+            "{error}"
+        );
+        std::fs::write(&path, whole).unwrap();
+    }
+}
+
+/// A14: a forgery that is consistent is noticed where the owner's key is at hand, and only there.
+#[test]
+fn a_consistent_forgery_is_found_by_the_owners_key() {
+    let (home, out) = checkpoint(Recipe::Dpsgd, None);
+    let at = |folder: &Path| Checkpoint::load(folder).map(|c| c.authentication);
+    assert_eq!(at(&out).unwrap(), Authentication::NoKey);
+    let owner = Owner::open_or_create(&out).unwrap();
+    assert_eq!(at(&out).unwrap(), Authentication::NotAuthenticated);
+    owner.authenticate(&out).unwrap();
+    assert_eq!(at(&out).unwrap(), Authentication::Authenticated);
+    // as a version without marks: all files rewritten
+    earlier(&out, &|m| {
+        m["phases"][0]["noise_multiplier"] = 500.0.into();
+        m["mechanism"]["each"]["noise_multiplier"] = 500.0.into();
+    });
+    let error = at(&out).unwrap_err().to_string();
+    assert!(
+        error.contains("manifest.json") && error.contains("not the one that its owner"),
+        "{error}"
+    );
+    let away = home.path().join("away");
+    std::fs::rename(owner_folder(&out), away).unwrap();
+    assert_eq!(at(&out).unwrap(), Authentication::NoKey);
+}
+
+/// A15: weights that a run of ours wrote say so without their manifest.
+#[test]
+fn weights_without_their_manifest_are_recognised() {
+    let (_home, out) = checkpoint(Recipe::Sgd, None);
+    let whole = Pretrained::load(&out).unwrap();
+    assert!(whole.manifest.is_some() && whole.mark.is_none());
+    std::fs::remove_file(out.join("manifest.json")).unwrap();
+    assert!(matches!(Checkpoint::load(&out), Err(Error::Io { .. })));
+    let bare = Pretrained::load(&out).unwrap();
+    assert!(bare.manifest.is_none());
+    assert_eq!(bare.mark.unwrap().recipe, "sgd");
+    // under another name they are still the same weights
+    let shard = "model-00001-of-00001.safetensors";
+    std::fs::rename(out.join("model.safetensors"), out.join(shard)).unwrap();
+    let tensors = safetensors_names(&out.join(shard));
+    let map: serde_json::Map<String, Value> = tensors
+        .into_iter()
+        .map(|name| (name, shard.into()))
+        .collect();
+    write(
+        &out.join("model.safetensors.index.json"),
+        &json!({ "metadata": {}, "weight_map": map }),
+    );
+    assert_eq!(Pretrained::load(&out).unwrap().mark.unwrap().recipe, "sgd");
+}
+
+fn safetensors_names(path: &Path) -> Vec<String> {
+    let bytes = std::fs::read(path).unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+    let names = header.as_object().unwrap().keys();
+    names.filter(|n| *n != "__metadata__").cloned().collect()
+}

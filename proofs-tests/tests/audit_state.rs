@@ -1,0 +1,103 @@
+//! What lies on the disk between and after runs, as the audit command treats it.
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
+
+use reticent_backends::FolderLock;
+use reticent_proofs_tests::commands::{ok, refused, run};
+use std::path::Path;
+
+const MODEL: &str = "--model gpt2 --layers 1 --width 8 --heads 1";
+
+/// A small corpus with canaries.
+fn corpus(home: &Path) {
+    ok(
+        home,
+        "simulate customers --dialogues 6 --seed 3 --out data.jsonl",
+    );
+    ok(
+        home,
+        "prepare data.jsonl --unit turn --max-tokens 64 --canaries 3x2 --out prepared",
+    );
+}
+
+/// A14, A15: a manifest is authenticated by its owner's key, and it is said where it is not; weights
+/// of ours without it are taken for nobody's model unless their text is declared public.
+#[test]
+fn manifests_are_authenticated_and_missed() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    corpus(home);
+    let train = format!("train prepared {MODEL} --recipe dpsgd --sigma 1 --epochs 1 --out ckpt");
+    ok(home, &train);
+    let exposure = "exposure --model ckpt --canaries 3x2";
+    assert!(!ok(home, exposure).contains("not authenticated"));
+    let code = home.join("ckpt.owner/manifest.code");
+    let kept = std::fs::read(&code).unwrap();
+    std::fs::remove_file(&code).unwrap();
+    for format in ["text", "json"] {
+        let said = ok(home, &format!("{exposure} --format {format}"));
+        assert!(said.contains("not authenticated"), "{said}");
+        let said = ok(home, &format!("report --model ckpt --format {format}"));
+        assert!(said.contains("not authenticated"), "{said}");
+    }
+    std::fs::write(&code, &kept[1..]).unwrap();
+    refused(
+        home,
+        exposure,
+        &["--model", "ckpt/manifest.json", "its owner"],
+    );
+    std::fs::write(&code, &kept).unwrap();
+    let manifest = home.join("ckpt/manifest.json");
+    let whole = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&manifest, whole.replace("\"turn\"", "\"document\"")).unwrap();
+    refused(home, exposure, &["--model", "ckpt/manifest.json"]);
+    std::fs::remove_file(&manifest).unwrap();
+    let next = "train prepared --model ckpt --recipe dpsgd --sigma 1 --epochs 1 --out next";
+    refused(
+        home,
+        next,
+        &[
+            "--model",
+            "ckpt",
+            "nothing is promised",
+            "--declared-public",
+        ],
+    );
+    ok(home, &format!("{next} --declared-public"));
+    let said = std::fs::read_to_string(home.join("next/manifest.json")).unwrap();
+    assert!(said.contains("\"declared_public\": true"), "{said}");
+    let said = ok(home, "report --model ckpt");
+    assert!(said.contains("nothing is promised"), "{said}");
+    std::fs::write(&manifest, whole).unwrap();
+    refused(
+        home,
+        &format!("{next} --declared-public").replace("--out next", "--out third"),
+        &["--declared-public", "manifest.json"],
+    );
+}
+
+/// A17, A18: of two runs for one folder the second ends at once; a run that diverges writes no
+/// checkpoint and keeps its state.
+#[test]
+fn runs_that_collide_or_diverge_end_with_an_error() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    corpus(home);
+    let train = format!("train prepared {MODEL} --recipe dpsgd --sigma 1 --epochs 1");
+    let lock = FolderLock::take(&home.join("ckpt")).unwrap();
+    refused(
+        home,
+        &format!("{train} --out ckpt"),
+        &["--out", "ckpt", "another training run"],
+    );
+    drop(lock);
+    for rate in ["1e30", "1e38"] {
+        let out = format!("dead-{rate}");
+        let line = format!("{train} --private-learning-rate {rate} --out {out}");
+        let output = run(home, &line);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("not finite"), "{error}");
+        assert!(!home.join(&out).exists() && output.stdout.is_empty());
+        assert!(home.join(format!("{out}.state/ledger.jsonl")).is_file());
+    }
+}
