@@ -200,7 +200,7 @@ def main():
                        cwd=bench.folder, check=True, stdout=subprocess.DEVNULL)
         subprocess.run([bench.audit, "train", "long-prepared", "--recipe", "sgd", "--model", "gpt2",
                         "--layers", "2", "--width", "128", "--heads", "4", "--context", "256",
-                        "--epochs", "12", "--batch-size", "8", "--learning-rate", "0.002", "--out", "long"],
+                        "--epochs", "12", "--ordinary-batch-size", "8", "--learning-rate", "0.002", "--out", "long"],
                        cwd=bench.folder, check=True, stdout=subprocess.DEVNULL)
     began = time.perf_counter()
     found = bench.run("exposure --model long --budget 2000000 --format json", capture=True)

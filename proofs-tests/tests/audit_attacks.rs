@@ -28,7 +28,7 @@ fn trained(home: &Path) {
         ok(
             home,
             &format!(
-                "train {out}-data --recipe sgd --epochs {epochs} --batch-size 16 --seed 1 --out {out}"
+                "train {out}-data --recipe sgd --epochs {epochs} --ordinary-batch-size 16 --seed 1 --out {out}"
             ),
         );
     }

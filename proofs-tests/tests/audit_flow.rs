@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const PREPARE: &str = "prepare data.jsonl --unit turn --conservative digits,capitals,policy --canaries 3x4 --out prepared";
-const TRAIN: &str = "train prepared --epochs 1 --batch-size 16 --seed 5";
+const TRAIN: &str = "train prepared --epochs 1 --ordinary-batch-size 16 --seed 5";
 
 #[test]
 fn from_text_to_finding() {
@@ -144,7 +144,7 @@ fn bad_models(home: &Path) {
     ok(home, "prepare data.jsonl --out plain");
     ok(
         home,
-        "train plain --epochs 1 --batch-size 64 --seed 1 --recipe sgd --out bare",
+        "train plain --epochs 1 --ordinary-batch-size 64 --seed 1 --recipe sgd --out bare",
     );
     refused(
         home,

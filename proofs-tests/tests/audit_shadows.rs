@@ -115,7 +115,7 @@ fn what_is_not_known_is_said() {
     ok(
         home,
         &format!(
-            "train short --recipe sgd {sizes} --epochs 1 --batch-size 16 --seed 1 --out folder"
+            "train short --recipe sgd {sizes} --epochs 1 --ordinary-batch-size 16 --seed 1 --out folder"
         ),
     );
     let known = shadows(home, "folder", "--unit turn");

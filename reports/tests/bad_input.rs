@@ -179,12 +179,12 @@ fn numbers_out_of_range_are_refused_before_any_work() {
             "(0, 1], got 1.5",
         ),
         (
-            "train planted --recipe sgd --batch-size 0 --out o",
+            "train planted --recipe sgd --ordinary-batch-size 0 --out o",
             "from 1 on, got \"0\"",
         ),
         (
-            "train planted --recipe sgd --batch-size 99999999 --out o",
-            "--batch-size: must lie in [1, 16777216], got 99999999",
+            "train planted --recipe sgd --ordinary-batch-size 99999999 --out o",
+            "--ordinary-batch-size: must lie in [1, 16777216], got 99999999",
         ),
         (
             "train planted --recipe sgd --epochs 1000001 --out o",

@@ -101,7 +101,9 @@ fn every_parameter_is_solved_for_under_every_promise() {
 fn a_run_between_two_others_keeps_what_calibrate_says() {
     let batches =
         "--sampler truncated-poisson --dataset-size 10000 --max-batch 150 --sigma 1.5 --steps 500";
-    let found = json(&format!("calibrate --solve rate --epsilon 2 {batches}"));
+    let found = json(&format!(
+        "calibrate --solve rate --epsilon 2 --delta 1e-5 {batches}"
+    ));
     let (answer, fails) = (&found["answer"], &found["fails"]);
     let said = found["promise"]["value"]["upper"].as_f64().unwrap();
     let kept = promised("--delta 1e-5", &format!("{batches} --sample-rate {answer}"));

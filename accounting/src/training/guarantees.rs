@@ -205,6 +205,10 @@ impl TrainingPlan {
         let Some(canaries) = self.secrets.canaries.as_ref().map(Stated::clone) else {
             return Ok(None);
         };
+        // Rates are those of the secrets of an incidence, and canaries are none of them.
+        if matches!(self.run, Run::Protect { .. }) {
+            return Ok(None);
+        }
         let row = match self.secrets.canary_reach(&canaries) {
             // Every copy was masked or left out.
             Reach::Nothing => return Ok(None),

@@ -2,6 +2,7 @@
 //! `audit train`.
 
 use crate::contract::{positive, positive_number, quantity, step_count};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use reticent_accounting::training::Recipe;
 use reticent_accounting::{
@@ -209,11 +210,8 @@ pub struct NoiseArgs {
 }
 
 /// A recipe by its name.
-///
-/// # Errors
-/// Another word.
-pub fn recipe(text: &str) -> Result<Recipe, String> {
-    text.parse()
+pub fn recipe() -> impl TypedValueParser<Value = Recipe> {
+    PossibleValuesParser::new(Recipe::ALL.map(Recipe::name)).try_map(|name| name.parse::<Recipe>())
 }
 
 /// What one record is.

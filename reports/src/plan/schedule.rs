@@ -214,6 +214,15 @@ pub fn rate(
             name("sample_rate"),
             name("batch_size")
         ),
+        // Of a corpus, a rate below one record is a slip: an epoch would have more steps than records.
+        (Some(rate), None, Some(records))
+            if defaults == Defaults::Corpus && rate.get() * (records as f64) < 0.5 =>
+        {
+            bail!(
+                "{}: must lie in [1/{records}, 1], one of the {records} records it draws from, got {rate}",
+                name("sample_rate")
+            )
+        }
         (Some(rate), None, _) => Stated::given(rate, name("sample_rate")),
         (None, Some(_), None) => {
             bail!("{}: is needed with {}", name("private"), name("batch_size"))

@@ -410,7 +410,7 @@ mod trained {
             let planned = planned.unwrap_or_else(|e| panic!("{said}: {e:#}"));
             same(&planned, &build(&of_file, Some(&facts)).unwrap(), &said);
             // A corpus in memory is the corpus in its folder, but for what only the folder has.
-            if recipe != "sdp" {
+            if !matches!(recipe, "sdp" | "protect") {
                 let in_memory = PreparedFacts::of_corpus(prepared).unwrap();
                 same(
                     &planned,

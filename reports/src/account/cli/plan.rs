@@ -112,7 +112,7 @@ pub struct PlanArgs {
     pub prepared: Option<PathBuf>,
     /// sgd, dpsgd, crt, sdp, jft or protect [default: crt for a prepared corpus, else dpsgd]. With
     /// it the answer is a page to sign.
-    #[arg(long, value_parser = recipe, value_name = "RECIPE", conflicts_with_all = [
+    #[arg(long, value_parser = recipe(), value_name = "RECIPE", conflicts_with_all = [
         "mechanism", "neighbours", "at_epsilon", "plot", "gdp"])]
     pub recipe: Option<Recipe>,
     /// A checkpoint of ours to go on from, whose promise then continues; as --model of audit train.

@@ -37,7 +37,7 @@ pub struct Train {
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// How to train: sgd, dpsgd, crt, sdp, jft or protect.
-    #[arg(long, value_parser = recipe, value_name = "RECIPE", required_unless_present = "plan")]
+    #[arg(long, value_parser = recipe(), value_name = "RECIPE", required_unless_present = "plan")]
     pub recipe: Option<Recipe>,
     /// What to train.
     #[command(flatten)]

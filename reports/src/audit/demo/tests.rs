@@ -51,6 +51,7 @@ fn finding(below: [u64; 10]) -> ExposureFinding {
 
 fn guarantee(convention: Convention, group: Option<u32>, epsilon: f64) -> Guarantee {
     Guarantee {
+        about: None,
         notion: group.map_or(Notion::Dp, |_| Notion::GroupDp),
         neighbours: match convention {
             Convention::Definition => Neighbours::Replace,

@@ -5,7 +5,7 @@ use crate::audit::exposure::{Ceiling, ExposureReport};
 use crate::contract::{Interrupt, Progress};
 use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Promise, Terms, judge, split};
 use anyhow::{Context, Result};
-use reticent_accounting::training::{Canaries, Stated, TrainingPlan};
+use reticent_accounting::training::{Canaries, Run, Stated, TrainingPlan};
 use reticent_accounting::{
     Confidence, Convention, Delta, Epsilon, Guarantee, Mechanism, Notion, PrivacyLoss, Probability,
     Tolerance, Upper,
@@ -130,6 +130,13 @@ impl<'a> Attack<'a> {
             report.no_verdict = Some("what ran is not known: give --mechanism".into());
             return Ok((report, Vec::new()));
         };
+        if matches!(run.run, Run::Protect { .. }) {
+            report.no_verdict = Some(
+                "the promise is about the secrets of the incidence, and canaries are none of them"
+                    .into(),
+            );
+            return Ok((report, Vec::new()));
+        }
         if let Some(why) = run.unprotected() {
             report.no_verdict = Some(format!("nothing was promised: {why}"));
             return Ok((report, Vec::new()));

@@ -1,0 +1,313 @@
+//! What `account` promises before a run, what `audit train` prints of it, and what is read back from
+//! its manifest: the same guarantees, for each recipe; and the commands of the findings behind it.
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
+
+use reticent_proofs_tests::commands::{binary, ok, refused};
+use serde_json::Value;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Small corpora: every marked secret known and left as it is; redacted and sorted on two sides.
+fn corpora() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    ok(
+        at,
+        "simulate customers --dialogues 8 --seed 1 --out data.jsonl",
+    );
+    ok(
+        at,
+        "prepare data.jsonl --policy gold --no-redaction --no-deduplication --out raw/",
+    );
+    ok(
+        at,
+        "prepare data.jsonl --policy gold --miss-rate 0.2 --conservative digits,capitals,policy \
+         --canaries 2x20 --out sorted/",
+    );
+    home
+}
+
+fn account_output(at: &Path, line: &str) -> Output {
+    let mut command = Command::new(binary("account"));
+    let words = line.split_whitespace();
+    command.args(words).current_dir(at).output().unwrap()
+}
+
+fn account(at: &Path, line: &str) -> String {
+    let output = account_output(at, line);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn document(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+fn upper(row: &Value) -> f64 {
+    row["epsilon"]["upper"].as_f64().unwrap_or(f64::INFINITY)
+}
+
+/// The row about a record, a secret or a canary, by the definition's neighbours.
+fn about<'a>(document: &'a Value, whom: &str) -> &'a Value {
+    let rows = document["guarantees"].as_array().unwrap();
+    let found = rows.iter().find(|row| {
+        row["about"] == whom && row["neighbours"] == "replace" && row["convention"] == "definition"
+    });
+    found.unwrap_or_else(|| panic!("{whom}: {rows:?}"))
+}
+
+/// Rates of every record of a corpus, and a secret in some of them.
+fn protected(at: &Path) -> &'static str {
+    let mut weights = String::from("example,rate\n");
+    let mut pairs = String::from("example,secret\n");
+    let records = std::fs::read_to_string(at.join("raw/train.jsonl")).unwrap();
+    for (i, line) in records.lines().enumerate() {
+        let id = document(line)["id"].as_str().unwrap().to_owned();
+        writeln!(weights, "{id},0.1").unwrap();
+        if i % 9 == 0 {
+            writeln!(pairs, "{id},secret-{}", i % 2).unwrap();
+        }
+    }
+    std::fs::write(at.join("weights.csv"), weights).unwrap();
+    std::fs::write(at.join("pairs.csv"), pairs).unwrap();
+    "--weights weights.csv --incidence pairs.csv"
+}
+
+#[test]
+fn what_is_promised_before_is_what_is_printed_and_read_back_after() {
+    let home = corpora();
+    let at = home.path();
+    let rates = protected(at);
+    let cases = [
+        ("sgd", "sorted", "--recipe sgd --epochs 1".to_owned()),
+        (
+            "dpsgd",
+            "sorted",
+            "--recipe dpsgd --sigma 1.2 --sample-rate 0.1 --steps 7".into(),
+        ),
+        (
+            "crt",
+            "sorted",
+            "--recipe crt --epsilon 8 --delta 1e-4 --batch-size 12 --epochs 1".into(),
+        ),
+        (
+            "sdp",
+            "raw",
+            "--recipe sdp --sigma 2 --state-sigma 5 --epochs 2 --sample-rate 0.05 --delta 1e-5"
+                .into(),
+        ),
+        (
+            "jft",
+            "raw",
+            "--recipe jft --sigma 1 --sample-rate 0.1 --epochs 1 --first-phase light-noise \
+             --first-sigma 0.8 --token-miss 0.01,0.1"
+                .into(),
+        ),
+        (
+            "protect",
+            "raw",
+            format!("--recipe protect --sigma 1.5 --sample-rate 0.1 --steps 5 {rates}"),
+        ),
+    ];
+    for (recipe, corpus, flags) in cases {
+        let before = account(at, &format!("--prepared {corpus} {flags} --format json"));
+        let before = document(&before);
+        let after = ok(
+            at,
+            &format!("train {corpus} {flags} --out {recipe} --format json"),
+        );
+        let after = document(&after);
+        assert_eq!(before["guarantees"], after["guarantees"], "{recipe}");
+        assert!(after["guarantees"].as_array().unwrap().len() >= 2);
+        // The manifest, read back as another program would.
+        let delta = &about(&after, "record")["delta"];
+        let composed = account(
+            at,
+            &format!(
+                "compose {recipe}/manifest.json --neighbours replace --delta {delta} --format json"
+            ),
+        );
+        let composed = document(&composed);
+        assert_eq!(
+            composed["guarantees"][0]["epsilon"],
+            about(&after, "record")["epsilon"],
+            "{recipe}"
+        );
+        assert_eq!(composed["mechanism"], after["mechanism"], "{recipe}");
+        // The same plan from a file, for both commands.
+        if recipe == "dpsgd" {
+            let file = "schema = 1\nrecipe = \"dpsgd\"\n[data]\nprepared = \"sorted\"\n[training]\n\
+                        sigma = 1.2\nsample_rate = 0.1\nsteps = 7\n";
+            std::fs::write(at.join("training.toml"), file).unwrap();
+            let page = document(&account(at, "plan training.toml --format json"));
+            assert_eq!(page["guarantees"], after["guarantees"]);
+            let run = ok(at, "train --plan training.toml --out of-file --format json");
+            assert_eq!(document(&run)["guarantees"], after["guarantees"]);
+        }
+    }
+}
+
+/// Finding A1, A2 and A3: selective DP-SGD counts passes and states in full, and the records of a
+/// secret. σ = 2 twice and σ = 5 on states, replace: 8.8529 where all states are four a record.
+#[test]
+fn selective_training_is_never_amplified() {
+    let home = corpora();
+    let at = home.path();
+    let file = "schema = 1\nrecipe = \"sdp\"\nunit = \"turn\"\ndelta = 1e-5\n[training]\nsigma = 2\n\
+                sample_rate = 0.05\nepochs = 2\n";
+    let secrets = "[secrets]\nrecords = 1\n";
+    std::fs::write(at.join("bare.toml"), format!("{file}{secrets}")).unwrap();
+    let output = account_output(at, "plan bare.toml");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error.contains("training.state_sigma"), "{error}");
+    let whole = format!("{file}state_sigma = 5\nstates = 4\nassume = [\"caught\"]\n{secrets}");
+    std::fs::write(at.join("whole.toml"), whole).unwrap();
+    let page = document(&account(at, "plan whole.toml --format json"));
+    let epsilon = upper(about(&page, "secret"));
+    assert!((epsilon - 8.852_88).abs() < 1e-4, "{epsilon}");
+    // More records of one secret cost more, and those of the corpus are counted.
+    let flags = "--recipe sdp --sigma 2 --state-sigma 5 --epochs 2 --sample-rate 0.05 --delta 1e-5";
+    let page = document(&account(
+        at,
+        &format!("--prepared raw {flags} --format json"),
+    ));
+    let secret = about(&page, "secret");
+    assert!(secret["group"].as_u64().unwrap() >= 2, "{secret}");
+    assert!(upper(secret).is_finite() && upper(secret) > upper(about(&page, "record")));
+    let more = account(
+        at,
+        &format!("--prepared raw {flags} --group 20 --format json"),
+    );
+    assert!(upper(about(&document(&more), "secret")) > 2.0 * upper(secret));
+}
+
+/// Finding A4: flags and file are one plan.
+#[test]
+fn flags_and_file_say_the_same() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let flags = "--sigma 1.1 --batch-size 256 --dataset-size 60000 --epochs 20 --gamma 0.1";
+    let plain = document(&account(at, &format!("{flags} --delta 1e-5 --format json")));
+    assert_eq!(plain["inputs"]["steps"], 4700);
+    let file = |recipe: &str| {
+        let text = format!(
+            "schema = 1\nrecipe = \"{recipe}\"\ndelta = 1e-5\n[data]\nprivate = 60000\n[training]\n\
+             sigma = 1.1\nbatch_size = 256\nepochs = 20\n[secrets]\ngamma = 0.1\n"
+        );
+        std::fs::write(at.join("training.toml"), text).unwrap();
+        document(&account(at, "plan training.toml --format json"))
+    };
+    for recipe in ["dpsgd", "crt"] {
+        let of_file = file(recipe);
+        let of_flags = account(
+            at,
+            &format!("--recipe {recipe} {flags} --delta 1e-5 --format json"),
+        );
+        let of_flags = document(&of_flags);
+        for key in ["guarantees", "promises", "headline"] {
+            assert_eq!(of_file[key], of_flags[key], "{recipe} {key}");
+        }
+        assert_eq!(of_file["inputs"]["steps"], 4700);
+        // Every record under noise: nothing is missed by both. A public side: all that is missed.
+        let joint = of_file["inputs"]["joint_miss"].as_f64().unwrap();
+        assert_eq!(joint > 0.0, recipe == "crt", "{joint}");
+    }
+    assert!(account(at, flags).contains("DP-SGD on every record"));
+}
+
+/// Finding A5: canaries are bounded by their copies, and never above their candidates.
+#[test]
+fn canaries_are_bounded_by_their_copies_and_candidates() {
+    let home = corpora();
+    let at = home.path();
+    let line = "--prepared sorted --recipe dpsgd --sigma 0.6 --sample-rate 0.2 --epochs 4";
+    let page = document(&account(at, &format!("{line} --format json")));
+    let canary = about(&page, "canary");
+    assert_eq!(canary["group"], 20);
+    let ceilings = page["ceilings"].as_array().unwrap();
+    let best = ceilings
+        .iter()
+        .find(|row| row["quantity"] == "best-exposure")
+        .unwrap();
+    assert_eq!(best["records"], 20);
+    let bits = best["at_most"].as_f64().unwrap();
+    assert!((bits - 1e6_f64.log2()).abs() < 1e-9, "{bits}");
+}
+
+/// Finding A6: what is found by a policy says nothing of how many records hold a secret.
+#[test]
+fn records_of_a_secret_are_counted_or_asked_for() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let text = "{\"id\":\"a\",\"text\":\"USR: my number is 555-0100\\nSYS: 555-0100, thanks\"}\n\
+                {\"id\":\"b\",\"text\":\"USR: call 555-0100\\nSYS: I shall\"}\n";
+    std::fs::write(at.join("data.jsonl"), text).unwrap();
+    ok(at, "prepare data.jsonl --policy detectors --out p");
+    let line = "--prepared p --recipe crt --sigma 2 --sample-rate 0.5 --steps 4";
+    let page = account(at, line);
+    assert!(
+        page.contains("is not known") && page.contains("--group"),
+        "{page}"
+    );
+    let json = document(&account(at, &format!("{line} --format json")));
+    let rows = json["guarantees"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["about"] != "secret"), "{rows:?}");
+    let grouped = document(&account(at, &format!("{line} --group 3 --format json")));
+    assert_eq!(about(&grouped, "secret")["group"], 3);
+}
+
+/// Findings A7 and A16: a seeded run promises nothing anywhere; a run says what it promises to the
+/// records of a secret and to the copies of a canary.
+#[test]
+fn a_seeded_run_promises_nothing() {
+    let home = corpora();
+    let at = home.path();
+    let line = "sorted --recipe crt --sigma 2 --sample-rate 0.1 --steps 4";
+    let fair = ok(at, &format!("train {line} --out fair"));
+    assert!(
+        fair.contains("a canary's copies in 20 turns") && fair.contains("a secret in"),
+        "{fair}"
+    );
+    let said = ok(at, &format!("train {line} --seed 7 --out seeded"));
+    assert!(
+        !said.contains("at most") && said.contains("a fixed seed"),
+        "{said}"
+    );
+    let json = ok(
+        at,
+        &format!("train {line} --seed 7 --out seeded2 --format json"),
+    );
+    let json = document(&json);
+    let rows = json["guarantees"].as_array().unwrap();
+    assert!(rows.iter().all(|row| upper(row).is_infinite()), "{rows:?}");
+    let before = account(at, &format!("--prepared {line} --seed 7 --format json"));
+    assert_eq!(document(&before)["guarantees"], json["guarantees"]);
+    let composed = account(at, "compose seeded/manifest.json --format json");
+    assert!(upper(&document(&composed)["guarantees"][0]).is_infinite());
+    let audited = document(&ok(at, "exposure --model seeded --format json"));
+    assert!(audited.get("verdict").is_none() && audited.get("ceiling").is_none());
+    let why = audited["no_verdict"].as_str().unwrap();
+    assert!(why.contains("a fixed seed"), "{why}");
+}
+
+/// Finding A19: a plan that can't be accounted for is not trained.
+#[test]
+fn a_plan_is_accounted_for_before_the_first_step() {
+    let home = corpora();
+    let at = home.path();
+    refused(
+        at,
+        "train raw --recipe dpsgd --sigma 1e-9 --epochs 1 --out tiny",
+        &["can't be accounted for"],
+    );
+    assert!(!at.join("tiny").exists() && !at.join("tiny.state").exists());
+    refused(
+        at,
+        "train raw --recipe dpsgd --sigma 1 --sampler shuffled --out s",
+        &["--sampler", "Poisson"],
+    );
+    assert!(!at.join("s").exists() && !at.join("s.state").exists());
+}
