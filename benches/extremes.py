@@ -118,7 +118,7 @@ class Draw:
         if self.chance(0.6):
             words += ["--delta", repr(self.one_of([1e-5, 1e-10, 1e-295, 1e-300, self.between(1e-300, 1e-2)]))]
         else:
-            words += ["--epsilon", repr(self.one_of([0, 1e4, self.between(1e-6, 1e4), self.between(0.1, 10)]))]
+            words += ["--at-epsilon", repr(self.one_of([0, 1e4, self.between(1e-6, 1e4), self.between(0.1, 10)]))]
         if command == [] and self.chance(0.3):
             words += ["--prior", repr(self.one_of([2.0**-256, 0.5, self.between(2**-256, 0.5)]))]
         if self.chance(0.2):

@@ -252,10 +252,20 @@ fn a_transformer_trains_and_its_promise_continues() {
     assert_eq!(second["mechanism"]["type"], "sequence");
     assert_eq!(manifest(at, "second")["initial"]["from"], "continued");
     assert!(epsilon(&second) > 1.2 * epsilon(&first));
-    // The same folder without our manifest is anybody's model.
+    // Without its manifest the same folder promises nothing, whoever made its text.
     std::fs::remove_file(at.join("first/manifest.json")).unwrap();
-    let third = json(at, &format!("{line} --model first/ --out third"));
-    assert_eq!(manifest(at, "third")["initial"]["from"], "pretrained");
+    refused(
+        at,
+        &format!("{line} --model first/ --out third"),
+        &["--model", "first/", "manifest.json", "--declared-public"],
+    );
+    let third = json(
+        at,
+        &format!("{line} --model first/ --declared-public --out third"),
+    );
+    let initial = &manifest(at, "third")["initial"];
+    assert_eq!(initial["from"], "pretrained");
+    assert_eq!(initial["declared_public"], true);
     assert!((epsilon(&third) - epsilon(&first)).abs() < 1e-9);
     assert!(
         ok(at, "perplexity --model third --data data.jsonl --unit turn").contains("perplexity")

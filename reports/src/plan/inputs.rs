@@ -4,7 +4,7 @@ use super::args::Sampler;
 use super::redaction::Redacted;
 use super::request::PlanRequest;
 use crate::contract::Inputs;
-use reticent_accounting::training::{NoisySteps, Recipe, Run, Stated, TrainingPlan};
+use reticent_accounting::training::{FirstPhase, NoisySteps, Recipe, Run, Stated, TrainingPlan};
 use serde::Serialize;
 
 type Result<T> = serde_json::Result<T>;
@@ -104,16 +104,29 @@ fn of_run(inputs: Inputs, run: &Run) -> Result<Inputs> {
                 &selective.every_content_caught,
             )
         }
-        Run::Jft { first, second } => {
-            let inputs = inputs.given("first_phase", first)?;
-            noisy(inputs, second)
-        }
+        Run::Jft { first, second } => noisy(first_phase(inputs, first)?, second),
         Run::Protect { weighted } => {
             let inputs = stated(inputs, "sigma", &weighted.noise_multiplier)?;
             let inputs = stated(inputs, "expected_batch", &weighted.batch)?;
             stated(inputs, "steps", &weighted.steps)
         }
         Run::Mechanism { .. } => Ok(inputs),
+    }
+}
+
+fn first_phase(inputs: Inputs, first: &FirstPhase) -> Result<Inputs> {
+    match first {
+        FirstPhase::Ordinary { epochs, alike, .. } => {
+            let inputs = inputs.given("first_phase", "ordinary")?;
+            let inputs = stated(inputs, "first_epochs", epochs)?;
+            stated(inputs, "redacted_alike", alike)
+        }
+        FirstPhase::LightNoise { steps, .. } => {
+            let inputs = inputs.given("first_phase", "light-noise")?;
+            let inputs = stated(inputs, "first_sigma", &steps.noise_multiplier)?;
+            let inputs = stated(inputs, "first_sample_rate", &steps.sampling_rate)?;
+            stated(inputs, "first_steps", &steps.steps)
+        }
     }
 }
 

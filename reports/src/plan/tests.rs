@@ -1,1 +1,439 @@
+//! The promise before a run is the promise after it: random plans of every recipe, from flags, from
+//! a file, and (with the trainer) as they ran and as their manifests say.
 
+use super::{PlanRequest, TrainingFile, build};
+use crate::account::cli::Account;
+use clap::Parser;
+use reticent_accounting::training::TrainingPlan;
+use reticent_accounting::{Guarantee, Tolerance};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Rough ends: equal runs give equal numbers, however rough.
+const ROUGH: f64 = 1e-3;
+
+/// A small generator of our own: the cases stand for themselves (SplitMix64, Steele et al. 2014).
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    fn below(&mut self, most: u64) -> u64 {
+        self.next() % most
+    }
+    fn chance(&mut self, one_in: u64) -> bool {
+        self.below(one_in) == 0
+    }
+    fn one_of<'a>(&mut self, words: &[&'a str]) -> &'a str {
+        words[self.below(words.len() as u64) as usize]
+    }
+}
+
+/// The same plan in both spellings: flags, and sections of a plan file.
+#[derive(Debug, Default)]
+struct Spelled {
+    flags: String,
+    top: String,
+    training: String,
+    secrets: String,
+    first_phase: String,
+}
+
+impl Spelled {
+    fn training(&mut self, key: &str, value: &str) {
+        let _ = write!(self.flags, " --{} {value}", key.replace('_', "-"));
+        let quoted = value.parse::<f64>().is_err();
+        let value = if quoted {
+            format!("{value:?}")
+        } else {
+            value.to_owned()
+        };
+        let _ = writeln!(self.training, "{key} = {value}");
+    }
+
+    fn file(&self, recipe: &str, data: &str) -> String {
+        format!(
+            "schema = 1\nrecipe = \"{recipe}\"\n{}[data]\n{data}\n[training]\n{}[secrets]\n{}{}",
+            self.top, self.training, self.secrets, self.first_phase
+        )
+    }
+}
+
+/// A plan of a recipe, for a corpus of so many records.
+fn drawn(draw: &mut Draw, recipe: &str, records: u64, trained: bool) -> Spelled {
+    let mut spelled = Spelled::default();
+    if draw.chance(3) {
+        spelled.flags.push_str(" --delta 1e-4");
+        spelled.top.push_str("delta = 1e-4\n");
+    }
+    if recipe != "sgd" {
+        let sigma = draw.one_of(&["0.7", "1.0", "1.5", "2.3"]);
+        spelled.training("sigma", sigma);
+        if draw.chance(2) {
+            spelled.training("sample_rate", draw.one_of(&["0.11", "0.25", "0.4"]));
+        } else {
+            let batch = 1 + draw.below(records.div_ceil(3));
+            spelled.training("batch_size", &batch.max(records.div_ceil(12)).to_string());
+        }
+    }
+    if draw.chance(2) {
+        spelled.training("steps", draw.one_of(&["1", "2", "5"]));
+    } else {
+        let epochs = if trained {
+            &["1"][..]
+        } else {
+            &["1", "2", "2.5"][..]
+        };
+        spelled.training("epochs", draw.one_of(epochs));
+    }
+    let sampled = matches!(recipe, "dpsgd" | "crt" | "jft");
+    if sampled && !trained && draw.chance(3) {
+        spelled.training("sampler", draw.one_of(&["poisson", "balls-in-bins"]));
+    }
+    match recipe {
+        "crt" if draw.chance(2) => spelled.training("public_passes", "2"),
+        "sdp" => spelled.training("state_sigma", draw.one_of(&["3", "5.5"])),
+        "jft" => first_phase(draw, &mut spelled),
+        _ => {}
+    }
+    if draw.chance(6) {
+        spelled.training("seed", "7");
+    }
+    spelled
+}
+
+fn first_phase(draw: &mut Draw, spelled: &mut Spelled) {
+    match draw.below(3) {
+        0 => spelled
+            .first_phase
+            .push_str("[first_phase]\nkind = \"direct\"\n"),
+        1 => {
+            spelled
+                .flags
+                .push_str(" --first-phase light-noise --first-sigma 0.9 --token-miss 0.01,0.1");
+            spelled.first_phase.push_str(
+                "[first_phase]\nkind = \"light-noise\"\nsigma = 0.9\nmiss = [0.01, 0.1]\n",
+            );
+        }
+        _ => {
+            spelled.flags.push_str(
+                " --first-phase conservative-light-noise --first-sigma 1.2 --first-epochs 2",
+            );
+            spelled.first_phase.push_str(
+                "[first_phase]\nkind = \"conservative-light-noise\"\nsigma = 1.2\nepochs = 2\n",
+            );
+        }
+    }
+}
+
+fn of_flags(line: &str) -> PlanRequest {
+    let words = format!("account{line}");
+    let parsed = Account::try_parse_from(words.split_whitespace());
+    parsed
+        .unwrap_or_else(|e| panic!("{line}: {e}"))
+        .plan
+        .request()
+}
+
+fn of_file(folder: &Path, text: &str) -> PlanRequest {
+    let path = folder.join("training.toml");
+    std::fs::write(&path, text).unwrap();
+    TrainingFile::read(&path)
+        .unwrap_or_else(|e| panic!("{text}: {e:#}"))
+        .request()
+}
+
+fn ends(plan: &TrainingPlan) -> Vec<Guarantee> {
+    plan.guarantees(Tolerance::new(ROUGH).unwrap()).unwrap()
+}
+
+/// Both plans release the same and promise the same, end by end.
+fn same(one: &TrainingPlan, other: &TrainingPlan, said: &str) {
+    assert_eq!(one.mechanism(), other.mechanism(), "{said}");
+    assert_eq!(one.delta.value, other.delta.value, "{said}");
+    assert_eq!(ends(one), ends(other), "{said}");
+}
+
+/// Seed 14, 120 plans without a corpus.
+#[test]
+fn flags_and_files_describe_the_same_plans() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut draw = Draw(14);
+    for number in 0..120 {
+        let recipe = draw.one_of(&["sgd", "dpsgd", "crt", "sdp", "jft"]);
+        let records = 40 + draw.below(400);
+        let mut spelled = drawn(&mut draw, recipe, records, false);
+        let mut data = format!("private = {records}");
+        if recipe == "sgd" {
+            data.clear();
+        } else {
+            let _ = write!(spelled.flags, " --dataset-size {records}");
+        }
+        if recipe == "sdp" {
+            spelled.training("states", draw.one_of(&["0", "2", "6"]));
+        }
+        if matches!(recipe, "sdp" | "jft") && draw.chance(2) {
+            spelled.flags.push_str(" --assume caught");
+            spelled.training.push_str("assume = [\"caught\"]\n");
+        }
+        if draw.chance(2) {
+            spelled.flags.push_str(" --group 3");
+            spelled.secrets.push_str("records = 3\n");
+        }
+        if recipe != "sgd" && draw.chance(2) {
+            spelled.flags.push_str(" --gamma 0.1");
+            spelled.secrets.push_str("gamma = 0.1\n");
+        }
+        let said = format!("{number}: {recipe}{}", spelled.flags);
+        let flags = of_flags(&format!(" --recipe {recipe}{}", spelled.flags));
+        let file = of_file(folder.path(), &spelled.file(recipe, &data));
+        let (flags, file) = (build(&flags, None), build(&file, None));
+        let (flags, file) = match (flags, file) {
+            (Ok(flags), Ok(file)) => (flags, file),
+            (flags, file) => panic!("{said}: {:?} {:?}", flags.err(), file.err()),
+        };
+        same(&flags, &file, &said);
+        assert_eq!(
+            flags.secrets.redaction.map(|r| r.value),
+            file.secrets.redaction.map(|r| r.value),
+            "{said}"
+        );
+    }
+}
+
+#[cfg(feature = "audit")]
+mod trained {
+    use super::*;
+    use crate::plan::{PreparedFacts, record_rates};
+    use reticent_accounting::training::Run;
+    use reticent_accounting::{Neighbours, mechanism};
+    use reticent_backends::{
+        Clipping, Corpus, Device, Dropout, Initial, LearningRates, LstmConfig, Manifest,
+        OptimizerSpec, Precision, PrivateOptions, SecretRates, Sensitive, Surroundings,
+        TrainOptions, lstm, train_on,
+    };
+    use reticent_corpus::{
+        CanaryOptions, ConservativeOptions, Document, PolicyChoice, PolicyOptions, PrepareOptions,
+        Prepared, prepare, simulate,
+    };
+    use std::path::PathBuf;
+    use std::sync::atomic::AtomicBool;
+
+    fn corpora(folder: &Path) -> Vec<(PathBuf, Prepared, bool)> {
+        let documents: Vec<Document> = simulate(3, 5).unwrap();
+        let gold = |miss_rate: f64| PolicyOptions {
+            policy: PolicyChoice::Gold,
+            miss_rate,
+            ..PolicyOptions::default()
+        };
+        let canaries = Some(CanaryOptions::new("2x3".parse().unwrap()));
+        let raw = PrepareOptions {
+            redact: false,
+            deduplicate: false,
+            policy: gold(0.0),
+            ..PrepareOptions::default()
+        };
+        let all = [
+            (
+                "sorted",
+                PrepareOptions {
+                    conservative: Some(ConservativeOptions::default()),
+                    policy: gold(0.2),
+                    canaries: canaries.clone(),
+                    ..PrepareOptions::default()
+                },
+            ),
+            (
+                "private",
+                PrepareOptions {
+                    policy: gold(0.3),
+                    canaries,
+                    ..PrepareOptions::default()
+                },
+            ),
+            ("raw", raw.clone()),
+            (
+                "missed",
+                PrepareOptions {
+                    policy: gold(0.5),
+                    ..raw
+                },
+            ),
+        ];
+        let made = all.into_iter().map(|(name, options)| {
+            let prepared = prepare(&documents, &options).unwrap();
+            let path = folder.join(name);
+            prepared.write(&path, false).unwrap();
+            let redacted = options.redact;
+            (path.clone(), Prepared::load(&path).unwrap(), redacted)
+        });
+        made.collect()
+    }
+
+    /// Rates of every record, and secrets in some of them, as files.
+    fn rates(draw: &mut Draw, path: &Path, facts: &PreparedFacts) -> (String, String) {
+        let mut names: Vec<String> = facts.names().unwrap().into_keys().collect();
+        names.sort_unstable();
+        let (mut weights, mut incidence) =
+            ("example,rate\n".to_owned(), "example,secret\n".to_owned());
+        for name in names {
+            let _ = writeln!(weights, "{name},0.{}", 1 + draw.below(4));
+            if draw.chance(5) {
+                let _ = writeln!(incidence, "{name},secret-{}", draw.below(3));
+            }
+        }
+        let _ = writeln!(
+            incidence,
+            "{},secret-0",
+            facts.names().unwrap().keys().min().unwrap()
+        );
+        let files = [("weights.csv", weights), ("incidence.csv", incidence)].map(|(name, text)| {
+            let file = path.with_extension(name);
+            std::fs::write(&file, text).unwrap();
+            file.display().to_string()
+        });
+        let [weights, incidence] = files;
+        (weights, incidence)
+    }
+
+    /// A model of a few weights, trained by the plan; what its manifest says.
+    fn manifest_of(
+        plan: &TrainingPlan,
+        request: &PlanRequest,
+        (prepared, facts): (&Prepared, &PreparedFacts),
+    ) -> Manifest {
+        let config = LstmConfig {
+            vocabulary: prepared.tokenizer.vocabulary_size(),
+            embedding: 2,
+            hidden: 2,
+        };
+        let optimizer = OptimizerSpec::Sgd {
+            learning_rate: 1e-3,
+            momentum: 0.0,
+        };
+        let alike = match &plan.run {
+            Run::Jft {
+                first: reticent_accounting::training::FirstPhase::Ordinary { alike, .. },
+                ..
+            } => alike.value,
+            Run::Sdp { selective } => reticent_accounting::confidentiality::RedactedAlike {
+                every_content_caught: *selective.every_content_caught,
+                ..reticent_accounting::confidentiality::RedactedAlike::YES
+            },
+            _ => reticent_accounting::confidentiality::RedactedAlike::YES,
+        };
+        let mask = prepared.tokenizer.mask();
+        let sensitive = Sensitive::marked(&prepared.training, mask, alike).unwrap();
+        let files = &request.of_recipe;
+        let rates = match (&plan.run, &files.weights, &files.incidence) {
+            (Run::Protect { weighted }, Some(weights), Some(incidence)) => {
+                let found = record_rates(request, facts, (weights, incidence), *weighted.batch);
+                let found = found.unwrap();
+                Some(SecretRates::new(found.rates, found.secrets).unwrap())
+            }
+            _ => None,
+        };
+        let corpus = Corpus {
+            sensitive: Some(&sensitive),
+            rates: rates.as_ref(),
+            ..Corpus::plain(&prepared.training)
+        };
+        let options = TrainOptions {
+            plan: plan.clone(),
+            batch_size: 16,
+            optimizer,
+            private: plan
+                .run
+                .recipe()
+                .unwrap()
+                .is_private()
+                .then_some(PrivateOptions {
+                    clipping_norm: 1.0,
+                    clipping: Clipping::Flat,
+                    optimizer,
+                }),
+            state_norm: matches!(plan.run, Run::Sdp { .. }).then_some(1.0),
+            screened: None,
+            precision: Precision::Single,
+            dropout: Dropout::NONE,
+            learning_rates: LearningRates::CONSTANT,
+            initial_seed: 1,
+            seed: request.of_recipe.seed,
+        };
+        let model = lstm(&config, config.starting_weights(1), Device::Cpu).unwrap();
+        let stop = AtomicBool::new(false);
+        let surroundings = Surroundings::in_memory(&stop);
+        let trained = train_on(model, &options, &corpus, &surroundings, &mut |_| {}).unwrap();
+        Manifest::of(prepared, &trained, Initial::Random { seed: 1 }).unwrap()
+    }
+
+    /// Seed 15, 320 plans on four corpora of some forty records; every sixth is run.
+    #[test]
+    fn the_promise_before_is_the_promise_after() {
+        let folder = tempfile::tempdir().unwrap();
+        let corpora = corpora(folder.path());
+        let mut draw = Draw(15);
+        let mut ran = std::collections::BTreeMap::<&str, u32>::new();
+        for number in 0..320u32 {
+            let (path, prepared, redacted) = &corpora[draw.below(4) as usize];
+            let recipes: &[&str] = match redacted {
+                true => &["sgd", "dpsgd", "crt", "protect"],
+                false => &["sdp", "jft", "dpsgd", "protect"],
+            };
+            let recipe = draw.one_of(recipes);
+            let train = number % 6 == 0;
+            let facts = PreparedFacts::read(path).unwrap();
+            let noised = match recipe {
+                "crt" => facts.sizes.private,
+                _ => facts.sizes.private + facts.sizes.public,
+            };
+            let mut spelled = drawn(&mut draw, recipe, noised, train);
+            if recipe == "protect" {
+                let (weights, incidence) = rates(&mut draw, path, &facts);
+                spelled.training("weights", &weights);
+                spelled.training("incidence", &incidence);
+            }
+            let said = format!("{number}: {} {recipe}{}", path.display(), spelled.flags);
+            let of_flags = of_flags(&format!(
+                " --prepared {} --recipe {recipe}{}",
+                path.display(),
+                spelled.flags
+            ));
+            let data = format!("prepared = {:?}", path.display().to_string());
+            let of_file = of_file(folder.path(), &spelled.file(recipe, &data));
+            let planned = build(&of_flags, Some(&facts));
+            let planned = planned.unwrap_or_else(|e| panic!("{said}: {e:#}"));
+            same(&planned, &build(&of_file, Some(&facts)).unwrap(), &said);
+            // A corpus in memory is the corpus in its folder, but for what only the folder has.
+            if recipe != "sdp" {
+                let in_memory = PreparedFacts::of_corpus(prepared).unwrap();
+                same(
+                    &planned,
+                    &build(&of_flags, Some(&in_memory)).unwrap(),
+                    &said,
+                );
+            }
+            if !train {
+                continue;
+            }
+            *ran.entry(recipe).or_default() += 1;
+            let manifest = manifest_of(&planned, &of_flags, (prepared, &facts));
+            assert_eq!(manifest.mechanism, planned.mechanism(), "{said}");
+            let json = manifest.to_json().unwrap();
+            let back = Manifest::from_json(&json).unwrap().planned().unwrap();
+            assert_eq!(back.mechanism(), planned.mechanism(), "{said}");
+            assert_eq!(ends(&back)[0], ends(&planned)[0], "{said}");
+            let composed = mechanism::read(&json, Neighbours::AddRemove).unwrap();
+            assert_eq!(composed.mechanism, planned.mechanism(), "{said}");
+        }
+        assert!(
+            ran.len() == 6 && ran.values().all(|runs| *runs >= 3),
+            "{ran:?}"
+        );
+    }
+}

@@ -115,6 +115,7 @@ proptest! {
 
 fn guarantee() -> Guarantee {
     Guarantee {
+        about: None,
         notion: Notion::GroupDp,
         neighbours: Neighbours::Replace,
         convention: Convention::Definition,

@@ -9,14 +9,14 @@ fn delta_and_epsilon_are_two_sides_of_one_answer() {
     let epsilon = json(at, "--sigma 1.1 --delta 1e-6")["guarantees"][0]["epsilon"]["upper"]
         .as_f64()
         .unwrap();
-    let row = json(at, &format!("--sigma 1.1 --epsilon {epsilon}"))["guarantees"][0].clone();
+    let row = json(at, &format!("--sigma 1.1 --at-epsilon {epsilon}"))["guarantees"][0].clone();
     let (low, high) = (
         row["delta_bounds"]["lower"].as_f64().unwrap(),
         row["delta_bounds"]["upper"].as_f64().unwrap(),
     );
     assert!(low <= high && high <= 1e-6 && low > 0.99e-6, "{row}");
     assert_eq!(row["delta"], row["delta_bounds"]["upper"]);
-    assert!(fine(at, "--sigma 1.1 --epsilon 2").contains("delta <="));
+    assert!(fine(at, "--sigma 1.1 --at-epsilon 2").contains("delta <="));
 }
 
 #[test]

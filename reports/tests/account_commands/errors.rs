@@ -68,8 +68,8 @@ fn bad_input_is_two_with_argument_value_and_range() {
             "FILE: one record is a turn in manifest.json and a dialogue in dialogues.json",
         ),
         (
-            "compose plain.json --epsilon -1",
-            "--epsilon: epsilon must lie in [0, inf], got -1",
+            "compose plain.json --at-epsilon -1",
+            "--at-epsilon: epsilon must lie in [0, inf], got -1",
         ),
         (
             "compose fixed.json --export dp-event",
@@ -145,7 +145,10 @@ fn usage_errors_name_the_arguments() {
         ("curve --sigma 1 --what rainbow", "--what"),
         ("curve --sigma 1 --at 1 --points 5", "--points"),
         ("compose", "FILE"),
-        ("compose plain.json --delta 1e-5 --epsilon 1", "--epsilon"),
+        (
+            "compose plain.json --delta 1e-5 --at-epsilon 1",
+            "--at-epsilon",
+        ),
         ("compose plain.json --export yaml", "--export"),
         (
             "compose plain.json --export mechanism --delta 0.1",
@@ -156,11 +159,14 @@ fn usage_errors_name_the_arguments() {
             "--export",
         ),
         (
-            "compose plain.json --epsilon 1 --max-epsilon 2",
+            "compose plain.json --at-epsilon 1 --max-epsilon 2",
             "--max-epsilon",
         ),
         ("explain", "--sigma"),
-        ("explain --sigma 1 --epsilon 1 --delta 0.1", "--epsilon"),
+        (
+            "explain --sigma 1 --at-epsilon 1 --delta 0.1",
+            "--at-epsilon",
+        ),
         ("calibrate --tpr 0.1", "--fpr"),
         ("calibrate --max-exposure 5", "--chance"),
         ("calibrate --tpr 0.1 --fpr 0.01 --epsilon 1", "--epsilon"),

@@ -90,7 +90,7 @@ pub struct OutcomeArgs {
     pub plot: Option<PathBuf>,
     /// Write what runs as JSON for other programs, and answer nothing.
     #[arg(long, value_enum, value_name = "AS", conflicts_with_all = [
-        "max_epsilon", "plot", "at_epsilon", "group", "prior", "gdp", "tolerance", "RedactionArgs"])]
+        "max_epsilon", "plot", "delta", "at_epsilon", "group", "unit", "prior", "gdp", "tolerance", "RedactionArgs"])]
     pub export: Option<Export>,
 }
 

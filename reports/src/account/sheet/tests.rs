@@ -1,9 +1,9 @@
 //! The page: documents against their schema, numbers against the accountant, bad input by name.
 
-use super::file::TrainingFile;
 use super::promises::Adversary;
 use super::{html, of_file, sheet, show, text};
 use crate::account::cli::Format;
+use crate::plan::{PreparedFacts, TrainingFile, labels};
 use crate::schema::problems;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
 use reticent_accounting::{
@@ -101,7 +101,10 @@ fn plans() -> Vec<String> {
             head("crt")
         ),
         format!("{}{data}{TRAINING}{secrets}", head("dpsgd")),
-        format!("{}{data}{TRAINING}{secrets}", head("sdp")),
+        format!(
+            "{}{data}{TRAINING}state_sigma = 5.0\nstates = 4\nassume = [\"caught\"]\n{secrets}",
+            head("sdp")
+        ),
         format!("{}{secrets}", head("sgd")),
         format!(
             "{}{data}{TRAINING}[first_phase]\nevery_content_caught = true\nlength_and_kind_hidden = true\nscreening_ignores_secrets = true\n",
@@ -167,14 +170,17 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     folder.prepared(100, 0, "null");
     let plan = format!("schema = 1\nrecipe = \"crt\"\n[data]\nprepared = \"prepared\"\n{TRAINING}");
     let subject = of_file(&folder.plan(&plan)).unwrap();
-    assert_eq!(subject.records.get(), 2);
-    assert_eq!(subject.unit.as_str(), "turn");
-    assert!(subject.everything_private && subject.canaries == Some(1));
-    // An epoch has round(1/q) = 78 steps, as training runs it.
-    assert_eq!(subject.steps.get(), 156);
-    assert!((subject.rate.get() - 256.0 / 20000.0).abs() < 1e-15);
+    assert_eq!(subject.records().get(), 2);
+    let described = &subject.plan;
+    assert_eq!(described.unit.as_str(), "turn");
+    let canaries = described.secrets.canaries.as_ref().unwrap();
+    assert!(described.secrets.everything_private && canaries.count == 1 && canaries.records == 1);
+    // An epoch has ⌈1/q⌉ = 79 steps, as training runs it.
+    let noisy = described.run.noisy().unwrap();
+    assert_eq!(noisy.steps.get(), 158);
+    assert!((noisy.sampling_rate.get() - 256.0 / 20000.0).abs() < 1e-15);
     let document = sheet(&subject).unwrap();
-    let truth = replaced(1.1, 256.0 / 20000.0, 156, 2, 1e-5);
+    let truth = replaced(1.1, 256.0 / 20000.0, 158, 2, 1e-6);
     assert!((document.body.headline.get().get() - truth).abs() < 1e-5);
     // Every secret caught: nothing of them is left in the run.
     folder.prepared(0, 0, "null");
@@ -198,7 +204,7 @@ fn the_random_secrets_promise_is_the_formula() {
     let document = sheet(&subject).unwrap();
     let redaction = Redaction::single_policy(reticent_accounting::MissRate::new(0.1).unwrap());
     let base = redaction.base_delta(Delta::new(1e-5).unwrap()).unwrap();
-    let truth = replaced(1.1, 256.0 / 20000.0, 156, 2, base.get());
+    let truth = replaced(1.1, 256.0 / 20000.0, 158, 2, base.get());
     assert!((document.body.headline.get().get() - truth).abs() < 1e-5);
     // The most effective change comes first, and each is what the accountant says.
     let sorted = document
@@ -213,7 +219,7 @@ fn the_random_secrets_promise_is_the_formula() {
         .iter()
         .find(|t| t.change.starts_with("sigma"))
         .unwrap();
-    let truth = replaced(1.21, 256.0 / 20000.0, 156, 2, base.get());
+    let truth = replaced(1.21, 256.0 / 20000.0, 158, 2, base.get());
     assert!((louder.epsilon.get().get() / truth - 1.0).abs() < 2e-4);
     // γ = 1 amplifies nothing.
     let whole = &document.body.amplification[0];
@@ -273,7 +279,7 @@ fn errors_name_key_value_and_range() {
         ),
         (
             plan("[data]\nprivate = 10\n[training]\nsigma = 1\nbatch_size = 11\nsteps = 1\n"),
-            "training.batch_size: must lie in [1, 10] (the private records), got 11",
+            "training.batch_size: must lie in [1, 10] (the records that noise covers), got 11",
         ),
         (
             plan("[training]\nsigma = 1\nbatch_size = 11\nsteps = 1\n"),
@@ -285,7 +291,7 @@ fn errors_name_key_value_and_range() {
         ),
         (
             plan("[training]\nsigma = 1\nsample_rate = 0.1\nepochs = -2.0\n"),
-            "training.epochs: must be a number in (0, inf), got -2",
+            "training.epochs: epochs must lie in (0, inf), of at most 2^53 steps, got -2",
         ),
         (
             plan("[training]\nsigma = 1\nsample_rate = 0.1\nepochs = 1e300\n"),
@@ -359,18 +365,18 @@ fn labels_are_refused_by_line() {
         ("\n\n", "number of labels"),
     ] {
         let path = folder.write("labels.jsonl", text);
-        let why = format!("{:#}", crate::account::labels::read(&path).unwrap_err());
+        let why = format!("{:#}", labels::read(&path).unwrap_err());
         assert!(why.contains(said) && why.contains("labels.jsonl"), "{why}");
     }
     let long = format!("{{\"kind\":\"{}\",\"missed\":true}}\n", "x".repeat(1 << 17));
     let path = folder.write("labels.jsonl", &long);
-    assert!(format!("{:#}", crate::account::labels::read(&path).unwrap_err()).contains("line 1"));
+    assert!(format!("{:#}", labels::read(&path).unwrap_err()).contains("line 1"));
 }
 
 #[test]
 fn the_documented_example_is_read() {
     // The example of the module and of --help, without its comments.
-    let help = include_str!("file.rs");
+    let help = include_str!("../../plan/file.rs");
     let toml: String = help
         .lines()
         .skip_while(|line| !line.contains("```toml"))
@@ -403,10 +409,20 @@ fn a_real_preparation_is_read() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("prepared");
     made.write(&folder, false).unwrap();
-    let found = super::prepared::read(&folder).unwrap();
+    let found = PreparedFacts::read(&folder).unwrap();
     let facts = &made.facts;
     assert_eq!(found.unit.as_str(), facts.unit.to_string());
-    assert_eq!((found.public, found.private), (facts.public, facts.private));
+    let sizes = &found.sizes;
+    assert_eq!((sizes.public, sizes.private), (facts.public, facts.private));
+    let in_memory = PreparedFacts::of_corpus(&made).unwrap();
+    let folder = found.folder.clone();
+    assert_eq!(
+        PreparedFacts {
+            folder,
+            ..in_memory
+        },
+        found
+    );
     assert_eq!(found.secrets.secrets(), facts.secrets.all.distinct);
     assert_eq!(found.secrets.missed(), facts.secrets.all.missed);
     assert_eq!(found.secrets.missed_by_both(), facts.secrets.all.public);
@@ -416,7 +432,8 @@ fn a_real_preparation_is_read() {
         found.everything_private,
         made.options.conservative.is_none()
     );
-    assert_eq!(found.canaries.map(|(count, _)| count), Some(2));
+    let canaries = found.canaries.unwrap();
+    assert_eq!((canaries.count, canaries.candidates), (2, Some(1_000_000)));
     assert!(!found.vocabulary_leaks && found.deduplicated == made.options.deduplicate);
 }
 

@@ -1,6 +1,8 @@
 use super::*;
+use crate::plan::build;
 use clap::CommandFactory;
 use clap_complete::Shell;
+use reticent_accounting::training::TrainingPlan;
 use reticent_corpus::{PolicyChoice, PrepareOptions, TokenizerChoice};
 
 fn parse(line: &str) -> Result<Command, clap::Error> {
@@ -143,7 +145,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         ),
         (
             "audit train p --out o --recipe crt --epochs 0",
-            "must be a whole number from 1 on",
+            "must be a number in (0, inf)",
         ),
         ("audit exposure --model m --max-exposure -1", "[0, inf)"),
         (
@@ -160,9 +162,12 @@ fn values_out_of_range_are_refused_with_the_range() {
     }
 }
 
-fn noise(line: &str) -> Result<Noise, String> {
+fn plan(line: &str) -> Result<TrainingPlan, String> {
     match parse(line).unwrap() {
-        Command::Train(train) => train.noise().map_err(|e| e.to_string()),
+        Command::Train(train) => {
+            let request = train.request().map_err(|e| e.to_string())?;
+            build(&request, None).map_err(|e| e.to_string())
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -170,25 +175,25 @@ fn noise(line: &str) -> Result<Noise, String> {
 #[test]
 fn noise_fits_the_recipe() {
     let base = "audit train p --out o --recipe";
-    assert_eq!(noise(&format!("{base} sgd")), Ok(Noise::None));
-    assert!(matches!(
-        noise(&format!("{base} crt --sigma 1.1")),
-        Ok(Noise::Sigma(_))
-    ));
-    assert!(matches!(
-        noise(&format!("{base} dpsgd --epsilon 2 --delta 1e-5")),
-        Ok(Noise::Calibrated { .. })
-    ));
-    assert!(
-        noise(&format!("{base} crt"))
-            .unwrap_err()
-            .contains("--sigma")
-    );
-    assert!(
-        noise(&format!("{base} sgd --sigma 1"))
-            .unwrap_err()
-            .contains("adds no noise")
-    );
+    let sigma = |line: String| plan(&line).map(|plan| plan.run.noise_multiplier().map(|s| s.get()));
+    assert_eq!(sigma(format!("{base} sgd")), Ok(None));
+    assert_eq!(sigma(format!("{base} crt --sigma 1.1")), Ok(Some(1.1)));
+    // Ten steps at a rate of a tenth, ε 2 at 1e-5 for replace.
+    let rest = "--sample-rate 0.1 --steps 10 --delta 1e-5";
+    let found = sigma(format!("{base} dpsgd --epsilon 2 {rest}"));
+    assert!(found.unwrap().unwrap() > 1.0);
+    for (line, said) in [
+        (format!("{base} crt"), "--sigma"),
+        (format!("{base} sgd --sigma 1"), "adds no noise"),
+        (format!("{base} dpsgd --sigma 1 --epsilon 2"), "--epsilon"),
+        (
+            format!("{base} sdp --epsilon 2 --state-sigma 1 --states 2"),
+            "no run of DP-SGD alone",
+        ),
+    ] {
+        let error = plan(&line).unwrap_err();
+        assert!(error.contains(said), "{line}: {error}");
+    }
 }
 
 #[test]

@@ -122,7 +122,9 @@ fn by_held_out(train: &Train, request: &PlanRequest) -> Result<()> {
 mod tests {
     use super::super::{Audit, Command};
     use super::*;
+    use crate::plan;
     use clap::{CommandFactory, Parser};
+    use reticent_accounting::training::Recipe::{self, Dpsgd, Protect};
 
     /// What each recipe cannot do without.
     const RECIPES: [(Recipe, &[&str]); 6] = [
@@ -135,8 +137,14 @@ mod tests {
     ];
 
     /// A value of every option that not every recipe uses, with what else it needs.
-    const VALUES: [(&str, &str); 19] = [
+    const VALUES: [(&str, &str); 25] = [
         ("--batch-size", "4"),
+        ("--ordinary-batch-size", "4"),
+        ("--sampler", "poisson"),
+        ("--max-batch", "4"),
+        ("--epoch-steps", "4"),
+        ("--selected", "2"),
+        ("--states", "2"),
         ("--public-passes", "2"),
         ("--learning-rate", "0.1"),
         ("--sample-rate", "0.1"),
@@ -161,8 +169,10 @@ mod tests {
     ];
 
     /// Options that every recipe uses, or that are judged with the noise (the last three).
-    const ALWAYS: [&str; 25] = [
+    const ALWAYS: [&str; 27] = [
         "out",
+        "plan",
+        "steps",
         "recipe",
         "model",
         "declared-public",
@@ -192,9 +202,23 @@ mod tests {
     fn judged(line: &str) -> Result<(), String> {
         let words = format!("audit train p --out o {line}");
         match Audit::try_parse_from(words.split_whitespace()).map(|a| a.command) {
-            Ok(Command::Train(train)) => train.noise().map(|_| ()).map_err(|e| e.to_string()),
+            Ok(Command::Train(train)) => {
+                let request = train.request().map_err(|e| e.to_string())?;
+                plan::all_used(&request).map_err(|e| e.to_string())
+            }
             other => panic!("{line}: {other:?}"),
         }
+    }
+
+    /// Every option that not every recipe uses, by its flag.
+    fn listed() -> Vec<(String, &'static [Recipe])> {
+        let train = unused();
+        let request = train.request().unwrap();
+        let all = by_recipe(&train)
+            .into_iter()
+            .chain(plan::by_recipe(&request));
+        all.map(|(key, _, users)| (format!("--{}", key.replace('_', "-")), users))
+            .collect()
     }
 
     fn unused() -> Train {
@@ -210,10 +234,10 @@ mod tests {
 
     #[test]
     fn an_option_that_changes_nothing_is_refused_with_who_uses_it() {
-        for (flag, _, users) in by_recipe(&unused()) {
-            let (_, value) = VALUES.iter().find(|(f, _)| *f == flag).unwrap();
+        for (flag, users) in listed() {
+            let (_, value) = VALUES.iter().find(|(f, _)| **f == flag).unwrap();
             for (recipe, needs) in RECIPES {
-                let others = needs.iter().filter(|n| !n.starts_with(flag));
+                let others = needs.iter().filter(|n| !n.starts_with(&flag));
                 let needs = others.copied().collect::<Vec<_>>().join(" ");
                 let line = format!("--recipe {} {needs} {flag} {value}", recipe.name());
                 let said = judged(&line);
@@ -222,7 +246,7 @@ mod tests {
                 } else {
                     let error = said.unwrap_err();
                     let names = users.iter().all(|r| error.contains(r.name()));
-                    let got = error.ends_with(&format!(", got {}", recipe.name()));
+                    let got = error.contains(&format!(", got {}", recipe.name()));
                     assert!(error.starts_with("--") && names && got, "{line}: {error}");
                 }
             }
@@ -235,12 +259,12 @@ mod tests {
         let mut command = Audit::command();
         command.build();
         let train = command.find_subcommand("train").unwrap();
-        let listed = by_recipe(&unused());
+        let listed = listed();
         for option in train.get_arguments() {
             let name = option
                 .get_long()
                 .unwrap_or_else(|| option.get_id().as_str());
-            let someones = listed.iter().any(|(flag, _, _)| &flag[2..] == name);
+            let someones = listed.iter().any(|(flag, _)| &flag[2..] == name);
             assert!(someones != ALWAYS.contains(&name), "{name}");
         }
     }
@@ -274,8 +298,20 @@ mod tests {
                 ["--token-miss", "light-noise", "got screened"],
             ),
             (
-                "--recipe jft --sigma 1 --first-phase light-noise --batch-size 4",
-                ["--batch-size", "direct or screened", "got light-noise"],
+                "--recipe jft --sigma 1 --first-phase light-noise --ordinary-batch-size 4",
+                [
+                    "--ordinary-batch-size",
+                    "direct or screened",
+                    "got light-noise",
+                ],
+            ),
+            (
+                "--recipe sgd --batch-size 4",
+                ["--batch-size", "--ordinary-batch-size", "got sgd"],
+            ),
+            (
+                "--recipe crt --sigma 1 --patience 2",
+                ["--patience", "--held-out", "watch"],
             ),
             (
                 "--recipe sdp --sigma 1 --state-sigma 1 --assume screening",
@@ -290,7 +326,7 @@ mod tests {
         }
         for line in [
             "--recipe sgd --model gpt2 --layers 2 --width 8 --heads 2 --context 9",
-            "--recipe jft --sigma 1 --batch-size 4 --assume caught",
+            "--recipe jft --sigma 1 --ordinary-batch-size 4 --assume caught",
             "--recipe jft --sigma 1 --first-phase screened --screened f --assume screening",
         ] {
             assert_eq!(judged(line), Ok(()), "{line}");

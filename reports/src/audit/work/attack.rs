@@ -156,11 +156,11 @@ impl<'a> Attack<'a> {
     /// Whether the model says nothing of any canary: exp of the mean loss per character, and so per
     /// token, is no finite number.
     fn is_dead(&self, ranking: &Ranking) -> bool {
-        let canaries = self.plan.canaries.iter().zip(&ranking.counts);
+        let mut canaries = self.plan.canaries.iter().zip(&ranking.counts);
         let silent = |(canary, count): (&Canary, &RankCount)| {
             is_silent(count.nll, canary.secret.chars().count())
         };
-        canaries.map(silent).any(|silent| silent)
+        canaries.any(silent)
     }
 
     /// The exposures alone, of another model with the same tokens.

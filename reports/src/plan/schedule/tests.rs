@@ -1,7 +1,7 @@
 //! Samplers by flags: each is what its file would be, and none goes unsaid.
 
-use super::super::cli::{Account, Command};
-use super::super::{answer, calibration, plan, text};
+use crate::account::cli::{Account, Command};
+use crate::account::{answer, calibration, plan, text};
 use crate::schema::problems;
 use clap::Parser;
 use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, Sampling, Steps};
@@ -13,10 +13,10 @@ fn asked(line: &str) -> anyhow::Result<plan::Asked> {
 }
 
 fn sampling(line: &str) -> (Sampling, f64, u64) {
-    let plan::Run::DpSgd { batches, .. } = asked(line).unwrap().run else {
-        panic!("{line}");
-    };
-    (batches.sampling, batches.rate.get(), batches.steps.get())
+    let run = asked(line).unwrap().run;
+    let noisy = run.noisy().unwrap();
+    let (rate, steps) = (noisy.sampling_rate.get(), noisy.steps.get());
+    (*noisy.sampling, rate, steps)
 }
 
 #[test]
@@ -106,10 +106,6 @@ fn what_a_sampler_lacks_or_has_too_much_is_named() {
             "--max-batch: belongs to --sampler truncated-poisson, got 9",
         ),
         (
-            "--dataset-size 9",
-            "--dataset-size: belongs to --batch-size",
-        ),
-        (
             "--selected 2",
             "--selected: belongs to --sampler random-allocation, got 2",
         ),
@@ -190,7 +186,7 @@ fn documents_with_samplers_fit_their_schema_and_say_what_is_known() {
         let shown = text::guarantees(&asked, &document, None);
         assert!(shown.contains("upper bound"), "{shown}");
     }
-    let line = "account calibrate --epsilon 3 --steps 40 --sampler shuffled --epoch-steps 10 --tolerance 1e-3";
+    let line = "account calibrate --epsilon 3 --delta 1e-5 --steps 40 --sampler shuffled --epoch-steps 10 --tolerance 1e-3";
     let Some(Command::Calibrate(wish)) = Account::parse_from(line.split_whitespace()).command
     else {
         panic!("{line}");
