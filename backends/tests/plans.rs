@@ -110,12 +110,9 @@ fn a_run_takes_exactly_the_steps_of_its_plan() {
         let all = ordinary + noisy.iter().sum::<u64>();
         let home = tempfile::tempdir().unwrap();
         let state = home.path().join("out.state");
-        for stop_at in [2, all - 1] {
-            match run(&asked, Some(&state), stop_at) {
-                Err(Error::Interrupted { .. }) => {}
-                Ok(end) => assert!(all <= stop_at, "{what}: {:?}", end.phases),
-                Err(other) => panic!("{what}: {other}"),
-            }
+        for stop_at in [2, all - 1].into_iter().filter(|at| (1..all).contains(at)) {
+            let end = run(&asked, Some(&state), stop_at);
+            assert!(matches!(end, Err(Error::Interrupted { .. })), "{what}");
         }
         let resumed = run(&asked, Some(&state), u64::MAX).unwrap();
         assert_eq!(resumed.phases, whole.phases, "{what}");
