@@ -16,6 +16,7 @@ use reticent_backends::{
     Surroundings, TrainOptions, Trained, train_on,
 };
 use reticent_corpus::{PrepareOptions, TrainingSet, Unit, prepare, simulate};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -110,7 +111,8 @@ fn a_run_takes_exactly_the_steps_of_its_plan() {
         let all = ordinary + noisy.iter().sum::<u64>();
         let home = tempfile::tempdir().unwrap();
         let state = home.path().join("out.state");
-        for stop_at in [2, all - 1].into_iter().filter(|at| (1..all).contains(at)) {
+        let stops = BTreeSet::from([2, all - 1]);
+        for stop_at in stops.into_iter().filter(|at| (1..all).contains(at)) {
             let end = run(&asked, Some(&state), stop_at);
             assert!(matches!(end, Err(Error::Interrupted { .. })), "{what}");
         }

@@ -202,7 +202,7 @@ impl TrainingPlan {
 
     /// All copies of a canary: content against content.
     fn of_a_canary(&self, tolerance: Tolerance) -> Result<Option<Guarantee>> {
-        let Some(canaries) = self.secrets.canaries.as_ref().map(Stated::clone) else {
+        let Some(canaries) = self.secrets.canaries.clone() else {
             return Ok(None);
         };
         let row = match self.secrets.canary_reach(&canaries) {
