@@ -1,7 +1,7 @@
 //! What a plan promises: to one record, to the records of a secret, to the copies of a canary.
 
+use super::TrainingPlan;
 use super::recipe::{Recipe, Run, open};
-use super::{Stated, TrainingPlan};
 use crate::bound::Bounds;
 use crate::confidentiality::{Knowledge, Reach, Standing};
 use crate::error::{Error, Result};
