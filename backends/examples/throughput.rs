@@ -15,13 +15,14 @@
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
-use reticent_accounting::NoiseMultiplier;
 use reticent_accounting::confidentiality::RedactedAlike;
+use reticent_accounting::training::{Run, SelectiveSteps, Stated, TrainingPlan, released_states};
+use reticent_accounting::{NoiseMultiplier, Steps, UnitName};
 use reticent_backends::{
     ChaChaNoise, Clip, Clipping, Corpus, Device, Dropout, Family, LearningRates, Ledger, Local,
     LstmConfig, Masks, Model, Optimizer, OptimizerSpec, Precision, PrivateOptions, PrivateRecords,
-    PrivateStep, PublicRecords, Recipe, RunKey, Sensitive, StateOptions, Step, Surroundings,
-    TrainOptions, Trainer, TransformerConfig, all_private, open, train_on, unprotected,
+    PrivateStep, PublicRecords, RunKey, Sensitive, Step, Surroundings, TrainOptions, Trainer,
+    TransformerConfig, all_private, open, train_on, unprotected,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::collections::HashMap;
@@ -139,33 +140,43 @@ fn selective(
         let span = middle.saturating_sub(5).max(all.start)..(middle + 5).min(all.end);
         vec![span]
     });
-    let sensitive = Sensitive::new(set, spans.collect(), 0, RedactedAlike::YES)?;
+    let spans: Vec<_> = spans.collect();
+    let records = set.records.iter().zip(&spans);
+    let states = records.map(|(record, spans)| released_states(record.tokens.len(), spans));
+    let states = states.max().unwrap_or(0);
+    let sensitive = Sensitive::new(set, spans, 0, RedactedAlike::YES)?;
     let batch = set.records.len() as u64;
     let optimizer = OptimizerSpec::Adam {
         learning_rate: 1e-4,
     };
+    let noise = Stated::given(NoiseMultiplier::new(1.0)?, "this program");
+    let selective = SelectiveSteps {
+        noise_multiplier: noise.clone(),
+        state_noise_multiplier: noise,
+        batch_size: Stated::given(batch, "--batch"),
+        steps_per_epoch: 1,
+        steps: Stated::given(Steps::new(steps as u64 + 2), "--steps"),
+        states: Stated::counted(states, "records"),
+        every_content_caught: Stated::given(true, "this program"),
+    };
+    let unit = UnitName::new(set.unit.to_string())?;
     let options = TrainOptions {
-        recipe: Recipe::Sdp,
-        epochs: steps as u64 + 2,
-        public_passes: 1,
+        plan: TrainingPlan {
+            seeded: true,
+            ..TrainingPlan::new(Run::Sdp { selective }, unit)
+        },
         batch_size: batch,
         optimizer,
         private: Some(PrivateOptions {
-            noise_multiplier: 1.0,
             clipping_norm: 1.0,
             clipping: Clipping::Flat,
-            batch_size: batch,
             optimizer,
         }),
-        first_phase: None,
-        states: Some(StateOptions {
-            noise_multiplier: 1.0,
-            norm: 1.0,
-        }),
+        state_norm: Some(1.0),
+        screened: None,
         precision: Precision::Single,
         dropout,
         learning_rates: LearningRates::CONSTANT,
-        stopping: None,
         initial_seed: 0,
         seed: Some(1),
     };

@@ -306,8 +306,8 @@ impl Checkpoint {
 fn of_an_earlier_version(manifest: &mut Manifest, marked: bool) -> std::result::Result<(), String> {
     match (&manifest.plan, marked) {
         (None, true) => return Err("lacks the plan that the weights were written with".to_owned()),
-        (Some(_), _) => {}
-        (None, false) => manifest.not_covered.push(
+        (Some(_), true) => {}
+        (_, false) => manifest.not_covered.push(
             "config.json and tokenizer.json: an earlier version wrote this checkpoint, without their digests".into(),
         ),
     }

@@ -106,7 +106,7 @@ fn planned(schedule: &Schedule) -> Vec<Planned> {
                 stage: number as u64,
                 released: released.to_owned(),
                 first: stage.first_index,
-                end: stage.first_index + schedule.epochs_of(number) * stage.steps,
+                end: stage.first_index + schedule.steps_of(number),
             })
         })
         .collect()

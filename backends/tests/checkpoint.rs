@@ -2,11 +2,12 @@
 #![cfg(feature = "cpu")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_accounting::Mechanism;
+use reticent_accounting::training::{Recipe, Run, Stated, TrainingPlan};
+use reticent_accounting::{Mechanism, UnitName};
 use reticent_backends::{
     Checkpoint, Device, Dropout, Error, Initial, LearningRates, LstmConfig, Manifest,
-    OptimizerSpec, Owner, Precision, Recipe, Surroundings, TrainOptions, Trained, lstm, open,
-    train, weights_digest,
+    OptimizerSpec, Owner, Precision, Surroundings, TrainOptions, Trained, lstm, open, train,
+    weights_digest,
 };
 use reticent_corpus::{CanaryOptions, PrepareOptions, Prepared, prepare, simulate};
 use std::path::Path;
@@ -31,22 +32,27 @@ fn finished(prepared: &Prepared) -> (LstmConfig, Trained) {
         embedding: 4,
         hidden: 5,
     };
+    let run = Run::Sgd {
+        epochs: Stated::given(1, "test"),
+        steps: None,
+    };
+    let unit = UnitName::new(prepared.training.unit.to_string()).unwrap();
     let options = TrainOptions {
-        recipe: Recipe::Sgd,
-        epochs: 1,
-        public_passes: 1,
+        plan: TrainingPlan {
+            seeded: true,
+            ..TrainingPlan::new(run, unit)
+        },
         batch_size: 8,
         optimizer: OptimizerSpec::Sgd {
             learning_rate: 0.1,
             momentum: 0.0,
         },
         private: None,
-        first_phase: None,
-        states: None,
+        state_norm: None,
+        screened: None,
         precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::CONSTANT,
-        stopping: None,
         initial_seed: 0,
         seed: Some(0),
     };
@@ -66,12 +72,7 @@ fn finished(prepared: &Prepared) -> (LstmConfig, Trained) {
 fn save(folder: &Path) -> Prepared {
     let prepared = prepared();
     let (config, trained) = finished(&prepared);
-    let mut manifest = Manifest::of(
-        Recipe::Sgd,
-        &prepared,
-        &trained,
-        Initial::Random { seed: 0 },
-    );
+    let mut manifest = Manifest::of(&prepared, &trained, Initial::Random { seed: 0 }).unwrap();
     let seal = Owner::open_or_create(folder)
         .unwrap()
         .keep(prepared.plan.as_ref().unwrap(), 2, 0)
@@ -274,39 +275,49 @@ fn the_manifest_fits_its_published_schema() {
 fn what_ran_before_composes() {
     let prepared = prepared();
     let (_, mut trained) = finished(&prepared);
-    trained.seeded = false;
     let before = Mechanism::dp_sgd(
         reticent_accounting::NoiseMultiplier::new(1.0).unwrap(),
         reticent_accounting::SamplingRate::new(0.1).unwrap(),
         reticent_accounting::Steps::new(7),
     );
     let weights = weights_digest(trained.trainer.weights());
-    let of = |initial| Manifest::of(Recipe::Sgd, &prepared, &trained, initial);
-    let fresh = of(Initial::Pretrained {
+    let continued = |mechanism: &Mechanism, seeded| Initial::Continued {
+        weights: weights.clone(),
+        recipe: Recipe::Dpsgd,
+        mechanism: Box::new(mechanism.clone()),
+        seeded,
+    };
+    let pretrained = Initial::Pretrained {
         weights: weights.clone(),
         declared_public: false,
-    });
-    assert_eq!(
-        (&fresh.mechanism, fresh.seeded),
-        (&trained.mechanism, false)
-    );
+    };
+    trained.plan.seeded = false;
+    let ran = trained.mechanism();
+    assert!(matches!(ran, Mechanism::NonPrivate { .. }));
+    let fresh = Manifest::of(&prepared, &trained, pretrained.clone()).unwrap();
+    assert_eq!((&fresh.mechanism, fresh.seeded), (&ran, false));
+    // where it began is said by the plan and by the manifest, and compared
+    assert!(Manifest::of(&prepared, &trained, continued(&before, false)).is_err());
     for seeded in [false, true] {
-        let manifest = of(Initial::Continued {
-            weights: weights.clone(),
-            recipe: Recipe::Dpsgd,
-            mechanism: Box::new(before.clone()),
-            seeded,
-        });
-        let parts = vec![before.clone(), trained.mechanism.clone()];
-        let both = Mechanism::Sequence { parts };
+        trained.plan.seeded = seeded;
+        trained.plan.continues = Some(Stated::given(before.clone(), "test"));
+        assert!(Manifest::of(&prepared, &trained, pretrained.clone()).is_err());
+        let better = Mechanism::Sequence { parts: vec![] };
+        assert!(Manifest::of(&prepared, &trained, continued(&better, seeded)).is_err());
+        let manifest = Manifest::of(&prepared, &trained, continued(&before, seeded)).unwrap();
         match (seeded, &manifest.mechanism) {
-            (false, mechanism) => assert_eq!(*mechanism, both),
-            (true, Mechanism::Sequence { parts }) => {
-                assert!(matches!(&parts[..], [Mechanism::NonPrivate { .. }, ran] if *ran == both));
+            (false, Mechanism::Sequence { parts }) => {
+                assert_eq!(*parts, [before.clone(), ran.clone()]);
             }
-            (true, other) => panic!("{other:?}"),
+            (true, Mechanism::Sequence { parts }) => {
+                let [Mechanism::NonPrivate { .. }, rest @ ..] = &parts[..] else {
+                    panic!("{parts:?}")
+                };
+                assert_eq!(*rest, [before.clone(), ran.clone()]);
+            }
+            (_, other) => panic!("{other:?}"),
         }
-        assert_eq!(manifest.derived_mechanism().unwrap(), manifest.mechanism);
+        assert_eq!(manifest.planned().unwrap().mechanism(), manifest.mechanism);
         assert_eq!(manifest.seeded, seeded);
         let again = Manifest::from_json(&manifest.to_json().unwrap()).unwrap();
         assert_eq!(again, manifest);

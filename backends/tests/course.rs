@@ -4,11 +4,12 @@
 
 mod common;
 
-use common::{model, options, set, weights};
+use common::{for_epochs, given, model, options, set, unseeded, weights};
 use reticent_accounting::Mechanism;
+use reticent_accounting::training::Stopping;
 use reticent_backends::{
-    Corpus, Decay, Error, LearningRates, Optimizer, OptimizerSpec, Phase, Recipe, Stopping,
-    Surroundings, TrainOptions, Trained, train_on, unprotected,
+    Corpus, Decay, Error, LearningRates, Optimizer, OptimizerSpec, Phase, Recipe, Surroundings,
+    TrainOptions, Trained, train_on, unprotected,
 };
 use reticent_corpus::TokenId;
 use std::path::Path;
@@ -36,11 +37,10 @@ fn steps_take_the_declared_share_of_the_learning_rate() {
         ),
     ] {
         let asked = TrainOptions {
-            epochs: 3,
             batch_size: 10,
             optimizer: rate(1.0),
             learning_rates,
-            ..options(Recipe::Sgd)
+            ..for_epochs(options(Recipe::Sgd), 3)
         };
         let run = common::trained(&asked, &Corpus::plain(&set));
         let mut by_hand = model();
@@ -65,14 +65,11 @@ fn held_out() -> Vec<Vec<TokenId>> {
 
 /// Ten epochs of steps so long that the text soon becomes less likely.
 fn stopping(recipe: Recipe, public: bool) -> TrainOptions {
-    let mut asked = TrainOptions {
-        epochs: 10,
-        stopping: Some(Stopping {
-            patience: 2,
-            public,
-        }),
-        ..options(recipe)
-    };
+    let mut asked = for_epochs(options(recipe), 10);
+    asked.plan.stopping = Some(Stopping {
+        patience: given(2),
+        public: given(public),
+    });
     if let Some(private) = &mut asked.private {
         private.optimizer = OptimizerSpec::Sgd {
             learning_rate: 4.0,
@@ -120,20 +117,19 @@ fn a_run_stops_early_and_counts_what_it_had_planned() {
         let last = loss(&mut stopped, &text);
         assert!((last - stopped.held_out[epochs - 1]).abs() < 1e-9);
         // as a run that never stops, though fewer steps were taken
-        let without = TrainOptions {
-            stopping: None,
-            ..stopping(recipe, true)
-        };
+        let mut without = stopping(recipe, true);
+        without.plan.stopping = None;
         let whole = run(&without, &text, &surroundings);
         assert_eq!(whole.held_out.len(), 10);
         assert_eq!(whole.held_out[..epochs], stopped.held_out);
-        assert_eq!(whole.mechanism, stopped.mechanism, "{recipe}");
+        assert_eq!(whole.mechanism(), stopped.mechanism(), "{recipe}");
         let said = Phase::Stopped {
             epochs: epochs as u64,
             patience: 2,
             public: true,
         };
-        assert_eq!(stopped.phases.last(), Some(&said));
+        let (last, before) = stopped.phases.split_last().unwrap();
+        assert_eq!((last, before), (&said, &whole.phases[..]));
     }
 }
 
@@ -143,7 +139,7 @@ fn stopping_by_text_that_is_not_public_promises_nothing() {
     let surroundings = Surroundings::in_memory(&stop);
     let stopped = run(&stopping(Recipe::Dpsgd, false), &held_out(), &surroundings);
     let bare = |m: &Mechanism| matches!(m, Mechanism::NonPrivate { .. });
-    assert!(match &stopped.mechanism {
+    assert!(match &unseeded(&stopped.plan) {
         Mechanism::Sequence { parts } => parts.iter().any(bare),
         other => bare(other),
     });
@@ -188,5 +184,5 @@ fn a_resumed_run_stops_where_an_uninterrupted_one_does() {
     };
     assert_eq!(resumed.held_out, whole.held_out);
     assert_eq!(weights(&resumed), weights(&whole));
-    assert_eq!(resumed.mechanism, whole.mechanism);
+    assert_eq!(resumed.plan, whole.plan);
 }

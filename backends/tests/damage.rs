@@ -8,13 +8,13 @@
 
 mod common;
 
-use common::{LIGHT, options, secret_rates, sensitive, set, weights};
+use common::{jft, light, options, secret_rates, sensitive, set, weights};
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use reticent_backends::{
-    Authentication, Checkpoint, Corpus, Device, Error, Family, FirstPhase, Initial, LstmConfig,
-    Manifest, Model, Owner, Phase, Pretrained, Recipe, Surroundings, TrainOptions, Trained,
+    Authentication, Checkpoint, Corpus, Device, Error, Family, Initial, LstmConfig, Manifest,
+    Model, Owner, Phase, Pretrained, Recipe, Surroundings, TrainOptions, Trained,
     TransformerConfig, open, owner_folder, train_on,
 };
 use reticent_corpus::{PrepareOptions, Prepared, prepare, simulate};
@@ -85,11 +85,7 @@ fn written(files: &Files) -> tempfile::TempDir {
     home
 }
 
-fn subject(
-    name: &str,
-    (recipe, model, options): (Recipe, Model, TrainOptions),
-    prepared: &Prepared,
-) -> Subject {
+fn subject(name: &str, (model, options): (Model, TrainOptions), prepared: &Prepared) -> Subject {
     let whole = train((&model, &options), None, u64::MAX).unwrap();
     let home = tempfile::tempdir().unwrap();
     let stopped = train((&model, &options), Some(&home.path().join("out.state")), 3);
@@ -99,7 +95,7 @@ fn subject(
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
     let initial = Initial::Random { seed: 1 };
-    let manifest = Manifest::of(recipe, prepared, &whole, initial);
+    let manifest = Manifest::of(prepared, &whole, initial).unwrap();
     let trained = whole.trainer.weights();
     Checkpoint::save(&out, &model, trained, &prepared.tokenizer, manifest).unwrap();
     let owner = Owner::open_or_create(&out).unwrap();
@@ -138,13 +134,7 @@ fn subjects() -> Vec<Subject> {
         2,
         16,
     ));
-    let light = TrainOptions {
-        first_phase: Some(FirstPhase {
-            epochs: 1,
-            kind: LIGHT,
-        }),
-        ..options(Recipe::Jft)
-    };
+    let light = jft(light(), &set(4, 8, 1));
     let mut recipes: Vec<(Recipe, TrainOptions)> = [
         Recipe::Sgd,
         Recipe::Dpsgd,
@@ -158,7 +148,7 @@ fn subjects() -> Vec<Subject> {
     recipes.push((Recipe::Jft, light));
     let mut all = Vec::new();
     for (recipe, options) in recipes {
-        let with = |model: &Model| (recipe, model.clone(), options.clone());
+        let with = |model: &Model| (model.clone(), options.clone());
         all.push(subject(&format!("lstm, {recipe}"), with(&lstm), &prepared));
         if recipe != Recipe::Sdp {
             all.push(subject(&format!("gpt2, {recipe}"), with(&gpt2), &prepared));

@@ -4,13 +4,13 @@
 
 mod common;
 
-use common::{LIGHT, model, options, secret_rates, sensitive, set, trained, weights};
+use common::{
+    for_epochs, jft, light, model, options, secret_rates, sensitive, set, trained, weights,
+};
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
-use reticent_backends::{
-    Corpus, FirstPhase, Recipe, Schedule, Surroundings, TrainOptions, Trained, train_on,
-};
+use reticent_backends::{Corpus, Recipe, Schedule, Surroundings, TrainOptions, Trained, train_on};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,13 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Every recipe, long enough to be killed after a snapshot.
 fn recipes() -> Vec<TrainOptions> {
-    let light = TrainOptions {
-        first_phase: Some(FirstPhase {
-            epochs: 1,
-            kind: LIGHT,
-        }),
-        ..options(Recipe::Jft)
-    };
+    let light = jft(light(), &set(4, 8, 1));
     let others = [
         Recipe::Sgd,
         Recipe::Dpsgd,
@@ -34,11 +28,7 @@ fn recipes() -> Vec<TrainOptions> {
         Recipe::Protect,
     ];
     let all = others.map(options).into_iter().chain([light]);
-    all.map(|options| TrainOptions {
-        epochs: 6,
-        ..options
-    })
-    .collect()
+    all.map(|options| for_epochs(options, 6)).collect()
 }
 
 fn with_corpus<T>(work: impl FnOnce(&Corpus<'_>) -> T) -> T {
@@ -164,7 +154,7 @@ fn killed_runs_resume_with_an_exact_ledger() {
         with_corpus(|corpus| recipes().iter().map(|o| trained(o, corpus)).collect());
     let expected: Vec<_> = whole
         .iter()
-        .map(|w| (w.phases.clone(), w.mechanism.clone(), weights(w)))
+        .map(|w| (w.phases.clone(), w.plan.clone(), weights(w)))
         .collect();
     let (next, spent, stored) = (
         AtomicUsize::new(0),
@@ -182,9 +172,9 @@ fn killed_runs_resume_with_an_exact_ledger() {
                     let snapshot = state.join("snapshot").exists();
                     stored.fetch_add(usize::from(snapshot), Ordering::Relaxed);
                     let mut run = with_corpus(|corpus| resumed(death.recipe, &state, corpus));
-                    let (phases, mechanism, bits) = &expected[death.recipe];
+                    let (phases, plan, bits) = &expected[death.recipe];
                     assert_eq!(&run.phases, phases, "{}", death.told());
-                    assert_eq!(&run.mechanism, mechanism, "{}", death.told());
+                    assert_eq!(&run.plan, plan, "{}", death.told());
                     assert_eq!(&weights(&run), bits, "{}", death.told());
                     run.erase_state().unwrap();
                     let left = std::fs::read_dir(folder.path()).unwrap().count();

@@ -5,12 +5,11 @@
 
 mod common;
 
-use common::{options, set};
+use common::{options, seeded, set};
 use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps};
 use reticent_backends::{
     Authentication, Checkpoint, Corpus, Device, Error, Family, Initial, Manifest, Model, Owner,
-    Pretrained, Recipe, Surroundings, TrainOptions, TransformerConfig, hexadecimal, open,
-    owner_folder, train_on,
+    Pretrained, Recipe, Surroundings, TransformerConfig, hexadecimal, open, owner_folder, train_on,
 };
 use reticent_corpus::{PrepareOptions, prepare, simulate};
 use serde_json::{Value, json};
@@ -30,10 +29,7 @@ fn checkpoint(recipe: Recipe, seed: Option<u64>) -> (tempfile::TempDir, PathBuf)
         2,
         16,
     ));
-    let options = TrainOptions {
-        seed,
-        ..options(recipe)
-    };
+    let options = seeded(options(recipe), seed);
     let set = set(4, 8, 1);
     let stop = AtomicBool::new(false);
     let trainer = open(&model, model.starting_weights(1), Device::Cpu).unwrap();
@@ -49,7 +45,7 @@ fn checkpoint(recipe: Recipe, seed: Option<u64>) -> (tempfile::TempDir, PathBuf)
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
     let initial = Initial::Random { seed: 1 };
-    let manifest = Manifest::of(recipe, &prepared, &run, initial);
+    let manifest = Manifest::of(&prepared, &run, initial).unwrap();
     let weights = run.trainer.weights();
     Checkpoint::save(&out, &model, weights, &prepared.tokenizer, manifest).unwrap();
     (home, out)
@@ -144,24 +140,70 @@ fn every_field_of_a_manifest_is_covered() {
     assert!(Checkpoint::load(&out).is_ok());
 }
 
-/// A14: the mechanism that counts is the one that follows from the phases, also where an earlier
-/// version wrote the manifest; a fixed seed leaves nothing of it.
+/// A14: the mechanism that counts is the one that follows from the plan, and where an earlier
+/// version wrote the manifest, from the phases; a fixed seed leaves nothing of it.
 #[test]
 fn a_mechanism_that_does_not_follow_from_the_phases_is_refused() {
+    const SIGMA: &str = "noise_multiplier";
     for seed in [None, Some(3)] {
         let (_home, out) = checkpoint(Recipe::Dpsgd, seed);
         let ours = Checkpoint::load(&out).unwrap().manifest;
-        assert_eq!(ours.derived_mechanism().unwrap(), ours.mechanism);
-        earlier(&out, &|m| m["mechanism"] = better());
+        assert_eq!(ours.planned().unwrap().mechanism(), ours.mechanism);
+        let path = out.join("manifest.json");
+        earlier(&out, &|_| {});
+        let whole = read(&path);
+        let said = Checkpoint::load(&out).unwrap().manifest.not_covered;
+        assert!(said.join("\n").contains("config.json"), "{said:?}");
+        assert_eq!(
+            Checkpoint::load(&out).unwrap().manifest.mechanism,
+            ours.mechanism
+        );
+        type Edit = fn(&mut Value);
+        let edits: [(Edit, &str); 4] = [
+            (|m| m["mechanism"] = better(), "mechanism"),
+            (|m| m["phases"][0][SIGMA] = 500.0.into(), "phases"),
+            (
+                |m| m["plan"]["run"]["private"][SIGMA]["value"] = 500.0.into(),
+                "mechanism",
+            ),
+            (
+                |m| m["plan"]["seeded"] = (!m["seeded"].as_bool().unwrap()).into(),
+                "seeded",
+            ),
+        ];
+        for (edit, key) in edits {
+            let mut edited = whole.clone();
+            edit(&mut edited);
+            assert_ne!(edited, whole);
+            write(&path, &edited);
+            let error = refused(&out);
+            let said = format!("{key}: is not what its plan says");
+            assert!(
+                error.contains("manifest.json") && error.contains(&said),
+                "{error}"
+            );
+        }
+        // without a plan, as written then, what stands there is not believed
+        let mut edited = whole.clone();
+        edited.as_object_mut().unwrap().remove("plan");
+        edited["mechanism"] = better();
+        write(&path, &edited);
+        assert_eq!(
+            Checkpoint::load(&out).unwrap().manifest.mechanism,
+            ours.mechanism
+        );
+        edited["phases"] = json!([]);
+        write(&path, &edited);
         let error = refused(&out);
         assert!(
-            error.contains("manifest.json") && error.contains("follows from its phases"),
+            error.contains("manifest.json") && error.contains("phases"),
             "{error}"
         );
     }
     // as written then: the seed stood beside the mechanism, not in it
     let (_home, out) = checkpoint(Recipe::Dpsgd, Some(3));
     earlier(&out, &|m| {
+        m.as_object_mut().unwrap().remove("plan");
         let ran = m["mechanism"]["parts"][1].clone();
         assert_eq!(ran["type"], "repeat");
         m["mechanism"] = ran;
@@ -215,6 +257,7 @@ fn a_consistent_forgery_is_found_by_the_owners_key() {
     assert_eq!(at(&out).unwrap(), Authentication::Authenticated);
     // as a version without marks: all files rewritten
     earlier(&out, &|m| {
+        m["plan"]["run"]["private"]["noise_multiplier"]["value"] = 500.0.into();
         m["phases"][0]["noise_multiplier"] = 500.0.into();
         m["mechanism"]["each"]["noise_multiplier"] = 500.0.into();
     });

@@ -4,15 +4,18 @@
 
 mod common;
 
-use common::{MASK, models, options, secret_rates, sensitive, set, spans, trained, weights};
+use common::{
+    MASK, given, jft, models, noisy, options, options_on, secret_rates, sensitive, set, spans,
+    trained, unseeded, weights,
+};
 use reticent_accounting::confidentiality::RedactedAlike;
+use reticent_accounting::training::{FirstPhase, Run};
 use reticent_accounting::{
     Delta, Direction, GroupSize, Mechanism, MissRate, Neighbours, PrivacyLoss, Query, SamplingRate,
     Steps, Tolerance,
 };
 use reticent_backends::{
-    Corpus, FirstPhase, FirstPhaseKind, Phase, Recipe, Schedule, Sensitive, TrainOptions, Trained,
-    unprotected,
+    Corpus, Phase, Recipe, Schedule, Sensitive, TrainOptions, Trained, unprotected,
 };
 use reticent_corpus::TrainingSet;
 
@@ -39,10 +42,12 @@ fn epsilon(mechanism: &Mechanism) -> f64 {
     answer.bounds.upper.map_or(f64::INFINITY, |u| u.get().get())
 }
 
-fn jft(kind: FirstPhaseKind) -> TrainOptions {
-    TrainOptions {
-        first_phase: Some(FirstPhase { epochs: 3, kind }),
-        ..options(Recipe::Jft)
+/// Three passes over redacted text without noise.
+fn direct(alike: RedactedAlike, screened: bool) -> FirstPhase {
+    FirstPhase::Ordinary {
+        epochs: given(3),
+        screened,
+        alike: given(alike),
     }
 }
 
@@ -57,7 +62,8 @@ fn steps_of(mechanism: &Mechanism) -> u64 {
 fn selective_training_releases_gradients_and_states_in_full() {
     let set = set(0, 10, 0);
     let spans = sensitive(&set);
-    let run = trained(&options(Recipe::Sdp), &corpus(&set, &spans));
+    let run = trained(&options_on(Recipe::Sdp, &set), &corpus(&set, &spans));
+    let mechanism = unseeded(&run.plan);
     let [
         Phase::Selective {
             steps,
@@ -71,8 +77,8 @@ fn selective_training_releases_gradients_and_states_in_full() {
     };
     // ten records by three: four parts an epoch, two epochs; one span with ordinary text behind it
     assert_eq!((steps, passes, states), (8, 2, 2));
-    let Mechanism::Sequence { parts } = &run.mechanism else {
-        panic!("{:?}", run.mechanism)
+    let Mechanism::Sequence { parts } = &mechanism else {
+        panic!("{mechanism:?}")
     };
     let sigma = |m: &Mechanism| match m {
         Mechanism::Repeat { each, times } => match each.as_ref() {
@@ -88,16 +94,23 @@ fn selective_training_releases_gradients_and_states_in_full() {
     let one = Mechanism::Gaussian {
         noise_multiplier: reticent_accounting::NoiseMultiplier::new(together).unwrap(),
     };
-    assert!((epsilon(&run.mechanism) / epsilon(&one) - 1.0).abs() < 1e-2);
+    assert!((epsilon(&mechanism) / epsilon(&one) - 1.0).abs() < 1e-2);
 }
 
 #[test]
 fn selective_training_with_a_missed_secret_promises_nothing() {
     let set = set(0, 10, 0);
     let missed = Sensitive::new(&set, spans(&set), MASK, MISSED).unwrap();
-    let run = trained(&options(Recipe::Sdp), &corpus(&set, &missed));
-    assert!(matches!(run.mechanism, Mechanism::NonPrivate { .. }));
-    assert!(epsilon(&run.mechanism).is_infinite());
+    let mut asked = options_on(Recipe::Sdp, &set);
+    // a plan that says otherwise than the corpus is refused
+    let error = Schedule::of(&asked, &corpus(&set, &missed)).unwrap_err();
+    assert!(error.to_string().contains("every content"), "{error}");
+    if let Run::Sdp { selective } = &mut asked.plan.run {
+        selective.every_content_caught = given(false);
+    }
+    let mechanism = unseeded(&trained(&asked, &corpus(&set, &missed)).plan);
+    assert!(matches!(mechanism, Mechanism::NonPrivate { .. }));
+    assert!(epsilon(&mechanism).is_infinite());
 }
 
 #[test]
@@ -105,14 +118,16 @@ fn direct_fine_tuning_costs_its_second_phase_or_everything() {
     let set = set(0, 10, 0);
     let both = |alike| {
         let spans = Sensitive::new(&set, spans(&set), MASK, alike).unwrap();
-        trained(&jft(FirstPhaseKind::Direct), &corpus(&set, &spans))
+        trained(&jft(direct(alike, false), &set), &corpus(&set, &spans))
     };
     let alike = both(RedactedAlike::YES);
     assert!(matches!(alike.phases[0], Phase::Redacted { steps: 9, .. }));
-    assert!(matches!(alike.phases[1], Phase::Private { steps: 6, .. }));
-    assert_eq!(steps_of(&alike.mechanism), 6);
-    assert!(epsilon(&alike.mechanism).is_finite() && alike.estimates.is_empty());
-    assert!(epsilon(&both(MISSED).mechanism).is_infinite());
+    // 1/q = 3.3, rounded up, twice
+    assert!(matches!(alike.phases[1], Phase::Private { steps: 8, .. }));
+    let mechanism = unseeded(&alike.plan);
+    assert_eq!(steps_of(&mechanism), 8);
+    assert!(epsilon(&mechanism).is_finite() && alike.estimates.is_empty());
+    assert!(epsilon(&unseeded(&both(MISSED).plan)).is_infinite());
 }
 
 #[test]
@@ -120,7 +135,7 @@ fn the_first_phase_sees_redacted_text_without_the_loss_of_masks() {
     let here = set(0, 10, 0);
     let spans_here = sensitive(&here);
     // private steps that move nothing: what is left is the first phase
-    let mut still = jft(FirstPhaseKind::Direct);
+    let mut still = jft(direct(RedactedAlike::YES, false), &here);
     if let Some(private) = &mut still.private {
         private.optimizer = reticent_backends::OptimizerSpec::Sgd {
             learning_rate: 1e-30,
@@ -148,11 +163,11 @@ fn the_first_phase_sees_redacted_text_without_the_loss_of_masks() {
 fn screening_uses_its_records_alone() {
     let set = set(0, 10, 0);
     let spans = sensitive(&set);
-    let records = vec![7, 2, 5];
-    let screened = trained(
-        &jft(FirstPhaseKind::Screened { records }),
-        &corpus(&set, &spans),
-    );
+    let asked = |records: Vec<u32>| TrainOptions {
+        screened: Some(records),
+        ..jft(direct(RedactedAlike::YES, true), &set)
+    };
+    let screened = trained(&asked(vec![7, 2, 5]), &corpus(&set, &spans));
     assert!(matches!(
         screened.phases[0],
         Phase::Redacted {
@@ -162,8 +177,7 @@ fn screening_uses_its_records_alone() {
         }
     ));
     for records in [vec![2, 2], vec![10]] {
-        let asked = jft(FirstPhaseKind::Screened { records });
-        let error = Schedule::of(&asked, &corpus(&set, &spans)).unwrap_err();
+        let error = Schedule::of(&asked(records), &corpus(&set, &spans)).unwrap_err();
         assert!(error.to_string().contains("[0, 10)"), "{error}");
     }
 }
@@ -173,22 +187,37 @@ fn light_noise_is_accounted_in_full_and_estimated_beside_it() {
     let set = set(0, 10, 0);
     let spans = sensitive(&set);
     let miss = (MissRate::new(0.01).unwrap(), MissRate::new(0.2).unwrap());
-    let light = FirstPhaseKind::LightNoise {
-        noise_multiplier: 0.4,
-        batch_size: 4,
-        miss,
+    let light = FirstPhase::LightNoise {
+        steps: noisy(0.4, 4, 10, 3),
+        token_miss: Some(miss),
     };
-    let run = trained(&jft(light), &corpus(&set, &spans));
-    let Mechanism::Sequence { parts } = &run.mechanism else {
-        panic!("{:?}", run.mechanism)
+    let run = trained(&jft(light, &set), &corpus(&set, &spans));
+    let mechanism = unseeded(&run.plan);
+    let Mechanism::Sequence { parts } = &mechanism else {
+        panic!("{mechanism:?}")
     };
-    // 1/q = 2.5 rounds to 3 steps, three epochs; the second phase 3 steps, two epochs
-    assert_eq!(parts.iter().map(steps_of).collect::<Vec<_>>(), [9, 6]);
-    assert!(epsilon(&run.mechanism).is_finite());
+    // 1/q = 2.5 is 3 steps, three epochs; the second phase 4 steps, two epochs
+    assert_eq!(parts.iter().map(steps_of).collect::<Vec<_>>(), [9, 8]);
+    // at the rates at which records were drawn, whatever the miss rate
+    let rate = |part: &Mechanism| match part {
+        Mechanism::Repeat { each, .. } => match each.as_ref() {
+            Mechanism::SubsampledGaussian { sampling_rate, .. } => sampling_rate.get(),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    for (part, expected) in parts.iter().zip([0.4, 0.3]) {
+        assert!((rate(part) - expected).abs() < 1e-15, "{part:?}");
+    }
+    assert!(epsilon(&mechanism).is_finite());
     assert_eq!(run.estimates.len(), 2);
     for (estimate, miss) in run.estimates.iter().zip([0.01, 0.2]) {
         let Mechanism::Sequence { parts } = estimate else {
             panic!("{estimate:?}")
+        };
+        // the seed, the estimate and the second phase
+        let [Mechanism::NonPrivate { .. }, Mechanism::Sequence { parts }] = &parts[..] else {
+            panic!("{parts:?}")
         };
         let Mechanism::Estimated { inner, .. } = &parts[0] else {
             panic!("{parts:?}")
@@ -201,11 +230,11 @@ fn light_noise_is_accounted_in_full_and_estimated_beside_it() {
         };
         assert!((sampling_rate.get() - 0.4 * miss).abs() < 1e-15);
     }
-    let conservative = FirstPhaseKind::ConservativeLightNoise {
-        noise_multiplier: 0.6,
-        batch_size: 4,
+    let conservative = FirstPhase::LightNoise {
+        steps: noisy(0.6, 4, 10, 3),
+        token_miss: None,
     };
-    let run = trained(&jft(conservative), &corpus(&set, &spans));
+    let run = trained(&jft(conservative, &set), &corpus(&set, &spans));
     let share = MissRate::new(spans.share(&set).get()).unwrap();
     assert!(matches!(run.phases[0], Phase::LightNoise { miss, .. } if miss == (share, share)));
 }
@@ -218,7 +247,8 @@ fn protection_is_accounted_by_the_rates_of_secrets() {
         rates: Some(&rates),
         ..Corpus::plain(&set)
     };
-    let run = trained(&options(Recipe::Protect), &corpus);
+    let run = trained(&options_on(Recipe::Protect, &set), &corpus);
+    let mechanism = unseeded(&run.plan);
     let [
         Phase::Weighted {
             steps,
@@ -232,8 +262,8 @@ fn protection_is_accounted_by_the_rates_of_secrets() {
     };
     assert_eq!(steps, 2 * 4); // 12 points by 3
     assert!((largest_rate - 0.3).abs() < 1e-15);
-    let Mechanism::Repeat { times, each } = &run.mechanism else {
-        panic!("{:?}", run.mechanism)
+    let Mechanism::Repeat { times, each } = &mechanism else {
+        panic!("{mechanism:?}")
     };
     let Mechanism::PoissonBinomialGaussian { rates: told, .. } = each.as_ref() else {
         panic!("{each:?}")
@@ -246,7 +276,7 @@ fn protection_is_accounted_by_the_rates_of_secrets() {
         SamplingRate::new(0.3).unwrap(),
         Steps::new(8),
     );
-    assert!(epsilon(&run.mechanism) > epsilon(&single));
+    assert!(epsilon(&mechanism) > epsilon(&single));
 }
 
 #[test]
@@ -258,25 +288,39 @@ fn a_recipe_names_what_it_lacks() {
         (Recipe::Jft, "sensitive tokens"),
         (Recipe::Protect, "sampling rate"),
     ] {
-        let error = Schedule::of(&options(recipe), &plain).unwrap_err();
+        let error = Schedule::of(&options_on(recipe, &set), &plain).unwrap_err();
         assert!(error.to_string().contains(lack), "{error}");
     }
+    let refused = |options: TrainOptions| options.validated().unwrap_err().to_string();
     let without = TrainOptions {
-        first_phase: None,
+        state_norm: None,
+        ..options(Recipe::Sdp)
+    };
+    let error = refused(without);
+    assert!(error.contains("sdp") && error.contains("states"), "{error}");
+    let without = TrainOptions {
+        private: None,
         ..options(Recipe::Jft)
     };
-    assert!(
-        without
-            .validated()
-            .unwrap_err()
-            .to_string()
-            .contains("first phase")
-    );
+    assert!(refused(without).contains("private side"));
+    let unscreened = jft(direct(RedactedAlike::YES, true), &set);
+    assert!(refused(unscreened).contains("needs screened records"));
     let with = TrainOptions {
-        states: options(Recipe::Sdp).states,
+        state_norm: Some(0.4),
         ..options(Recipe::Crt)
     };
-    assert!(with.validated().unwrap_err().to_string().contains("sdp"));
+    let error = refused(with);
+    assert!(error.contains("crt") && error.contains("belong"), "{error}");
+    let with = TrainOptions {
+        screened: Some(vec![1]),
+        ..options(Recipe::Jft)
+    };
+    assert!(refused(with).contains("belong"));
+    for seed in [None, Some(1)] {
+        let mut other = common::seeded(options(Recipe::Crt), seed);
+        other.plan.seeded ^= true;
+        assert!(refused(other).contains("seed"));
+    }
 }
 
 #[test]
@@ -289,7 +333,12 @@ fn selective_training_without_sensitive_tokens_is_ordinary_training() {
         .map(|r| Some(1..r.tokens.len()).into_iter().collect())
         .collect();
     let all = Sensitive::new(&set, all, MASK, RedactedAlike::YES).unwrap();
-    let run = |spans| trained(&options(Recipe::Sdp), &corpus(&set, spans));
+    let mut asked = options_on(Recipe::Sdp, &set);
+    // a plan that counts no state is refused unless no record releases one
+    if let Run::Sdp { selective } = &mut asked.plan.run {
+        selective.states = given(0);
+    }
+    let run = |spans| trained(&asked, &corpus(&set, spans));
     // every prediction of the second reads or predicts a sensitive token: no state is released
     for (spans, states) in [(&none, 0), (&all, 0)] {
         let phases = run(spans).phases;
@@ -349,15 +398,25 @@ fn every_model_leaves_a_token_out_of_the_loss() {
 fn a_plan_counts_the_steps_that_training_takes() {
     // q = 7/25 = 0.28, 1/q = 3.57: four steps an epoch, forty in ten
     let set = set(0, 25, 0);
-    let mut asked = options(Recipe::Dpsgd);
-    asked.epochs = 10;
-    if let Some(private) = &mut asked.private {
-        private.batch_size = 7;
-    }
+    let mut asked = options_on(Recipe::Dpsgd, &set);
+    let private = noisy(0.8, 7, 25, 10);
+    let rate = *private.sampling_rate;
+    asked.plan.run = Run::Dpsgd { private };
     let schedule = Schedule::new(&asked, &set).unwrap();
-    let rate = schedule.sampling_rate().unwrap();
     assert_eq!(schedule.planned_private_steps(), 40);
-    assert_eq!(Steps::for_epochs(10.0, rate), Some(Steps::new(40)));
+    assert_eq!(Steps::per_epoch(rate), Steps::new(4));
     let run = trained(&asked, &Corpus::plain(&set));
-    assert_eq!(steps_of(&run.mechanism), 40);
+    let mechanism = unseeded(&run.plan);
+    assert_eq!(steps_of(&mechanism), 40);
+    assert_eq!(mechanism, unseeded(&asked.plan));
+    let Phase::Private {
+        steps,
+        expected_batch,
+        ..
+    } = run.phases[0]
+    else {
+        panic!("{:?}", run.phases)
+    };
+    assert_eq!(steps, 40);
+    assert!((expected_batch - 7.0).abs() < 1e-12);
 }

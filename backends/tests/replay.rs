@@ -4,28 +4,34 @@
 
 mod common;
 
-use common::{CLIPPINGS, LIGHT, OPTIMIZERS, models, options, secret_rates, sensitive, set};
+use common::{
+    CLIPPINGS, OPTIMIZERS, direct, for_epochs, jft, light, models, noisy, options, secret_rates,
+    seeded, sensitive, set,
+};
 use reticent_accounting::Neighbours;
+use reticent_accounting::training::FirstPhase;
 use reticent_backends::{
-    Corpus, Dropout, FirstPhase, FirstPhaseKind, Recipe, Replay, Sensitive, TrainOptions, Trainer,
-    replay,
+    Corpus, Dropout, Recipe, Replay, Sensitive, TrainOptions, Trainer, replay,
 };
 use reticent_corpus::TrainingSet;
 
 /// Every recipe that protects, the first phases of `jft` apart.
 fn protecting() -> Vec<TrainOptions> {
-    let jft = |kind| TrainOptions {
-        first_phase: Some(FirstPhase { epochs: 1, kind }),
-        ..options(Recipe::Jft)
+    let conservative = FirstPhase::LightNoise {
+        steps: noisy(0.5, 3, 13, 1),
+        token_miss: None,
     };
-    let screened = FirstPhaseKind::Screened {
-        records: vec![1, 4, 6],
+    let mut first = direct(1);
+    if let FirstPhase::Ordinary { screened, .. } = &mut first {
+        *screened = true;
+    }
+    let here = set(4, 8, 1);
+    let screened = TrainOptions {
+        screened: Some(vec![1, 4, 6]),
+        ..jft(first, &here)
     };
-    let conservative = FirstPhaseKind::ConservativeLightNoise {
-        noise_multiplier: 0.5,
-        batch_size: 3,
-    };
-    let jfts = [FirstPhaseKind::Direct, screened, LIGHT, conservative].map(jft);
+    let jfts = [direct(1), light(), conservative].map(|first| jft(first, &here));
+    let jfts = jfts.into_iter().chain([screened]);
     let others = [Recipe::Dpsgd, Recipe::Crt, Recipe::Protect, Recipe::Sdp].map(options);
     others.into_iter().chain(jfts).collect()
 }
@@ -70,7 +76,7 @@ fn a_replaced_record_moves_every_release_by_twice_the_clipping_norm_at_most() {
     let here = set(4, 8, 1);
     for (name, make) in models() {
         for base in protecting() {
-            if base.recipe == Recipe::Sdp && name != "lstm" {
+            if base.recipe().unwrap() == Recipe::Sdp && name != "lstm" {
                 continue; // refused, as the next test says
             }
             for (optimizer, clipping) in OPTIMIZERS
@@ -83,9 +89,12 @@ fn a_replaced_record_moves_every_release_by_twice_the_clipping_norm_at_most() {
                     private.optimizer = optimizer;
                     private.clipping = clipping;
                 }
-                let there = replaced(&here, 6, !selective(options.recipe));
+                let there = replaced(&here, 6, !selective(options.recipe().unwrap()));
                 let found = compared(make, &options, [&here, &there], Neighbours::Replace);
-                let what = format!("{name}, {}, {optimizer:?}, {clipping:?}", options.recipe);
+                let what = format!(
+                    "{name}, {}, {optimizer:?}, {clipping:?}",
+                    options.recipe().unwrap()
+                );
                 assert!(found.holds(), "{what}: {found:?}");
                 assert!(found.releases > 3, "{what}: {found:?}");
                 // the record was in some batch, and moved it
@@ -119,8 +128,7 @@ fn a_record_more_moves_every_release_by_the_clipping_norm_at_most() {
     for (name, make) in models() {
         for recipe in [Recipe::Dpsgd, Recipe::Crt, Recipe::Protect] {
             for clipping in CLIPPINGS {
-                let mut options = options(recipe);
-                options.epochs = 4; // the one more is in some batch, up to one time in 100
+                let mut options = for_epochs(options(recipe), 4); // the one more is in some batch, up to one time in 100
                 if let Some(private) = &mut options.private {
                     private.clipping = clipping;
                 }
@@ -139,17 +147,21 @@ fn dropout_keeps_the_sensitivity() {
     let (here, more, fewer) = (set(4, 8, 1), set(4, 9, 1), set(4, 8, 2));
     for (name, make) in models() {
         for mut options in protecting() {
-            if options.recipe == Recipe::Sdp && name != "lstm" {
+            if options.recipe().unwrap() == Recipe::Sdp && name != "lstm" {
                 continue;
             }
             options.dropout = Dropout::all(0.3).unwrap();
-            let there = replaced(&here, 6, !selective(options.recipe));
+            let there = replaced(&here, 6, !selective(options.recipe().unwrap()));
             let found = compared(make, &options, [&here, &there], Neighbours::Replace);
-            let what = format!("{name}, {}", options.recipe);
+            let what = format!("{name}, {}", options.recipe().unwrap());
             assert!(found.holds() && found.largest > 1e-4, "{what}: {found:?}");
-            if !selective(options.recipe) {
+            if !selective(options.recipe().unwrap()) {
                 let found = compared(make, &options, [&fewer, &more], Neighbours::ZeroOut);
-                assert!(found.holds(), "{name}, {}: {found:?}", options.recipe);
+                assert!(
+                    found.holds(),
+                    "{name}, {}: {found:?}",
+                    options.recipe().unwrap()
+                );
             }
         }
     }
@@ -179,10 +191,7 @@ fn what_goes_past_the_noise_is_found_out() {
         Neighbours::ZeroOut,
     );
     assert!(found.largest > 1.0 && !found.holds(), "{found:?}");
-    let unseeded = TrainOptions {
-        seed: None,
-        ..options(Recipe::Dpsgd)
-    };
+    let unseeded = seeded(options(Recipe::Dpsgd), None);
     let plain = Corpus::plain(&here);
     let error = replay(
         &|| Ok(make()),

@@ -2,7 +2,8 @@
 #![cfg(feature = "cpu")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_accounting::Mechanism;
+use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
+use reticent_accounting::{Mechanism, SamplingRate, UnitName};
 use reticent_backends::{
     Clipping, Device, Dropout, Error, LearningRates, LstmConfig, OptimizerSpec, Precision,
     PrivateOptions, Recipe, Surroundings, TrainOptions, Trained, Trainer, lstm, train,
@@ -23,26 +24,42 @@ fn corpus() -> TrainingSet {
 }
 
 fn options(recipe: Recipe, seed: Option<u64>) -> TrainOptions {
+    let set = corpus();
+    let noisy = |records| {
+        let rate = SamplingRate::of_share(8, records).unwrap();
+        NoisySteps::poisson(1.0, rate.get(), 2).unwrap()
+    };
+    let private = set.private_size();
+    let run = match recipe {
+        Recipe::Crt => Run::Crt {
+            private: Some(noisy(private)),
+            public_passes: Stated::given(2, "test"),
+            epochs: 2,
+        },
+        _ => Run::Dpsgd {
+            private: noisy(set.public_size() + private),
+        },
+    };
+    let unit = UnitName::new(set.unit.to_string()).unwrap();
     TrainOptions {
-        recipe,
-        epochs: 2,
-        public_passes: 2,
+        plan: TrainingPlan {
+            seeded: seed.is_some(),
+            ..TrainingPlan::new(run, unit)
+        },
         batch_size: 4,
         optimizer: OptimizerSpec::Adam {
             learning_rate: 1e-3,
         },
         private: Some(PrivateOptions {
-            noise_multiplier: 1.0,
             clipping_norm: 1.0,
             clipping: Clipping::Flat,
-            batch_size: 8,
             optimizer: OptimizerSpec::Sgd {
                 learning_rate: 0.1,
                 momentum: 0.9,
             },
         }),
-        first_phase: None,
-        states: None,
+        state_norm: None,
+        screened: None,
         precision: Precision::Single,
         dropout: Dropout {
             embedding: 0.1,
@@ -50,7 +67,6 @@ fn options(recipe: Recipe, seed: Option<u64>) -> TrainOptions {
             hidden: 0.2,
         },
         learning_rates: LearningRates::default(),
-        stopping: None,
         initial_seed: 3,
         seed,
     }
@@ -87,8 +103,12 @@ fn bits(trained: &Trained) -> Vec<u32> {
         .collect()
 }
 
-fn counted(mechanism: &Mechanism) -> u64 {
-    match mechanism {
+fn counted(trained: &Trained) -> u64 {
+    let plan = TrainingPlan {
+        seeded: false,
+        ..trained.plan.clone()
+    };
+    match plan.mechanism() {
         Mechanism::Repeat { times, .. } => times.get(),
         other => panic!("one private phase expected, got {other:?}"),
     }
@@ -110,8 +130,8 @@ fn an_interrupted_run_ends_in_the_same_weights_and_counts_each_step_once() {
         }
         let mut resumed = run(&options, Some(&state), u64::MAX).unwrap();
         assert_eq!(bits(&resumed), bits(&whole), "{recipe}");
-        assert_eq!(resumed.mechanism, whole.mechanism);
-        assert!(resumed.seeded && counted(&resumed.mechanism) > 20);
+        assert_eq!(resumed.plan, whole.plan);
+        assert!(resumed.plan.seeded && counted(&resumed) > 20);
         resumed.erase_state().unwrap();
         assert!(!state.exists());
     }
@@ -122,12 +142,19 @@ fn a_state_folder_of_another_run_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let first = options(Recipe::Crt, Some(1));
     assert!(run(&first, Some(folder.path()), 5).is_err());
-    let other = TrainOptions { epochs: 3, ..first };
+    let mut other = first.clone();
+    if let Some(noisy) = other.plan.run.noisy_mut() {
+        let epoch = noisy.steps_per_epoch;
+        noisy.steps.value = reticent_accounting::Steps::new(3 * epoch);
+    }
     let Err(error) = run(&other, Some(folder.path()), u64::MAX) else {
         panic!("accepted")
     };
     assert!(
-        matches!(&error, Error::State { .. }) && error.to_string().contains("(other epochs)"),
+        matches!(&error, Error::State { .. })
+            && error
+                .to_string()
+                .contains("(other plan.run.private.steps.value"),
         "{error}"
     );
 }
@@ -174,7 +201,7 @@ fn sigkill_then_resume_gives_the_same_bits() {
     }
     let resumed = run(&options, Some(&state), u64::MAX).unwrap();
     assert_eq!(bits(&resumed), bits(&whole));
-    assert_eq!(counted(&resumed.mechanism), counted(&whole.mechanism));
+    assert_eq!(counted(&resumed), counted(&whole));
 }
 
 /// The state folder knows which weights its run began with.

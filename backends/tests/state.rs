@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{model, options, secret_rates, sensitive, set, weights};
+use common::{model, options, secret_rates, seeded, sensitive, set, weights};
+use reticent_accounting::NoiseMultiplier;
+use reticent_accounting::training::Run as Plan;
 use reticent_backends::{
     Clipping, Corpus, Error, OptimizerSpec, Phase, Recipe, Surroundings, TrainOptions, Trained,
     train_on,
@@ -55,8 +57,15 @@ fn home() -> (tempfile::TempDir, PathBuf) {
 
 fn sigma(asked: &TrainOptions, sigma: f64) -> TrainOptions {
     let mut other = asked.clone();
-    if let Some(private) = &mut other.private {
-        private.noise_multiplier = sigma;
+    let sigma = NoiseMultiplier::new(sigma).unwrap();
+    match &mut other.plan.run {
+        Plan::Sdp { selective } => selective.noise_multiplier.value = sigma,
+        Plan::Protect { weighted } => weighted.noise_multiplier.value = sigma,
+        run => {
+            if let Some(noisy) = run.noisy_mut() {
+                noisy.noise_multiplier.value = sigma;
+            }
+        }
     }
     other
 }
@@ -76,10 +85,7 @@ const EVERY: [Recipe; 6] = [
 fn a_run_whose_key_is_lost_is_never_resumed() {
     for recipe in EVERY {
         let (_home, state) = home();
-        let first = TrainOptions {
-            seed: None,
-            ..options(recipe)
-        };
+        let first = seeded(options(recipe), None);
         interrupted(&first, &state, 3);
         std::fs::remove_file(state.join("key.json")).unwrap();
         let others = [
@@ -87,10 +93,7 @@ fn a_run_whose_key_is_lost_is_never_resumed() {
             sigma(&first, 50.0),
             options(Recipe::Dpsgd),
             options(Recipe::Sgd),
-            TrainOptions {
-                seed: Some(4),
-                ..first.clone()
-            },
+            seeded(first.clone(), Some(4)),
         ];
         for snapshot in ["is there", "is gone"] {
             for other in &others {
@@ -131,18 +134,18 @@ fn what_differs_from_the_run_is_named() {
             learning_rate: 0.01,
         };
     }
-    let unseeded = TrainOptions {
-        seed: None,
-        ..first.clone()
-    };
+    let unseeded = seeded(first.clone(), None);
     for (other, words) in [
-        (sigma(&first, 50.0), vec!["private.noise_multiplier"]),
+        (
+            sigma(&first, 50.0),
+            vec!["plan.run.private.noise_multiplier"],
+        ),
         (
             clipped,
             vec!["private.clipping.type", "private.optimizer.type"],
         ),
         (unseeded, vec!["seed"]),
-        (options(Recipe::Sgd), vec!["recipe", "private"]),
+        (options(Recipe::Sgd), vec!["plan.run.recipe", "private"]),
     ] {
         let error = refused(run(&other, &state, u64::MAX));
         for word in words {
@@ -179,14 +182,11 @@ fn a_snapshot_of_another_run_is_refused() {
     take(&there.1);
     let error = refused(run(&first, &here.1, u64::MAX));
     assert!(
-        error.contains("snapshot") && error.contains("private.noise_multiplier"),
+        error.contains("snapshot") && error.contains("plan.run.private.noise_multiplier"),
         "{error}"
     );
     let elsewhere = home();
-    let unseeded = TrainOptions {
-        seed: None,
-        ..first.clone()
-    };
+    let unseeded = seeded(first.clone(), None);
     interrupted(&unseeded, &elsewhere.1, 3);
     take(&elsewhere.1);
     let error = refused(run(&first, &here.1, u64::MAX));
@@ -223,7 +223,7 @@ fn lost_ledger_lines_are_never_budget_gained() {
         std::fs::write(&ledger, format!("{}\n{}\n", lines[0], lines[1])).unwrap();
         let again = run(&asked, &state, u64::MAX).unwrap();
         assert_eq!(again.phases, whole.phases, "{recipe}");
-        assert_eq!(again.mechanism, whole.mechanism);
+        assert_eq!(again.plan, whole.plan);
         assert_eq!(weights(&again), weights(&whole));
     }
 }

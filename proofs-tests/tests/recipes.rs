@@ -5,7 +5,8 @@
     reason = "helpers of tests; the lint exempts test functions only"
 )]
 
-use reticent_accounting::Mechanism;
+use reticent_accounting::training::{NoisySteps, Run, Sizes, Stated, TrainingPlan};
+use reticent_accounting::{Mechanism, SamplingRate, UnitName};
 use reticent_backends::{
     Clip, Clipping, Device, Dropout, LearningRates, LstmConfig, OptimizerSpec, Precision,
     PrivateOptions, Recipe, Schedule, Surroundings, TrainOptions, Trained, lstm, train,
@@ -38,30 +39,45 @@ fn corpus(shift: u32) -> TrainingSet {
 }
 
 fn options(recipe: Recipe, private_rate: f64) -> TrainOptions {
+    let noisy = |records| {
+        let rate = SamplingRate::of_share(3, records).unwrap();
+        NoisySteps::poisson(1.0, rate.get(), 3).unwrap()
+    };
+    // the private side: 8 records and 4 points that are only a mask
+    let run = match recipe {
+        Recipe::Crt => Run::Crt {
+            private: Some(noisy(12)),
+            public_passes: Stated::given(1, "test"),
+            epochs: 3,
+        },
+        Recipe::Dpsgd => Run::Dpsgd { private: noisy(24) },
+        _ => Run::Sgd {
+            epochs: Stated::given(3, "test"),
+            steps: None,
+        },
+    };
     TrainOptions {
-        recipe,
-        epochs: 3,
-        public_passes: 1,
+        plan: TrainingPlan {
+            seeded: true,
+            ..TrainingPlan::new(run, UnitName::new("turn").unwrap())
+        },
         batch_size: 5,
         optimizer: OptimizerSpec::Adam {
             learning_rate: 0.01,
         },
         private: (recipe != Recipe::Sgd).then_some(PrivateOptions {
-            noise_multiplier: 1.0,
             clipping_norm: 1.0,
             clipping: Clipping::Flat,
-            batch_size: 3,
             optimizer: OptimizerSpec::Sgd {
                 learning_rate: private_rate,
                 momentum: 0.0,
             },
         }),
-        first_phase: None,
-        states: None,
+        state_norm: None,
+        screened: None,
         precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::CONSTANT,
-        stopping: None,
         initial_seed: 1,
         seed: Some(7),
     }
@@ -78,6 +94,15 @@ fn trained(recipe: Recipe, private_rate: f64, shift: u32) -> Trained {
         &mut |_| {},
     )
     .unwrap()
+}
+
+/// What it released, were its randomness not drawn by a fixed seed.
+fn unseeded(trained: &Trained) -> Mechanism {
+    let plan = TrainingPlan {
+        seeded: false,
+        ..trained.plan.clone()
+    };
+    plan.mechanism()
 }
 
 fn weights(trained: &Trained) -> Vec<f32> {
@@ -124,9 +149,10 @@ fn the_accountant_hears_what_ran() {
     let dpsgd = trained(Recipe::Dpsgd, 0.1, 0);
     // |D_pri| with the points that are only a mask: 12 of CRT, 24 of DP-SGD.
     for (run, size) in [(&crt, 12.0), (&dpsgd, 24.0_f64)] {
-        let steps = 3 * (size / 3.0_f64).round() as u64;
-        let Mechanism::Repeat { times, each } = &run.mechanism else {
-            panic!("{:?}", run.mechanism)
+        let steps = 3 * (size / 3.0_f64).ceil() as u64;
+        let mechanism = unseeded(run);
+        let Mechanism::Repeat { times, each } = &mechanism else {
+            panic!("{mechanism:?}")
         };
         assert_eq!(times.get(), steps);
         let Mechanism::SubsampledGaussian { sampling_rate, .. } = each.as_ref() else {
@@ -134,22 +160,29 @@ fn the_accountant_hears_what_ran() {
         };
         assert!((sampling_rate.get() - 3.0 / size).abs() < 1e-15);
     }
-    let sgd = trained(Recipe::Sgd, 0.1, 0);
-    assert!(
-        matches!(&sgd.mechanism, Mechanism::NonPrivate { .. }),
-        "{:?}",
-        sgd.mechanism
-    );
+    let sgd = unseeded(&trained(Recipe::Sgd, 0.1, 0));
+    assert!(matches!(&sgd, Mechanism::NonPrivate { .. }), "{sgd:?}");
 }
 
+/// A batch larger than its side is no sampling rate, and a plan for a larger side is refused.
 #[test]
 fn a_private_batch_larger_than_its_side_is_refused() {
+    let error = SamplingRate::of_share(13, 12).unwrap_err().to_string();
+    assert!(error.contains("(0, 1]"), "{error}");
+    assert!(NoisySteps::poisson(1.0, 13.0 / 12.0, 3).is_err());
     let mut options = options(Recipe::Crt, 0.1);
-    if let Some(private) = &mut options.private {
-        private.batch_size = 13;
-    }
+    options.plan.sizes = Some(Stated::given(
+        Sizes {
+            public: 12,
+            private: 13,
+        },
+        "test",
+    ));
     let error = Schedule::new(&options, &corpus(0)).unwrap_err().to_string();
-    assert!(error.contains("[1, 12]") && error.contains("13"), "{error}");
+    assert!(
+        error.contains("12 and 12") && error.contains("13"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a plan promises: to one record, to the records of a secret, to the copies of a canary.
 
+use super::TrainingPlan;
 use super::recipe::{Recipe, Run, open};
-use super::{Stated, TrainingPlan};
 use crate::bound::Bounds;
 use crate::confidentiality::{Knowledge, Reach, Standing};
 use crate::error::{Error, Result};
@@ -202,7 +202,7 @@ impl TrainingPlan {
 
     /// All copies of a canary: content against content.
     fn of_a_canary(&self, tolerance: Tolerance) -> Result<Option<Guarantee>> {
-        let Some(canaries) = self.secrets.canaries.as_ref().map(Stated::clone) else {
+        let Some(canaries) = self.secrets.canaries.clone() else {
             return Ok(None);
         };
         // Rates are those of the secrets of an incidence, and canaries are none of them.

@@ -11,6 +11,7 @@ use crate::random::{Noise, PoissonSampler, RunKey, Sampler, shuffled};
 use crate::recipe::{Constants, Place, Stage, TrainOptions, Work};
 use crate::step::{PrivateStep, StateRelease, Step};
 use crate::trainer::Trainer;
+use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run};
 use reticent_accounting::{MissRate, NoiseMultiplier, SamplingRate};
 
@@ -176,7 +177,10 @@ impl Side {
             } => Ok((!records.is_empty())
                 .then(|| self.public_phase(stage, taken, *batch_size, options))),
             Work::Private { .. } => self.private_phase(stage, steps, options, corpus).map(Some),
-            Work::Selective { records, .. } => {
+            Work::Selective { .. } => {
+                let Run::Sdp { selective } = &options.plan.run else {
+                    return Err(no_private_side());
+                };
                 let (states, c) = (self.states()?, self.constants()?);
                 Ok(Some(Phase::Selective {
                     steps,
@@ -188,8 +192,12 @@ impl Side {
                     clipping_margin: c.clip.margin(),
                     state_noise_multiplier: states.noise_multiplier.get(),
                     state_norm: states.clip.norm(),
-                    states: records.most_states(),
-                    alike: sensitive(corpus)?.alike(),
+                    // As planned, which may be more careful than the corpus needs.
+                    states: *selective.states,
+                    alike: RedactedAlike {
+                        every_content_caught: *selective.every_content_caught,
+                        ..sensitive(corpus)?.alike()
+                    },
                     ordinary_optimizer: options.optimizer,
                     optimizer: private_optimizer(options),
                 }))

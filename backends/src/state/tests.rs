@@ -8,9 +8,9 @@ use crate::checkpoint::Checkpoint;
 use crate::files::full_disk;
 use crate::manifest::{Initial, Manifest};
 use crate::model::{LstmConfig, Model};
-use crate::recipe::Recipe;
 use crate::run::{Surroundings, Trained, train_on};
-use common::{options, set, trained, weights};
+use common::{for_epochs, options, set, trained, weights};
+use reticent_accounting::training::Recipe;
 use reticent_corpus::{PrepareOptions, prepare, simulate};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -42,10 +42,7 @@ fn is_full(error: &Error) -> bool {
 #[test]
 fn a_full_disk_at_any_write_is_survived() {
     for recipe in [Recipe::Dpsgd, Recipe::Crt] {
-        let asked = TrainOptions {
-            epochs: 1,
-            ..options(recipe)
-        };
+        let asked = for_epochs(options(recipe), 1);
         let set = set(4, 8, 1);
         let whole = trained(&asked, &Corpus::plain(&set));
         let mut failures = 0;
@@ -82,7 +79,7 @@ fn a_full_disk_leaves_no_half_of_a_checkpoint() {
     let set = set(4, 8, 1);
     let run = trained(&options(Recipe::Crt), &Corpus::plain(&set));
     let initial = Initial::Random { seed: 1 };
-    let manifest = Manifest::of(Recipe::Crt, &prepared, &run, initial);
+    let manifest = Manifest::of(&prepared, &run, initial).unwrap();
     let weights = model.starting_weights(1);
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
@@ -127,7 +124,7 @@ fn a_finished_state_that_was_not_erased_is_recognised() {
     assert!(!erase_finished(&out).unwrap());
     let run = train(&state, 1);
     let initial = Initial::Random { seed: 1 };
-    let manifest = Manifest::of(Recipe::Dpsgd, &prepared, &run, initial);
+    let manifest = Manifest::of(&prepared, &run, initial).unwrap();
     assert!(
         erase_finished(&out).is_err(),
         "the run still holds its state"

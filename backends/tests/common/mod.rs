@@ -2,13 +2,16 @@
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 #![allow(dead_code, reason = "no test uses all of it")]
 
-use reticent_accounting::MissRate;
 use reticent_accounting::confidentiality::RedactedAlike;
+use reticent_accounting::training::{
+    FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, Stated, TrainingPlan, WeightedSteps,
+    released_states,
+};
+use reticent_accounting::{Mechanism, MissRate, NoiseMultiplier, SamplingRate, Steps, UnitName};
 use reticent_backends::{
-    Clipping, Corpus, Device, Dropout, Family, FirstPhase, FirstPhaseKind, LearningRates,
-    LstmConfig, Model, OptimizerSpec, Precision, PrivateOptions, Recipe, SecretRates, Sensitive,
-    StateOptions, Surroundings, TrainOptions, Trained, Trainer, TransformerConfig, lstm, open,
-    train_on,
+    Clipping, Corpus, Device, Dropout, Family, LearningRates, LstmConfig, Model, OptimizerSpec,
+    Precision, PrivateOptions, SecretRates, Sensitive, Surroundings, TrainOptions, Trained,
+    Trainer, TransformerConfig, lstm, open, train_on,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::ops::Range;
@@ -113,42 +116,167 @@ pub(crate) fn secret_rates(records: usize) -> SecretRates {
     SecretRates::new(rates, secrets.collect()).unwrap()
 }
 
-pub(crate) const LIGHT: FirstPhaseKind = FirstPhaseKind::LightNoise {
-    noise_multiplier: 0.4,
-    batch_size: 4,
-    miss: (MissRate::ZERO, MissRate::ZERO),
-};
+/// Poisson batches of `batch` of `records`, in expectation.
+pub(crate) fn noisy(sigma: f64, batch: u64, records: u64, epochs: u64) -> NoisySteps {
+    let rate = SamplingRate::of_share(batch, records).unwrap();
+    NoisySteps::poisson(sigma, rate.get(), epochs).unwrap()
+}
 
-/// Options of a recipe, seeded, small.
+pub(crate) fn given<T>(value: T) -> Stated<T> {
+    Stated::given(value, "test")
+}
+
+/// Passes over redacted text without noise, under a policy that catches every content.
+pub(crate) fn direct(epochs: u64) -> FirstPhase {
+    FirstPhase::Ordinary {
+        epochs: given(epochs),
+        screened: false,
+        alike: given(RedactedAlike::YES),
+    }
+}
+
+/// One epoch of light noise on [`set`]`(4, 8, 1)`.
+pub(crate) fn light() -> FirstPhase {
+    FirstPhase::LightNoise {
+        steps: noisy(0.4, 4, 13, 1),
+        token_miss: Some((MissRate::ZERO, MissRate::ZERO)),
+    }
+}
+
+/// `jft` with another first phase.
+pub(crate) fn jft(first: FirstPhase, set: &TrainingSet) -> TrainOptions {
+    let mut options = options_on(Recipe::Jft, set);
+    if let Run::Jft { first: before, .. } = &mut options.plan.run {
+        *before = first;
+    }
+    options
+}
+
+/// A recipe on this set: two epochs of batches of three, at σ = 0.8.
+pub(crate) fn run(recipe: Recipe, set: &TrainingSet) -> Run {
+    let (private, records) = (set.private_size(), set.public_size() + set.private_size());
+    let noisy = |records| noisy(0.8, 3, records, 2);
+    let noise = |sigma| given(NoiseMultiplier::new(sigma).unwrap());
+    match recipe {
+        Recipe::Sgd => Run::Sgd {
+            epochs: given(2),
+            steps: None,
+        },
+        Recipe::Dpsgd => Run::Dpsgd {
+            private: noisy(records),
+        },
+        Recipe::Crt => Run::Crt {
+            private: (private > 0).then(|| noisy(private)),
+            public_passes: given(1),
+            epochs: 2,
+        },
+        Recipe::Sdp => {
+            let pass = (set.records.len() as u64).div_ceil(3);
+            let spans = spans(set);
+            let records = set.records.iter().zip(&spans);
+            let states = records.map(|(r, spans)| released_states(r.tokens.len(), spans));
+            Run::Sdp {
+                selective: SelectiveSteps {
+                    noise_multiplier: noise(0.8),
+                    state_noise_multiplier: noise(1.3),
+                    batch_size: given(3),
+                    steps_per_epoch: pass,
+                    steps: given(Steps::new(2 * pass)),
+                    states: given(states.max().unwrap_or(0)),
+                    every_content_caught: given(true),
+                },
+            }
+        }
+        Recipe::Jft => Run::Jft {
+            first: direct(2),
+            second: noisy(records),
+        },
+        Recipe::Protect => {
+            let epoch = records.div_ceil(3);
+            Run::Protect {
+                weighted: WeightedSteps {
+                    noise_multiplier: noise(0.8),
+                    batch: given(3.0),
+                    steps_per_epoch: epoch,
+                    steps: given(Steps::new(2 * epoch)),
+                    secret_rates: given(secret_rates(set.records.len()).dominating()),
+                },
+            }
+        }
+    }
+}
+
+/// Options of a recipe on [`set`]`(4, 8, 1)`, seeded, small.
 pub(crate) fn options(recipe: Recipe) -> TrainOptions {
-    TrainOptions {
-        recipe,
-        epochs: 2,
-        public_passes: 1,
+    options_on(recipe, &set(4, 8, 1))
+}
+
+/// Options of a recipe on this set, seeded, small.
+pub(crate) fn options_on(recipe: Recipe, set: &TrainingSet) -> TrainOptions {
+    let unit = UnitName::new(set.unit.to_string()).unwrap();
+    let plan = TrainingPlan::new(run(recipe, set), unit);
+    let options = TrainOptions {
+        plan,
         batch_size: 4,
         optimizer: OPTIMIZERS[1],
         private: (recipe != Recipe::Sgd).then_some(PrivateOptions {
-            noise_multiplier: 0.8,
             clipping_norm: 0.9,
             clipping: Clipping::Flat,
-            batch_size: 3,
             optimizer: OPTIMIZERS[0],
         }),
-        first_phase: (recipe == Recipe::Jft).then_some(FirstPhase {
-            epochs: 2,
-            kind: FirstPhaseKind::Direct,
-        }),
-        states: (recipe == Recipe::Sdp).then_some(StateOptions {
-            noise_multiplier: 1.3,
-            norm: 0.4,
-        }),
+        state_norm: (recipe == Recipe::Sdp).then_some(0.4),
+        screened: None,
         precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::default(),
-        stopping: None,
         initial_seed: 1,
-        seed: Some(3),
+        seed: None,
+    };
+    seeded(options, Some(3))
+}
+
+/// The same with this seed, and a plan that says so.
+pub(crate) fn seeded(mut options: TrainOptions, seed: Option<u64>) -> TrainOptions {
+    options.seed = seed;
+    options.plan.seeded = seed.is_some();
+    options
+}
+
+/// The same with so many epochs of its (last) phase.
+pub(crate) fn for_epochs(mut options: TrainOptions, epochs: u64) -> TrainOptions {
+    let all = |each: u64| Steps::new(epochs * each);
+    match &mut options.plan.run {
+        Run::Sgd { epochs: of, .. } => *of = given(epochs),
+        Run::Crt {
+            private,
+            epochs: of,
+            ..
+        } => {
+            *of = epochs;
+            if let Some(private) = private {
+                private.steps.value = all(private.steps_per_epoch);
+            }
+        }
+        Run::Dpsgd { private }
+        | Run::Jft {
+            second: private, ..
+        } => {
+            private.steps.value = all(private.steps_per_epoch);
+        }
+        Run::Sdp { selective } => selective.steps.value = all(selective.steps_per_epoch),
+        Run::Protect { weighted } => weighted.steps.value = all(weighted.steps_per_epoch),
+        Run::Mechanism { .. } => panic!("not trainable"),
     }
+    options
+}
+
+/// What a run released, were its randomness not drawn by a fixed seed.
+pub(crate) fn unseeded(plan: &TrainingPlan) -> Mechanism {
+    let plan = TrainingPlan {
+        seeded: false,
+        ..plan.clone()
+    };
+    plan.mechanism()
 }
 
 /// A finished run.

@@ -1,10 +1,11 @@
 //! Faults of what a run leaves behind: manifests, digests, keys, ledgers.
 
-use crate::common::{model, options, set, trained, weights};
+use crate::common::{model, noisy, options, seeded, set, trained, weights};
 use reticent_accounting::Mechanism;
+use reticent_accounting::training::{Run, TrainingPlan};
 use reticent_backends::{
-    Checkpoint, Corpus, Error, Initial, LstmConfig, Manifest, Owner, Recipe, Surroundings,
-    TrainOptions, Trained, hexadecimal, train_on,
+    Checkpoint, Corpus, Error, Initial, LstmConfig, Manifest, Owner, Recipe, Surroundings, Trained,
+    hexadecimal, train_on,
 };
 use reticent_corpus::{
     CanaryOptions, Origin, PrepareOptions, Prepared, Tokenizer, TrainingSet, prepare, simulate,
@@ -44,14 +45,13 @@ fn short(prepared: &Prepared, seed: Option<u64>, state: Option<&Path>) -> Traine
         snapshot_every: Duration::ZERO,
         stop: &stop,
     };
-    let mut options = TrainOptions {
-        epochs: 1,
-        seed,
-        ..options(Recipe::Dpsgd)
-    };
-    if let Some(private) = &mut options.private {
-        private.batch_size = 40;
-    }
+    let mut options = options(Recipe::Dpsgd);
+    let set = &prepared.training;
+    let records = set.public_size() + set.private_size();
+    let unit = reticent_accounting::UnitName::new(set.unit.to_string()).unwrap();
+    let private = noisy(0.8, 40, records, 1);
+    options.plan = TrainingPlan::new(Run::Dpsgd { private }, unit);
+    let options = seeded(options, seed);
     let corpus = Corpus::plain(&prepared.training);
     train_on(
         model.unwrap(),
@@ -64,12 +64,7 @@ fn short(prepared: &Prepared, seed: Option<u64>, state: Option<&Path>) -> Traine
 }
 
 fn manifest(prepared: &Prepared, trained: &Trained) -> Manifest {
-    Manifest::of(
-        Recipe::Dpsgd,
-        prepared,
-        trained,
-        Initial::Random { seed: 1 },
-    )
+    Manifest::of(prepared, trained, Initial::Random { seed: 1 }).unwrap()
 }
 
 /// Faults 12, 19 and 21: what no guarantee covers is said in the manifest, and for which
@@ -94,7 +89,7 @@ const WORDS: &str = r#"{"version":"1.0","truncation":null,"padding":null,"added_
 #[test]
 fn a_vocabulary_that_leaks_costs_everything() {
     let mut prepared = prepared();
-    let trained = short(&prepared, None, None);
+    let mut trained = short(&prepared, None, None);
     let infinite = |m: &Mechanism| match m {
         Mechanism::Sequence { parts } => parts
             .iter()
@@ -103,6 +98,10 @@ fn a_vocabulary_that_leaks_costs_everything() {
     };
     assert!(!infinite(&manifest(&prepared, &trained).mechanism));
     prepared.tokenizer = Tokenizer::from_json(WORDS, Origin::Leaks).unwrap();
+    // a plan that says otherwise than the corpus makes no manifest
+    let error = Manifest::of(&prepared, &trained, Initial::Random { seed: 1 }).unwrap_err();
+    assert!(error.to_string().contains("vocabulary"), "{error}");
+    trained.plan.vocabulary_leaks = true;
     let made = manifest(&prepared, &trained);
     assert!(infinite(&made.mechanism), "{:?}", made.mechanism);
     assert!(made.not_covered.join("").contains("vocabulary"));
@@ -191,10 +190,7 @@ fn other_records_never_meet_the_old_noise() {
             snapshot_every: Duration::ZERO,
             stop: &stop,
         };
-        let options = TrainOptions {
-            seed: None,
-            ..options(Recipe::Dpsgd)
-        };
+        let options = seeded(options(Recipe::Dpsgd), None);
         let corpus = Corpus::plain(set);
         train_on(model(), &options, &corpus, &surroundings, &mut |at| {
             stop.store(at.step >= stop_at, Ordering::Relaxed);
@@ -217,14 +213,11 @@ fn other_records_never_meet_the_old_noise() {
 fn only_a_secret_key_makes_a_run_private() {
     let set = set(0, 12, 0);
     let run = |seed| {
-        let options = TrainOptions {
-            seed,
-            ..options(Recipe::Dpsgd)
-        };
+        let options = seeded(options(Recipe::Dpsgd), seed);
         trained(&options, &Corpus::plain(&set))
     };
-    assert!(run(Some(0)).seeded);
+    assert!(run(Some(0)).plan.seeded);
     let (one, other) = (run(None), run(None));
-    assert!(!one.seeded && !other.seeded);
+    assert!(!one.plan.seeded && !other.plan.seeded);
     assert_ne!(weights(&one), weights(&other));
 }

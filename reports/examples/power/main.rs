@@ -22,9 +22,10 @@ mod buggy;
 use anyhow::{Context, Result};
 use audits::{Claim, membership, ranks};
 use buggy::{Told, model};
-use reticent_accounting::Neighbours;
+use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
+use reticent_accounting::{Neighbours, Steps, UnitName};
 use reticent_backends::{
-    Clipping, Corpus, Dropout, LearningRates, OptimizerSpec, Precision, PrivateOptions, Recipe,
+    Clipping, Corpus, Dropout, LearningRates, OptimizerSpec, Precision, PrivateOptions,
     Surroundings, TrainOptions, Trainer, replay, train_on,
 };
 use reticent_corpus::{
@@ -98,47 +99,66 @@ fn prepared(documents: &[Document], bug: Bug, seed: u64) -> Result<Prepared> {
     Ok(Preparer::new(documents, &options)?.run()?)
 }
 
-fn options_of(bug: Bug, prepared: &Prepared, seed: u64) -> TrainOptions {
+/// Records on the side that noisy steps train on.
+fn private_size(bug: Bug, prepared: &Prepared) -> u64 {
     let set = &prepared.training;
-    let recipe = match bug {
-        Bug::MissedRedaction | Bug::NoneWithPublicSide => Recipe::Crt,
-        _ => Recipe::Dpsgd,
-    };
-    let size = match recipe {
-        Recipe::Crt => set.private_size(),
+    match bug {
+        Bug::MissedRedaction | Bug::NoneWithPublicSide => set.private_size(),
         _ => set.private_size() + set.public_size(),
-    };
+    }
+}
+
+/// The expected batch.
+fn batch(bug: Bug, prepared: &Prepared, options: &TrainOptions) -> f64 {
+    let rate = options
+        .plan
+        .run
+        .noisy()
+        .map(|noisy| noisy.sampling_rate.get());
+    rate.map_or(1.0, |rate| rate * private_size(bug, prepared) as f64)
+}
+
+fn options_of(bug: Bug, prepared: &Prepared, seed: u64) -> Result<TrainOptions> {
+    let set = &prepared.training;
     let rate = match bug {
         Bug::WrongSamplingRate => 2.0 * RATE,
         _ => RATE,
     };
-    TrainOptions {
-        recipe,
-        // As many steps as claimed, whatever the rate.
-        epochs: (EPOCHS as f64 * rate / RATE) as u64,
-        public_passes: 1,
+    let mut noisy = NoisySteps::poisson(SIGMA, rate, EPOCHS)?;
+    // As many steps as claimed, whatever the rate.
+    noisy.steps.value = Steps::new((EPOCHS as f64 / RATE) as u64);
+    let run = match bug {
+        Bug::MissedRedaction | Bug::NoneWithPublicSide => Run::Crt {
+            private: Some(noisy),
+            public_passes: Stated::given(1, "this program"),
+            epochs: EPOCHS,
+        },
+        _ => Run::Dpsgd { private: noisy },
+    };
+    Ok(TrainOptions {
+        plan: TrainingPlan {
+            seeded: true,
+            ..TrainingPlan::new(run, UnitName::new(set.unit.to_string())?)
+        },
         batch_size: 16,
         optimizer: OptimizerSpec::Adam {
             learning_rate: 0.01,
         },
         private: Some(PrivateOptions {
-            noise_multiplier: SIGMA,
             clipping_norm: CLIP,
             clipping: Clipping::Flat,
-            batch_size: (rate * size as f64).round() as u64,
             optimizer: OptimizerSpec::Adam {
                 learning_rate: 0.01,
             },
         }),
-        first_phase: None,
-        states: None,
+        state_norm: None,
+        screened: None,
         precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::default(),
-        stopping: None,
         initial_seed: seed,
         seed: Some(seed),
-    }
+    })
 }
 
 /// Which audits noticed something.
@@ -205,11 +225,8 @@ fn main() -> Result<()> {
 
 fn once(documents: &[Document], bug: Bug, seed: u64, claim: &Claim) -> Result<Noticed> {
     let prepared = prepared(documents, bug, seed)?;
-    let options = options_of(bug, &prepared, seed);
-    let batch = options
-        .private
-        .as_ref()
-        .map_or(1.0, |p| p.batch_size as f64);
+    let options = options_of(bug, &prepared, seed)?;
+    let batch = batch(bug, &prepared, &options);
     let (buggy, seen) = model(prepared.tokenizer.vocabulary_size(), bug, seed, batch)?;
     let stop = AtomicBool::new(false);
     let mut trained = train_on(
@@ -233,9 +250,9 @@ fn once(documents: &[Document], bug: Bug, seed: u64, claim: &Claim) -> Result<No
         .copies
         .iter()
         .any(|c| c.side == Some(reticent_corpus::Side::Public));
-    noticed.preflight = lost || !counted || (options.recipe == Recipe::Crt && public);
+    noticed.preflight = lost || !counted || (matches!(options.plan.run, Run::Crt { .. }) && public);
     // Poisson batches at the claimed rate: their total is binomial.
-    if options.recipe == Recipe::Dpsgd {
+    if matches!(options.plan.run, Run::Dpsgd { .. }) {
         let records = prepared.training.records.len() as f64;
         let trials = records * (EPOCHS as f64 / RATE);
         let sd = (trials * RATE * (1.0 - RATE)).sqrt();
@@ -259,14 +276,11 @@ fn replayed(documents: &[Document], bug: Bug) -> Result<bool> {
         Some(())
     });
     changed.context("no record holds the secret")?;
-    let options = TrainOptions {
-        epochs: 5,
-        ..options_of(bug, &here, 0)
-    };
-    let batch = options
-        .private
-        .as_ref()
-        .map_or(1.0, |p| p.batch_size as f64);
+    let mut options = options_of(bug, &here, 0)?;
+    if let Some(noisy) = options.plan.run.noisy_mut() {
+        noisy.steps.value = Steps::new(5 * noisy.steps_per_epoch);
+    }
+    let batch = batch(bug, &here, &options);
     let vocabulary = here.tokenizer.vocabulary_size();
     let make = || -> Told<Box<dyn Trainer>> { Ok(Box::new(model(vocabulary, bug, 0, batch)?.0)) };
     let found = replay(

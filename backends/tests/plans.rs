@@ -1,0 +1,303 @@
+//! A run is its plan: as many steps as it says, on the corpus it was made for, or none at all.
+#![cfg(feature = "cpu")]
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
+
+mod common;
+
+use common::{
+    MASK, direct, given, jft, light, model, options, options_on, secret_rates, seeded, sensitive,
+    set, spans, unseeded, weights,
+};
+use reticent_accounting::confidentiality::RedactedAlike;
+use reticent_accounting::training::{FirstPhase, Run, Sizes};
+use reticent_accounting::{Mechanism, SamplingRate, Steps};
+use reticent_backends::{
+    Corpus, Error, Initial, Manifest, Phase, Recipe, Schedule, SecretRates, Sensitive,
+    Surroundings, TrainOptions, Trained, train_on,
+};
+use reticent_corpus::{PrepareOptions, TrainingSet, Unit, prepare, simulate};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A run on set(4, 8, 1), from this folder if any; `stop_at`: after how many steps it is stopped.
+fn run(asked: &TrainOptions, state: Option<&Path>, stop_at: u64) -> Result<Trained, Error> {
+    let set = set(4, 8, 1);
+    let (spans, rates) = (sensitive(&set), secret_rates(12));
+    let corpus = Corpus {
+        sensitive: Some(&spans),
+        rates: Some(&rates),
+        ..Corpus::plain(&set)
+    };
+    let stop = AtomicBool::new(false);
+    let surroundings = Surroundings {
+        state: state.map(Path::to_path_buf),
+        snapshot_every: Duration::ZERO,
+        stop: &stop,
+    };
+    train_on(model(), asked, &corpus, &surroundings, &mut |at| {
+        stop.store(at.step >= stop_at, Ordering::Relaxed);
+    })
+}
+
+/// The same plan with so many noisy steps (of the last phase).
+fn for_steps(mut asked: TrainOptions, steps: u64) -> TrainOptions {
+    let steps = Steps::new(steps);
+    match &mut asked.plan.run {
+        Run::Sdp { selective } => selective.steps.value = steps,
+        Run::Protect { weighted } => weighted.steps.value = steps,
+        run => run.noisy_mut().unwrap().steps.value = steps,
+    }
+    asked
+}
+
+/// Times of each part of a mechanism.
+fn times(mechanism: &Mechanism) -> Vec<u64> {
+    match mechanism {
+        Mechanism::Sequence { parts } => parts.iter().flat_map(times).collect(),
+        Mechanism::Repeat { times, .. } => vec![times.get()],
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Noisy steps of each phase that has some.
+fn counted(phases: &[Phase]) -> Vec<u64> {
+    phases.iter().filter_map(Phase::private_steps).collect()
+}
+
+/// Steps that are no multiple of an epoch are taken exactly, counted exactly, and the manifest says
+/// so; an interrupted run takes as many.
+#[test]
+fn a_run_takes_exactly_the_steps_of_its_plan() {
+    let prepared = prepare(&simulate(2, 1).unwrap(), &PrepareOptions::default()).unwrap();
+    assert_eq!(prepared.training.unit, Unit::Turn);
+    let mut phased = jft(light(), &set(4, 8, 1));
+    if let Run::Jft {
+        first: FirstPhase::LightNoise { steps, .. },
+        ..
+    } = &mut phased.plan.run
+    {
+        // 1/q = 3.25: four steps an epoch
+        steps.steps = given(Steps::new(6));
+    }
+    // plan; ordinary steps; noisy steps, phase by phase; times of each part
+    let cases = [
+        // one epoch is five steps, as 13 / 3 = 4.3
+        (for_steps(options(Recipe::Dpsgd), 7), 0, vec![7], vec![7]),
+        (for_steps(options(Recipe::Dpsgd), 1), 0, vec![1], vec![1]),
+        // three private steps an epoch after one public pass of a single step
+        (for_steps(options(Recipe::Crt), 7), 3, vec![7], vec![7]),
+        (for_steps(options(Recipe::Crt), 2), 1, vec![2], vec![2]),
+        // four steps a pass: two passes begun, so two gradients and 2 × 2 states of a record
+        (for_steps(options(Recipe::Sdp), 7), 0, vec![7], vec![2, 4]),
+        // two passes of three ordinary steps over twelve redacted records
+        (for_steps(options(Recipe::Jft), 7), 6, vec![7], vec![7]),
+        (for_steps(phased, 8), 0, vec![6, 8], vec![6, 8]),
+        (for_steps(options(Recipe::Protect), 7), 0, vec![7], vec![7]),
+    ];
+    for (asked, ordinary, noisy, parts) in cases {
+        let what = format!("{:?}", asked.plan.run);
+        let whole = run(&asked, None, u64::MAX).unwrap();
+        assert_eq!(counted(&whole.phases), noisy, "{what}");
+        assert_eq!(whole.plan, asked.plan, "{what}");
+        assert_eq!(times(&unseeded(&whole.plan)), parts, "{what}");
+        let initial = Initial::Random { seed: 1 };
+        let manifest = Manifest::of(&prepared, &whole, initial).unwrap();
+        assert_eq!(manifest.mechanism, asked.plan.mechanism(), "{what}");
+        let again = Manifest::from_json(&manifest.to_json().unwrap()).unwrap();
+        assert_eq!(again.planned().unwrap().run, asked.plan.run, "{what}");
+
+        let all = ordinary + noisy.iter().sum::<u64>();
+        let home = tempfile::tempdir().unwrap();
+        let state = home.path().join("out.state");
+        let stops = BTreeSet::from([2, all - 1]);
+        for stop_at in stops.into_iter().filter(|at| (1..all).contains(at)) {
+            let end = run(&asked, Some(&state), stop_at);
+            assert!(matches!(end, Err(Error::Interrupted { .. })), "{what}");
+        }
+        let resumed = run(&asked, Some(&state), u64::MAX).unwrap();
+        assert_eq!(resumed.phases, whole.phases, "{what}");
+        assert_eq!(resumed.plan, whole.plan, "{what}");
+        assert_eq!(weights(&resumed), weights(&whole), "{what}");
+        let ledger = std::fs::read_to_string(state.join("ledger.jsonl")).unwrap();
+        let lines = ledger.lines().count() as u64 - 1;
+        assert_eq!(lines, noisy.iter().sum::<u64>(), "{what}");
+    }
+}
+
+/// The schedule has as many steps, ordinary ones included.
+#[test]
+fn a_schedule_has_the_steps_of_its_plan() {
+    let set = set(4, 8, 1);
+    let total = |asked: &TrainOptions| Schedule::new(asked, &set).unwrap().total();
+    assert_eq!(total(&for_steps(options(Recipe::Dpsgd), 7)), 7);
+    assert_eq!(total(&for_steps(options(Recipe::Crt), 7)), 3 + 7);
+    let mut ordinary = options(Recipe::Sgd);
+    if let Run::Sgd { steps, .. } = &mut ordinary.plan.run {
+        *steps = Some(given(5));
+    }
+    assert_eq!(total(&ordinary), 5);
+    let plan = Schedule::new(&for_steps(options(Recipe::Crt), 7), &set).unwrap();
+    assert_eq!(plan.planned_private_steps(), 7);
+}
+
+/// What is refused before the first step, and leaves no state folder.
+fn refused(asked: &TrainOptions, corpus: &Corpus<'_>) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("out.state");
+    let stop = AtomicBool::new(false);
+    let surroundings = Surroundings::resumable(state.clone(), &stop);
+    let end = train_on(model(), asked, corpus, &surroundings, &mut |_| {
+        panic!("it took a step");
+    });
+    assert!(!state.exists());
+    match end {
+        Ok(_) => panic!("accepted"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// A plan that knows its sizes is for no other training set.
+#[test]
+fn a_plan_for_other_sizes_is_refused() {
+    let set = set(4, 8, 1);
+    let (spans, rates) = (sensitive(&set), secret_rates(12));
+    let corpus = Corpus {
+        sensitive: Some(&spans),
+        rates: Some(&rates),
+        ..Corpus::plain(&set)
+    };
+    for recipe in Recipe::ALL {
+        let planned = |public, private| {
+            let mut asked = options(recipe);
+            asked.plan.sizes = Some(given(Sizes { public, private }));
+            asked
+        };
+        for (public, private) in [(4, 8), (4, 10), (5, 9), (9, 4), (0, 13)] {
+            let error = refused(&planned(public, private), &corpus);
+            let said = format!("{public} public and {private} private");
+            assert!(error.contains(&said), "{recipe}: {error}");
+            assert!(error.contains("has 4 and 9"), "{recipe}: {error}");
+        }
+        assert!(Schedule::of(&planned(4, 9), &corpus).is_ok(), "{recipe}");
+    }
+}
+
+fn marked<'a>(set: &'a TrainingSet, sensitive: &'a Sensitive) -> Corpus<'a> {
+    Corpus {
+        sensitive: Some(sensitive),
+        ..Corpus::plain(set)
+    }
+}
+
+/// `sdp`: fewer states, or fewer steps a pass, than the corpus has are refused; more are counted.
+#[test]
+fn a_plan_that_counts_too_little_of_selective_training_is_refused() {
+    let set = set(4, 8, 1);
+    let sensitive = sensitive(&set);
+    let corpus = marked(&set, &sensitive);
+    let planned = |states, pass| {
+        let mut asked = options(Recipe::Sdp);
+        if let Run::Sdp { selective } = &mut asked.plan.run {
+            selective.states = given(states);
+            selective.steps_per_epoch = pass;
+        }
+        asked
+    };
+    for states in [0, 1] {
+        let error = refused(&planned(states, 4), &corpus);
+        assert!(error.contains("releases 2 states"), "{error}");
+    }
+    let error = refused(&planned(2, 3), &corpus);
+    assert!(error.contains("a pass has 4 steps"), "{error}");
+    // what is on the safe side runs, and its manifest counts what was planned
+    let mut careful = planned(6, 4);
+    if let Run::Sdp { selective } = &mut careful.plan.run {
+        selective.every_content_caught = given(false);
+    }
+    let prepared = prepare(&simulate(2, 1).unwrap(), &PrepareOptions::default()).unwrap();
+    for asked in [planned(6, 4), careful] {
+        let whole = run(&asked, None, u64::MAX).unwrap();
+        let manifest = Manifest::of(&prepared, &whole, Initial::Random { seed: 1 }).unwrap();
+        assert_eq!(manifest.mechanism, asked.plan.mechanism());
+    }
+    let whole = run(&planned(6, 4), None, u64::MAX).unwrap();
+    assert_eq!(times(&unseeded(&whole.plan)), [2, 12]);
+}
+
+/// `protect`: secrets that are drawn more often than the plan says are refused.
+#[test]
+fn a_plan_with_lower_rates_of_secrets_is_refused() {
+    let set = set(4, 8, 1);
+    let rates = secret_rates(12);
+    let corpus = Corpus {
+        rates: Some(&rates),
+        ..Corpus::plain(&set)
+    };
+    let most = rates.dominating();
+    assert_eq!(most.len(), 3);
+    let planned = |secret_rates: Vec<SamplingRate>| {
+        let mut asked = options(Recipe::Protect);
+        if let Run::Protect { weighted } = &mut asked.plan.run {
+            weighted.secret_rates = given(secret_rates);
+        }
+        asked
+    };
+    for place in 0..3 {
+        let mut lower = most.clone();
+        lower[place] = SamplingRate::new(lower[place].get().next_down()).unwrap();
+        let error = refused(&planned(lower), &corpus);
+        assert!(error.contains("more often"), "{place}: {error}");
+    }
+    // a secret has three records: a plan that knows of two is none
+    assert!(refused(&planned(most[..2].to_vec()), &corpus).contains("more often"));
+    assert!(refused(&planned(vec![]), &corpus).contains("more often"));
+    // higher rates, and more records, are on the safe side
+    let mut higher = most.clone();
+    higher[0] = SamplingRate::new(0.9).unwrap();
+    higher.push(SamplingRate::new(0.01).unwrap());
+    assert!(Schedule::of(&planned(higher), &corpus).is_ok());
+    // rates of another corpus
+    let often = SecretRates::new(vec![0.5; 12], vec![vec![3]]).unwrap();
+    let other = Corpus {
+        rates: Some(&often),
+        ..Corpus::plain(&set)
+    };
+    assert!(refused(&planned(most), &other).contains("more often"));
+}
+
+/// `jft`: what the plan says of the policy is what the corpus says.
+#[test]
+fn a_plan_with_another_policy_is_refused() {
+    let set = set(4, 8, 1);
+    let missed = RedactedAlike {
+        every_content_caught: false,
+        ..RedactedAlike::YES
+    };
+    for (planned, found) in [(RedactedAlike::YES, missed), (missed, RedactedAlike::YES)] {
+        let sensitive = Sensitive::new(&set, spans(&set), MASK, found).unwrap();
+        let mut first = direct(2);
+        if let FirstPhase::Ordinary { alike, .. } = &mut first {
+            *alike = given(planned);
+        }
+        let error = refused(&jft(first, &set), &marked(&set, &sensitive));
+        assert!(error.contains("what the policy catches"), "{error}");
+    }
+}
+
+/// A plan of noisy steps is refused where nothing is on the private side, and one without them
+/// where something is.
+#[test]
+fn a_plan_for_another_private_side_is_refused() {
+    let (with, without) = (set(4, 8, 1), set(12, 0, 0));
+    let planned = options_on(Recipe::Crt, &with);
+    let error = refused(&planned, &Corpus::plain(&without));
+    assert!(error.contains("no private record"), "{error}");
+    let public_only = options_on(Recipe::Crt, &without);
+    let error = refused(&public_only, &Corpus::plain(&with));
+    assert!(error.contains("9 records"), "{error}");
+    let mut run = seeded(public_only, None);
+    run.batch_size = 12;
+    assert_eq!(Schedule::new(&run, &without).unwrap().total(), 2);
+}
