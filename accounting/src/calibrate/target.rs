@@ -1,6 +1,7 @@
 //! What a plan has to achieve, and by how much it does.
 
 use crate::error::{Error, Result};
+use crate::law::Overlap;
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::pld::solver::Solver;
@@ -184,6 +185,9 @@ impl Target {
     /// By how much the mechanism misses the promise, certified to a relative `goal`; where the
     /// promise is kept by far and the goal is rough, by how much at least.
     pub(super) fn margin(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Margin> {
+        if let Some(known) = self.by_overlap(mechanism)? {
+            return Ok(known);
+        }
         if goal.get() >= ROUGH
             && let Some(far) = self.far(mechanism)?
         {
@@ -198,6 +202,59 @@ impl Target {
             Err(Error::NotCertified { .. }) => Ok(Margin::BROKEN),
             other => other,
         }
+    }
+
+    /// A margin that holds whatever the noise is, where that keeps the promise.
+    fn by_overlap(&self, mechanism: &Mechanism) -> Result<Option<Margin>> {
+        let most = |query: Query, bound: &dyn Fn(&Overlap) -> f64| -> Result<f64> {
+            let mut most = 0.0f64;
+            for loss in losses(mechanism, query)? {
+                most = most.max(loss.overlap.as_ref().map_or(f64::INFINITY, bound));
+            }
+            Ok(most)
+        };
+        let (value, allowed) = match *self {
+            Self::Epsilon {
+                query,
+                epsilon,
+                delta,
+            } => {
+                let kept = |overlap: &Overlap| overlap.epsilon(delta.get());
+                if most(query, &kept)? > epsilon.get() {
+                    return Ok(None);
+                }
+                let excess = |overlap: &Overlap| overlap.ln_excess(epsilon.get()).exp();
+                (most(query, &excess)?.min(delta.get()), delta.get())
+            }
+            Self::TruePositiveRate { query, fpr, tpr } => (
+                most(query, &|overlap| overlap.blow_up(fpr.get()))?,
+                tpr.get(),
+            ),
+            Self::Posterior {
+                group,
+                prior,
+                posterior,
+            } => (guessed(mechanism, group, prior)?, posterior.get()),
+            Self::Exposure {
+                group,
+                bits,
+                probability,
+            } => (guessed(mechanism, group, share(bits)?)?, probability.get()),
+            Self::Stranger {
+                redaction,
+                group,
+                epsilon,
+                delta,
+            } => {
+                let loss = PrivacyLoss::of(mechanism, replaced(group), Direction::Remove)?;
+                let bound = |overlap: Overlap| redaction.epsilon_by_overlap(overlap, delta);
+                let bound = loss.overlap.map_or(f64::INFINITY, bound);
+                (bound, epsilon.get())
+            }
+            Self::PosteriorByKlFano { .. } => return Ok(None),
+        };
+        let margin = Margin::of(value, value, allowed);
+        Ok((margin.upper <= 0.0).then_some(margin))
     }
 
     /// A margin that costs little and is far too high, where it shows that the promise holds by
@@ -248,11 +305,7 @@ impl Target {
                 epsilon,
                 delta,
             } => {
-                let query = Query {
-                    neighbours: Neighbours::Replace,
-                    group,
-                };
-                let loss = PrivacyLoss::of(mechanism, query, Direction::Remove)?;
+                let loss = PrivacyLoss::of(mechanism, replaced(group), Direction::Remove)?;
                 asked_above(loss, |loss| {
                     within(
                         &redaction.exact_epsilon(loss, loss, delta, goal)?,
@@ -343,6 +396,14 @@ fn blow_up(
     })
 }
 
+/// The bound on a guess that holds whatever the noise is.
+fn guessed(mechanism: &Mechanism, group: GroupSize, prior: Probability) -> Result<f64> {
+    let loss = PrivacyLoss::of(mechanism, zero_out(group), Direction::Remove)?;
+    Ok(loss
+        .overlap
+        .map_or(1.0, |overlap| overlap.blow_up(prior.get())))
+}
+
 /// 2^−bits, rounded up.
 fn share(bits: f64) -> Result<Probability> {
     if !(bits > 0.0 && bits <= 1074.0) {
@@ -353,6 +414,13 @@ fn share(bits: f64) -> Result<Probability> {
         });
     }
     Probability::new(((-bits).exp2() * (1.0 + 2.0 * f64::EPSILON)).min(1.0))
+}
+
+const fn replaced(group: GroupSize) -> Query {
+    Query {
+        neighbours: Neighbours::Replace,
+        group,
+    }
 }
 
 const fn zero_out(group: GroupSize) -> Query {

@@ -12,6 +12,7 @@ mod density;
 mod discrete;
 mod listed;
 mod mechanisms;
+mod overlap;
 mod sampling;
 mod spread;
 mod stretches;
@@ -20,6 +21,7 @@ pub(crate) use atoms::Atoms;
 pub(crate) use closed::{range_divergence, range_moment};
 pub(crate) use density::{Density, Shape};
 pub(crate) use mechanisms::{Fold, fold};
+pub(crate) use overlap::Overlap;
 pub(crate) use spread::Node;
 pub(crate) use stretches::{Mask, Served, Stretch};
 

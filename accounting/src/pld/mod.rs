@@ -11,6 +11,7 @@ mod forced;
 pub(crate) mod found;
 mod gaussian;
 mod mixture;
+mod overlapping;
 mod profile;
 pub(crate) mod roots;
 pub(crate) mod search;

@@ -55,7 +55,14 @@ impl PrivacyLoss {
 impl Solver {
     /// Both ends of B(x), aiming at relative error `tolerance`.
     fn blow_up(&mut self, x: f64, tolerance: f64) -> Result<(f64, f64, Engine)> {
+        let common = self.blow_up_by_overlap(x);
+        if let Some((lower, upper)) = common.filter(|(low, high)| high - low <= tolerance * low) {
+            return Ok((lower, upper, Engine::Closed));
+        }
         let (lower, upper, engine) = self.blow_up_of_pair(x, tolerance)?;
+        let (lower, upper) = common.map_or((lower, upper), |common| {
+            (lower.max(common.0), upper.min(common.1))
+        });
         let upper = match &mut self.told {
             Some(told) => upper.min(told.blow_up(x, tolerance)?.1),
             None => upper,
