@@ -7,6 +7,7 @@ pub(crate) mod coarse;
 mod compose;
 mod convert;
 mod curve;
+mod cut;
 mod forced;
 pub(crate) mod found;
 mod gaussian;

@@ -156,6 +156,16 @@ impl Solver {
             mass = (mass * 0.1).min((expected + (TRIM * goal).ln()).exp());
         }
         let mut engine = Engine::Contour;
+        if best.is_none_or(|best| best.width() > 4.0 * goal)
+            && let Some((ends, by)) = self.ln_blow_up_of_cut(ln_x, goal)
+        {
+            engine = by;
+            let met = best.map_or(ends, |best| best.meet(ends));
+            if met.width() <= 4.0 * goal {
+                return Ok((met, engine));
+            }
+            best = Some(met);
+        }
         if goal < ROUGH
             && self.grid_may_help()
             && let Ok(ends) = self.grid_ln_blow_up(ln_x, goal)
@@ -196,7 +206,7 @@ impl Solver {
     }
 
     /// ln B(x) from a contour, with the rough size of the answer.
-    fn blow_up_by_contour(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, f64)> {
+    pub(crate) fn blow_up_by_contour(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, f64)> {
         let (mut t, expected) = self.start_blow_up(ln_x)?;
         let mut result = None;
         for _ in 0..3 {
