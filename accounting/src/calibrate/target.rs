@@ -7,6 +7,7 @@ use crate::neighbours::Neighbours;
 use crate::pld::solver::Solver;
 use crate::pld::{Answer, Direction, PrivacyLoss, Query, losses};
 use crate::quantity::{Delta, Epsilon, GroupSize, Probability, Tolerance};
+use crate::rdp::epsilon_by_renyi;
 use crate::reconstruction::fano::bernoulli_divergence;
 use crate::redaction::Redaction;
 
@@ -29,6 +30,26 @@ pub enum Target {
         redaction: Redaction,
         /// Records of one secret.
         group: GroupSize,
+        /// ε' at most this,
+        epsilon: Epsilon,
+        /// at this δ.
+        delta: Delta,
+    },
+    /// (ε, δ) as the Rényi curve proves it, at the best order.
+    EpsilonByRenyi {
+        /// Who is compared with whom.
+        query: Query,
+        /// ε at most this,
+        epsilon: Epsilon,
+        /// at this δ.
+        delta: Delta,
+    },
+    /// (ε', δ) against an adversary who ignores the secret, by Proposition 6 on the Rényi curve.
+    StrangerByRenyi {
+        /// The redaction policy.
+        redaction: Redaction,
+        /// Who is compared with whom: by definition a replacement; the papers computed add-remove.
+        query: Query,
         /// ε' at most this,
         epsilon: Epsilon,
         /// at this δ.
@@ -95,7 +116,7 @@ impl Margin {
         upper: f64::NEG_INFINITY,
         only_above: false,
     };
-    const BROKEN: Self = Self {
+    pub(super) const BROKEN: Self = Self {
         lower: f64::INFINITY,
         upper: f64::INFINITY,
         only_above: false,
@@ -138,10 +159,12 @@ impl Target {
             }
         };
         match *self {
-            Self::Epsilon { epsilon, delta, .. } if epsilon.get() <= 0.0 => {
+            Self::Epsilon { epsilon, delta, .. } | Self::EpsilonByRenyi { epsilon, delta, .. }
+                if epsilon.get() <= 0.0 =>
+            {
                 above_prior("target delta at epsilon 0", "(0, 1]", 0.0, delta.get())
             }
-            Self::Stranger { epsilon, .. } => {
+            Self::Stranger { epsilon, .. } | Self::StrangerByRenyi { epsilon, .. } => {
                 above_prior("target epsilon", "(0, inf]", 0.0, epsilon.get())
             }
             Self::Posterior {
@@ -163,7 +186,7 @@ impl Target {
                 let share = share(bits)?.get();
                 above_prior("probability", "(2^-exposure, 1]", share, probability.get())
             }
-            Self::Epsilon { .. } => Ok(()),
+            Self::Epsilon { .. } | Self::EpsilonByRenyi { .. } => Ok(()),
         }
     }
 
@@ -171,7 +194,10 @@ impl Target {
     pub(super) const fn with_group(self, group: GroupSize) -> Self {
         let mut target = self;
         match &mut target {
-            Self::Epsilon { query, .. } | Self::TruePositiveRate { query, .. } => {
+            Self::Epsilon { query, .. }
+            | Self::EpsilonByRenyi { query, .. }
+            | Self::StrangerByRenyi { query, .. }
+            | Self::TruePositiveRate { query, .. } => {
                 query.group = group;
             }
             Self::Stranger { group: old, .. }
@@ -251,7 +277,10 @@ impl Target {
                 let bound = loss.overlap.map_or(f64::INFINITY, bound);
                 (bound, epsilon.get())
             }
-            Self::PosteriorByKlFano { .. } => return Ok(None),
+            // What another proof says is that proof's own number.
+            Self::PosteriorByKlFano { .. }
+            | Self::EpsilonByRenyi { .. }
+            | Self::StrangerByRenyi { .. } => return Ok(None),
         };
         let margin = Margin::of(value, value, allowed);
         Ok((margin.upper <= 0.0).then_some(margin))
@@ -313,6 +342,24 @@ impl Target {
                     )
                 })
             }
+            Self::EpsilonByRenyi {
+                query,
+                epsilon,
+                delta,
+            } => {
+                let found = epsilon_by_renyi(mechanism, query, delta, None)?.into_inner();
+                Ok(Margin::of(found.get(), found.get(), epsilon.get()))
+            }
+            Self::StrangerByRenyi {
+                redaction,
+                query,
+                epsilon,
+                delta,
+            } => {
+                let found =
+                    epsilon_by_renyi(mechanism, query, delta, Some(redaction))?.into_inner();
+                Ok(Margin::of(found.get(), found.get(), epsilon.get()))
+            }
             Self::Posterior {
                 group,
                 prior,
@@ -328,7 +375,7 @@ impl Target {
                 prior,
                 posterior,
             } => {
-                let loss = PrivacyLoss::of(mechanism, zero_out(group), Direction::Remove)?;
+                let loss = PrivacyLoss::of_guesses(mechanism, group)?.0;
                 let divergence = loss.divergence()?;
                 let allowed = bernoulli_divergence(posterior, prior);
                 let margin = Margin::of(*divergence.get(), *divergence.get(), allowed);
@@ -390,7 +437,7 @@ fn blow_up(
     posterior: Probability,
     goal: Tolerance,
 ) -> Result<Margin> {
-    let loss = PrivacyLoss::of(mechanism, zero_out(group), Direction::Remove)?;
+    let loss = PrivacyLoss::of_guesses(mechanism, group)?.0;
     asked_above(loss, |loss| {
         within(&loss.blow_up(prior, goal)?, posterior.get())
     })
@@ -398,7 +445,7 @@ fn blow_up(
 
 /// The bound on a guess that holds whatever the noise is.
 fn guessed(mechanism: &Mechanism, group: GroupSize, prior: Probability) -> Result<f64> {
-    let loss = PrivacyLoss::of(mechanism, zero_out(group), Direction::Remove)?;
+    let loss = PrivacyLoss::of_guesses(mechanism, group)?.0;
     Ok(loss
         .overlap
         .map_or(1.0, |overlap| overlap.blow_up(prior.get())))
@@ -419,13 +466,6 @@ fn share(bits: f64) -> Result<Probability> {
 const fn replaced(group: GroupSize) -> Query {
     Query {
         neighbours: Neighbours::Replace,
-        group,
-    }
-}
-
-const fn zero_out(group: GroupSize) -> Query {
-    Query {
-        neighbours: Neighbours::ZeroOut,
         group,
     }
 }

@@ -109,6 +109,57 @@ impl PrivacyLoss {
         Ok(loss)
     }
 
+    /// The loss that bounds guesses of a secret in `group` records, and whom it compares: each content
+    /// against one reference, the law with the secret first.
+    ///
+    /// Any run that is the same for all contents serves as reference: the one with the records zeroed,
+    /// the one without them, or the one with any other content. The first that the mechanism is covered
+    /// for is taken, in this order, which is from the tightest on; of the latter two only upper ends are
+    /// known.
+    ///
+    /// ```
+    /// use reticent_accounting::{GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Sampling, SamplingRate};
+    /// let fixed = Mechanism::SubsampledGaussian {
+    ///     noise_multiplier: NoiseMultiplier::new(1.0)?,
+    ///     sampling_rate: SamplingRate::new(0.01)?,
+    ///     sampling: Sampling::WithoutReplacement,
+    /// };
+    /// // A batch of fixed size knows no record less: another content is the reference.
+    /// let (_, compared) = PrivacyLoss::of_guesses(&fixed, GroupSize::ONE)?;
+    /// assert_eq!(compared, Neighbours::Replace);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`PrivacyLoss::of`] for the zeroed records, where no reference is covered.
+    pub fn of_guesses(mechanism: &Mechanism, group: GroupSize) -> Result<(Self, Neighbours)> {
+        let mut refused = None;
+        for neighbours in [
+            Neighbours::ZeroOut,
+            Neighbours::AddRemove,
+            Neighbours::Replace,
+        ] {
+            let query = Query { neighbours, group };
+            match Self::of(mechanism, query, Direction::Remove) {
+                Ok(mut loss) => {
+                    // That some mechanism attains these contents does not make it a guess.
+                    if neighbours != Neighbours::ZeroOut {
+                        (loss.only_bounding, loss.below) = (true, None);
+                    }
+                    return Ok((loss, neighbours));
+                }
+                Err(error @ Error::Unsupported { .. }) => {
+                    refused.get_or_insert(error);
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Err(refused.unwrap_or_else(|| Error::Unsupported {
+            what: "guesses of a secret".into(),
+            why: "no reference is covered".into(),
+        }))
+    }
+
     fn sum<'f>(folds: impl Iterator<Item = &'f Fold>) -> Self {
         let mut loss = Self::default();
         for fold in folds {

@@ -6,11 +6,11 @@ mod show;
 pub use show::{csv, figure, text};
 
 use super::calibration::numbered;
-use super::cli::{Curve, What};
+use super::cli::{Curve, Sampler, What};
 use super::plan::{Source, neighbours_of};
 use crate::contract::{Envelope, Number};
 use crate::plot::Plot;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use reticent_accounting::rdp::RdpCurve;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
@@ -99,13 +99,10 @@ pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     let kind = Kind::from(wish.what);
     let asked = match (kind, wish.neighbours) {
         // What guesses a secret compares with a run in which it is zeroed.
-        (Kind::BlowUp, None) => Neighbours::ZeroOut,
-        (Kind::BlowUp, Some(other)) if Neighbours::from(other) != Neighbours::ZeroOut => {
-            bail!(
-                "--neighbours: the blow-up is of zero-out, got {}",
-                Neighbours::from(other)
-            )
-        }
+        (Kind::BlowUp, None) => match wish.run.schedule.sampler {
+            Some(Sampler::WithoutReplacement) => Neighbours::Replace,
+            _ => Neighbours::ZeroOut,
+        },
         (_, given) => neighbours_of(given, wish.run.schedule.sampler),
     };
     let source = Source::of_run(&wish.run, asked)?;

@@ -12,7 +12,7 @@ use super::json::{Node, Refused};
 use super::own::{MOST, mixture};
 use crate::account::schedule::share_above;
 use reticent_accounting::{
-    Delta, Mechanism, Neighbours, NoiseMultiplier, Sampling, SamplingRate, Steps,
+    Delta, Mechanism, Neighbours, NoiseMultiplier, Probability, Sampling, SamplingRate, Steps,
 };
 use serde_json::{Map, Value};
 
@@ -162,6 +162,13 @@ impl Reader {
                 let times = Steps::new(node.whole("count", 0, MOST)?);
                 let each = Box::new(self.event(node.value("event")?, node.at("event"))?);
                 Ok(Mechanism::Repeat { times, each })
+            }
+            // Nothing is ever drawn.
+            "PoissonSampledDpEvent"
+                if node.quantity::<Probability>("sampling_probability")?.get() <= 0.0 =>
+            {
+                self.event(node.value("event")?, node.at("event"))?;
+                Ok(Mechanism::Sequence { parts: Vec::new() })
             }
             "PoissonSampledDpEvent" => sampled(
                 &node,
