@@ -1,6 +1,5 @@
 //! Ends that were missing: guesses after plain Gaussians, Rényi rows of truncated batches, and the
 //! confidence that a sample of finitely many supports.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use reticent_accounting::confidentiality::{Label, LabelledSecrets};
 use reticent_accounting::statistics::LabelledSample;

@@ -37,7 +37,7 @@ fn guesses_after_batches_of_fixed_size_have_another_content_as_reference() {
     let (compared, least, bound) = posterior(&fixed(0.01), 0.1);
     assert_eq!(compared, Neighbours::Replace);
     // The true chance, drawn and seen or guessed: 0.2 + 0.8/10; the bound has 0.2 + 0.1.
-    assert!(bound >= 0.28 && bound <= 0.3 + 1e-9, "{bound}");
+    assert!((0.28..=0.3 + 1e-9).contains(&bound), "{bound}");
     // The pair of two contents attains 0.3, which no guess does.
     assert!(least <= 0.28, "{least}");
     let (_, _, noisy) = posterior(&fixed(3.0), 0.1);
