@@ -175,6 +175,12 @@ impl SamplingRate {
     }
 }
 
+impl From<SamplingRate> for Probability {
+    fn from(rate: SamplingRate) -> Self {
+        Self(rate.0)
+    }
+}
+
 impl Probability {
     /// Certainty.
     pub const ONE: Self = Self(1.0);

@@ -32,6 +32,7 @@
 use crate::bound::{Bounds, Lower, Upper};
 use crate::error::{Error, Result};
 use crate::guarantee::Engine;
+use crate::law::Overlap;
 use crate::pld::solver::Solver;
 use crate::pld::{Answer, Curve, PrivacyLoss, Profile, ProfilePoint};
 use crate::quantity::{Delta, Epsilon, MissRate, Tolerance};
@@ -253,6 +254,20 @@ impl Redaction {
         answer(high)
     }
 
+    /// A bound on [`Redaction::exact_epsilon`] of a symmetric pair whatever the noise is.
+    pub(crate) fn epsilon_by_overlap(&self, overlap: Overlap, delta: Delta) -> f64 {
+        let Some(base) = self.base_delta(delta) else {
+            return f64::INFINITY;
+        };
+        let forward = above_zero(self.forward(overlap.epsilon(base.get()))) * (1.0 + 1e-15);
+        let reverse = self.reversed(forward, |ln_order| Ok(overlap.ln_excess(ln_order)));
+        if reverse.is_ok_and(|ln| ln <= delta.get().ln()) {
+            return forward;
+        }
+        // There the reverse direction vanishes.
+        -(-self.miss.get()).ln_1p() * (1.0 + 1e-15)
+    }
+
     /// ln(1 − γ + (γ − η) e^ε).
     fn forward(&self, epsilon: f64) -> f64 {
         let (gamma, eta) = (self.miss.get(), self.missed_by_both.get());
@@ -265,13 +280,19 @@ impl Redaction {
 
     /// ln of an upper bound on the reverse direction's δ at ε'.
     fn reverse(&self, without: &mut Solver, epsilon: f64, goal: f64) -> Result<f64> {
+        self.reversed(epsilon, |ln_order| {
+            Ok(without.ln_delta(ln_order, goal)?.0.upper)
+        })
+    }
+
+    fn reversed(&self, epsilon: f64, ln_excess: impl FnOnce(f64) -> Result<f64>) -> Result<f64> {
         let (gamma, eta) = (self.miss.get(), self.missed_by_both.get());
         let c = -(epsilon + (-gamma).ln_1p()).exp_m1();
         if c <= 0.0 {
             return Ok(f64::NEG_INFINITY);
         }
         let ln_b = epsilon + (gamma - eta).ln() - c.ln();
-        Ok(c.ln() + without.ln_delta(ln_b, goal)?.0.upper)
+        Ok(c.ln() + ln_excess(ln_b)?)
     }
 }
 

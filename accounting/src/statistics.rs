@@ -213,11 +213,28 @@ impl LabelledSample {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for no labels or more misses than labels.
+    /// [`Error::OutOfRange`] for no labels or more misses than labels, and for a confidence below 0.75.
     pub fn miss_rate(&self, confidence: Confidence) -> Result<Upper<MissRate>> {
+        check_sample_confidence(confidence)?;
         let bound = clopper_pearson_upper(self.missed, self.labelled, confidence)?;
         Ok(Upper::new(MissRate::new(bound.get().get())?))
     }
+}
+
+/// Samples are drawn without replacement from finitely many secrets: their counts have lighter tails
+/// than a binomial's only beyond the middle (Hoeffding 1956).
+///
+/// # Errors
+/// [`Error::OutOfRange`] for a confidence below 0.75.
+pub(crate) fn check_sample_confidence(confidence: Confidence) -> Result<()> {
+    if confidence.get() >= 0.75 {
+        return Ok(());
+    }
+    Err(Error::OutOfRange {
+        what: "confidence of a miss rate from a sample",
+        range: "[0.75, 1)",
+        value: confidence.get(),
+    })
 }
 
 /// How many secrets must be labelled without a single miss before the miss rate is at most

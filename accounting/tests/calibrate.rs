@@ -8,6 +8,7 @@ use reticent_accounting::calibrate::{
     Target, calibrate_group, calibrate_noise, calibrate_rate, calibrate_steps,
 };
 use reticent_accounting::pld::losses;
+use reticent_accounting::rdp::epsilon_by_renyi;
 use reticent_accounting::reconstruction::ceiling::exposure_ceiling;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
@@ -75,6 +76,23 @@ fn ratio(target: &Target, mechanism: &Mechanism, fine: Tolerance) -> f64 {
             let loss = PrivacyLoss::of(mechanism, query, Direction::Remove).unwrap();
             let answer = redaction.exact_epsilon(&loss, &loss, delta, fine).unwrap();
             answer.bounds.upper.unwrap().get().get() / epsilon.get()
+        }
+        Target::EpsilonByRenyi {
+            query,
+            epsilon,
+            delta,
+        } => {
+            let found = epsilon_by_renyi(mechanism, query, delta, None).unwrap();
+            found.get().get() / epsilon.get()
+        }
+        Target::StrangerByRenyi {
+            redaction,
+            query,
+            epsilon,
+            delta,
+        } => {
+            let found = epsilon_by_renyi(mechanism, query, delta, Some(redaction)).unwrap();
+            found.get().get() / epsilon.get()
         }
         Target::Posterior {
             group,

@@ -114,3 +114,33 @@ fn a_run_between_two_others_keeps_what_calibrate_says() {
         "{said} {kept} {broken}"
     );
 }
+
+/// JFT's printed epsilons: noise for 3 by Rényi at δ = 1/2N, then measured by the loss distribution. Batch
+/// sizes and epochs from Li et al. 2022; the paper prints 2.75, 2.57 and 2.41.
+#[test]
+fn the_papers_noise_gives_their_printed_epsilons() {
+    for (records, batch, steps, truth) in [
+        (392_702.0f64, 6000, 1178, 2.749),
+        (104_743.0, 2000, 314, 2.567),
+        (67_349.0, 1000, 202, 2.405),
+    ] {
+        for by in ["renyi", "papers"] {
+            let found = json(&format!(
+                "calibrate --by {by} --epsilon 3 --delta {} --batch-size {batch} --dataset-size {records} --steps {steps}",
+                1.0 / (2.0 * records)
+            ));
+            let rows = found["guarantees"].as_array().unwrap();
+            let upper = |method: &str| {
+                let row = rows.iter().find(|row| row["method"] == method).unwrap();
+                row["epsilon"]["upper"].as_f64().unwrap()
+            };
+            assert!((upper("rdp") - 3.0).abs() < 1e-5);
+            assert!(
+                (upper("pld") - truth).abs() < 2e-3,
+                "{by}: {}",
+                upper("pld")
+            );
+            assert_eq!(found["inputs"]["by"], by);
+        }
+    }
+}

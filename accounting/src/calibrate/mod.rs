@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::mechanism::Mechanism;
 use crate::quantity::{GroupSize, NoiseMultiplier, SamplingRate, Steps, Tolerance};
 use search::{Continuous, Whole};
+use target::Margin;
 
 /// Both ends of the bracket.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -183,7 +184,8 @@ pub fn calibrate_steps(
 /// ```
 ///
 /// # Errors
-/// As [`calibrate_noise`]; [`Error::Unsupported`] when even one record breaks the promise.
+/// As [`calibrate_noise`]; [`Error::Unsupported`] when even one record breaks the promise, or is not
+/// covered. Larger groups that are not covered keep no promise.
 pub fn calibrate_group(
     mechanism: &Mechanism,
     target: Target,
@@ -203,7 +205,14 @@ pub fn calibrate_group(
         })?;
         GroupSize::new(count)
     };
-    let margin = |records, goal| target.with_group(size(records)?).margin(mechanism, goal);
+    let margin = |records, goal| {
+        let margin = target.with_group(size(records)?).margin(mechanism, goal);
+        match margin {
+            // Where only single records are covered, no more than one keeps the promise.
+            Err(Error::Unsupported { .. }) if records > 1 => Ok(Margin::BROKEN),
+            other => other,
+        }
+    };
     let (answer, fails) = search.run(margin, tolerance.get())?;
     Ok(Calibration {
         answer: size(answer)?,

@@ -1,11 +1,13 @@
 //! What a plan has to achieve, and by how much it does.
 
 use crate::error::{Error, Result};
+use crate::law::Overlap;
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::pld::solver::Solver;
 use crate::pld::{Answer, Direction, PrivacyLoss, Query, losses};
 use crate::quantity::{Delta, Epsilon, GroupSize, Probability, Tolerance};
+use crate::rdp::epsilon_by_renyi;
 use crate::reconstruction::fano::bernoulli_divergence;
 use crate::redaction::Redaction;
 
@@ -28,6 +30,26 @@ pub enum Target {
         redaction: Redaction,
         /// Records of one secret.
         group: GroupSize,
+        /// ε' at most this,
+        epsilon: Epsilon,
+        /// at this δ.
+        delta: Delta,
+    },
+    /// (ε, δ) as the Rényi curve proves it, at the best order.
+    EpsilonByRenyi {
+        /// Who is compared with whom.
+        query: Query,
+        /// ε at most this,
+        epsilon: Epsilon,
+        /// at this δ.
+        delta: Delta,
+    },
+    /// (ε', δ) against an adversary who ignores the secret, by Proposition 6 on the Rényi curve.
+    StrangerByRenyi {
+        /// The redaction policy.
+        redaction: Redaction,
+        /// Who is compared with whom: by definition a replacement; the papers computed add-remove.
+        query: Query,
         /// ε' at most this,
         epsilon: Epsilon,
         /// at this δ.
@@ -94,7 +116,7 @@ impl Margin {
         upper: f64::NEG_INFINITY,
         only_above: false,
     };
-    const BROKEN: Self = Self {
+    pub(super) const BROKEN: Self = Self {
         lower: f64::INFINITY,
         upper: f64::INFINITY,
         only_above: false,
@@ -137,10 +159,12 @@ impl Target {
             }
         };
         match *self {
-            Self::Epsilon { epsilon, delta, .. } if epsilon.get() <= 0.0 => {
+            Self::Epsilon { epsilon, delta, .. } | Self::EpsilonByRenyi { epsilon, delta, .. }
+                if epsilon.get() <= 0.0 =>
+            {
                 above_prior("target delta at epsilon 0", "(0, 1]", 0.0, delta.get())
             }
-            Self::Stranger { epsilon, .. } => {
+            Self::Stranger { epsilon, .. } | Self::StrangerByRenyi { epsilon, .. } => {
                 above_prior("target epsilon", "(0, inf]", 0.0, epsilon.get())
             }
             Self::Posterior {
@@ -162,7 +186,7 @@ impl Target {
                 let share = share(bits)?.get();
                 above_prior("probability", "(2^-exposure, 1]", share, probability.get())
             }
-            Self::Epsilon { .. } => Ok(()),
+            Self::Epsilon { .. } | Self::EpsilonByRenyi { .. } => Ok(()),
         }
     }
 
@@ -170,7 +194,10 @@ impl Target {
     pub(super) const fn with_group(self, group: GroupSize) -> Self {
         let mut target = self;
         match &mut target {
-            Self::Epsilon { query, .. } | Self::TruePositiveRate { query, .. } => {
+            Self::Epsilon { query, .. }
+            | Self::EpsilonByRenyi { query, .. }
+            | Self::StrangerByRenyi { query, .. }
+            | Self::TruePositiveRate { query, .. } => {
                 query.group = group;
             }
             Self::Stranger { group: old, .. }
@@ -184,6 +211,9 @@ impl Target {
     /// By how much the mechanism misses the promise, certified to a relative `goal`; where the
     /// promise is kept by far and the goal is rough, by how much at least.
     pub(super) fn margin(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Margin> {
+        if let Some(known) = self.by_overlap(mechanism)? {
+            return Ok(known);
+        }
         if goal.get() >= ROUGH
             && let Some(far) = self.far(mechanism)?
         {
@@ -198,6 +228,62 @@ impl Target {
             Err(Error::NotCertified { .. }) => Ok(Margin::BROKEN),
             other => other,
         }
+    }
+
+    /// A margin that holds whatever the noise is, where that keeps the promise.
+    fn by_overlap(&self, mechanism: &Mechanism) -> Result<Option<Margin>> {
+        let most = |query: Query, bound: &dyn Fn(&Overlap) -> f64| -> Result<f64> {
+            let mut most = 0.0f64;
+            for loss in losses(mechanism, query)? {
+                most = most.max(loss.overlap.as_ref().map_or(f64::INFINITY, bound));
+            }
+            Ok(most)
+        };
+        let (value, allowed) = match *self {
+            Self::Epsilon {
+                query,
+                epsilon,
+                delta,
+            } => {
+                let kept = |overlap: &Overlap| overlap.epsilon(delta.get());
+                if most(query, &kept)? > epsilon.get() {
+                    return Ok(None);
+                }
+                let excess = |overlap: &Overlap| overlap.ln_excess(epsilon.get()).exp();
+                (most(query, &excess)?.min(delta.get()), delta.get())
+            }
+            Self::TruePositiveRate { query, fpr, tpr } => (
+                most(query, &|overlap| overlap.blow_up(fpr.get()))?,
+                tpr.get(),
+            ),
+            Self::Posterior {
+                group,
+                prior,
+                posterior,
+            } => (guessed(mechanism, group, prior)?, posterior.get()),
+            Self::Exposure {
+                group,
+                bits,
+                probability,
+            } => (guessed(mechanism, group, share(bits)?)?, probability.get()),
+            Self::Stranger {
+                redaction,
+                group,
+                epsilon,
+                delta,
+            } => {
+                let loss = PrivacyLoss::of(mechanism, replaced(group), Direction::Remove)?;
+                let bound = |overlap: Overlap| redaction.epsilon_by_overlap(overlap, delta);
+                let bound = loss.overlap.map_or(f64::INFINITY, bound);
+                (bound, epsilon.get())
+            }
+            // What another proof says is that proof's own number.
+            Self::PosteriorByKlFano { .. }
+            | Self::EpsilonByRenyi { .. }
+            | Self::StrangerByRenyi { .. } => return Ok(None),
+        };
+        let margin = Margin::of(value, value, allowed);
+        Ok((margin.upper <= 0.0).then_some(margin))
     }
 
     /// A margin that costs little and is far too high, where it shows that the promise holds by
@@ -248,17 +334,31 @@ impl Target {
                 epsilon,
                 delta,
             } => {
-                let query = Query {
-                    neighbours: Neighbours::Replace,
-                    group,
-                };
-                let loss = PrivacyLoss::of(mechanism, query, Direction::Remove)?;
+                let loss = PrivacyLoss::of(mechanism, replaced(group), Direction::Remove)?;
                 asked_above(loss, |loss| {
                     within(
                         &redaction.exact_epsilon(loss, loss, delta, goal)?,
                         epsilon.get(),
                     )
                 })
+            }
+            Self::EpsilonByRenyi {
+                query,
+                epsilon,
+                delta,
+            } => {
+                let found = epsilon_by_renyi(mechanism, query, delta, None)?.into_inner();
+                Ok(Margin::of(found.get(), found.get(), epsilon.get()))
+            }
+            Self::StrangerByRenyi {
+                redaction,
+                query,
+                epsilon,
+                delta,
+            } => {
+                let found =
+                    epsilon_by_renyi(mechanism, query, delta, Some(redaction))?.into_inner();
+                Ok(Margin::of(found.get(), found.get(), epsilon.get()))
             }
             Self::Posterior {
                 group,
@@ -275,7 +375,7 @@ impl Target {
                 prior,
                 posterior,
             } => {
-                let loss = PrivacyLoss::of(mechanism, zero_out(group), Direction::Remove)?;
+                let loss = PrivacyLoss::of_guesses(mechanism, group)?.0;
                 let divergence = loss.divergence()?;
                 let allowed = bernoulli_divergence(posterior, prior);
                 let margin = Margin::of(*divergence.get(), *divergence.get(), allowed);
@@ -337,10 +437,18 @@ fn blow_up(
     posterior: Probability,
     goal: Tolerance,
 ) -> Result<Margin> {
-    let loss = PrivacyLoss::of(mechanism, zero_out(group), Direction::Remove)?;
+    let loss = PrivacyLoss::of_guesses(mechanism, group)?.0;
     asked_above(loss, |loss| {
         within(&loss.blow_up(prior, goal)?, posterior.get())
     })
+}
+
+/// The bound on a guess that holds whatever the noise is.
+fn guessed(mechanism: &Mechanism, group: GroupSize, prior: Probability) -> Result<f64> {
+    let loss = PrivacyLoss::of_guesses(mechanism, group)?.0;
+    Ok(loss
+        .overlap
+        .map_or(1.0, |overlap| overlap.blow_up(prior.get())))
 }
 
 /// 2^−bits, rounded up.
@@ -355,9 +463,9 @@ fn share(bits: f64) -> Result<Probability> {
     Probability::new(((-bits).exp2() * (1.0 + 2.0 * f64::EPSILON)).min(1.0))
 }
 
-const fn zero_out(group: GroupSize) -> Query {
+const fn replaced(group: GroupSize) -> Query {
     Query {
-        neighbours: Neighbours::ZeroOut,
+        neighbours: Neighbours::Replace,
         group,
     }
 }

@@ -4,7 +4,7 @@ use crate::bound::Upper;
 use crate::error::{Error, Result};
 use crate::quantity::{Confidence, MissRate};
 use crate::redaction::Redaction;
-use crate::statistics::clopper_pearson_upper;
+use crate::statistics::{check_sample_confidence, clopper_pearson_upper};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
@@ -292,8 +292,9 @@ impl LabelledSecrets {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a confidence so near one that its share rounds to one.
+    /// [`Error::OutOfRange`] for a confidence below 0.75, or so near one that its share rounds to one.
     pub fn rates(&self, confidence: Confidence) -> Result<MeasuredRates> {
+        check_sample_confidence(confidence)?;
         let each = Confidence::new(1.0 - (1.0 - confidence.get()) / self.bounds() as f64)?;
         let stratified = self.stratified();
         let groups = if stratified {

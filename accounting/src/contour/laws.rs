@@ -101,6 +101,10 @@ impl LawChart {
             // The moment is told from the masses of both laws, which are one.
             ln = ln_add_exp(ln, self.ln_error(0.0, 0.0) + (c - 1.0).abs().ln());
             ln = ln_add_exp(ln, self.ln_error(1.0, 0.0) + c.ln());
+            // Of a pair that was cut they are one less what was taken off.
+            if let Some((first, second)) = self.law.cut {
+                ln = ln_add_exp(ln, (c * first + (1.0 + c) * second).ln());
+            }
         }
         let relative = (ln - ln_moment).exp();
         if relative < 0.5 {

@@ -20,6 +20,10 @@ const ACCURACY: f64 = 1e-6;
 const LN_ERROR: f64 = -40.0;
 /// The order less one at which a divergence is read off the moment.
 const NEAR_ONE: f64 = 1e-7;
+/// From one order that could not be certified to the next, less one.
+const LOWER: f64 = 0.6;
+/// The least order, less one, that is tried.
+const LEAST_ORDER: f64 = 1e-3;
 /// (s/σ)² of a discrete Gaussian up to which its moments are the Gaussian's.
 const WIDE: f64 = 0.25;
 /// Cells for a moment that the nodes could not give.
@@ -211,7 +215,7 @@ impl PrivacyLoss {
 impl Solver {
     /// The order in (1, ∞) at which `bound`, a function of the order and of about K there, is
     /// least, K read off the law's nodes; any order where there are none.
-    pub(crate) fn order_by_nodes(&mut self, bound: impl Fn(f64, f64) -> f64) -> f64 {
+    fn order_by_nodes(&mut self, bound: impl Fn(f64, f64) -> f64) -> f64 {
         let Ok(moments) = self.moments() else {
             // The bound holds at any order.
             return 2.0;
@@ -226,8 +230,41 @@ impl Solver {
     /// As [`Solver::renyi_epsilon`], for losses that only the grid knows.
     pub(crate) fn grid_renyi_epsilon(&mut self, ln_delta: f64) -> Result<(f64, f64)> {
         let at = |c: f64, ln: f64| (ln + Kernel::Excess.ln_chernoff(c) - ln_delta) / (c - 1.0);
-        let c = self.order_by_nodes(at);
-        let ln = self.loss.ln_moment(c)?.1;
-        Ok((above_zero(at(c, ln)), c))
+        let (bound, c) = self.least_by_moments(at)?;
+        Ok((above_zero(bound), c))
+    }
+
+    /// The least of `bound`, a function of the order and of an upper end of K there that holds at any
+    /// order, and that order. Where losses end, the best order may lie beyond what can be certified:
+    /// lower ones are tried until they serve no better.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotCertified`] when no order can be certified.
+    pub(crate) fn least_by_moments(
+        &mut self,
+        bound: impl Fn(f64, f64) -> f64,
+    ) -> Result<(f64, f64)> {
+        let mut less = self.order_by_nodes(&bound) - 1.0;
+        let mut best: Option<(f64, f64)> = None;
+        let mut failure = None;
+        while less > LEAST_ORDER {
+            let order = 1.0 + less;
+            match self.loss.ln_moment(order) {
+                Ok((lower, upper)) if upper.is_finite() => {
+                    let value = bound(order, upper);
+                    if best.is_some_and(|(least, _)| value >= least) {
+                        break;
+                    }
+                    best = Some((value, order));
+                    if upper - lower <= ACCURACY * upper {
+                        break;
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => failure = Some(error),
+            }
+            less *= LOWER;
+        }
+        best.ok_or_else(|| failure.unwrap_or_else(Scout::out_of_reach))
     }
 }

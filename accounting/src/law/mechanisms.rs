@@ -224,7 +224,7 @@ pub(crate) fn fold(
 
 /// Probabilities that add up to one, and whether they did. What was cut off in writing them down may have been any
 /// sensitivity's, so it goes to the largest; what is too much leaves the smallest.
-fn whole_chances(told: &[Probability]) -> (Vec<f64>, bool) {
+pub(super) fn whole_chances(told: &[Probability]) -> (Vec<f64>, bool) {
     let mut chances: Vec<f64> = told.iter().map(|p| p.get()).collect();
     let sum: f64 = chances.iter().sum();
     let mut excess = sum - 1.0;

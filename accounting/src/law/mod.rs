@@ -12,6 +12,7 @@ mod density;
 mod discrete;
 mod listed;
 mod mechanisms;
+mod overlap;
 mod sampling;
 mod spread;
 mod stretches;
@@ -20,6 +21,7 @@ pub(crate) use atoms::Atoms;
 pub(crate) use closed::{range_divergence, range_moment};
 pub(crate) use density::{Density, Shape};
 pub(crate) use mechanisms::{Fold, fold};
+pub(crate) use overlap::Overlap;
 pub(crate) use spread::Node;
 pub(crate) use stretches::{Mask, Served, Stretch};
 
@@ -100,6 +102,9 @@ pub(crate) struct Law {
     pub(crate) variance: Option<f64>,
     /// ε, if each of the mechanisms that the law bounds is one of two outcomes of loss t and t − ε.
     pub(crate) range: Option<f64>,
+    /// P- and Q-mass of the outcomes of a pair that were taken off, the first among what is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cut: Option<(f64, f64)>,
     /// Further roundings in the masses of atoms.
     #[serde(default)]
     pub(crate) roundings: f64,
@@ -117,6 +122,7 @@ impl Law {
             attained: Attained::Always,
             variance: None,
             range: None,
+            cut: None,
             roundings: 0.0,
         }
     }
@@ -137,6 +143,16 @@ impl Law {
         }
     }
 
+    /// A pair of Gaussian mixtures without the outcomes beyond `end`.
+    pub(crate) fn of_pair_up_to(pair: &Pair, end: f64) -> Self {
+        let mut law = Self::of_pair(pair);
+        law.pieces[0].to = Some(end);
+        let [first, second] = pair.ln_tails(end).map(|(ln, error)| (ln + error).exp());
+        law.missing += first;
+        law.cut = Some((first, second));
+        law
+    }
+
     /// The supremum of the loss where both laws have mass, rounded up; infinite where one
     /// outreaches the other.
     pub(crate) fn largest_loss(&self) -> f64 {
@@ -153,10 +169,11 @@ impl Law {
     }
 
     /// Whether both laws have exactly the mass one where the loss is finite; laws that only bound are
-    /// rounded outwards, and their masses with them.
+    /// rounded outwards, and their masses with them. What was cut off a pair counts as an error.
     pub(crate) fn is_whole(&self) -> bool {
         let exact = self.attained == Attained::Always && !self.pieces.is_empty();
-        exact && self.infinite <= 0.0 && self.missing <= 0.0
+        let taken = self.cut.map_or(0.0, |(first, _)| first);
+        exact && self.infinite <= 0.0 && self.missing <= taken
     }
 
     /// An `ln_cut` at which cut tails matter little to the moment of order c.
@@ -280,6 +297,7 @@ impl Law {
         self.infinite *= ln_weight.exp();
         self.variance = None;
         self.range = None;
+        self.cut = None;
         self.missing *= ln_weight.exp();
         self.comb = None;
         self
@@ -298,6 +316,7 @@ impl Law {
         self.infinite += other.infinite;
         self.variance = None;
         self.range = None;
+        self.cut = None;
         self.missing += other.missing;
         self.comb = None;
         self.attained = self.attained.min(other.attained);

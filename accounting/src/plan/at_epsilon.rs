@@ -248,8 +248,7 @@ impl Solver {
         let missing = self.loss.missing();
         if self.needs_grid() {
             let constant = |c: f64| Kernel::Excess.ln_chernoff(c) - epsilon * (c - 1.0);
-            let order = self.order_by_nodes(|c, ln| ln + constant(c));
-            let ln_delta = self.loss.ln_moment(order)?.1 + constant(order);
+            let (ln_delta, order) = self.least_by_moments(|c, ln| ln + constant(c))?;
             let delta = (ln_delta.exp() * (1.0 + 1e-12) + missing).min(1.0);
             let delta = if delta.is_nan() {
                 1.0

@@ -4,8 +4,7 @@ use super::Plan;
 use crate::bound::Bounds;
 use crate::error::Result;
 use crate::guarantee::{Guarantee, Method, Notion};
-use crate::neighbours::Neighbours;
-use crate::pld::{Direction, PrivacyLoss, Query};
+use crate::pld::{PrivacyLoss, Query};
 use crate::quantity::{GroupSize, Probability, Tolerance};
 use crate::trade_off::GaussianFit;
 
@@ -32,19 +31,15 @@ impl Plan {
         }))
     }
 
-    /// The posterior of a secret by the blow-up of its zero-out pair and by two Fano bounds.
+    /// The posterior of a secret by the blow-up of its pair with a reference and by two Fano bounds.
     pub(super) fn reconstruction(&self, prior: Probability) -> Result<Vec<Guarantee>> {
-        let query = Query {
-            neighbours: Neighbours::ZeroOut,
-            group: self.group,
-        };
-        let loss = PrivacyLoss::of(&self.mechanism, query, Direction::Remove)?;
+        let (loss, neighbours) = PrivacyLoss::of_guesses(&self.mechanism, self.group)?;
         let row = |method, posterior| Guarantee {
             delta: None,
             prior: Some(prior),
             posterior: Some(posterior),
             group: (self.group > GroupSize::ONE).then_some(self.group),
-            ..self.row(Notion::SecretProtection, Neighbours::ZeroOut, method)
+            ..self.row(Notion::SecretProtection, neighbours, method)
         };
         let exact = loss.blow_up(prior, self.tolerance)?;
         let kl = Bounds {

@@ -24,10 +24,18 @@ impl Solver {
         epsilon: f64,
         goal: f64,
     ) -> Result<(LnBounds, Engine)> {
+        let common = match alone {
+            None => self.ln_delta_by_overlap(epsilon),
+            Some(_) => None,
+        };
+        if let Some(common) = common.filter(|common| common.width() <= 2.0 * goal) {
+            return Ok((common, Engine::Closed));
+        }
         let (ends, engine) = match alone {
             None => self.ln_delta_of_pair(epsilon, goal)?,
             Some(engine) => (self.ln_delta_alone(engine, epsilon, goal)?, engine),
         };
+        let ends = common.map_or(ends, |common| ends.meet(common));
         let upper = match &mut self.told {
             Some(told) => {
                 let told = known_around(told.ln_delta_by(alone, epsilon, goal), alone)?;
@@ -77,9 +85,20 @@ impl Solver {
         delta: f64,
         tolerance: f64,
     ) -> Result<Found> {
+        let common = match alone {
+            None => self.epsilon_by_overlap(delta, tolerance),
+            Some(_) => None,
+        };
+        if let Some(common) = common.filter(|common| common.width() <= tolerance * common.upper) {
+            return Ok(common);
+        }
         let found = match alone {
             None => self.epsilon_of_pair(delta, tolerance)?,
             Some(engine) => self.epsilon_alone(engine, delta, tolerance)?,
+        };
+        let found = Found {
+            engine: found.engine,
+            ..common.map_or(found, |common| found.meet(common))
         };
         let upper = match &mut self.told {
             Some(told) => {

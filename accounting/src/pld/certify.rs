@@ -85,7 +85,13 @@ impl Solver {
     /// The finest grid that was needed, and each of its errors; a single step's quadrature.
     fn by_grid(&mut self, plain: Certificate, ends: LnBounds, goal: f64) -> Result<Certificate> {
         let epsilon = plain.epsilon.get();
-        let (_, grid) = self.grid_at(epsilon, goal)?;
+        let grid = match self.grid_at(epsilon, goal) {
+            Ok((read, grid)) if read.width() <= 2.0 * ends.width().max(goal) => grid,
+            own => match self.cut_below(ends.lower, goal) {
+                Some(mut cut) => cut.grid_at(epsilon, goal)?.1,
+                None => own?.1,
+            },
+        };
         Ok(match grid {
             None => Certificate {
                 errors: vec![both(ErrorSource::Formula, ends)],
@@ -111,7 +117,16 @@ impl Solver {
         } else {
             ends.upper
         };
-        let contour = solver.contour(epsilon, size + goal.ln())?;
+        let mut cut = None;
+        let contour = match solver.contour(epsilon, size + goal.ln()) {
+            Ok(contour) => contour,
+            Err(error) => {
+                let without = solver.cut_for(epsilon, goal);
+                let without = cut.insert(without.ok_or_else(|| error.clone())?);
+                without.contour(epsilon, size + goal.ln())?
+            }
+        };
+        let solver = cut.as_ref().unwrap_or(solver);
         let read = solver.read(&contour, epsilon);
         let pieces = contour.pieces(epsilon);
         // In units of the answer, which is the sum itself or one less it; the logarithm's error

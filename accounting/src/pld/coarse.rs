@@ -57,6 +57,9 @@ impl Solver {
             best = best.max(pair.ln_delta_of_one_step(epsilon).lower);
             // A single step beyond ε, when most steps lose next to nothing.
             best = best.max(self.any_step_above(pair.crossing(epsilon).1, epsilon));
+            // No step of many does so by chance alone.
+            let rare = epsilon + (self.loss.steps() as f64).ln();
+            best = best.max(self.any_step_above(pair.crossing(rare).1, epsilon));
         }
         let thresholds = (-16..=16).map(|half| 0.5 * f64::from(half));
         thresholds
@@ -66,26 +69,34 @@ impl Solver {
 
     /// ln(P(A)^T − e^ε Q(A)^T) for A = {x > threshold} at every step.
     fn every_step_above(&self, threshold: f64, epsilon: f64) -> f64 {
-        let (mut first, mut second) = (0.0, 0.0);
-        for (pair, times) in &self.loss.parts {
-            let [(p, p_error), (q, q_error)] = pair.ln_tails(threshold);
-            first += *times as f64 * (p - p_error);
-            second += *times as f64 * (q + q_error);
-        }
+        let (first, second) = self.ln_events(threshold).1;
         ln_difference(first, epsilon + second)
     }
 
     /// ln(P(B) − e^ε Q(B)) for B = {x > threshold} at one step or more.
     fn any_step_above(&self, threshold: f64, epsilon: f64) -> f64 {
+        let (first, second) = self.ln_events(threshold).0;
+        ln_difference(first, epsilon + second)
+    }
+
+    /// ln P(B) from below and ln Q(B) from above for B = {a step or more is above the threshold},
+    /// and for B = {every step is}.
+    pub(super) fn ln_events(&self, threshold: f64) -> ((f64, f64), (f64, f64)) {
         // ln of the chance that no step is above.
-        let (mut first, mut second) = (0.0, 0.0);
+        let (mut none, mut none_without) = (0.0, 0.0);
+        let (mut every, mut every_without) = (0.0, 0.0);
         for (pair, times) in &self.loss.parts {
+            let times = *times as f64;
             let [(p, p_error), (q, q_error)] = pair.ln_tails(threshold);
-            first -= *times as f64 * (p - p_error).exp();
-            second += *times as f64 * ln_one_minus_exp((q + q_error).min(0.0));
+            every += times * (p - p_error);
+            every_without += times * (q + q_error);
+            none += times * ln_one_minus_exp((p - p_error).min(0.0));
+            none_without += times * ln_one_minus_exp((q + q_error).min(0.0));
         }
-        // 1 − Π(1 − p_i) ≥ 1 − e^{−Σ p_i}.
-        ln_difference((-first.exp_m1()).ln(), epsilon + (-second.exp_m1()).ln())
+        // Room for the roundings of tiny chances.
+        let chance = |none: f64, room: f64| (-(none * (1.0 + room)).exp_m1()).ln();
+        let any = (chance(none, -1e-13), chance(none_without, 1e-13));
+        (any, (every, every_without))
     }
 }
 

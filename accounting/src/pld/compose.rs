@@ -3,7 +3,7 @@
 
 use super::mixture::Pair;
 use crate::error::{Error, Result};
-use crate::law::{Attained, Fold, Law, fold};
+use crate::law::{Attained, Fold, Law, Overlap, fold};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::quantity::{GroupSize, Steps};
@@ -67,6 +67,9 @@ pub struct PrivacyLoss {
     /// What the run dominates, where its own law is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) below: Option<Box<Self>>,
+    /// What both runs have in common whatever the noise, if anything is known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) overlap: Option<Overlap>,
 }
 
 impl PrivacyLoss {
@@ -85,8 +88,15 @@ impl PrivacyLoss {
     /// [`Error::Unsupported`] for a mechanism that is only an estimate, and for more than
     /// 2^53 steps.
     pub fn of(mechanism: &Mechanism, query: Query, direction: Direction) -> Result<Self> {
-        let mut folds = Vec::new();
-        unfold(mechanism, (query, direction), 1, &mut folds)?;
+        let (mut folds, mut overlap) = (Vec::new(), Some(Overlap::WHOLE));
+        unfold(mechanism, 1, &mut |leaf, times| {
+            folds.push(fold(leaf, query, direction, times)?);
+            let each = Overlap::of(leaf, query, direction);
+            overlap = overlap
+                .zip(each)
+                .map(|(before, each)| before.then(each, times));
+            Ok(())
+        })?;
         let mut loss = Self::sum(folds.iter().map(Fold::above));
         if folds.iter().any(|fold| matches!(fold, Fold::Bracket(_))) {
             let mut told = Self::sum(folds.iter().map(Fold::told));
@@ -95,7 +105,59 @@ impl PrivacyLoss {
             let below = folds.iter().filter_map(Fold::below);
             loss.below = Some(Box::new(Self::sum(below)));
         }
+        loss.overlap = overlap;
         Ok(loss)
+    }
+
+    /// The loss that bounds guesses of a secret in `group` records, and whom it compares: each content
+    /// against one reference, the law with the secret first.
+    ///
+    /// Any run that is the same for all contents serves as reference: the one with the records zeroed,
+    /// the one without them, or the one with any other content. The first that the mechanism is covered
+    /// for is taken, in this order, which is from the tightest on; of the latter two only upper ends are
+    /// known.
+    ///
+    /// ```
+    /// use reticent_accounting::{GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Sampling, SamplingRate};
+    /// let fixed = Mechanism::SubsampledGaussian {
+    ///     noise_multiplier: NoiseMultiplier::new(1.0)?,
+    ///     sampling_rate: SamplingRate::new(0.01)?,
+    ///     sampling: Sampling::WithoutReplacement,
+    /// };
+    /// // A batch of fixed size knows no record less: another content is the reference.
+    /// let (_, compared) = PrivacyLoss::of_guesses(&fixed, GroupSize::ONE)?;
+    /// assert_eq!(compared, Neighbours::Replace);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`PrivacyLoss::of`] for the zeroed records, where no reference is covered.
+    pub fn of_guesses(mechanism: &Mechanism, group: GroupSize) -> Result<(Self, Neighbours)> {
+        let mut refused = None;
+        for neighbours in [
+            Neighbours::ZeroOut,
+            Neighbours::AddRemove,
+            Neighbours::Replace,
+        ] {
+            let query = Query { neighbours, group };
+            match Self::of(mechanism, query, Direction::Remove) {
+                Ok(mut loss) => {
+                    // That some mechanism attains these contents does not make it a guess.
+                    if neighbours != Neighbours::ZeroOut {
+                        (loss.only_bounding, loss.below) = (true, None);
+                    }
+                    return Ok((loss, neighbours));
+                }
+                Err(error @ Error::Unsupported { .. }) => {
+                    refused.get_or_insert(error);
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Err(refused.unwrap_or_else(|| Error::Unsupported {
+            what: "guesses of a secret".into(),
+            why: "no reference is covered".into(),
+        }))
     }
 
     fn sum<'f>(folds: impl Iterator<Item = &'f Fold>) -> Self {
@@ -135,8 +197,11 @@ impl PrivacyLoss {
                 why: "more than 2^53 steps can't be counted exactly".into(),
             });
         }
+        loss.overlap = Some(Overlap::WHOLE);
         if steps.get() > 0 {
             loss.add_pair(pair, steps.get());
+            let each = Overlap::of_pair(pair);
+            loss.overlap = each.map(|each| Overlap::WHOLE.then(each, steps.get()));
         }
         Ok(loss)
     }
@@ -158,6 +223,7 @@ impl PrivacyLoss {
         both.gaussian += next.gaussian;
         both.unbounded |= next.unbounded;
         both.only_bounding |= next.only_bounding;
+        both.overlap = (self.overlap.zip(next.overlap)).map(|(here, there)| here.then(there, 1));
         if self.below.is_some() || next.below.is_some() {
             both.told = Some(Box::new(self.told_more().then(next.told_more())));
             both.below = Some(Box::new(self.known_below().then(&next.known_below())));
@@ -251,9 +317,8 @@ impl PrivacyLoss {
 /// The leaves of a mechanism, each with how often it is run in all.
 fn unfold(
     mechanism: &Mechanism,
-    question: (Query, Direction),
     times: u64,
-    folds: &mut Vec<Fold>,
+    take: &mut dyn FnMut(&Mechanism, u64) -> Result<()>,
 ) -> Result<()> {
     if times == 0 {
         return Ok(());
@@ -265,18 +330,15 @@ fn unfold(
                 what: format!("{times} times {} steps", inner.get()),
                 why: "more than 2^53 steps can't be counted exactly".into(),
             })?;
-            unfold(each, question, total, folds)
+            unfold(each, total, take)
         }
-        Mechanism::Sequence { parts } => parts
-            .iter()
-            .try_for_each(|part| unfold(part, question, times, folds)),
+        Mechanism::Sequence { parts } => {
+            parts.iter().try_for_each(|part| unfold(part, times, take))
+        }
         Mechanism::Estimated { why, .. } => Err(Error::Unsupported {
             what: "an estimated mechanism".into(),
             why: format!("an estimate never becomes a bound ({why})"),
         }),
-        leaf => {
-            folds.push(fold(leaf, question.0, question.1, times)?);
-            Ok(())
-        }
+        leaf => take(leaf, times),
     }
 }

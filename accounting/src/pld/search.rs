@@ -165,6 +165,13 @@ impl Solver {
             return Ok(found);
         }
         let mut best = by_contour.ok();
+        if let Some(found) = self.epsilon_of_cut(delta, tolerance) {
+            let met = best.map_or(found, |before| before.meet(found));
+            if met.upper.is_finite() && met.width() <= tolerance * met.upper {
+                return Ok(met);
+            }
+            best = Some(met);
+        }
         if self.grid_may_help()
             && let Ok(found) = self.grid_epsilon(delta, tolerance)
         {

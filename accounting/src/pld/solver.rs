@@ -241,12 +241,32 @@ impl Solver {
         if let Some(ends) = best.filter(|ends| ends.width() <= 2.0 * goal) {
             return Ok((ends, Engine::Contour));
         }
+        if let Some(mut cut) = self.cut_for(epsilon, goal)
+            && let Some(ends) = cut.ln_delta_by_contour(epsilon, goal)
+        {
+            let met = best.map_or(ends, |best| best.meet(ends));
+            if met.width() <= 2.0 * goal {
+                return Ok((met, Engine::Contour));
+            }
+            best = Some(met);
+        }
         let coarse = self.coarse(epsilon);
         let mut engine = Engine::Contour;
         // Below the smallest numbers nobody looks.
         if coarse.upper > LEAST_LN_DELTA
             && self.grid_may_help()
             && let Ok(ends) = self.grid_ln_delta(epsilon, goal)
+        {
+            if best.is_none_or(|best| ends.width() < best.width()) {
+                engine = Engine::Grid;
+            }
+            best = Some(best.map_or(ends, |best| best.meet(ends)));
+        }
+        // Neither sees past the far losses of records that are hardly ever drawn.
+        let least = best.map_or(coarse.lower, |best| best.lower.max(coarse.lower));
+        if best.is_none_or(|best| best.width() > 2.0 * goal)
+            && let Some(mut cut) = self.cut_below(least, goal)
+            && let Ok(ends) = cut.grid_ln_delta(epsilon, goal)
         {
             if best.is_none_or(|best| ends.width() < best.width()) {
                 engine = Engine::Grid;
@@ -322,7 +342,7 @@ impl Solver {
         Ok((epsilon, exponent - 0.5 * spread.ln(), (c - 1.0) * variance))
     }
 
-    fn approximate(&mut self, epsilon: f64) -> Result<f64> {
+    pub(super) fn approximate(&mut self, epsilon: f64) -> Result<f64> {
         let scout = self.scout_for(epsilon)?;
         let c = scout
             .saddle(Kernel::Excess, epsilon)

@@ -16,6 +16,6 @@ mod training;
 pub use incidence::Incidence;
 pub use noise::{Noise, Posterior, Protection};
 pub use program::{Packing, Solution};
-pub use rates::{RateProfile, sampling_rates};
+pub use rates::{RateProfile, WEIGHTS_TOO_LIGHT, sampling_rates};
 pub use secret::{Proof, Secret};
 pub use training::{Training, Weighed};

@@ -7,6 +7,9 @@ use crate::pld::{Mixture, Pair, PrivacyLoss};
 use crate::quantity::{NoiseMultiplier, Steps};
 use crate::special::ROUND;
 
+/// The quantity of [`Error::OutOfRange`] where weights add up to no more than the batch size.
+pub const WEIGHTS_TOO_LIGHT: &str = "sum of the weights";
+
 /// ρ_i = B w_i / Σ w: the probability of each example to be in a batch of expected size B.
 ///
 /// Rounded up, so that what is accounted covers what is sampled. Source: Hush! Algorithm 2,
@@ -45,7 +48,7 @@ pub fn sampling_rates(weights: &[f64], batch: f64) -> Result<Vec<f64>> {
     let mass = sum.value() * (1.0 - 4.0 * ROUND);
     if mass <= batch {
         return Err(Error::OutOfRange {
-            what: "sum of the weights",
+            what: WEIGHTS_TOO_LIGHT,
             range: "(batch size, inf)",
             value: mass,
         });

@@ -2,9 +2,11 @@
 
 use crate::bound::Upper;
 use crate::error::Result;
-use crate::pld::PrivacyLoss;
+use crate::mechanism::Mechanism;
 use crate::pld::solver::Solver;
+use crate::pld::{PrivacyLoss, Query, losses};
 use crate::quantity::{Delta, Epsilon, Order};
+use crate::redaction::Redaction;
 
 /// ε = ρ + ln((α−1)/α) − (ln δ + ln α)/(α−1), at least 0.
 ///
@@ -44,6 +46,46 @@ pub fn epsilon_from_renyi_classic(
 ) -> Result<Upper<Epsilon>> {
     let value = *divergence.get() - delta.get().ln() / (order.get() - 1.0);
     Ok(Upper::new(Epsilon::new(round_up(value))?))
+}
+
+/// ε of a run at `delta` as the Rényi curve proves it, the larger of the directions; with a redaction ε'
+/// by Proposition 6 on it.
+///
+/// Bound: upper.
+///
+/// ```
+/// use reticent_accounting::{Delta, Mechanism, Neighbours, NoiseMultiplier, Query, SamplingRate, Steps, rdp::epsilon_by_renyi};
+/// let run = Mechanism::dp_sgd(NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(10_000));
+/// let query = Query::single(Neighbours::AddRemove);
+/// let epsilon = epsilon_by_renyi(&run, query, Delta::new(1e-5)?, None)?;
+/// assert!(epsilon.get().get() > 5.1926 && epsilon.get().get() < 5.6321);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`PrivacyLoss::of`].
+pub fn epsilon_by_renyi(
+    mechanism: &Mechanism,
+    query: Query,
+    delta: Delta,
+    redaction: Option<Redaction>,
+) -> Result<Upper<Epsilon>> {
+    let base = match redaction {
+        None => delta,
+        Some(redaction) => match redaction.base_delta(delta) {
+            Some(base) => base,
+            None => return Ok(Upper::new(Epsilon::new(f64::INFINITY)?)),
+        },
+    };
+    let mut most = Upper::new(Epsilon::new(0.0)?);
+    for loss in losses(mechanism, query)? {
+        let found = loss.epsilon_by_rdp(base)?.0;
+        most = if found > most { found } else { most };
+    }
+    Ok(match redaction {
+        None => most,
+        Some(redaction) => Upper::new(redaction.amplified(most.into_inner())),
+    })
 }
 
 /// Not below zero, and up by more than the formula's roundings; NaN stays NaN.

@@ -154,8 +154,8 @@ pub(crate) fn renyi_fano(
 fn posterior_by_order(loss: &PrivacyLoss, ln_p: f64) -> Result<(f64, f64)> {
     if !loss.laws.is_empty() {
         let at = |c: f64, ln: f64| (ln + (c - 1.0) * ln_p) / c;
-        let c = Solver::new(loss).order_by_nodes(at);
-        return Ok((at(c, loss.ln_moment(c)?.1).min(0.0), c));
+        let (bound, c) = Solver::new(loss).least_by_moments(at)?;
+        return Ok((bound.min(0.0), c));
     }
     let mut highest = Scout::first_highest(loss);
     loop {

@@ -7,10 +7,10 @@ use crate::guarantee::Engine;
 use crate::interval::LnBounds;
 use crate::pld::coarse::with_coarse;
 use crate::pld::solver::{Solver, TRIM};
-use crate::pld::{Answer, PrivacyLoss};
+use crate::pld::{Answer, Pair, PrivacyLoss};
 use crate::quantity::{Probability, Tolerance};
 use crate::search::{minimiser, minimiser_to};
-use crate::special::ln_add_exp;
+use crate::special::{ln_add_exp, ln_normal_tail};
 
 /// Who asks for no more than this of a posterior, as searches do, is not kept waiting for a
 /// second opinion.
@@ -55,7 +55,14 @@ impl PrivacyLoss {
 impl Solver {
     /// Both ends of B(x), aiming at relative error `tolerance`.
     fn blow_up(&mut self, x: f64, tolerance: f64) -> Result<(f64, f64, Engine)> {
+        let common = self.blow_up_by_overlap(x);
+        if let Some((lower, upper)) = common.filter(|(low, high)| high - low <= tolerance * low) {
+            return Ok((lower, upper, Engine::Closed));
+        }
         let (lower, upper, engine) = self.blow_up_of_pair(x, tolerance)?;
+        let (lower, upper) = common.map_or((lower, upper), |common| {
+            (lower.max(common.0), upper.min(common.1))
+        });
         let upper = match &mut self.told {
             Some(told) => upper.min(told.blow_up(x, tolerance)?.1),
             None => upper,
@@ -114,6 +121,9 @@ impl Solver {
                 Err(_) => (self.coarse_blow_up(ln_x), Engine::Chernoff),
             });
         }
+        if let Some(distance) = self.closed.as_ref().and_then(Pair::gaussian_distance) {
+            return Ok((ln_blow_up_of_gaussian(ln_x, distance), Engine::Closed));
+        }
         if let Some(pair) = &self.closed {
             let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
             return Ok((least(&sum, start_closed(&sum)), Engine::Closed));
@@ -149,6 +159,16 @@ impl Solver {
             mass = (mass * 0.1).min((expected + (TRIM * goal).ln()).exp());
         }
         let mut engine = Engine::Contour;
+        if best.is_none_or(|best| best.width() > 4.0 * goal)
+            && let Some((ends, by)) = self.ln_blow_up_of_cut(ln_x, goal)
+        {
+            engine = by;
+            let met = best.map_or(ends, |best| best.meet(ends));
+            if met.width() <= 4.0 * goal {
+                return Ok((met, engine));
+            }
+            best = Some(met);
+        }
         if goal < ROUGH
             && self.grid_may_help()
             && let Ok(ends) = self.grid_ln_blow_up(ln_x, goal)
@@ -189,7 +209,7 @@ impl Solver {
     }
 
     /// ln B(x) from a contour, with the rough size of the answer.
-    fn blow_up_by_contour(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, f64)> {
+    pub(crate) fn blow_up_by_contour(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, f64)> {
         let (mut t, expected) = self.start_blow_up(ln_x)?;
         let mut result = None;
         for _ in 0..3 {
@@ -275,6 +295,47 @@ impl Solver {
             middle: 0.5 * (lower + upper),
             upper,
         }
+    }
+}
+
+/// ln Φ(Φ⁻¹(x) + μ): half-lines are the best tests between N(μ, 1) and N(0, 1).
+fn ln_blow_up_of_gaussian(ln_x: f64, distance: f64) -> LnBounds {
+    let error = |ln: f64| 1e-13 * (1.0 + ln.abs());
+    // Tails fall: the last point whose tail is surely no less than x, the first that is surely no more.
+    let (mut low, mut high) = (-40.0, 40.0 + (-2.0 * ln_x).sqrt());
+    let (mut inner, mut outer) = (low, high);
+    for _ in 0..200 {
+        let middle = 0.5 * (inner + outer);
+        let ln = ln_normal_tail(middle);
+        if ln - error(ln) >= ln_x {
+            (inner, low) = (middle, middle);
+        } else {
+            outer = middle;
+        }
+    }
+    inner = low;
+    for _ in 0..200 {
+        let middle = 0.5 * (inner + high);
+        let ln = ln_normal_tail(middle);
+        if ln + error(ln) <= ln_x {
+            high = middle;
+        } else {
+            inner = middle;
+        }
+    }
+    let tail = |place: f64| {
+        let moved = place - distance;
+        (ln_normal_tail(moved), moved)
+    };
+    // A rounding of the difference moves the tail by its slope, at most 1 + |z| of it.
+    let slope = |(ln, moved): (f64, f64)| {
+        error(ln) + 2.0 * f64::EPSILON * (distance + 1.0) * (1.0 + moved.max(0.0))
+    };
+    let (below, above) = (tail(high), tail(low));
+    LnBounds {
+        lower: below.0 - slope(below),
+        middle: 0.5 * (below.0 + above.0),
+        upper: (above.0 + slope(above)).min(0.0),
     }
 }
 

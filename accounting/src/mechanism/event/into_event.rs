@@ -213,7 +213,7 @@ fn laplace(scale: NoiseMultiplier) -> Event {
 
 fn poisson(rate: SamplingRate, event: Event) -> Event {
     Event::PoissonSampledDpEvent {
-        sampling_probability: rate,
+        sampling_probability: rate.into(),
         event: Box::new(event),
     }
 }

@@ -37,10 +37,14 @@ pub(super) fn mechanism(event: &Event, neighbours: Neighbours) -> Result<Mechani
         Event::PoissonSampledDpEvent {
             sampling_probability,
             event,
-        } => of(
-            "event",
-            sampled(event, *sampling_probability, Sampling::Poisson),
-        )?,
+        } => match SamplingRate::new(sampling_probability.get()) {
+            Ok(rate) => of("event", sampled(event, rate, Sampling::Poisson))?,
+            // Nothing is ever drawn; what would run on it is still read.
+            Err(_) => {
+                below(event, "event")?;
+                nothing()
+            }
+        },
         Event::SampledWithoutReplacementDpEvent {
             source_dataset_size,
             sample_size,

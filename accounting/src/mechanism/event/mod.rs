@@ -69,7 +69,7 @@ events! {
     }
     SelfComposedDpEvent { event: Box<Event>, count: u64 }
     ComposedDpEvent { events: Vec<Event> }
-    PoissonSampledDpEvent { sampling_probability: SamplingRate, event: Box<Event> }
+    PoissonSampledDpEvent { sampling_probability: Probability, event: Box<Event> }
     SampledWithReplacementDpEvent { source_dataset_size: u64, sample_size: u64, event: Box<Event> }
     SampledWithoutReplacementDpEvent { source_dataset_size: u64, sample_size: u64, event: Box<Event> }
     SingleEpochTreeAggregationDpEvent { noise_multiplier: f64, step_counts: Value }

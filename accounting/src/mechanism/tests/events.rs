@@ -281,6 +281,17 @@ fn promises_take_the_neighbours_that_are_asked() {
     );
 }
 
+/// Batches that hold nobody release nothing about anybody; what was to run on them has to be readable.
+#[test]
+fn a_rate_of_zero_draws_nothing() {
+    let event = |inner: Value| json!({"class_name": "PoissonSampledDpEvent", "sampling_probability": 0.0, "event": inner});
+    let gaussian = json!({"class_name": "GaussianDpEvent", "noise_multiplier": 3.0});
+    let nothing = Mechanism::Sequence { parts: Vec::new() };
+    assert_eq!(read(&event(gaussian).to_string()).unwrap(), nothing);
+    let broken = json!({"class_name": "GaussianDpEvent", "noise_multiplier": -3.0});
+    assert!(read(&event(broken).to_string()).is_err());
+}
+
 #[test]
 fn many_gaussians_on_a_batch_are_never_less_than_they_are() {
     // 1/3² a thousand times over is not exact, nor is any partial sum.

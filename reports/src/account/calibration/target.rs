@@ -1,14 +1,15 @@
 //! What has to be kept, and whether it is.
 
 use super::{Promise, numbered};
-use crate::account::cli::Calibrate;
+use crate::account::cli::{By, Calibrate};
 use crate::account::plan::neighbours_of;
 use crate::contract::{Inputs, Number};
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use reticent_accounting::calibrate::Target;
+use reticent_accounting::rdp::epsilon_by_renyi;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Bounds, Direction, GroupSize, Neighbours, Plan, PrivacyLoss, Probability, Query, Redaction,
+    Bounds, Epsilon, GroupSize, Neighbours, Plan, PrivacyLoss, Probability, Query, Redaction,
     Tolerance, Upper,
 };
 
@@ -43,7 +44,14 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
             inputs,
         ));
     }
-    let asked = neighbours_of(wish.neighbours, wish.schedule.sampler);
+    let asked = match (wish.by, wish.neighbours.map(Neighbours::from)) {
+        // The papers computed add-remove whatever they compared.
+        (By::Papers, None) => Neighbours::AddRemove,
+        (By::Papers, Some(other)) if other != Neighbours::AddRemove => {
+            bail!("--neighbours: --by papers compares add-remove, got {other}")
+        }
+        _ => neighbours_of(wish.neighbours, wish.schedule.sampler),
+    };
     let query = Query {
         neighbours: asked,
         group,
@@ -66,9 +74,29 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
     let inputs = inputs
         .given("epsilon", epsilon)?
         .or_assumed("delta", wish.delta, delta)?;
+    let inputs = match wish.by {
+        By::Pld => inputs,
+        by => inputs.given("by", by)?,
+    };
     if let Some(gamma) = wish.gamma {
         let redaction = Redaction::single_policy(gamma);
         let inputs = inputs.given("gamma", gamma)?;
+        if wish.by != By::Pld {
+            let neighbours = match wish.by {
+                By::Papers => Neighbours::AddRemove,
+                By::Pld | By::Renyi => Neighbours::Replace,
+            };
+            return Ok((
+                Target::StrangerByRenyi {
+                    redaction,
+                    query: Query { neighbours, group },
+                    epsilon,
+                    delta,
+                },
+                "--epsilon",
+                inputs,
+            ));
+        }
         return Ok((
             Target::Stranger {
                 redaction,
@@ -80,26 +108,25 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
             inputs,
         ));
     }
-    Ok((
-        Target::Epsilon {
+    let target = match wish.by {
+        By::Pld => Target::Epsilon {
             query,
             epsilon,
             delta,
         },
-        "--epsilon",
-        with_neighbours(inputs)?,
-    ))
+        By::Renyi | By::Papers => Target::EpsilonByRenyi {
+            query,
+            epsilon,
+            delta,
+        },
+    };
+    Ok((target, "--epsilon", with_neighbours(inputs)?))
 }
 
 /// The promised quantity at the answer, evaluated once more.
 pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
-    let zero_out = |group| -> Result<PrivacyLoss> {
-        let query = Query {
-            neighbours: Neighbours::ZeroOut,
-            group,
-        };
-        Ok(PrivacyLoss::of(&plan.mechanism, query, Direction::Remove)?)
-    };
+    let guesses =
+        |group| -> Result<PrivacyLoss> { Ok(PrivacyLoss::of_guesses(&plan.mechanism, group)?.0) };
     let group = plan.group;
     let (quantity, allowed, value) = match target {
         Target::Epsilon { epsilon, .. } => ("epsilon", epsilon.get(), numbered(plan.epsilon()?)),
@@ -113,13 +140,36 @@ pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
                 numbered(found),
             )
         }
+        Target::EpsilonByRenyi {
+            query,
+            epsilon,
+            delta,
+        } => {
+            let query = Query { group, ..query };
+            let found = epsilon_by_renyi(&plan.mechanism, query, delta, None)?;
+            ("epsilon by Rényi", epsilon.get(), above(found))
+        }
+        Target::StrangerByRenyi {
+            redaction,
+            query,
+            epsilon,
+            delta,
+        } => {
+            let query = Query { group, ..query };
+            let found = epsilon_by_renyi(&plan.mechanism, query, delta, Some(redaction))?;
+            (
+                "epsilon by Rényi, adversary ignores the secret",
+                epsilon.get(),
+                above(found),
+            )
+        }
         Target::Posterior {
             prior, posterior, ..
         }
         | Target::PosteriorByKlFano {
             prior, posterior, ..
         } => {
-            let found = zero_out(group)?.blow_up(prior, plan.tolerance)?;
+            let found = guesses(group)?.blow_up(prior, plan.tolerance)?;
             (
                 "chance of guessing the secret",
                 posterior.get(),
@@ -130,7 +180,7 @@ pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
             bits, probability, ..
         } => {
             let share = Probability::new((-bits).exp2())?;
-            let found = zero_out(group)?.blow_up(share, plan.tolerance)?;
+            let found = guesses(group)?.blow_up(share, plan.tolerance)?;
             (
                 "chance of that exposure",
                 probability.get(),
@@ -150,6 +200,13 @@ pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
             upper: (value.upper).map(|end| kept(end, allowed, plan.tolerance)),
             ..value
         },
+    })
+}
+
+fn above(end: Upper<Epsilon>) -> Bounds<Number> {
+    numbered(Bounds {
+        lower: None,
+        upper: Some(end),
     })
 }
 

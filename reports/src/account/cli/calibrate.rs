@@ -18,6 +18,7 @@ Examples:
   account calibrate --epsilon 2 --delta 1e-5 --sample-rate 0.1 --steps 100 --gamma 0.1
   account calibrate --prior 1e-9 --posterior 1e-4 --group 20 --sample-rate 0.001 --steps 5000
   account calibrate --solve steps --tpr 0.05 --fpr 0.001 --sigma 1.1 --sample-rate 0.01
+  account calibrate --by renyi --epsilon 3 --delta 1.2732e-6 --batch-size 6000 --dataset-size 392702 --epochs 18
   account calibrate --solve group --max-exposure 10 --chance 0.01 --sigma 2 --sample-rate 0.01 --steps 500")]
 pub struct Calibrate {
     /// What to find: the least noise, or the highest rate, number of steps or group size.
@@ -31,6 +32,9 @@ pub struct Calibrate {
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true,
           conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
     pub delta: Option<Delta>,
+    /// Which accountant proves --epsilon; the guarantees at the answer are by all of them.
+    #[arg(long, value_enum, default_value_t, conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
+    pub by: By,
     /// The chance of guessing a secret before training.
     #[arg(long, value_name = "P", value_parser = quantity::<Probability>, allow_negative_numbers = true, requires = "posterior")]
     pub prior: Option<Probability>,
@@ -91,6 +95,21 @@ impl Calibrate {
             ..PlanRequest::default()
         }
     }
+}
+
+/// Which accountant a calibration believes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// The privacy-loss distribution, certified at both ends.
+    #[default]
+    Pld,
+    /// The Rényi curve, at the best order; with --gamma Proposition 6 on it.
+    Renyi,
+    /// As the papers did: the Rényi curve of add-remove, whatever is compared.
+    Papers,
 }
 
 /// What a calibration finds.

@@ -5,7 +5,7 @@ mod commands;
 mod plan;
 mod values;
 
-pub use calibrate::{Calibrate, Solve};
+pub use calibrate::{By, Calibrate, Solve};
 pub use commands::{Compose, Curve, Explain, PlanFile, What};
 pub use plan::{OutcomeArgs, PlanArgs, QuestionArgs, RunArgs};
 pub use values::NeighboursArg;

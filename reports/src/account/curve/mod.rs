@@ -14,8 +14,8 @@ use anyhow::{Context, Result, bail};
 use reticent_accounting::rdp::RdpCurve;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Bounds, Delta, Direction, Engine, Epsilon, GroupSize, Lower, Mechanism, Neighbours, Order,
-    PrivacyLoss, Probability, Profile, Query, Tolerance, Upper, pld::losses,
+    Bounds, Delta, Engine, Epsilon, GroupSize, Lower, Mechanism, Neighbours, Order, PrivacyLoss,
+    Probability, Profile, Query, Tolerance, Upper, pld::losses,
 };
 use serde::{Deserialize, Serialize};
 
@@ -98,19 +98,24 @@ impl From<What> for Kind {
 pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     let kind = Kind::from(wish.what);
     let asked = match (kind, wish.neighbours) {
-        // What guesses a secret compares with a run in which it is zeroed.
         (Kind::BlowUp, None) => Neighbours::ZeroOut,
-        (Kind::BlowUp, Some(other)) if Neighbours::from(other) != Neighbours::ZeroOut => {
-            bail!(
-                "--neighbours: the blow-up is of zero-out, got {}",
-                Neighbours::from(other)
-            )
-        }
         (_, given) => neighbours_of(given, wish.run.schedule.sampler),
     };
     let source = Source::of_run(&wish.run, asked)?;
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
     let group = wish.group.unwrap_or(GroupSize::ONE);
+    let asked = match kind {
+        // What guesses a secret compares with a reference that the run decides on.
+        Kind::BlowUp => {
+            let reference = PrivacyLoss::of_guesses(&source.mechanism, group)?.1;
+            let other = wish.neighbours.map(Neighbours::from);
+            if let Some(other) = other.filter(|other| *other != reference) {
+                bail!("--neighbours: the blow-up is of {reference}, got {other}");
+            }
+            reference
+        }
+        _ => asked,
+    };
     let inputs = source
         .inputs
         .given("what", kind)?
@@ -204,7 +209,7 @@ impl Line<'_> {
             }),
             Kind::Renyi => self.renyi(at),
             Kind::BlowUp => {
-                let loss = PrivacyLoss::of(self.mechanism, self.query, Direction::Remove)?;
+                let loss = PrivacyLoss::of_guesses(self.mechanism, self.query.group)?.0;
                 self.each(at, Probability::new, |prior| {
                     let answer = loss.blow_up(prior, self.tolerance)?;
                     Ok((numbered(answer.bounds), answer.engine))

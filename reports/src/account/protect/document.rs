@@ -15,6 +15,9 @@ pub struct Protection {
     pub full_c: f64,
     /// One row per choice of weights.
     pub settings: Vec<Setting>,
+    /// Choices of a sweep that no batch can be drawn by; absent when there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub infeasible: Vec<Infeasible>,
     /// The secrets one by one when there are few, otherwise the ones nearest to their promise.
     /// Absent from a sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -68,6 +71,17 @@ pub struct Setting {
     /// Weights of the same mass chosen together with the noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joint: Option<Joint>,
+}
+
+/// A constant of the capacities whose weights add up to no more than the batch size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Infeasible {
+    /// k of c = 2^k in the sweep's units.
+    pub exponent: i32,
+    /// The constant of the capacities c μ_j.
+    pub c: f64,
+    /// Sum of the weights.
+    pub mass: f64,
 }
 
 /// Weights chosen together with the noise.

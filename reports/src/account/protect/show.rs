@@ -1,6 +1,6 @@
 //! The answer as text and as rows.
 
-use super::document::{Protection, Row, Setting};
+use super::document::{Infeasible, Protection, Row, Setting};
 use crate::account::csv::{Csv, cell, ends};
 use crate::account::text::{assumed, dash, prose};
 use crate::contract::{Align, Envelope, Table};
@@ -32,7 +32,7 @@ pub fn text(document: &Envelope<Protection>) -> String {
     );
     assumed(&mut out, &document.inputs);
     out.push('\n');
-    out.push_str(&settings(&body.settings).to_text());
+    out.push_str(&settings(&body.settings, &body.infeasible).to_text());
     if body.secrets.iter().any(|row| row.own.is_some()) {
         out.push_str("\nwhat each secret needs on its own:\n\n");
         out.push_str(&own(&body.secrets).to_text());
@@ -83,6 +83,13 @@ fn notes(out: &mut String, body: &Protection) {
              the divergence that Fano's inequality allows, is that times c above / 16.",
         );
     }
+    if !body.infeasible.is_empty() {
+        prose(
+            out,
+            "infeasible: the weights add up to no more than the batch size, so that no batch of that size can be \
+             drawn by them.",
+        );
+    }
     if body.settings.iter().any(|setting| setting.joint.is_some()) {
         prose(
             out,
@@ -109,7 +116,7 @@ fn pair(sigma: &Bounds<NoiseMultiplier>) -> [String; 2] {
     ]
 }
 
-fn settings(rows: &[Setting]) -> Table {
+fn settings(rows: &[Setting], infeasible: &[Infeasible]) -> Table {
     let joint = rows.iter().any(|row| row.joint.is_some());
     let mut columns = vec![
         "c",
@@ -124,7 +131,15 @@ fn settings(rows: &[Setting]) -> Table {
     if joint {
         columns.extend(["together <=", "saved"]);
     }
+    let count = columns.len();
     let mut table = Table::new(columns.into_iter().map(|name| (name, Align::Right)));
+    for row in infeasible {
+        let mut cells = vec![dash(); count];
+        cells[0] = format!("2^{}", row.exponent);
+        cells[2] = nearest(row.mass, 6);
+        cells[4] = "infeasible".to_owned();
+        table.row(cells);
+    }
     for row in rows {
         let [upper, lower] = pair(&row.sigma);
         let c = match row.exponent {

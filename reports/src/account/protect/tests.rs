@@ -230,6 +230,34 @@ fn a_sweep_ends_without_preprocessing_and_its_noise_falls_with_c() {
     assert!(drawn.starts_with("<svg") && drawn.contains("blow-up (tight)"));
 }
 
+/// Small constants leave weights for no batch of the size asked for: the others keep their rows.
+#[test]
+fn a_sweep_marks_what_no_batch_can_be_drawn_by() {
+    let wish = wish(
+        "account protect --counts 4,16,400 --prior 1e-8 --posterior 1e-4 --batch-size 250 --dataset-size 600 \
+         --steps 40 --sweep --tolerance 1e-2",
+    );
+    let input = Input::gather(&wish).unwrap();
+    let document = work::protect(&wish, &input).unwrap().document;
+    let json = document.to_text().unwrap();
+    assert_eq!(
+        problems("protection.schema.json", &json),
+        Vec::<String>::new()
+    );
+    let text = show::text(&document);
+    assert!(text.contains("infeasible"), "{text}");
+    let body = document.body;
+    let marked: Vec<i32> = body.infeasible.iter().map(|row| row.exponent).collect();
+    let kept: Vec<i32> = body
+        .settings
+        .iter()
+        .filter_map(|row| row.exponent)
+        .collect();
+    let all: Vec<i32> = marked.iter().chain(&kept).copied().collect();
+    assert_eq!(all, (-6..=4).collect::<Vec<_>>());
+    assert!(!marked.is_empty() && body.infeasible.iter().all(|row| row.mass <= 250.0));
+}
+
 #[test]
 fn posteriors_and_weights_are_written_whole() {
     let (folder, wish) = small("");

@@ -1,11 +1,13 @@
 //! From input to document.
 
 use super::cli::Protect;
-use super::document::{Joint, KindRow, Own, Protection, Row, Setting, Sizes};
+use super::document::{Infeasible, Joint, KindRow, Own, Protection, Row, Setting, Sizes};
 use super::input::Input;
 use crate::contract::{Envelope, Inputs};
-use anyhow::{Context, Result};
-use reticent_accounting::protect::{Noise, Posterior, Proof, Secret, Solution, Training, Weighed};
+use anyhow::Result;
+use reticent_accounting::protect::{
+    Noise, Posterior, Proof, Secret, Solution, Training, WEIGHTS_TOO_LIGHT, Weighed,
+};
 use reticent_accounting::{Bounds, Lower, NoiseMultiplier, Probability, Steps, Tolerance, Upper};
 use std::collections::BTreeMap;
 
@@ -51,6 +53,7 @@ pub fn protect(wish: &Protect, input: &Input) -> Result<Found> {
         incidence: sizes(input),
         full_c: work.training.full_capacity(),
         settings: Vec::new(),
+        infeasible: Vec::new(),
         secrets: Vec::new(),
         kinds: Vec::new(),
     };
@@ -127,13 +130,24 @@ impl Work<'_> {
         let mut start: Option<Solution> = None;
         for exponent in EXPONENTS.rev() {
             let c = unit * 2f64.powi(exponent);
-            let (setting, weighed, _) = self
-                .setting(c, Some(exponent), start.as_ref())
-                .with_context(|| format!("--sweep: at c = 2^{exponent} (c μ with c = {c:.4e})"))?;
+            let (setting, weighed, _) = match self.setting(c, Some(exponent), start.as_ref()) {
+                Ok(found) => found,
+                Err(error) => match too_light(&error) {
+                    Some(mass) if !body.settings.is_empty() => {
+                        body.infeasible.push(Infeasible { exponent, c, mass });
+                        continue;
+                    }
+                    _ => {
+                        let place = format!("--sweep: at c = 2^{exponent} (c μ with c = {c:.4e})");
+                        return Err(error.context(place));
+                    }
+                },
+            };
             body.settings.push(setting);
             start = Some(weighed.solution);
         }
         body.settings.reverse();
+        body.infeasible.reverse();
         Ok(())
     }
 
@@ -243,6 +257,18 @@ impl Work<'_> {
                 })
             })
             .collect()
+    }
+}
+
+/// The sum of weights that is not above the batch size, if that is what went wrong.
+fn too_light(error: &anyhow::Error) -> Option<f64> {
+    match error.downcast_ref::<reticent_accounting::Error>() {
+        Some(reticent_accounting::Error::OutOfRange { what, value, .. })
+            if *what == WEIGHTS_TOO_LIGHT =>
+        {
+            Some(*value)
+        }
+        _ => None,
     }
 }
 

@@ -1,0 +1,97 @@
+//! Ends that hold whatever the noise is, from the part that both runs have in common, and from the
+//! events that show it from below: that some step, or none, looks as if the record had been drawn.
+
+use super::found::Found;
+use super::roots::ROOM;
+use super::solver::Solver;
+use crate::guarantee::Engine;
+use crate::interval::LnBounds;
+use crate::law::Overlap;
+
+/// Such events are looked at where a single step loses all but this share of what it can.
+const NEARLY: f64 = 0.05;
+
+impl Solver {
+    /// ln δ(ε) of runs with a common part: from below only where little else is left.
+    pub(super) fn ln_delta_by_overlap(&self, epsilon: f64) -> Option<LnBounds> {
+        let upper = self.loss.overlap?.ln_excess(epsilon);
+        let lower = if self.events_may_tell(epsilon) {
+            self.simple_event(epsilon).min(upper)
+        } else {
+            f64::NEG_INFINITY
+        };
+        Some(LnBounds {
+            lower,
+            middle: upper,
+            upper,
+        })
+    }
+
+    /// ε(δ) likewise; `None` where the common part allows no finite one.
+    pub(super) fn epsilon_by_overlap(&self, delta: f64, tolerance: f64) -> Option<Found> {
+        let upper = self.loss.overlap?.epsilon(delta);
+        if upper == f64::INFINITY {
+            return None;
+        }
+        let below = upper * (1.0 - 0.5 * tolerance);
+        let attained = self.events_may_tell(below) && self.simple_event(below) >= delta.ln() + ROOM;
+        Some(Found {
+            lower: if upper <= 0.0 {
+                Some(0.0)
+            } else {
+                attained.then_some(below)
+            },
+            upper,
+            engine: Engine::Closed,
+        })
+    }
+
+    /// B(x) likewise: both ends.
+    pub(crate) fn blow_up_by_overlap(&self, x: f64) -> Option<(f64, f64)> {
+        let upper = self.loss.overlap?.blow_up(x);
+        let lower = if x > 0.0 && self.events_may_tell(-x.ln()) {
+            self.blow_up_of_events(x).clamp(x, upper)
+        } else {
+            x
+        };
+        Some((lower, upper))
+    }
+
+    /// Whether the events are worth looking at: noise so small that a step shows nearly all there is
+    /// to be seen at this ε.
+    fn events_may_tell(&self, epsilon: f64) -> bool {
+        if self.loss.parts.is_empty() || self.needs_grid() || self.loss.bounds_only() {
+            return false;
+        }
+        self.loss.parts.iter().all(|(pair, _)| {
+            let most = Overlap::of_pair(pair);
+            most.is_some_and(|most| {
+                let most = most.ln_excess(epsilon);
+                most == f64::NEG_INFINITY
+                    || pair.ln_delta_of_one_step(epsilon).lower > most - NEARLY
+            })
+        })
+    }
+
+    /// A lower bound on B(x): B is concave, B(1) = 1, and each event is a test.
+    fn blow_up_of_events(&self, x: f64) -> f64 {
+        let ln_steps = (self.loss.steps() as f64).ln();
+        let mut best = x;
+        let levels = [0.0, 0.5, 1.0, 1.5].map(|share| -share * x.ln() + ln_steps);
+        let crossings = (self.loss.parts.iter())
+            .flat_map(|(pair, _)| levels.map(|level| pair.crossing(level).1));
+        for threshold in crossings.chain((-16..=16).map(|half| 0.5 * f64::from(half))) {
+            let (any, every) = self.ln_events(threshold);
+            for (first, second) in [any, every] {
+                let (p, q) = (first.exp(), second.exp());
+                let chord = if q >= x {
+                    p * (x / q)
+                } else {
+                    p + (1.0 - p) * (x - q) / (1.0 - q)
+                };
+                best = best.max(chord * (1.0 - 1e-14));
+            }
+        }
+        best
+    }
+}

@@ -1,0 +1,231 @@
+//! Nothing leaks unless the record is drawn: ends that hold whatever the noise is, for every sampler,
+//! and no cliff between neighbouring noises.
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+use reticent_accounting::calibrate::{
+    Target, calibrate_group, calibrate_noise, calibrate_rate, calibrate_steps,
+};
+use reticent_accounting::trade_off::{TradeOff, true_positive_rate};
+use reticent_accounting::{
+    Delta, Direction, Epsilon, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier,
+    PrivacyLoss, Probability, Query, Redaction, Sampling, SamplingRate, Steps, Tolerance,
+};
+
+fn run(sigma: f64, rate: f64, steps: u64, sampling: Sampling) -> Mechanism {
+    Mechanism::Repeat {
+        times: Steps::new(steps),
+        each: Box::new(Mechanism::SubsampledGaussian {
+            noise_multiplier: NoiseMultiplier::new(sigma).unwrap(),
+            sampling_rate: SamplingRate::new(rate).unwrap(),
+            sampling,
+        }),
+    }
+}
+
+fn probability(p: f64) -> Probability {
+    Probability::new(p).unwrap()
+}
+
+const ADD_REMOVE: Query = Query::single(Neighbours::AddRemove);
+const REPLACE: Query = Query::single(Neighbours::Replace);
+
+fn posterior(run: &Mechanism, prior: f64) -> (f64, f64) {
+    let query = Query::single(Neighbours::ZeroOut);
+    let loss = PrivacyLoss::of(run, query, Direction::Remove).unwrap();
+    let ends = loss
+        .blow_up(probability(prior), Tolerance::DEFAULT)
+        .unwrap();
+    let ends = ends.bounds;
+    (
+        ends.lower.unwrap().get().get(),
+        ends.upper.unwrap().get().get(),
+    )
+}
+
+/// σ 0.0989 gave 0.4023 and σ 0.0988 gave 1: guessing is at most 1 − c(1 − p), c = 0.95^10.
+#[test]
+fn a_posterior_has_no_cliff_where_noise_vanishes() {
+    let most = 1.0 - 0.95f64.powi(10) * (1.0 - 0.00169);
+    let mut before = 0.0;
+    for sigma in [0.2, 0.12, 0.0989, 0.0988, 0.05, 0.01, 0.001] {
+        let (low, high) = posterior(&run(sigma, 0.05, 10, Sampling::Poisson), 0.00169);
+        assert!(
+            low <= high && high <= most * (1.0 + 1e-11),
+            "{sigma}: {low} {high} {most}"
+        );
+        assert!(high - low < 1e-4 * high, "{sigma}: {low} {high}");
+        assert!(high >= before - 1e-6, "less noise shows more");
+        before = high;
+    }
+    assert!((before / most - 1.0).abs() < 1e-9);
+}
+
+/// δ, ε, true-positive rates and whole curves of every sampler at next to no noise.
+#[test]
+fn every_sampler_hides_what_it_does_not_draw() {
+    let truncated = Sampling::TruncatedPoisson {
+        max_batch: 60,
+        records: 1000,
+    };
+    for (sampling, query) in [
+        (Sampling::Poisson, ADD_REMOVE),
+        (Sampling::Poisson, REPLACE),
+        (truncated, ADD_REMOVE),
+        (truncated, REPLACE),
+        (truncated, Query::single(Neighbours::ZeroOut)),
+        (Sampling::WithoutReplacement, REPLACE),
+    ] {
+        // Cut batches have a law of many pieces, which a grid of several steps takes long for.
+        let (sigma, steps) = if sampling == truncated {
+            (0.05, 1)
+        } else {
+            (0.02, 5)
+        };
+        let run = run(sigma, 0.05, steps, sampling);
+        let seen = 1.0 - 0.95f64.powi(steps as i32);
+        for direction in Direction::BOTH {
+            let loss = PrivacyLoss::of(&run, query, direction).unwrap();
+            let delta = loss
+                .delta(Epsilon::new(3.0).unwrap(), Tolerance::DEFAULT)
+                .unwrap();
+            let delta = delta.bounds.upper.unwrap().get().get();
+            assert!(
+                delta <= seen * (1.0 + 1e-9),
+                "{sampling:?} {query:?} {delta}"
+            );
+            let just = Delta::new(seen * (1.0 + 1e-9)).unwrap();
+            let epsilon = loss.epsilon(just, Tolerance::DEFAULT).unwrap().bounds;
+            assert!(epsilon.upper.unwrap().get().get() <= -0.95f64.ln() * steps as f64 + 1e-9);
+        }
+        let fpr = probability(0.01);
+        let rate = true_positive_rate(&run, query, fpr, Tolerance::DEFAULT).unwrap();
+        assert!(rate.bounds.upper.unwrap().get().get() <= seen + 0.01 + 1e-9);
+        let curve = TradeOff::of(&run, query, &[fpr], Tolerance::DEFAULT).unwrap();
+        let at = curve.true_positive_rate(fpr).unwrap().upper.unwrap();
+        assert!(at.get().get() <= seen + 0.01 + 1e-9);
+    }
+}
+
+/// Between present and absent a test's hits are at most 1 − c(1 − f) or f/c; a replacement allows 1 − c + f,
+/// and attains it.
+#[test]
+fn replacements_have_a_form_of_their_own() {
+    let rate = |query, fpr: f64| {
+        let run = run(0.01, 0.5, 1, Sampling::Poisson);
+        let found = true_positive_rate(&run, query, probability(fpr), Tolerance::DEFAULT).unwrap();
+        let ends = found.bounds;
+        (
+            ends.lower.unwrap().get().get(),
+            ends.upper.unwrap().get().get(),
+        )
+    };
+    for (query, fpr, truth) in [
+        (ADD_REMOVE, 0.1, 0.55),
+        (ADD_REMOVE, 0.4, 0.8),
+        (REPLACE, 0.1, 0.6),
+        (REPLACE, 0.4, 0.9),
+    ] {
+        let (low, high) = rate(query, fpr);
+        assert!(
+            low <= truth + 1e-9 && high >= truth - 1e-9,
+            "{low} {truth} {high}"
+        );
+        assert!(high - low < 1e-4, "{low} {high}");
+    }
+}
+
+/// Groups and unequal rates: c = Π(1 − ρ)^T.
+#[test]
+fn groups_are_undrawn_together() {
+    let loss = |run: &Mechanism, group: u32| {
+        let query = Query {
+            neighbours: Neighbours::ZeroOut,
+            group: GroupSize::new(group).unwrap(),
+        };
+        PrivacyLoss::of(run, query, Direction::Remove).unwrap()
+    };
+    let of_three = loss(&run(0.01, 0.02, 4, Sampling::Poisson), 3);
+    let rates = [0.1, 0.02, 0.3].map(|rate| SamplingRate::new(rate).unwrap());
+    let unequal = Mechanism::Repeat {
+        times: Steps::new(2),
+        each: Box::new(Mechanism::PoissonBinomialGaussian {
+            noise_multiplier: NoiseMultiplier::new(0.01).unwrap(),
+            rates: rates.to_vec(),
+        }),
+    };
+    for (loss, unseen) in [
+        (of_three, 0.98f64.powi(12)),
+        (loss(&unequal, 1), (0.9f64 * 0.98 * 0.7).powi(2)),
+    ] {
+        let found = loss
+            .blow_up(probability(1e-3), Tolerance::DEFAULT)
+            .unwrap()
+            .bounds;
+        let truth = 1.0 - unseen * (1.0 - 1e-3);
+        let (low, high) = (
+            found.lower.unwrap().get().get(),
+            found.upper.unwrap().get().get(),
+        );
+        assert!(
+            high >= truth * (1.0 - 1e-9) && high <= truth * (1.0 + 1e-9),
+            "{high} {truth}"
+        );
+        assert!(low >= truth * (1.0 - 1e-5));
+    }
+}
+
+/// Where every noise keeps a promise, a search says so instead of ending at the least noise that an
+/// engine can manage (it was 0.0063, after half a minute).
+#[test]
+fn calibrations_end_where_every_noise_will_do() {
+    let with_sigma = |sigma: NoiseMultiplier| run(sigma.get(), 0.05, 10, Sampling::Poisson);
+    let (epsilon, delta) = (Epsilon::new(1.0).unwrap(), Delta::new(0.45).unwrap());
+    let promise = Target::Epsilon {
+        query: ADD_REMOVE,
+        epsilon,
+        delta,
+    };
+    let guess = Target::Posterior {
+        group: GroupSize::ONE,
+        prior: probability(0.00169),
+        posterior: probability(0.45),
+    };
+    let found = Target::TruePositiveRate {
+        query: ADD_REMOVE,
+        fpr: probability(0.01),
+        tpr: probability(0.45),
+    };
+    let exposed = Target::Exposure {
+        group: GroupSize::ONE,
+        bits: 10.0,
+        probability: probability(0.45),
+    };
+    let stranger = Target::Stranger {
+        redaction: Redaction::single_policy(MissRate::new(0.5).unwrap()),
+        group: GroupSize::ONE,
+        epsilon,
+        delta,
+    };
+    for target in [promise, guess, found, exposed, stranger] {
+        let least = calibrate_noise(with_sigma, target, Tolerance::DEFAULT).unwrap();
+        assert_eq!(least.fails, None, "{target:?}");
+        assert!(least.answer.get() < 1.1e-3);
+    }
+    // What is left to choose is how often a record is drawn: 1 − (1 − q)^T ≤ δ.
+    let small = |rate: SamplingRate| run(0.01, rate.get(), 10, Sampling::Poisson);
+    let rate = calibrate_rate(small, promise, Tolerance::new(1e-6).unwrap()).unwrap();
+    let most = 1.0 - 0.55f64.powf(0.1);
+    assert!(
+        (rate.answer.get() / most - 1.0).abs() < 1e-5,
+        "{rate:?} {most}"
+    );
+    let long = |steps: Steps| run(0.01, 0.05, steps.get(), Sampling::Poisson);
+    let steps = calibrate_steps(long, promise, Tolerance::DEFAULT).unwrap();
+    assert_eq!(steps.answer, Steps::new(11));
+    let group = calibrate_group(
+        &run(0.01, 0.05, 2, Sampling::Poisson),
+        promise,
+        Tolerance::DEFAULT,
+    );
+    assert_eq!(group.unwrap().answer, GroupSize::new(5).unwrap());
+}
