@@ -162,6 +162,13 @@ impl Tolerance {
 impl SamplingRate {
     /// `part` of `whole` records as a rate, rounded up: a larger rate is on the safe side.
     ///
+    /// ```
+    /// use reticent_accounting::SamplingRate;
+    /// assert!(SamplingRate::of_share(12, 12)?.get() >= 1.0);
+    /// assert!(SamplingRate::of_share(13, 12).is_err());
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::OutOfRange`] for no part, and for more than the whole.
     pub fn of_share(part: u64, whole: u64) -> Result<Self> {
@@ -170,7 +177,7 @@ impl SamplingRate {
         Self::new(if share.mul_add(whole, -part) >= 0.0 {
             share
         } else {
-            share.next_up().min(1.0)
+            share.next_up()
         })
     }
 }
