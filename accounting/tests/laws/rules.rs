@@ -2,6 +2,7 @@
 
 use super::*;
 use reticent_accounting::rdp::RdpCurve;
+use reticent_accounting::training::steps_of_epochs;
 
 #[test]
 fn divergences_match_closed_forms() {
@@ -191,16 +192,17 @@ fn what_is_not_covered_is_refused() {
 }
 
 #[test]
-fn an_epoch_is_the_whole_steps_nearest_to_one_over_the_rate() {
+fn an_epoch_has_as_many_steps_as_a_loader_that_keeps_its_last_batch() {
     let steps = |epochs: f64, rate: f64| {
         let rate = SamplingRate::new(rate).unwrap();
-        Steps::for_epochs(epochs, rate).map(Steps::get)
+        let found = steps_of_epochs(epochs, Steps::per_epoch(rate).get());
+        found.map(Steps::get).ok()
     };
     // 1/0.28 = 3.57: four steps an epoch, as the trainer takes them, and not ⌈10/0.28⌉ = 36
     assert_eq!(steps(10.0, 0.28), Some(40));
     assert_eq!(steps(0.3, 0.28), Some(2));
     assert_eq!(steps(3.0, 1.0), Some(3));
-    assert_eq!(steps(2.0, 0.7), Some(2));
+    assert_eq!(steps(2.0, 0.7), Some(4));
     assert_eq!(steps(0.0, 0.5), None);
     assert_eq!(steps(f64::NAN, 0.5), None);
     assert_eq!(steps(1e300, 0.5), None);

@@ -80,7 +80,7 @@ pub enum Command {
     /// Draw a sample, label it, and bound the share of secrets that a policy misses.
     Screen(Screen),
     /// Train a model on a prepared corpus.
-    Train(Train),
+    Train(Box<Train>),
     /// How well a model predicts a text.
     Perplexity(Perplexity),
     /// Turn a model of another layout into a folder that transformers and audit read.

@@ -221,7 +221,7 @@ mod tests {
             .collect()
     }
 
-    fn unused() -> Train {
+    fn unused() -> Box<Train> {
         let line = "audit train p --out o --recipe sgd";
         match Audit::try_parse_from(line.split_whitespace())
             .unwrap()
