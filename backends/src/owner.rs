@@ -32,7 +32,7 @@ impl Authentication {
     /// # Errors
     /// [`Error::Checkpoint`] where the owner authenticated another manifest; an owner's key that
     /// is damaged.
-    pub(crate) fn of(checkpoint: &Path, manifest: &[u8]) -> Result<Self> {
+    pub fn of(checkpoint: &Path, manifest: &[u8]) -> Result<Self> {
         if !owner_folder(checkpoint).join("key").exists() {
             return Ok(Self::NoKey);
         }

@@ -311,3 +311,45 @@ fn a_plan_is_accounted_for_before_the_first_step() {
     );
     assert!(!at.join("s").exists() && !at.join("s.state").exists());
 }
+
+/// Finding A14, for `account`: a manifest is compared with its plan and with the owner's key.
+#[test]
+fn a_manifest_is_compared_and_authenticated_by_account_too() {
+    let home = corpora();
+    let at = home.path();
+    ok(
+        at,
+        "train raw --recipe dpsgd --sigma 2 --sample-rate 0.1 --steps 3 --out m",
+    );
+    let said = account(at, "compose m/manifest.json");
+    assert!(!said.contains("not authenticated"), "{said}");
+    let path = at.join("m/manifest.json");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let edited = |from: &str, to: &str| {
+        assert!(whole.contains(from), "{from}");
+        std::fs::write(&path, whole.replace(from, to)).unwrap();
+        let output = account_output(at, "compose m/manifest.json");
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    // Everywhere at once: only the owner's key tells.
+    let (code, error) = edited("2.0", "50.0");
+    assert_eq!(code, Some(2));
+    assert!(error.contains("owner authenticated"), "{error}");
+    std::fs::remove_dir_all(at.join("m.owner")).unwrap();
+    std::fs::write(&path, &whole).unwrap();
+    let said = account(at, "compose m/manifest.json");
+    assert!(said.contains("not authenticated"), "{said}");
+    // In one place: the plan tells.
+    let mut manifest = document(&whole);
+    manifest["mechanism"]["each"]["noise_multiplier"] = 50.0.into();
+    std::fs::write(&path, manifest.to_string()).unwrap();
+    let output = account_output(at, "compose m/manifest.json");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(2) && error.contains("plan"),
+        "{error}"
+    );
+}

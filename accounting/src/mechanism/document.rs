@@ -210,6 +210,9 @@ fn manifest(document: &Value, members: &Map<String, Value>) -> Result<()> {
         let why = "unknown key; how often something ran is part of \"mechanism\"";
         return Err(refused(odd, why));
     }
+    if members.contains_key("digests") && !members.contains_key(PLAN) {
+        return Err(refused(PLAN, "is missing: the manifest was edited"));
+    }
     let manifest: Manifest = lenient(document, "", &[])?;
     // Noise is relative to what one of these changes; a replacement may change twice that.
     if manifest.neighbours == Some(Neighbours::Replace) {

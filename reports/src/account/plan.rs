@@ -24,6 +24,8 @@ pub struct Asked {
     pub epsilon: Option<Epsilon>,
     /// How often the policies miss.
     pub redacted: Option<Redacted>,
+    /// What is to be said of the files it is about.
+    pub caveats: Vec<String>,
     /// What was given and what was assumed, for the envelope.
     pub inputs: Inputs,
 }
@@ -84,6 +86,8 @@ pub struct Source {
     pub unit_open: bool,
     /// Who is compared with whom: as asked, or assumed.
     pub neighbours: Neighbours,
+    /// What is to be said of manifests that their owners' keys did not vouch for.
+    pub caveats: Vec<String>,
     /// The number of records, where it is known.
     pub records: Option<u64>,
     /// Given and assumed so far.
@@ -129,6 +133,7 @@ impl Source {
             unit_open: true,
             neighbours,
             records: request.records,
+            caveats: Vec::new(),
             inputs,
             run: Run::Plan(Box::new(plan)),
         })
@@ -161,13 +166,20 @@ impl Source {
         let unit = unit.map(|(_, unit)| unit.clone());
         let unit_open = loaded.iter().any(|file| file.unit.is_none());
         let names: Vec<String> = loaded.iter().map(|file| file.name.clone()).collect();
+        let caveats: Vec<String> = loaded
+            .iter()
+            .filter_map(|file| Some(format!("{}: {}.", file.name, file.caveat?)))
+            .collect();
         let mechanism = match loaded.len() {
             1 => loaded.remove(0).mechanism,
             _ => Mechanism::Sequence {
                 parts: loaded.into_iter().map(|file| file.mechanism).collect(),
             },
         };
-        let inputs = Inputs::new().given("files", &names)?;
+        let mut inputs = Inputs::new().given("files", &names)?;
+        if !caveats.is_empty() {
+            inputs = inputs.given("not_authenticated", &caveats)?;
+        }
         Ok(Self {
             mechanism,
             run: Run::Files(names),
@@ -175,6 +187,7 @@ impl Source {
             unit_open,
             neighbours,
             records: None,
+            caveats,
             inputs,
         })
     }
@@ -269,6 +282,7 @@ impl Asked {
             run: source.run,
             epsilon: question.at_epsilon,
             redacted,
+            caveats: source.caveats,
             inputs,
         })
     }

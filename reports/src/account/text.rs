@@ -46,6 +46,9 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     for note in notes(&body.guarantees) {
         prose(&mut out, &note);
     }
+    for note in &asked.caveats {
+        prose(&mut out, note);
+    }
     for note in about_the_run(asked, &document.inputs) {
         prose(&mut out, &note);
     }

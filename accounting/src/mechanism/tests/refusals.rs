@@ -282,7 +282,7 @@ fn a_manifest_may_have_more_keys() {
     let mut manifest = json!({"schema": 1, "type": "checkpoint", "unit": "turn", "seeded": false, "vocabulary": "bytes",
         "mechanism": {"type": "gaussian", "noise_multiplier": 2.0}});
     let plain = read(&manifest.to_string());
-    for key in ["plan", "authentication", "config", "tokenizer"] {
+    for key in ["authentication", "config", "tokenizer"] {
         manifest[key] = json!({"anything": [1, "two", null]});
     }
     assert_eq!(read(&manifest.to_string()), plain);
@@ -292,6 +292,36 @@ fn a_manifest_may_have_more_keys() {
         let why = read(&edited.to_string()).unwrap_err();
         assert!(why.starts_with(&format!("{key}: unknown key; ")), "{why}");
     }
+}
+
+/// The plan beside a mechanism is compared with it, and a manifest that lost its plan is refused.
+#[test]
+fn a_manifest_says_what_its_plan_releases() {
+    use crate::training::{NoisySteps, Run, TrainingPlan};
+    let private = NoisySteps::poisson(1.5, 0.1, 2).unwrap();
+    let unit = crate::UnitName::new("turn").unwrap();
+    let plan = TrainingPlan::new(Run::Dpsgd { private }, unit);
+    let manifest = |plan: &TrainingPlan, mechanism: Value| {
+        json!({"schema": 1, "type": "checkpoint", "unit": "turn", "seeded": plan.seeded, "vocabulary": "bytes",
+            "plan": plan, "mechanism": mechanism, "digests": {}})
+    };
+    let own = serde_json::to_value(plan.mechanism()).unwrap();
+    assert_eq!(
+        read(&manifest(&plan, own.clone()).to_string()).unwrap(),
+        plan.mechanism()
+    );
+    let other = json!({"type": "gaussian", "noise_multiplier": 50.0});
+    let why = read(&manifest(&plan, other).to_string()).unwrap_err();
+    assert!(why.starts_with("mechanism: is not what the plan"), "{why}");
+    let seeded = TrainingPlan {
+        seeded: true,
+        ..plan.clone()
+    };
+    assert!(read(&manifest(&seeded, own.clone()).to_string()).is_err());
+    let mut lost = manifest(&plan, own);
+    lost.as_object_mut().unwrap().remove("plan");
+    let why = read(&lost.to_string()).unwrap_err();
+    assert!(why.starts_with("plan: is missing"), "{why}");
 }
 
 /// The names of vocabularies are those of the manifest's schema.
@@ -408,7 +438,7 @@ fn the_innermost_fault_is_named() {
                 2,
                 ["dp_accounting.dp_event", "GaussianDpEvent", 1]
             ]),
-            "sampling_probability: sampling rate must lie in (0, 1], got 2",
+            "sampling_probability: probability must lie in [0, 1], got 2",
         ),
     ] {
         let why = read(&document.to_string()).unwrap_err();

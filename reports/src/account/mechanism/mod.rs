@@ -26,6 +26,26 @@ pub struct Loaded {
     pub mechanism: Mechanism,
     /// What one record is, if the document says so.
     pub unit: Option<UnitName>,
+    /// Of the manifest of a checkpoint: what is to be said where its owner's key did not vouch for it.
+    pub caveat: Option<&'static str>,
+}
+
+/// Whether the owner's key vouches for the manifest of a checkpoint.
+#[cfg(feature = "audit")]
+fn caveat(checkpoint: &Path, manifest: &str) -> Result<Option<&'static str>> {
+    let found = reticent_backends::Authentication::of(checkpoint, manifest.as_bytes())?;
+    Ok(found.caveat())
+}
+
+#[cfg(not(feature = "audit"))]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the build with the key's reader can refuse"
+)]
+const fn caveat(_: &Path, _: &str) -> Result<Option<&'static str>> {
+    Ok(Some(
+        "not authenticated: this build does not read owners' keys",
+    ))
 }
 
 /// Reads a mechanism from a file, or from stdin for `-`. An event that is only a promise (ε, δ)
@@ -42,10 +62,16 @@ pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
     let text = read(path).with_context(|| format!("cannot read {name}"))?;
     let Document { mechanism, unit } =
         mechanism::read(&text, neighbours).with_context(|| name.clone())?;
+    let manifest = path.file_name().is_some_and(|name| name == "manifest.json");
+    let caveat = match path.parent() {
+        Some(checkpoint) if manifest => caveat(checkpoint, &text)?,
+        _ => None,
+    };
     Ok(Loaded {
         name,
         mechanism,
         unit,
+        caveat,
     })
 }
 
