@@ -7,7 +7,7 @@ use crate::redaction::Redaction;
 use serde::{Deserialize, Serialize};
 
 /// Planted secrets, as training meets them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Canaries {
     /// How many.
@@ -16,9 +16,28 @@ pub struct Canaries {
     pub records: u64,
     /// Copies on the public side, which both policies missed.
     pub on_public_side: u64,
-    /// How many contents one can have.
+    /// How many contents one can have, rounded up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub candidates: Option<u128>,
+    pub candidates: Option<f64>,
+}
+
+impl Canaries {
+    /// A number of candidates in floating point, rounded up: no ceiling on exposure gets smaller.
+    ///
+    /// ```
+    /// use reticent_accounting::training::Canaries;
+    /// assert!(Canaries::candidates(1_000_000) == 1e6);
+    /// assert!(Canaries::candidates((1 << 60) + 1) > (1u64 << 60) as f64);
+    /// ```
+    #[must_use]
+    pub const fn candidates(count: u128) -> f64 {
+        let near = count as f64;
+        if (near as u128) < count {
+            near.next_up()
+        } else {
+            near
+        }
+    }
 }
 
 /// Labelled secrets and the rates that follow from them.

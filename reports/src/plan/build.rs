@@ -535,7 +535,9 @@ impl Builder<'_> {
         let wish = &self.request.secrets;
         if let Some(planted) = self.corpus.and_then(|corpus| corpus.canaries) {
             let canaries = Canaries {
-                candidates: planted.candidates.or(wish.candidates.map(u128::from)),
+                candidates: planted
+                    .candidates
+                    .or(wish.candidates.map(|n| Canaries::candidates(n.into()))),
                 ..planted
             };
             return Ok(Some(Stated::counted(canaries, PREPARED)));
@@ -558,7 +560,7 @@ impl Builder<'_> {
                 count,
                 records,
                 on_public_side: 0,
-                candidates: wish.candidates.map(u128::from),
+                candidates: wish.candidates.map(|n| Canaries::candidates(n.into())),
             },
             "canaries",
         )))

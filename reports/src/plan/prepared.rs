@@ -222,7 +222,7 @@ impl PreparedFacts {
         });
         let mut facts = Self::of(serde_json::from_value(document)?, Path::new(""))?;
         if let (Some(canaries), Some(plan)) = (&mut facts.canaries, &prepared.plan) {
-            canaries.candidates = Some(plan.candidates);
+            canaries.candidates = Some(Canaries::candidates(plan.candidates));
         }
         Ok(facts)
     }
@@ -320,7 +320,7 @@ impl PreparedFacts {
 }
 
 /// How the run meets the canaries: copies in one record count once.
-fn canaries(preflight: &Preflight, candidates: Option<u128>) -> Canaries {
+fn canaries(preflight: &Preflight, candidates: Option<f64>) -> Canaries {
     let mut holding = BTreeMap::<u64, BTreeSet<(Option<u64>, u64)>>::new();
     let mut on_public_side = 0;
     for copy in &preflight.copies {
@@ -341,7 +341,7 @@ fn canaries(preflight: &Preflight, candidates: Option<u128>) -> Canaries {
 }
 
 /// How many contents a planted secret can have, as its plan says.
-fn candidates(folder: &Path) -> Result<Option<u128>> {
+fn candidates(folder: &Path) -> Result<Option<f64>> {
     let path = folder.join("canaries.json");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
@@ -350,5 +350,5 @@ fn candidates(folder: &Path) -> Result<Option<u128>> {
     };
     let plan: CanaryPlan = serde_json::from_str(&text)
         .map_err(|_| anyhow::anyhow!("{}: is no plan of canaries", path.display()))?;
-    Ok(Some(plan.candidates))
+    Ok(Some(Canaries::candidates(plan.candidates)))
 }

@@ -184,7 +184,7 @@ fn planted(
     let count = canaries.count;
     // A canary has no more contents than the plan of canaries says.
     let candidates = canaries.candidates;
-    let most = candidates.map_or(f64::INFINITY, |n| (n as f64).log2());
+    let most = candidates.map_or(f64::INFINITY, f64::log2);
     let loss = zero_out(run, records)?;
     let level = Probability::new(LEVEL)?;
     let bits = best_exposure_ceiling(&loss, count, level, tolerance()?)?;
@@ -206,9 +206,12 @@ fn planted(
         let each = vec![each; usize::try_from(count).unwrap_or(usize::MAX).min(1 << 20)];
         found.push(Bounded {
             quantity: Ceiling::AnyRankedFirst,
-            about: format!("one of {count} canaries ranked first of {candidates}{said}"),
+            about: format!(
+                "one of {count} canaries ranked first of {}{said}",
+                shortest(candidates)
+            ),
             records,
-            before: Some((count as f64 / candidates as f64).min(1.0)),
+            before: Some((count as f64 / candidates).min(1.0)),
             at_most: Upper::new(at_least_ceiling(&each, 1)?.get().get()),
         });
     }

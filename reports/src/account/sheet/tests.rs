@@ -433,7 +433,7 @@ fn a_real_preparation_is_read() {
         made.options.conservative.is_none()
     );
     let canaries = found.canaries.unwrap();
-    assert_eq!((canaries.count, canaries.candidates), (2, Some(1_000_000)));
+    assert_eq!((canaries.count, canaries.candidates), (2, Some(1e6)));
     assert!(!found.vocabulary_leaks && found.deduplicated == made.options.deduplicate);
 }
 

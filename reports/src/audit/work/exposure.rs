@@ -164,7 +164,7 @@ fn stored(asked: &Asked, model: &Opened) -> Result<(CanaryPlan, Canaries)> {
                 count: plan.canaries.len() as u64,
                 records: u64::from(plan.copies),
                 on_public_side: 0,
-                candidates: Some(plan.candidates),
+                candidates: Some(Canaries::candidates(plan.candidates)),
             };
             Ok((plan, canaries))
         }
@@ -209,7 +209,7 @@ fn sealed(asked: &Asked, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan,
         count: u64::from(seal.canaries),
         records: u64::from(seal.records),
         on_public_side: u64::from(seal.on_public_side),
-        candidates: Some(plan.candidates),
+        candidates: Some(Canaries::candidates(plan.candidates)),
     };
     Ok((plan, canaries))
 }
