@@ -188,7 +188,7 @@ fn numbers_out_of_range_are_refused_before_any_work() {
         ),
         (
             "train planted --recipe sgd --epochs 1000001 --out o",
-            "--epochs: must lie in [1, 1000000], got 1000001",
+            "--epochs: must lie in (0, 1000000], got 1000001",
         ),
         (
             "train planted --recipe crt --sigma 1 --public-passes 1001 --out o",

@@ -405,6 +405,11 @@ impl Builder<'_> {
             .batch_size
             .map_or(sampling_rate.get() * records, |batch| batch as f64);
         let found = record_rates(request, corpus, (weights, incidence), batch)?;
+        ensure!(
+            !found.secrets.is_empty(),
+            "{}: must name at least one secret: the recipe protect promises nothing else",
+            self.name("incidence")
+        );
         let steps_per_epoch = Steps::per_epoch(*sampling_rate).get();
         Ok(WeightedSteps {
             noise_multiplier,
@@ -452,7 +457,11 @@ impl Builder<'_> {
                 corpus.unit
             );
         }
-        Ok(Some(self.given(before.mechanism, "model")))
+        let carried = match before.recipe {
+            Some(recipe) => carried(recipe, before.mechanism, self.request.recipe()),
+            None => before.mechanism,
+        };
+        Ok(Some(self.given(carried, "model")))
     }
 
     fn secrets(&self) -> Result<Secrets> {
@@ -564,6 +573,26 @@ impl Builder<'_> {
             },
             "canaries",
         )))
+    }
+}
+
+/// What a run of `before` counts for in a run of `now` that goes on from its weights. Only
+/// differential privacy composes with every later notion: what crt, sdp, jft and protect promise
+/// leaves part of a record without noise, which a later run can't take back. A run of protect speaks
+/// of secrets, and nothing says in how many records of the earlier run each was.
+pub fn carried(before: Recipe, mechanism: Mechanism, now: Recipe) -> Mechanism {
+    let composes = match (before, now) {
+        (_, Recipe::Protect) => false,
+        (Recipe::Sgd | Recipe::Dpsgd, _) => true,
+        (before, now) => before == now,
+    };
+    if composes {
+        return mechanism;
+    }
+    Mechanism::NonPrivate {
+        why: format!(
+            "the weights come from a run of {before}, whose promise does not carry over to {now}"
+        ),
     }
 }
 

@@ -10,6 +10,7 @@ pub use fold::{Part, fold};
 
 use anyhow::{Context, Result, bail};
 use reticent_accounting::mechanism::{Document, to_event};
+use reticent_accounting::training::Recipe;
 use reticent_accounting::{Mechanism, Neighbours, UnitName, mechanism};
 use std::io::Read;
 use std::path::Path;
@@ -26,6 +27,8 @@ pub struct Loaded {
     pub mechanism: Mechanism,
     /// What one record is, if the document says so.
     pub unit: Option<UnitName>,
+    /// Of the manifest of a checkpoint: the recipe that trained it.
+    pub recipe: Option<Recipe>,
     /// Of the manifest of a checkpoint: what is to be said where its owner's key did not vouch for it.
     pub caveat: Option<&'static str>,
 }
@@ -67,12 +70,23 @@ pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
         Some(checkpoint) if manifest => caveat(checkpoint, &text)?,
         _ => None,
     };
+    let recipe = if manifest { recipe(&text) } else { None };
     Ok(Loaded {
         name,
         mechanism,
         unit,
+        recipe,
         caveat,
     })
+}
+
+fn recipe(manifest: &str) -> Option<Recipe> {
+    #[derive(serde::Deserialize)]
+    struct Trained {
+        recipe: Recipe,
+    }
+    let trained: Trained = serde_json::from_str(manifest).ok()?;
+    Some(trained.recipe)
 }
 
 /// Whether this stands for stdin.

@@ -2,6 +2,7 @@
 
 use super::opened::same_tokenizer;
 use crate::audit::cli::{ModelArg, Start};
+use crate::plan::carried;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::Recipe;
 use reticent_backends::{
@@ -48,7 +49,9 @@ impl Beginning {
         let begun = match &asked.model {
             ModelArg::Lstm => Self::paper(prepared, seed),
             ModelArg::Gpt2 => Self::drawn(gpt2(asked, prepared)?, seed),
-            ModelArg::Folder(folder) => Self::loaded(folder, asked.declared_public, prepared)?,
+            ModelArg::Folder(folder) => {
+                Self::loaded(folder, asked.declared_public, recipe, prepared)?
+            }
         };
         begun.fits(prepared)?;
         ensure!(
@@ -59,13 +62,18 @@ impl Beginning {
         Ok(begun)
     }
 
-    fn loaded(folder: &Path, declared_public: bool, prepared: &Prepared) -> Result<Self> {
+    fn loaded(
+        folder: &Path,
+        declared_public: bool,
+        now: Recipe,
+        prepared: &Prepared,
+    ) -> Result<Self> {
         let loaded = Pretrained::load(folder).context("--model")?;
         same_tokens(folder, &loaded, prepared).context("--model")?;
         known_origin(folder, &loaded, declared_public)?;
         let weights = weights_digest(&loaded.weights);
         let initial = match loaded.manifest {
-            Some(manifest) => continued(weights, &manifest, prepared).context("--model")?,
+            Some(manifest) => continued(weights, &manifest, now, prepared).context("--model")?,
             None => Initial::Pretrained {
                 weights,
                 declared_public,
@@ -174,8 +182,14 @@ pub(super) fn unknown_origin(folder: &Path, mark: &Mark) -> String {
     )
 }
 
-/// What an earlier run of ours promised goes on: both runs compose, as if on the same records.
-fn continued(weights: String, before: &Manifest, prepared: &Prepared) -> Result<Initial> {
+/// What an earlier run of ours promised goes on as far as it carries over: both runs compose, as if
+/// on the same records.
+fn continued(
+    weights: String,
+    before: &Manifest,
+    now: Recipe,
+    prepared: &Prepared,
+) -> Result<Initial> {
     ensure!(
         before.unit == prepared.training.unit,
         "its promise is for one {}, PREPARED is cut into {}s: two units can't compose",
@@ -189,7 +203,7 @@ fn continued(weights: String, before: &Manifest, prepared: &Prepared) -> Result<
     Ok(Initial::Continued {
         weights,
         recipe: before.recipe,
-        mechanism: Box::new(before.mechanism().clone()),
+        mechanism: Box::new(carried(before.recipe, before.mechanism().clone(), now)),
         seeded: before.seeded,
     })
 }
