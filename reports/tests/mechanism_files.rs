@@ -120,8 +120,9 @@ fn a_document_that_promises_nothing_promises_nothing_anywhere() {
         "--model ckpt --mechanism leaking.json",
     ] {
         let report = exposure(at, line);
-        assert_eq!(
-            report["no_verdict"], "nothing was promised: ε is infinite",
+        let why = report["no_verdict"].as_str().unwrap_or_default();
+        assert!(
+            why.starts_with("nothing was promised: "),
             "{line}: {report}"
         );
         assert!(report["ceiling"].is_null() && report["verdict"].is_null());

@@ -24,6 +24,10 @@ const INNER: &str = "mechanism";
 
 /// Where a manifest keeps the plan that ran.
 const PLAN: &str = "plan";
+/// Why nothing is promised of a seeded run.
+const SEEDED: &str = "a fixed seed drew batches and noise";
+/// Why nothing is promised of a model with such a vocabulary.
+const LEAKS: &str = "the vocabulary was built from private text";
 
 /// Keys that say how often something ran. A manifest says it inside its mechanism.
 const REPETITIONS: [&str; 6] = ["count", "times", "repeat", "runs", "steps", "epochs"];
@@ -178,6 +182,8 @@ fn around(
         own(inner)
     };
     let mut mechanism = mechanism.map_err(|error| error.within(INNER))?;
+    let seeded = own_words.seeded == Some(true) || inputs.seeded == Some(true);
+    let leaks = own_words.vocabulary == Some(Vocabulary::Leaks);
     if let Some(plan) = members.get(PLAN) {
         // What a plan releases, and what leaves nothing of its promise, is said by the plan; the
         // mechanism beside it is compared.
@@ -187,16 +193,23 @@ fn around(
         if planned != mechanism {
             return Err(refused(INNER, "is not what the plan beside it releases"));
         }
+        // Of two that differ, the one that promises nothing holds.
+        if seeded && !plan.seeded {
+            mechanism = mechanism.unprotected(SEEDED);
+        }
+        if leaks && !plan.vocabulary_leaks {
+            mechanism = mechanism.unprotected(LEAKS);
+        }
         return Ok(Document {
             mechanism,
             unit: Some(plan.unit.value),
         });
     }
-    if own_words.seeded == Some(true) || inputs.seeded == Some(true) {
-        mechanism = mechanism.unprotected("a fixed seed drew batches and noise");
+    if seeded {
+        mechanism = mechanism.unprotected(SEEDED);
     }
-    if own_words.vocabulary == Some(Vocabulary::Leaks) {
-        mechanism = mechanism.unprotected("the vocabulary was built from private text");
+    if leaks {
+        mechanism = mechanism.unprotected(LEAKS);
     }
     let assumed = inputs.assumed.iter().any(|name| name == "unit");
     let unit = own_words.unit.or(inputs.unit.filter(|_| !assumed));

@@ -270,8 +270,8 @@ impl SelectiveSteps {
 /// ```
 /// use reticent_accounting::training::released_states;
 /// assert_eq!(released_states(6, &[]), 0);
-/// assert_eq!(released_states(8, &[3..4, 6..7]), 4);
-/// assert_eq!(released_states(8, &[3..4, 6..8]), 2);  // nothing ordinary follows the second
+/// assert_eq!(released_states(9, &[3..4, 6..7]), 4);
+/// assert_eq!(released_states(9, &[3..4, 6..9]), 2);  // nothing ordinary follows the second
 /// ```
 #[must_use]
 pub fn released_states(tokens: usize, sensitive: &[Range<usize>]) -> u64 {
