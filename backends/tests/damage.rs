@@ -8,20 +8,17 @@
 
 mod common;
 
-use common::{jft, light, options, secret_rates, sensitive, set, weights};
+use common::{jft, light, options, run_until, set, weights};
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use reticent_backends::{
-    Authentication, Checkpoint, Corpus, Device, Error, Family, Initial, LstmConfig, Manifest,
-    Model, Owner, Phase, Pretrained, Recipe, Surroundings, TrainOptions, Trained,
-    TransformerConfig, open, owner_folder, train_on,
+    Authentication, Checkpoint, Device, Error, Family, Initial, LstmConfig, Manifest, Model, Owner,
+    Phase, Pretrained, Recipe, TrainOptions, Trained, TransformerConfig, open, owner_folder,
 };
 use reticent_corpus::{PrepareOptions, Prepared, prepare, simulate};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// Files of a home folder by relative path.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -39,28 +36,12 @@ struct Subject {
 }
 
 fn train(
-    subject: (&Model, &TrainOptions),
+    (model, options): (&Model, &TrainOptions),
     state: Option<&Path>,
     stop_at: u64,
 ) -> Result<Trained, Error> {
-    let (model, options) = subject;
-    let set = set(4, 8, 1);
-    let (spans, rates) = (sensitive(&set), secret_rates(12));
-    let corpus = Corpus {
-        sensitive: Some(&spans),
-        rates: Some(&rates),
-        ..Corpus::plain(&set)
-    };
-    let stop = AtomicBool::new(false);
-    let surroundings = Surroundings {
-        state: state.map(Path::to_path_buf),
-        snapshot_every: Duration::ZERO,
-        stop: &stop,
-    };
     let trainer = open(model, model.starting_weights(1), Device::Cpu)?;
-    train_on(trainer, options, &corpus, &surroundings, &mut |at| {
-        stop.store(at.step >= stop_at, Ordering::Relaxed);
-    })
+    run_until(trainer, options, state, stop_at)
 }
 
 fn read_all(home: &Path, folder: &Path, files: &mut Files) {

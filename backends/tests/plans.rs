@@ -5,8 +5,8 @@
 mod common;
 
 use common::{
-    MASK, direct, given, jft, light, model, options, options_on, secret_rates, seeded, sensitive,
-    set, spans, unseeded, weights,
+    MASK, direct, given, jft, light, model, options, options_on, run_until, secret_rates, seeded,
+    sensitive, set, spans, unseeded, weights,
 };
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run, Sizes};
@@ -18,27 +18,11 @@ use reticent_backends::{
 use reticent_corpus::{PrepareOptions, TrainingSet, Unit, prepare, simulate};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
-/// A run on set(4, 8, 1), from this folder if any; `stop_at`: after how many steps it is stopped.
+/// A run of the recurrent model; as [`run_until`].
 fn run(asked: &TrainOptions, state: Option<&Path>, stop_at: u64) -> Result<Trained, Error> {
-    let set = set(4, 8, 1);
-    let (spans, rates) = (sensitive(&set), secret_rates(12));
-    let corpus = Corpus {
-        sensitive: Some(&spans),
-        rates: Some(&rates),
-        ..Corpus::plain(&set)
-    };
-    let stop = AtomicBool::new(false);
-    let surroundings = Surroundings {
-        state: state.map(Path::to_path_buf),
-        snapshot_every: Duration::ZERO,
-        stop: &stop,
-    };
-    train_on(model(), asked, &corpus, &surroundings, &mut |at| {
-        stop.store(at.step >= stop_at, Ordering::Relaxed);
-    })
+    run_until(model(), asked, state, stop_at)
 }
 
 /// The same plan with so many noisy steps (of the last phase).

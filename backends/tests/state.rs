@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{model, options, secret_rates, seeded, sensitive, set, weights};
+use common::{model, options, run_until, secret_rates, seeded, sensitive, set, weights};
 use reticent_accounting::NoiseMultiplier;
 use reticent_accounting::training::Run as Plan;
 use reticent_backends::{
@@ -12,29 +12,13 @@ use reticent_backends::{
     train_on,
 };
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 type Run = Result<Trained, Error>;
 
 /// A run of these options that is stopped after so many steps, with a snapshot after each.
 fn run(asked: &TrainOptions, state: &Path, stop_at: u64) -> Run {
-    let set = set(4, 8, 1);
-    let (spans, rates) = (sensitive(&set), secret_rates(12));
-    let corpus = Corpus {
-        sensitive: Some(&spans),
-        rates: Some(&rates),
-        ..Corpus::plain(&set)
-    };
-    let stop = AtomicBool::new(false);
-    let surroundings = Surroundings {
-        state: Some(state.to_path_buf()),
-        snapshot_every: Duration::ZERO,
-        stop: &stop,
-    };
-    train_on(model(), asked, &corpus, &surroundings, &mut |at| {
-        stop.store(at.step >= stop_at, Ordering::Relaxed);
-    })
+    run_until(model(), asked, Some(state), stop_at)
 }
 
 fn interrupted(asked: &TrainOptions, state: &Path, stop_at: u64) {

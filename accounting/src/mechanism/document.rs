@@ -9,7 +9,7 @@ use super::{Mechanism, event};
 use crate::error::{Error, Result};
 use crate::neighbours::Neighbours;
 use crate::quantity::UnitName;
-use crate::training::TrainingPlan;
+use crate::training::{SEEDED, TrainingPlan};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -24,10 +24,6 @@ const INNER: &str = "mechanism";
 
 /// Where a manifest keeps the plan that ran.
 const PLAN: &str = "plan";
-/// Why nothing is promised of a seeded run.
-const SEEDED: &str = "a fixed seed drew batches and noise";
-/// Why nothing is promised of a model with such a vocabulary.
-const LEAKS: &str = "the vocabulary was built from private text";
 
 /// Keys that say how often something ran. A manifest says it inside its mechanism.
 const REPETITIONS: [&str; 6] = ["count", "times", "repeat", "runs", "steps", "epochs"];
@@ -184,35 +180,32 @@ fn around(
     let mut mechanism = mechanism.map_err(|error| error.within(INNER))?;
     let seeded = own_words.seeded == Some(true) || inputs.seeded == Some(true);
     let leaks = own_words.vocabulary == Some(Vocabulary::Leaks);
-    if let Some(plan) = members.get(PLAN) {
-        // What a plan releases, and what leaves nothing of its promise, is said by the plan; the
-        // mechanism beside it is compared.
-        let plan: TrainingPlan = typed(plan, PLAN, &[])?;
+    let plan: Option<TrainingPlan> = match members.get(PLAN) {
+        Some(plan) => Some(typed(plan, PLAN, &[])?),
+        None => None,
+    };
+    if let Some(plan) = &plan {
         let planned = plan.mechanism();
         planned.validate().map_err(|error| error.within(PLAN))?;
         if planned != mechanism {
             return Err(refused(INNER, "is not what the plan beside it releases"));
         }
-        // Of two that differ, the one that promises nothing holds.
-        if seeded && !plan.seeded {
-            mechanism = mechanism.unprotected(SEEDED);
-        }
-        if leaks && !plan.vocabulary_leaks {
-            mechanism = mechanism.unprotected(LEAKS);
-        }
-        return Ok(Document {
-            mechanism,
-            unit: Some(plan.unit.value),
-        });
     }
-    if seeded {
+    // A plan's mechanism holds what leaves nothing of its promise. Where the document says more
+    // than its plan, the one that promises nothing holds.
+    if seeded && !plan.as_ref().is_some_and(|plan| plan.seeded) {
         mechanism = mechanism.unprotected(SEEDED);
     }
-    if leaks {
-        mechanism = mechanism.unprotected(LEAKS);
+    if leaks && !plan.as_ref().is_some_and(|plan| plan.vocabulary_leaks) {
+        mechanism = mechanism.unprotected("the vocabulary was built from private text");
     }
-    let assumed = inputs.assumed.iter().any(|name| name == "unit");
-    let unit = own_words.unit.or(inputs.unit.filter(|_| !assumed));
+    let unit = match plan {
+        Some(plan) => Some(plan.unit.value),
+        None => {
+            let assumed = inputs.assumed.iter().any(|name| name == "unit");
+            own_words.unit.or(inputs.unit.filter(|_| !assumed))
+        }
+    };
     Ok(Document { mechanism, unit })
 }
 

@@ -27,6 +27,9 @@ use crate::quantity::{Delta, Epsilon, GroupSize, NoiseMultiplier, Steps, Toleran
 use recipe::open;
 use serde::{Deserialize, Serialize};
 
+/// Why nothing is promised of a seeded run.
+pub(crate) const SEEDED: &str = "a fixed seed drew batches and noise";
+
 /// Early stopping on held-out text. Private steps count as planned; unless the text is declared
 /// public, its length tells of it and nothing is promised.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -135,7 +138,7 @@ impl TrainingPlan {
     pub fn mechanism(&self) -> Mechanism {
         let mut parts = Vec::new();
         if self.seeded {
-            parts.push(open("a fixed seed drew batches and noise"));
+            parts.push(open(SEEDED));
         }
         if self.vocabulary_leaks {
             parts.push(open(

@@ -9,13 +9,15 @@ use reticent_accounting::training::{
 };
 use reticent_accounting::{Mechanism, MissRate, NoiseMultiplier, SamplingRate, Steps, UnitName};
 use reticent_backends::{
-    Clipping, Corpus, Device, Dropout, Family, LearningRates, LstmConfig, Model, OptimizerSpec,
-    Precision, PrivateOptions, SecretRates, Sensitive, Surroundings, TrainOptions, Trained,
-    Trainer, TransformerConfig, lstm, open, train_on,
+    Clipping, Corpus, Device, Dropout, Error, Family, LearningRates, LstmConfig, Model,
+    OptimizerSpec, Precision, PrivateOptions, SecretRates, Sensitive, Surroundings, TrainOptions,
+    Trained, Trainer, TransformerConfig, lstm, open, train_on,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 pub(crate) const VOCABULARY: usize = 11;
 /// The token of a mask.
@@ -114,6 +116,32 @@ pub(crate) fn secret_rates(records: usize) -> SecretRates {
     let rates = (0..records).map(|i| 0.1 + 0.05 * (i % 5) as f64).collect();
     let secrets = (0..records as u32 / 3).map(|j| vec![j, j + 1, 2 * j]);
     SecretRates::new(rates, secrets.collect()).unwrap()
+}
+
+/// A run on set(4, 8, 1), from this folder if any, with a snapshot after each step; `stop_at`: after
+/// how many steps it is stopped.
+pub(crate) fn run_until(
+    trainer: Box<dyn Trainer>,
+    asked: &TrainOptions,
+    state: Option<&Path>,
+    stop_at: u64,
+) -> Result<Trained, Error> {
+    let set = set(4, 8, 1);
+    let (spans, rates) = (sensitive(&set), secret_rates(12));
+    let corpus = Corpus {
+        sensitive: Some(&spans),
+        rates: Some(&rates),
+        ..Corpus::plain(&set)
+    };
+    let stop = AtomicBool::new(false);
+    let surroundings = Surroundings {
+        state: state.map(Path::to_path_buf),
+        snapshot_every: Duration::ZERO,
+        stop: &stop,
+    };
+    train_on(trainer, asked, &corpus, &surroundings, &mut |at| {
+        stop.store(at.step >= stop_at, Ordering::Relaxed);
+    })
 }
 
 /// Poisson batches of `batch` of `records`, in expectation.
