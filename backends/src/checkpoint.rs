@@ -84,7 +84,10 @@ impl Mark {
     }
 
     /// Of any weights in a folder.
-    fn in_folder(folder: &Path) -> Result<Option<Self>> {
+    ///
+    /// # Errors
+    /// A folder or a file that can't be read.
+    pub fn in_folder(folder: &Path) -> Result<Option<Self>> {
         for entry in at(folder, std::fs::read_dir(folder))? {
             let path = at(folder, entry)?.path();
             let weights = path.extension().is_some_and(|e| e == "safetensors");

@@ -7,7 +7,7 @@ use crate::learning_rate::LearningRates;
 use crate::optimizer::OptimizerSpec;
 use crate::recipe::run_of;
 use reticent_accounting::confidentiality::RedactedAlike;
-use reticent_accounting::training::{Recipe, Stated, Stopping, TrainingPlan};
+use reticent_accounting::training::{CompletedRun, Recipe, Stated, Stopping, TrainingPlan};
 use reticent_accounting::{Mechanism, MissRate, Neighbours, SamplingRate, UnitName};
 use reticent_corpus::{Origin, StageStability, Unit};
 use serde::{Deserialize, Serialize};
@@ -331,8 +331,14 @@ impl Manifest {
             _ => None,
         });
         plan.continues = match &self.initial {
-            Initial::Continued { mechanism, .. } => {
-                Some(Stated::given((**mechanism).clone(), "initial"))
+            Initial::Continued {
+                recipe, mechanism, ..
+            } => {
+                let run = CompletedRun {
+                    recipe: Some(*recipe),
+                    ..CompletedRun::of((**mechanism).clone())
+                };
+                Some(Stated::given(run, "initial"))
             }
             Initial::Random { .. } | Initial::Pretrained { .. } => None,
         };
@@ -349,9 +355,12 @@ impl Manifest {
         }
         let differs = |key: &str| Err(format!("{key}: is not what its plan says: tampered with"));
         let continued = match &self.initial {
-            Initial::Continued { mechanism, .. } => Some(&**mechanism),
+            Initial::Continued {
+                recipe, mechanism, ..
+            } => Some((Some(*recipe), &**mechanism)),
             Initial::Random { .. } | Initial::Pretrained { .. } => None,
         };
+        let earlier = plan.continues.as_ref();
         if plan.run.recipe() != Some(self.recipe) {
             return differs("recipe");
         }
@@ -364,7 +373,7 @@ impl Manifest {
         if plan.vocabulary_leaks != (self.vocabulary == Origin::Leaks) {
             return differs("vocabulary");
         }
-        if plan.continues.as_ref().map(|before| &before.value) != continued {
+        if earlier.map(|run| (run.recipe, &run.mechanism)) != continued {
             return differs("initial");
         }
         if self.mechanism != mechanism {

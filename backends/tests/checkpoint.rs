@@ -2,7 +2,7 @@
 #![cfg(feature = "cpu")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_accounting::training::{Recipe, Run, Stated, TrainingPlan};
+use reticent_accounting::training::{CompletedRun, Recipe, Run, Stated, TrainingPlan};
 use reticent_accounting::{Mechanism, UnitName};
 use reticent_backends::{
     Checkpoint, Device, Dropout, Error, Initial, LearningRates, LstmConfig, Manifest,
@@ -300,7 +300,13 @@ fn what_ran_before_composes() {
     assert!(Manifest::of(&prepared, &trained, continued(&before, false)).is_err());
     for seeded in [false, true] {
         trained.plan.seeded = seeded;
-        trained.plan.continues = Some(Stated::given(before.clone(), "test"));
+        trained.plan.continues = Some(Stated::given(
+            CompletedRun {
+                recipe: Some(Recipe::Dpsgd),
+                ..CompletedRun::of(before.clone())
+            },
+            "test",
+        ));
         assert!(Manifest::of(&prepared, &trained, pretrained.clone()).is_err());
         let better = Mechanism::Sequence { parts: vec![] };
         assert!(Manifest::of(&prepared, &trained, continued(&better, seeded)).is_err());

@@ -130,11 +130,13 @@ fn what_is_promised_before_is_what_is_printed_and_read_back_after() {
             ),
         );
         let composed = document(&composed);
-        assert_eq!(
-            composed["guarantees"][0]["epsilon"],
-            about(&after, "record")["epsilon"],
-            "{recipe}"
-        );
+        for key in ["epsilon", "notion", "unit"] {
+            let (read, said) = (
+                &composed["guarantees"][0][key],
+                &about(&after, "record")[key],
+            );
+            assert_eq!(read, said, "{recipe}: {key}");
+        }
         assert_eq!(composed["mechanism"], after["mechanism"], "{recipe}");
         // The same plan from a file, for both commands.
         if recipe == "dpsgd" {
@@ -352,4 +354,14 @@ fn a_manifest_is_compared_and_authenticated_by_account_too() {
         output.status.code() == Some(2) && error.contains("plan"),
         "{error}"
     );
+    // Finding A15, for `account`: without it the weights promise nothing.
+    std::fs::remove_file(&path).unwrap();
+    let next = "--recipe dpsgd --sigma 2 --steps 5 --sample-rate 0.1 --model m";
+    let output = account_output(at, next);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(2) && error.contains("--declared-public"),
+        "{error}"
+    );
+    account(at, &format!("{next} --declared-public"));
 }

@@ -9,7 +9,7 @@ use super::{Mechanism, event};
 use crate::error::{Error, Result};
 use crate::neighbours::Neighbours;
 use crate::quantity::UnitName;
-use crate::training::{SEEDED, TrainingPlan};
+use crate::training::{CompletedRun, Recipe, SEEDED, TrainingPlan};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -36,6 +36,37 @@ pub struct Document {
     pub mechanism: Mechanism,
     /// What one record is, if the document says so; an assumption about it is not taken over.
     pub unit: Option<UnitName>,
+    /// Of a manifest: the recipe that trained the checkpoint.
+    pub recipe: Option<Recipe>,
+    /// Of a manifest: the plan that ran.
+    pub plan: Option<TrainingPlan>,
+}
+
+impl Document {
+    /// A mechanism of which nothing else is known.
+    const fn of(mechanism: Mechanism) -> Self {
+        Self {
+            mechanism,
+            unit: None,
+            recipe: None,
+            plan: None,
+        }
+    }
+
+    /// The run that it is about, as one that is over.
+    #[must_use]
+    pub fn completed(self) -> CompletedRun {
+        match self.plan {
+            Some(plan) => CompletedRun {
+                mechanism: self.mechanism,
+                ..plan.completed()
+            },
+            None => CompletedRun {
+                recipe: self.recipe,
+                ..CompletedRun::of(self.mechanism)
+            },
+        }
+    }
 }
 
 /// Reads what ran from the text of a document. An event that is only a promise (ε, δ) is taken to
@@ -57,10 +88,7 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
     let document = parse(text)?;
     if event::is_event(&document) {
         let mechanism = event::read(&document, neighbours)?;
-        return Ok(Document {
-            mechanism,
-            unit: None,
-        });
+        return Ok(Document::of(mechanism));
     }
     let Value::Object(members) = &document else {
         let why = format!(
@@ -74,10 +102,7 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
             let inner = inner.ok_or_else(|| refused("", &format!("missing field `{INNER}`")))?;
             around(&document, members, inner, neighbours)
         }
-        (Some(_), _) => Ok(Document {
-            mechanism: own(&document).map_err(also_documents)?,
-            unit: None,
-        }),
+        (Some(_), _) => Ok(Document::of(own(&document).map_err(also_documents)?)),
         (None, Some(inner)) => {
             let known = ["schema", "unit", INNER];
             if let Some(odd) = members.keys().find(|key| !known.contains(&key.as_str())) {
@@ -112,6 +137,8 @@ struct Around {
     seeded: Option<bool>,
     #[serde(default, deserialize_with = "present")]
     vocabulary: Option<Vocabulary>,
+    #[serde(default, deserialize_with = "present")]
+    recipe: Option<Recipe>,
 }
 
 /// What a manifest has to say besides.
@@ -190,6 +217,10 @@ fn around(
         if planned != mechanism {
             return Err(refused(INNER, "is not what the plan beside it releases"));
         }
+        if let Some(odd) = own_words.unit.as_ref().filter(|unit| **unit != *plan.unit) {
+            let why = format!("must be {}, the unit of the plan, got {odd}", *plan.unit);
+            return Err(refused("unit", &why));
+        }
     }
     // A plan's mechanism holds what leaves nothing of its promise. Where the document says more
     // than its plan, the one that promises nothing holds.
@@ -199,14 +230,23 @@ fn around(
     if leaks && !plan.as_ref().is_some_and(|plan| plan.vocabulary_leaks) {
         mechanism = mechanism.unprotected("the vocabulary was built from private text");
     }
-    let unit = match plan {
-        Some(plan) => Some(plan.unit.value),
+    let unit = match &plan {
+        Some(plan) => Some(plan.unit.value.clone()),
         None => {
             let assumed = inputs.assumed.iter().any(|name| name == "unit");
             own_words.unit.or(inputs.unit.filter(|_| !assumed))
         }
     };
-    Ok(Document { mechanism, unit })
+    let recipe = plan
+        .as_ref()
+        .and_then(|plan| plan.run.recipe())
+        .or(own_words.recipe);
+    Ok(Document {
+        mechanism,
+        unit,
+        recipe,
+        plan,
+    })
 }
 
 /// A manifest says what it promises nothing for, and holds what ran in its mechanism alone. Other

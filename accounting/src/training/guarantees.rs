@@ -1,7 +1,8 @@
 //! What a plan promises: to one record, to the records of a secret, to the copies of a canary.
 
-use super::TrainingPlan;
+use super::completed::{narrower, notion};
 use super::recipe::{Recipe, Run, open};
+use super::{CompletedRun, Stated, TrainingPlan};
 use crate::bound::Bounds;
 use crate::confidentiality::{Knowledge, Reach, Standing};
 use crate::error::{Error, Result};
@@ -40,10 +41,6 @@ impl TrainingPlan {
         Ok(rows)
     }
 
-    const fn selective(&self) -> bool {
-        matches!(self.run, Run::Sdp { .. } | Run::Jft { .. })
-    }
-
     /// ε of `mechanism` when `group` records change together.
     fn row(
         &self,
@@ -68,17 +65,10 @@ impl TrainingPlan {
 
     /// One record, by the notion's own neighbours and by the other ones.
     fn of_a_record(&self, tolerance: Tolerance) -> Result<Vec<Guarantee>> {
-        let notion = if self.selective() {
-            Notion::SelectiveDp
-        } else {
-            Notion::Dp
-        };
+        let narrower = narrower(self.run.recipe(), self.secrets.everything_private);
+        let notion = notion(narrower, GroupSize::ONE);
         // Differential privacy is defined for both; what redaction changes is content.
-        let plain = matches!(
-            self.run,
-            Run::Dpsgd { .. } | Run::Sgd { .. } | Run::Mechanism { .. }
-        );
-        let present = if plain {
+        let present = if narrower.is_none() {
             Convention::Definition
         } else {
             Convention::Paper
@@ -103,26 +93,53 @@ impl TrainingPlan {
         Ok(rows)
     }
 
+    /// The most records that one secret is trained on in, in this run or in the one that it goes on
+    /// from; nothing where that is neither counted nor given. A count is of this run's text alone.
+    #[must_use]
+    pub fn secret_records(&self) -> Option<GroupSize> {
+        let here = self.secrets.records.as_ref();
+        match &self.continues {
+            None => here.map(|here| here.value),
+            Some(earlier) => match (here, earlier.secret_records) {
+                (Some(here), Some(before)) => Some(here.value.max(before)),
+                (Some(here), None) if !here.is_measured() => Some(here.value),
+                _ => None,
+            },
+        }
+    }
+
+    /// The records of a secret in the question: one where nobody knows.
+    #[must_use]
+    pub fn group(&self) -> GroupSize {
+        self.secret_records().unwrap_or(GroupSize::ONE)
+    }
+
     /// What became of the worst secret that the plan speaks of; nothing where the records of a
     /// secret are neither counted nor given.
     #[must_use]
     pub fn worst_secret(&self) -> Option<Standing> {
         let secrets = &self.secrets;
+        let open = |earlier: &Stated<CompletedRun>| earlier.in_the_open();
         let counted = secrets
             .facts
             .filter(|facts| facts.knowledge() == Knowledge::Counted);
         let spreads = counted.is_some_and(|facts| facts.missed_reach() == Reach::Open);
         let standing = match (self.run.recipe(), counted) {
             // One record of the input may change any number of records of the training set.
-            _ if spreads => Standing::Exposed,
-            (Some(Recipe::Crt), Some(facts)) => facts.worst(),
+            _ if spreads || self.continues.as_ref().is_some_and(open) => Standing::Exposed,
+            (Some(Recipe::Crt), Some(facts))
+                if self.continues.is_none() || facts.worst() == Standing::Exposed =>
+            {
+                facts.worst()
+            }
             (Some(Recipe::Crt), None) if !secrets.everything_private => Standing::Exposed,
-            // Every secret of the records that noise covers.
+            // Every secret of the records that noise covers. One that the policy catches here may
+            // have been in the records of the earlier run.
             _ => Standing::Missed {
-                records: u64::from(secrets.group().get()),
+                records: u64::from(self.group().get()),
             },
         };
-        let known = secrets.records.is_some();
+        let known = self.secret_records().is_some();
         (known || standing == Standing::Exposed || standing == Standing::Caught).then_some(standing)
     }
 
@@ -134,10 +151,10 @@ impl TrainingPlan {
         let Some(standing) = self.worst_secret() else {
             return Ok(None);
         };
-        let group = self.secrets.group();
-        let notion = match group {
-            _ if self.selective() => Notion::SelectiveDp,
-            GroupSize::ONE => Notion::Confidentiality,
+        let group = self.group();
+        let notion = match (&self.run, group) {
+            (Run::Sdp { .. } | Run::Jft { .. }, _) => Notion::SelectiveDp,
+            (_, GroupSize::ONE) => Notion::Confidentiality,
             _ => Notion::GroupConfidentiality,
         };
         let row = match standing {
@@ -190,26 +207,47 @@ impl TrainingPlan {
             (Run::Crt { .. }, Some(canaries)) => canaries.on_public_side,
             _ => 0,
         };
-        if copies == 0 {
+        let why = if copies > 0 {
+            format!("{copies} canary copies were on the public side: both policies missed them")
+        } else if self
+            .continues
+            .as_ref()
+            .is_some_and(|earlier| earlier.in_the_open())
+        {
+            "the earlier run may have had copies on its public side".to_owned()
+        } else {
             return mechanism;
-        }
-        let why =
-            format!("{copies} canary copies were on the public side: both policies missed them");
+        };
         Mechanism::Sequence {
             parts: vec![mechanism, open(&why)],
         }
     }
 
+    /// The records that differ when one canary's secret does; nothing where no canary was planted,
+    /// or where nobody knows in how many records of an earlier run it was.
+    #[must_use]
+    pub fn canary_reach(&self) -> Option<Reach> {
+        let canaries = self.secrets.canaries.as_ref()?;
+        let records = match &self.continues {
+            Some(earlier) if earlier.in_the_open() => return Some(Reach::Open),
+            Some(_) if canaries.is_measured() => canaries
+                .records
+                .max(u64::from(self.secret_records()?.get())),
+            _ => canaries.records,
+        };
+        Some(self.secrets.reach(records))
+    }
+
     /// All copies of a canary: content against content.
     fn of_a_canary(&self, tolerance: Tolerance) -> Result<Option<Guarantee>> {
-        let Some(canaries) = self.secrets.canaries.clone() else {
-            return Ok(None);
-        };
         // Rates are those of the secrets of an incidence, and canaries are none of them.
         if matches!(self.run, Run::Protect { .. }) {
             return Ok(None);
         }
-        let row = match self.secrets.canary_reach(&canaries) {
+        let Some(reach) = self.canary_reach() else {
+            return Ok(None);
+        };
+        let row = match reach {
             // Every copy was masked or left out.
             Reach::Nothing => return Ok(None),
             Reach::Open => {

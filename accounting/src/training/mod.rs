@@ -5,11 +5,13 @@
 //! place where a recipe becomes a [`Mechanism`], so what is promised before a run, what the
 //! trainer runs and what is read back afterwards can't differ.
 
+mod completed;
 mod guarantees;
 mod recipe;
 mod secrets;
 mod stated;
 
+pub use completed::CompletedRun;
 pub use guarantees::Subject;
 pub use recipe::{
     FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, WeightedSteps, dominating_rates,
@@ -29,6 +31,10 @@ use serde::{Deserialize, Serialize};
 
 /// Why nothing is promised of a seeded run.
 pub(crate) const SEEDED: &str = "a fixed seed drew batches and noise";
+
+/// Why nothing is promised after a stage without a stability.
+const UNBOUNDED: &str = "near-duplicates were removed: one record of the input can change any \
+                         number of training records";
 
 /// Early stopping on held-out text. Private steps count as planned; unless the text is declared
 /// public, its length tells of it and nothing is promised.
@@ -79,10 +85,14 @@ pub struct TrainingPlan {
     pub delta: Stated<Delta>,
     /// The run that this one goes on from: both compose, as if on the same records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub continues: Option<Stated<Mechanism>>,
+    pub continues: Option<Stated<CompletedRun>>,
     /// Whether the published vocabulary was built from private text.
     #[serde(default, skip_serializing_if = "is_false")]
     pub vocabulary_leaks: bool,
+    /// Whether a stage of the preparation has no bounded stability: one record of the input may
+    /// change any number of training records, so no guarantee passes through it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unbounded_stability: bool,
     /// Early stopping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<Stopping>,
@@ -126,6 +136,7 @@ impl TrainingPlan {
             delta: Stated::assumed(Self::default_delta(None)),
             continues: None,
             vocabulary_leaks: false,
+            unbounded_stability: false,
             stopping: None,
             seeded: false,
             secrets: Secrets::default(),
@@ -145,7 +156,12 @@ impl TrainingPlan {
                 "the vocabulary was built from private text and is published with the model",
             ));
         }
-        parts.extend(self.continues.as_ref().map(|before| before.value.clone()));
+        if self.unbounded_stability {
+            parts.push(open(UNBOUNDED));
+        }
+        let earlier = self.continues.as_ref();
+        let (recipe, private) = (self.run.recipe(), self.secrets.everything_private);
+        parts.extend(earlier.map(|earlier| earlier.carried(recipe, private)));
         parts.extend(self.run.mechanisms());
         if self.stopping.as_ref().is_some_and(|rule| !*rule.public) {
             parts.push(open(
@@ -155,6 +171,18 @@ impl TrainingPlan {
         match parts.len() {
             1 => parts.remove(0),
             _ => Mechanism::Sequence { parts },
+        }
+    }
+
+    /// What a run that goes on from the weights of this one has to know.
+    #[must_use]
+    pub fn completed(&self) -> CompletedRun {
+        let public_before = self.continues.as_ref().is_some_and(|run| run.in_the_open());
+        CompletedRun {
+            recipe: self.run.recipe(),
+            mechanism: self.mechanism(),
+            secret_records: self.secret_records(),
+            everything_private: self.secrets.everything_private && !public_before,
         }
     }
 

@@ -492,7 +492,7 @@ impl Run {
         for steps in noisy {
             if *steps.sampling != Sampling::Poisson {
                 return unsupported(
-                    format!("training on {:?} batches", *steps.sampling),
+                    "training on batches that are not Poisson's".into(),
                     "the trainer draws Poisson batches; account for the plan, or leave the sampler out",
                 );
             }

@@ -107,18 +107,9 @@ impl Secrets {
         }
     }
 
-    /// The records of a secret in the question: one where nobody knows.
-    #[must_use]
-    pub fn group(&self) -> GroupSize {
-        self.records
-            .as_ref()
-            .map_or(GroupSize::ONE, |records| records.value)
-    }
-
-    /// The records that differ when one canary's secret does.
-    #[must_use]
-    pub fn canary_reach(&self, canaries: &Canaries) -> Reach {
+    /// The training records that differ when so many records of the input do.
+    pub(super) fn reach(&self, records: u64) -> Reach {
         let spread = self.facts.map_or(Spread::AtMost(1), |facts| facts.spread());
-        Reach::of(Some(canaries.records), spread)
+        Reach::of(Some(records), spread)
     }
 }

@@ -1,11 +1,12 @@
 //! The guarantees of a plan, as the document that is printed or written.
 
-use super::plan::Asked;
+use super::plan::{Asked, Run};
 use crate::contract::Envelope;
 use anyhow::Result;
+use reticent_accounting::training::{CompletedRun, Recipe};
 use reticent_accounting::{
-    Bounds, Delta, Epsilon, Guarantee, Mechanism, Method, Neighbours, Notion, Plan, SamplingRate,
-    Steps, Tolerance,
+    Bounds, Convention, Delta, Epsilon, GroupSize, Guarantee, Mechanism, Method, Neighbours,
+    Notion, Plan, SamplingRate, Steps, Tolerance, UnitName,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -57,7 +58,13 @@ pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
         Some(epsilon) => asked.plan.guarantees_at(epsilon),
         None => asked.plan.guarantees(),
     };
-    let guarantees = asked.run.blamed(guarantees)?;
+    let mut guarantees = asked.run.blamed(guarantees)?;
+    if let Run::Files { completed, .. } = &asked.run {
+        guarantees = guarantees
+            .into_iter()
+            .map(|row| in_its_notion(row, completed))
+            .collect::<Result<_>>()?;
+    }
     let body = Guarantees {
         guarantees,
         mechanism: Some(asked.plan.mechanism.clone()),
@@ -71,15 +78,41 @@ pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
     Ok(Envelope::new("guarantees", asked.inputs.clone(), body))
 }
 
-/// The row that a limit is held against: differential privacy by the loss law, of the group if
-/// there is one.
+/// What a mechanism says of records, in the notion of the recipe that released it.
+fn in_its_notion(row: Guarantee, completed: &CompletedRun) -> Result<Guarantee> {
+    let Some(narrower) = completed.narrower() else {
+        return Ok(row);
+    };
+    if !matches!(row.notion, Notion::Dp | Notion::GroupDp) {
+        return Ok(row);
+    }
+    // All copies of a secret are one entry of the mechanism of protect.
+    let unit = match narrower {
+        Recipe::Protect => UnitName::new("secret")?,
+        _ => row.unit.clone(),
+    };
+    let convention = match row.neighbours {
+        Neighbours::AddRemove => Convention::Paper,
+        Neighbours::ZeroOut | Neighbours::Replace => row.convention,
+    };
+    Ok(Guarantee {
+        notion: completed.notion(row.group.unwrap_or(GroupSize::ONE)),
+        unit,
+        convention,
+        ..row
+    })
+}
+
+/// The row that a limit is held against: the first by the loss law, of the group if there is one.
 #[must_use]
 pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
-    let by_law = |notion| move |g: &&Guarantee| g.notion == notion && g.method == Method::Pld;
+    let by_law = |row: &&Guarantee| {
+        row.method == Method::Pld && row.notion != Notion::BayesianConfidentiality
+    };
     guarantees
         .iter()
-        .find(by_law(Notion::GroupDp))
-        .or_else(|| guarantees.iter().find(by_law(Notion::Dp)))
+        .find(|row| by_law(row) && row.group.is_some())
+        .or_else(|| guarantees.iter().find(by_law))
 }
 
 /// The limit against the answer, if one was set.

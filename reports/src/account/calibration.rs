@@ -207,7 +207,7 @@ fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
         (None, Solve::Sigma | Solve::Group) => full,
     };
     let (file, unit) = match loaded {
-        Some(loaded) => (Some(loaded.mechanism), loaded.unit),
+        Some(loaded) => (Some(loaded.document.mechanism), loaded.document.unit),
         None => (None, None),
     };
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);

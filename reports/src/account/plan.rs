@@ -7,7 +7,7 @@ use crate::plan::args::Sampler;
 use crate::plan::schedule::assumed_neighbours;
 use crate::plan::{PlanRequest, Redacted, SecretsRequest, UNIT, build, redaction, run_inputs};
 use anyhow::{Context, Result, bail};
-use reticent_accounting::training::{NoisySteps, TrainingPlan};
+use reticent_accounting::training::{CompletedRun, NoisySteps, TrainingPlan};
 use reticent_accounting::{
     Epsilon, GroupSize, Mechanism, Neighbours, Plan, Sampling, Tolerance, UnitName,
 };
@@ -35,8 +35,13 @@ pub struct Asked {
 pub enum Run {
     /// DP-SGD on every record, by its numbers.
     Plan(Box<TrainingPlan>),
-    /// Files with mechanisms, in order.
-    Files(Vec<String>),
+    /// Files with mechanisms.
+    Files {
+        /// In order.
+        names: Vec<String>,
+        /// The runs that they describe, one after the other.
+        completed: CompletedRun,
+    },
 }
 
 impl Run {
@@ -47,14 +52,14 @@ impl Run {
             Self::Plan(plan) if plan.mechanism() == plan.run.noisy()?.mechanism() => {
                 plan.run.noisy()
             }
-            Self::Plan(_) | Self::Files(_) => None,
+            Self::Plan(_) | Self::Files { .. } => None,
         }
     }
 
     fn sampling(&self) -> Option<Sampling> {
         match self {
             Self::Plan(plan) => plan.run.noisy().map(|noisy| *noisy.sampling),
-            Self::Files(_) => None,
+            Self::Files { .. } => None,
         }
     }
 
@@ -68,7 +73,7 @@ impl Run {
                 found.context("--sampler")
             }
             Self::Plan(_) => Ok(found?),
-            Self::Files(names) => found.with_context(|| names.join(", ")),
+            Self::Files { names, .. } => found.with_context(|| names.join(", ")),
         }
     }
 }
@@ -151,10 +156,10 @@ impl Source {
         Self::of_loaded(loaded.collect::<Result<_>>()?, neighbours)
     }
 
-    fn of_loaded(mut loaded: Vec<Loaded>, neighbours: Neighbours) -> Result<Self> {
+    fn of_loaded(loaded: Vec<Loaded>, neighbours: Neighbours) -> Result<Self> {
         let mut units = loaded
             .iter()
-            .filter_map(|file| Some((&file.name, file.unit.as_ref()?)));
+            .filter_map(|file| Some((&file.name, file.document.unit.as_ref()?)));
         let unit = units.next();
         if let (Some((first, unit)), Some((other, odd))) =
             (unit, units.find(|(_, u)| Some(*u) != unit.map(|(_, u)| u)))
@@ -164,25 +169,21 @@ impl Source {
             );
         }
         let unit = unit.map(|(_, unit)| unit.clone());
-        let unit_open = loaded.iter().any(|file| file.unit.is_none());
+        let unit_open = loaded.iter().any(|file| file.document.unit.is_none());
         let names: Vec<String> = loaded.iter().map(|file| file.name.clone()).collect();
         let caveats: Vec<String> = loaded
             .iter()
             .filter_map(|file| Some(format!("{}: {}.", file.name, file.caveat?)))
             .collect();
-        let mechanism = match loaded.len() {
-            1 => loaded.remove(0).mechanism,
-            _ => Mechanism::Sequence {
-                parts: loaded.into_iter().map(|file| file.mechanism).collect(),
-            },
-        };
+        let runs = loaded.into_iter().map(|file| file.document.completed());
+        let completed = CompletedRun::sequence(runs.collect());
         let mut inputs = Inputs::new().given("files", &names)?;
         if !caveats.is_empty() {
             inputs = inputs.given("not_authenticated", &caveats)?;
         }
         Ok(Self {
-            mechanism,
-            run: Run::Files(names),
+            mechanism: completed.mechanism.clone(),
+            run: Run::Files { names, completed },
             unit,
             unit_open,
             neighbours,

@@ -121,7 +121,7 @@ pub(super) fn what_runs(run: &Run, mechanism: &Mechanism) -> String {
             }
             None => line(mechanism),
         },
-        Run::Files(names) => format!("{}: {}", names.join(", "), line(mechanism)),
+        Run::Files { names, .. } => format!("{}: {}", names.join(", "), line(mechanism)),
     }
 }
 

@@ -142,6 +142,27 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if has(&|row| row.notion == Notion::SelectiveDp) {
+        notes.push(
+            "the contents of a secret: what is compared is one content of a secret against another, as S-DP \
+             and JFT define it. The rest of a record, and a secret that the policy misses, are not covered."
+                .to_owned(),
+        );
+    }
+    if has(&|row| {
+        row.gamma.is_none()
+            && matches!(
+                row.notion,
+                Notion::Confidentiality | Notion::GroupConfidentiality
+            )
+    }) {
+        notes.push(
+            "a redacted secret: it holds where no record with the secret is on the public side, that is where \
+             the two policies together miss none of its copies. Other secrets, and the public side, are not \
+             covered."
+                .to_owned(),
+        );
+    }
     if has(&|row| row.notion == Notion::SecretProtection) {
         notes.push(
             "guessing a secret: what somebody who would have guessed it with the prior's chance can reach after \

@@ -6,16 +6,14 @@ use super::redaction::redaction;
 use super::request::{Origin, PlanRequest};
 use super::schedule::{Defaults, noisy_steps, rate, steps};
 use super::{UNIT, all_used, read_record_rates};
-use crate::account::mechanism::load;
+use crate::account::mechanism::{known_origin, load};
 use anyhow::{Context, Result, bail, ensure};
-use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Reach, RedactedAlike};
+use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Reach, RedactedAlike, Spread};
 use reticent_accounting::training::{
-    Canaries, FirstPhase, NoisySteps, Recipe, Run, Secrets, SelectiveSteps, Stated, Stopping,
-    TrainingPlan, WeightedSteps, dominating_rates, steps_of_epochs,
+    Canaries, CompletedRun, FirstPhase, NoisySteps, Recipe, Run, Secrets, SelectiveSteps, Stated,
+    Stopping, TrainingPlan, WeightedSteps, dominating_rates, steps_of_epochs,
 };
-use reticent_accounting::{
-    Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, Steps, UnitName,
-};
+use reticent_accounting::{Epsilon, GroupSize, Neighbours, NoiseMultiplier, Steps, UnitName};
 use std::path::Path;
 
 /// What measured values of a corpus come from.
@@ -91,6 +89,9 @@ impl Builder<'_> {
             delta: self.or_assumed(request.delta, "delta", delta),
             continues: self.continues()?,
             vocabulary_leaks: self.corpus.is_some_and(|corpus| corpus.vocabulary_leaks),
+            unbounded_stability: self
+                .corpus
+                .is_some_and(|corpus| corpus.secrets.spread() == Spread::Unbounded),
             stopping: self.stopping()?,
             seeded: request.of_recipe.seed.is_some(),
             secrets: Secrets::default(),
@@ -437,17 +438,33 @@ impl Builder<'_> {
         }))
     }
 
-    /// What an earlier run of ours released, where the run goes on from its checkpoint.
-    fn continues(&self) -> Result<Option<Stated<Mechanism>>> {
+    /// The earlier run of ours, where the run goes on from its checkpoint.
+    fn continues(&self) -> Result<Option<Stated<CompletedRun>>> {
         let Some(model) = &self.request.model else {
+            ensure!(
+                !self.request.declared_public,
+                "{}: belongs to a folder as {}",
+                self.name("declared_public"),
+                self.name("model")
+            );
             return Ok(None);
         };
         let manifest = model.join("manifest.json");
         if !manifest.exists() {
+            if !self.request.declared_public {
+                known_origin(model).with_context(|| self.name("model"))?;
+            }
             return Ok(None);
         }
+        ensure!(
+            !self.request.declared_public,
+            "{}: {} has a manifest.json, whose promise continues; leave it out",
+            self.name("declared_public"),
+            model.display()
+        );
         // What a manifest says is about records present or absent; nothing in it is a bare promise.
         let before = load(&manifest, Neighbours::AddRemove).with_context(|| self.name("model"))?;
+        let before = before.document;
         if let (Some(unit), Some(corpus)) = (&before.unit, self.corpus)
             && *unit != corpus.unit
         {
@@ -457,11 +474,7 @@ impl Builder<'_> {
                 corpus.unit
             );
         }
-        let carried = match before.recipe {
-            Some(recipe) => carried(recipe, before.mechanism, self.request.recipe()),
-            None => before.mechanism,
-        };
-        Ok(Some(self.given(carried, "model")))
+        Ok(Some(self.given(before.completed(), "model")))
     }
 
     fn secrets(&self) -> Result<Secrets> {
@@ -573,26 +586,6 @@ impl Builder<'_> {
             },
             "canaries",
         )))
-    }
-}
-
-/// What a run of `before` counts for in a run of `now` that goes on from its weights. Only
-/// differential privacy composes with every later notion: what crt, sdp, jft and protect promise
-/// leaves part of a record without noise, which a later run can't take back. A run of protect speaks
-/// of secrets, and nothing says in how many records of the earlier run each was.
-pub fn carried(before: Recipe, mechanism: Mechanism, now: Recipe) -> Mechanism {
-    let composes = match (before, now) {
-        (_, Recipe::Protect) => false,
-        (Recipe::Sgd | Recipe::Dpsgd, _) => true,
-        (before, now) => before == now,
-    };
-    if composes {
-        return mechanism;
-    }
-    Mechanism::NonPrivate {
-        why: format!(
-            "the weights come from a run of {before}, whose promise does not carry over to {now}"
-        ),
     }
 }
 

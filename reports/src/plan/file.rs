@@ -111,6 +111,7 @@ pub struct Training {
     pub patience: Option<u64>,
     pub seed: Option<u64>,
     pub model: Option<PathBuf>,
+    pub declared_public: bool,
 }
 
 /// What is to be kept secret.
@@ -274,6 +275,7 @@ impl TrainingFile {
             first_alike,
             first_given,
             model: training.model,
+            declared_public: training.declared_public,
             secrets: SecretsRequest {
                 records: secrets.records,
                 records_before: secrets.records_before,

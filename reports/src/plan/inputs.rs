@@ -35,6 +35,7 @@ pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> 
         .given("recipe", request.recipe)?
         .given_path("prepared", request.prepared.as_deref())?
         .given_path("model", request.model.as_deref())?
+        .given("declared_public", request.declared_public.then_some(true))?
         .given("epsilon", request.noise.epsilon)?
         .given("batch_size", schedule.batch_size)?
         .given("dataset_size", request.records)?

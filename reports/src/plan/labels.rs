@@ -32,7 +32,13 @@ pub fn read(path: &Path) -> Result<LabelledSecrets> {
             continue;
         }
         let label: Label = serde_json::from_str(&line)
-            .map_err(|error| anyhow!("{shown}: line {number}: {error}"))?;
+            // The parser's own words may repeat a secret.
+            .map_err(|error| {
+                anyhow!(
+                    "{shown}: line {number}, column {}: is no labelled secret",
+                    error.column()
+                )
+            })?;
         labels.push(label);
     }
     LabelledSecrets::gather(labels).with_context(|| shown)

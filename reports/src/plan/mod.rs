@@ -16,7 +16,7 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
-pub use build::{build, carried, record_rates};
+pub use build::{build, record_rates};
 pub use file::TrainingFile;
 pub use inputs::{inputs, run_inputs};
 pub use prepared::PreparedFacts;

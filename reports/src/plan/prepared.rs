@@ -193,8 +193,15 @@ impl PreparedFacts {
                 path.display()
             )
         })?;
-        let document: Document =
-            serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+        // The parser's own words may repeat private text.
+        let document: Document = serde_json::from_str(&text).map_err(|error| {
+            anyhow::anyhow!(
+                "{}: line {}, column {}: is not what audit prepare writes",
+                path.display(),
+                error.line(),
+                error.column()
+            )
+        })?;
         if document.schema != 1 || document.kind != "preparation" {
             bail!(
                 "{}: must be a preparation of schema 1, got a {:?} of schema {}",

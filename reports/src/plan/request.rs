@@ -70,6 +70,8 @@ pub struct PlanRequest {
     pub first_given: bool,
     /// A folder to go on from.
     pub model: Option<PathBuf>,
+    /// Whether all text behind that folder is declared public.
+    pub declared_public: bool,
     /// What is to be kept secret.
     pub secrets: SecretsRequest,
 }

@@ -12,24 +12,6 @@ use std::path::Path;
 /// Rough ends: equal runs give equal numbers, however rough.
 const ROUGH: f64 = 1e-3;
 
-/// Only what holds for whole records carries over to any later run; never to secrets.
-#[test]
-fn narrower_promises_do_not_carry_over() {
-    use reticent_accounting::Mechanism;
-    use reticent_accounting::training::Recipe;
-    let gaussian = reticent_accounting::NoiseMultiplier::new(1.0).unwrap();
-    let before = Mechanism::Gaussian {
-        noise_multiplier: gaussian,
-    };
-    for first in Recipe::ALL {
-        for second in Recipe::ALL {
-            let kept = super::carried(first, before.clone(), second) == before;
-            let whole = matches!(first, Recipe::Sgd | Recipe::Dpsgd) || first == second;
-            assert_eq!(kept, whole && second != Recipe::Protect, "{first} {second}");
-        }
-    }
-}
-
 /// A small generator of our own: the cases stand for themselves (SplitMix64, Steele et al. 2014).
 struct Draw(u64);
 

@@ -118,6 +118,10 @@ pub struct PlanArgs {
     /// A checkpoint of ours to go on from, whose promise then continues; as --model of audit train.
     #[arg(long, value_name = "MODEL", conflicts_with = "mechanism")]
     pub model: Option<PathBuf>,
+    /// All text that the folder of --model was trained on is declared public: needed for weights
+    /// of ours whose manifest.json is lost.
+    #[arg(long)]
+    pub declared_public: bool,
     /// What single recipes need.
     #[command(flatten)]
     pub of_recipe: RecipeArgs,
@@ -154,6 +158,7 @@ impl PlanArgs {
             },
             of_recipe: self.of_recipe.clone(),
             model: self.model.clone(),
+            declared_public: self.declared_public,
             secrets: SecretsRequest {
                 records: question.group,
                 redaction: question.redaction.clone(),

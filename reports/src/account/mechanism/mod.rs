@@ -10,8 +10,7 @@ pub use fold::{Part, fold};
 
 use anyhow::{Context, Result, bail};
 use reticent_accounting::mechanism::{Document, to_event};
-use reticent_accounting::training::Recipe;
-use reticent_accounting::{Mechanism, Neighbours, UnitName, mechanism};
+use reticent_accounting::{Mechanism, Neighbours, mechanism};
 use std::io::Read;
 use std::path::Path;
 
@@ -23,12 +22,8 @@ const LARGEST: u64 = 16 << 20;
 pub struct Loaded {
     /// The file's name as given; `stdin` for `-`.
     pub name: String,
-    /// What ran.
-    pub mechanism: Mechanism,
-    /// What one record is, if the document says so.
-    pub unit: Option<UnitName>,
-    /// Of the manifest of a checkpoint: the recipe that trained it.
-    pub recipe: Option<Recipe>,
+    /// What it says.
+    pub document: Document,
     /// Of the manifest of a checkpoint: what is to be said where its owner's key did not vouch for it.
     pub caveat: Option<&'static str>,
 }
@@ -63,30 +58,51 @@ pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
         path.display().to_string()
     };
     let text = read(path).with_context(|| format!("cannot read {name}"))?;
-    let Document { mechanism, unit } =
-        mechanism::read(&text, neighbours).with_context(|| name.clone())?;
+    let document = mechanism::read(&text, neighbours).with_context(|| name.clone())?;
     let manifest = path.file_name().is_some_and(|name| name == "manifest.json");
     let caveat = match path.parent() {
         Some(checkpoint) if manifest => caveat(checkpoint, &text)?,
         _ => None,
     };
-    let recipe = if manifest { recipe(&text) } else { None };
     Ok(Loaded {
         name,
-        mechanism,
-        unit,
-        recipe,
+        document,
         caveat,
     })
 }
 
-fn recipe(manifest: &str) -> Option<Recipe> {
-    #[derive(serde::Deserialize)]
-    struct Trained {
-        recipe: Recipe,
+/// Whether weights without a manifest are those of others. Ours promise nothing without it.
+///
+/// # Errors
+/// A folder that can't be read, or that holds weights of ours.
+#[cfg(feature = "audit")]
+pub fn known_origin(folder: &Path) -> Result<()> {
+    match reticent_backends::Mark::in_folder(folder)? {
+        Some(mark) => bail!(unknown_origin(folder, &mark)),
+        None => Ok(()),
     }
-    let trained: Trained = serde_json::from_str(manifest).ok()?;
-    Some(trained.recipe)
+}
+
+#[cfg(not(feature = "audit"))]
+pub fn known_origin(folder: &Path) -> Result<()> {
+    bail!(
+        "{} has no manifest.json, and this build does not read weights: whether they are of a run of \
+         ours is not known; give --declared-public if all text behind them is public",
+        folder.display()
+    )
+}
+
+/// What is to be said of weights of ours without their manifest.
+#[cfg(feature = "audit")]
+#[must_use]
+pub fn unknown_origin(folder: &Path, mark: &reticent_backends::Mark) -> String {
+    format!(
+        "nothing is promised: {} holds weights that audit train wrote (recipe {:?}), and manifest.json, \
+         which says what ran, is missing; put it back, or give --declared-public if all text behind \
+         them is public",
+        folder.display(),
+        mark.recipe
+    )
 }
 
 /// Whether this stands for stdin.

@@ -65,7 +65,7 @@ impl PlannedRun {
     /// Records of a secret in the question.
     #[must_use]
     pub fn records(&self) -> GroupSize {
-        self.plan.secrets.group()
+        self.plan.group()
     }
 
     /// What became of the secrets, where they are marked in this very corpus.

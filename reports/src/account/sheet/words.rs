@@ -32,15 +32,20 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
         ]),
         _ => {}
     }
-    match &plan.secrets.records {
+    match plan.secret_records() {
         Some(records) if recipe != Some(Recipe::Sgd) => said.push(format!(
             "One secret is trained on in at most {} {unit}{}. A secret in more of them, or in another spelling, is not covered.",
             records.get(),
             if records.get() > 1 { "s" } else { "" },
         )),
         None if recipe != Some(Recipe::Sgd) => said.push(format!(
-            "How many {unit}s hold one secret is neither counted nor given, so each promise is about one {unit}. \
+            "How many {unit}s hold one secret is neither counted nor given{}, so each promise is about one {unit}. \
              The number is counted where secrets are marked, else given with --group or secrets.records.",
+            if plan.continues.is_some() {
+                " for the earlier run"
+            } else {
+                ""
+            },
         )),
         _ => {}
     }
@@ -60,6 +65,9 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
         }
 
         said.push("The rows for planning suppose that each carrier of a secret has the same miss rate; where carriers differ they do not hold.".into());
+    }
+    if let Err(why) = plan.run.trainable() {
+        said.push(format!("audit train can't run this plan: {why}."));
     }
     if let Some(why) = plan.unprotected() {
         said.push(format!("Nothing is promised, because {why}."));

@@ -30,7 +30,7 @@ pub struct Train {
     pub prepared: Option<PathBuf>,
     /// A plan file, as `account plan` reads it: it says what runs, and the flags that do are refused.
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "recipe", "delta", "model", "NoiseArgs", "Schedule", "RecipeArgs"])]
+        "recipe", "delta", "model", "declared_public", "NoiseArgs", "Schedule", "RecipeArgs"])]
     pub plan: Option<PathBuf>,
     /// The folder to write; it must not exist, or be empty. An interrupted run leaves DIR.state
     /// beside it: the same command again goes on from there.
@@ -133,6 +133,7 @@ impl Train {
                     ModelArg::Folder(folder) => Some(folder.clone()),
                     ModelArg::Lstm | ModelArg::Gpt2 => None,
                 },
+                declared_public: self.start.declared_public,
                 ..PlanRequest::default()
             },
         };

@@ -61,12 +61,6 @@ pub(super) fn all_used(train: &Train, request: &PlanRequest) -> Result<()> {
 /// Sizes are those of a fresh transformer; a folder has its own.
 fn by_model(train: &Train) -> Result<()> {
     let start = &train.start;
-    if start.declared_public && !matches!(start.model, ModelArg::Folder(_)) {
-        bail!(
-            "--declared-public: belongs to a folder as --model, got {}",
-            start.model
-        );
-    }
     for (flag, given) in [
         ("--layers", start.layers.is_some()),
         ("--width", start.width.is_some()),

@@ -218,15 +218,22 @@ fn sealed(asked: &Asked, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan,
 fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<TrainingPlan> {
     let loaded = load(path, Neighbours::AddRemove)?;
     let unit = UnitName::new(plan.unit.to_string())?;
-    if let Some(other) = loaded.unit.filter(|other| *other != unit) {
+    let document = loaded.document;
+    if let Some(other) = document.unit.filter(|other| *other != unit) {
         bail!(
             "one record is a {other} in {} and a {unit} in the canary plan: no promise about one \
              bounds the other",
             loaded.name
         );
     }
+    // The plan knows more, unless the document around it takes something back.
+    if let Some(plan) = document.plan
+        && plan.mechanism() == document.mechanism
+    {
+        return Ok(plan);
+    }
     let run = Run::Mechanism {
-        mechanism: loaded.mechanism,
+        mechanism: document.mechanism,
     };
     Ok(TrainingPlan::new(run, unit))
 }

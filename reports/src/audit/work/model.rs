@@ -2,11 +2,10 @@
 
 use super::opened::same_tokenizer;
 use crate::audit::cli::{ModelArg, Start};
-use crate::plan::carried;
 use anyhow::{Context, Result, bail, ensure};
-use reticent_accounting::training::Recipe;
+use reticent_accounting::training::{CompletedRun, Recipe, TrainingPlan};
 use reticent_backends::{
-    Dropout, Family, Initial, LstmConfig, Manifest, Mark, Model, Pretrained, TransformerConfig,
+    Dropout, Family, Initial, LstmConfig, Manifest, Model, Pretrained, TransformerConfig,
     weights_digest,
 };
 use reticent_corpus::{Origin, Prepared};
@@ -42,7 +41,7 @@ impl Beginning {
     /// What the arguments name, with room for every token of the prepared corpus.
     pub(super) fn asked(
         asked: &Start,
-        recipe: Recipe,
+        plan: &TrainingPlan,
         prepared: &Prepared,
         seed: u64,
     ) -> Result<Self> {
@@ -50,12 +49,12 @@ impl Beginning {
             ModelArg::Lstm => Self::paper(prepared, seed),
             ModelArg::Gpt2 => Self::drawn(gpt2(asked, prepared)?, seed),
             ModelArg::Folder(folder) => {
-                Self::loaded(folder, asked.declared_public, recipe, prepared)?
+                Self::loaded(folder, asked.declared_public, plan, prepared)?
             }
         };
         begun.fits(prepared)?;
         ensure!(
-            recipe != Recipe::Sdp || matches!(begun.model, Model::Lstm(_)),
+            plan.run.recipe() != Some(Recipe::Sdp) || matches!(begun.model, Model::Lstm(_)),
             "--model: the recipe sdp releases the states of a recurrent model; it must be lstm, got {}",
             asked.model
         );
@@ -65,15 +64,17 @@ impl Beginning {
     fn loaded(
         folder: &Path,
         declared_public: bool,
-        now: Recipe,
+        plan: &TrainingPlan,
         prepared: &Prepared,
     ) -> Result<Self> {
         let loaded = Pretrained::load(folder).context("--model")?;
         same_tokens(folder, &loaded, prepared).context("--model")?;
-        known_origin(folder, &loaded, declared_public)?;
+        let earlier = plan.continues.as_ref().map(|run| &run.value);
         let weights = weights_digest(&loaded.weights);
         let initial = match loaded.manifest {
-            Some(manifest) => continued(weights, &manifest, now, prepared).context("--model")?,
+            Some(manifest) => {
+                continued(weights, &manifest, earlier, prepared).context("--model")?
+            }
             None => Initial::Pretrained {
                 weights,
                 declared_public,
@@ -157,53 +158,24 @@ fn same_tokens(folder: &Path, loaded: &Pretrained, prepared: &Prepared) -> Resul
     )
 }
 
-/// Weights of ours whose manifest is lost promise nothing, unless all text behind them is declared
-/// public.
-fn known_origin(folder: &Path, loaded: &Pretrained, declared_public: bool) -> Result<()> {
-    ensure!(
-        loaded.manifest.is_none() || !declared_public,
-        "--declared-public: {} has a manifest.json, whose promise continues; leave it out",
-        folder.display()
-    );
-    if let (Some(mark), false) = (&loaded.mark, declared_public) {
-        bail!("--model: {}", unknown_origin(folder, mark));
-    }
-    Ok(())
-}
-
-/// What is to be said of weights of ours without their manifest.
-pub(super) fn unknown_origin(folder: &Path, mark: &Mark) -> String {
-    format!(
-        "nothing is promised: {} holds weights that audit train wrote (recipe {:?}), and manifest.json, \
-         which says what ran, is missing; put it back, or train with --declared-public if all text \
-         behind them is public",
-        folder.display(),
-        mark.recipe
-    )
-}
-
-/// What an earlier run of ours promised goes on as far as it carries over: both runs compose, as if
-/// on the same records.
+/// Goes on from the checkpoint that the plan was accounted with.
 fn continued(
     weights: String,
-    before: &Manifest,
-    now: Recipe,
+    found: &Manifest,
+    accounted: Option<&CompletedRun>,
     prepared: &Prepared,
 ) -> Result<Initial> {
     ensure!(
-        before.unit == prepared.training.unit,
-        "its promise is for one {}, PREPARED is cut into {}s: two units can't compose",
-        before.unit,
-        prepared.training.unit
-    );
-    ensure!(
-        before.vocabulary != Origin::Leaks || prepared.tokenizer.origin() == Origin::Leaks,
+        found.vocabulary != Origin::Leaks || prepared.tokenizer.origin() == Origin::Leaks,
         "its vocabulary was built from private text; prepare with `--vocabulary leaks`"
     );
+    let earlier = accounted
+        .filter(|run| run.recipe == Some(found.recipe) && run.mechanism == *found.mechanism());
+    let earlier = earlier.context("its manifest.json was changed while it was read")?;
     Ok(Initial::Continued {
         weights,
-        recipe: before.recipe,
-        mechanism: Box::new(carried(before.recipe, before.mechanism().clone(), now)),
-        seeded: before.seeded,
+        recipe: found.recipe,
+        mechanism: Box::new(earlier.mechanism.clone()),
+        seeded: found.seeded,
     })
 }

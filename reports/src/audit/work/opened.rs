@@ -1,5 +1,6 @@
 //! A model that is ready to be attacked: a folder with an engine of ours, or a command.
 
+use crate::account::mechanism::unknown_origin;
 use crate::audit::cli::{Audited, DeviceArg, Serve, Source, TokenizerArg};
 use crate::audit::scorer::{CommandScorer, serve};
 use crate::contract::{Exit, Interrupt};
@@ -85,9 +86,7 @@ impl Opened {
             context: loaded.model.context(),
             manifest: loaded.manifest,
             authentication: loaded.authentication,
-            unknown_origin: loaded
-                .mark
-                .map(|mark| super::model::unknown_origin(folder, &mark)),
+            unknown_origin: loaded.mark.map(|mark| unknown_origin(folder, &mark)),
             dropout: loaded.dropout,
             engine: Engine::Own(Box::new(loaded.model), trainer),
         })

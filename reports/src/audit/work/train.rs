@@ -188,6 +188,7 @@ pub(super) fn run(train: &Train, format: Format, interrupt: &Interrupt) -> Resul
                     .unwrap_or(ModelArg::Folder(folder))
             },
         ),
+        declared_public: request.declared_public,
         ..train.start.clone()
     };
     let Beginning {
@@ -195,7 +196,7 @@ pub(super) fn run(train: &Train, format: Format, interrupt: &Interrupt) -> Resul
         weights,
         initial,
         dropout,
-    } = Beginning::asked(&start, request.recipe(), &prepared, INITIAL_SEED)?;
+    } = Beginning::asked(&start, &options.plan, &prepared, INITIAL_SEED)?;
     options.dropout = match train.dropout {
         Some(rate) => dropout_of(&model, rate)?,
         None => dropout,

@@ -1,0 +1,278 @@
+//! A run that is over: what another run that goes on from its weights, or is composed with it, has
+//! to know.
+
+use super::is_false;
+use super::recipe::{Recipe, open};
+use crate::guarantee::Notion;
+use crate::mechanism::Mechanism;
+use crate::quantity::GroupSize;
+use serde::{Deserialize, Serialize};
+
+/// A run that is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompletedRun {
+    /// How it was trained; absent of a run that is known by its mechanism alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<Recipe>,
+    /// What it released.
+    pub mechanism: Mechanism,
+    /// The most of its records that one secret was in, where somebody gave that number. What was
+    /// counted in its text is not published with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_records: Option<GroupSize>,
+    /// Whether none of its records was trained on without noise.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub everything_private: bool,
+}
+
+/// As [`CompletedRun::narrower`].
+pub(super) fn narrower(recipe: Option<Recipe>, everything_private: bool) -> Option<Recipe> {
+    recipe.filter(|recipe| match recipe {
+        Recipe::Sgd | Recipe::Dpsgd => false,
+        Recipe::Crt => !everything_private,
+        Recipe::Sdp | Recipe::Jft | Recipe::Protect => true,
+    })
+}
+
+/// As [`CompletedRun::notion`].
+pub(super) fn notion(narrower: Option<Recipe>, group: GroupSize) -> Notion {
+    match (narrower, group) {
+        (Some(Recipe::Sdp | Recipe::Jft), _) => Notion::SelectiveDp,
+        (Some(Recipe::Crt), GroupSize::ONE) => Notion::Confidentiality,
+        (Some(Recipe::Crt), _) => Notion::GroupConfidentiality,
+        (_, GroupSize::ONE) => Notion::Dp,
+        _ => Notion::GroupDp,
+    }
+}
+
+impl CompletedRun {
+    /// A run that is known by its mechanism alone.
+    #[must_use]
+    pub const fn of(mechanism: Mechanism) -> Self {
+        Self {
+            recipe: None,
+            mechanism,
+            secret_records: None,
+            everything_private: false,
+        }
+    }
+
+    /// The recipe, where what it promises is narrower than differential privacy: part of a record, or
+    /// a secret, is not covered by its mechanism.
+    #[must_use]
+    pub fn narrower(&self) -> Option<Recipe> {
+        narrower(self.recipe, self.everything_private)
+    }
+
+    /// The notion in which its mechanism promises something to so many records.
+    #[must_use]
+    pub fn notion(&self, group: GroupSize) -> Notion {
+        notion(self.narrower(), group)
+    }
+
+    /// Whether a secret may have been trained on without noise, which its mechanism does not say.
+    pub(super) fn in_the_open(&self) -> bool {
+        self.narrower() == Some(Recipe::Crt)
+    }
+
+    /// Whether one promise holds of both runs together. Differential privacy composes with every
+    /// notion; what another recipe leaves without noise, a later run can't take back. A run of
+    /// protect speaks of secrets, and nothing says in how many records of the other run each was.
+    fn composes(&self, other: &Self) -> bool {
+        match (self.recipe, other.recipe) {
+            (Some(Recipe::Protect), _) | (_, Some(Recipe::Protect)) => false,
+            _ => match (self.narrower(), other.narrower()) {
+                (Some(one), Some(other)) => one == other,
+                _ => true,
+            },
+        }
+    }
+
+    /// What it counts for in a run of `now`, which goes on from its weights. What redaction left without
+    /// noise in the earlier run, the later one does not cover.
+    pub(super) fn carried(&self, now: Option<Recipe>, everything_private: bool) -> Mechanism {
+        let after = narrower(now, everything_private);
+        let secrets = [self.recipe, now].contains(&Some(Recipe::Protect));
+        if !secrets && self.narrower().is_none_or(|before| Some(before) == after) {
+            return self.mechanism.clone();
+        }
+        let name = |recipe: Option<Recipe>| recipe.map_or("another kind", Recipe::name);
+        open(&format!(
+            "the weights come from a run of {}, whose promise does not carry over to {}",
+            name(self.recipe),
+            name(now)
+        ))
+    }
+
+    /// Runs on the same data, one after the other, as one. Where no single promise holds of all of
+    /// them, none is left.
+    ///
+    /// ```
+    /// use reticent_accounting::training::{CompletedRun, Recipe};
+    /// use reticent_accounting::{Mechanism, NoiseMultiplier, Notion, GroupSize};
+    /// let noise = Mechanism::Gaussian { noise_multiplier: NoiseMultiplier::new(2.0)? };
+    /// let run = |recipe| CompletedRun { recipe: Some(recipe), ..CompletedRun::of(noise.clone()) };
+    /// let both = CompletedRun::sequence(vec![run(Recipe::Dpsgd), run(Recipe::Jft)]);
+    /// assert_eq!(both.notion(GroupSize::ONE), Notion::SelectiveDp);
+    /// let odd = CompletedRun::sequence(vec![run(Recipe::Crt), run(Recipe::Jft)]);
+    /// assert!(matches!(odd.mechanism, Mechanism::Sequence { parts } if parts.len() == 3));
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    #[must_use]
+    pub fn sequence(mut runs: Vec<Self>) -> Self {
+        if runs.len() == 1 {
+            return runs.remove(0);
+        }
+        let composes = runs.iter().enumerate().all(|(i, run)| {
+            let others = &runs[..i];
+            others.iter().all(|other| run.composes(other))
+        });
+        let narrower = runs.iter().find(|run| run.narrower().is_some());
+        let recipe = narrower.filter(|_| composes).and_then(|run| run.recipe);
+        let mut parts: Vec<Mechanism> = runs.into_iter().map(|run| run.mechanism).collect();
+        if !composes {
+            parts.push(open(
+                "the runs promise something to different parts of the data: no promise holds of both",
+            ));
+        }
+        Self {
+            recipe,
+            ..Self::of(Mechanism::Sequence { parts })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::confidentiality::{CorpusFacts, Knowledge, Spread};
+    use crate::quantity::{Delta, NoiseMultiplier, Tolerance, UnitName};
+    use crate::training::{Canaries, NoisySteps, Run, Sizes, Stated, Subject, TrainingPlan};
+
+    fn noise() -> Mechanism {
+        let noise_multiplier = NoiseMultiplier::new(1.0).unwrap();
+        Mechanism::Gaussian { noise_multiplier }
+    }
+
+    fn run(recipe: Recipe) -> CompletedRun {
+        CompletedRun {
+            recipe: Some(recipe),
+            ..CompletedRun::of(noise())
+        }
+    }
+
+    fn group(records: u32) -> GroupSize {
+        GroupSize::new(records).unwrap()
+    }
+
+    /// A run of crt on a corpus in which each secret is caught, after an earlier one.
+    fn plan(earlier: Option<CompletedRun>) -> TrainingPlan {
+        let private = Some(NoisySteps::poisson(2.0, 0.1, 2).unwrap());
+        let run = Run::Crt {
+            private,
+            epochs: 2,
+            public_passes: Stated::given(1, "test"),
+        };
+        let mut plan = TrainingPlan {
+            delta: Stated::given(Delta::new(1e-5).unwrap(), "test"),
+            sizes: Some(Stated::counted(
+                Sizes {
+                    public: 0,
+                    private: 100,
+                },
+                "test",
+            )),
+            continues: earlier.map(|run| Stated::given(run, "test")),
+            ..TrainingPlan::new(run, UnitName::new("turn").unwrap())
+        };
+        let facts = CorpusFacts::new(5, 0, 0, 0, Spread::AtMost(1), Knowledge::Counted);
+        plan.secrets.facts = Some(facts.unwrap());
+        plan.secrets.everything_private = true;
+        plan
+    }
+
+    fn upper(plan: &TrainingPlan, subject: Subject) -> Option<f64> {
+        let rows = plan.guarantees(Tolerance::new(1e-3).unwrap()).unwrap();
+        let row = rows.into_iter().find(|row| row.about == Some(subject))?;
+        Some(row.epsilon.unwrap().upper.unwrap().get().get())
+    }
+
+    /// Only what holds for whole records carries over to any later run; never to secrets.
+    #[test]
+    fn narrower_promises_do_not_carry_over() {
+        for first in Recipe::ALL {
+            for second in Recipe::ALL {
+                let kept = run(first).carried(Some(second), false) == noise();
+                let whole = matches!(first, Recipe::Sgd | Recipe::Dpsgd) || first == second;
+                let secrets = [first, second].contains(&Recipe::Protect);
+                assert_eq!(kept, whole && !secrets, "{first} {second}");
+            }
+        }
+    }
+
+    /// A secret that is caught in this corpus costs nothing, unless an earlier run may have used it.
+    #[test]
+    fn a_caught_secret_keeps_what_the_earlier_run_cost() {
+        assert_eq!(upper(&plan(None), Subject::Secret), Some(0.0));
+        let mut after = plan(Some(run(Recipe::Dpsgd)));
+        assert_eq!(
+            upper(&after, Subject::Secret),
+            None,
+            "its records are not known"
+        );
+        after.secrets.records = Some(Stated::counted(GroupSize::ONE, "corpus"));
+        assert_eq!(
+            upper(&after, Subject::Secret),
+            None,
+            "counted in this text alone"
+        );
+        after.secrets.records = Some(Stated::given(GroupSize::ONE, "--group"));
+        let one = upper(&after, Subject::Secret).unwrap();
+        after.continues.as_mut().unwrap().value.secret_records = Some(group(3));
+        let three = upper(&after, Subject::Secret).unwrap();
+        assert!(0.0 < one && 2.0 * one < three, "{one} {three}");
+        // on the public side of the earlier run nothing protected it
+        after.continues = Some(Stated::given(run(Recipe::Crt), "test"));
+        assert_eq!(upper(&after, Subject::Secret), Some(f64::INFINITY));
+    }
+
+    #[test]
+    fn copies_of_a_canary_in_an_earlier_run_count() {
+        let planted = |records| Canaries {
+            count: 10,
+            records,
+            on_public_side: 0,
+            candidates: None,
+        };
+        let mut after = plan(Some(run(Recipe::Dpsgd)));
+        after.secrets.canaries = Some(Stated::counted(planted(2), "corpus"));
+        assert_eq!(upper(&after, Subject::Canary), None);
+        after.secrets.canaries = Some(Stated::given(planted(2), "--canaries"));
+        let two = upper(&after, Subject::Canary).unwrap();
+        after.secrets.canaries = Some(Stated::counted(planted(2), "corpus"));
+        after.secrets.records = Some(Stated::given(group(6), "--group"));
+        let six = upper(&after, Subject::Canary).unwrap();
+        assert!(2.0 * two < six, "{two} {six}");
+    }
+
+    /// What is known of a run of runs is known of each of them.
+    #[test]
+    fn a_chain_remembers_its_public_side() {
+        let first = run(Recipe::Crt);
+        let second = plan(Some(first)).completed();
+        assert!(!second.everything_private);
+        assert!(second.mechanism.clone() != noise());
+        let third = plan(Some(second));
+        assert!(third.unprotected().is_some());
+    }
+
+    #[test]
+    fn no_guarantee_passes_through_an_unbounded_stage() {
+        let mut spread = plan(None);
+        assert!(spread.unprotected().is_none());
+        spread.unbounded_stability = true;
+        assert!(spread.unprotected().is_some());
+        assert_eq!(upper(&spread, Subject::Record), Some(f64::INFINITY));
+    }
+}
