@@ -12,6 +12,7 @@ mod folder;
 mod format;
 #[cfg(feature = "findings")]
 mod interrupt;
+mod json;
 mod parse;
 #[cfg(feature = "findings")]
 mod progress;
@@ -29,6 +30,7 @@ pub use folder::OutputFolder;
 pub use format::Format;
 #[cfg(feature = "findings")]
 pub use interrupt::Interrupt;
+pub use json::json_problem;
 pub use parse::{main, parse_from};
 #[cfg(feature = "findings")]
 pub use progress::Progress;

@@ -1,5 +1,6 @@
 //! Labelled secrets from a JSON Lines file (`schemas/labels.schema.json`).
 
+use crate::contract::json_problem;
 use anyhow::{Context, Result, anyhow, bail};
 use reticent_accounting::confidentiality::{Label, LabelledSecrets};
 use std::io::{BufRead, BufReader, Read};
@@ -32,13 +33,7 @@ pub fn read(path: &Path) -> Result<LabelledSecrets> {
             continue;
         }
         let label: Label = serde_json::from_str(&line)
-            // The parser's own words may repeat a secret.
-            .map_err(|error| {
-                anyhow!(
-                    "{shown}: line {number}, column {}: is no labelled secret",
-                    error.column()
-                )
-            })?;
+            .map_err(|error| anyhow!("{shown}: line {number}: {}", json_problem(&error)))?;
         labels.push(label);
     }
     LabelledSecrets::gather(labels).with_context(|| shown)

@@ -1,6 +1,7 @@
 //! What a prepared corpus says about itself: a light reader of its folder, so that `account` needs
 //! neither the corpus crate nor a tokenizer.
 
+use crate::contract::json_problem;
 use anyhow::{Context, Result, bail};
 use reticent_accounting::UnitName;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
@@ -193,15 +194,8 @@ impl PreparedFacts {
                 path.display()
             )
         })?;
-        // The parser's own words may repeat private text.
-        let document: Document = serde_json::from_str(&text).map_err(|error| {
-            anyhow::anyhow!(
-                "{}: line {}, column {}: is not what audit prepare writes",
-                path.display(),
-                error.line(),
-                error.column()
-            )
-        })?;
+        let document: Document = serde_json::from_str(&text)
+            .map_err(|error| anyhow::anyhow!("{}: {}", path.display(), json_problem(&error)))?;
         if document.schema != 1 || document.kind != "preparation" {
             bail!(
                 "{}: must be a preparation of schema 1, got a {:?} of schema {}",

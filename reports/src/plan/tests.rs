@@ -159,6 +159,16 @@ fn same(one: &TrainingPlan, other: &TrainingPlan, said: &str) {
     assert_eq!(ends(one), ends(other), "{said}");
 }
 
+#[test]
+fn only_a_folder_is_declared_public() {
+    let request = of_flags("--recipe dpsgd --sigma 1 --steps 5 --declared-public");
+    let error = format!("{:#}", build(&request, None).unwrap_err());
+    assert!(
+        error.contains("--declared-public") && error.contains("--model"),
+        "{error}"
+    );
+}
+
 /// Seed 14, 120 plans without a corpus.
 #[test]
 fn flags_and_files_describe_the_same_plans() {

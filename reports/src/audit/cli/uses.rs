@@ -272,10 +272,6 @@ mod tests {
                 ["--context", "gpt2", "./f"],
             ),
             (
-                "--recipe sgd --declared-public",
-                ["--declared-public", "folder", "lstm"],
-            ),
-            (
                 "--recipe dpsgd --sigma 1 --weight-decay 0.1",
                 ["--weight-decay", "adamw", "sgd"],
             ),

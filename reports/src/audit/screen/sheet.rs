@@ -1,7 +1,7 @@
 //! The sheet of a sample: what was drawn, how, for which policy, and the labels.
 
-use crate::contract::to_json;
-use anyhow::{Context, Result, bail, ensure};
+use crate::contract::{json_problem, to_json};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_corpus::{
     ConservativeOptions, Document, FoundSpan, PolicyChoice, PolicyJudge, Secret, Unit, draw_sample,
 };
@@ -175,7 +175,8 @@ impl Sheet {
             }
             let place = || format!("{shown}: line {number}");
             if header.is_none() {
-                let read: Header = serde_json::from_str(&text).with_context(place)?;
+                let read: Header = serde_json::from_str(&text)
+                    .map_err(|error| anyhow!("{}: {}", place(), json_problem(&error)))?;
                 ensure!(
                     read.schema == 1 && read.kind == "screening-sheet",
                     "{shown}: line 1: must be a screening-sheet of schema 1, is {:?} of schema {}",
@@ -184,7 +185,8 @@ impl Sheet {
                 );
                 header = Some(read);
             } else if !text.trim().is_empty() {
-                let line: Line = serde_json::from_str(&text).with_context(place)?;
+                let line: Line = serde_json::from_str(&text)
+                    .map_err(|error| anyhow!("{}: {}", place(), json_problem(&error)))?;
                 line.document().validate().with_context(place)?;
                 lines.push(line);
             }

@@ -6,9 +6,9 @@ use super::perplexity::BATCH_TOKENS;
 use super::records::cut;
 use crate::audit::cli::Extract as Asked;
 use crate::audit::extract::{ExtractReport, WithinDraws};
-use crate::contract::{AtomicFile, Exit, Format, Inputs, Interrupt, print};
+use crate::contract::{AtomicFile, Exit, Format, Inputs, Interrupt, json_problem, print};
 use crate::verdict::FALSE_ALARM;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_accounting::Confidence;
 use reticent_attacks::{
     Continuation, Passage, PromptRates, Rate, Reconstruction, SamplerSettings, SecretCase,
@@ -333,7 +333,8 @@ fn promised(path: &Path, model: &mut Opened, interrupt: &Interrupt) -> Result<Re
         .filter(|(_, l)| !l.trim().is_empty())
     {
         let place = || format!("{}, line {}", path.display(), number + 1);
-        let line: Line = serde_json::from_str(line).with_context(place)?;
+        let line: Line = serde_json::from_str(line)
+            .map_err(|error| anyhow!("{}: {}", place(), json_problem(&error)))?;
         cases.push(case(line, &model.tokenizer).with_context(place)?);
     }
     Ok(reconstruct(

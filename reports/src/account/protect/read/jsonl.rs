@@ -1,6 +1,7 @@
 //! JSON Lines.
 
 use super::{Gathered, Place};
+use crate::contract::json_problem;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 use std::fs::File;
@@ -51,7 +52,7 @@ impl<'a> Objects<'a> {
             }
             return match serde_json::from_slice(text) {
                 Ok(object) => Ok(Some((object, place))),
-                Err(error) => bail!("{place}: no JSON object: {error}"),
+                Err(error) => bail!("{place}: no JSON object: {}", json_problem(&error)),
             };
         }
     }
