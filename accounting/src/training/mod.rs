@@ -6,6 +6,7 @@
 //! trainer runs and what is read back afterwards can't differ.
 
 mod guarantees;
+mod protected;
 mod recipe;
 mod secrets;
 mod stated;
@@ -29,6 +30,9 @@ use serde::{Deserialize, Serialize};
 
 /// Why nothing is promised of a seeded run.
 pub(crate) const SEEDED: &str = "a fixed seed drew batches and noise";
+
+/// Why nothing is promised of a run without noise.
+const NOISELESS: &str = "no noise was added";
 
 /// Early stopping on held-out text. Private steps count as planned; unless the text is declared
 /// public, its length tells of it and nothing is promised.
@@ -89,6 +93,10 @@ pub struct TrainingPlan {
     /// Whether a fixed seed draws batches and noise.
     #[serde(default, skip_serializing_if = "is_false")]
     pub seeded: bool,
+    /// Whether the noise that the recipe states is left out: for weights without noise, and to show
+    /// what an audit finds where it is missing. Nothing is promised then.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub noiseless: bool,
     /// What is to be kept secret.
     #[serde(default, skip_serializing_if = "Secrets::is_empty")]
     pub secrets: Secrets,
@@ -128,6 +136,7 @@ impl TrainingPlan {
             vocabulary_leaks: false,
             stopping: None,
             seeded: false,
+            noiseless: false,
             secrets: Secrets::default(),
         }
     }
@@ -146,7 +155,11 @@ impl TrainingPlan {
             ));
         }
         parts.extend(self.continues.as_ref().map(|before| before.value.clone()));
-        parts.extend(self.run.mechanisms());
+        if self.noiseless {
+            parts.push(open(NOISELESS));
+        } else {
+            parts.extend(self.run.mechanisms());
+        }
         if self.stopping.as_ref().is_some_and(|rule| !*rule.public) {
             parts.push(open(
                 "when to stop was decided by the loss of held-out text that is not public",
