@@ -36,6 +36,19 @@ pub struct Document {
     pub mechanism: Mechanism,
     /// What one record is, if the document says so; an assumption about it is not taken over.
     pub unit: Option<UnitName>,
+    /// Of a manifest: the plan that ran.
+    pub plan: Option<TrainingPlan>,
+}
+
+impl Document {
+    /// A mechanism of which nothing else is known.
+    const fn of(mechanism: Mechanism) -> Self {
+        Self {
+            mechanism,
+            unit: None,
+            plan: None,
+        }
+    }
 }
 
 /// Reads what ran from the text of a document. An event that is only a promise (ε, δ) is taken to
@@ -57,10 +70,7 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
     let document = parse(text)?;
     if event::is_event(&document) {
         let mechanism = event::read(&document, neighbours)?;
-        return Ok(Document {
-            mechanism,
-            unit: None,
-        });
+        return Ok(Document::of(mechanism));
     }
     let Value::Object(members) = &document else {
         let why = format!(
@@ -74,10 +84,7 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
             let inner = inner.ok_or_else(|| refused("", &format!("missing field `{INNER}`")))?;
             around(&document, members, inner, neighbours)
         }
-        (Some(_), _) => Ok(Document {
-            mechanism: own(&document).map_err(also_documents)?,
-            unit: None,
-        }),
+        (Some(_), _) => Ok(Document::of(own(&document).map_err(also_documents)?)),
         (None, Some(inner)) => {
             let known = ["schema", "unit", INNER];
             if let Some(odd) = members.keys().find(|key| !known.contains(&key.as_str())) {
@@ -199,14 +206,18 @@ fn around(
     if leaks && !plan.as_ref().is_some_and(|plan| plan.vocabulary_leaks) {
         mechanism = mechanism.unprotected("the vocabulary was built from private text");
     }
-    let unit = match plan {
-        Some(plan) => Some(plan.unit.value),
+    let unit = match &plan {
+        Some(plan) => Some(plan.unit.value.clone()),
         None => {
             let assumed = inputs.assumed.iter().any(|name| name == "unit");
             own_words.unit.or(inputs.unit.filter(|_| !assumed))
         }
     };
-    Ok(Document { mechanism, unit })
+    Ok(Document {
+        mechanism,
+        unit,
+        plan,
+    })
 }
 
 /// A manifest says what it promises nothing for, and holds what ran in its mechanism alone. Other

@@ -20,6 +20,8 @@ pub struct Asked {
     pub plan: Plan,
     /// What runs, as it was described.
     pub run: Run,
+    /// The plan of a single manifest.
+    pub ran: Option<TrainingPlan>,
     /// δ is asked for at this ε, instead of ε at the plan's δ.
     pub epsilon: Option<Epsilon>,
     /// How often the policies miss.
@@ -88,6 +90,8 @@ pub struct Source {
     pub neighbours: Neighbours,
     /// What is to be said of manifests that their owners' keys did not vouch for.
     pub caveats: Vec<String>,
+    /// The plan of a single manifest.
+    pub ran: Option<TrainingPlan>,
     /// The number of records, where it is known.
     pub records: Option<u64>,
     /// Given and assumed so far.
@@ -132,6 +136,7 @@ impl Source {
             unit: None,
             unit_open: true,
             neighbours,
+            ran: None,
             records: request.records,
             caveats: Vec::new(),
             inputs,
@@ -170,11 +175,15 @@ impl Source {
             .iter()
             .filter_map(|file| Some(format!("{}: {}.", file.name, file.caveat?)))
             .collect();
-        let mechanism = match loaded.len() {
-            1 => loaded.remove(0).mechanism,
-            _ => Mechanism::Sequence {
-                parts: loaded.into_iter().map(|file| file.mechanism).collect(),
-            },
+        let (mechanism, ran) = match loaded.len() {
+            1 => {
+                let only = loaded.remove(0);
+                (only.mechanism, only.plan)
+            }
+            _ => {
+                let parts = loaded.into_iter().map(|file| file.mechanism).collect();
+                (Mechanism::Sequence { parts }, None)
+            }
         };
         let mut inputs = Inputs::new().given("files", &names)?;
         if !caveats.is_empty() {
@@ -186,6 +195,7 @@ impl Source {
             unit,
             unit_open,
             neighbours,
+            ran,
             records: None,
             caveats,
             inputs,
@@ -280,6 +290,7 @@ impl Asked {
         Ok(Self {
             plan,
             run: source.run,
+            ran: source.ran,
             epsilon: question.at_epsilon,
             redacted,
             caveats: source.caveats,

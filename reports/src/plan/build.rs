@@ -401,8 +401,6 @@ impl Builder<'_> {
         let (noise, schedule) = (&request.noise, &request.schedule);
         for (key, given) in [
             ("epsilon", noise.epsilon.is_some()),
-            ("sample_rate", schedule.sample_rate.is_some()),
-            ("batch_size", schedule.batch_size.is_some()),
             ("steps", schedule.steps.is_some()),
             ("epochs", schedule.epochs.is_some()),
         ] {

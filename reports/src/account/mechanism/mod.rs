@@ -10,13 +10,13 @@ pub use fold::{Part, fold};
 
 use anyhow::{Context, Result, bail};
 use reticent_accounting::mechanism::{Document, to_event};
-use reticent_accounting::training::Recipe;
+use reticent_accounting::training::{Recipe, TrainingPlan};
 use reticent_accounting::{Mechanism, Neighbours, UnitName, mechanism};
 use std::io::Read;
 use std::path::Path;
 
 /// The most bytes that are read.
-const LARGEST: u64 = 16 << 20;
+const LARGEST: u64 = 64 << 20;
 
 /// A mechanism and where it came from.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Loaded {
     pub mechanism: Mechanism,
     /// What one record is, if the document says so.
     pub unit: Option<UnitName>,
+    /// Of the manifest of a checkpoint: the plan that ran.
+    pub plan: Option<TrainingPlan>,
     /// Of the manifest of a checkpoint: the recipe that trained it.
     pub recipe: Option<Recipe>,
     /// Of the manifest of a checkpoint: what is to be said where its owner's key did not vouch for it.
@@ -63,7 +65,11 @@ pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
         path.display().to_string()
     };
     let text = read(path).with_context(|| format!("cannot read {name}"))?;
-    let Document { mechanism, unit } =
+    let Document {
+        mechanism,
+        unit,
+        plan,
+    } =
         mechanism::read(&text, neighbours).with_context(|| name.clone())?;
     let manifest = path.file_name().is_some_and(|name| name == "manifest.json");
     let caveat = match path.parent() {
@@ -75,6 +81,7 @@ pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
         name,
         mechanism,
         unit,
+        plan,
         recipe,
         caveat,
     })
