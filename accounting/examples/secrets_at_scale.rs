@@ -134,9 +134,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
         if proof == Proof::BlowUp {
             let began = Instant::now();
-            let posteriors = training
-                .protection(&weighed.rates)
-                .posteriors(noise.sigma, tolerance)?;
+            let plan = training.protection(&weighed.rates);
+            let certified = plan.certified(Some(noise.sigma))?;
+            let posteriors = plan.posteriors(&certified, noise.sigma, tolerance)?;
             let shares = posteriors
                 .iter()
                 .zip(&promises)

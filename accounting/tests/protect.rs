@@ -369,7 +369,8 @@ fn the_noise_is_the_largest_of_all_secrets_own() {
         );
         assert!((own[noise.binding.unwrap()] / largest - 1.0).abs() < 3e-5);
         // Every promise holds at that noise, each by its own bound.
-        let posteriors = plan.posteriors(noise.sigma, tolerance).unwrap();
+        let certified = plan.certified(Some(noise.sigma)).unwrap();
+        let posteriors = plan.posteriors(&certified, noise.sigma, tolerance).unwrap();
         for (s, posterior) in posteriors.iter().enumerate() {
             let bound = match proof {
                 Proof::BlowUp => posterior.blow_up,

@@ -229,3 +229,28 @@ fn calibrations_end_where_every_noise_will_do() {
     );
     assert_eq!(group.unwrap().answer, GroupSize::new(5).unwrap());
 }
+
+/// Next to no noise leaves δ flat in ε, far from the saddle point: ε(δ) has ends as near as δ's own digits
+/// allow, on both sides of where δ is asked back.
+#[test]
+fn a_flat_profile_is_inverted_too() {
+    for (sigma, rate, steps, delta) in [
+        (0.12974457, 0.05, 10, 0.401),
+        (0.15, 0.02, 10, 0.18),
+        (0.1, 0.2, 5, 0.67),
+    ] {
+        let run = run(sigma, rate, steps, Sampling::Poisson);
+        let loss = PrivacyLoss::of(&run, ADD_REMOVE, Direction::Remove).unwrap();
+        let asked = Delta::new(delta).unwrap();
+        let found = loss.epsilon(asked, Tolerance::DEFAULT).unwrap().bounds;
+        let (low, high) = (*found.lower.unwrap().get(), *found.upper.unwrap().get());
+        assert!(
+            low <= high && high.get() - low.get() < 2e-3 * high.get(),
+            "{sigma}: {low} {high}"
+        );
+        let tight = Tolerance::new(1e-7).unwrap();
+        let at = |epsilon| loss.delta(epsilon, tight).unwrap().bounds;
+        assert!(*at(high).lower.unwrap().get() <= asked);
+        assert!(*at(low).upper.unwrap().get() >= asked);
+    }
+}

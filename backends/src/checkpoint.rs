@@ -10,6 +10,7 @@ use crate::owner::Authentication;
 use crate::run::Trained;
 use crate::trainer::{Parameter, check_shapes};
 use crate::weights::{Named, from_bytes, notes, read, to_bytes, weights_digest};
+use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{Mechanism, Neighbours};
 use reticent_corpus::{Origin, Prepared, Tokenizer};
 use serde::{Deserialize, Serialize};
@@ -122,7 +123,7 @@ struct Config {
 }
 
 /// What the guarantee of a run never covers.
-fn not_covered(seeded: bool, vocabulary: Origin) -> Vec<String> {
+fn not_covered(plan: &TrainingPlan, vocabulary: Origin) -> Vec<String> {
     let mut list: Vec<String> = [
         "tuning and choice among runs: compose all runs, or account for the selection",
         "metrics, loss curves and reports computed on the training text",
@@ -130,7 +131,14 @@ fn not_covered(seeded: bool, vocabulary: Origin) -> Vec<String> {
     ]
     .map(str::to_owned)
     .to_vec();
-    if seeded {
+    if plan.noiseless {
+        list.insert(
+            0,
+            "everything: the noise that the plan states was left out, so this run is not private"
+                .to_owned(),
+        );
+    }
+    if plan.seeded {
         list.insert(
             0,
             "everything: a fixed seed made batches and noise, so this run is not private"
@@ -175,7 +183,7 @@ impl Manifest {
             weights: String::new(),
             digests: None,
             canaries: None,
-            not_covered: not_covered(plan.seeded, vocabulary),
+            not_covered: not_covered(&plan, vocabulary),
             plan: Some(plan),
         };
         manifest.consistent().map_err(Error::Unsuitable)

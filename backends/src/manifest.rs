@@ -172,6 +172,31 @@ impl Phase {
     }
 }
 
+impl Phase {
+    /// σ of the noise that was added to gradients; none of a phase of ordinary steps.
+    #[must_use]
+    pub const fn noise_multiplier(&self) -> Option<f64> {
+        match self {
+            Self::Private {
+                noise_multiplier, ..
+            }
+            | Self::LightNoise {
+                noise_multiplier, ..
+            }
+            | Self::Weighted {
+                noise_multiplier, ..
+            }
+            | Self::Selective {
+                noise_multiplier, ..
+            } => Some(*noise_multiplier),
+            Self::Public { .. }
+            | Self::Unprotected { .. }
+            | Self::Redacted { .. }
+            | Self::Stopped { .. } => None,
+        }
+    }
+}
+
 /// Where the starting weights came from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "from", rename_all = "kebab-case", deny_unknown_fields)]
@@ -378,6 +403,13 @@ impl Manifest {
         }
         if self.mechanism != mechanism {
             return differs("mechanism");
+        }
+        if plan.noiseless {
+            let added = self.phases.iter().filter_map(Phase::noise_multiplier);
+            return match added.into_iter().all(|sigma| sigma == 0.0) {
+                true => Ok(self),
+                false => differs("phases"),
+            };
         }
         let by_phases = run_of(self.recipe, &self.phases).map(|run| TrainingPlan {
             run,

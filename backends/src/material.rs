@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use reticent_accounting::confidentiality::RedactedAlike;
+use reticent_accounting::protect::{RateProfile, Secret, SecretClasses};
 use reticent_accounting::training::dominating_rates;
 use reticent_accounting::{Probability, SamplingRate};
 use reticent_corpus::{TokenId, TrainingSet, misplaced};
@@ -138,6 +139,8 @@ impl Sensitive {
 pub struct SecretRates {
     rates: Vec<f64>,
     secrets: Vec<Vec<u32>>,
+    #[serde(skip)]
+    promises: Vec<Secret>,
 }
 
 impl SecretRates {
@@ -156,7 +159,41 @@ impl SecretRates {
                 value: f64::from(*record),
             });
         }
-        Ok(Self { rates, secrets })
+        Ok(Self {
+            rates,
+            secrets,
+            promises: Vec::new(),
+        })
+    }
+
+    /// The same with what is promised for each secret.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for another number of promises than secrets.
+    pub fn promising(self, promises: Vec<Secret>) -> Result<Self> {
+        if promises.len() != self.secrets.len() {
+            return Err(Error::OutOfRange {
+                what: "number of promises",
+                range: "[number of secrets, number of secrets]",
+                value: promises.len() as f64,
+            });
+        }
+        Ok(Self { promises, ..self })
+    }
+
+    /// Whether each secret has the promise and at most the rates of a class.
+    pub(crate) fn are_covered(&self, classes: &SecretClasses) -> Result<bool> {
+        if self.promises.len() != self.secrets.len() {
+            return Ok(false);
+        }
+        let profiles = self.secrets.iter().map(|records| {
+            let mut records = records.clone();
+            records.sort_unstable();
+            records.dedup();
+            RateProfile::new(records.iter().map(|record| self.rates[*record as usize]))
+        });
+        let secrets = self.promises.iter().copied().zip(profiles);
+        Ok(classes.first_uncovered(secrets)?.is_none())
     }
 
     /// By record.

@@ -125,6 +125,17 @@ pub trait Noise: Send {
     fn is_secret(&self) -> bool;
 }
 
+/// No noise, for plans that leave it out and promise nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoNoise;
+
+impl Noise for NoNoise {
+    fn add(&mut self, _: u64, _: usize, _: f64, _: &mut [f32]) {}
+    fn is_secret(&self) -> bool {
+        false
+    }
+}
+
 /// ChaCha20 noise, drawn and added in f64, one stream per block of values.
 #[derive(Debug, Clone)]
 pub struct ChaChaNoise {

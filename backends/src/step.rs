@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::optimizer::Update;
 use crate::random::Noise;
+use crate::recipe::TrainOptions;
 use crate::segments::SelectiveBatch;
 use crate::trainer::{Added, PrivateBatch, Privatized, Trainer};
 use rayon::prelude::*;
@@ -28,6 +29,16 @@ pub struct PrivateStep {
     /// The fixed expected batch size by which the noised sum is divided. Never the realised
     /// size: that would make the update a function of the batch's secret size.
     pub expected_batch: f64,
+}
+
+impl PrivateStep {
+    /// σ of the noise that a run with these options adds.
+    pub(crate) fn added(&self, options: &TrainOptions) -> f64 {
+        match options.plan.noiseless {
+            true => 0.0,
+            false => self.noise_multiplier.get(),
+        }
+    }
 }
 
 /// How the states that leave sensitive segments are released: h and c, each clipped to the

@@ -58,21 +58,28 @@ fn about<'a>(document: &'a Value, whom: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("{whom}: {rows:?}"))
 }
 
-/// Rates of every record of a corpus, and a secret in some of them.
+/// A secret in some of the records of a corpus, and weights that are certified for them.
 fn protected(at: &Path) -> &'static str {
-    let mut weights = String::from("example,rate\n");
     let mut pairs = String::from("example,secret\n");
     let records = std::fs::read_to_string(at.join("raw/train.jsonl")).unwrap();
     for (i, line) in records.lines().enumerate() {
         let id = document(line)["id"].as_str().unwrap().to_owned();
-        writeln!(weights, "{id},0.1").unwrap();
-        if i % 9 == 0 {
-            writeln!(pairs, "{id},secret-{}", i % 2).unwrap();
-        }
+        let secret = match i % 9 {
+            0 => format!("secret-{}", i % 2),
+            _ => String::new(),
+        };
+        writeln!(pairs, "{id},{secret}").unwrap();
     }
-    std::fs::write(at.join("weights.csv"), weights).unwrap();
     std::fs::write(at.join("pairs.csv"), pairs).unwrap();
-    "--weights weights.csv --incidence pairs.csv"
+    let batch = records.lines().count() / 10;
+    account(
+        at,
+        &format!(
+            "protect --incidence pairs.csv --prior 1e-6 --posterior 1e-2 --batch-size {batch} --steps 5 \
+             --tolerance 0.01 --weights weights.json"
+        ),
+    );
+    "--weights weights.json --incidence pairs.csv"
 }
 
 #[test]
@@ -105,11 +112,7 @@ fn what_is_promised_before_is_what_is_printed_and_read_back_after() {
              --first-sigma 0.8 --token-miss 0.01,0.1"
                 .into(),
         ),
-        (
-            "protect",
-            "raw",
-            format!("--recipe protect --sigma 1.5 --sample-rate 0.1 --steps 5 {rates}"),
-        ),
+        ("protect", "raw", format!("--recipe protect {rates}")),
     ];
     for (recipe, corpus, flags) in cases {
         let before = account(at, &format!("--prepared {corpus} {flags} --format json"));

@@ -186,7 +186,7 @@ fn secret_protection_trains_at_the_rates_that_were_planned() {
     let batch = (0.1 * records as f64).round();
     let plan = format!(
         "protect --incidence pairs.csv --prior 1e-6 --posterior 1e-2 --dataset-size {records} \
-         --batch-size {batch} --steps 10 --c 3 --weights weights.csv"
+         --batch-size {batch} --steps 10 --c 3 --weights weights.json"
     );
     let output = Command::new(binary("account"))
         .args(plan.split_whitespace())
@@ -198,18 +198,25 @@ fn secret_protection_trains_at_the_rates_that_were_planned() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let line = "train redacted/ --recipe protect --sigma 1 --epochs 1 --sample-rate 0.1";
-    let files = "--weights weights.csv --incidence pairs.csv";
+    let line = "train redacted/ --recipe protect";
+    let files = "--weights weights.json --incidence pairs.csv";
     let trained = json(at, &format!("{line} {files} --out protected"));
     assert!(epsilon(&trained).is_finite());
     assert_eq!(trained["guarantees"][0]["unit"], "secret");
     let phase = &manifest(at, "protected")["phases"][0];
     assert_eq!(phase["side"], "weighted");
-    let planned = std::fs::read_to_string(at.join("weights.csv")).unwrap();
-    let rates = planned
-        .lines()
-        .skip(1)
-        .map(|l| l.rsplit(',').next().unwrap().parse::<f64>().unwrap());
+    // Finding A9: batch, steps and noise are those that were certified.
+    let planned: Value =
+        serde_json::from_slice(&std::fs::read(at.join("weights.json")).unwrap()).unwrap();
+    for (key, as_key) in [
+        ("batch_size", "expected_batch"),
+        ("steps", "steps"),
+        ("noise_multiplier", "noise_multiplier"),
+    ] {
+        assert_eq!(planned[key].as_f64(), phase[as_key].as_f64(), "{key}");
+    }
+    let records = planned["records"].as_array().unwrap();
+    let rates = records.iter().map(|record| record[2].as_f64().unwrap());
     let largest = rates.fold(0.0, f64::max);
     let dominating = phase["secret_rates"][0].as_f64().unwrap();
     // rounded down to 2^-64 by the sampler
@@ -222,12 +229,31 @@ fn secret_protection_trains_at_the_rates_that_were_planned() {
         &format!("{line} --incidence pairs.csv --out x"),
         &["--weights"],
     );
-    std::fs::write(at.join("few.csv"), "example,rate\nunit-0,0.5\n").unwrap();
-    let few = "--weights few.csv --incidence pairs.csv";
+    for (flag, said) in [
+        ("--batch-size 7", "--batch-size: belongs to"),
+        (
+            "--steps 7",
+            "--steps: of the recipe protect it is what --weights says",
+        ),
+        (
+            "--epochs 7",
+            "--epochs: of the recipe protect it is what --weights says",
+        ),
+        ("--sigma 0.01", "do not hold for this corpus"),
+    ] {
+        refused(at, &format!("{line} {files} {flag} --out x"), &[said]);
+    }
+    // Item 5 of issue 16: weights without noise train, and promise nothing.
+    let noiseless = json(at, &format!("{line} {files} --sigma 0 --out noiseless"));
+    assert_eq!(noiseless["guarantees"][0]["epsilon"]["upper"], "inf");
+    assert_eq!(noiseless["secrets"]["kept"], 0);
+    let manifest = manifest(at, "noiseless");
+    assert_eq!(manifest["phases"][0]["noise_multiplier"], 0.0);
+    assert_eq!(manifest["plan"]["noiseless"], true);
     refused(
         at,
-        &format!("{line} {few} --out x"),
-        &["--weights", "no rate"],
+        "train redacted/ --recipe crt --sigma 0 --out x",
+        &["(0, inf), got 0"],
     );
 }
 

@@ -23,6 +23,11 @@ const MOST_STEPS: u64 = 100;
 const MOST_COMPONENTS: usize = 64;
 /// Longer grids are not kept for the next question.
 const KEPT: usize = 1 << 15;
+/// An answer this far from where the grid was laid for, relatively, wants another grid.
+const ELSEWHERE: f64 = 0.1;
+/// Where δ is so flat that the digits of ε would take more of its own than this share of the tolerance,
+/// those suffice.
+const FLAT: f64 = 0.02;
 /// The spacing from one attempt to the next.
 const FINER: f64 = 0.4;
 
@@ -196,7 +201,7 @@ impl Solver {
             let lower = ends(|ends| ends.lower, ln_delta + ROOM).0;
             return Ok(found(lower, upper));
         }
-        let (theta, guess) = self.moments()?.tilt_for_delta(rest.ln());
+        let (mut theta, mut guess) = self.moments()?.tilt_for_delta(rest.ln());
         if guess * (theta - 1.0) < 1.0 {
             let at_zero = self.grid_ln_delta(0.0, tolerance.max(1e-9))?;
             if at_zero.upper <= ln_delta - ROOM {
@@ -207,12 +212,13 @@ impl Solver {
         let mut best = self
             .epsilon_of_the_top(ln_delta)
             .map(|lower| found(lower, f64::INFINITY));
-        for attempt in 0..self.attempts() {
-            let goal = tolerance * guess.max(1e-9) * (theta - 1.0) / 4.0;
-            let convolution = self.convolution(theta, rest.ln(), goal, attempt)?;
+        let (mut finer, mut slope) = (0, theta - 1.0);
+        for _ in 0..self.attempts() {
+            let goal = tolerance * (guess.max(1e-9) * slope / 4.0).max(FLAT);
+            let convolution = self.convolution(theta, rest.ln(), goal, finer)?;
             let at = |epsilon: f64| convolution.value(epsilon);
-            let slope = convolution.order() - 1.0;
-            let (lower, upper) = both_ends(&at, ln_delta, guess.max(0.0), slope);
+            let fall = convolution.order() - 1.0;
+            let (lower, upper) = both_ends(&at, ln_delta, guess.max(0.0), fall);
             let now = found(lower, upper);
             let met = best.map_or(now, |before: Found| before.meet(now));
             best = Some(met);
@@ -224,10 +230,30 @@ impl Solver {
             // Where only the upper end counts, until it moves no more.
             let settled =
                 self.loss.bounds_only() && before - met.upper <= 0.5 * tolerance * met.upper;
-            if !convolution.refinable || settled || met.width() <= tolerance * met.upper {
+            if met.width() <= tolerance * met.upper {
+                break;
+            }
+            let low = met.lower.unwrap_or(0.0);
+            let middle = 0.5 * (low + met.upper);
+            if middle.is_finite() {
+                let fallen = at(low).middle - at(met.upper).middle;
+                if fallen <= 8.0 * FLAT * tolerance {
+                    break;
+                }
+                // Where hardly any loss lies, δ is flat and the saddle point far from the answer: a
+                // grid is exact around its own tilt.
+                if (guess - middle).abs() > ELSEWHERE * middle {
+                    slope = slope.min(fallen / met.width());
+                    (theta, guess) = (self.tilt(middle)?, middle);
+                    before = f64::INFINITY;
+                    continue;
+                }
+            }
+            if !convolution.refinable || settled {
                 break;
             }
             before = met.upper;
+            finer += 1;
         }
         best.ok_or_else(no_moments)
     }

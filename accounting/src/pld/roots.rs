@@ -5,6 +5,8 @@ use crate::interval::LnBounds;
 /// Both ends of ε are certified with this relative room in δ, so that a few roundings of δ
 /// before or after the search do no harm.
 pub(crate) const ROOM: f64 = 1e-12;
+/// A change of ln δ that is no rounding.
+const STEEP: f64 = 1e-9;
 /// Ends this close to their middle, relatively, are as good as one.
 const CLOSE: f64 = 1e-9;
 
@@ -132,6 +134,9 @@ fn root(f: impl Fn(f64) -> f64, start: f64, mut slope: f64) -> (f64, f64) {
             let local = (y - value) / moved;
             if local > 0.2 * slope && local < 5.0 * slope {
                 slope = local;
+            } else if local > 0.0 && (y - value).abs() > STEEP {
+                // By a little at a time: one place may be unlike the others.
+                slope = local.clamp(0.2 * slope, 5.0 * slope);
             }
         }
         (x, y) = (next, value);

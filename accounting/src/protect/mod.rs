@@ -1,6 +1,7 @@
 //! Secret protection: how likely each secret may become known, which examples to train on for
 //! it, and the noise that keeps the promise (Hush!).
 
+mod classes;
 mod exact;
 mod first_order;
 mod incidence;
@@ -13,6 +14,7 @@ mod screen;
 mod secret;
 mod training;
 
+pub use classes::{Certified, SecretClass, SecretClasses};
 pub use incidence::Incidence;
 pub use noise::{Noise, Posterior, Protection};
 pub use program::{Packing, Solution};

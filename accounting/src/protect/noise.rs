@@ -4,6 +4,7 @@
 //! much; at its σ, exclude all whose cell certifies them; check the rest, worst first; when one
 //! fails, calibrate it instead and go on. Checks stay good when σ rises.
 
+use super::classes::Certified;
 use super::rates::RateProfile;
 use super::screen::{self, Grid, Outline};
 use super::secret::{Ends, Proof, Secret};
@@ -54,7 +55,7 @@ const LEAST: f64 = 1e-3;
 const MOST: f64 = 1e7;
 /// Cells per screening, and per table of posteriors.
 const SCREEN_CELLS: usize = 384;
-const TABLE_CELLS: [usize; 3] = [256, 128, 64];
+pub(super) const TABLE_CELLS: [usize; 3] = [256, 128, 64];
 /// Accuracy of a first look.
 const ROUGH: f64 = 1e-2;
 /// Secrets checked side by side before the next look.
@@ -65,7 +66,7 @@ impl Protection<'_> {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] otherwise.
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         let fits = self.secrets.len() == self.incidence.secret_count()
             && self.rates.len() == self.incidence.example_count();
         if fits {
@@ -78,8 +79,16 @@ impl Protection<'_> {
         })
     }
 
-    fn profile(&self, secret: usize) -> Result<RateProfile> {
+    pub(super) fn profile(&self, secret: usize) -> Result<RateProfile> {
         RateProfile::of(self.incidence, secret, self.rates)
+    }
+
+    /// What a cell needs to know of each secret.
+    pub(super) fn outlines(&self) -> Result<Vec<Outline>> {
+        let profiles = (0..self.secrets.len()).map(|j| self.profile(j));
+        let each = profiles.zip(self.secrets);
+        each.map(|(profile, secret)| profile.map(|p| Outline::new(&p, *secret)))
+            .collect()
     }
 
     /// What one proof says about a secret at a noise.
@@ -118,11 +127,7 @@ impl Protection<'_> {
     /// [`Error::Unsupported`] when no σ up to 1e7 suffices.
     pub fn least_noise(&self, proof: Proof, tolerance: Tolerance) -> Result<Noise> {
         self.check()?;
-        let profiles = (0..self.secrets.len()).map(|j| self.profile(j));
-        let outlines = profiles
-            .zip(self.secrets)
-            .map(|(profile, secret)| profile.map(|p| Outline::new(&p, *secret)))
-            .collect::<Result<Vec<_>>>()?;
+        let outlines = self.outlines()?;
         let pressure = |j: &usize| outlines[*j].pressure(self.secrets[*j]);
         let drawn = (0..outlines.len()).filter(|j| pressure(j) > 0.0);
         let Some(first) = drawn.max_by(|a, b| pressure(a).total_cmp(&pressure(b))) else {
@@ -212,54 +217,39 @@ impl Protection<'_> {
     }
 
     /// Bounds on the posterior of every secret at `sigma`, by all three proofs, each from
-    /// above.
-    ///
-    /// Secrets share the bounds of their cells, a few percent above their own; where that
-    /// would exceed the promise, the secret's own bound stands.
+    /// above: by the blow-up those that were certified there, by Fano's inequality those of cells
+    /// where secrets are many.
     ///
     /// # Errors
     /// As [`Protection::least_noise`].
     pub fn posteriors(
         &self,
+        certified: &Certified,
         sigma: NoiseMultiplier,
         tolerance: Tolerance,
     ) -> Result<Vec<Posterior>> {
         self.check()?;
-        let profiles = (0..self.secrets.len()).map(|j| self.profile(j));
-        let outlines = profiles
-            .zip(self.secrets)
-            .map(|(profile, secret)| profile.map(|p| Outline::new(&p, *secret)))
-            .collect::<Result<Vec<_>>>()?;
-        let mut columns = [Proof::BlowUp, Proof::KlFano, Proof::RenyiFano]
+        let outlines = self.outlines()?;
+        let all: Vec<usize> = (0..self.secrets.len()).collect();
+        let mut columns = [Proof::KlFano, Proof::RenyiFano]
             .iter()
-            .zip(TABLE_CELLS)
-            .map(|(proof, cells)| screen::posteriors(&outlines, *proof, sigma, self.steps, cells))
+            .zip(&TABLE_CELLS[1..])
+            .map(|(proof, cells)| screen::posteriors(&outlines, *proof, sigma, self.steps, *cells))
             .collect::<Result<Vec<_>>>()?;
-        let own: Vec<usize> = (0..self.secrets.len())
-            .filter(|j| {
-                self.secrets.len() <= TABLE_CELLS[2]
-                    || columns[0][*j] > self.secrets[*j].posterior().get()
-            })
-            .collect();
-        let few = self.secrets.len() <= TABLE_CELLS[2];
-        let proofs: &[Proof] = if few {
-            &[Proof::BlowUp, Proof::KlFano, Proof::RenyiFano]
-        } else {
-            &[Proof::BlowUp]
-        };
-        for (column, proof) in columns.iter_mut().zip(proofs) {
-            for (secret, ends) in own
-                .iter()
-                .zip(self.each(&own, *proof, sigma.get(), tolerance)?)
-            {
-                column[*secret] = column[*secret].min(ends.upper);
+        if self.secrets.len() <= TABLE_CELLS[2] {
+            for (column, proof) in columns.iter_mut().zip([Proof::KlFano, Proof::RenyiFano]) {
+                let own = self.each(&all, proof, sigma.get(), tolerance)?;
+                for (bound, ends) in column.iter_mut().zip(own) {
+                    *bound = bound.min(ends.upper);
+                }
             }
         }
-        Ok((0..self.secrets.len())
-            .map(|j| Posterior {
-                blow_up: columns[0][j],
-                kl_fano: columns[1][j],
-                renyi_fano: columns[2][j],
+        let each = certified.posteriors.iter().zip(&all);
+        Ok(each
+            .map(|(blow_up, j)| Posterior {
+                blow_up: *blow_up,
+                kl_fano: columns[0][*j],
+                renyi_fano: columns[1][*j],
             })
             .collect())
     }

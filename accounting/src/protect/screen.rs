@@ -64,10 +64,24 @@ impl Cell {
         }
     }
 
+    /// The most records of a secret in it.
+    pub(crate) const fn count(self) -> u32 {
+        self.count
+    }
+
+    /// Their largest hazard.
+    pub(crate) const fn hazard(self) -> f64 {
+        f64::from_bits(self.hazard)
+    }
+
+    /// The largest prior.
+    pub(crate) const fn prior(self) -> f64 {
+        f64::from_bits(self.prior)
+    }
+
     fn posterior(self, proof: Proof, noise: NoiseMultiplier, steps: Steps) -> Result<f64> {
-        let hazard = f64::from_bits(self.hazard);
-        let loss = dominating_loss(self.count, hazard, noise, steps)?;
-        let prior = Probability::new(f64::from_bits(self.prior))?;
+        let loss = dominating_loss(self.count, self.hazard(), noise, steps)?;
+        let prior = Probability::new(self.prior())?;
         let ends = proof.posterior(&loss, prior, Tolerance::new(1e-3)?)?;
         Ok(ends.upper)
     }
@@ -90,6 +104,11 @@ pub(crate) fn posteriors(
     steps: Steps,
     budget: usize,
 ) -> Result<Vec<f64>> {
+    grid(outlines, budget).posteriors(proof, noise, steps)
+}
+
+/// The finest cells of which there are no more than `budget`.
+pub(crate) fn grid(outlines: &[Outline], budget: usize) -> Grid {
     let mut grid = Grid::new(outlines, LEVELS[0]);
     for cuts in &LEVELS[1..] {
         let finer = Grid::new(outlines, *cuts);
@@ -98,7 +117,7 @@ pub(crate) fn posteriors(
         }
         grid = finer;
     }
-    grid.posteriors(proof, noise, steps)
+    grid
 }
 
 /// Outlines sorted into the cells of one level.
@@ -114,6 +133,11 @@ impl Grid {
         distinct.sort_unstable();
         distinct.dedup();
         Self { cells, distinct }
+    }
+
+    /// The cell of each outline.
+    pub(crate) fn cells(&self) -> &[Cell] {
+        &self.cells
     }
 
     /// How many cells there are.

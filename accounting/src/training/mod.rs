@@ -7,6 +7,7 @@
 
 mod completed;
 mod guarantees;
+mod protected;
 mod recipe;
 mod secrets;
 mod stated;
@@ -35,6 +36,9 @@ pub(crate) const SEEDED: &str = "a fixed seed drew batches and noise";
 /// Why nothing is promised after a stage without a stability.
 const UNBOUNDED: &str = "near-duplicates were removed: one record of the input can change any \
                          number of training records";
+
+/// Why nothing is promised of a run without noise.
+const NOISELESS: &str = "no noise was added";
 
 /// Early stopping on held-out text. Private steps count as planned; unless the text is declared
 /// public, its length tells of it and nothing is promised.
@@ -99,6 +103,10 @@ pub struct TrainingPlan {
     /// Whether a fixed seed draws batches and noise.
     #[serde(default, skip_serializing_if = "is_false")]
     pub seeded: bool,
+    /// Whether the noise that the recipe states is left out: for weights without noise, and to show
+    /// what an audit finds where it is missing. Nothing is promised then.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub noiseless: bool,
     /// What is to be kept secret.
     #[serde(default, skip_serializing_if = "Secrets::is_empty")]
     pub secrets: Secrets,
@@ -139,6 +147,7 @@ impl TrainingPlan {
             unbounded_stability: false,
             stopping: None,
             seeded: false,
+            noiseless: false,
             secrets: Secrets::default(),
         }
     }
@@ -162,7 +171,11 @@ impl TrainingPlan {
         let earlier = self.continues.as_ref();
         let (recipe, private) = (self.run.recipe(), self.secrets.everything_private);
         parts.extend(earlier.map(|earlier| earlier.carried(recipe, private)));
-        parts.extend(self.run.mechanisms());
+        if self.noiseless {
+            parts.push(open(NOISELESS));
+        } else {
+            parts.extend(self.run.mechanisms());
+        }
         if self.stopping.as_ref().is_some_and(|rule| !*rule.public) {
             parts.push(open(
                 "when to stop was decided by the loss of held-out text that is not public",

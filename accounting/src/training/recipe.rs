@@ -4,6 +4,7 @@ use super::stated::Stated;
 use crate::confidentiality::{JustFineTuneTwice, PhaseOne, RedactedAlike};
 use crate::error::{Error, Result};
 use crate::mechanism::{Mechanism, Sampling};
+use crate::protect::SecretClasses;
 use crate::quantity::{MissRate, NoiseMultiplier, SamplingRate, Steps};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -176,6 +177,22 @@ pub struct WeightedSteps {
     pub steps: Stated<Steps>,
     /// Rates that dominate those of the records of every secret, descending.
     pub secret_rates: Stated<Vec<SamplingRate>>,
+    /// What is promised for each secret, and what certifies it; absent in manifests of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<SecretClasses>,
+}
+
+impl WeightedSteps {
+    fn mechanism(&self) -> Mechanism {
+        Mechanism::Repeat {
+            times: *self.steps,
+            each: Box::new(Mechanism::PoissonBinomialGaussian {
+                noise_multiplier: *self.noise_multiplier,
+                rates: self.secret_rates.value.clone(),
+            }),
+        }
+    }
 }
 
 /// Rates that dominate those of every secret: at each place the largest of any secret's rates at that
@@ -434,13 +451,7 @@ impl Run {
                 Mechanism::Sequence { parts } => parts,
                 one => vec![one],
             },
-            Self::Protect { weighted } => vec![Mechanism::Repeat {
-                times: *weighted.steps,
-                each: Box::new(Mechanism::PoissonBinomialGaussian {
-                    noise_multiplier: *weighted.noise_multiplier,
-                    rates: weighted.secret_rates.value.clone(),
-                }),
-            }],
+            Self::Protect { weighted } => vec![weighted.mechanism()],
             Self::Mechanism { mechanism } => vec![mechanism.clone()],
         }
     }

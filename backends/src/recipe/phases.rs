@@ -113,6 +113,7 @@ fn weighted(phases: &[Phase]) -> Result<Option<WeightedSteps>> {
                 steps_per_epoch: *steps,
                 steps: Stated::given(Steps::new(*steps), PHASES),
                 secret_rates: Stated::given(secret_rates.clone(), PHASES),
+                secrets: None,
             })
         })()),
         _ => None,

@@ -450,6 +450,13 @@ fn protected(options: &TrainOptions, plan: &WeightedSteps, corpus: &Corpus<'_>) 
             "the records of a secret are drawn more often than the plan says".into(),
         ));
     }
+    if let Some(classes) = &plan.secrets
+        && !given.are_covered(classes)?
+    {
+        return Err(Error::Unsuitable(
+            "a secret has another promise than the plan says, or is drawn more often".into(),
+        ));
+    }
     let work = Work::Private {
         rates: Rates::each(given.rates().to_vec())?,
         constants: Constants::of(private, plan.noise_multiplier.get(), *plan.batch),

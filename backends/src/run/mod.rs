@@ -9,7 +9,7 @@ use crate::ledger::Ledger;
 use crate::manifest::{Course, Phase};
 use crate::material::Corpus;
 use crate::optimizer::{Optimizer, OptimizerSpec};
-use crate::random::{ChaChaNoise, Noise, RunKey};
+use crate::random::{ChaChaNoise, NoNoise, Noise, RunKey};
 use crate::recipe::{Place, Schedule, TrainOptions, estimates};
 use crate::state::{Asked, State};
 use crate::trainer::{Precision, Trainer};
@@ -161,8 +161,10 @@ pub fn train_on(
             State::open(folder, asked)
         })
         .transpose()?;
-    let mut run = Run::new(trainer, options, schedule, state, &|key| {
-        Box::new(ChaChaNoise::new(key.clone()))
+    let noiseless = options.plan.noiseless;
+    let mut run = Run::new(trainer, options, schedule, state, &|key| match noiseless {
+        true => Box::new(NoNoise),
+        false => Box::new(ChaChaNoise::new(key.clone())),
     })?;
     run.hold_out(corpus)?;
     run.finish(surroundings, progress)?;

@@ -186,7 +186,7 @@ impl Side {
                     steps,
                     passes: epochs,
                     batch_size: c.expected_batch as u64,
-                    noise_multiplier: c.noise_multiplier.get(),
+                    noise_multiplier: c.added(options),
                     clipping_norm: c.clip.norm(),
                     clipping: c.clip.kind(),
                     clipping_margin: c.clip.margin(),
@@ -252,7 +252,7 @@ impl Side {
         if let Run::Protect { weighted } = &options.plan.run {
             return Ok(Phase::Weighted {
                 steps,
-                noise_multiplier: c.noise_multiplier.get(),
+                noise_multiplier: c.added(options),
                 largest_rate: largest,
                 secret_rates: weighted.secret_rates.value.clone(),
                 expected_batch: c.expected_batch,
@@ -272,7 +272,7 @@ impl Side {
                 0,
             ) => Phase::LightNoise {
                 steps,
-                noise_multiplier: c.noise_multiplier.get(),
+                noise_multiplier: c.added(options),
                 sampling_rate: largest,
                 expected_batch: c.expected_batch,
                 clipping_norm: c.clip.norm(),
@@ -283,7 +283,7 @@ impl Side {
             },
             _ => Phase::Private {
                 steps,
-                noise_multiplier: c.noise_multiplier.get(),
+                noise_multiplier: c.added(options),
                 sampling_rate: largest,
                 expected_batch: c.expected_batch,
                 clipping_norm: c.clip.norm(),

@@ -228,6 +228,7 @@ pub(crate) fn run(recipe: Recipe, set: &TrainingSet) -> Run {
                     steps_per_epoch: epoch,
                     steps: given(Steps::new(2 * epoch)),
                     secret_rates: given(secret_rates(set.records.len()).dominating()),
+                    secrets: None,
                 },
             }
         }

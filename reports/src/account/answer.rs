@@ -1,6 +1,7 @@
 //! The guarantees of a plan, as the document that is printed or written.
 
 use super::plan::{Asked, Run};
+use super::secrets::{SecretPosteriors, by_secret};
 use crate::contract::Envelope;
 use anyhow::Result;
 use reticent_accounting::training::{CompletedRun, Recipe};
@@ -19,6 +20,9 @@ pub struct Guarantees {
     /// What runs: with it this document can be composed with others. Absent in older documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mechanism: Option<Mechanism>,
+    /// Of the manifest of a run of `protect`: what it certifies of each secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<SecretPosteriors>,
     /// What the first ones become when an assumption is changed; empty when nothing was assumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub what_if: Vec<WhatIf>,
@@ -58,16 +62,21 @@ pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
         Some(epsilon) => asked.plan.guarantees_at(epsilon),
         None => asked.plan.guarantees(),
     };
-    let mut guarantees = asked.run.blamed(guarantees)?;
+    let mut guarantees = by_secret(asked, asked.run.blamed(guarantees)?)?;
     if let Run::Files { completed, .. } = &asked.run {
         guarantees = guarantees
             .into_iter()
             .map(|row| in_its_notion(row, completed))
             .collect::<Result<_>>()?;
     }
+    let secrets = match &asked.ran {
+        Some(plan) => SecretPosteriors::of(plan, &asked.plan.mechanism)?,
+        None => None,
+    };
     let body = Guarantees {
         guarantees,
         mechanism: Some(asked.plan.mechanism.clone()),
+        secrets,
         // What would change ε says little about δ.
         what_if: if asked.epsilon.is_none() {
             what_if(asked)?

@@ -18,7 +18,7 @@ use reticent_accounting::{
     SamplingRate, Steps, Tolerance, UnitName, Upper,
 };
 use serde::{Deserialize, Serialize};
-use target::{promise, target};
+use target::{guarantees, promise, target};
 
 /// The body of a `calibration` document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -127,7 +127,7 @@ pub fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
         too_small: of_noise(found.fails),
         kl_fano_sigma: of_noise(kl_fano),
         promise: promise(&plan, target).context(flag)?,
-        guarantees: plan.guarantees().context(flag)?,
+        guarantees: guarantees(&plan, target).context(flag)?,
     };
     Ok(Envelope::new("calibration", inputs, body))
 }

@@ -14,6 +14,7 @@ pub mod figure;
 pub mod mechanism;
 pub mod plan;
 pub mod protect;
+pub mod secrets;
 pub mod sheet;
 pub mod text;
 mod words;
@@ -24,6 +25,7 @@ mod tests;
 use crate::contract::{Exit, print, write_file};
 use anyhow::{Context, Result, bail};
 use cli::{Account, Command, Format, OutcomeArgs};
+use secrets::SecretPosteriors;
 
 /// Runs the command.
 ///
@@ -125,7 +127,12 @@ fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, format: Format) -> Res
     print(&match format {
         Format::Json => document.to_text()?,
         Format::Text | Format::Html => text::guarantees(asked, &document, limit.as_ref()),
-        Format::Csv => csv::guarantees(&document.body.guarantees)?,
+        Format::Csv => {
+            let body = &document.body;
+            let secrets = body.secrets.iter().map(SecretPosteriors::rows);
+            let secrets = secrets.collect::<Result<Vec<_>>>()?;
+            csv::guarantees(&[body.guarantees.clone(), secrets.concat()].concat())?
+        }
     })?;
     Ok(match limit {
         Some(limit) if limit.passed => Exit::Exceeded,

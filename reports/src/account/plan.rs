@@ -20,6 +20,8 @@ pub struct Asked {
     pub plan: Plan,
     /// What runs, as it was described.
     pub run: Run,
+    /// The plan of a single manifest.
+    pub ran: Option<TrainingPlan>,
     /// δ is asked for at this ε, instead of ε at the plan's δ.
     pub epsilon: Option<Epsilon>,
     /// How often the policies miss.
@@ -93,6 +95,8 @@ pub struct Source {
     pub neighbours: Neighbours,
     /// What is to be said of manifests that their owners' keys did not vouch for.
     pub caveats: Vec<String>,
+    /// The plan of a single manifest.
+    pub ran: Option<TrainingPlan>,
     /// The number of records, where it is known.
     pub records: Option<u64>,
     /// Given and assumed so far.
@@ -137,6 +141,7 @@ impl Source {
             unit: None,
             unit_open: true,
             neighbours,
+            ran: None,
             records: request.records,
             caveats: Vec::new(),
             inputs,
@@ -175,6 +180,10 @@ impl Source {
             .iter()
             .filter_map(|file| Some(format!("{}: {}.", file.name, file.caveat?)))
             .collect();
+        let ran = match &loaded[..] {
+            [only] => only.document.plan.clone(),
+            _ => None,
+        };
         let runs = loaded.into_iter().map(|file| file.document.completed());
         let completed = CompletedRun::sequence(runs.collect());
         let mut inputs = Inputs::new().given("files", &names)?;
@@ -187,6 +196,7 @@ impl Source {
             unit,
             unit_open,
             neighbours,
+            ran,
             records: None,
             caveats,
             inputs,
@@ -281,6 +291,7 @@ impl Asked {
         Ok(Self {
             plan,
             run: source.run,
+            ran: source.ran,
             epsilon: question.at_epsilon,
             redacted,
             caveats: source.caveats,

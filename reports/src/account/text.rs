@@ -31,6 +31,9 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     assumed(&mut out, &document.inputs);
     out.push('\n');
     tables(&mut out, &body.guarantees);
+    if let Some(secrets) = &body.secrets {
+        let _ = write!(out, "\n{}", secrets.text());
+    }
     if !body.what_if.is_empty() {
         out.push_str("\nwith another assumption:\n\n");
         out.push_str(&what_if(&body.what_if).to_text());

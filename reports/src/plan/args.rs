@@ -146,7 +146,8 @@ pub struct RecipeArgs {
     /// sdp: the most states that one record releases in a pass; counted in a prepared corpus.
     #[arg(long, value_name = "N")]
     pub states: Option<u64>,
-    /// protect: the rates that `account protect --weights` wrote; examples are ids of train.jsonl.
+    /// protect: what `account protect --weights` wrote: rates, batch, steps, noise and promises;
+    /// examples are ids of train.jsonl.
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
     /// protect: which record contains which secret, as for `account protect`.
@@ -197,12 +198,33 @@ pub struct RedactionArgs {
     pub joint_miss: Option<MissRate>,
 }
 
+/// σ, or that no noise is added.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(try_from = "f64")]
+pub enum Sigma {
+    /// σ = 0, for the weights of `protect` alone.
+    Zero,
+    /// Noise standard deviation over clipping norm.
+    Noise(NoiseMultiplier),
+}
+
+impl TryFrom<f64> for Sigma {
+    type Error = reticent_accounting::Error;
+    fn try_from(value: f64) -> reticent_accounting::Result<Self> {
+        match value {
+            0.0 => Ok(Self::Zero),
+            value => NoiseMultiplier::new(value).map(Self::Noise),
+        }
+    }
+}
+
 /// Noise: given, or found for an ε.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct NoiseArgs {
-    /// Noise standard deviation over clipping norm.
-    #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]
-    pub sigma: Option<NoiseMultiplier>,
+    /// Noise standard deviation over clipping norm; of protect that of --weights, or 0 for its
+    /// weights without noise, which promises nothing.
+    #[arg(long, value_name = "S", value_parser = quantity::<Sigma>, allow_negative_numbers = true)]
+    pub sigma: Option<Sigma>,
     /// dpsgd, crt, jft: the ε to find the noise for, at --delta and for the replacement of one
     /// record, instead of --sigma.
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true)]

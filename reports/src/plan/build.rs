@@ -1,6 +1,6 @@
 //! A request and the corpus it names, made one training plan.
 
-use super::args::{Assumption, FirstPhaseKind, Whose};
+use super::args::{Assumption, FirstPhaseKind, Sigma, Whose};
 use super::prepared::PreparedFacts;
 use super::redaction::redaction;
 use super::request::{Origin, PlanRequest};
@@ -94,6 +94,8 @@ impl Builder<'_> {
                 .is_some_and(|corpus| corpus.secrets.spread() == Spread::Unbounded),
             stopping: self.stopping()?,
             seeded: request.of_recipe.seed.is_some(),
+            noiseless: request.recipe() == Recipe::Protect
+                && request.noise.sigma == Some(Sigma::Zero),
             secrets: Secrets::default(),
         };
         plan.secrets = self.secrets()?;
@@ -125,7 +127,12 @@ impl Builder<'_> {
                 self.name("sigma"),
                 self.name("epsilon")
             ),
-            (Some(sigma), None) => Ok(self.given(sigma, "sigma")),
+            (Some(Sigma::Noise(sigma)), None) => Ok(self.given(sigma, "sigma")),
+            (Some(Sigma::Zero), None) => bail!(
+                "{}: noise multiplier must lie in (0, inf), got 0; only the recipe protect has \
+                 weights without noise",
+                self.name("sigma")
+            ),
             (None, Some(_)) => Ok(self.given(NoiseMultiplier::new(1.0)?, "epsilon")),
             (None, None) => bail!(
                 "{}: is needed, in (0, inf), for every recipe but sgd; or {}",
@@ -378,16 +385,9 @@ impl Builder<'_> {
         Ok(FirstPhase::LightNoise { steps, token_miss })
     }
 
+    /// Batch, steps and noise as the file of weights says; another noise where it is given.
     fn weighted(&self) -> Result<WeightedSteps> {
         let (request, of_recipe) = (self.request, &self.request.of_recipe);
-        let noise_multiplier = self.sigma()?;
-        if request.noise.epsilon.is_some() {
-            bail!(
-                "{}: what protect releases is no run of DP-SGD alone; give {}",
-                self.name("epsilon"),
-                self.name("sigma")
-            );
-        }
         let needed = |key: &str| format!("{}: the recipe protect needs it", self.name(key));
         let weights = of_recipe.weights.as_deref();
         let weights = weights.with_context(|| needed("weights"))?;
@@ -399,25 +399,37 @@ impl Builder<'_> {
                 self.name("prepared")
             )
         })?;
-        let sampling_rate = rate(request, self.records(), self.defaults)?;
-        let records = self.records().unwrap_or(0) as f64;
-        let batch = request
-            .schedule
-            .batch_size
-            .map_or(sampling_rate.get() * records, |batch| batch as f64);
-        let found = record_rates(request, corpus, (weights, incidence), batch)?;
-        ensure!(
-            !found.secrets.is_empty(),
-            "{}: must name at least one secret: the recipe protect promises nothing else",
-            self.name("incidence")
-        );
-        let steps_per_epoch = Steps::per_epoch(*sampling_rate).get();
+        let (noise, schedule) = (&request.noise, &request.schedule);
+        for (key, given) in [
+            ("epsilon", noise.epsilon.is_some()),
+            ("steps", schedule.steps.is_some()),
+            ("epochs", schedule.epochs.is_some()),
+        ] {
+            ensure!(
+                !given,
+                "{}: of the recipe protect it is what {} says",
+                self.name(key),
+                self.name("weights")
+            );
+        }
+        let found = record_rates(request, corpus, (weights, incidence))?;
+        let noise_multiplier = match noise.sigma {
+            Some(Sigma::Noise(sigma)) => self.given(sigma, "sigma"),
+            Some(Sigma::Zero) | None => self.given(found.noise_multiplier, "weights"),
+        };
+        let secrets = match noise.sigma {
+            Some(Sigma::Zero) => found.certified(None),
+            _ => found.certified(Some(*noise_multiplier)),
+        };
+        let secrets = secrets.with_context(|| self.name("weights"))?;
+        let records = found.rates.len() as f64;
         Ok(WeightedSteps {
             noise_multiplier,
-            batch: sampling_rate.with(batch),
-            steps_per_epoch,
-            steps: steps(request, steps_per_epoch, self.defaults)?,
+            batch: self.given(found.batch, "weights"),
+            steps_per_epoch: (records / found.batch).ceil().max(1.0) as u64,
+            steps: self.given(found.steps, "weights"),
             secret_rates: self.given(dominating_rates(&found.rates, &found.secrets), "weights"),
+            secrets: Some(secrets),
         })
     }
 
@@ -589,7 +601,7 @@ impl Builder<'_> {
     }
 }
 
-/// The rates of the records of a prepared corpus.
+/// The rates and secrets of the records of a prepared corpus.
 ///
 /// # Errors
 /// As [`read_record_rates`].
@@ -597,11 +609,10 @@ pub fn record_rates(
     request: &PlanRequest,
     corpus: &PreparedFacts,
     (weights, incidence): (&Path, &Path),
-    batch: f64,
 ) -> Result<super::RecordRates> {
     let (first, second) = (request.name("weights"), request.name("incidence"));
     let names = corpus.names()?;
-    read_record_rates((weights, &first), (incidence, &second), &names, Some(batch))
+    read_record_rates((weights, &first), (incidence, &second), &names)
 }
 
 /// Puts the noise in the plan with which its noisy steps keep ε.

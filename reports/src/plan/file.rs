@@ -36,7 +36,8 @@
 //! ```
 
 use super::args::{
-    Assumption, FirstPhaseKind, NoiseArgs, RecipeArgs, RedactionArgs, Sampler, Schedule, Whose,
+    Assumption, FirstPhaseKind, NoiseArgs, RecipeArgs, RedactionArgs, Sampler, Schedule, Sigma,
+    Whose,
 };
 use super::request::{Origin, PlanRequest, SecretsRequest};
 use anyhow::{Context, Result, bail};
@@ -90,7 +91,7 @@ pub struct Data {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Training {
-    pub sigma: Option<NoiseMultiplier>,
+    pub sigma: Option<Sigma>,
     pub epsilon: Option<Epsilon>,
     pub batch_size: Option<u64>,
     pub sample_rate: Option<SamplingRate>,

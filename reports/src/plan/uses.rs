@@ -12,6 +12,8 @@ use reticent_accounting::training::{
 
 /// Recipes with clipped and noised steps.
 pub const NOISED: &[Recipe] = &[Dpsgd, Crt, Sdp, Jft, Protect];
+/// Those whose batches are said by options, and not by a file of weights.
+const BATCHED: &[Recipe] = &[Dpsgd, Crt, Sdp, Jft];
 /// Recipes with batches that a sampler draws at one rate.
 const SAMPLED: &[Recipe] = &[Dpsgd, Crt, Jft];
 
@@ -23,8 +25,8 @@ pub type Use = (&'static str, bool, &'static [Recipe]);
 pub fn by_recipe(request: &PlanRequest) -> Vec<Use> {
     let (schedule, more) = (&request.schedule, &request.of_recipe);
     vec![
-        ("sample_rate", schedule.sample_rate.is_some(), NOISED),
-        ("batch_size", schedule.batch_size.is_some(), NOISED),
+        ("sample_rate", schedule.sample_rate.is_some(), BATCHED),
+        ("batch_size", schedule.batch_size.is_some(), BATCHED),
         ("sampler", schedule.sampler.is_some(), SAMPLED),
         ("max_batch", schedule.max_batch.is_some(), SAMPLED),
         ("epoch_steps", schedule.epoch_steps.is_some(), SAMPLED),

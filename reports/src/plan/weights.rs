@@ -1,72 +1,163 @@
-//! Rates by record, and the records of each secret: for the recipe `protect`.
+//! Rates by record, and the secrets that they keep: for the recipe `protect`.
 
-use crate::account::protect::read::{Gathered, read_rates};
+use crate::account::protect::read::Gathered;
+use crate::account::protect::weights::Weights;
+use crate::number::{nearest, rounded_up};
 use anyhow::{Context, Result, bail, ensure};
+use reticent_accounting::protect::{Incidence, Protection, Secret, SecretClasses};
+use reticent_accounting::{NoiseMultiplier, Steps};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What `protect` needs to know of the records.
+/// What `protect` runs on the records of a corpus.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordRates {
     /// By place in the training set.
     pub rates: Vec<f64>,
     /// The records of each secret.
     pub secrets: Vec<Vec<u32>>,
+    /// What is promised for each.
+    pub promises: Vec<Secret>,
+    /// B.
+    pub batch: f64,
+    /// T.
+    pub steps: Steps,
+    /// σ.
+    pub noise_multiplier: NoiseMultiplier,
 }
 
-/// Reads both files against the names of the records. Records that the weights do not name hold no
-/// secret: together they make up what is missing to the expected batch.
+/// Reads both files against the names of the records.
 ///
 /// # Errors
-/// A file that can't be read, a name that is no record, a secret without records, and a record that
-/// holds a secret but has no rate.
+/// A file that can't be read, a name that is no record, records or secrets that only one of the
+/// files or the corpus knows.
 pub fn read_record_rates(
     (weights, weights_name): (&Path, &str),
     (incidence, incidence_name): (&Path, &str),
     names: &HashMap<String, u32>,
-    batch: Option<f64>,
 ) -> Result<RecordRates> {
-    let named = read_rates(weights).with_context(|| weights_name.to_owned())?;
-    let mut of_record: HashMap<u32, f64> = HashMap::new();
-    for (name, rate) in &named {
-        let Some(record) = names.get(name) else {
-            bail!("{weights_name}: {}", unknown(weights, name));
+    let file = Weights::read(weights).with_context(|| weights_name.to_owned())?;
+    let mut rates: Vec<Option<f64>> = vec![None; names.len()];
+    for (id, _, rate) in &file.records {
+        let Some(record) = names.get(id) else {
+            bail!("{weights_name}: {}", unknown(weights, id));
         };
-        of_record.insert(*record, *rate);
+        let own = &mut rates[*record as usize];
+        ensure!(
+            own.is_none(),
+            "{weights_name}: {}: {id:?} is there twice",
+            weights.display()
+        );
+        *own = Some(*rate);
     }
-    let sum: f64 = named.values().sum();
-    let others = names.len() - of_record.len();
-    let left = (batch.unwrap_or(sum) - sum).max(0.0);
-    let rest = (left / others.max(1) as f64).min(1.0);
-    let count = u32::try_from(names.len()).context("more than 2^32 records")?;
-    let rates = (0..count).map(|i| of_record.get(&i).copied().unwrap_or(rest));
-    let secrets = secrets(incidence, names).with_context(|| incidence_name.to_owned())?;
-    let unweighed = secrets
-        .iter()
-        .flatten()
-        .find(|i| !of_record.contains_key(i));
-    if let Some(record) = unweighed {
+    let others = rates.iter().filter(|rate| rate.is_none()).count() as u64;
+    ensure!(
+        others == file.other_records,
+        "{weights_name}: {}: was certified for {} records besides those it names, the prepared \
+         corpus has {others}; account protect takes --dataset-size {}",
+        weights.display(),
+        file.other_records,
+        names.len()
+    );
+    let found = secrets(incidence, names).with_context(|| incidence_name.to_owned())?;
+    let unweighed = found.iter().flat_map(|(_, records)| records);
+    if let Some(record) = unweighed
+        .into_iter()
+        .find(|i| rates[**i as usize].is_none())
+    {
         let name = names.iter().find(|(_, place)| *place == record);
         bail!(
             "{weights_name}: record {} holds a secret, but has no rate there",
             name.map_or("", |(name, _)| name)
         );
     }
+    let mut promised: HashMap<&str, (usize, Secret)> = HashMap::new();
+    for (number, (id, prior, posterior)) in (1..).zip(&file.secrets) {
+        let promise = Secret::new(*prior, *posterior)
+            .with_context(|| format!("{weights_name}: secret {number}"))?;
+        promised.insert(id, (number, promise));
+    }
+    let mut promises = Vec::with_capacity(found.len());
+    for (number, (id, _)) in (1..).zip(&found) {
+        match promised.remove(&**id) {
+            Some((_, promise)) => promises.push(promise),
+            None => bail!(
+                "{incidence_name}: {}: secret {number} has no promise in {}",
+                incidence.display(),
+                weights.display()
+            ),
+        }
+    }
+    if let Some(number) = promised.values().map(|(number, _)| *number).min() {
+        bail!(
+            "{incidence_name}: {}: secret {number} of {} is in no record",
+            incidence.display(),
+            weights.display()
+        );
+    }
+    let rest = file.other_rate;
     Ok(RecordRates {
-        rates: rates.collect(),
-        secrets,
+        rates: rates.into_iter().map(|rate| rate.unwrap_or(rest)).collect(),
+        secrets: found.into_iter().map(|(_, records)| records).collect(),
+        promises,
+        batch: file.batch_size,
+        steps: Steps::new(file.steps),
+        noise_multiplier: file.noise_multiplier,
     })
+}
+
+impl RecordRates {
+    /// What certifies each promise at this noise. Without noise nothing is promised.
+    ///
+    /// # Errors
+    /// A promise that is not kept.
+    pub fn certified(&self, noise: Option<NoiseMultiplier>) -> Result<SecretClasses> {
+        let count = |n: usize| u32::try_from(n).context("more than 2^32 records or secrets");
+        let pairs = (0u32..).zip(&self.secrets);
+        let pairs = pairs.flat_map(|(secret, records)| records.iter().map(move |r| (*r, secret)));
+        let (examples, secrets) = (count(self.rates.len())?, count(self.secrets.len())?);
+        let incidence = Incidence::new(examples, secrets, pairs.collect())?;
+        let run = Protection {
+            incidence: &incidence,
+            secrets: &self.promises,
+            rates: &self.rates,
+            steps: self.steps,
+        };
+        let certified = run.certified(noise)?;
+        if noise.is_some() {
+            let kept = certified.posteriors.iter().zip(&self.promises);
+            let broken: Vec<(usize, f64)> = kept
+                .enumerate()
+                .filter(|(_, (found, promise))| **found > promise.posterior().get())
+                .map(|(secret, (found, _))| (secret, *found))
+                .collect();
+            if let Some((secret, found)) = broken.first() {
+                bail!(
+                    "the promises of {} of {secrets} secrets do not hold for this corpus: secret {}, \
+                     in {} records, may be guessed with probability {}, promised {}; certify them \
+                     again with account protect",
+                    broken.len(),
+                    secret + 1,
+                    incidence.examples_of(*secret).len(),
+                    rounded_up(*found, 4),
+                    nearest(self.promises[*secret].posterior().get(), 4)
+                );
+            }
+        }
+        Ok(certified.classes)
+    }
 }
 
 fn unknown(path: &Path, name: &str) -> String {
     format!(
-        "{}: {name:?} is no record of the prepared corpus; examples must be ids of its train.jsonl, such as unit-0",
+        "{}: {name:?} is no record of the prepared corpus; examples must be ids of its train.jsonl, \
+         such as unit-0: audit incidence PREPARED writes them",
         path.display()
     )
 }
 
-/// The records of each secret.
-fn secrets(path: &Path, names: &HashMap<String, u32>) -> Result<Vec<Vec<u32>>> {
+/// The name and the records of each secret.
+fn secrets(path: &Path, names: &HashMap<String, u32>) -> Result<Vec<(Box<str>, Vec<u32>)>> {
     let mut gathered = Gathered::new(None);
     gathered.read(path, None)?;
     let examples = gathered.examples.all();
@@ -78,20 +169,20 @@ fn secrets(path: &Path, names: &HashMap<String, u32>) -> Result<Vec<Vec<u32>>> {
         }
     }
     let incidence = gathered.incidence(None)?;
-    let mut secrets = Vec::new();
-    for secret in 0..gathered.secrets.all().len() {
-        let own: Vec<u32> = incidence
-            .examples_of(secret)
-            .iter()
-            .map(|example| records[*example as usize])
-            .collect();
-        ensure!(
-            !own.is_empty(),
-            "{}: secret {} is in no record",
-            path.display(),
-            secret + 1
-        );
-        secrets.push(own);
-    }
-    Ok(secrets)
+    let all = gathered.secrets.all();
+    ensure!(
+        !all.is_empty(),
+        "{}: names no secret: the recipe protect promises nothing else",
+        path.display()
+    );
+    let of = |secret: usize| {
+        let examples = incidence.examples_of(secret).iter();
+        examples.map(|e| records[*e as usize]).collect()
+    };
+    Ok(all
+        .iter()
+        .cloned()
+        .enumerate()
+        .map(|(s, name)| (name, of(s)))
+        .collect())
 }

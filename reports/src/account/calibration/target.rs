@@ -9,8 +9,8 @@ use reticent_accounting::calibrate::Target;
 use reticent_accounting::rdp::epsilon_by_renyi;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Bounds, Epsilon, GroupSize, Neighbours, Plan, PrivacyLoss, Probability, Query, Redaction,
-    Tolerance, Upper,
+    Bounds, ByDirection, Epsilon, GroupSize, Guarantee, Method, Neighbours, Notion, Plan,
+    PrivacyLoss, Probability, Query, Redaction, Tolerance, Upper, pld::losses,
 };
 
 /// What has to be kept, the flag that says so, and the inputs.
@@ -129,7 +129,11 @@ pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
         |group| -> Result<PrivacyLoss> { Ok(PrivacyLoss::of_guesses(&plan.mechanism, group)?.0) };
     let group = plan.group;
     let (quantity, allowed, value) = match target {
-        Target::Epsilon { epsilon, .. } => ("epsilon", epsilon.get(), numbered(plan.epsilon()?)),
+        Target::Epsilon { epsilon, .. } => (
+            "epsilon",
+            epsilon.get(),
+            numbered(at_most(plan.epsilon()?, certified(plan, target)?)),
+        ),
         Target::Stranger { epsilon, .. } => {
             let found = plan
                 .bayesian_epsilon()?
@@ -201,6 +205,59 @@ pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
             ..value
         },
     })
+}
+
+/// The ε that the calibration asked for, where it certified δ there: the search for ε(δ) from the other
+/// side may certify less, where δ is flat.
+fn certified(plan: &Plan, target: Target) -> Result<Option<Epsilon>> {
+    let Target::Epsilon {
+        query,
+        epsilon,
+        delta,
+    } = target
+    else {
+        return Ok(None);
+    };
+    let query = Query {
+        group: plan.group,
+        ..query
+    };
+    for loss in losses(&plan.mechanism, query)? {
+        let found = loss.delta(epsilon, plan.tolerance)?.bounds;
+        if found.upper.is_none_or(|end| *end.get() > delta) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(epsilon))
+}
+
+fn at_most(bounds: Bounds<Epsilon>, certified: Option<Epsilon>) -> Bounds<Epsilon> {
+    let upper = match (bounds.upper, certified) {
+        (Some(end), Some(kept)) if *end.get() > kept => Some(Upper::new(kept)),
+        (end, _) => end,
+    };
+    Bounds { upper, ..bounds }
+}
+
+/// The guarantees at the answer, with what the calibration certified.
+pub(super) fn guarantees(plan: &Plan, target: Target) -> Result<Vec<Guarantee>> {
+    let mut rows = plan.guarantees()?;
+    let asked = match plan.group {
+        GroupSize::ONE => Notion::Dp,
+        _ => Notion::GroupDp,
+    };
+    let by_law = |row: &&mut Guarantee| row.notion == asked && row.method == Method::Pld;
+    if let Some(row) = rows.iter_mut().find(by_law)
+        && let Some(kept) = certified(plan, target)?
+    {
+        let within = |bounds: Bounds<Epsilon>| at_most(bounds, Some(kept));
+        row.epsilon = row.epsilon.map(within);
+        row.by_direction = row.by_direction.map(|each| ByDirection {
+            remove: within(each.remove),
+            add: within(each.add),
+        });
+    }
+    Ok(rows)
 }
 
 fn above(end: Upper<Epsilon>) -> Bounds<Number> {

@@ -3,7 +3,7 @@
 use super::values::{NeighboursArg, group};
 use crate::account::mechanism::Export;
 use crate::contract::{positive, quantity};
-use crate::plan::args::{NoiseArgs, RecipeArgs, RedactionArgs, Schedule, recipe, unit};
+use crate::plan::args::{NoiseArgs, RecipeArgs, RedactionArgs, Schedule, Sigma, recipe, unit};
 use crate::plan::{PlanRequest, SecretsRequest};
 use clap::Args;
 use reticent_accounting::training::Recipe;
@@ -37,7 +37,7 @@ impl RunArgs {
         PlanRequest {
             records: self.dataset_size,
             noise: NoiseArgs {
-                sigma: self.sigma,
+                sigma: self.sigma.map(Sigma::Noise),
                 epsilon: None,
             },
             schedule: self.schedule.clone(),

@@ -15,7 +15,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// The most bytes that are read.
-const LARGEST: u64 = 16 << 20;
+const LARGEST: u64 = 64 << 20;
 
 /// A mechanism and where it came from.
 #[derive(Debug, Clone, PartialEq)]

@@ -73,7 +73,8 @@ pub struct Protect {
     /// Write the posterior of every secret to this file (.csv, .parquet).
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
     pub out: Option<PathBuf>,
-    /// Write the weight and sampling rate of every example to this file (.csv, .parquet).
+    /// Write what `audit train --recipe protect` needs to this file (.json): rates of records, batch,
+    /// steps, noise, and what is promised for each secret.
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
     pub weights: Option<PathBuf>,
     /// Draw noise against kept examples into this SVG file.

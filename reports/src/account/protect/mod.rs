@@ -1,7 +1,8 @@
 //! `account protect`: what noise, and which examples, keep the promises about a set of secrets?
 //!
 //! [`cli`] parses, [`read`] streams the files, [`input`] makes sense of them, [`work`] computes
-//! the [`document`], [`show`] and [`figure`] show it, [`output`] writes posteriors and weights.
+//! the [`document`], [`show`] and [`figure`] show it, [`output`] writes posteriors, [`weights`] what a trainer
+//! needs.
 
 pub mod cli;
 pub mod document;
@@ -10,6 +11,7 @@ pub mod input;
 pub mod output;
 pub mod read;
 pub mod show;
+pub mod weights;
 pub mod work;
 
 #[cfg(test)]
@@ -31,7 +33,7 @@ pub fn run(wish: &Protect, format: Format) -> Result<Exit> {
     let places = output::Places::open(wish)?;
     let input = input::Input::gather(wish)?;
     let found = work::protect(wish, &input)?;
-    places.write(&input, &found)?;
+    places.write(wish, &input, &found)?;
     if let Some(place) = &wish.plot {
         let drawing = figure::noise_against_kept(&found.document.body)?.to_svg()?;
         write_file(place, drawing.as_bytes()).context("--plot")?;

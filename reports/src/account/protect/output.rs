@@ -1,9 +1,10 @@
-//! Posteriors and weights as files.
+//! Posteriors as a table, and the places of both files.
 
 use super::cli::Protect;
 use super::input::Input;
 use super::read::Kind;
-use super::work::Found;
+use super::weights;
+use super::work::{Chosen, Found};
 use crate::account::csv::{Csv, cell};
 use crate::contract::AtomicFile;
 use anyhow::{Context, Result, bail};
@@ -22,12 +23,12 @@ pub(super) enum Column {
 #[derive(Debug, Default)]
 pub struct Places {
     posteriors: Option<(AtomicFile, Kind)>,
-    weights: Option<(AtomicFile, Kind)>,
+    weights: Option<AtomicFile>,
 }
 
 impl Places {
     /// # Errors
-    /// An ending that is neither .csv nor .parquet, a place that cannot be written.
+    /// An ending that is not the format's, a place that cannot be written.
     pub fn open(wish: &Protect) -> Result<Self> {
         Ok(Self {
             posteriors: wish
@@ -38,7 +39,7 @@ impl Places {
             weights: wish
                 .weights
                 .as_deref()
-                .map(|path| open(path, "--weights"))
+                .map(|path| open_weights(path).context("--weights"))
                 .transpose()?,
         })
     }
@@ -47,15 +48,27 @@ impl Places {
     ///
     /// # Errors
     /// A full disk.
-    pub fn write(self, input: &Input, found: &Found) -> Result<()> {
+    pub fn write(self, wish: &Protect, input: &Input, found: &Found) -> Result<()> {
+        let Some(chosen) = &found.chosen else {
+            return Ok(());
+        };
         if let Some((file, kind)) = self.posteriors {
-            write(file, kind, &posteriors(input, found)).context("--out")?;
+            write(file, kind, &posteriors(input, chosen)).context("--out")?;
         }
-        if let Some((file, kind)) = self.weights {
-            write(file, kind, &weights(input, found)).context("--weights")?;
+        if let Some(file) = self.weights {
+            let batches = (wish.batch_size, wish.steps);
+            let inputs = &found.document.inputs;
+            weights::write(file, input, chosen, batches, inputs).context("--weights")?;
         }
         Ok(())
     }
+}
+
+fn open_weights(path: &Path) -> Result<AtomicFile> {
+    if path.extension().and_then(|e| e.to_str()) != Some("json") {
+        bail!("the name must end in .json, got {}", path.display());
+    }
+    AtomicFile::create(path)
 }
 
 fn open(path: &Path, flag: &'static str) -> Result<(AtomicFile, Kind)> {
@@ -73,7 +86,7 @@ fn open(path: &Path, flag: &'static str) -> Result<(AtomicFile, Kind)> {
     Ok((AtomicFile::create(path).context(flag)?, kind))
 }
 
-fn posteriors(input: &Input, found: &Found) -> Vec<Column> {
+fn posteriors(input: &Input, chosen: &Chosen) -> Vec<Column> {
     let names = input
         .secrets
         .all()
@@ -81,12 +94,11 @@ fn posteriors(input: &Input, found: &Found) -> Vec<Column> {
         .map(ToString::to_string)
         .collect();
     let kinds = input.promises.iter().map(|p| p.kind.clone()).collect();
-    let of = |value: &dyn Fn(usize) -> f64| (0..found.posteriors.len()).map(value).collect();
+    let of = |value: &dyn Fn(usize) -> f64| (0..chosen.posteriors.len()).map(value).collect();
     let counts = (0..input.promises.len()).map(|j| input.incidence.examples_of(j).len() as i64);
     let mean = |j: usize| {
-        let rates = found.weighed.as_ref().map(|weighed| &weighed.rates);
         let examples = input.incidence.examples_of(j).iter();
-        rates.map_or(0.0, |rates| examples.map(|e| rates[*e as usize]).sum())
+        examples.map(|e| chosen.weighed.rates[*e as usize]).sum()
     };
     vec![
         Column::Text("id", names),
@@ -98,29 +110,9 @@ fn posteriors(input: &Input, found: &Found) -> Vec<Column> {
         ),
         Column::Count("examples", counts.collect()),
         Column::Number("mean_draws", of(&mean)),
-        Column::Number("blow_up", of(&|j| found.posteriors[j].blow_up)),
-        Column::Number("kl_fano", of(&|j| found.posteriors[j].kl_fano)),
-        Column::Number("renyi_fano", of(&|j| found.posteriors[j].renyi_fano)),
-    ]
-}
-
-/// Examples with a name; those without one contain no secret and have weight 1.
-fn weights(input: &Input, found: &Found) -> Vec<Column> {
-    let names: Vec<String> = input
-        .examples
-        .all()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let (weights, rates) = match &found.weighed {
-        Some(weighed) => (&weighed.solution.weights[..], &weighed.rates[..]),
-        None => (&[][..], &[][..]),
-    };
-    let count = names.len();
-    vec![
-        Column::Text("example", names),
-        Column::Number("weight", weights.iter().take(count).copied().collect()),
-        Column::Number("rate", rates.iter().take(count).copied().collect()),
+        Column::Number("blow_up", of(&|j| chosen.posteriors[j].blow_up)),
+        Column::Number("kl_fano", of(&|j| chosen.posteriors[j].kl_fano)),
+        Column::Number("renyi_fano", of(&|j| chosen.posteriors[j].renyi_fano)),
     ]
 }
 

@@ -264,7 +264,7 @@ fn posteriors_and_weights_are_written_whole() {
     let out = |name: &str| folder.path().join(name);
     let wish = Protect {
         out: Some(out("posteriors.csv")),
-        weights: Some(out("weights.csv")),
+        weights: Some(out("weights.json")),
         ..wish
     };
     super::run(&wish, Format::Csv).unwrap();
@@ -290,10 +290,29 @@ fn posteriors_and_weights_are_written_whole() {
         // blow_up, from the right, within the promise.
         assert!(number(2) <= number(5) * (1.0 + 1e-9), "{line}");
     }
-    let weights = std::fs::read_to_string(out("weights.csv")).unwrap();
-    let first = weights.lines().nth(1).unwrap();
-    assert!(first.starts_with("a,1.0,0.05"), "{first}");
-    assert_eq!(weights.lines().count(), 5);
+    let text = std::fs::read_to_string(out("weights.json")).unwrap();
+    assert_eq!(problems("weights.schema.json", &text), Vec::<String>::new());
+    let weights = super::weights::Weights::read(&out("weights.json")).unwrap();
+    let (id, weight, rate) = &weights.records[0];
+    assert_eq!((&**id, weights.records.len()), ("a", 4));
+    assert!(
+        (weight - 1.0).abs() < 1e-12 && (rate - 0.05).abs() < 1e-3,
+        "{rate}"
+    );
+    assert_eq!(weights.secrets.len(), 2);
+    // What was edited by hand no longer fits together.
+    for (from, to) in [
+        ("\"batch_size\":", "\"batch_size\":9"),
+        ("\"schema\":1", "\"schema\":2"),
+        ("\"steps\":", "\"steps\":0,\"x\":"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        std::fs::write(out("edited.json"), text.replacen(from, to, 1)).unwrap();
+        assert!(
+            super::weights::Weights::read(&out("edited.json")).is_err(),
+            "{from}"
+        );
+    }
 }
 
 #[test]

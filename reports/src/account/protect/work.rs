@@ -6,7 +6,7 @@ use super::input::Input;
 use crate::contract::{Envelope, Inputs};
 use anyhow::Result;
 use reticent_accounting::protect::{
-    Noise, Posterior, Proof, Secret, Solution, Training, WEIGHTS_TOO_LIGHT, Weighed,
+    Certified, Noise, Posterior, Proof, Secret, Solution, Training, WEIGHTS_TOO_LIGHT, Weighed,
 };
 use reticent_accounting::{Bounds, Lower, NoiseMultiplier, Probability, Steps, Tolerance, Upper};
 use std::collections::BTreeMap;
@@ -25,9 +25,20 @@ const EXPONENTS: std::ops::RangeInclusive<i32> = -6..=4;
 pub struct Found {
     /// The answer.
     pub document: Envelope<Protection>,
-    /// Weights and rates that are recommended; absent from a sweep.
-    pub weighed: Option<Weighed>,
-    /// The posterior of every secret at the noise that is recommended; absent from a sweep.
+    /// What is recommended; absent from a sweep.
+    pub chosen: Option<Chosen>,
+}
+
+/// The choice that is recommended.
+#[derive(Debug)]
+pub struct Chosen {
+    /// Weights and rates.
+    pub weighed: Weighed,
+    /// The noise at which every promise is certified.
+    pub sigma: NoiseMultiplier,
+    /// What certifies each secret there.
+    pub certified: Certified,
+    /// The posterior of every secret.
     pub posteriors: Vec<Posterior>,
 }
 
@@ -61,21 +72,25 @@ pub fn protect(wish: &Protect, input: &Input) -> Result<Found> {
         work.sweep(&mut body)?;
         return Ok(Found {
             document: Envelope::new("protection", work.inputs()?, body),
-            weighed: None,
-            posteriors: Vec::new(),
+            chosen: None,
         });
     }
     let c = wish.c.unwrap_or(body.full_c.max(f64::MIN_POSITIVE));
     let (setting, weighed, noise) = work.setting(c, None, None)?;
     body.settings.push(setting);
     let plan = work.training.protection(&weighed.rates);
-    let posteriors = plan.posteriors(noise.sigma, work.tolerance)?;
+    let certified = plan.certified(Some(noise.sigma))?;
+    let posteriors = plan.posteriors(&certified, noise.sigma, work.tolerance)?;
     body.secrets = work.rows(&weighed, &posteriors)?;
     body.kinds = work.kinds(&posteriors)?;
     Ok(Found {
         document: Envelope::new("protection", work.inputs()?, body),
-        weighed: Some(weighed),
-        posteriors,
+        chosen: Some(Chosen {
+            weighed,
+            sigma: noise.sigma,
+            certified,
+            posteriors,
+        }),
     })
 }
 

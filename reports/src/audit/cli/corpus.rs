@@ -101,24 +101,24 @@ pub struct NeighboursArgs {
 #[command(after_help = "\
 One row for each record and secret in it, as `account protect --incidence` and `audit train --incidence` read them; \
 a record without secrets has a row with none. Records are called by the id of their document, with #NUMBER behind it \
-where they are parts of one; for a prepared corpus take its train.jsonl with --unit document, so that the names are \
-those of its records. Secrets are numbered by kind in the order in which they come, unless --show-secrets.
+where they are parts of one; those of a prepared folder keep their names. Secrets are numbered by kind in the order in which they come, unless --show-secrets.
 
 Examples:
   audit incidence data.jsonl --policy detectors --out pairs.csv
-  audit incidence prepared/train.jsonl --unit document --list names.txt --out pairs.parquet
+  audit incidence prepared/ --list names.txt --out pairs.parquet
   audit incidence notes.jsonl --unit document --field author --show-secrets --out pairs.csv
   audit incidence abstracts.jsonl --unit document --words 50001-150000 --out pairs.jsonl")]
 pub struct IncidenceArgs {
-    /// The corpus; as for `audit prepare`.
+    /// The corpus, as for `audit prepare`; or a prepared folder.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
     /// The file to write: .csv, .jsonl or .parquet.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// What one record is: turn, sentence, dialogue or document.
-    #[arg(long, default_value = "turn", value_parser = unit)]
-    pub unit: Unit,
+    /// What one record is: turn, sentence, dialogue or document [default: turn, or the records of a
+    /// prepared folder].
+    #[arg(long, value_parser = unit)]
+    pub unit: Option<Unit>,
     /// What a secret is.
     #[command(flatten)]
     pub sensing: Sensing,

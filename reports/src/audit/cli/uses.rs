@@ -127,7 +127,7 @@ mod tests {
         (Crt, &["--sigma 1"]),
         (Sdp, &["--sigma 1", "--state-sigma 1"]),
         (Jft, &["--sigma 1"]),
-        (Protect, &["--sigma 1", "--weights w", "--incidence i"]),
+        (Protect, &["--weights w", "--incidence i"]),
     ];
 
     /// A value of every option that not every recipe uses, with what else it needs.

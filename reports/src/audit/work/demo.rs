@@ -8,7 +8,7 @@ use super::train::{INITIAL_SEED, Job, MOMENTUM};
 use crate::audit::cli::{ArmName, Demo};
 use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
 use crate::contract::{Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, print};
-use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule};
+use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, Sigma};
 use crate::plan::{PlanRequest, PreparedFacts, build};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::Recipe;
@@ -267,7 +267,9 @@ fn options(recipe: Recipe, prepared: &Prepared, facts: &PreparedFacts) -> Result
         recipe: Some(recipe),
         noise: NoiseArgs {
             sigma: match noised {
-                true => Some(NoiseMultiplier::new(schedule::NOISE_MULTIPLIER)?),
+                true => Some(Sigma::Noise(NoiseMultiplier::new(
+                    schedule::NOISE_MULTIPLIER,
+                )?)),
                 false => None,
             },
             epsilon: None,

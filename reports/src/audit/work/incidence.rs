@@ -5,10 +5,15 @@ use crate::account::protect::read::Kind;
 use crate::audit::cli::IncidenceArgs;
 use crate::contract::{AtomicFile, Envelope, Exit, Format, Inputs, Interrupt, Progress, print};
 use crate::number::grouped;
-use anyhow::{Context, Result};
-use reticent_corpus::{DocumentFrequencies, Documents, Incidence, SecretList, Sense, Sensed};
+use crate::plan::PreparedFacts;
+use anyhow::{Context, Result, bail};
+use reticent_corpus::{DocumentFrequencies, Documents, Incidence, SecretList, Sense, Sensed, Unit};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+/// The records of a prepared corpus as text, beside its prepared.json.
+const PREPARED_RECORDS: &str = "train.jsonl";
 
 #[derive(Debug, Default, Serialize)]
 struct Shown {
@@ -30,11 +35,61 @@ struct Names {
     by_kind: BTreeMap<String, u64>,
 }
 
+/// The text, and what one record of it is.
+struct Source {
+    path: PathBuf,
+    /// How it is cut.
+    cut: Unit,
+    /// What a record is called.
+    unit: String,
+}
+
+impl Source {
+    /// A corpus as `--unit` cuts it. The records of a prepared one, by its folder or its train.jsonl,
+    /// stay as they are, so that their names are those that the trainer knows.
+    fn of(asked: &IncidenceArgs) -> Result<Self> {
+        let records = asked.data.file_name() == Some(PREPARED_RECORDS.as_ref());
+        let folder = match asked.data.parent() {
+            Some(parent) if records => parent,
+            _ => &asked.data,
+        };
+        if !folder.join("prepared.json").is_file() {
+            let unit = asked.unit.unwrap_or(Unit::Turn);
+            return Ok(Self {
+                path: asked.data.clone(),
+                cut: unit,
+                unit: unit.to_string(),
+            });
+        }
+        let unit = PreparedFacts::read(folder)
+            .context("DATA")?
+            .unit
+            .to_string();
+        if let Some(other) = asked.unit
+            && other != Unit::Document
+            && other.to_string() != unit
+        {
+            bail!("--unit: the records of the prepared corpus are {unit}s, got {other}");
+        }
+        Ok(Self {
+            path: folder.join(PREPARED_RECORDS),
+            cut: Unit::Document,
+            unit,
+        })
+    }
+
+    fn open(&self, asked: &IncidenceArgs) -> Result<Documents> {
+        let options = asked.reading.options(asked.sensing.field.as_deref());
+        Documents::with(&self.path, &options).context("DATA")
+    }
+}
+
 pub(super) fn run(asked: &IncidenceArgs, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+    let source = Source::of(asked)?;
     let mut table = table::Table::create(&asked.out).context("--out")?;
     let threads = usize::try_from(asked.threads).unwrap_or(usize::MAX);
-    let (sense, sensed_by) = sense(asked, threads, interrupt)?;
-    let mut documents = open(asked)?;
+    let (sense, sensed_by) = sense(asked, &source, threads, interrupt)?;
+    let mut documents = source.open(asked)?;
     let progress = Progress::bytes(documents.size(), "finding secrets");
     let mut shown = Shown {
         out: asked.out.display().to_string(),
@@ -47,7 +102,7 @@ pub(super) fn run(asked: &IncidenceArgs, format: Format, interrupt: &Interrupt) 
     let mut failed = None;
     Incidence::each(
         &mut documents,
-        asked.unit,
+        source.cut,
         &sense,
         threads,
         |found, read| {
@@ -76,17 +131,17 @@ pub(super) fn run(asked: &IncidenceArgs, format: Format, interrupt: &Interrupt) 
     shown.distinct = names.known.len() as u64;
     shown.most_records = names.known.values().map(|(_, n)| *n).max().unwrap_or(0);
     shown.by_kind = names.by_kind;
-    show(&shown, asked, sensed_by, format)?;
+    show(&shown, (asked, &source), sensed_by, format)?;
     Ok(Exit::Finished)
 }
 
-fn open(asked: &IncidenceArgs) -> Result<Documents> {
-    let options = asked.reading.options(asked.sensing.field.as_deref());
-    Documents::with(&asked.data, &options).context("DATA")
-}
-
 /// What secrets are told by, and how the report says so.
-fn sense(asked: &IncidenceArgs, threads: usize, interrupt: &Interrupt) -> Result<(Sense, Inputs)> {
+fn sense(
+    asked: &IncidenceArgs,
+    source: &Source,
+    threads: usize,
+    interrupt: &Interrupt,
+) -> Result<(Sense, Inputs)> {
     let inputs = Inputs::new();
     let how = &asked.sensing;
     if let Some(policy) = &how.policy {
@@ -107,9 +162,9 @@ fn sense(asked: &IncidenceArgs, threads: usize, interrupt: &Interrupt) -> Result
     let Some(ranks) = &how.words else {
         return Ok((Sense::Field, inputs.given("field", how.field.as_deref())?));
     };
-    let mut documents = open(asked)?;
+    let mut documents = source.open(asked)?;
     let progress = Progress::bytes(documents.size(), "counting words");
-    let counts = DocumentFrequencies::count(&mut documents, asked.unit, threads, |read| {
+    let counts = DocumentFrequencies::count(&mut documents, source.cut, threads, |read| {
         progress.at(read);
         !interrupt.raised()
     })
@@ -140,12 +195,17 @@ impl Names {
     }
 }
 
-fn show(shown: &Shown, asked: &IncidenceArgs, sensed_by: Inputs, format: Format) -> Result<()> {
+fn show(
+    shown: &Shown,
+    (asked, source): (&IncidenceArgs, &Source),
+    sensed_by: Inputs,
+    format: Format,
+) -> Result<()> {
     let text = match format {
         Format::Json => {
             let inputs = sensed_by
                 .given("data", asked.data.display().to_string())?
-                .given("unit", asked.unit)?;
+                .given("unit", &source.unit)?;
             Envelope::new("incidence", inputs, shown).to_text()?
         }
         Format::Text => {
@@ -159,7 +219,7 @@ fn show(shown: &Shown, asked: &IncidenceArgs, sensed_by: Inputs, format: Format)
                 shown.out,
                 grouped(shown.records_with_secrets),
                 grouped(shown.records),
-                asked.unit,
+                source.unit,
                 grouped(shown.pairs),
                 grouped(shown.distinct),
                 if kinds.is_empty() {
@@ -168,7 +228,7 @@ fn show(shown: &Shown, asked: &IncidenceArgs, sensed_by: Inputs, format: Format)
                     kinds.join(", ")
                 },
                 grouped(shown.most_records),
-                asked.unit,
+                source.unit,
             )
         }
     };

@@ -4,7 +4,7 @@ use crate::audit::cli::Train;
 use crate::plan::{PlanRequest, PreparedFacts, record_rates};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::confidentiality::RedactedAlike;
-use reticent_accounting::training::{FirstPhase, Run, TrainingPlan};
+use reticent_accounting::training::{FirstPhase, Recipe, Run, TrainingPlan};
 use reticent_backends::{Corpus, SecretRates, Sensitive};
 use reticent_corpus::{Prepared, TokenId};
 use std::collections::HashMap;
@@ -97,15 +97,16 @@ fn rates(
     plan: &TrainingPlan,
     facts: &PreparedFacts,
 ) -> Result<Option<SecretRates>> {
-    let Run::Protect { weighted } = &plan.run else {
+    if plan.run.recipe() != Some(Recipe::Protect) {
         return Ok(None);
-    };
+    }
     let files = &request.of_recipe;
     let (Some(weights), Some(incidence)) = (&files.weights, &files.incidence) else {
         return Ok(None);
     };
-    let found = record_rates(request, facts, (weights, incidence), *weighted.batch)?;
-    Ok(Some(SecretRates::new(found.rates, found.secrets)?))
+    let found = record_rates(request, facts, (weights, incidence))?;
+    let rates = SecretRates::new(found.rates, found.secrets)?;
+    Ok(Some(rates.promising(found.promises)?))
 }
 
 /// Numbers of the records whose ids a file lists, one a line.

@@ -3,6 +3,7 @@
 use super::material::Material;
 use super::model::{Beginning, dropout_of};
 use super::options::{inputs, options};
+use crate::account::secrets::SecretPosteriors;
 use crate::audit::cli::{ModelArg, Start, Train};
 use crate::contract::{
     Envelope, Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, Progress, print,
@@ -129,6 +130,9 @@ struct Shown {
     recipe: Recipe,
     mechanism: Mechanism,
     guarantees: Vec<Guarantee>,
+    /// Of protect: what is promised of each secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secrets: Option<SecretPosteriors>,
     /// Why nothing is promised.
     #[serde(skip_serializing_if = "Option::is_none")]
     because: Option<String>,
@@ -231,6 +235,7 @@ pub(super) fn run(train: &Train, format: Format, interrupt: &Interrupt) -> Resul
         recipe: request.recipe(),
         guarantees: trained.plan.guarantees(tolerance)?,
         mechanism: trained.mechanism(),
+        secrets: SecretPosteriors::of(&trained.plan, &trained.mechanism())?,
         because: trained.plan.unprotected(),
         estimates: trained.estimates,
         seeded: trained.plan.seeded,
@@ -285,6 +290,9 @@ fn summary(shown: &Shown, inputs: &Inputs) -> String {
             whose(g),
             nearest(g.delta.map_or(f64::NAN, Delta::get), 2)
         ));
+    }
+    if let Some(secrets) = &shown.secrets {
+        lines.push(secrets.text().trim_end().to_owned());
     }
     if let Some(why) = &shown.because {
         lines.push(format!("because {why}"));

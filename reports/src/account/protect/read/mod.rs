@@ -5,10 +5,8 @@ mod csv;
 mod jsonl;
 #[cfg(feature = "parquet")]
 mod parquet;
-mod rates;
 mod secrets;
 
-pub use rates::read_rates;
 pub use secrets::{Promise, read_secrets};
 
 use anyhow::{Result, bail};

@@ -1,0 +1,473 @@
+//! What certifies every secret of a run, small enough to stand in a manifest.
+//!
+//! A secret is certified by a profile that dominates its own: the rates of its records, or, of many
+//! secrets, the ends of a cell of counts, hazards and priors ([`super::screen`]). Certificate,
+//! manifest and whoever reads it back evaluate the same profiles and get the same numbers.
+
+use super::noise::{Protection, TABLE_CELLS};
+use super::parallel;
+use super::rates::{RateProfile, dominating_loss};
+use super::screen::{self, Grid};
+use super::secret::{Ends, Proof, Secret};
+use crate::bound::Upper;
+use crate::error::{Error, Result};
+use crate::quantity::{NoiseMultiplier, Probability, Steps, Tolerance};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+/// Accuracy of a secret's own bound; the others are tried where it does not show a promise that a
+/// search for the least noise has shown.
+const OWN: [f64; 5] = [1e-6, 1e-2, 1e-4, 1e-5, 1e-7];
+/// Accuracy of a cell's bound, which lies a few percent above that of what it holds.
+const CELL: f64 = 1e-3;
+/// Up to this many secrets are certified by their own rates.
+const FEW: usize = TABLE_CELLS[2];
+
+/// What the secrets of a run are certified by, and how many share a promise and a profile.
+///
+/// ```
+/// use reticent_accounting::protect::{Incidence, Protection, Secret};
+/// use reticent_accounting::{NoiseMultiplier, Probability, Steps};
+/// let incidence = Incidence::new(4, 2, vec![(0, 0), (1, 0), (2, 1), (3, 1)])?;
+/// let promise = Secret::new(Probability::new(1e-6)?, Probability::new(1e-2)?)?;
+/// let (secrets, rates) = ([promise; 2], [0.01; 4]);
+/// let run = Protection { incidence: &incidence, secrets: &secrets, rates: &rates, steps: Steps::new(100) };
+/// let sigma = NoiseMultiplier::new(2.0)?;
+/// let certified = run.certified(Some(sigma))?;
+/// // Two secrets of equal rates and promises are one class.
+/// assert_eq!(certified.classes.classes().len(), 1);
+/// let again = certified.classes.posteriors(sigma, run.steps)?;
+/// assert!(again[0].get().get() == certified.posteriors[0]);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
+pub struct SecretClasses {
+    profiles: Vec<Dominating>,
+    classes: Vec<SecretClass>,
+}
+
+/// Secrets with one promise that one profile certifies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SecretClass {
+    /// How many.
+    pub secrets: u64,
+    /// What is promised for each.
+    pub promise: Secret,
+    /// Which profile certifies them.
+    profile: usize,
+}
+
+/// A profile of rates with a prior: at least those of every secret that it certifies.
+#[derive(Debug, Clone, PartialEq)]
+enum Dominating {
+    /// The rates of its records, the largest first, each with the number of records that have it.
+    Own { prior: f64, rates: Vec<(f64, u32)> },
+    /// At most so many records, with at most this Σ −ln(1 − ρ).
+    Cell {
+        prior: f64,
+        records: u32,
+        hazard: f64,
+    },
+}
+
+/// The secrets of a run, each with its bound.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Certified {
+    /// What bounds them.
+    pub classes: SecretClasses,
+    /// The class of each secret.
+    pub class_of: Vec<usize>,
+    /// The chance of guessing each secret after training, at most; 1 without noise.
+    pub posteriors: Vec<f64>,
+}
+
+impl Protection<'_> {
+    /// What certifies each secret at this noise, and the posterior that it gives.
+    ///
+    /// Bound: each posterior is an upper one. Up to 64 secrets have bounds of their own; of more,
+    /// secrets share those of their cells, but where that would exceed a promise.
+    ///
+    /// # Errors
+    /// Numbers of promises and rates that do not fit the incidence, a rate outside [0, 1].
+    pub fn certified(&self, noise: Option<NoiseMultiplier>) -> Result<Certified> {
+        self.check()?;
+        let count = self.secrets.len();
+        let mut cells: Vec<Option<Dominating>> = vec![None; count];
+        if count > FEW {
+            let outlines = self.outlines()?;
+            let grid = screen::grid(&outlines, TABLE_CELLS[0]);
+            cells = self.cells_that_hold(&grid, noise)?;
+        }
+        let mut found: BTreeMap<Vec<u64>, (Dominating, Vec<usize>)> = BTreeMap::new();
+        for (secret, cell) in cells.into_iter().enumerate() {
+            let profile = match cell {
+                Some(cell) => cell,
+                None => Dominating::own(&self.profile(secret)?, self.secrets[secret].prior()),
+            };
+            let entry = found
+                .entry(profile.key())
+                .or_insert_with(|| (profile, Vec::new()));
+            entry.1.push(secret);
+        }
+        let mut profiles = Vec::with_capacity(found.len());
+        let mut classes: Vec<SecretClass> = Vec::new();
+        let mut class_of = vec![0; count];
+        for (profile, mut secrets) in found.into_values() {
+            let promise = |secret: usize| {
+                let promise = self.secrets[secret];
+                (promise.prior(), promise.posterior())
+            };
+            let order = |a: &usize, b: &usize| {
+                let (a, b) = (promise(*a), promise(*b));
+                a.0.get()
+                    .total_cmp(&b.0.get())
+                    .then(a.1.get().total_cmp(&b.1.get()))
+            };
+            secrets.sort_by(order);
+            for secret in secrets {
+                let new = SecretClass {
+                    secrets: 0,
+                    promise: self.secrets[secret],
+                    profile: profiles.len(),
+                };
+                match classes.last_mut() {
+                    Some(last) if last.profile == new.profile && last.promise == new.promise => {}
+                    _ => classes.push(new),
+                }
+                if let Some(class) = classes.last_mut() {
+                    class.secrets += 1;
+                }
+                class_of[secret] = classes.len() - 1;
+            }
+            profiles.push(profile);
+        }
+        let classes = SecretClasses { profiles, classes };
+        let posteriors = match noise {
+            Some(noise) => {
+                let of_classes = classes.posteriors(noise, self.steps)?;
+                let each = class_of.iter().map(|class| of_classes[*class].get().get());
+                each.collect()
+            }
+            None => vec![1.0; count],
+        };
+        Ok(Certified {
+            classes,
+            class_of,
+            posteriors,
+        })
+    }
+
+    /// The cell of each secret whose promise it certifies.
+    fn cells_that_hold(
+        &self,
+        grid: &Grid,
+        noise: Option<NoiseMultiplier>,
+    ) -> Result<Vec<Option<Dominating>>> {
+        let posteriors = match noise {
+            Some(noise) => grid.posteriors(Proof::BlowUp, noise, self.steps)?,
+            None => vec![0.0; self.secrets.len()],
+        };
+        let each = grid.cells().iter().zip(posteriors).zip(self.secrets);
+        let cells = each.map(|((cell, posterior), secret)| {
+            let holds = posterior <= secret.posterior().get() && cell.hazard().is_finite();
+            holds.then(|| Dominating::Cell {
+                prior: cell.prior(),
+                records: cell.count(),
+                hazard: cell.hazard(),
+            })
+        });
+        Ok(cells.collect())
+    }
+}
+
+impl Dominating {
+    fn own(profile: &RateProfile, prior: Probability) -> Self {
+        let mut rates: Vec<(f64, u32)> = Vec::new();
+        for rate in profile.rates() {
+            match rates.last_mut() {
+                Some((last, count)) if last.to_bits() == rate.to_bits() => *count += 1,
+                _ => rates.push((*rate, 1)),
+            }
+        }
+        Self::Own {
+            prior: prior.get(),
+            rates,
+        }
+    }
+
+    /// Equal profiles have equal keys, and keys give one order whatever the order of secrets.
+    fn key(&self) -> Vec<u64> {
+        match self {
+            Self::Own { prior, rates } => {
+                let runs = rates
+                    .iter()
+                    .flat_map(|(rate, count)| [rate.to_bits(), u64::from(*count)]);
+                [0, prior.to_bits()].into_iter().chain(runs).collect()
+            }
+            Self::Cell {
+                prior,
+                records,
+                hazard,
+            } => vec![1, prior.to_bits(), u64::from(*records), hazard.to_bits()],
+        }
+    }
+
+    const fn prior(&self) -> f64 {
+        match self {
+            Self::Own { prior, .. } | Self::Cell { prior, .. } => *prior,
+        }
+    }
+
+    fn profile(rates: &[(f64, u32)]) -> Result<RateProfile> {
+        let each = rates
+            .iter()
+            .flat_map(|(rate, count)| std::iter::repeat_n(*rate, *count as usize));
+        RateProfile::new(each)
+    }
+
+    /// Whether it dominates these rates.
+    fn covers(&self, profile: &RateProfile) -> bool {
+        match self {
+            Self::Own { rates, .. } => {
+                let own = rates
+                    .iter()
+                    .flat_map(|(rate, count)| std::iter::repeat_n(*rate, *count as usize));
+                let records: u64 = rates.iter().map(|(_, count)| u64::from(*count)).sum();
+                profile.count() as u64 <= records
+                    && profile.rates().iter().zip(own).all(|(a, b)| *a <= b)
+            }
+            Self::Cell {
+                records, hazard, ..
+            } => profile.count() <= *records as usize && profile.hazard() <= *hazard,
+        }
+    }
+
+    /// The posterior from this prior, by the blow-up. `promise`: what a search has shown.
+    fn posterior(
+        &self,
+        prior: Probability,
+        promise: Option<f64>,
+        noise: NoiseMultiplier,
+        steps: Steps,
+    ) -> Result<f64> {
+        match self {
+            Self::Own { rates, .. } => {
+                let loss = Self::profile(rates)?.loss(noise, steps)?;
+                let mut least = 1.0_f64;
+                for tolerance in OWN {
+                    let Ends { upper, .. } =
+                        Proof::BlowUp.posterior(&loss, prior, Tolerance::new(tolerance)?)?;
+                    least = least.min(upper);
+                    if promise.is_none_or(|promise| least <= promise) {
+                        break;
+                    }
+                }
+                Ok(least)
+            }
+            Self::Cell {
+                records, hazard, ..
+            } => {
+                let loss = dominating_loss(*records, *hazard, noise, steps)?;
+                let ends = Proof::BlowUp.posterior(&loss, prior, Tolerance::new(CELL)?)?;
+                Ok(ends.upper)
+            }
+        }
+    }
+}
+
+impl SecretClasses {
+    /// The classes, in an order that does not depend on that of the secrets.
+    #[must_use]
+    pub fn classes(&self) -> &[SecretClass] {
+        &self.classes
+    }
+
+    /// How many secrets there are.
+    #[must_use]
+    pub fn secrets(&self) -> u64 {
+        self.classes.iter().map(|class| class.secrets).sum()
+    }
+
+    /// The most records that hold a secret of a class.
+    #[must_use]
+    pub fn records_of(&self, class: &SecretClass) -> u64 {
+        match &self.profiles[class.profile] {
+            Dominating::Own { rates, .. } => rates.iter().map(|(_, n)| u64::from(*n)).sum(),
+            Dominating::Cell { records, .. } => u64::from(*records),
+        }
+    }
+
+    /// The chance of guessing a secret of each class after training, at most.
+    ///
+    /// # Errors
+    /// None for profiles that were certified.
+    pub fn posteriors(
+        &self,
+        noise: NoiseMultiplier,
+        steps: Steps,
+    ) -> Result<Vec<Upper<Probability>>> {
+        let mut promises = vec![f64::INFINITY; self.profiles.len()];
+        for class in &self.classes {
+            let promise = &mut promises[class.profile];
+            *promise = promise.min(class.promise.posterior().get());
+        }
+        let wanted: Vec<(&Dominating, f64)> = self.profiles.iter().zip(promises).collect();
+        let found = parallel::map(&wanted, |(profile, promise)| {
+            let prior = Probability::new(profile.prior())?;
+            let bound = profile.posterior(prior, Some(*promise), noise, steps)?;
+            Probability::new(bound.min(1.0)).map(Upper::new)
+        });
+        let found = found.into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(self.classes.iter().map(|c| found[c.profile]).collect())
+    }
+
+    /// The chance of guessing any of the secrets after training, at most, where each was guessed
+    /// with probability at most `prior` before it.
+    ///
+    /// # Errors
+    /// None for profiles that were certified.
+    pub fn posterior_at(
+        &self,
+        prior: Probability,
+        noise: NoiseMultiplier,
+        steps: Steps,
+    ) -> Result<Upper<Probability>> {
+        let mut distinct: BTreeMap<Vec<u64>, &Dominating> = BTreeMap::new();
+        for profile in &self.profiles {
+            let mut key = profile.key();
+            key[1] = 0;
+            distinct.insert(key, profile);
+        }
+        let distinct: Vec<&Dominating> = distinct.into_values().collect();
+        let found = parallel::map(&distinct, |profile| {
+            profile.posterior(prior, None, noise, steps)
+        });
+        let found = found.into_iter().collect::<Result<Vec<f64>>>()?;
+        let most = found.into_iter().fold(prior.get(), f64::max);
+        Ok(Upper::new(Probability::new(most.min(1.0))?))
+    }
+
+    /// The first of these secrets that no class of its promise covers.
+    ///
+    /// # Errors
+    /// A rate outside [0, 1].
+    pub fn first_uncovered(
+        &self,
+        secrets: impl IntoIterator<Item = (Secret, Result<RateProfile>)>,
+    ) -> Result<Option<usize>> {
+        let key = |promise: &Secret| {
+            let (prior, posterior) = (promise.prior(), promise.posterior());
+            [prior.get().to_bits(), posterior.get().to_bits()]
+        };
+        let mut of_promise: HashMap<[u64; 2], Vec<&Dominating>> = HashMap::new();
+        for class in &self.classes {
+            let profiles = of_promise.entry(key(&class.promise)).or_default();
+            profiles.push(&self.profiles[class.profile]);
+        }
+        for (place, (promise, profile)) in secrets.into_iter().enumerate() {
+            let profile = profile?;
+            let by = of_promise.get(&key(&promise));
+            if !by.is_some_and(|by| by.iter().any(|by| by.covers(&profile))) {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// As it is written: lists instead of objects, of which a document may hold a hundred thousand.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    /// [prior, [[rate, records], …]].
+    own: Vec<(f64, Vec<(f64, u32)>)>,
+    /// [prior, records, hazard].
+    cells: Vec<(f64, u32, f64)>,
+    /// [secrets, prior, posterior, profile]: a number of `own`, then of `cells`.
+    classes: Vec<(u64, f64, f64, usize)>,
+}
+
+impl From<SecretClasses> for Written {
+    fn from(classes: SecretClasses) -> Self {
+        let (mut own, mut cells) = (Vec::new(), Vec::new());
+        for profile in classes.profiles {
+            match profile {
+                Dominating::Own { prior, rates } => own.push((prior, rates)),
+                Dominating::Cell {
+                    prior,
+                    records,
+                    hazard,
+                } => cells.push((prior, records, hazard)),
+            }
+        }
+        let each = classes.classes.into_iter().map(|class| {
+            let (prior, posterior) = (class.promise.prior(), class.promise.posterior());
+            (class.secrets, prior.get(), posterior.get(), class.profile)
+        });
+        Self {
+            own,
+            cells,
+            classes: each.collect(),
+        }
+    }
+}
+
+impl TryFrom<Written> for SecretClasses {
+    type Error = Error;
+    fn try_from(written: Written) -> Result<Self> {
+        let bad = |what, range, value| Err(Error::OutOfRange { what, range, value });
+        let mut profiles = Vec::with_capacity(written.own.len() + written.cells.len());
+        for (prior, rates) in written.own {
+            let mut last = 1.0;
+            for (rate, count) in &rates {
+                if !(*rate > 0.0 && *rate <= last) {
+                    return bad("rate of a record", "(0, 1], the largest first", *rate);
+                }
+                if *count == 0 {
+                    return bad("records of a rate", "[1, 2^32)", 0.0);
+                }
+                last = *rate;
+            }
+            let records: u64 = rates.iter().map(|(_, count)| u64::from(*count)).sum();
+            if records > u64::from(u32::MAX) {
+                return bad("records of a secret", "[0, 2^32)", records as f64);
+            }
+            Probability::new(prior)?;
+            profiles.push(Dominating::Own { prior, rates });
+        }
+        for (prior, records, hazard) in written.cells {
+            if records == 0 {
+                return bad("records of a secret", "[1, 2^32)", 0.0);
+            }
+            if !(hazard >= 0.0 && hazard.is_finite()) {
+                return bad("hazard", "[0, inf)", hazard);
+            }
+            Probability::new(prior)?;
+            profiles.push(Dominating::Cell {
+                prior,
+                records,
+                hazard,
+            });
+        }
+        let mut classes = Vec::with_capacity(written.classes.len());
+        for (secrets, prior, posterior, profile) in written.classes {
+            let promise = Secret::new(Probability::new(prior)?, Probability::new(posterior)?)?;
+            let Some(by) = profiles.get(profile) else {
+                return bad("profile of a class", "one that is listed", profile as f64);
+            };
+            if prior > by.prior() {
+                return bad("prior of a class", "at most that of its profile", prior);
+            }
+            if secrets == 0 {
+                return bad("secrets of a class", "[1, inf)", 0.0);
+            }
+            classes.push(SecretClass {
+                secrets,
+                promise,
+                profile,
+            });
+        }
+        Ok(Self { profiles, classes })
+    }
+}

@@ -1,0 +1,59 @@
+//! What a run of `protect` promises for each of its secrets.
+
+use super::{Run, TrainingPlan, WeightedSteps};
+use crate::bound::Upper;
+use crate::error::Result;
+use crate::protect::{SecretClass, SecretClasses};
+use crate::quantity::{NoiseMultiplier, Probability};
+
+impl TrainingPlan {
+    /// The secrets of a run of `protect`, by classes of one promise, each with the chance of
+    /// guessing one of them after training, at most; none of other runs.
+    ///
+    /// Bound: upper; 1 where nothing is promised. Source: Hush! Definition 3.1, by the blow-up.
+    ///
+    /// # Errors
+    /// None for profiles that were certified.
+    pub fn secret_posteriors(&self) -> Result<Vec<(SecretClass, Upper<Probability>)>> {
+        let Some((classes, _)) = self.protected() else {
+            return Ok(Vec::new());
+        };
+        let found = match self.noise_that_holds() {
+            Some((noise, weighted)) => classes.posteriors(noise, *weighted.steps)?,
+            None => vec![Upper::new(Probability::ONE); classes.classes().len()],
+        };
+        Ok(classes.classes().iter().copied().zip(found).collect())
+    }
+
+    /// The chance of guessing any of the secrets of a run of `protect` after training, at most,
+    /// where each was guessed with probability at most `prior` before it; none of other runs.
+    ///
+    /// # Errors
+    /// As [`TrainingPlan::secret_posteriors`].
+    pub fn secret_posterior_at(&self, prior: Probability) -> Result<Option<Upper<Probability>>> {
+        let Some((classes, _)) = self.protected() else {
+            return Ok(None);
+        };
+        Ok(Some(match self.noise_that_holds() {
+            Some((noise, weighted)) => classes.posterior_at(prior, noise, *weighted.steps)?,
+            None => Upper::new(Probability::ONE),
+        }))
+    }
+
+    fn protected(&self) -> Option<(&SecretClasses, &WeightedSteps)> {
+        match &self.run {
+            Run::Protect { weighted } => Some((weighted.secrets.as_ref()?, weighted)),
+            _ => None,
+        }
+    }
+
+    /// σ, unless something else leaves nothing of the promise. An earlier run on the same records
+    /// is not in the certificate.
+    fn noise_that_holds(&self) -> Option<(NoiseMultiplier, &WeightedSteps)> {
+        let (_, weighted) = self.protected()?;
+        if self.unprotected().is_some() || self.continues.is_some() {
+            return None;
+        }
+        Some((*weighted.noise_multiplier, weighted))
+    }
+}

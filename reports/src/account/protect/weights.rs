@@ -1,0 +1,176 @@
+//! The file that takes a certificate to the trainer: rates of records, batch, steps, noise, and what
+//! is promised for each secret ([schemas/weights.schema.json]).
+
+use super::input::Input;
+use super::work::Chosen;
+use crate::contract::{AtomicFile, Inputs};
+use anyhow::{Context, Result, ensure};
+use reticent_accounting::protect::SecretClasses;
+use reticent_accounting::{NoiseMultiplier, Probability};
+use serde::{Deserialize, Serialize, Serializer};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::Path;
+
+/// The type of such a document.
+const KIND: &str = "weights";
+
+/// What a trainer needs, and what has to hold of what it trains on.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Weights {
+    schema: u32,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(rename = "inputs")]
+    _inputs: serde::de::IgnoredAny,
+    /// B: the expected records of a batch, and the divisor of its noised sum.
+    pub batch_size: f64,
+    /// T.
+    pub steps: u64,
+    /// σ.
+    pub noise_multiplier: NoiseMultiplier,
+    /// The constant of the capacities.
+    #[serde(default)]
+    pub c: Option<f64>,
+    /// Id, weight and rate of each record that the incidence names.
+    pub records: Vec<(String, f64, f64)>,
+    /// How many other records there are; they hold no secret.
+    pub other_records: u64,
+    /// The rate of each of them.
+    pub other_rate: f64,
+    /// Id, prior and promised posterior of each secret.
+    pub secrets: Vec<(String, Probability, Probability)>,
+    /// What certified the promises.
+    #[serde(rename = "certified")]
+    _certified: SecretClasses,
+}
+
+impl Weights {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Another document, and a number that is out of its range.
+    pub fn read(path: &Path) -> Result<Self> {
+        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let read: std::result::Result<Self, serde_json::Error> =
+            serde_json::from_reader(BufReader::new(file));
+        // What serde_json quotes may be an id.
+        let weights = read.map_err(|error| {
+            anyhow::anyhow!(
+                "{}, line {}, column {}: is not what `account protect --weights` writes",
+                path.display(),
+                error.line(),
+                error.column()
+            )
+        })?;
+        weights
+            .checked()
+            .with_context(|| path.display().to_string())
+    }
+
+    fn checked(self) -> Result<Self> {
+        ensure!(
+            self.schema == 1 && self.kind == KIND,
+            "must be weights of schema 1, got a {:?} of schema {}",
+            self.kind,
+            self.schema
+        );
+        ensure!(
+            self.batch_size > 0.0 && self.batch_size.is_finite(),
+            "batch_size: must lie in (0, inf), got {}",
+            self.batch_size
+        );
+        ensure!(self.steps > 0, "steps: must be from 1 on, got 0");
+        let rates = self.records.iter().map(|(_, _, rate)| *rate);
+        for (number, rate) in (1..).zip(rates.chain([self.other_rate])) {
+            ensure!(
+                (0.0..=1.0).contains(&rate),
+                "rate of record {number}: must lie in [0, 1], got {rate}"
+            );
+        }
+        let sum: f64 = self.records.iter().map(|(_, _, rate)| rate).sum();
+        let sum = sum + self.other_records as f64 * self.other_rate;
+        ensure!(
+            (sum / self.batch_size - 1.0).abs() <= 1e-6,
+            "batch_size: must be the sum of the rates, {sum}, got {}",
+            self.batch_size
+        );
+        Ok(self)
+    }
+}
+
+/// A list that is written as it is gone through.
+struct Listed<F>(F);
+
+impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Listed<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
+/// Writes what was certified.
+///
+/// # Errors
+/// A full disk, and made-up examples, which have no ids.
+pub fn write(
+    mut file: AtomicFile,
+    input: &Input,
+    chosen: &Chosen,
+    (batch_size, steps): (f64, u64),
+    inputs: &Inputs,
+) -> Result<()> {
+    #[derive(Serialize)]
+    struct Written<'a, R, S> {
+        schema: u32,
+        #[serde(rename = "type")]
+        kind: &'static str,
+        inputs: &'a Inputs,
+        batch_size: f64,
+        steps: u64,
+        noise_multiplier: NoiseMultiplier,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        c: Option<f64>,
+        records: R,
+        other_records: u64,
+        other_rate: f64,
+        secrets: S,
+        certified: &'a SecretClasses,
+    }
+    let named = input.examples.all();
+    ensure!(
+        !named.is_empty(),
+        "made-up secrets are in no record that has an id; give --incidence"
+    );
+    let (weights, rates) = (&chosen.weighed.solution.weights, &chosen.weighed.rates);
+    let others = &rates[named.len()..];
+    let records = Listed(|| {
+        let numbers = weights.iter().zip(rates);
+        let each = named.iter().zip(numbers);
+        each.map(|(id, (weight, rate))| (id, weight, rate))
+    });
+    let secrets = Listed(|| {
+        let each = input.secrets.all().iter().zip(&input.promises);
+        each.map(|(id, promise)| (id, promise.secret.prior(), promise.secret.posterior()))
+    });
+    let written = Written {
+        schema: 1,
+        kind: KIND,
+        inputs,
+        batch_size,
+        steps,
+        noise_multiplier: chosen.sigma,
+        c: chosen.weighed.c,
+        records,
+        other_records: others.len() as u64,
+        other_rate: others.iter().copied().fold(0.0, f64::max),
+        secrets,
+        certified: &chosen.certified.classes,
+    };
+    let mut buffered = BufWriter::new(&mut file);
+    serde_json::to_writer(&mut buffered, &written)?;
+    buffered.write_all(b"\n")?;
+    buffered.flush()?;
+    drop(buffered);
+    file.finish()
+}

@@ -1,0 +1,179 @@
+//! The secrets of a run of `protect`, as its manifest certifies them.
+
+use super::plan::Asked;
+use crate::contract::{Align, Table};
+use crate::number::{grouped, rounded_up, shortest};
+use anyhow::Result;
+use reticent_accounting::training::{Run, TrainingPlan};
+use reticent_accounting::{
+    Bounds, GroupSize, Guarantee, Mechanism, Method, Neighbours, Notion, Probability, UnitName,
+    Upper,
+};
+use serde::{Deserialize, Serialize};
+
+/// So many classes are printed, the nearest to their promise first.
+const SHOWN: usize = 10;
+
+/// The chance of guessing each secret, by classes of one promise and one bound.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SecretPosteriors {
+    /// Secrets in all.
+    pub secrets: u64,
+    /// How many of them have a posterior within their promise.
+    pub kept: u64,
+    /// Secrets, the most records of each, prior, promised posterior, and the posterior, at most.
+    pub classes: Vec<(u64, u64, Probability, Probability, Upper<Probability>)>,
+}
+
+impl SecretPosteriors {
+    /// Of a plan that releases `mechanism`; nothing where it is no run of `protect`.
+    ///
+    /// # Errors
+    /// None for what was certified.
+    pub fn of(plan: &TrainingPlan, mechanism: &Mechanism) -> Result<Option<Self>> {
+        let Run::Protect { weighted } = &plan.run else {
+            return Ok(None);
+        };
+        let Some(certified) = &weighted.secrets else {
+            return Ok(None);
+        };
+        // A document that says more than its plan leaves nothing of the promise.
+        let whole = plan.mechanism() == *mechanism;
+        let classes: Vec<_> = plan
+            .secret_posteriors()?
+            .into_iter()
+            .map(|(class, found)| {
+                let (prior, promised) = (class.promise.prior(), class.promise.posterior());
+                let found = if whole {
+                    found
+                } else {
+                    Upper::new(Probability::ONE)
+                };
+                (
+                    class.secrets,
+                    certified.records_of(&class),
+                    prior,
+                    promised,
+                    found,
+                )
+            })
+            .collect();
+        let kept = classes
+            .iter()
+            .filter(|(.., promised, found)| found.get() <= promised);
+        Ok(Some(Self {
+            secrets: certified.secrets(),
+            kept: kept.map(|(secrets, ..)| secrets).sum(),
+            classes,
+        }))
+    }
+
+    /// How many there are, and how many promises are kept.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self.kept == self.secrets {
+            true => format!(
+                "{} secrets, each guessed after training with at most the probability promised",
+                grouped(self.secrets)
+            ),
+            false => format!(
+                "{} of {} secrets have no promise that is kept",
+                grouped(self.secrets - self.kept),
+                grouped(self.secrets)
+            ),
+        }
+    }
+
+    /// The classes nearest to their promises.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let mut table = Table::new([
+            ("secrets", Align::Right),
+            ("records each", Align::Right),
+            ("before", Align::Right),
+            ("promised", Align::Right),
+            ("after <=", Align::Right),
+        ]);
+        let mut nearest: Vec<_> = self.classes.iter().collect();
+        let share = |row: &(u64, u64, Probability, Probability, Upper<Probability>)| {
+            row.4.get().get() / row.3.get()
+        };
+        nearest.sort_by(|a, b| share(b).total_cmp(&share(a)));
+        for (secrets, records, prior, promised, found) in nearest.into_iter().take(SHOWN) {
+            table.row([
+                grouped(*secrets),
+                grouped(*records),
+                shortest(prior.get()),
+                shortest(promised.get()),
+                rounded_up(found.get().get(), 4),
+            ]);
+        }
+        table
+    }
+
+    /// Table and sentence.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = format!("{}\n\n{}", self.sentence(), self.table().to_text());
+        if self.classes.len() > SHOWN {
+            out.push_str(&format!(
+                "\nthe {SHOWN} nearest to their promises of {} kinds of secrets; --format json has all\n",
+                grouped(self.classes.len() as u64)
+            ));
+        }
+        out
+    }
+
+    /// A row for each class.
+    ///
+    /// # Errors
+    /// None for what was certified.
+    pub fn rows(&self) -> Result<Vec<Guarantee>> {
+        let unit = UnitName::new("secret")?;
+        let of = |(_, records, prior, _, found): &(_, u64, Probability, _, Upper<Probability>)| {
+            let group = GroupSize::new(u32::try_from(*records)?)?;
+            Ok(Guarantee {
+                prior: Some(*prior),
+                posterior: Some(Bounds {
+                    lower: None,
+                    upper: Some(*found),
+                }),
+                group: Some(group),
+                ..Guarantee::new(
+                    Notion::SecretProtection,
+                    Neighbours::ZeroOut,
+                    unit.clone(),
+                    Method::BlowUp,
+                )
+            })
+        };
+        self.classes.iter().map(of).collect()
+    }
+}
+
+/// The rows about posteriors from one prior, by what bounds each secret instead of by rates that
+/// dominate those of all.
+///
+/// # Errors
+/// None for what was certified.
+pub fn by_secret(asked: &Asked, rows: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
+    let (Some(ran), Some(prior)) = (&asked.ran, asked.plan.prior) else {
+        return Ok(rows);
+    };
+    let single = asked.plan.group == GroupSize::ONE && ran.mechanism() == asked.plan.mechanism;
+    let Some(found) = ran.secret_posterior_at(prior)?.filter(|_| single) else {
+        return Ok(rows);
+    };
+    let kept = rows.into_iter().filter_map(|row| match row.method {
+        _ if row.notion != Notion::SecretProtection => Some(row),
+        Method::BlowUp => Some(Guarantee {
+            posterior: Some(Bounds {
+                lower: None,
+                upper: Some(found),
+            }),
+            ..row
+        }),
+        _ => None,
+    });
+    Ok(kept.collect())
+}
