@@ -71,15 +71,18 @@ pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
     Ok(Envelope::new("guarantees", asked.inputs.clone(), body))
 }
 
-/// The row that a limit is held against: differential privacy by the loss law, of the group if
+/// The row that a limit is held against: differential privacy by the loss law where one is known, of the group if
 /// there is one.
 #[must_use]
 pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
-    let by_law = |notion| move |g: &&Guarantee| g.notion == notion && g.method == Method::Pld;
-    guarantees
-        .iter()
-        .find(by_law(Notion::GroupDp))
-        .or_else(|| guarantees.iter().find(by_law(Notion::Dp)))
+    // Where no law is known there are only rows by Rényi divergences.
+    [Method::Pld, Method::Rdp].into_iter().find_map(|method| {
+        let by = |notion| move |g: &&Guarantee| g.notion == notion && g.method == method;
+        guarantees
+            .iter()
+            .find(by(Notion::GroupDp))
+            .or_else(|| guarantees.iter().find(by(Notion::Dp)))
+    })
 }
 
 /// The limit against the answer, if one was set.
