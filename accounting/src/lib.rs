@@ -40,8 +40,8 @@ pub use neighbours::Neighbours;
 pub use plan::Plan;
 pub use pld::{Answer, Direction, PrivacyLoss, Profile, ProfilePoint, Query};
 pub use quantity::{
-    Confidence, Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, Order, Probability,
-    SamplingRate, Steps, Tolerance, UnitName,
+    Confidence, Delta, Divergence, Epsilon, GroupSize, MeanRepetitions, MissRate, NoiseMultiplier,
+    Order, Probability, RepetitionShape, SamplingRate, Steps, Tolerance, UnitName,
 };
 pub use redaction::{BayesianKnown, BayesianUnknown, Redaction};
 pub use trade_off::TradeOff;

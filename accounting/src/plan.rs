@@ -91,7 +91,40 @@ impl Plan {
             rows.extend(self.reconstruction(prior)?);
         }
         rows.extend(self.gaussian()?);
-        Ok(rows)
+        Ok(self.by_what_is_known(rows))
+    }
+
+    /// The rows of a run of which some part has no law but stated Rényi divergences: all of them are by
+    /// these, so that those by the law are, and repeat nothing.
+    fn by_what_is_known(&self, rows: Vec<Guarantee>) -> Vec<Guarantee> {
+        if !self.mechanism.is_stated() {
+            return rows;
+        }
+        let mut kept: Vec<Guarantee> = Vec::new();
+        for row in rows {
+            let (method, base) = match (row.method, row.base) {
+                (Method::Pld, base) => (Method::Rdp, base),
+                (Method::Proposition6, Some(_)) => (row.method, Some(Base::Rdp)),
+                (Method::BlowUp, base) => (Method::RenyiFano, base),
+                other => other,
+            };
+            let row = Guarantee {
+                method,
+                base,
+                engine: None,
+                ..row
+            };
+            let same = |other: &&mut Guarantee| {
+                let of = |row: &Guarantee| (row.notion, row.method, row.base, row.convention);
+                of(other) == of(&row)
+            };
+            match kept.iter_mut().find(same) {
+                // The order is known of the row that was meant to be by divergences.
+                Some(other) => other.order = other.order.or(row.order),
+                None => kept.push(row),
+            }
+        }
+        kept
     }
 
     /// ε of the plan's neighbours and group at its δ, both ends: the first row in short.
@@ -136,7 +169,11 @@ impl Plan {
             group => (Notion::GroupDp, Some(group)),
         };
         let row = self.by_law(notion, &mut self.solvers(query)?)?;
-        Ok(Guarantee { group, ..row })
+        let known = self.by_what_is_known(vec![Guarantee {
+            group,
+            ..row.clone()
+        }]);
+        Ok(known.into_iter().next().unwrap_or(row))
     }
 
     fn solvers(&self, query: Query) -> Result<Vec<Solver>> {

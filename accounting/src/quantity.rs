@@ -124,6 +124,22 @@ quantity!(
     /// The order α of a Rényi divergence.
     Order, "order", "(1, inf)", |v| v > 1.0 && v.is_finite());
 
+quantity!(
+    /// A Rényi divergence in nats, or a coefficient of one; infinity says nothing.
+    Divergence, "Rényi divergence", "[0, inf]", |v| v >= 0.0);
+quantity!(
+    /// How often something runs on average.
+    MeanRepetitions, "mean number of repetitions", "[1, inf)", |v| v >= 1.0 && v.is_finite());
+quantity!(
+    /// η of a random number of repetitions: 0 is logarithmic, 1 geometric, between and above truncated
+    /// negative binomial, infinity Poisson.
+    RepetitionShape, "shape of the number of repetitions", "[0, inf]", |v| v >= 0.0);
+
+impl Divergence {
+    /// Nothing at all.
+    pub const ZERO: Self = Self(0.0);
+}
+
 impl Epsilon {
     /// A computed ε: rounding below zero is cut off, NaN becomes infinity.
     pub(crate) fn nonnegative(value: f64) -> Self {

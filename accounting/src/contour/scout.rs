@@ -114,6 +114,10 @@ impl Part {
     }
 
     fn of_law(law: &Law, times: u64, highest: f64) -> Result<Self> {
+        if law.stated.is_some() {
+            // There is no law to chart.
+            return Err(Scout::out_of_reach());
+        }
         let times = times as f64;
         let (chart, nodes) = LawChart::new(law, highest, 0.0, LN_ERROR - times.ln())?;
         Ok(Self {

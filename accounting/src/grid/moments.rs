@@ -1,6 +1,7 @@
 //! K(θ) = Σ T_i ln E_Q e^{θL_i} of the law itself, by quadrature: for choosing the tilt, the
 //! spacing and the window. Nothing here is certified, nothing needs to be.
 
+use crate::contour::scout::Scout;
 use crate::error::Result;
 use crate::law::Law;
 use crate::pld::PrivacyLoss;
@@ -118,6 +119,10 @@ pub(crate) fn steps(loss: &PrivacyLoss) -> Vec<(Law, u64)> {
 
 impl Moments {
     pub(crate) fn new(steps: Vec<(Law, u64)>, ln_cut: f64) -> Result<Self> {
+        if steps.iter().any(|(law, _)| law.stated.is_some()) {
+            // There is no law to lay on a grid.
+            return Err(Scout::out_of_reach());
+        }
         let mut parts = Vec::with_capacity(steps.len());
         for (law, times) in &steps {
             let mut nodes: Vec<Place> = Vec::new();

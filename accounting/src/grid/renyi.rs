@@ -68,6 +68,9 @@ impl Law {
     /// # Errors
     /// [`crate::Error::NotCertified`] when the moment reaches too far.
     pub(crate) fn ln_moment(&self, order: f64) -> Result<(f64, f64)> {
+        if let Some(stated) = &self.stated {
+            return Ok((0.0, above_zero(stated.ln_moment(order)?)));
+        }
         if self.infinite > 0.0 {
             return Ok((f64::INFINITY, f64::INFINITY));
         }
@@ -132,6 +135,9 @@ impl Law {
     /// # Errors
     /// As [`Law::ln_moment`].
     pub(crate) fn divergence(&self) -> Result<f64> {
+        if let Some(stated) = &self.stated {
+            return stated.divergence();
+        }
         if self.infinite > 0.0 || self.missing > 0.0 && self.variance.is_none() {
             return Ok(f64::INFINITY);
         }
@@ -244,6 +250,9 @@ impl Solver {
         &mut self,
         bound: impl Fn(f64, f64) -> f64,
     ) -> Result<(f64, f64)> {
+        if self.loss.is_stated() {
+            return self.loss.least_of_stated(bound);
+        }
         let mut less = self.order_by_nodes(&bound) - 1.0;
         let mut best: Option<(f64, f64)> = None;
         let mut failure = None;

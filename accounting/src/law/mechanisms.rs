@@ -2,11 +2,11 @@
 //! refused here.
 
 use super::sampling::sampled;
-use super::{Atom, Attained, Density, Law, Piece, Shape, discrete};
+use super::{Atom, Attained, Density, Law, Piece, Shape, Stated, discrete};
 use crate::error::{Error, Result};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
-use crate::pld::{Direction, Mixture, Pair, Query};
+use crate::pld::{Direction, Mixture, Pair, Query, losses};
 use crate::quantity::{Epsilon, GroupSize, Probability};
 
 /// One leaf of a mechanism, as the accountant sees it.
@@ -211,6 +211,33 @@ pub(crate) fn fold(
             let steps = steps_between(*neighbours, query)?;
             let bound = approximate(epsilon.get(), delta.get(), steps, times)?;
             Ok(only_above(bound, steps))
+        }
+        Mechanism::Zcdp {
+            rho,
+            xi,
+            neighbours,
+        } => {
+            let links = steps_between(*neighbours, query)?;
+            each(Law::stated(Stated::line(*rho, *xi, links)))
+        }
+        Mechanism::RenyiDp {
+            orders,
+            divergences,
+            neighbours,
+        } => {
+            let links = steps_between(*neighbours, query)?;
+            each(Law::stated(Stated::at_orders(orders, divergences, links)?))
+        }
+        Mechanism::RepeatAndSelect {
+            each: run,
+            mean,
+            shape,
+        } => {
+            let runs = losses(run, query)?;
+            if runs.iter().any(|run| run.unbounded) {
+                return Ok(Fold::Unbounded);
+            }
+            each(Law::stated(Stated::best(runs, *mean, *shape)?))
         }
         Mechanism::NonPrivate { .. } => Ok(Fold::Unbounded),
         Mechanism::Repeat { .. } | Mechanism::Sequence { .. } | Mechanism::Estimated { .. } => {

@@ -15,6 +15,7 @@ mod mechanisms;
 mod overlap;
 mod sampling;
 mod spread;
+mod stated;
 mod stretches;
 
 pub(crate) use atoms::Atoms;
@@ -23,6 +24,7 @@ pub(crate) use density::{Density, Shape};
 pub(crate) use mechanisms::{Fold, fold};
 pub(crate) use overlap::Overlap;
 pub(crate) use spread::Node;
+pub(crate) use stated::Stated;
 pub(crate) use stretches::{Mask, Served, Stretch};
 
 use crate::pld::Pair;
@@ -108,6 +110,9 @@ pub(crate) struct Law {
     /// Further roundings in the masses of atoms.
     #[serde(default)]
     pub(crate) roundings: f64,
+    /// All that is known of a step without a law. Its whole mass counts as missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stated: Option<Stated>,
 }
 
 impl Law {
@@ -124,6 +129,7 @@ impl Law {
             range: None,
             cut: None,
             roundings: 0.0,
+            stated: None,
         }
     }
 

@@ -15,7 +15,10 @@ pub use document::{Document, read};
 pub use event::to_event;
 
 use crate::neighbours::Neighbours;
-use crate::quantity::{Delta, Epsilon, NoiseMultiplier, Probability, SamplingRate, Steps};
+use crate::quantity::{
+    Delta, Divergence, Epsilon, MeanRepetitions, NoiseMultiplier, Order, Probability,
+    RepetitionShape, SamplingRate, Steps,
+};
 use serde::{Deserialize, Serialize};
 
 /// How the records of a batch are drawn. What each one is accounted for as, and in which
@@ -148,6 +151,37 @@ pub enum Mechanism {
         /// For these neighbours.
         neighbours: Neighbours,
     },
+    /// Anything known only to be (ξ, ρ)-zero-concentrated differentially private: the Rényi divergence
+    /// of every order α > 1 is at most ξ + ρα, in both directions (Bun and Steinke 2016).
+    Zcdp {
+        /// ρ.
+        rho: Divergence,
+        /// ξ; most mechanisms have none.
+        #[serde(default = "no_divergence")]
+        xi: Divergence,
+        /// For these neighbours.
+        neighbours: Neighbours,
+    },
+    /// Anything of which only Rényi divergences are bounded, at some orders and in both directions.
+    RenyiDp {
+        /// The orders, ascending.
+        orders: Vec<Order>,
+        /// The divergence at each order is at most this.
+        divergences: Vec<Divergence>,
+        /// For these neighbours.
+        neighbours: Neighbours,
+    },
+    /// A mechanism run a random number of times, of which only the best outcome is released: its
+    /// score is part of the outcome, the number of runs is drawn by coins of its own and stays secret
+    /// (Papernot and Steinke 2022).
+    RepeatAndSelect {
+        /// What runs.
+        each: Box<Mechanism>,
+        /// How often on average.
+        mean: MeanRepetitions,
+        /// How that number is distributed.
+        shape: RepetitionShape,
+    },
     /// A computation on the records without any protection: ε is infinite.
     NonPrivate {
         /// Why, in words a reader of the manifest understands.
@@ -174,6 +208,10 @@ pub enum Mechanism {
     },
 }
 
+const fn no_divergence() -> Divergence {
+    Divergence::ZERO
+}
+
 impl Mechanism {
     /// DP-SGD: `steps` Poisson batches at `sampling_rate`, unit clipping, noise `noise_multiplier`.
     ///
@@ -196,6 +234,17 @@ impl Mechanism {
                 sampling_rate,
                 sampling: Sampling::Poisson,
             }),
+        }
+    }
+
+    /// Whether only Rényi divergences are known of some part.
+    pub(crate) fn is_stated(&self) -> bool {
+        match self {
+            Self::Zcdp { .. } | Self::RenyiDp { .. } | Self::RepeatAndSelect { .. } => true,
+            Self::Repeat { times, each } => times.get() > 0 && each.is_stated(),
+            Self::Sequence { parts } => parts.iter().any(Self::is_stated),
+            Self::Estimated { inner, .. } => inner.is_stated(),
+            _ => false,
         }
     }
 

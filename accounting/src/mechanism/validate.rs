@@ -3,7 +3,7 @@
 use super::json::refused;
 use super::{Mechanism, Sampling};
 use crate::error::Result;
-use crate::quantity::Probability;
+use crate::quantity::{Divergence, Order, Probability};
 
 /// Counts beyond this are not exact in the accountant.
 pub(super) const MOST: u64 = 1 << 53;
@@ -23,7 +23,14 @@ impl Mechanism {
             | Self::ExponentialMechanism { .. }
             | Self::PureDp { .. }
             | Self::ApproxDp { .. }
+            | Self::Zcdp { .. }
             | Self::NonPrivate { .. } => Ok(()),
+            Self::RenyiDp {
+                orders,
+                divergences,
+                ..
+            } => renyi(orders, divergences),
+            Self::RepeatAndSelect { each, .. } => each.validate().map_err(|e| e.within("each")),
             Self::SubsampledGaussian { sampling, .. }
             | Self::SubsampledLaplace { sampling, .. } => {
                 sampling.validate().map_err(|e| e.within("sampling"))
@@ -91,6 +98,26 @@ fn numbers(key: &str, found: usize) -> Result<()> {
     } else {
         let why = format!("must have at most {NUMBERS} numbers, got {found}");
         Err(refused(key, &why))
+    }
+}
+
+/// Divergences at orders: as many, at least one, the orders ascending.
+fn renyi(orders: &[Order], divergences: &[Divergence]) -> Result<()> {
+    numbers("orders", orders.len())?;
+    if orders.is_empty() || orders.len() != divergences.len() {
+        let why = format!(
+            "must be as many as orders and at least one, got {} for {}",
+            divergences.len(),
+            orders.len()
+        );
+        return Err(refused("divergences", &why));
+    }
+    match orders.windows(2).find(|pair| pair[0] >= pair[1]) {
+        None => Ok(()),
+        Some(pair) => {
+            let why = format!("must ascend, got {} before {}", pair[0], pair[1]);
+            Err(refused("orders", &why))
+        }
     }
 }
 

@@ -57,7 +57,7 @@ impl Plan {
             rows.extend(self.reconstruction(prior)?);
         }
         rows.extend(self.gaussian()?);
-        Ok(rows)
+        Ok(self.by_what_is_known(rows))
     }
 
     /// A row with its δ in place.
@@ -244,6 +244,11 @@ impl Solver {
         }
         if self.loss.unbounded {
             return Ok((1.0, None));
+        }
+        if self.loss.is_stated() {
+            let (ln_delta, order) = self.ln_delta_of_stated(epsilon)?;
+            let delta = (ln_delta.exp() * (1.0 + 1e-12)).clamp(f64::MIN_POSITIVE, 1.0);
+            return Ok((delta, order.and_then(|order| Order::new(order).ok())));
         }
         let missing = self.loss.missing();
         if self.needs_grid() {

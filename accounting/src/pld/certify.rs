@@ -67,7 +67,11 @@ impl Solver {
             Engine::Contour => self.by_contour(plain, ends, goal),
             Engine::Grid => self.by_grid(plain, ends, goal),
             Engine::Chernoff => {
-                let order = self.scout_for(e).map(|scout| scout.chernoff(e).1).ok();
+                let order = if self.loss.is_stated() {
+                    self.ln_delta_of_stated(e)?.1
+                } else {
+                    self.scout_for(e).map(|scout| scout.chernoff(e).1).ok()
+                };
                 let errors = vec![both(ErrorSource::Coarseness, ends)];
                 Ok(Certificate {
                     order,

@@ -7,7 +7,7 @@ use super::roots::{ROOM, both_ends, crossing};
 use super::solver::{Solver, TRIM};
 use crate::contour::inversion::Contour;
 use crate::contour::kernel::Kernel;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::guarantee::Engine;
 use crate::quantity::{Delta, Epsilon, Tolerance};
 use crate::search::{bisect, minimiser_to};
@@ -38,7 +38,17 @@ impl Solver {
                 engine: Engine::Closed,
             });
         }
-        let found = if self.needs_grid() {
+        let found = if self.loss.is_stated() {
+            let upper = match self.epsilon_of_stated(delta) {
+                Err(Error::NotCertified { .. }) => f64::INFINITY,
+                found => found?.0,
+            };
+            Found {
+                lower: None,
+                upper,
+                engine: Engine::Chernoff,
+            }
+        } else if self.needs_grid() {
             self.epsilon_of_laws(delta, tolerance, most)?
         } else if self.closed.is_some() {
             self.epsilon_closed(delta.ln(), tolerance)
@@ -378,6 +388,9 @@ impl Solver {
     pub(crate) fn renyi_epsilon(&mut self, delta: f64) -> Result<(f64, f64)> {
         if let Some(told) = &mut self.told {
             return told.renyi_epsilon(delta);
+        }
+        if self.loss.is_stated() {
+            return self.epsilon_of_stated(delta);
         }
         let ln_delta = (delta - self.loss.missing()).max(0.0).ln() - ROOM;
         if self.needs_grid() {

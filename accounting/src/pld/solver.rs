@@ -144,6 +144,17 @@ impl Solver {
                 Engine::Closed,
             ));
         }
+        if self.loss.is_stated() {
+            let upper = self.ln_delta_of_stated(epsilon)?.0;
+            return Ok((
+                LnBounds {
+                    lower: f64::NEG_INFINITY,
+                    middle: upper,
+                    upper,
+                },
+                Engine::Chernoff,
+            ));
+        }
         if let Some(pair) = &self.closed {
             return Ok((pair.ln_delta_of_one_step(epsilon), Engine::Closed));
         }

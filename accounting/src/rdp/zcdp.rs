@@ -188,6 +188,14 @@ impl Zcdp {
                 epsilon,
                 neighbours,
             } => pure(group_factor(*neighbours, query, records)? * epsilon.get()),
+            Mechanism::Zcdp {
+                rho,
+                xi,
+                neighbours,
+            } if xi.get() <= 0.0 => {
+                let links = group_factor(*neighbours, query, records)?;
+                Ok(Self::rounded(rho.get() * links * links))
+            }
             Mechanism::ExponentialMechanism {
                 epsilon,
                 neighbours,

@@ -88,6 +88,9 @@ impl Solver {
         if x <= 0.0 || x >= 1.0 || self.loss.is_empty() {
             return Ok((x, x, Engine::Closed));
         }
+        if self.loss.is_stated() {
+            return Ok((x, self.blow_up_of_stated(x)?, Engine::Chernoff));
+        }
         let goal = 0.25 * tolerance;
         let (ends, engine) = self.ln_blow_up(x.ln(), goal)?;
         let upper = (ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(x, 1.0);

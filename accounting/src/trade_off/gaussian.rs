@@ -67,6 +67,12 @@ impl GaussianFit {
                 distances.into_iter().fold(0.0, f64::max),
             ));
         }
+        if losses.iter().any(PrivacyLoss::is_stated) {
+            return Err(Error::Unsupported {
+                what: "mu-GDP of a run with steps of which only Rényi divergences are known".into(),
+                why: "these say nothing useful of the whole trade-off curve".into(),
+            });
+        }
         if slack.get() >= 1.0 {
             return Ok(Self {
                 slack,

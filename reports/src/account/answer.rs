@@ -112,16 +112,18 @@ fn in_its_notion(row: Guarantee, completed: &CompletedRun) -> Result<Guarantee> 
     })
 }
 
-/// The row that a limit is held against: the first by the loss law, of the group if there is one.
+/// The row that a limit is held against: the first by the loss law where one is known, of the group
+/// if there is one.
 #[must_use]
 pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
-    let by_law = |row: &&Guarantee| {
-        row.method == Method::Pld && row.notion != Notion::BayesianConfidentiality
-    };
-    guarantees
-        .iter()
-        .find(|row| by_law(row) && row.group.is_some())
-        .or_else(|| guarantees.iter().find(by_law))
+    // Where no law is known there are only rows by Rényi divergences.
+    [Method::Pld, Method::Rdp].into_iter().find_map(|method| {
+        let by = |row: &&Guarantee| {
+            row.method == method && row.notion != Notion::BayesianConfidentiality
+        };
+        let of_group = guarantees.iter().find(|row| by(row) && row.group.is_some());
+        of_group.or_else(|| guarantees.iter().find(by))
+    })
 }
 
 /// The limit against the answer, if one was set.

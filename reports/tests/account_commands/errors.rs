@@ -59,8 +59,8 @@ fn bad_input_is_two_with_argument_value_and_range() {
         ),
         ("compose nan.json", "nan.json: not JSON: "),
         (
-            "compose zcdp.json",
-            "zcdp.json: ZCDpEvent has no counterpart here",
+            "compose flip.json",
+            "flip.json: PermuteAndFlipDpEvent has no counterpart here",
         ),
         ("compose - -", "FILE: stdin (-) can be read only once"),
         (

@@ -75,8 +75,8 @@ pub(crate) fn folder() -> tempfile::TempDir {
         ),
         ("nan.json", r#"{"type":"gaussian","noise_multiplier":NaN}"#),
         (
-            "zcdp.json",
-            r#"{"class_name":"ZCDpEvent","rho":0.1,"xi":0}"#,
+            "flip.json",
+            r#"{"class_name":"PermuteAndFlipDpEvent","epsilon":0.1}"#,
         ),
         (
             "fixed.json",

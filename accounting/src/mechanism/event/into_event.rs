@@ -7,7 +7,7 @@ use crate::mechanism::json::refused;
 use crate::mechanism::validate::MOST;
 use crate::mechanism::{Mechanism, Sampling};
 use crate::neighbours::Neighbours;
-use crate::quantity::{Delta, Epsilon, NoiseMultiplier, Probability, SamplingRate};
+use crate::quantity::{Delta, Divergence, Epsilon, NoiseMultiplier, Probability, SamplingRate};
 use serde_json::Value;
 
 /// A mechanism as an event of `dp_accounting`, to be asked about `neighbours`.
@@ -103,6 +103,9 @@ fn event(mechanism: &Mechanism, neighbours: Neighbours) -> Result<Event> {
         }
         | Mechanism::ApproxDp {
             neighbours: own, ..
+        }
+        | Mechanism::Zcdp {
+            neighbours: own, ..
         } if *own != neighbours => {
             let what = format!("a promise for {own}, where {neighbours} is asked about,");
             return Err(without(&what));
@@ -117,6 +120,22 @@ fn event(mechanism: &Mechanism, neighbours: Neighbours) -> Result<Event> {
         Mechanism::ApproxDp { epsilon, delta, .. } => Event::EpsilonDeltaDpEvent {
             epsilon: finite(*epsilon)?,
             delta: *delta,
+        },
+        Mechanism::Zcdp { rho, xi, .. } => {
+            let finite = |of: Divergence| match of.get() {
+                value if value.is_finite() => Ok(value),
+                _ => Err(without("an infinite divergence")),
+            };
+            Event::ZCDpEvent {
+                rho: finite(*rho)?,
+                xi: finite(*xi)?,
+            }
+        }
+        Mechanism::RenyiDp { .. } => return Err(without("Rényi divergences at some orders")),
+        Mechanism::RepeatAndSelect { each, mean, shape } => Event::RepeatAndSelectDpEvent {
+            event: Box::new(event(each, neighbours).map_err(|e| e.within("each"))?),
+            mean: *mean,
+            shape: *shape,
         },
         Mechanism::NonPrivate { .. } => Event::NonPrivateDpEvent {},
         Mechanism::Repeat { times, .. } if times.get() == 0 => Event::NoOpDpEvent {},

@@ -7,7 +7,7 @@ use crate::mechanism::json::refused;
 use crate::mechanism::validate::{MOST, mixture, whole};
 use crate::mechanism::{Mechanism, Sampling};
 use crate::neighbours::Neighbours;
-use crate::quantity::{NoiseMultiplier, Probability, SamplingRate, Steps};
+use crate::quantity::{Divergence, NoiseMultiplier, Probability, SamplingRate, Steps};
 
 /// Blames a field for an error about its value.
 fn of<T>(field: &str, found: Result<T>) -> Result<T> {
@@ -96,6 +96,16 @@ pub(super) fn mechanism(event: &Event, neighbours: Neighbours) -> Result<Mechani
         Event::ExponentialMechanismDpEvent { epsilon } => Mechanism::ExponentialMechanism {
             epsilon: *epsilon,
             neighbours,
+        },
+        Event::ZCDpEvent { rho, xi } => Mechanism::Zcdp {
+            rho: of("rho", Divergence::new(*rho))?,
+            xi: of("xi", Divergence::new(*xi))?,
+            neighbours,
+        },
+        Event::RepeatAndSelectDpEvent { event, mean, shape } => Mechanism::RepeatAndSelect {
+            each: Box::new(below(event, "event")?),
+            mean: *mean,
+            shape: *shape,
         },
         other => noise(other)?,
     })

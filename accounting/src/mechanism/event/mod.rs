@@ -18,7 +18,9 @@ use super::Mechanism;
 use super::json::{kind, refused, typed};
 use crate::error::{Result, join};
 use crate::neighbours::Neighbours;
-use crate::quantity::{Delta, Epsilon, NoiseMultiplier, Probability, SamplingRate};
+use crate::quantity::{
+    Delta, Epsilon, MeanRepetitions, NoiseMultiplier, Probability, RepetitionShape, SamplingRate,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -73,13 +75,17 @@ events! {
     SampledWithReplacementDpEvent { source_dataset_size: u64, sample_size: u64, event: Box<Event> }
     SampledWithoutReplacementDpEvent { source_dataset_size: u64, sample_size: u64, event: Box<Event> }
     SingleEpochTreeAggregationDpEvent { noise_multiplier: f64, step_counts: Value }
-    RepeatAndSelectDpEvent { event: Box<Event>, mean: f64, shape: f64 }
+    RepeatAndSelectDpEvent { event: Box<Event>, mean: MeanRepetitions, shape: RepetitionShape }
     MixtureOfGaussiansDpEvent {
         standard_deviation: NoiseMultiplier,
         sensitivities: Vec<f64>,
         sampling_probs: Vec<Probability>,
     }
-    ZCDpEvent { rho: f64, xi: f64 }
+    ZCDpEvent {
+        rho: f64,
+        #[serde(default)]
+        xi: f64,
+    }
     ExponentialMechanismDpEvent { epsilon: Epsilon }
     PermuteAndFlipDpEvent { epsilon: Epsilon }
     TruncatedSubsampledGaussianDpEvent {

@@ -4,7 +4,9 @@ use super::ASKED;
 use super::{rate, read, repeat, sigma};
 use crate::mechanism::{Mechanism, Sampling, to_event};
 use crate::neighbours::Neighbours;
-use crate::quantity::{Delta, Epsilon, Probability};
+use crate::quantity::{
+    Delta, Divergence, Epsilon, MeanRepetitions, Order, Probability, RepetitionShape,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -32,6 +34,8 @@ fn leaves() -> impl Strategy<Value = Mechanism> {
     };
     let epsilon =
         || prop_oneof![0.0f64..50.0, Just(f64::INFINITY)].prop_map(|e| Epsilon::new(e).unwrap());
+    let divergence =
+        || prop_oneof![0.0f64..9.0, Just(f64::INFINITY)].prop_map(|d| Divergence::new(d).unwrap());
     let chance = || (0.0f64..=1.0).prop_map(|p| Probability::new(p).unwrap());
     prop_oneof![
         noise().prop_map(|noise_multiplier| Mechanism::Gaussian { noise_multiplier }),
@@ -89,6 +93,22 @@ fn leaves() -> impl Strategy<Value = Mechanism> {
                 neighbours,
             }
         }),
+        (divergence(), divergence(), neighbours()).prop_map(|(rho, xi, neighbours)| {
+            Mechanism::Zcdp {
+                rho,
+                xi,
+                neighbours,
+            }
+        }),
+        (prop::collection::vec(divergence(), 1..4), neighbours()).prop_map(
+            |(divergences, neighbours)| Mechanism::RenyiDp {
+                orders: (0..divergences.len())
+                    .map(|i| Order::new(1.5 + i as f64).unwrap())
+                    .collect(),
+                divergences,
+                neighbours,
+            }
+        ),
         ".{0,20}".prop_map(|why| Mechanism::NonPrivate { why }),
     ]
 }
@@ -99,6 +119,16 @@ fn mechanisms() -> impl Strategy<Value = Mechanism> {
             (0u64..1 << 53, inner.clone()).prop_map(|(times, each)| repeat(times, each)),
             prop::collection::vec(inner.clone(), 0..3)
                 .prop_map(|parts| Mechanism::Sequence { parts }),
+            (
+                inner.clone(),
+                1.0f64..99.0,
+                prop_oneof![0.0f64..9.0, Just(f64::INFINITY)]
+            )
+                .prop_map(|(each, mean, shape)| Mechanism::RepeatAndSelect {
+                    each: Box::new(each),
+                    mean: MeanRepetitions::new(mean).unwrap(),
+                    shape: RepetitionShape::new(shape).unwrap(),
+                }),
             (inner, ".{0,9}").prop_map(|(inner, why)| Mechanism::Estimated {
                 inner: Box::new(inner),
                 why
@@ -118,6 +148,14 @@ fn documents() -> impl Strategy<Value = Value> {
                 "mixture-of-gaussians",
                 "randomised-response",
                 "approx-dp",
+                "zcdp",
+                "renyi-dp",
+                "orders",
+                "divergences",
+                "repeat-and-select",
+                "mean",
+                "shape",
+                "rho",
                 "non-private",
                 "repeat",
                 "sequence",

@@ -4,7 +4,9 @@ use super::{ASKED, batch, rate, read, repeat, sigma};
 use crate::mechanism::{Mechanism, Sampling, to_event};
 use crate::neighbours::Neighbours;
 use crate::plan::Plan;
-use crate::quantity::{Delta, Epsilon, Probability, UnitName};
+use crate::quantity::{
+    Delta, Divergence, Epsilon, MeanRepetitions, Probability, RepetitionShape, UnitName,
+};
 use serde_json::{Value, json};
 
 /// Events written by the library itself, both shapes; the file says how.
@@ -67,6 +69,24 @@ fn events_of_the_library_are_read_in_both_shapes() {
             },
         ),
         (
+            "zcdp",
+            Mechanism::Zcdp {
+                rho: Divergence::new(0.1).unwrap(),
+                xi: Divergence::ZERO,
+                neighbours: ASKED,
+            },
+        ),
+        (
+            "repeat-and-select",
+            Mechanism::RepeatAndSelect {
+                each: Box::new(Mechanism::Gaussian {
+                    noise_multiplier: sigma(1.0),
+                }),
+                mean: MeanRepetitions::new(3.0).unwrap(),
+                shape: RepetitionShape::new(1.0).unwrap(),
+            },
+        ),
+        (
             "poisson-laplace",
             Mechanism::SubsampledLaplace {
                 scale: sigma(2.0),
@@ -104,8 +124,6 @@ fn what_has_no_counterpart_is_refused_by_name() {
     for (name, class) in [
         ("unsupported", "UnsupportedDpEvent"),
         ("tree", "SingleEpochTreeAggregationDpEvent"),
-        ("repeat-and-select", "RepeatAndSelectDpEvent"),
-        ("zcdp", "ZCDpEvent"),
     ] {
         for shape in ["object", "list"] {
             let why = read(&event(name)[shape].to_string()).unwrap_err();
@@ -120,10 +138,10 @@ fn what_has_no_counterpart_is_refused_by_name() {
     );
     let inside = json!({"class_name": "ComposedDpEvent", "events": [
         {"class_name": "GaussianDpEvent", "noise_multiplier": 1},
-        {"class_name": "ZCDpEvent", "rho": 0.1, "xi": 0}]});
+        {"class_name": "PermuteAndFlipDpEvent", "epsilon": 1}]});
     assert_eq!(
         read(&inside.to_string()).unwrap_err(),
-        "events[1]: ZCDpEvent has no counterpart here"
+        "events[1]: PermuteAndFlipDpEvent has no counterpart here"
     );
 }
 

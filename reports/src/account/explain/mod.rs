@@ -123,8 +123,10 @@ pub fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
         .collect::<Result<Vec<_>>>()?;
     directions.sort_by(|a, b| b.upper().total_cmp(&a.upper()));
     let rows = super::answer::answer(asked)?.body.guarantees;
+    let by_law = rows.iter().any(|row| row.method == Method::Pld);
     let beside = rows.iter().find(|row| {
-        row.method == Method::Rdp && row.notion == Notion::Dp && plan.group == GroupSize::ONE
+        let of_one = row.notion == Notion::Dp && plan.group == GroupSize::ONE;
+        by_law && of_one && row.method == Method::Rdp
     });
     let parts = fold(&plan.mechanism);
     let steps: Vec<Step> = parts
@@ -139,7 +141,10 @@ pub fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
     let engine = why(
         &directions,
         &steps,
-        losses.iter().any(|loss| loss.steps() > 0),
+        (
+            losses.iter().any(|loss| loss.steps() > 0),
+            parts.iter().any(|part| is_stated(part.step)),
+        ),
     )
     .to_owned();
     let body = Explanation {
@@ -204,8 +209,16 @@ fn merged(asked: &Asked, query: Query) -> Option<Merged> {
     })
 }
 
+/// Whether only Rényi divergences are known of a step.
+const fn is_stated(step: &Mechanism) -> bool {
+    matches!(
+        step,
+        Mechanism::Zcdp { .. } | Mechanism::RenyiDp { .. } | Mechanism::RepeatAndSelect { .. }
+    )
+}
+
 /// Why the engine that answered did.
-fn why(directions: &[OneWay], steps: &[Step], open: bool) -> &'static str {
+fn why(directions: &[OneWay], steps: &[Step], (open, stated): (bool, bool)) -> &'static str {
     let Some(certificate) = directions.first().and_then(|way| way.certificate.as_ref()) else {
         return "none: a part without protection, or a bound at infinity, decides";
     };
@@ -223,6 +236,10 @@ fn why(directions: &[OneWay], steps: &[Step], open: bool) -> &'static str {
         Engine::Contour => {
             "contour inversion of the moment generating function: its cost does not depend on the number of steps, and \
              the sum errs to one side only"
+        }
+        Engine::Chernoff if stated => {
+            "Chernoff's bound at the best order: of some step only Rényi divergences are known, so that nothing is \
+             known from below"
         }
         Engine::Chernoff => {
             "Chernoff's bound above, a window of the tilted law below: the tight computations could not be certified \

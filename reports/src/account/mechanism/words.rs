@@ -124,6 +124,36 @@ pub fn step(mechanism: &Mechanism) -> String {
             shortest(epsilon.get()),
             shortest(delta.get()),
         ),
+        Mechanism::Zcdp {
+            rho,
+            xi,
+            neighbours,
+        } => {
+            let offset = if xi.get() > 0.0 {
+                format!("xi {} and ", shortest(xi.get()))
+            } else {
+                String::new()
+            };
+            format!(
+                "anything with zCDP of {offset}rho {} ({neighbours})",
+                shortest(rho.get())
+            )
+        }
+        Mechanism::RenyiDp {
+            orders, neighbours, ..
+        } => format!(
+            "anything with Rényi divergences stated at {} ({neighbours})",
+            match orders.as_slice() {
+                [order] => format!("order {}", shortest(order.get())),
+                orders => format!("{} orders", orders.len()),
+            }
+        ),
+        Mechanism::RepeatAndSelect { each, mean, shape } => format!(
+            "the best of a random number of runs (mean {}, shape {}), each {}",
+            shortest(mean.get()),
+            shortest(shape.get()),
+            line(each),
+        ),
         Mechanism::NonPrivate { why } => format!("no protection ({})", plain(why)),
         Mechanism::Estimated { why, .. } => {
             format!("an estimate, which is no bound ({})", plain(why))
