@@ -112,11 +112,7 @@ fn what_is_promised_before_is_what_is_printed_and_read_back_after() {
              --first-sigma 0.8 --token-miss 0.01,0.1"
                 .into(),
         ),
-        (
-            "protect",
-            "raw",
-            format!("--recipe protect {rates}"),
-        ),
+        ("protect", "raw", format!("--recipe protect {rates}")),
     ];
     for (recipe, corpus, flags) in cases {
         let before = account(at, &format!("--prepared {corpus} {flags} --format json"));

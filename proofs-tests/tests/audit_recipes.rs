@@ -231,8 +231,14 @@ fn secret_protection_trains_at_the_rates_that_were_planned() {
     );
     for (flag, said) in [
         ("--batch-size 7", "--batch-size: belongs to"),
-        ("--steps 7", "--steps: of the recipe protect it is what --weights says"),
-        ("--epochs 7", "--epochs: of the recipe protect it is what --weights says"),
+        (
+            "--steps 7",
+            "--steps: of the recipe protect it is what --weights says",
+        ),
+        (
+            "--epochs 7",
+            "--epochs: of the recipe protect it is what --weights says",
+        ),
         ("--sigma 0.01", "do not hold for this corpus"),
     ] {
         refused(at, &format!("{line} {files} {flag} --out x"), &[said]);
@@ -244,7 +250,11 @@ fn secret_protection_trains_at_the_rates_that_were_planned() {
     let manifest = manifest(at, "noiseless");
     assert_eq!(manifest["phases"][0]["noise_multiplier"], 0.0);
     assert_eq!(manifest["plan"]["noiseless"], true);
-    refused(at, "train redacted/ --recipe crt --sigma 0 --out x", &["(0, inf), got 0"]);
+    refused(
+        at,
+        "train redacted/ --recipe crt --sigma 0 --out x",
+        &["(0, inf), got 0"],
+    );
 }
 
 fn manifest_size(at: &Path) -> usize {

@@ -44,11 +44,23 @@ impl SecretPosteriors {
             .into_iter()
             .map(|(class, found)| {
                 let (prior, promised) = (class.promise.prior(), class.promise.posterior());
-                let found = if whole { found } else { Upper::new(Probability::ONE) };
-                (class.secrets, certified.records_of(&class), prior, promised, found)
+                let found = if whole {
+                    found
+                } else {
+                    Upper::new(Probability::ONE)
+                };
+                (
+                    class.secrets,
+                    certified.records_of(&class),
+                    prior,
+                    promised,
+                    found,
+                )
             })
             .collect();
-        let kept = classes.iter().filter(|(.., promised, found)| found.get() <= promised);
+        let kept = classes
+            .iter()
+            .filter(|(.., promised, found)| found.get() <= promised);
         Ok(Some(Self {
             secrets: certified.secrets(),
             kept: kept.map(|(secrets, ..)| secrets).sum(),

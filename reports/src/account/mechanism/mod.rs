@@ -69,8 +69,7 @@ pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
         mechanism,
         unit,
         plan,
-    } =
-        mechanism::read(&text, neighbours).with_context(|| name.clone())?;
+    } = mechanism::read(&text, neighbours).with_context(|| name.clone())?;
     let manifest = path.file_name().is_some_and(|name| name == "manifest.json");
     let caveat = match path.parent() {
         Some(checkpoint) if manifest => caveat(checkpoint, &text)?,

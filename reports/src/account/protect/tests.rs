@@ -295,7 +295,10 @@ fn posteriors_and_weights_are_written_whole() {
     let weights = super::weights::Weights::read(&out("weights.json")).unwrap();
     let (id, weight, rate) = &weights.records[0];
     assert_eq!((&**id, weights.records.len()), ("a", 4));
-    assert!((weight - 1.0).abs() < 1e-12 && (rate - 0.05).abs() < 1e-3, "{rate}");
+    assert!(
+        (weight - 1.0).abs() < 1e-12 && (rate - 0.05).abs() < 1e-3,
+        "{rate}"
+    );
     assert_eq!(weights.secrets.len(), 2);
     // What was edited by hand no longer fits together.
     for (from, to) in [
@@ -305,7 +308,10 @@ fn posteriors_and_weights_are_written_whole() {
     ] {
         assert!(text.contains(from), "{from}");
         std::fs::write(out("edited.json"), text.replacen(from, to, 1)).unwrap();
-        assert!(super::weights::Weights::read(&out("edited.json")).is_err(), "{from}");
+        assert!(
+            super::weights::Weights::read(&out("edited.json")).is_err(),
+            "{from}"
+        );
     }
 }
 

@@ -61,7 +61,10 @@ impl Source {
                 unit: unit.to_string(),
             });
         }
-        let unit = PreparedFacts::read(folder).context("DATA")?.unit.to_string();
+        let unit = PreparedFacts::read(folder)
+            .context("DATA")?
+            .unit
+            .to_string();
         if let Some(other) = asked.unit
             && other != Unit::Document
             && other.to_string() != unit
