@@ -1,4 +1,4 @@
-//! The commands of the README, run as a reader would run them.
+//! The commands of the README and of the book, run as a reader would run them.
 //!
 //! A block that begins with ` ```console ` holds commands (`$ …`) and, after each, what it
 //! prints. Words after `console` say how it is tried:
@@ -8,8 +8,8 @@
 //! - `slow`: it is parsed by the command itself (`--help` is added), not run.
 //!
 //! `account` and `audit` are the built binaries; `cargo run … --bin NAME -- …` is the same.
-//! All blocks share one working folder, so that one command reads what another wrote. Other
-//! programs are only allowed if they are on a short list, and are not run.
+//! All blocks of a page share one working folder, so that one command reads what another wrote.
+//! Other programs are only allowed if they are on a short list, and are not run.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
@@ -22,14 +22,15 @@ const NOT_RUN: [&str; 4] = ["cargo install ", "cargo test", "cargo build", "git 
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Step {
-    line: usize,
+    /// The page and the line.
+    place: String,
     command: String,
     prints: String,
     manner: String,
 }
 
 /// The commands of every console block.
-fn steps(markdown: &str) -> Vec<Step> {
+fn steps(page: &str, markdown: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut manner: Option<String> = None;
     for (number, line) in markdown.lines().enumerate() {
@@ -49,7 +50,7 @@ fn steps(markdown: &str) -> Vec<Step> {
         match &manner {
             Some(how) if how != "other" => match line.strip_prefix("$ ") {
                 Some(command) => steps.push(Step {
-                    line: number + 1,
+                    place: format!("{page}:{}", number + 1),
                     command: command.to_owned(),
                     prints: String::new(),
                     manner: how.clone(),
@@ -105,11 +106,7 @@ fn ours(command: &str) -> Option<(String, Vec<String>)> {
 fn run(step: &Step, folder: &Path) {
     let Some((name, mut arguments)) = ours(&step.command) else {
         let known = NOT_RUN.iter().any(|known| step.command.starts_with(known));
-        assert!(
-            known,
-            "README.md:{}: unknown program: {}",
-            step.line, step.command
-        );
+        assert!(known, "{}: unknown program: {}", step.place, step.command);
         return;
     };
     if step.manner == "slow" {
@@ -128,10 +125,7 @@ fn judge(step: &Step, output: &Output) {
     let code = output.status.code();
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let place = format!(
-        "README.md:{}: {}\n{stdout}{stderr}",
-        step.line, step.command
-    );
+    let place = format!("{}: {}\n{stdout}{stderr}", step.place, step.command);
     match step.manner.as_str() {
         "" | "slow" => assert_eq!(code, Some(0), "{place}"),
         "exact" => {
@@ -142,35 +136,58 @@ fn judge(step: &Step, output: &Output) {
             assert!(matches!(code, Some(1 | 2)), "{place}");
             assert_eq!(stderr.trim_end(), step.prints.trim_end(), "{place}");
         }
-        other => panic!(
-            "README.md:{}: unknown word after console: {other}",
-            step.line
-        ),
+        other => panic!("{}: unknown word after console: {other}", step.place),
     }
 }
 
-#[test]
-fn every_command_of_the_readme_does_what_it_says() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
-    let steps = steps(&std::fs::read_to_string(readme).unwrap());
-    assert!(!steps.is_empty(), "the README shows no command");
+/// Tries every command of a page in a folder of its own; how many there are.
+fn tries(page: &str) -> usize {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page);
+    let steps = steps(page, &std::fs::read_to_string(path).unwrap());
     let folder = tempfile::tempdir().unwrap();
     for step in &steps {
         run(step, folder.path());
     }
+    steps.len()
+}
+
+#[test]
+fn every_command_of_the_readme_does_what_it_says() {
+    assert!(tries("README.md") > 5, "the README shows few commands");
+}
+
+/// The summary names every page, and every page is tried.
+#[test]
+fn every_command_of_the_book_does_what_it_says() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src");
+    let summary = std::fs::read_to_string(source.join("SUMMARY.md")).unwrap();
+    let mut commands = 0;
+    for folder in ["", "papers"] {
+        for entry in std::fs::read_dir(source.join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let Some(page) = name.strip_suffix(".md").filter(|page| *page != "SUMMARY") else {
+                continue;
+            };
+            let page = Path::new(folder).join(format!("{page}.md"));
+            let page = page.to_str().unwrap();
+            assert!(summary.contains(&format!("]({page})")), "{page}");
+            commands += tries(&format!("docs/src/{page}"));
+        }
+    }
+    assert!(commands > 20, "the book shows few commands");
 }
 
 #[test]
 fn blocks_are_read_with_their_manner_and_what_they_print() {
     let text = "a\n```console exact\n$ account x\none\ntwo\n$ audit y\n```\n```rust\n$ no\n```\n";
     let step = |line, command: &str, prints: &str| Step {
-        line,
+        place: format!("page:{line}"),
         command: command.into(),
         prints: prints.into(),
         manner: "exact".into(),
     };
     let expected = [step(3, "account x", "one\ntwo\n"), step(6, "audit y", "")];
-    assert_eq!(steps(text), expected);
+    assert_eq!(steps("page", text), expected);
 }
 
 #[test]
