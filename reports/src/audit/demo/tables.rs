@@ -106,8 +106,9 @@ fn verdict(arm: &Arm) -> String {
     match (ranks, &arm.exposure.verdict) {
         (Some(CeilingOutcome::Contradicted), _) => "contradicted".to_owned(),
         _ if arm.promise().is_none() => "nothing promised".to_owned(),
-        (_, Some(verdict)) => verdict.outcome().to_owned(),
-        (Some(CeilingOutcome::NotContradicted), None) => "not contradicted".to_owned(),
+        (_, Some(verdict)) if verdict.could_contradict() => verdict.outcome().to_owned(),
+        (Some(CeilingOutcome::NotContradicted), _) => "not contradicted".to_owned(),
+        (_, Some(_)) | (Some(_), None) => "could not contradict".to_owned(),
         (None, None) => "none".to_owned(),
     }
 }
