@@ -50,7 +50,8 @@ fn equal_bounds_do_not_contradict() {
     assert_eq!(verdict.exit(), Exit::Finished);
     assert_eq!(
         verdict.to_string(),
-        "not contradicted (measured at least 2.000, promised at most 2.000; false-alarm rate 0.0010)"
+        "not contradicted (measured at least 2.000, promised at most 2.000; false-alarm rate 0.0010; \
+         this audit can prove 30.00 at most)"
     );
 }
 
@@ -76,7 +77,7 @@ fn an_empty_promise_is_never_contradicted() {
     assert!(!verdict.is_contradicted());
     let json = to_json(&verdict).unwrap();
     assert_eq!(json["at_most"], "inf");
-    assert_eq!(json["outcome"], "not-contradicted");
+    assert_eq!(json["outcome"], "could-not-contradict");
 }
 
 #[test]
@@ -136,7 +137,10 @@ fn a_verdict_says_what_the_audit_could_have_said() {
         said.starts_with("this audit could not have contradicted the promise"),
         "{said}"
     );
-    assert!(said.contains("this audit can prove 12.10 at most"), "{said}");
+    assert!(
+        said.contains("this audit can prove 12.10 at most"),
+        "{said}"
+    );
     let json = to_json(&verdict).unwrap();
     assert_eq!(json["outcome"], "could-not-contradict");
     assert_eq!(json["provable"], 12.1);

@@ -301,7 +301,12 @@ fn posteriors_and_weights_are_written_whole() {
     );
     assert_eq!(weights.secrets.len(), 2);
     // What was edited by hand no longer fits together.
-    for (key, value) in [("batch_size", 9), ("schema", 2), ("steps", 0), ("unknown", 1)] {
+    for (key, value) in [
+        ("batch_size", 9),
+        ("schema", 2),
+        ("steps", 0),
+        ("unknown", 1),
+    ] {
         let mut edited: serde_json::Value = serde_json::from_str(&text).unwrap();
         edited[key] = value.into();
         std::fs::write(out("edited.json"), edited.to_string()).unwrap();
