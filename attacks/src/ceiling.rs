@@ -32,6 +32,30 @@ pub enum CeilingOutcome {
     Contradicted,
     /// Nothing follows. In particular not that the promise holds.
     NotContradicted,
+    /// No measurement of this audit could have contradicted the promise.
+    CouldNotContradict,
+}
+
+impl CeilingOutcome {
+    /// What a test at level `alpha` says, whose p-value is at least `least` whatever is measured.
+    #[must_use]
+    pub fn of(p_value: f64, least: f64, alpha: f64) -> Self {
+        match (p_value <= alpha, least <= alpha) {
+            (true, _) => Self::Contradicted,
+            (false, true) => Self::NotContradicted,
+            (false, false) => Self::CouldNotContradict,
+        }
+    }
+
+    /// In words, as every report says it.
+    #[must_use]
+    pub const fn says(self) -> &'static str {
+        match self {
+            Self::Contradicted => "contradicted",
+            Self::NotContradicted => "not contradicted",
+            Self::CouldNotContradict => "this audit could not have contradicted the promise",
+        }
+    }
 }
 
 /// One threshold of the test.
@@ -52,6 +76,9 @@ pub struct CeilingPoint {
 pub struct CeilingTest {
     /// Contradicted only if `p_value ≤ alpha`.
     pub outcome: CeilingOutcome,
+    /// The smallest p-value that any ranks could have: above alpha, the promise could not have been
+    /// contradicted.
+    pub least_p_value: f64,
     /// Bonferroni over the thresholds: their number × the smallest p-value, at most 1.
     pub p_value: f64,
     /// The probability of a false alarm, for all thresholds together.
@@ -117,13 +144,12 @@ pub fn ceiling_test(
         .collect::<Result<_>>()?;
     let smallest = thresholds.iter().map(|p| p.p_value).fold(1.0, f64::min);
     let p_value = (smallest * thresholds.len() as f64).min(1.0);
-    let outcome = if p_value <= alpha {
-        CeilingOutcome::Contradicted
-    } else {
-        CeilingOutcome::NotContradicted
-    };
+    let all = counts.len() as f64;
+    let least = thresholds.iter().map(|p| p.expected_at_most / all);
+    let least = least.fold(1.0, f64::min) * thresholds.len() as f64;
     Ok(CeilingTest {
-        outcome,
+        outcome: CeilingOutcome::of(p_value, least.min(1.0), alpha),
+        least_p_value: least.min(1.0),
         p_value,
         alpha,
         thresholds,

@@ -45,7 +45,9 @@ use crate::error::{Error, Result};
 use crate::search::RankCount;
 use crate::statistics::{binomial_upper_tail, bisect_last};
 use reticent_accounting::statistics::clopper_pearson_lower;
-use reticent_accounting::{Confidence, Delta, Epsilon, Lower, Neighbours, Probability, Upper};
+use reticent_accounting::{
+    Confidence, Delta, Epsilon, Estimate, Lower, Neighbours, Probability, Upper,
+};
 use reticent_corpus::Unit;
 use serde::{Deserialize, Serialize};
 
@@ -190,6 +192,78 @@ impl RankAudit {
             canaries,
             thresholds: self.thresholds.len(),
         })
+    }
+
+    /// The largest ε that this audit can prove: every one of `canaries` canaries within every
+    /// threshold. No ranks give a larger bound.
+    ///
+    /// ```
+    /// use reticent_attacks::{Draw, RankAudit};
+    /// use reticent_accounting::{Confidence, Delta};
+    /// use reticent_corpus::Unit;
+    /// let audit = RankAudit {
+    ///     thresholds: vec![1], confidence: Confidence::new(0.95)?, delta: Delta::new(0.0)?,
+    ///     draw: Draw::Independent, unit: Unit::Turn, copies: 20,
+    /// };
+    /// let most = audit.provable(1_000_000, 10)?;
+    /// assert!((most.get().get() - 14.867).abs() < 1e-3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RankAudit::bound`].
+    pub fn provable(&self, candidates: u64, canaries: u64) -> Result<Upper<Epsilon>> {
+        let effective = self.draw.effective_candidates(candidates, canaries)?;
+        self.check(effective)?;
+        let alpha = (1.0 - self.confidence.get()) / self.thresholds.len() as f64;
+        let mut most = 0.0_f64;
+        for &threshold in &self.thresholds {
+            let test = HitTest {
+                canaries,
+                effective,
+                threshold,
+                delta: self.delta.get(),
+            };
+            most = most.max(test.epsilon(canaries, alpha)?);
+        }
+        Ok(Upper::new(Epsilon::new(most)?))
+    }
+
+    /// The fewest canaries within `threshold` that prove more than this ε; nothing where not even
+    /// all of them do.
+    ///
+    /// # Errors
+    /// As [`RankAudit::bound`].
+    pub fn hits_beyond(
+        &self,
+        epsilon: Epsilon,
+        threshold: u64,
+        (candidates, canaries): (u64, u64),
+    ) -> Result<Option<u64>> {
+        let effective = self.draw.effective_candidates(candidates, canaries)?;
+        self.check(effective)?;
+        let alpha = (1.0 - self.confidence.get()) / self.thresholds.len() as f64;
+        let test = HitTest {
+            canaries,
+            effective,
+            threshold,
+            delta: self.delta.get(),
+        };
+        for hits in 1..=canaries {
+            if test.epsilon(hits, alpha)? > epsilon.get() {
+                return Ok(Some(hits));
+            }
+        }
+        Ok(None)
+    }
+
+    /// P(at least `hits` of `canaries` within a threshold) where each is with probability at most
+    /// `each`, independently of the others. Direction: an estimate, since nothing makes them
+    /// independent.
+    #[must_use]
+    pub fn chance_of(hits: u64, canaries: u64, each: Probability) -> Estimate<Probability> {
+        let chance = binomial_upper_tail(hits, canaries, each.get());
+        Estimate::new(Probability::new(chance.clamp(0.0, 1.0)).unwrap_or(Probability::ONE))
     }
 
     /// Thresholds that follow from the plan alone: a, 10 a, 100 a, with a the largest number of

@@ -58,17 +58,19 @@
 /// # An estimate is no measurement
 ///
 /// ```
-/// use reticent_accounting::{Epsilon, Lower, Probability};
+/// use reticent_accounting::{Epsilon, Lower, Probability, Upper};
 /// use reticent_reports::verdict::{Measurement, Terms};
 /// fn measured(terms: Terms, value: Epsilon, false_alarm: Probability) -> Measurement<Epsilon> {
-///     Measurement { terms, at_least: Lower::new(value), false_alarm }
+///     let provable = Upper::new(value);
+///     Measurement { terms, at_least: Lower::new(value), false_alarm, provable, power: vec![] }
 /// }
 /// ```
 /// ```compile_fail,E0308
-/// use reticent_accounting::{Epsilon, Estimate, Probability};
+/// use reticent_accounting::{Epsilon, Estimate, Probability, Upper};
 /// use reticent_reports::verdict::{Measurement, Terms};
 /// fn measured(terms: Terms, value: Epsilon, false_alarm: Probability) -> Measurement<Epsilon> {
-///     Measurement { terms, at_least: Estimate::new(value), false_alarm }
+///     let provable = Upper::new(value);
+///     Measurement { terms, at_least: Estimate::new(value), false_alarm, provable, power: vec![] }
 /// }
 /// ```
 ///

@@ -154,6 +154,121 @@ fn what_is_promised_before_is_what_is_printed_and_read_back_after() {
     }
 }
 
+/// Findings A8, A9 and A10: what `account protect` certified is what the run keeps. Each secret has its
+/// own rates: one in many records and many in few do not add up to one that is in all.
+#[test]
+fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
+    let home = corpora();
+    let at = home.path();
+    // The names that train knows, whichever way the prepared corpus is named.
+    ok(
+        at,
+        "incidence raw/train.jsonl --policy customers --out found.csv",
+    );
+    let found = std::fs::read_to_string(at.join("found.csv")).unwrap();
+    ok(
+        at,
+        "incidence raw/ --policy customers --unit turn --out again.csv",
+    );
+    assert_eq!(
+        found,
+        std::fs::read_to_string(at.join("again.csv")).unwrap()
+    );
+    let ids: Vec<&str> = found
+        .lines()
+        .skip(1)
+        .map(|l| l.split(',').next().unwrap())
+        .collect();
+    assert!(
+        ids.iter()
+            .all(|id| id.starts_with("unit-") && !id.contains('#')),
+        "{ids:?}"
+    );
+    // A secret in many records that weigh little, others in single ones that weigh much.
+    let mut names: Vec<&str> = ids.clone();
+    names.dedup();
+    let mut pairs = String::from("example,secret\n");
+    for (i, id) in names.iter().enumerate() {
+        let secret = match i {
+            0..12 => "often".to_owned(),
+            12..20 => format!("once-{i}"),
+            _ => String::new(),
+        };
+        writeln!(pairs, "{id},{secret}").unwrap();
+    }
+    std::fs::write(at.join("pairs.csv"), &pairs).unwrap();
+    account(
+        at,
+        "protect --incidence pairs.csv --prior 1e-10 --posterior 1e-3 --batch-size 4 --steps 40 --c 20 \
+         --tolerance 1e-3 --weights weights.json",
+    );
+    let files = "--weights weights.json --incidence pairs.csv";
+    let trained = ok(
+        at,
+        &format!("train raw --recipe protect {files} --out kept --format json"),
+    );
+    let trained = document(&trained);
+    assert_eq!(
+        (&trained["secrets"]["secrets"], &trained["secrets"]["kept"]),
+        (&9.into(), &9.into())
+    );
+    let composed = document(&account(
+        at,
+        "compose kept/manifest.json --prior 1e-10 --format json",
+    ));
+    assert_eq!(composed["secrets"], trained["secrets"]);
+    let guessed = composed["guarantees"].as_array().unwrap();
+    let guessed = guessed
+        .iter()
+        .find(|row| row["notion"] == "secret-protection")
+        .unwrap();
+    let posterior = guessed["posterior"]["upper"].as_f64().unwrap();
+    assert!(posterior <= 1e-3, "{posterior}");
+    // Rates that dominate all secrets at once promise less than that: they are no secret's.
+    let weights = document(&std::fs::read_to_string(at.join("weights.json")).unwrap());
+    assert!(weights["certified"]["own"].as_array().unwrap().len() >= 2);
+    let train = |files: &str| format!("train raw --recipe protect {files} --out lost");
+    for (name, text, said) in [
+        // Finding A10: ids of no record, all or one of them.
+        (
+            "units.csv",
+            pairs.replace(",often", "#0,often"),
+            "is no record of the prepared corpus",
+        ),
+        (
+            "one.csv",
+            format!("{pairs}unit-99999,often\n"),
+            "is no record of the prepared corpus",
+        ),
+        // A secret that was certified and is in no record, and one that was not.
+        (
+            "fewer.csv",
+            pairs.replace("once-12", "often"),
+            "is in no record",
+        ),
+        (
+            "more.csv",
+            format!("{pairs}{},new\n", names[0]),
+            "has no promise in",
+        ),
+        // In more records than were certified.
+        (
+            "oftener.csv",
+            names
+                .iter()
+                .fold(pairs.clone(), |text, id| text + id + ",once-12\n"),
+            "do not hold for this corpus",
+        ),
+    ] {
+        std::fs::write(at.join(name), text).unwrap();
+        refused(
+            at,
+            &train(&format!("--weights weights.json --incidence {name}")),
+            &[said],
+        );
+    }
+}
+
 /// Finding A1, A2 and A3: selective DP-SGD counts passes and states in full, and the records of a
 /// secret. σ = 2 twice and σ = 5 on states, replace: 8.8529 where all states are four a record.
 #[test]

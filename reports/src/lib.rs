@@ -12,6 +12,7 @@ pub mod number;
 pub mod page;
 pub mod plan;
 pub mod plot;
+#[cfg(feature = "findings")]
 pub mod verdict;
 
 #[cfg(test)]

@@ -471,3 +471,136 @@ impl TryFrom<Written> for SecretClasses {
         Ok(Self { profiles, classes })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protect::Incidence;
+
+    fn promise(prior: f64, posterior: f64) -> Secret {
+        let [prior, posterior] = [prior, posterior].map(|p| Probability::new(p).unwrap());
+        Secret::new(prior, posterior).unwrap()
+    }
+
+    /// 90 secrets, the j-th in j mod 5 + 1 examples of rates between 0.002 and 0.02.
+    fn many() -> (Incidence, Vec<Secret>, Vec<f64>) {
+        let pairs = (0..90u32).flat_map(|j| (0..=j % 5).map(move |i| ((7 * j + i) % 100, j)));
+        let incidence = Incidence::new(100, 90, pairs.collect()).unwrap();
+        let secrets = (0..90).map(|j| promise(1e-9, 1e-4 * f64::from(1 + j % 7)));
+        let rates = (0..100).map(|i| 0.002 * f64::from(1 + i % 10)).collect();
+        (incidence, secrets.collect(), rates)
+    }
+
+    #[test]
+    fn what_is_written_certifies_the_same_when_read_and_covers_its_secrets() {
+        let (incidence, secrets, rates) = many();
+        let run = Protection {
+            incidence: &incidence,
+            secrets: &secrets,
+            rates: &rates,
+            steps: Steps::new(200),
+        };
+        let sigma = NoiseMultiplier::new(1.0).unwrap();
+        let certified = run.certified(Some(sigma)).unwrap();
+        let classes = &certified.classes;
+        assert_eq!(classes.secrets(), 90);
+        let written = serde_json::to_string(classes).unwrap();
+        let read: SecretClasses = serde_json::from_str(&written).unwrap();
+        assert_eq!(&read, classes);
+        let found = read.posteriors(sigma, run.steps).unwrap();
+        for (j, posterior) in certified.posteriors.iter().enumerate() {
+            let class = certified.class_of[j];
+            assert_eq!(read.classes()[class].promise, secrets[j]);
+            assert!(
+                (found[class].get().get() - posterior).abs() < f64::MIN_POSITIVE,
+                "{j}"
+            );
+            // Never below what the secret's own rates certainly allow.
+            let own = run
+                .posterior(j, sigma, Tolerance::new(1e-4).unwrap())
+                .unwrap();
+            assert!(own.lower.unwrap().get().get() <= *posterior, "{j}");
+        }
+        let each = |scale: f64, more: usize| {
+            let (run, secrets) = (run, secrets.clone());
+            (0..90).map(move |j| {
+                let own = run.profile(j).unwrap();
+                let rates = own.rates().iter().map(|rate| rate * scale);
+                let more = std::iter::repeat_n(1e-6, more);
+                let profile = RateProfile::new(rates.chain(more).collect::<Vec<_>>());
+                (secrets[j], profile)
+            })
+        };
+        assert_eq!(read.first_uncovered(each(1.0, 0)).unwrap(), None);
+        // Much higher rates, more records than any secret has, and a promise that nobody made.
+        assert!(read.first_uncovered(each(9.0, 0)).unwrap().is_some());
+        assert!(read.first_uncovered(each(1.0, 9)).unwrap().is_some());
+        let other = [(promise(1e-9, 0.5), run.profile(0))];
+        assert_eq!(read.first_uncovered(other).unwrap(), Some(0));
+        // Any prior's posterior is at least that of each secret from its own prior.
+        let all = read
+            .posterior_at(Probability::new(1e-9).unwrap(), sigma, run.steps)
+            .unwrap();
+        let most = certified.posteriors.iter().copied().fold(0.0, f64::max);
+        assert!(all.get().get() >= most * (1.0 - 1e-6), "{all:?} {most}");
+    }
+
+    /// Without noise nothing is promised, and few secrets have bounds of their own.
+    #[test]
+    fn few_secrets_are_certified_by_their_own_rates_and_none_without_noise() {
+        let incidence = Incidence::new(3, 2, vec![(0, 0), (1, 0), (2, 1)]).unwrap();
+        let secrets = [promise(1e-6, 1e-2); 2];
+        let run = Protection {
+            incidence: &incidence,
+            secrets: &secrets,
+            rates: &[0.5, 0.5, 0.25],
+            steps: Steps::new(10),
+        };
+        let certified = run.certified(None).unwrap();
+        assert!(certified.posteriors.iter().all(|p| *p >= 1.0));
+        let written = serde_json::to_value(&certified.classes).unwrap();
+        assert_eq!(
+            written["own"],
+            serde_json::json!([[1e-6, [[0.25, 1]]], [1e-6, [[0.5, 2]]]])
+        );
+        assert_eq!(written["cells"], serde_json::json!([]));
+        // One record more, or a higher rate, is not covered.
+        let covers = |rates: &[f64]| {
+            let secret = (secrets[0], RateProfile::new(rates.to_vec()));
+            certified
+                .classes
+                .first_uncovered([secret])
+                .unwrap()
+                .is_none()
+        };
+        assert!(covers(&[0.5, 0.5]) && covers(&[0.5]) && covers(&[]));
+        assert!(!covers(&[0.5, 0.5, 1e-9]) && !covers(&[0.50001, 0.1]));
+    }
+
+    #[test]
+    fn what_certifies_nothing_is_refused() {
+        let good = serde_json::json!({
+            "own": [[1e-6, [[0.5, 2], [0.25, 1]]]], "cells": [[1e-3, 4, 0.1]],
+            "classes": [[3, 1e-6, 1e-2, 0], [1, 1e-6, 1e-2, 1]]
+        });
+        let read = |value: &serde_json::Value| -> Option<SecretClasses> {
+            serde_json::from_value(value.clone()).ok()
+        };
+        assert!(read(&good).is_some());
+        for (at, bad) in [
+            ("/own/0/1/0/0", serde_json::json!(0.1)), // not the largest first
+            ("/own/0/1/0/0", 1.5.into()),
+            ("/own/0/1/1/1", 0.into()),
+            ("/cells/0/1", 0.into()),
+            ("/cells/0/2", serde_json::json!(-1.0)),
+            ("/classes/0/0", 0.into()),
+            ("/classes/0/1", 1e-5.into()), // a prior above that of its profile
+            ("/classes/0/2", 1e-7.into()), // a promise below the prior
+            ("/classes/1/3", 2.into()),    // a profile that is not there
+        ] {
+            let mut value = good.clone();
+            *value.pointer_mut(at).unwrap() = bad.clone();
+            assert!(read(&value).is_none(), "{at} {bad}");
+        }
+    }
+}

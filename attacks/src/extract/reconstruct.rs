@@ -44,6 +44,8 @@ pub struct Reconstruction {
     pub expected_at_most: f64,
     /// P(so many hits or more) under the promises, at most: min(1, Σ r_j / v).
     pub p_value: f64,
+    /// The smallest p-value that any ranks could have: min(1, Σ r_j / number of secrets).
+    pub least_p_value: f64,
     /// The level of the test.
     pub alpha: f64,
     /// Contradicted only if `p_value ≤ alpha`.
@@ -101,18 +103,16 @@ pub fn reconstruct<S: Scorer + ?Sized>(
     } else {
         (expected / hits as f64).min(1.0)
     };
+    let least = (expected / cases.len() as f64).min(1.0);
     Ok(Reconstruction {
         ranks,
         hits,
         expected_blindly: cases.iter().map(|c| c.prior).sum(),
         expected_at_most: expected,
         p_value,
+        least_p_value: least,
         alpha,
-        outcome: if p_value <= alpha {
-            CeilingOutcome::Contradicted
-        } else {
-            CeilingOutcome::NotContradicted
-        },
+        outcome: CeilingOutcome::of(p_value, least, alpha),
     })
 }
 

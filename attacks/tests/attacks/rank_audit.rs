@@ -33,6 +33,42 @@ fn epsilon(audit: &RankAudit, counts: &[RankCount]) -> f64 {
     audit.bound(counts).unwrap().lower.get().get()
 }
 
+proptest! {
+    /// No ranks give a larger bound than the largest that the audit can prove, and ten first ranks
+    /// give it.
+    #[test]
+    fn provable_is_the_largest_bound(
+        below in proptest::collection::vec(0..999_999_u64, 1..30),
+        thresholds in proptest::sample::subsequence(vec![1_u64, 10, 100, 1000], 1..4),
+        delta in proptest::sample::select(vec![0.0, 1e-6, 1e-4, 1e-2]),
+    ) {
+        let audit = audit(&thresholds, delta);
+        let canaries = below.len() as u64;
+        let most = audit.provable(1_000_000, canaries).unwrap().get().get();
+        let some: Vec<u64> = below.iter().map(|rank| rank + 1).collect();
+        prop_assert!(epsilon(&audit, &ranks(1_000_000, &some)) <= most);
+        let all = epsilon(&audit, &ranks(1_000_000, &vec![1; below.len()]));
+        prop_assert!((all - most).abs() <= 1e-12 * most, "{all} {most}");
+        // The fewest hits that prove more than an ε do, and one fewer does not.
+        let half = Epsilon::new(0.5 * most).unwrap();
+        for &threshold in &thresholds {
+            let single = RankAudit { thresholds: vec![threshold], ..audit.clone() };
+            let wanted = single.hits_beyond(half, threshold, (1_000_000, canaries)).unwrap();
+            let with = |hits: u64| {
+                let of = |i| if i < hits { 1 } else { 999_999 };
+                epsilon(&single, &ranks(1_000_000, &(0..canaries).map(of).collect::<Vec<_>>()))
+            };
+            match wanted {
+                Some(hits) => {
+                    prop_assert!(with(hits) > half.get());
+                    prop_assert!(hits == 1 || with(hits - 1) <= half.get());
+                }
+                None => prop_assert!(with(canaries) <= half.get()),
+            }
+        }
+    }
+}
+
 /// Golden: the numbers of our own derivation, computed before this code was written.
 #[test]
 fn known_bounds() {

@@ -12,7 +12,8 @@ pub use terms::{Field, Mismatch, Terms};
 
 use crate::contract::{Exit, Number};
 use crate::number::{nearest, rounded_down, rounded_up};
-use reticent_accounting::{Lower, Probability, Upper};
+use reticent_accounting::{Estimate, Lower, Probability, Upper};
+use reticent_attacks::CeilingOutcome;
 use serde::Serialize;
 
 /// The chance that at least one verdict of a whole report says "contradicted" although every promise holds.
@@ -53,6 +54,20 @@ pub struct Measurement<T> {
     pub at_least: Lower<T>,
     /// The probability that the bound is wrong although the promise holds.
     pub false_alarm: Probability,
+    /// The largest bound that this audit could have given, whatever was trained.
+    pub provable: Upper<T>,
+    /// How likely it contradicts a promise whose noise is smaller than stated, where that is known.
+    pub power: Vec<Power>,
+}
+
+/// The chance of a contradiction, had less noise been added: by the best attack on canaries that
+/// are independent of each other. An optimistic estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Power {
+    /// The noise that was added, as a share of what is stated.
+    pub noise: f64,
+    /// The chance.
+    pub chance: Estimate<Probability>,
 }
 
 /// A known kind of mistake that makes a model leak more than was promised.
@@ -89,6 +104,8 @@ pub struct Verdict {
     terms: Terms,
     at_most: f64,
     at_least: f64,
+    provable: f64,
+    power: Vec<Power>,
     false_alarm: Probability,
     suspects: Vec<Mistake>,
 }
@@ -118,6 +135,8 @@ pub struct Verdict {
 ///     terms,
 ///     at_least: Lower::new(Epsilon::new(14.8)?),
 ///     false_alarm: Probability::new(1e-3)?,
+///     provable: Upper::new(Epsilon::new(15.0)?),
+///     power: vec![],
 /// };
 /// assert!(judge(&promise, &measured)?.is_contradicted());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -141,6 +160,8 @@ pub fn judge<T: Copy + Into<f64>>(
         terms: promise.terms.clone(),
         at_most,
         at_least,
+        provable: (*measured.provable.get()).into(),
+        power: measured.power.clone(),
         false_alarm: measured.false_alarm,
         suspects,
     })
@@ -189,13 +210,42 @@ impl Verdict {
             Exit::Finished
         }
     }
-    /// The outcome in two words.
+    /// Whether the audit could have contradicted the promise: the largest bound that it can give is
+    /// above it.
     #[must_use]
-    pub fn outcome(&self) -> &'static str {
-        if self.is_contradicted() {
-            "contradicted"
-        } else {
-            "not contradicted"
+    pub fn could_contradict(&self) -> bool {
+        self.provable > self.at_most
+    }
+    /// The largest bound that the audit could have given.
+    #[must_use]
+    pub const fn provable(&self) -> f64 {
+        self.provable
+    }
+    /// How likely it would have contradicted a promise whose noise is smaller than stated.
+    #[must_use]
+    pub fn power(&self) -> &[Power] {
+        &self.power
+    }
+    const fn result(&self) -> CeilingOutcome {
+        match (self.at_least > self.at_most, self.provable > self.at_most) {
+            (true, _) => CeilingOutcome::Contradicted,
+            (false, true) => CeilingOutcome::NotContradicted,
+            (false, false) => CeilingOutcome::CouldNotContradict,
+        }
+    }
+    /// The outcome in words.
+    #[must_use]
+    pub const fn outcome(&self) -> &'static str {
+        self.result().says()
+    }
+}
+
+impl std::fmt::Display for Power {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let chance = nearest(self.chance.get().get(), 2);
+        match self.noise {
+            0.0 => write!(f, "{chance} without noise"),
+            share => write!(f, "{chance} at {share} of the noise"),
         }
     }
 }
@@ -211,11 +261,17 @@ impl std::fmt::Display for Verdict {
         }
         write!(
             f,
-            " (measured at least {}, promised at most {}; false-alarm rate {})",
+            " (measured at least {}, promised at most {}; false-alarm rate {}; this audit can prove {} at most",
             rounded_down(self.at_least, 4),
             rounded_up(self.at_most, 4),
             nearest(self.false_alarm.get(), 2),
-        )
+            rounded_up(self.provable, 4),
+        )?;
+        let power: Vec<String> = self.power.iter().map(Power::to_string).collect();
+        if !power.is_empty() {
+            write!(f, "; estimated power {}", power.join(", "))?;
+        }
+        f.write_str(")")
     }
 }
 
@@ -223,23 +279,24 @@ impl Serialize for Verdict {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Shown<'a> {
-            outcome: &'static str,
+            outcome: CeilingOutcome,
             says: String,
             at_least: Number,
             at_most: Number,
+            provable: Number,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            power: &'a [Power],
             false_alarm: f64,
             suspects: &'a [Mistake],
             terms: &'a Terms,
         }
         Shown {
-            outcome: if self.is_contradicted() {
-                "contradicted"
-            } else {
-                "not-contradicted"
-            },
+            outcome: self.result(),
             says: self.to_string(),
             at_least: Number(self.at_least),
             at_most: Number(self.at_most),
+            provable: Number(self.provable),
+            power: &self.power,
             false_alarm: self.false_alarm.get(),
             suspects: &self.suspects,
             terms: &self.terms,

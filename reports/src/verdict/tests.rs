@@ -38,6 +38,8 @@ fn measurement(value: f64) -> Measurement<Epsilon> {
         terms: terms(),
         at_least: Lower::new(epsilon(value)),
         false_alarm: Probability::new(1e-3).unwrap(),
+        provable: Upper::new(epsilon(30.0)),
+        power: Vec::new(),
     }
 }
 
@@ -48,7 +50,8 @@ fn equal_bounds_do_not_contradict() {
     assert_eq!(verdict.exit(), Exit::Finished);
     assert_eq!(
         verdict.to_string(),
-        "not contradicted (measured at least 2.000, promised at most 2.000; false-alarm rate 0.0010)"
+        "not contradicted (measured at least 2.000, promised at most 2.000; false-alarm rate 0.0010; \
+         this audit can prove 30.00 at most)"
     );
 }
 
@@ -74,7 +77,7 @@ fn an_empty_promise_is_never_contradicted() {
     assert!(!verdict.is_contradicted());
     let json = to_json(&verdict).unwrap();
     assert_eq!(json["at_most"], "inf");
-    assert_eq!(json["outcome"], "not-contradicted");
+    assert_eq!(json["outcome"], "could-not-contradict");
 }
 
 #[test]
@@ -111,6 +114,46 @@ proptest! {
         prop_assert_eq!(verdict.is_contradicted(), lower > upper);
         prop_assert_eq!(verdict.suspects().is_empty(), lower <= upper);
     }
+}
+
+/// Finding B1: a promise above all that the audit can prove is not "not contradicted".
+#[test]
+fn a_verdict_says_what_the_audit_could_have_said() {
+    let audited = |at_most: f64, provable: f64| {
+        let measured = Measurement {
+            provable: Upper::new(epsilon(provable)),
+            power: vec![Power {
+                noise: 0.5,
+                chance: Estimate::new(Probability::new(0.25).unwrap()),
+            }],
+            ..measurement(0.0)
+        };
+        judge(&promise(at_most), &measured).unwrap()
+    };
+    let verdict = audited(234.9, 12.1);
+    assert!(!verdict.could_contradict() && !verdict.is_contradicted());
+    let said = verdict.to_string();
+    assert!(
+        said.starts_with("this audit could not have contradicted the promise"),
+        "{said}"
+    );
+    assert!(
+        said.contains("this audit can prove 12.10 at most"),
+        "{said}"
+    );
+    let json = to_json(&verdict).unwrap();
+    assert_eq!(json["outcome"], "could-not-contradict");
+    assert_eq!(json["provable"], 12.1);
+    let verdict = audited(2.0, 12.1);
+    let said = verdict.to_string();
+    assert!(said.starts_with("not contradicted ("), "{said}");
+    assert!(
+        said.contains("estimated power 0.25 at 0.5 of the noise"),
+        "{said}"
+    );
+    assert_eq!(to_json(&verdict).unwrap()["outcome"], "not-contradicted");
+    // What can be proved at most is not above it: equal is no contradiction either.
+    assert!(!audited(12.1, 12.1).could_contradict());
 }
 
 fn guarantee() -> Guarantee {

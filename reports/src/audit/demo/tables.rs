@@ -103,11 +103,15 @@ fn ceiling(arm: &Arm) -> String {
 /// The verdict in two words; "nothing promised" where there is none to give.
 fn verdict(arm: &Arm) -> String {
     let ranks = arm.exposure.ceiling.as_ref().map(|c| c.test.outcome);
+    if let (true, Some(verdict)) = (arm.noiseless, &arm.exposure.verdict) {
+        return format!("claim {}", verdict.outcome());
+    }
     match (ranks, &arm.exposure.verdict) {
         (Some(CeilingOutcome::Contradicted), _) => "contradicted".to_owned(),
         _ if arm.promise().is_none() => "nothing promised".to_owned(),
-        (_, Some(verdict)) => verdict.outcome().to_owned(),
-        (Some(CeilingOutcome::NotContradicted), None) => "not contradicted".to_owned(),
+        (_, Some(verdict)) if verdict.could_contradict() => verdict.outcome().to_owned(),
+        (Some(CeilingOutcome::NotContradicted), _) => "not contradicted".to_owned(),
+        (_, Some(_)) | (Some(_), None) => "could not contradict".to_owned(),
         (None, None) => "none".to_owned(),
     }
 }

@@ -94,6 +94,8 @@ fn arm(name: &str, below: [u64; 10], epsilon: Option<[f64; 3]>, perplexity: f64)
             terms: promise.terms.clone(),
             at_least: exposure.finding.epsilon.lower,
             false_alarm: Probability::new(1e-3).unwrap(),
+            provable: Upper::new(Epsilon::new(300.0).unwrap()),
+            power: Vec::new(),
         };
         exposure.verdict = Some(judge(&promise, &measured).unwrap());
         let at = CeilingAt {

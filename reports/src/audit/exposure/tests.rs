@@ -153,6 +153,8 @@ fn a_contradicted_promise_is_exit_one_and_an_alarm() {
         terms,
         at_least: bound.lower,
         false_alarm: Probability::new(0.05).unwrap(),
+        provable: Upper::new(Epsilon::new(14.0).unwrap()),
+        power: Vec::new(),
     };
     report.verdict = Some(judge(&promise, &measured).unwrap());
     assert_eq!(report.exit(), Exit::Exceeded);

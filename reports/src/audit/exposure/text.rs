@@ -41,6 +41,7 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
         let outcome = match ceiling.test.outcome {
             CeilingOutcome::Contradicted => "contradicted by the ranks",
             CeilingOutcome::NotContradicted => "not contradicted by the ranks",
+            CeilingOutcome::CouldNotContradict => "no ranks could have contradicted it",
         };
         let said = format!(
             "promised: no canary above {} bits with probability {}; {outcome} (p = {}, false-alarm rate {})",

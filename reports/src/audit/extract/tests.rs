@@ -37,6 +37,7 @@ fn report(baseline: bool) -> ExtractReport {
             hits: 1,
             expected_blindly: 0.02,
             expected_at_most: 0.4,
+            least_p_value: 1e-5,
             p_value: 0.4,
             alpha: 1e-3,
             outcome: CeilingOutcome::NotContradicted,

@@ -210,7 +210,7 @@ pub(super) fn promise(secrets: &Reconstruction) -> String {
         match secrets.outcome {
             CeilingOutcome::Contradicted =>
                 "contradicted, which is a bug in training or accounting",
-            CeilingOutcome::NotContradicted => "not contradicted",
+            other => other.says(),
         },
         nearest(secrets.p_value, 2)
     )

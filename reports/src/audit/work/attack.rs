@@ -1,14 +1,14 @@
 //! Measuring the exposure of planted canaries, and holding it against what was promised.
 
-use super::promise::{alternatives, guarantees, reconstruction_loss};
+use super::promise::{alternatives, guarantees, reconstruction_loss, with_noise};
 use crate::audit::exposure::{Ceiling, ExposureReport};
 use crate::contract::{Interrupt, Progress};
-use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Promise, Terms, judge, split};
+use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge, split};
 use anyhow::{Context, Result};
 use reticent_accounting::training::{Canaries, Run, Stated, TrainingPlan};
 use reticent_accounting::{
-    Confidence, Convention, Delta, Epsilon, Guarantee, Mechanism, Notion, PrivacyLoss, Probability,
-    Tolerance, Upper,
+    Confidence, Convention, Delta, Epsilon, Estimate, Guarantee, Mechanism, Notion, PrivacyLoss,
+    Probability, Tolerance, Upper,
 };
 use reticent_attacks::{
     CandidateTree, CeilingAt, CeilingOutcome, Draw, EpsilonBound, ExposureFinding, ExposureSummary,
@@ -149,7 +149,8 @@ impl<'a> Attack<'a> {
             ..audit.clone()
         };
         let bound = strict.bound(&ranking.counts)?;
-        if self.hold_against(&mut report, &promised, &bound, &seen)? {
+        let candidates = ranking.counts[0].candidates;
+        if self.hold_against(&mut report, &promised, (&strict, &bound, candidates), &seen)? {
             let loss = reconstruction_loss(&seen, self.records())?;
             let mut ceiling = self.ceiling(&loss, &ranking, &audit, each)?;
             if ceiling.test.outcome == CeilingOutcome::Contradicted {
@@ -250,7 +251,7 @@ impl<'a> Attack<'a> {
         &self,
         report: &mut ExposureReport,
         promised: &[Guarantee],
-        bound: &EpsilonBound,
+        (audit, bound, candidates): (&RankAudit, &EpsilonBound, u64),
         seen: &Mechanism,
     ) -> Result<bool> {
         let notion = if self.canaries.records > 1 {
@@ -287,16 +288,65 @@ impl<'a> Attack<'a> {
             ..promise.terms.clone()
         };
         let false_alarm = Probability::new(1.0 - bound.confidence.get())?;
+        let canaries = bound.canaries;
+        let provable = audit.provable(candidates, canaries)?;
+        let power = match provable.get() > promise.at_most.get() {
+            true => self.power(audit, *promise.at_most.get(), (candidates, canaries), seen)?,
+            false => Vec::new(),
+        };
         let measured = Measurement {
             terms,
             at_least: bound.lower,
             false_alarm,
+            provable,
+            power,
         };
         match judge(&promise, &measured) {
             Ok(verdict) => report.verdict = Some(verdict),
             Err(mismatch) => report.no_verdict = Some(mismatch.to_string()),
         }
         Ok(true)
+    }
+
+    /// How likely the ranks would contradict ε if less noise had been added: the chance of a hit is
+    /// at most that of the best attack on the weaker run, and canaries are taken to be independent.
+    fn power(
+        &self,
+        audit: &RankAudit,
+        promised: Epsilon,
+        (candidates, canaries): (u64, u64),
+        seen: &Mechanism,
+    ) -> Result<Vec<Power>> {
+        let mut found = Vec::new();
+        for noise in [0.0, 0.25, 0.5, 0.75] {
+            let weaker = match noise {
+                0.0 => None,
+                share => match with_noise(seen, share)? {
+                    Some(weaker) => Some(reconstruction_loss(&weaker, self.records())?),
+                    None => return Ok(Vec::new()),
+                },
+            };
+            let mut most = Probability::new(0.0)?;
+            for &threshold in &audit.thresholds {
+                let wanted = audit.hits_beyond(promised, threshold, (candidates, canaries))?;
+                let Some(hits) = wanted else { continue };
+                let mass = prior_mass(threshold, candidates, canaries, audit.draw)?;
+                let each = match &weaker {
+                    Some(loss) => {
+                        let found = loss.blow_up(mass, Tolerance::new(1e-3)?)?.bounds.upper;
+                        found.map_or(Probability::ONE, |bound| *bound.get())
+                    }
+                    None => Probability::ONE,
+                };
+                let chance = *RankAudit::chance_of(hits, canaries, each).get();
+                most = if chance > most { chance } else { most };
+            }
+            found.push(Power {
+                noise,
+                chance: Estimate::new(most),
+            });
+        }
+        Ok(found)
     }
 
     /// What the promise would have been under known mistakes; a secret that was trained on in the

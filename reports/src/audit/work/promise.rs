@@ -3,8 +3,8 @@
 use crate::verdict::Mistake;
 use anyhow::Result;
 use reticent_accounting::{
-    Convention, Delta, Direction, GroupSize, Guarantee, Mechanism, Neighbours, Notion, Plan,
-    PrivacyLoss, Query, Sampling, SamplingRate, Tolerance, UnitName,
+    Convention, Delta, Direction, GroupSize, Guarantee, Mechanism, Neighbours, NoiseMultiplier,
+    Notion, Plan, PrivacyLoss, Query, Sampling, SamplingRate, Tolerance, UnitName,
 };
 use reticent_corpus::Unit;
 
@@ -83,6 +83,40 @@ fn oftener(mechanism: &Mechanism) -> Option<Mechanism> {
         },
         _ => return None,
     })
+}
+
+/// The same with this share of the noise of each Gaussian; nothing where another mechanism runs.
+pub(super) fn with_noise(mechanism: &Mechanism, share: f64) -> Result<Option<Mechanism>> {
+    let less = |sigma: &NoiseMultiplier| NoiseMultiplier::new(share * sigma.get());
+    Ok(Some(match mechanism {
+        Mechanism::Gaussian { noise_multiplier } => Mechanism::Gaussian {
+            noise_multiplier: less(noise_multiplier)?,
+        },
+        Mechanism::SubsampledGaussian {
+            noise_multiplier,
+            sampling_rate,
+            sampling,
+        } => Mechanism::SubsampledGaussian {
+            noise_multiplier: less(noise_multiplier)?,
+            sampling_rate: *sampling_rate,
+            sampling: *sampling,
+        },
+        Mechanism::Repeat { times, each } => match with_noise(each, share)? {
+            Some(each) => Mechanism::Repeat {
+                times: *times,
+                each: Box::new(each),
+            },
+            None => return Ok(None),
+        },
+        Mechanism::Sequence { parts } => {
+            let parts = parts.iter().map(|part| with_noise(part, share));
+            match parts.collect::<Result<Option<Vec<_>>>>()? {
+                Some(parts) => Mechanism::Sequence { parts },
+                None => return Ok(None),
+            }
+        }
+        _ => return Ok(None),
+    }))
 }
 
 /// The pair that bounds reconstruction of a canary: its records zeroed, the mixture first.
