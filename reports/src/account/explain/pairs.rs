@@ -182,6 +182,12 @@ pub(super) fn treatment(step: &Mechanism) -> &'static str {
             "the worst mechanism with this epsilon and delta: all is told with chance delta, otherwise a randomised \
              response with two categories"
         }
+        Mechanism::Zcdp { .. } | Mechanism::RenyiDp { .. } => {
+            "only its Rényi divergences are known: they add up with those of the other steps, and say nothing from below"
+        }
+        Mechanism::RepeatAndSelect { .. } => {
+            "an upper bound: Rényi divergences of a single run, and what the random number of runs adds to them"
+        }
         Mechanism::NonPrivate { .. } => "nothing bounds what it tells",
         Mechanism::Estimated { .. } => "never becomes a bound",
         Mechanism::Repeat { .. } | Mechanism::Sequence { .. } => "step by step",
