@@ -123,3 +123,30 @@ fn a_guess_gains_next_to_nothing() {
     );
     assert!(high < 1.03e-6 && high - low < 1e-3 * high, "{low} {high}");
 }
+
+/// Far above what all steps add up to, one step decides: within 7 e-folds before, and within 17 decades for
+/// ten million steps. δ is that of a single step, times their number, but for what the others add to it.
+#[test]
+fn one_step_decides_far_out() {
+    for (sigma, rate, steps, at) in [
+        (1.015, 1.47e-7, 130, 1e-3),
+        (1.015, 1.47e-7, 130, 1.0),
+        (1.0, 1e-9, 1000, 0.1),
+        (1.0, 1e-6, 10_000_000, 0.1),
+    ] {
+        let (low, high) = delta(&loss(sigma, rate, steps, Direction::Remove), at);
+        // The others' sum is followed in cells of a quarter deviation; it matters to ten million steps alone.
+        let width = if steps > 1_000_000 { 4e-3 } else { 1e-3 };
+        assert!(
+            low > 0.0 && high - low <= width * high,
+            "{sigma} {at}: {low} {high}"
+        );
+        // One step alone at that ε, so many times; the others only add to it.
+        let one = delta(&loss(sigma, rate, 1, Direction::Remove), at);
+        let alone = one.0 * steps as f64;
+        assert!(
+            low >= alone * (1.0 - 1e-6) && high < 1.3 * alone,
+            "{low} {high} {alone}"
+        );
+    }
+}

@@ -16,6 +16,7 @@ mod overlapping;
 mod profile;
 pub(crate) mod roots;
 pub(crate) mod search;
+mod single_hit;
 pub(crate) mod solver;
 
 pub use compose::{Direction, PrivacyLoss, Query};

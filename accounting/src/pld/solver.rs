@@ -25,6 +25,8 @@ const MANY: u64 = 1000;
 const MOST_FAILURES: u32 = 3;
 /// With more atoms than this a contour is not tried.
 const MOST_ATOMS: usize = 1 << 14;
+/// Ends as close as those of runs that one step decides are as good as it gets.
+const HIT: f64 = 1e-3;
 /// With fewer steps than this no characteristic function of a law decays enough for the contour.
 const SEVERAL: u64 = 20;
 
@@ -262,6 +264,19 @@ impl Solver {
             best = Some(met);
         }
         let coarse = self.coarse(epsilon);
+        // One step that decides spares the grids, which see no farther.
+        if let Some(ends) = self.ln_delta_of_one_hit(epsilon) {
+            let met = best.map_or(ends, |best| best.meet(ends)).meet(coarse);
+            let enough = if self.loss.steps() > MANY {
+                4.0 * HIT
+            } else {
+                HIT
+            };
+            if met.width() <= enough {
+                return Ok((met, Engine::Contour));
+            }
+            best = Some(met);
+        }
         let mut engine = Engine::Contour;
         // Below the smallest numbers nobody looks.
         if coarse.upper > LEAST_LN_DELTA
