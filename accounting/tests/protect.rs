@@ -461,9 +461,10 @@ fn weights_and_noise_together_never_cost_more() {
         "{less:?} {noise:?}"
     );
     assert!(less.sigma < most.sigma);
-    for (s, posterior) in training
-        .protection(&joint.rates)
-        .posteriors(less.sigma, tolerance)
+    let protection = training.protection(&joint.rates);
+    let certified = protection.certified(Some(less.sigma)).unwrap();
+    for (s, posterior) in protection
+        .posteriors(&certified, less.sigma, tolerance)
         .unwrap()
         .iter()
         .enumerate()
