@@ -48,7 +48,8 @@ mod tests {
                 "{\"missed\": true, \"missed\": true}",
                 "duplicate field `missed`",
             ),
-            ("{\"missed\": 123-45-6789}", "line 1 column 15"),
+            ("{\"missed\": 123-45-6789}", "expected a boolean"),
+            ("{\"missed\" 123-45-6789}", "line 1 column 11"),
         ] {
             let error = serde_json::from_str::<Line>(text).unwrap_err();
             let found = json_problem(&error);

@@ -171,7 +171,7 @@ fn same(one: &TrainingPlan, other: &TrainingPlan, said: &str) {
 
 #[test]
 fn only_a_folder_is_declared_public() {
-    let request = of_flags("--recipe dpsgd --sigma 1 --steps 5 --declared-public");
+    let request = of_flags(" --recipe dpsgd --sigma 1 --steps 5 --declared-public");
     let error = format!("{:#}", build(&request, None).unwrap_err());
     assert!(
         error.contains("--declared-public") && error.contains("--model"),
