@@ -195,8 +195,6 @@ pub enum ArmName {
     Dpsgd,
     /// Confidentially redacted training.
     Crt,
-    /// The same with its noise left out, held against what it claims.
-    CrtNoNoise,
     /// The same where the conservative policy misses the canaries too.
     CrtMissed,
 }
@@ -220,7 +218,7 @@ pub struct Demo {
     /// Canaries to plant: how many, and how often each.
     #[arg(long, value_name = "MxR", default_value = "10x20")]
     pub canaries: Spec,
-    /// Which arms to run: sgd, sgd-dedup, dpsgd, crt, crt-no-noise, crt-missed; all if absent.
+    /// Which arms to run: sgd, sgd-dedup, dpsgd, crt, crt-missed; all if absent.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ARMS")]
     pub arms: Vec<ArmName>,
     /// Seed of the made-up corpus and of the canaries. Noise and batches are never seeded.

@@ -73,9 +73,6 @@ pub struct Arm {
     pub describes: String,
     /// The recipe: `sgd`, `dpsgd`, `crt`.
     pub recipe: String,
-    /// Whether the noise that its plan states was left out: its verdict concerns what the plan claims.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub noiseless: bool,
     /// What ran, for the accountant.
     pub mechanism: Mechanism,
     /// Noise and sampling; absent without a private phase.
@@ -144,13 +141,11 @@ pub struct DemoReport {
 }
 
 impl DemoReport {
-    /// The exit code: 1 when a promise of any arm is contradicted; where noise was left out a claim is
-    /// meant to be.
+    /// The exit code: 1 when a promise of any arm is contradicted.
     #[must_use]
     pub fn exit(&self) -> Exit {
         self.arms
             .iter()
-            .filter(|arm| !arm.noiseless)
             .map(|arm| arm.exposure.exit())
             .fold(Exit::Finished, Exit::or)
     }
@@ -159,7 +154,19 @@ impl DemoReport {
     /// # Errors
     /// A number that is not a number.
     pub fn to_json(&self, inputs: Inputs) -> serde_json::Result<String> {
-        Envelope::new("demo", inputs, self).to_text()
+        #[derive(Serialize)]
+        struct Said<'a> {
+            says: String,
+            #[serde(flatten)]
+            report: &'a DemoReport,
+        }
+        let says = self.says();
+        Envelope::new("demo", inputs, Said { says, report: self }).to_text()
+    }
+    /// What happened, in a few sentences: the same in every format.
+    #[must_use]
+    pub fn says(&self) -> String {
+        page::summary(self)
     }
     /// The tables for the terminal.
     #[must_use]

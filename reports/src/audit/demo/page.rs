@@ -133,7 +133,7 @@ fn ends(rows: &[Interval]) -> Axis {
 }
 
 /// What happened, in two sentences: the first arm, and the best model with a promise.
-fn summary(report: &DemoReport) -> String {
+pub(super) fn summary(report: &DemoReport) -> String {
     let mut said = Vec::new();
     if report.exit() == Exit::Exceeded {
         said.push(

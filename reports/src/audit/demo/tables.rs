@@ -103,9 +103,6 @@ fn ceiling(arm: &Arm) -> String {
 /// The verdict in two words; "nothing promised" where there is none to give.
 fn verdict(arm: &Arm) -> String {
     let ranks = arm.exposure.ceiling.as_ref().map(|c| c.test.outcome);
-    if let (true, Some(verdict)) = (arm.noiseless, &arm.exposure.verdict) {
-        return format!("claim {}", verdict.outcome());
-    }
     match (ranks, &arm.exposure.verdict) {
         (Some(CeilingOutcome::Contradicted), _) => "contradicted".to_owned(),
         _ if arm.promise().is_none() => "nothing promised".to_owned(),

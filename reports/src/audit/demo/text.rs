@@ -5,7 +5,7 @@ use super::{DemoReport, short_caveats};
 use crate::number::{grouped, nearest};
 
 pub(super) fn text(report: &DemoReport) -> String {
-    let mut out = String::new();
+    let mut out = format!("{}\n\n", report.says());
     for (name, value) in facts(report) {
         out.push_str(&format!("{name:<11} {value}\n"));
     }

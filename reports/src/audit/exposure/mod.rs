@@ -115,7 +115,19 @@ impl ExposureReport {
     /// # Errors
     /// A number that is not a number.
     pub fn to_json(&self, inputs: Inputs) -> serde_json::Result<String> {
-        Envelope::new("exposure", inputs, self).to_text()
+        #[derive(Serialize)]
+        struct Said<'a> {
+            says: String,
+            #[serde(flatten)]
+            report: &'a ExposureReport,
+        }
+        let says = self.says();
+        Envelope::new("exposure", inputs, Said { says, report: self }).to_text()
+    }
+    /// What was found, in a sentence: the same in every format.
+    #[must_use]
+    pub fn says(&self) -> String {
+        page::summary(self)
     }
     /// Tables and sentences.
     #[must_use]

@@ -183,7 +183,7 @@ fn card(report: &ExposureReport) -> String {
     said
 }
 
-fn summary(report: &ExposureReport) -> String {
+pub(super) fn summary(report: &ExposureReport) -> String {
     let finding = &report.finding;
     let (max, mean) = (finding.summary.max(), finding.summary.mean());
     let count = finding.canaries.len();

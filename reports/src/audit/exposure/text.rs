@@ -9,7 +9,8 @@ use reticent_attacks::{Assumption, CeilingOutcome};
 pub(super) fn text(report: &ExposureReport) -> String {
     let finding = &report.finding;
     let mut out = format!(
-        "{} canaries among {} candidates each\n\n",
+        "{}\n\n{} canaries among {} candidates each\n\n",
+        report.says(),
         finding.canaries.len(),
         grouped(finding.candidates)
     );

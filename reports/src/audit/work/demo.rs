@@ -51,11 +51,9 @@ struct Spec {
     recipe: Recipe,
     deduplicate: bool,
     sight: CanarySight,
-    /// Whether the noise of its plan is left out, to show what the audit finds then.
-    noiseless: bool,
 }
 
-const ARMS: [Spec; 6] = [
+const ARMS: [Spec; 5] = [
     Spec {
         name: "SGD",
         arm: ArmName::Sgd,
@@ -64,7 +62,6 @@ const ARMS: [Spec; 6] = [
         recipe: Recipe::Sgd,
         deduplicate: false,
         sight: CanarySight::MissedByPolicy,
-        noiseless: false,
     },
     Spec {
         name: "SGD, dedup",
@@ -74,7 +71,6 @@ const ARMS: [Spec; 6] = [
         recipe: Recipe::Sgd,
         deduplicate: true,
         sight: CanarySight::MissedByPolicy,
-        noiseless: false,
     },
     Spec {
         name: "DP-SGD",
@@ -84,7 +80,6 @@ const ARMS: [Spec; 6] = [
         recipe: Recipe::Dpsgd,
         deduplicate: true,
         sight: CanarySight::MissedByPolicy,
-        noiseless: false,
     },
     Spec {
         name: "CRT",
@@ -94,17 +89,6 @@ const ARMS: [Spec; 6] = [
         recipe: Recipe::Crt,
         deduplicate: true,
         sight: CanarySight::MissedByPolicy,
-        noiseless: false,
-    },
-    Spec {
-        name: "CRT, no noise",
-        arm: ArmName::CrtNoNoise,
-        folder: "crt-no-noise",
-        describes: "CRT's plan with its noise left out, as a mistake would leave it out, held against what CRT claims. This checkpoint promises nothing; no other command trains one.",
-        recipe: Recipe::Crt,
-        deduplicate: true,
-        sight: CanarySight::MissedByPolicy,
-        noiseless: true,
     },
     Spec {
         name: "CRT, missed",
@@ -114,13 +98,11 @@ const ARMS: [Spec; 6] = [
         recipe: Recipe::Crt,
         deduplicate: true,
         sight: CanarySight::MissedByBoth,
-        noiseless: false,
     },
 ];
 
-/// Tests that share the report's false-alarm rate: verdict and ceiling of the three arms that are held
-/// against a promise.
-const TESTS: usize = 6;
+/// Tests that share the report's false-alarm rate: verdict and ceiling of the two arms that promise something.
+const TESTS: usize = 4;
 
 pub(super) fn run(asked: &Demo, format: Format, interrupt: &Interrupt) -> Result<Exit> {
     let begun = Instant::now();
@@ -269,7 +251,7 @@ fn options(recipe: Recipe, prepared: &Prepared, facts: &PreparedFacts) -> Result
         clipping_norm: schedule::CLIPPING_NORM,
         clipping: Clipping::Flat,
         optimizer: OptimizerSpec::Sgd {
-            learning_rate: knob("PLR", schedule::PRIVATE_LEARNING_RATE),
+            learning_rate: schedule::PRIVATE_LEARNING_RATE,
             momentum: MOMENTUM,
         },
     };
@@ -285,20 +267,19 @@ fn options(recipe: Recipe, prepared: &Prepared, facts: &PreparedFacts) -> Result
         recipe: Some(recipe),
         noise: NoiseArgs {
             sigma: match noised {
-                true => Some(Sigma::Noise(NoiseMultiplier::new(knob(
-                    "SIG",
+                true => Some(Sigma::Noise(NoiseMultiplier::new(
                     schedule::NOISE_MULTIPLIER,
-                ))?)),
+                )?)),
                 false => None,
             },
             epsilon: None,
         },
         schedule: Schedule {
             sample_rate: match noised {
-                true => Some(SamplingRate::new(knob("SR", schedule::SAMPLING_RATE))?),
+                true => Some(SamplingRate::new(schedule::SAMPLING_RATE)?),
                 false => None,
             },
-            epochs: Some(knob("EP", schedule::EPOCHS as f64)),
+            epochs: Some(schedule::EPOCHS as f64),
             ..Schedule::default()
         },
         of_recipe: RecipeArgs {
@@ -334,9 +315,7 @@ fn arm(
 ) -> Result<Arm> {
     let own = prepared(documents, asked, spec.deduplicate, spec.sight)?;
     let facts = PreparedFacts::of_corpus(&own)?;
-    let mut options = options(spec.recipe, &own, &facts)?;
-    let claimed = options.plan.clone();
-    options.plan.noiseless = spec.noiseless;
+    let options = options(spec.recipe, &own, &facts)?;
     let begun = Instant::now();
     let surroundings = Surroundings::in_memory(interrupt.flag());
     let what = format!("training {}", spec.name);
@@ -371,13 +350,10 @@ fn arm(
     let canaries = canaries.map(|stated| stated.value);
     let canaries = canaries.context("--canaries: no canary was planted")?;
     let mut attack = Attack::new(plan, &own.tokenizer, spec.name, canaries)?;
-    attack.against(match spec.noiseless {
-        true => claimed,
-        false => trained.plan.clone(),
-    });
+    attack.against(trained.plan.clone());
     attack.tests = TESTS;
     let (exposure, mut promised) = attack.run(trained.trainer.as_mut(), interrupt)?;
-    if promised.is_empty() || spec.noiseless {
+    if promised.is_empty() {
         promised = guarantees(
             &trained.plan.mechanism_of_canaries(),
             plan.unit,
@@ -389,7 +365,6 @@ fn arm(
         name: spec.name.into(),
         describes: spec.describes.into(),
         recipe: spec.recipe.to_string(),
-        noiseless: spec.noiseless,
         private_phase: private_phase(&trained),
         mechanism: trained.mechanism(),
         guarantees: promised,
@@ -429,11 +404,4 @@ fn inputs(asked: &Demo) -> Result<Inputs> {
         .assumed("noise_multiplier", schedule::NOISE_MULTIPLIER)?
         .assumed("clipping_norm", schedule::CLIPPING_NORM)?
         .assumed("private_learning_rate", schedule::PRIVATE_LEARNING_RATE)?)
-}
-
-fn knob(name: &str, default: f64) -> f64 {
-    std::env::var(name)
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(default)
 }
