@@ -30,6 +30,10 @@ const CELLS: (f64, f64) = (4.0, 60.0);
 const FEW: f64 = 0.015;
 /// How exactly the profile of the others is asked for.
 const GOAL: f64 = 1e-4;
+/// Sums outside [this, 1/this] may have lost terms to underflow.
+const SMALLEST: f64 = 1e-200;
+/// ln of masses below which nothing is told apart any more.
+const LN_SMALLEST: f64 = -600.0;
 /// From one cell to the next where nothing is followed.
 const RATIO: f64 = 1.4;
 
@@ -60,7 +64,10 @@ impl Quiet {
             };
             let ((from, above), (to, below)) = (tail(left), tail(right));
             let mass = (from + above).exp() - (to - below).exp();
-            cells.push((mass.max(0.0) * (1.0 + ROOM), gain(left).max(gain(right))));
+            cells.push((
+                mass.max(f64::MIN_POSITIVE) * (1.0 + ROOM),
+                gain(left).max(gain(right)),
+            ));
             left = right;
         }
         Self(cells)
@@ -104,7 +111,12 @@ impl Solver {
             return None;
         };
         let plain = self.loss.gaussian <= 0.0 && self.loss.laws.is_empty();
-        if !plain || *times < 2 || epsilon.is_nan() || epsilon <= 0.0 || !pair.second.is_standard()
+        if !plain
+            || *times < 2
+            || epsilon.is_nan()
+            || epsilon <= 0.0
+            || !pair.second.is_standard()
+            || self.has_groups()
         {
             return None;
         }
@@ -171,18 +183,21 @@ impl Solver {
             }
         };
         // P-mass, e^ε Q-mass and δ' from both sides.
+        let [(ln_unit, _), _] = pair.ln_tails(pair.crossing(epsilon).1);
         let tails = |x: f64| {
             let [(p, p_error), (q, q_error)] = pair.ln_tails(x);
-            let end = |ln: f64, error: f64| [(ln - error).exp(), (ln + error).exp()];
+            // In units of the mass beyond ε, so that nothing that matters vanishes.
+            let end =
+                |ln: f64, error: f64| [(ln - error - ln_unit).exp(), (ln + error - ln_unit).exp()];
             (end(p, p_error), end(q + epsilon, q_error))
         };
-        let another = (count * tails(loud).0[1]).min(1.0);
+        let another = (count * (pair.ln_tails(loud)[0].0 + ROOM).exp()).min(1.0);
         let (mut upper, mut lower) = (0.0, 0.0);
         let mut left = (0.5 * epsilon, tails(loud));
-        let mut left_value = other(left.0).upper.exp().min(1.0);
+        let mut left_value = other(left.0).upper.exp().clamp(f64::MIN_POSITIVE, 1.0);
         for place in places {
             let here = tails(pair.crossing(epsilon - place).0);
-            let value = other(place).upper.exp().min(1.0);
+            let value = other(place).upper.exp().clamp(f64::MIN_POSITIVE, 1.0);
             let between =
                 |a: [f64; 2], b: [f64; 2]| [(a[0] - b[1]).max(0.0), (a[1] - b[0]).max(0.0)];
             let p = between(left.1.0, here.0);
@@ -207,8 +222,11 @@ impl Solver {
         let slope = (left_value - 1.0) / left.0.exp();
         upper += (p_high + slope * q_low).clamp(0.0, p_high);
         lower += (p_low - q_high - another * p_high).max(0.0);
-        let upper = ln_add_exp((count * upper).ln() + ROOM, ln_quiet + ROOM).min(0.0);
-        let lower = ((count * lower).ln() - ROOM).min(upper);
+        if !(SMALLEST..=1.0 / SMALLEST).contains(&upper) || ln_unit < LN_SMALLEST {
+            return None;
+        }
+        let upper = ln_add_exp(ln_unit + (count * upper).ln() + ROOM, ln_quiet + ROOM).min(0.0);
+        let lower = (ln_unit + (count * lower).ln() - ROOM).min(upper);
         Some(LnBounds {
             lower,
             middle: 0.5 * (lower.max(upper - 1.0) + upper),
