@@ -110,7 +110,6 @@ fn arm(name: &str, below: [u64; 10], epsilon: Option<[f64; 3]>, perplexity: f64)
         });
     }
     Arm {
-        noiseless: false,
         name: name.into(),
         describes: format!("A made-up arm called {name}."),
         recipe: match name {
