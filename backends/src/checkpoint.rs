@@ -99,6 +99,36 @@ impl Mark {
         Ok(None)
     }
 
+    /// Compares a manifest with the header of the weights beside it, without reading the weights.
+    /// Nothing is compared where there are none.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] for a manifest that contradicts itself, or that these weights were not
+    /// written with.
+    pub fn compare(folder: &Path, said: &str) -> Result<()> {
+        if folder.join(WEIGHTS).exists() {
+            let manifest = Manifest::from_json(said).map_err(|why| Error::Checkpoint {
+                path: folder.join("manifest.json"),
+                why,
+            })?;
+            Self::marks(folder, &manifest, said)?;
+        }
+        Ok(())
+    }
+
+    /// Whether weights have a mark, which must be that of their manifest; those of earlier versions
+    /// have none.
+    fn marks(folder: &Path, manifest: &Manifest, said: &str) -> Result<bool> {
+        match (&manifest.digests, Self::in_file(&folder.join(WEIGHTS))?) {
+            (Some(_), Some(mark)) if mark.fits(manifest, said) => Ok(true),
+            (None, None) => Ok(false),
+            _ => Err(Error::Checkpoint {
+                path: folder.join("manifest.json"),
+                why: "not the manifest that these weights were written with: tampered with".into(),
+            }),
+        }
+    }
+
     /// Whether it is that of a manifest's text.
     fn fits(&self, manifest: &Manifest, text: &str) -> bool {
         let own = format!("\"weights\": \"{}\"", manifest.weights);
@@ -267,14 +297,7 @@ impl Checkpoint {
         let said = text(folder, "manifest.json")?;
         let mut manifest = Manifest::from_json(&said).map_err(|e| bad("manifest.json", e))?;
         let path = folder.join(WEIGHTS);
-        let marked = match (&manifest.digests, Mark::in_file(&path)?) {
-            (Some(_), Some(mark)) if mark.fits(&manifest, &said) => true,
-            (None, None) => false,
-            _ => {
-                let why = "not the manifest that these weights were written with: tampered with";
-                return Err(bad("manifest.json", why.into()));
-            }
-        };
+        let marked = Mark::marks(folder, &manifest, &said)?;
         of_an_earlier_version(&mut manifest, marked).map_err(|e| bad("manifest.json", e))?;
         let authentication = Authentication::of(folder, said.as_bytes())?;
         if let Some(digests) = &manifest.digests {

@@ -411,6 +411,13 @@ impl Manifest {
                 false => differs("phases"),
             };
         }
+        let open = |phase: &Phase| matches!(phase, Phase::Public { steps, .. } if *steps > 0);
+        if self.recipe == Recipe::Crt
+            && plan.secrets.everything_private
+            && self.phases.iter().any(open)
+        {
+            return differs("phases");
+        }
         let by_phases = run_of(self.recipe, &self.phases).map(|run| TrainingPlan {
             run,
             ..plan.clone()

@@ -40,6 +40,8 @@ pub struct Document {
     pub recipe: Option<Recipe>,
     /// Of a manifest: the plan that ran.
     pub plan: Option<TrainingPlan>,
+    /// Of a manifest: the most records that hold one planted canary.
+    pub canary_records: Option<u64>,
 }
 
 impl Document {
@@ -50,19 +52,28 @@ impl Document {
             unit: None,
             recipe: None,
             plan: None,
+            canary_records: None,
         }
     }
 
     /// The run that it is about, as one that is over.
     #[must_use]
     pub fn completed(self) -> CompletedRun {
-        match self.plan {
+        let before = self.plan.as_ref().and_then(|plan| plan.continues.as_ref());
+        let canary_records = match before {
+            Some(run) => self.canary_records.zip(run.canary_records),
+            None => self.canary_records.zip(Some(0)),
+        };
+        let canary_records = canary_records.map(|(here, before)| here.max(before));
+        match &self.plan {
             Some(plan) => CompletedRun {
                 mechanism: self.mechanism,
+                canary_records,
                 ..plan.completed()
             },
             None => CompletedRun {
                 recipe: self.recipe,
+                canary_records,
                 ..CompletedRun::of(self.mechanism)
             },
         }
@@ -150,6 +161,14 @@ struct Manifest {
     _vocabulary: Vocabulary,
     #[serde(default, deserialize_with = "present")]
     neighbours: Option<Neighbours>,
+    #[serde(default, deserialize_with = "present")]
+    canaries: Option<Planted>,
+}
+
+/// What a manifest says of its canaries.
+#[derive(Deserialize)]
+struct Planted {
+    records: u64,
 }
 
 /// What a document about a run says among its inputs.
@@ -192,9 +211,10 @@ fn around(
     if let Some(other) = own_words.schema.filter(|schema| *schema != 1) {
         return Err(refused("schema", &format!("must be 1, got {other}")));
     }
-    if members.get("type") == Some(&MANIFEST.into()) {
-        manifest(document, members)?;
-    }
+    let canary_records = match members.get("type") == Some(&MANIFEST.into()) {
+        true => Some(manifest(document, members)?),
+        false => None,
+    };
     let inputs: Inputs = match members.get("inputs") {
         Some(inputs) => lenient(inputs, "inputs", &[])?,
         None => Inputs::default(),
@@ -246,12 +266,13 @@ fn around(
         unit,
         recipe,
         plan,
+        canary_records,
     })
 }
 
 /// A manifest says what it promises nothing for, and holds what ran in its mechanism alone. Other
-/// keys may be added to it.
-fn manifest(document: &Value, members: &Map<String, Value>) -> Result<()> {
+/// keys may be added to it. The most records that hold one of its canaries.
+fn manifest(document: &Value, members: &Map<String, Value>) -> Result<u64> {
     if let Some(odd) = members.keys().find(|k| REPETITIONS.contains(&k.as_str())) {
         let why = "unknown key; how often something ran is part of \"mechanism\"";
         return Err(refused(odd, why));
@@ -265,7 +286,7 @@ fn manifest(document: &Value, members: &Map<String, Value>) -> Result<()> {
         let why = "must be add-remove or zero-out, for which the noise is given, got replace";
         return Err(refused("neighbours", why));
     }
-    Ok(())
+    Ok(manifest.canaries.map_or(0, |planted| planted.records))
 }
 
 /// An unknown type may have been meant as that of a document.

@@ -21,9 +21,15 @@ pub struct CompletedRun {
     /// counted in its text is not published with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_records: Option<GroupSize>,
+    /// The most of its records that one planted canary was in; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_records: Option<u64>,
     /// Whether none of its records was trained on without noise.
     #[serde(default, skip_serializing_if = "is_false")]
     pub everything_private: bool,
+    /// Whether the key of its owner vouches for what is said of it here.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub authenticated: bool,
 }
 
 /// As [`CompletedRun::narrower`].
@@ -54,7 +60,9 @@ impl CompletedRun {
             recipe: None,
             mechanism,
             secret_records: None,
+            canary_records: None,
             everything_private: false,
+            authenticated: false,
         }
     }
 
@@ -71,11 +79,6 @@ impl CompletedRun {
         notion(self.narrower(), group)
     }
 
-    /// Whether a secret may have been trained on without noise, which its mechanism does not say.
-    pub(super) fn in_the_open(&self) -> bool {
-        self.narrower() == Some(Recipe::Crt)
-    }
-
     /// Whether one promise holds of both runs together. Differential privacy composes with every
     /// notion; what another recipe leaves without noise, a later run can't take back. A run of
     /// protect speaks of secrets, and nothing says in how many records of the other run each was.
@@ -90,11 +93,15 @@ impl CompletedRun {
     }
 
     /// What it counts for in a run of `now`, which goes on from its weights. What redaction left without
-    /// noise in the earlier run, the later one does not cover.
+    /// noise in the earlier run, the later one does not cover; whether the public side of crt held
+    /// what is private now, nobody knows.
     pub(super) fn carried(&self, now: Option<Recipe>, everything_private: bool) -> Mechanism {
-        let after = narrower(now, everything_private);
-        let secrets = [self.recipe, now].contains(&Some(Recipe::Protect));
-        if !secrets && self.narrower().is_none_or(|before| Some(before) == after) {
+        let kept = match (self.narrower(), narrower(now, everything_private)) {
+            (None, _) => now != Some(Recipe::Protect),
+            (Some(Recipe::Crt | Recipe::Protect), _) => false,
+            (Some(before), after) => Some(before) == after,
+        };
+        if kept {
             return self.mechanism.clone();
         }
         let name = |recipe: Option<Recipe>| recipe.map_or("another kind", Recipe::name);
@@ -205,8 +212,9 @@ mod tests {
             for second in Recipe::ALL {
                 let kept = run(first).carried(Some(second), false) == noise();
                 let whole = matches!(first, Recipe::Sgd | Recipe::Dpsgd) || first == second;
-                let secrets = [first, second].contains(&Recipe::Protect);
-                assert_eq!(kept, whole && !secrets, "{first} {second}");
+                let never =
+                    second == Recipe::Protect || matches!(first, Recipe::Crt | Recipe::Protect);
+                assert_eq!(kept, whole && !never, "{first} {second}");
             }
         }
     }
@@ -234,7 +242,9 @@ mod tests {
         assert!(0.0 < one && 2.0 * one < three, "{one} {three}");
         // on the public side of the earlier run nothing protected it
         after.continues = Some(Stated::given(run(Recipe::Crt), "test"));
-        assert_eq!(upper(&after, Subject::Secret), Some(f64::INFINITY));
+        for subject in [Subject::Record, Subject::Secret] {
+            assert_eq!(upper(&after, subject), Some(f64::INFINITY));
+        }
     }
 
     #[test]
@@ -247,13 +257,18 @@ mod tests {
         };
         let mut after = plan(Some(run(Recipe::Dpsgd)));
         after.secrets.canaries = Some(Stated::counted(planted(2), "corpus"));
+        // the records of secrets say nothing of canaries
+        after.secrets.records = Some(Stated::given(GroupSize::ONE, "--group"));
         assert_eq!(upper(&after, Subject::Canary), None);
-        after.secrets.canaries = Some(Stated::given(planted(2), "--canaries"));
-        let two = upper(&after, Subject::Canary).unwrap();
-        after.secrets.canaries = Some(Stated::counted(planted(2), "corpus"));
-        after.secrets.records = Some(Stated::given(group(6), "--group"));
-        let six = upper(&after, Subject::Canary).unwrap();
-        assert!(2.0 * two < six, "{two} {six}");
+        let mut with = |records| {
+            after.continues.as_mut().unwrap().value.canary_records = Some(records);
+            upper(&after, Subject::Canary).unwrap()
+        };
+        let [none, two, six] = [0, 2, 6].map(&mut with);
+        assert!(
+            none.to_bits() == two.to_bits() && 2.0 * two < six,
+            "{two} {six}"
+        );
     }
 
     /// What is known of a run of runs is known of each of them.
@@ -262,7 +277,6 @@ mod tests {
         let first = run(Recipe::Crt);
         let second = plan(Some(first)).completed();
         assert!(!second.everything_private);
-        assert!(second.mechanism.clone() != noise());
         let third = plan(Some(second));
         assert!(third.unprotected().is_some());
     }

@@ -1,8 +1,8 @@
 //! What a plan promises: to one record, to the records of a secret, to the copies of a canary.
 
+use super::TrainingPlan;
 use super::completed::{narrower, notion};
 use super::recipe::{Recipe, Run, open};
-use super::{CompletedRun, Stated, TrainingPlan};
 use crate::bound::Bounds;
 use crate::confidentiality::{Knowledge, Reach, Standing};
 use crate::error::{Error, Result};
@@ -119,14 +119,13 @@ impl TrainingPlan {
     #[must_use]
     pub fn worst_secret(&self) -> Option<Standing> {
         let secrets = &self.secrets;
-        let open = |earlier: &Stated<CompletedRun>| earlier.in_the_open();
         let counted = secrets
             .facts
             .filter(|facts| facts.knowledge() == Knowledge::Counted);
         let spreads = counted.is_some_and(|facts| facts.missed_reach() == Reach::Open);
         let standing = match (self.run.recipe(), counted) {
             // One record of the input may change any number of records of the training set.
-            _ if spreads || self.continues.as_ref().is_some_and(open) => Standing::Exposed,
+            _ if spreads => Standing::Exposed,
             (Some(Recipe::Crt), Some(facts))
                 if self.continues.is_none() || facts.worst() == Standing::Exposed =>
             {
@@ -207,17 +206,11 @@ impl TrainingPlan {
             (Run::Crt { .. }, Some(canaries)) => canaries.on_public_side,
             _ => 0,
         };
-        let why = if copies > 0 {
-            format!("{copies} canary copies were on the public side: both policies missed them")
-        } else if self
-            .continues
-            .as_ref()
-            .is_some_and(|earlier| earlier.in_the_open())
-        {
-            "the earlier run may have had copies on its public side".to_owned()
-        } else {
+        if copies == 0 {
             return mechanism;
-        };
+        }
+        let why =
+            format!("{copies} canary copies were on the public side: both policies missed them");
         Mechanism::Sequence {
             parts: vec![mechanism, open(&why)],
         }
@@ -228,13 +221,11 @@ impl TrainingPlan {
     #[must_use]
     pub fn canary_reach(&self) -> Option<Reach> {
         let canaries = self.secrets.canaries.as_ref()?;
-        let records = match &self.continues {
-            Some(earlier) if earlier.in_the_open() => return Some(Reach::Open),
-            Some(_) if canaries.is_measured() => canaries
-                .records
-                .max(u64::from(self.secret_records()?.get())),
-            _ => canaries.records,
+        let before = match &self.continues {
+            Some(earlier) => earlier.canary_records?,
+            None => 0,
         };
+        let records = canaries.records.max(before);
         Some(self.secrets.reach(records))
     }
 

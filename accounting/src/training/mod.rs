@@ -190,12 +190,23 @@ impl TrainingPlan {
     /// What a run that goes on from the weights of this one has to know.
     #[must_use]
     pub fn completed(&self) -> CompletedRun {
-        let public_before = self.continues.as_ref().is_some_and(|run| run.in_the_open());
+        let before = self.continues.as_ref();
+        let here = self
+            .secrets
+            .canaries
+            .as_ref()
+            .map(|canaries| canaries.records);
         CompletedRun {
             recipe: self.run.recipe(),
             mechanism: self.mechanism(),
             secret_records: self.secret_records(),
-            everything_private: self.secrets.everything_private && !public_before,
+            canary_records: match (here, before) {
+                (here, None) => here,
+                (here, Some(run)) => here.zip(run.canary_records).map(|(a, b)| a.max(b)),
+            },
+            everything_private: self.secrets.everything_private
+                && before.is_none_or(|run| run.narrower().is_none()),
+            authenticated: false,
         }
     }
 

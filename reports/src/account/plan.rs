@@ -240,9 +240,10 @@ impl Asked {
     /// # Errors
     /// Values that contradict each other, named.
     pub fn about(source: Source, question: &QuestionArgs) -> Result<Self> {
-        let delta = question
-            .delta
-            .unwrap_or_else(|| TrainingPlan::default_delta(source.records));
+        // A manifest was promised at its own δ.
+        let own = source.ran.as_ref().map(|plan| plan.delta.value);
+        let given = question.delta.or(own);
+        let delta = given.unwrap_or_else(|| TrainingPlan::default_delta(source.records));
         let (said, unit) = unit(
             question.unit.as_ref(),
             source.unit.as_ref(),
@@ -251,7 +252,7 @@ impl Asked {
         let neighbours = source.neighbours;
         let inputs = match question.at_epsilon {
             Some(epsilon) => source.inputs.given("epsilon", epsilon)?,
-            None => source.inputs.or_assumed("delta", question.delta, delta)?,
+            None => source.inputs.or_assumed("delta", given, delta)?,
         };
         let inputs = inputs
             .or_assumed(

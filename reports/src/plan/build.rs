@@ -476,6 +476,7 @@ impl Builder<'_> {
         );
         // What a manifest says is about records present or absent; nothing in it is a bare promise.
         let before = load(&manifest, Neighbours::AddRemove).with_context(|| self.name("model"))?;
+        let authenticated = before.caveat.is_none();
         let before = before.document;
         if let (Some(unit), Some(corpus)) = (&before.unit, self.corpus)
             && *unit != corpus.unit
@@ -486,7 +487,11 @@ impl Builder<'_> {
                 corpus.unit
             );
         }
-        Ok(Some(self.given(before.completed(), "model")))
+        let run = CompletedRun {
+            authenticated,
+            ..before.completed()
+        };
+        Ok(Some(self.given(run, "model")))
     }
 
     fn secrets(&self) -> Result<Secrets> {

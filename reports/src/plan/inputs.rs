@@ -43,6 +43,11 @@ pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> 
         .given("max_batch", schedule.max_batch)?
         .given("selected", schedule.selected)?
         .given("epoch_steps", schedule.epoch_steps)?;
+    if let (Some(model), Some(run)) = (&request.model, &plan.continues)
+        && !run.authenticated
+    {
+        inputs = inputs.given("not_authenticated", [model.join("manifest.json")])?;
+    }
     inputs = of_run(inputs, &plan.run)?;
     if let Some(stopping) = &plan.stopping {
         inputs = stated(inputs, "patience", &stopping.patience)?;

@@ -249,6 +249,12 @@ impl PreparedFacts {
             spread,
             knowledge,
         )?;
+        if options.conservative.is_null() && facts.public > 0 {
+            bail!(
+                "facts.public: must be 0 without a conservative policy, got {}",
+                facts.public
+            );
+        }
         let gold = options.policy.is_some_and(|p| p.policy.kind == "gold");
         let candidates = candidates(folder)?;
         Ok(Self {

@@ -24,6 +24,8 @@ pub struct RecordRates {
     pub steps: Steps,
     /// σ.
     pub noise_multiplier: NoiseMultiplier,
+    /// What certified the promises when the weights were found.
+    certificate: SecretClasses,
 }
 
 /// Reads both files against the names of the records.
@@ -103,6 +105,7 @@ pub fn read_record_rates(
         batch: file.batch_size,
         steps: Steps::new(file.steps),
         noise_multiplier: file.noise_multiplier,
+        certificate: file.certified,
     })
 }
 
@@ -123,6 +126,11 @@ impl RecordRates {
             rates: &self.rates,
             steps: self.steps,
         };
+        ensure!(
+            run.certified(Some(self.noise_multiplier))?.classes == self.certificate,
+            "the weights were certified for another incidence: secrets are in other records here; \
+             certify them again with account protect"
+        );
         let certified = run.certified(noise)?;
         if noise.is_some() {
             let kept = certified.posteriors.iter().zip(&self.promises);

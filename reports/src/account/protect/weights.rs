@@ -42,8 +42,7 @@ pub struct Weights {
     /// Id, prior and promised posterior of each secret.
     pub secrets: Vec<(String, Probability, Probability)>,
     /// What certified the promises.
-    #[serde(rename = "certified")]
-    _certified: SecretClasses,
+    pub certified: SecretClasses,
 }
 
 impl Weights {

@@ -66,6 +66,13 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
 
         said.push("The rows for planning suppose that each carrier of a secret has the same miss rate; where carriers differ they do not hold.".into());
     }
+    if plan
+        .continues
+        .as_ref()
+        .is_some_and(|run| !run.authenticated)
+    {
+        said.push("What the earlier run released is taken from its manifest, which is not authenticated: a consistent forgery would not be noticed.".into());
+    }
     if let Err(why) = plan.run.trainable() {
         said.push(format!("audit train can't run this plan: {why}."));
     }

@@ -75,6 +75,9 @@ impl<'a> Attack<'a> {
 
     /// Holds the measurement against this run, at its δ.
     pub(super) fn against(&mut self, mut run: TrainingPlan) {
+        // A canary may have been in more records of an earlier run.
+        let before = run.continues.as_ref().and_then(|run| run.canary_records);
+        self.canaries.records = self.canaries.records.max(before.unwrap_or(0));
         run.secrets.canaries = Some(Stated::given(self.canaries, "the canary plan"));
         self.delta = *run.delta;
         self.run = Some(run);
@@ -139,6 +142,11 @@ impl<'a> Attack<'a> {
         }
         if let Some(why) = run.unprotected() {
             report.no_verdict = Some(format!("nothing was promised: {why}"));
+            return Ok((report, Vec::new()));
+        }
+        if run.canary_reach().is_none() {
+            report.no_verdict =
+                Some("in how many records of the earlier run a canary was is not known".into());
             return Ok((report, Vec::new()));
         }
         let seen = run.mechanism_of_canaries();

@@ -17,7 +17,7 @@ pub(super) fn guarantees(
 ) -> Result<Vec<Guarantee>> {
     let plan = |neighbours| -> Result<Plan> {
         let name = UnitName::new(unit.to_string())?;
-        let tolerance = Tolerance::new(1e-4)?;
+        let tolerance = Tolerance::DEFAULT;
         Ok(Plan {
             neighbours,
             tolerance,

@@ -140,6 +140,9 @@ struct Shown {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     estimates: Vec<Mechanism>,
     seeded: bool,
+    /// Whether the manifest of an earlier run, if there was one, is its owner's.
+    #[serde(skip)]
+    authenticated: bool,
     /// Perplexity of the held-out text after each epoch of the last phase; no guarantee covers it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held_out_perplexity: Vec<f64>,
@@ -239,6 +242,11 @@ pub(super) fn run(train: &Train, format: Format, interrupt: &Interrupt) -> Resul
         because: trained.plan.unprotected(),
         estimates: trained.estimates,
         seeded: trained.plan.seeded,
+        authenticated: trained
+            .plan
+            .continues
+            .as_ref()
+            .is_none_or(|run| run.authenticated),
         held_out_perplexity: trained.held_out.iter().map(|loss| loss.exp()).collect(),
         dropout: Dropped::of(trained.dropout, train),
     };
@@ -296,6 +304,12 @@ fn summary(shown: &Shown, inputs: &Inputs) -> String {
     }
     if let Some(why) = &shown.because {
         lines.push(format!("because {why}"));
+    }
+    if !shown.authenticated {
+        lines.push(
+            "The earlier run's manifest is not authenticated: a consistent forgery would not be noticed."
+                .into(),
+        );
     }
     if !shown.estimates.is_empty() {
         lines.push("The manifest also holds the paper's estimate, which is no bound.".into());
