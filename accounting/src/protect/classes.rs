@@ -542,7 +542,8 @@ mod tests {
             .posterior_at(Probability::new(1e-9).unwrap(), sigma, run.steps)
             .unwrap();
         let most = certified.posteriors.iter().copied().fold(0.0, f64::max);
-        assert!(all.get().get() >= most * (1.0 - 1e-6), "{all:?} {most}");
+        // Both are upper ends: those of single secrets stop at 1e-3 where that keeps the promise.
+        assert!(all.get().get() >= most * (1.0 - 2e-3), "{all:?} {most}");
     }
 
     /// Without noise nothing is promised, and few secrets have bounds of their own.
