@@ -542,7 +542,7 @@ mod tests {
             .posterior_at(Probability::new(1e-9).unwrap(), sigma, run.steps)
             .unwrap();
         let most = certified.posteriors.iter().copied().fold(0.0, f64::max);
-        // Both are upper ends: those of single secrets stop at 1e-3 where that keeps the promise.
+        // Both are upper ends; those of cells are computed to 1e-3.
         assert!(all.get().get() >= most * (1.0 - 2e-3), "{all:?} {most}");
     }
 

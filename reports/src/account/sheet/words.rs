@@ -2,7 +2,7 @@
 
 use super::PlannedRun;
 use crate::number::{nearest, rounded_up, shortest};
-use reticent_accounting::confidentiality::{Knowledge, LabelledSecrets, MeasuredRates};
+use reticent_accounting::confidentiality::{Knowledge, LabelledSecrets, MeasuredRates, Standing};
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::{FirstPhase, Recipe, Run};
 use reticent_accounting::{Delta, MissRate};
@@ -38,7 +38,10 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
             records.get(),
             if records.get() > 1 { "s" } else { "" },
         )),
-        None if recipe != Some(Recipe::Sgd) => said.push(format!(
+        None if !matches!(recipe, Some(Recipe::Sgd | Recipe::Protect))
+            && plan.worst_secret() != Some(Standing::Caught) =>
+        {
+            said.push(format!(
             "How many {unit}s hold one secret is neither counted nor given{}, so each promise is about one {unit}. \
              The number is counted where secrets are marked, else given with --group or secrets.records.",
             if plan.continues.is_some() {
@@ -46,7 +49,8 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
             } else {
                 ""
             },
-        )),
+        ));
+        }
         _ => {}
     }
     if let Some(facts) = &plan.secrets.facts
