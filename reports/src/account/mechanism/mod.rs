@@ -84,6 +84,10 @@ pub fn known_origin(folder: &Path) -> Result<()> {
     }
 }
 
+/// Whether weights without a manifest are those of others, which this build can't tell.
+///
+/// # Errors
+/// Always.
 #[cfg(not(feature = "audit"))]
 pub fn known_origin(folder: &Path) -> Result<()> {
     bail!(
