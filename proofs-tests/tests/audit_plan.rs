@@ -257,7 +257,7 @@ fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
             names
                 .iter()
                 .fold(pairs.clone(), |text, id| text + id + ",once-12\n"),
-            "do not hold for this corpus",
+            "certified for another incidence",
         ),
     ] {
         std::fs::write(at.join(name), text).unwrap();

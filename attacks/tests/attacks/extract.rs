@@ -314,7 +314,7 @@ fn reconstruction_meets_its_promises() {
     });
     for (posterior, outcome) in [
         (0.1, CeilingOutcome::Contradicted),
-        (0.3, CeilingOutcome::NotContradicted),
+        (0.3, CeilingOutcome::CouldNotContradict),
     ] {
         let cases: Vec<SecretCase> = (0..9).map(|i| case(i, 10 + i, posterior)).collect();
         let found = reconstruct(&mut model, &cases, 0.15, 64, &mut go).unwrap();

@@ -129,8 +129,7 @@ impl Builder<'_> {
             ),
             (Some(Sigma::Noise(sigma)), None) => Ok(self.given(sigma, "sigma")),
             (Some(Sigma::Zero), None) => bail!(
-                "{}: noise multiplier must lie in (0, inf), got 0; only the recipe protect has \
-                 weights without noise",
+                "{}: noise multiplier must lie in (0, inf), got 0",
                 self.name("sigma")
             ),
             (None, Some(_)) => Ok(self.given(NoiseMultiplier::new(1.0)?, "epsilon")),

@@ -1,7 +1,7 @@
 //! Which options a recipe uses. One that would change nothing is refused: whoever gives it believes
 //! that it does.
 
-use super::args::{Assumption, FirstPhaseKind};
+use super::args::{Assumption, FirstPhaseKind, Sigma};
 use super::request::PlanRequest;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -66,6 +66,12 @@ pub fn all_used(request: &PlanRequest) -> Result<()> {
                 recipes(users)
             );
         }
+    }
+    if request.noise.sigma == Some(Sigma::Zero) && recipe != Protect {
+        bail!(
+            "{}: noise multiplier must lie in (0, inf), got 0",
+            request.name("sigma")
+        );
     }
     by_first_phase(request)
 }

@@ -31,8 +31,8 @@ pub struct Loaded {
 /// Whether the owner's key vouches for the manifest of a checkpoint.
 #[cfg(feature = "audit")]
 fn caveat(checkpoint: &Path, manifest: &str) -> Result<Option<&'static str>> {
-    reticent_backends::Mark::compare(checkpoint, manifest)?;
     let found = reticent_backends::Authentication::of(checkpoint, manifest.as_bytes())?;
+    reticent_backends::Mark::compare(checkpoint, manifest)?;
     Ok(found.caveat())
 }
 

@@ -42,10 +42,12 @@ impl Folder {
         self.write("labels.jsonl", &lines);
     }
     fn prepared(&self, missed: u32, public: u32, conservative: &str) {
+        // Without a conservative policy every record is private.
+        let records = if conservative == "null" { 0 } else { 40000 };
         let text = format!(
             r#"{{"schema":1,"type":"preparation",
                "options":{{"deduplicate":true,"conservative":{conservative}}},
-               "facts":{{"unit":"turn","vocabulary":"bytes","public":40000,"private":20000,
+               "facts":{{"unit":"turn","vocabulary":"bytes","public":{records},"private":20000,
                  "secrets":{{"source":"gold","all":{{"distinct":1000,"occurrences":1500,"masked":900,
                    "missed":{missed},"missed_by_both":{public},"public":{public}}},"by_kind":{{}},"most_records":2}},
                  "canaries":{{"copies":[{{"canary":0,"copy":0,"fate":"kept","in_context":true}},
