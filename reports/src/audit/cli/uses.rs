@@ -42,6 +42,8 @@ pub(in crate::audit) fn by_recipe(train: &Train) -> Vec<Use> {
 /// # Errors
 /// The first that does not, with where it belongs.
 pub(super) fn all_used(train: &Train, request: &PlanRequest) -> Result<()> {
+    // before anything is read
+    crate::plan::all_used(request)?;
     let recipe = request.recipe();
     for (key, given, users) in by_recipe(train) {
         if given && !users.contains(&recipe) {
