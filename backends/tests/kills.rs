@@ -31,16 +31,6 @@ fn recipes() -> Vec<TrainOptions> {
     all.map(|options| for_epochs(options, 6)).collect()
 }
 
-fn with_corpus<T>(work: impl FnOnce(&Corpus<'_>) -> T) -> T {
-    let set = set(4, 8, 1);
-    let (spans, rates) = (sensitive(&set), secret_rates(12));
-    work(&Corpus {
-        sensitive: Some(&spans),
-        rates: Some(&rates),
-        ..Corpus::plain(&set)
-    })
-}
-
 /// What a child is told: which recipe, after which step to die, how many microseconds later,
 /// how often to store, and where.
 #[derive(Clone, Copy)]

@@ -59,21 +59,11 @@ impl Document {
     /// The run that it is about, as one that is over.
     #[must_use]
     pub fn completed(self) -> CompletedRun {
-        let before = self.plan.as_ref().and_then(|plan| plan.continues.as_ref());
-        let canary_records = match before {
-            Some(run) => self.canary_records.zip(run.canary_records),
-            None => self.canary_records.zip(Some(0)),
-        };
-        let canary_records = canary_records.map(|(here, before)| here.max(before));
-        match &self.plan {
-            Some(plan) => CompletedRun {
-                mechanism: self.mechanism,
-                canary_records,
-                ..plan.completed()
-            },
+        match self.plan {
+            Some(plan) => plan.completed(self.mechanism, self.canary_records),
             None => CompletedRun {
                 recipe: self.recipe,
-                canary_records,
+                canary_records: self.canary_records,
                 ..CompletedRun::of(self.mechanism)
             },
         }

@@ -275,7 +275,8 @@ mod tests {
     #[test]
     fn a_chain_remembers_its_public_side() {
         let first = run(Recipe::Crt);
-        let second = plan(Some(first)).completed();
+        let second = plan(Some(first));
+        let second = second.completed(second.mechanism(), None);
         assert!(!second.everything_private);
         let third = plan(Some(second));
         assert!(third.unprotected().is_some());

@@ -187,22 +187,20 @@ impl TrainingPlan {
         }
     }
 
-    /// What a run that goes on from the weights of this one has to know.
+    /// This run as one that is over, which released this mechanism and planted each canary in so many
+    /// records, where that is known.
     #[must_use]
-    pub fn completed(&self) -> CompletedRun {
+    pub fn completed(&self, mechanism: Mechanism, canary_records: Option<u64>) -> CompletedRun {
         let before = self.continues.as_ref();
-        let here = self
-            .secrets
-            .canaries
-            .as_ref()
-            .map(|canaries| canaries.records);
         CompletedRun {
             recipe: self.run.recipe(),
-            mechanism: self.mechanism(),
+            mechanism,
             secret_records: self.secret_records(),
-            canary_records: match (here, before) {
-                (here, None) => here,
-                (here, Some(run)) => here.zip(run.canary_records).map(|(a, b)| a.max(b)),
+            canary_records: match before {
+                None => canary_records,
+                Some(run) => canary_records
+                    .zip(run.canary_records)
+                    .map(|(a, b)| a.max(b)),
             },
             everything_private: self.secrets.everything_private
                 && before.is_none_or(|run| run.narrower().is_none()),

@@ -118,6 +118,17 @@ pub(crate) fn secret_rates(records: usize) -> SecretRates {
     SecretRates::new(rates, secrets.collect()).unwrap()
 }
 
+/// set(4, 8, 1) with what each recipe needs to know of it.
+pub(crate) fn with_corpus<T>(work: impl FnOnce(&Corpus<'_>) -> T) -> T {
+    let set = set(4, 8, 1);
+    let (spans, rates) = (sensitive(&set), secret_rates(12));
+    work(&Corpus {
+        sensitive: Some(&spans),
+        rates: Some(&rates),
+        ..Corpus::plain(&set)
+    })
+}
+
 /// A run on set(4, 8, 1), from this folder if any, with a snapshot after each step; `stop_at`: after
 /// how many steps it is stopped.
 pub(crate) fn run_until(
@@ -126,21 +137,16 @@ pub(crate) fn run_until(
     state: Option<&Path>,
     stop_at: u64,
 ) -> Result<Trained, Error> {
-    let set = set(4, 8, 1);
-    let (spans, rates) = (sensitive(&set), secret_rates(12));
-    let corpus = Corpus {
-        sensitive: Some(&spans),
-        rates: Some(&rates),
-        ..Corpus::plain(&set)
-    };
     let stop = AtomicBool::new(false);
     let surroundings = Surroundings {
         state: state.map(Path::to_path_buf),
         snapshot_every: Duration::ZERO,
         stop: &stop,
     };
-    train_on(trainer, asked, &corpus, &surroundings, &mut |at| {
-        stop.store(at.step >= stop_at, Ordering::Relaxed);
+    with_corpus(|corpus| {
+        train_on(trainer, asked, corpus, &surroundings, &mut |at| {
+            stop.store(at.step >= stop_at, Ordering::Relaxed);
+        })
     })
 }
 

@@ -69,7 +69,7 @@ pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
             .map(|row| in_its_notion(row, completed))
             .collect::<Result<_>>()?;
     }
-    let secrets = match &asked.ran {
+    let secrets = match asked.run.of_manifest() {
         Some(plan) => SecretPosteriors::of(plan, &asked.plan.mechanism)?,
         None => None,
     };

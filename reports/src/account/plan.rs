@@ -20,8 +20,6 @@ pub struct Asked {
     pub plan: Plan,
     /// What runs, as it was described.
     pub run: Run,
-    /// The plan of a single manifest.
-    pub ran: Option<TrainingPlan>,
     /// δ is asked for at this ε, instead of ε at the plan's δ.
     pub epsilon: Option<Epsilon>,
     /// How often the policies miss.
@@ -43,6 +41,8 @@ pub enum Run {
         names: Vec<String>,
         /// The runs that they describe, one after the other.
         completed: CompletedRun,
+        /// Of a single manifest: the plan that ran.
+        plan: Option<Box<TrainingPlan>>,
     },
 }
 
@@ -55,6 +55,15 @@ impl Run {
                 plan.run.noisy()
             }
             Self::Plan(_) | Self::Files { .. } => None,
+        }
+    }
+
+    /// The plan of a single manifest.
+    #[must_use]
+    pub fn of_manifest(&self) -> Option<&TrainingPlan> {
+        match self {
+            Self::Plan(_) => None,
+            Self::Files { plan, .. } => plan.as_deref(),
         }
     }
 
@@ -95,8 +104,6 @@ pub struct Source {
     pub neighbours: Neighbours,
     /// What is to be said of manifests that their owners' keys did not vouch for.
     pub caveats: Vec<String>,
-    /// The plan of a single manifest.
-    pub ran: Option<TrainingPlan>,
     /// The number of records, where it is known.
     pub records: Option<u64>,
     /// Given and assumed so far.
@@ -141,7 +148,6 @@ impl Source {
             unit: None,
             unit_open: true,
             neighbours,
-            ran: None,
             records: request.records,
             caveats: Vec::new(),
             inputs,
@@ -180,8 +186,8 @@ impl Source {
             .iter()
             .filter_map(|file| Some(format!("{}: {}.", file.name, file.caveat?)))
             .collect();
-        let ran = match &loaded[..] {
-            [only] => only.document.plan.clone(),
+        let plan = match &loaded[..] {
+            [only] => only.document.plan.clone().map(Box::new),
             _ => None,
         };
         let runs = loaded.into_iter().map(|file| file.document.completed());
@@ -192,11 +198,14 @@ impl Source {
         }
         Ok(Self {
             mechanism: completed.mechanism.clone(),
-            run: Run::Files { names, completed },
+            run: Run::Files {
+                names,
+                completed,
+                plan,
+            },
             unit,
             unit_open,
             neighbours,
-            ran,
             records: None,
             caveats,
             inputs,
@@ -241,7 +250,7 @@ impl Asked {
     /// Values that contradict each other, named.
     pub fn about(source: Source, question: &QuestionArgs) -> Result<Self> {
         // A manifest was promised at its own δ.
-        let own = source.ran.as_ref().map(|plan| plan.delta.value);
+        let own = source.run.of_manifest().map(|plan| plan.delta.value);
         let given = question.delta.or(own);
         let delta = given.unwrap_or_else(|| TrainingPlan::default_delta(source.records));
         let (said, unit) = unit(
@@ -292,7 +301,6 @@ impl Asked {
         Ok(Self {
             plan,
             run: source.run,
-            ran: source.ran,
             epsilon: question.at_epsilon,
             redacted,
             caveats: source.caveats,

@@ -157,7 +157,7 @@ impl SecretPosteriors {
 /// # Errors
 /// None for what was certified.
 pub fn by_secret(asked: &Asked, rows: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
-    let (Some(ran), Some(prior)) = (&asked.ran, asked.plan.prior) else {
+    let (Some(ran), Some(prior)) = (asked.run.of_manifest(), asked.plan.prior) else {
         return Ok(rows);
     };
     let single = asked.plan.group == GroupSize::ONE && ran.mechanism() == asked.plan.mechanism;

@@ -61,6 +61,16 @@ impl<B: Serialize> Envelope<B> {
     }
 }
 
+/// A body behind its headline, which every format opens with.
+#[derive(Debug, Serialize)]
+pub struct Said<'a, B> {
+    /// The headline.
+    pub says: String,
+    /// The result.
+    #[serde(flatten)]
+    pub body: &'a B,
+}
+
 /// The inputs of a command in the order they were recorded, and which of them were assumed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Inputs {

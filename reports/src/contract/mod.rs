@@ -22,7 +22,7 @@ mod table;
 mod values;
 
 pub use definition::{Completions, ManualPage};
-pub use envelope::{Envelope, Inputs, SCHEMA};
+pub use envelope::{Envelope, Inputs, SCHEMA, Said};
 pub use exit::Exit;
 pub use failure::{Interrupted, describe, fail};
 pub use files::{AtomicFile, write_file};

@@ -208,6 +208,17 @@ pub enum Sigma {
     Noise(NoiseMultiplier),
 }
 
+impl Sigma {
+    /// σ, where noise is added.
+    #[must_use]
+    pub const fn noise(self) -> Option<NoiseMultiplier> {
+        match self {
+            Self::Zero => None,
+            Self::Noise(sigma) => Some(sigma),
+        }
+    }
+}
+
 impl TryFrom<f64> for Sigma {
     type Error = reticent_accounting::Error;
     fn try_from(value: f64) -> reticent_accounting::Result<Self> {

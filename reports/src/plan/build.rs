@@ -121,17 +121,13 @@ impl Builder<'_> {
     /// σ as given; where an ε is, a placeholder that the calibration replaces.
     fn sigma(&self) -> Result<Stated<NoiseMultiplier>> {
         let noise = &self.request.noise;
-        match (noise.sigma, noise.epsilon) {
+        match (noise.sigma.and_then(Sigma::noise), noise.epsilon) {
             (Some(_), Some(_)) => bail!(
                 "{}: is found for {}, give one of them",
                 self.name("sigma"),
                 self.name("epsilon")
             ),
-            (Some(Sigma::Noise(sigma)), None) => Ok(self.given(sigma, "sigma")),
-            (Some(Sigma::Zero), None) => bail!(
-                "{}: noise multiplier must lie in (0, inf), got 0",
-                self.name("sigma")
-            ),
+            (Some(sigma), None) => Ok(self.given(sigma, "sigma")),
             (None, Some(_)) => Ok(self.given(NoiseMultiplier::new(1.0)?, "epsilon")),
             (None, None) => bail!(
                 "{}: is needed, in (0, inf), for every recipe but sgd; or {}",

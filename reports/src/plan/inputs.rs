@@ -25,6 +25,19 @@ fn noisy(inputs: Inputs, steps: &NoisySteps) -> Result<Inputs> {
     stated(inputs, "steps", &steps.steps)
 }
 
+/// What is to be said where nobody vouches for the manifest of an earlier run.
+#[must_use]
+pub fn unauthenticated(plan: &TrainingPlan) -> Option<&'static str> {
+    let unknown = plan
+        .continues
+        .as_ref()
+        .is_some_and(|run| !run.authenticated);
+    unknown.then_some(
+        "What the earlier run released is taken from its manifest, which is not authenticated: a \
+         consistent forgery would not be noticed.",
+    )
+}
+
 /// What runs, with what was assumed of it.
 ///
 /// # Errors
@@ -43,9 +56,7 @@ pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> 
         .given("max_batch", schedule.max_batch)?
         .given("selected", schedule.selected)?
         .given("epoch_steps", schedule.epoch_steps)?;
-    if let (Some(model), Some(run)) = (&request.model, &plan.continues)
-        && !run.authenticated
-    {
+    if let (Some(model), Some(_)) = (&request.model, unauthenticated(plan)) {
         inputs = inputs.given("not_authenticated", [model.join("manifest.json")])?;
     }
     inputs = of_run(inputs, &plan.run)?;

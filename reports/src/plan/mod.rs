@@ -18,7 +18,7 @@ mod tests;
 
 pub use build::{build, record_rates};
 pub use file::TrainingFile;
-pub use inputs::{inputs, run_inputs};
+pub use inputs::{inputs, run_inputs, unauthenticated};
 pub use prepared::PreparedFacts;
 pub use redaction::{Redacted, redaction};
 pub use request::{Origin, PlanRequest, SecretsRequest};

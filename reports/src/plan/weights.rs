@@ -126,12 +126,15 @@ impl RecordRates {
             rates: &self.rates,
             steps: self.steps,
         };
+        let mut certified = run.certified(Some(self.noise_multiplier))?;
         ensure!(
-            run.certified(Some(self.noise_multiplier))?.classes == self.certificate,
+            certified.classes == self.certificate,
             "the weights were certified for another incidence: secrets are in other records here; \
              certify them again with account protect"
         );
-        let certified = run.certified(noise)?;
+        if noise != Some(self.noise_multiplier) {
+            certified = run.certified(noise)?;
+        }
         if noise.is_some() {
             let kept = certified.posteriors.iter().zip(&self.promises);
             let broken: Vec<(usize, f64)> = kept

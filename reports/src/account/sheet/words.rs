@@ -2,6 +2,7 @@
 
 use super::PlannedRun;
 use crate::number::{nearest, rounded_up, shortest};
+use crate::plan::unauthenticated;
 use reticent_accounting::confidentiality::{Knowledge, LabelledSecrets, MeasuredRates, Standing};
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::{FirstPhase, Recipe, Run};
@@ -70,13 +71,7 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
 
         said.push("The rows for planning suppose that each carrier of a secret has the same miss rate; where carriers differ they do not hold.".into());
     }
-    if plan
-        .continues
-        .as_ref()
-        .is_some_and(|run| !run.authenticated)
-    {
-        said.push("What the earlier run released is taken from its manifest, which is not authenticated: a consistent forgery would not be noticed.".into());
-    }
+    said.extend(unauthenticated(plan).map(str::to_owned));
     if let Err(why) = plan.run.trainable() {
         said.push(format!("audit train can't run this plan: {why}."));
     }

@@ -5,7 +5,7 @@ mod tables;
 mod text;
 
 use super::exposure::ExposureReport;
-use crate::contract::{Envelope, Exit, Inputs};
+use crate::contract::{Envelope, Exit, Inputs, Said};
 use reticent_accounting::{Bounds, Convention, Epsilon, Guarantee, Mechanism, Notion};
 use reticent_corpus::Facts;
 use serde::Serialize;
@@ -154,14 +154,8 @@ impl DemoReport {
     /// # Errors
     /// A number that is not a number.
     pub fn to_json(&self, inputs: Inputs) -> serde_json::Result<String> {
-        #[derive(Serialize)]
-        struct Said<'a> {
-            says: String,
-            #[serde(flatten)]
-            report: &'a DemoReport,
-        }
         let says = self.says();
-        Envelope::new("demo", inputs, Said { says, report: self }).to_text()
+        Envelope::new("demo", inputs, Said { says, body: self }).to_text()
     }
     /// What happened, in a few sentences: the same in every format.
     #[must_use]

@@ -10,7 +10,7 @@ pub use dose::Dose;
 pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
 pub use sampled::{SampledCanary, SampledReport};
 
-use crate::contract::{Envelope, Exit, Inputs};
+use crate::contract::{Envelope, Exit, Inputs, Said};
 use crate::verdict::{Mistake, Verdict};
 use reticent_accounting::Upper;
 use reticent_attacks::{CeilingOutcome, CeilingTest, ExposureFinding, ExposureSummary};
@@ -115,14 +115,8 @@ impl ExposureReport {
     /// # Errors
     /// A number that is not a number.
     pub fn to_json(&self, inputs: Inputs) -> serde_json::Result<String> {
-        #[derive(Serialize)]
-        struct Said<'a> {
-            says: String,
-            #[serde(flatten)]
-            report: &'a ExposureReport,
-        }
         let says = self.says();
-        Envelope::new("exposure", inputs, Said { says, report: self }).to_text()
+        Envelope::new("exposure", inputs, Said { says, body: self }).to_text()
     }
     /// What was found, in a sentence: the same in every format.
     #[must_use]

@@ -9,7 +9,7 @@ use crate::contract::{
     Envelope, Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, Progress, print,
 };
 use crate::number::{grouped, nearest, rounded_up};
-use crate::plan::{PreparedFacts, build, inputs as plan_inputs, redaction};
+use crate::plan::{PreparedFacts, build, inputs as plan_inputs, redaction, unauthenticated};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Recipe, Run, Subject};
 use reticent_accounting::{Convention, Delta, Guarantee, Mechanism, Notion, Tolerance};
@@ -140,9 +140,9 @@ struct Shown {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     estimates: Vec<Mechanism>,
     seeded: bool,
-    /// Whether the manifest of an earlier run, if there was one, is its owner's.
+    /// What is to be said of the manifest of an earlier run.
     #[serde(skip)]
-    authenticated: bool,
+    caveat: Option<&'static str>,
     /// Perplexity of the held-out text after each epoch of the last phase; no guarantee covers it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held_out_perplexity: Vec<f64>,
@@ -242,11 +242,7 @@ pub(super) fn run(train: &Train, format: Format, interrupt: &Interrupt) -> Resul
         because: trained.plan.unprotected(),
         estimates: trained.estimates,
         seeded: trained.plan.seeded,
-        authenticated: trained
-            .plan
-            .continues
-            .as_ref()
-            .is_none_or(|run| run.authenticated),
+        caveat: unauthenticated(&trained.plan),
         held_out_perplexity: trained.held_out.iter().map(|loss| loss.exp()).collect(),
         dropout: Dropped::of(trained.dropout, train),
     };
@@ -305,12 +301,7 @@ fn summary(shown: &Shown, inputs: &Inputs) -> String {
     if let Some(why) = &shown.because {
         lines.push(format!("because {why}"));
     }
-    if !shown.authenticated {
-        lines.push(
-            "The earlier run's manifest is not authenticated: a consistent forgery would not be noticed."
-                .into(),
-        );
-    }
+    lines.extend(shown.caveat.map(str::to_owned));
     if !shown.estimates.is_empty() {
         lines.push("The manifest also holds the paper's estimate, which is no bound.".into());
     }
