@@ -4,9 +4,7 @@
 
 mod common;
 
-use common::{
-    for_epochs, jft, light, model, options, secret_rates, sensitive, set, trained, weights,
-};
+use common::{for_epochs, jft, light, model, options, set, trained, weights, with_corpus};
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
