@@ -123,7 +123,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A folder that holds something already.
-    #[error("{}: the folder exists and is not empty; choose another, or allow overwriting", path.display())]
+    #[error("{}: the folder exists and is not empty; choose another, or empty it", path.display())]
     Occupied {
         /// The folder.
         path: PathBuf,

@@ -25,6 +25,25 @@ pub fn rounded_up(value: f64, digits: usize) -> String {
     print(value, digits, |printed| printed < value)
 }
 
+/// Bits of exposure as an upper bound: `bits` rounded up, or log2 of the candidates where the rounding
+/// would pass it.
+///
+/// ```
+/// use reticent_reports::number::exposure_at_most;
+/// assert_eq!(exposure_at_most(14.501, 3, Some(1e6)), "14.6");
+/// assert_eq!(exposure_at_most(1e6f64.log2(), 3, Some(1e6)), "log2(1000000)");
+/// ```
+#[must_use]
+pub fn exposure_at_most(bits: f64, digits: usize, candidates: Option<f64>) -> String {
+    let printed = rounded_up(bits, digits);
+    match candidates {
+        Some(candidates) if parse(&printed) > candidates.log2() => {
+            format!("log2({})", shortest(candidates))
+        }
+        _ => printed,
+    }
+}
+
 /// A lower bound with `digits` significant digits: what is printed is at most `value`.
 ///
 /// ```

@@ -105,10 +105,13 @@ impl CompletedRun {
             return self.mechanism.clone();
         }
         let name = |recipe: Option<Recipe>| recipe.map_or("another kind", Recipe::name);
+        let to = match self.recipe == now {
+            true => "another run".to_owned(),
+            false => format!("a run of {}", name(now)),
+        };
         open(&format!(
-            "the weights come from a run of {}, whose promise does not carry over to {}",
-            name(self.recipe),
-            name(now)
+            "the weights come from a run of {}, whose promise does not carry over to {to}",
+            name(self.recipe)
         ))
     }
 

@@ -24,7 +24,7 @@ mod tests;
 
 use crate::contract::{Exit, print, write_file};
 use anyhow::{Context, Result, bail};
-use cli::{Account, Command, Format, OutcomeArgs};
+use cli::{Account, Command, Format, OutcomeArgs, PlanArgs, QuestionArgs};
 use secrets::SecretPosteriors;
 
 /// Runs the command.
@@ -61,6 +61,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             let neighbours = plan::neighbours(wish.question.neighbours);
             let source = plan::Source::of_files(&wish.files, neighbours)?;
             if let Some(export) = wish.outcome.export {
+                no_delta(&wish.question)?;
                 print(&mechanism::export(&source.mechanism, export, neighbours)?)?;
                 return Ok(Exit::Finished);
             }
@@ -95,26 +96,39 @@ pub fn run(arguments: &Account) -> Result<Exit> {
         Some(Command::Man(page)) => page.run::<cli::Account>()?,
         None => {
             let plan = &arguments.plan;
-            if plan.is_page() && plan.outcome.export.is_none() {
+            if let Some(export) = plan.outcome.export {
+                return exported(plan, export);
+            }
+            if plan.is_page() {
                 let described = sheet::of_request(&plan.request())?;
                 return sheet::show(&described, plan.outcome.max_epsilon, format);
-            }
-            if let Some(export) = plan.outcome.export {
-                let neighbours =
-                    plan::neighbours_of(plan.question.neighbours, plan.run.schedule.sampler);
-                if plan.is_page() {
-                    let mechanism = sheet::of_request(&plan.request())?.plan.mechanism();
-                    print(&mechanism::export(&mechanism, export, neighbours)?)?;
-                    return Ok(Exit::Finished);
-                }
-                let source = plan::Source::of_plan(plan, neighbours)?;
-                print(&mechanism::export(&source.mechanism, export, neighbours)?)?;
-                return Ok(Exit::Finished);
             }
             return guarantees(&plan::Asked::new(plan)?, &plan.outcome, format);
         }
     }
     Ok(Exit::Finished)
+}
+
+/// What runs, for other programs.
+fn exported(plan: &PlanArgs, export: mechanism::Export) -> Result<Exit> {
+    if plan.epsilon.is_none() {
+        no_delta(&plan.question)?;
+    }
+    let neighbours = plan::neighbours_of(plan.question.neighbours, plan.run.schedule.sampler);
+    let mechanism = match plan.is_page() {
+        true => sheet::of_request(&plan.request())?.plan.mechanism(),
+        false => plan::Source::of_plan(plan, neighbours)?.mechanism,
+    };
+    print(&mechanism::export(&mechanism, export, neighbours)?)?;
+    Ok(Exit::Finished)
+}
+
+/// δ belongs to the noise that is found for an ε; what runs has none.
+fn no_delta(question: &QuestionArgs) -> Result<()> {
+    match question.delta {
+        Some(delta) => bail!("--delta: belongs to --export only with --epsilon, got {delta}"),
+        None => Ok(()),
+    }
 }
 
 fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, format: Format) -> Result<Exit> {

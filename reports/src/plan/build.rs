@@ -271,7 +271,7 @@ impl Builder<'_> {
         };
         let states = match (of_recipe.states, self.corpus) {
             (Some(states), Some(corpus)) => {
-                let found = corpus.most_states().context("PREPARED")?;
+                let found = corpus.most_states()?;
                 ensure!(
                     states >= found,
                     "{}: must be at least {found}, what a record of the prepared corpus releases, got {states}",
@@ -280,9 +280,7 @@ impl Builder<'_> {
                 self.given(states, "states")
             }
             (Some(states), None) => self.given(states, "states"),
-            (None, Some(corpus)) => {
-                Stated::counted(corpus.most_states().context("PREPARED")?, PREPARED)
-            }
+            (None, Some(corpus)) => Stated::counted(corpus.most_states()?, PREPARED),
             (None, None) => bail!(
                 "{}: is needed, the most states that one record releases in a pass; a prepared corpus says it",
                 self.name("states")

@@ -17,6 +17,9 @@ const BATCHED: &[Recipe] = &[Dpsgd, Crt, Sdp, Jft];
 /// Recipes with batches that a sampler draws at one rate.
 const SAMPLED: &[Recipe] = &[Dpsgd, Crt, Jft];
 
+/// Recipes whose promise to a redacted secret depends on how often the policy misses.
+const MISSED: &[Recipe] = &[Dpsgd, Crt];
+
 /// An option that not every recipe uses: its key, whether it was given, and who uses it.
 pub type Use = (&'static str, bool, &'static [Recipe]);
 
@@ -24,6 +27,7 @@ pub type Use = (&'static str, bool, &'static [Recipe]);
 #[must_use]
 pub fn by_recipe(request: &PlanRequest) -> Vec<Use> {
     let (schedule, more) = (&request.schedule, &request.of_recipe);
+    let redaction = &request.secrets.redaction;
     vec![
         ("sample_rate", schedule.sample_rate.is_some(), BATCHED),
         ("batch_size", schedule.batch_size.is_some(), BATCHED),
@@ -43,6 +47,9 @@ pub fn by_recipe(request: &PlanRequest) -> Vec<Use> {
         ("weights", more.weights.is_some(), &[Protect]),
         ("incidence", more.incidence.is_some(), &[Protect]),
         ("assume", !more.assume.is_empty(), &[Jft, Sdp]),
+        ("gamma", redaction.gamma.is_some(), MISSED),
+        ("labelled", redaction.labelled.is_some(), MISSED),
+        ("labels", redaction.labels.is_some(), MISSED),
     ]
 }
 

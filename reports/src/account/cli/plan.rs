@@ -7,17 +7,16 @@ use crate::plan::args::{NoiseArgs, RecipeArgs, RedactionArgs, Schedule, Sigma, r
 use crate::plan::{PlanRequest, SecretsRequest};
 use clap::Args;
 use reticent_accounting::training::Recipe;
-use reticent_accounting::{
-    Delta, Epsilon, GroupSize, NoiseMultiplier, Probability, Tolerance, UnitName,
-};
+use reticent_accounting::{Delta, Epsilon, GroupSize, Probability, Tolerance, UnitName};
 use std::path::PathBuf;
 
 /// What runs: DP-SGD by its numbers, or a mechanism from a file.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct RunArgs {
-    /// Noise standard deviation over clipping norm.
-    #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]
-    pub sigma: Option<NoiseMultiplier>,
+    /// Noise standard deviation over clipping norm; 0 for the weights of protect without noise, which
+    /// promise nothing.
+    #[arg(long, value_name = "S", value_parser = quantity::<Sigma>, allow_negative_numbers = true)]
+    pub sigma: Option<Sigma>,
     /// Number of records that noise covers; of a prepared corpus it is known.
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     pub dataset_size: Option<u64>,
@@ -37,7 +36,7 @@ impl RunArgs {
         PlanRequest {
             records: self.dataset_size,
             noise: NoiseArgs {
-                sigma: self.sigma.map(Sigma::Noise),
+                sigma: self.sigma,
                 epsilon: None,
             },
             schedule: self.schedule.clone(),
@@ -88,9 +87,10 @@ pub struct OutcomeArgs {
     /// Draw delta against epsilon into this SVG file.
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    /// Write what runs as JSON for other programs, and answer nothing.
+    /// Write what runs as JSON for other programs, and answer nothing. --delta belongs to it only with
+    /// --epsilon.
     #[arg(long, value_enum, value_name = "AS", conflicts_with_all = [
-        "max_epsilon", "plot", "delta", "at_epsilon", "group", "unit", "prior", "gdp", "tolerance", "RedactionArgs"])]
+        "max_epsilon", "plot", "at_epsilon", "group", "unit", "prior", "gdp", "tolerance", "RedactionArgs"])]
     pub export: Option<Export>,
 }
 

@@ -59,6 +59,9 @@ pub struct Bounded {
     pub before: Option<f64>,
     /// At most this: a probability, or bits.
     pub at_most: Upper<f64>,
+    /// Contents that a canary can have, where known: no exposure is above their log2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<f64>,
 }
 
 /// Every ceiling that applies. What is trained on in the open has none, so guesses and canaries are
@@ -114,6 +117,7 @@ fn guesses(run: &PlannedRun) -> Result<Vec<Bounded>> {
             records,
             before: Some(before),
             at_most: Upper::new(after),
+            candidates: None,
         });
     }
     let (Some(candidates), Some(redaction)) = (secrets.candidates, run.redaction()) else {
@@ -150,6 +154,7 @@ fn guesses(run: &PlannedRun) -> Result<Vec<Bounded>> {
             records,
             before: chance,
             at_most: Upper::new(bound.get().get()),
+            candidates: None,
         });
     }
     Ok(found)
@@ -200,6 +205,7 @@ fn planted(
         records,
         before: Some(chance.min(most)),
         at_most: Upper::new(bits.get().min(most)),
+        candidates,
     }];
     if let Some(candidates) = candidates {
         let each = exposure_ceiling(&loss, most, tolerance()?)?;
@@ -213,6 +219,7 @@ fn planted(
             records,
             before: Some((count as f64 / candidates).min(1.0)),
             at_most: Upper::new(at_least_ceiling(&each, 1)?.get().get()),
+            candidates: Some(candidates),
         });
     }
     Ok(found)
@@ -238,6 +245,7 @@ fn membership(run: &PlannedRun) -> Result<Vec<Bounded>> {
             records: GroupSize::ONE,
             before: Some(FALSE_POSITIVES),
             at_most: Upper::new(rate.map_or(1.0, |end| end.get().get())),
+            candidates: None,
         },
         Bounded {
             quantity: Ceiling::Area,
@@ -245,6 +253,7 @@ fn membership(run: &PlannedRun) -> Result<Vec<Bounded>> {
             records: GroupSize::ONE,
             before: Some(0.5),
             at_most: Upper::new(area.get().get()),
+            candidates: None,
         },
     ])
 }

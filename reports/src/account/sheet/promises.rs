@@ -117,6 +117,10 @@ pub fn promises(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promis
             promises.retain(|promised| promised.guarantee.about != Some(Subject::Record));
             redacted(run, &mut promises)?;
         }
+        Some(Recipe::Dpsgd) => {
+            promises.extend(random_secret(run)?);
+            promises.extend(uninformed(run)?);
+        }
         _ => promises.extend(light_noise(run)?),
     }
     Ok(promises)

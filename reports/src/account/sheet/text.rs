@@ -5,7 +5,7 @@ use super::promises::{Adversary, Promised};
 use super::tighten::Tightened;
 use super::{PlannedRun, Sheet};
 use crate::contract::{Align, Envelope, Table};
-use crate::number::{nearest, rounded_down, rounded_up, shortest};
+use crate::number::{exposure_at_most, nearest, rounded_down, rounded_up, shortest};
 use reticent_accounting::training::{NoisySteps, Recipe, Run};
 use reticent_accounting::{Convention, Epsilon, Estimate, Neighbours, Notion};
 use std::fmt::Write;
@@ -218,12 +218,12 @@ pub(super) fn ceilings(rows: &[Bounded]) -> Table {
         ("at most", Align::Right),
     ]);
     for row in rows {
-        let unit = if row.quantity == Ceiling::BestExposure {
-            " bits"
-        } else {
-            ""
+        let shown = |value: f64| match row.quantity {
+            Ceiling::BestExposure => {
+                format!("{} bits", exposure_at_most(value, 3, row.candidates))
+            }
+            _ => rounded_up(value, 3),
         };
-        let shown = |value: f64| format!("{}{unit}", rounded_up(value, 3));
         table.row([
             row.about.clone(),
             row.before.map_or_else(|| "-".into(), shown),

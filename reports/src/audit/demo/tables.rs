@@ -3,7 +3,7 @@
 use super::{Arm, DemoReport};
 use crate::audit::exposure::MASKED_SECRET;
 use crate::contract::{Align, Table};
-use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest};
 use reticent_accounting::{Bounds, Convention, Epsilon};
 use reticent_attacks::CeilingOutcome;
 
@@ -89,14 +89,13 @@ pub(super) fn in_top_ten(arm: &Arm) -> usize {
     canaries.iter().filter(|c| c.rank.max <= 10).count()
 }
 
-/// The exposure that the promise allows; `all` where it allows everything.
+/// The exposure that the promise allows.
 fn ceiling(arm: &Arm) -> String {
-    let most = (arm.exposure.finding.candidates as f64).log2();
+    let candidates = arm.exposure.finding.candidates as f64;
     match &arm.exposure.ceiling {
         Some(_) if arm.promise().is_none() => "–".to_owned(),
         None => "–".to_owned(),
-        Some(ceiling) if *ceiling.exposure_at_most.get() > most - 0.005 => "all".to_owned(),
-        Some(ceiling) => rounded_up(*ceiling.exposure_at_most.get(), 3),
+        Some(ceiling) => exposure_at_most(*ceiling.exposure_at_most.get(), 3, Some(candidates)),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::dose::dose_table;
 use super::pieces::{canary_table, summary_table};
 use super::{ExposureReport, caveats};
-use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::number::{exposure_at_most, grouped, nearest, rounded_down, shortest};
 use reticent_attacks::{Assumption, CeilingOutcome};
 
 pub(super) fn text(report: &ExposureReport) -> String {
@@ -46,7 +46,11 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
         };
         let said = format!(
             "promised: no canary above {} bits with probability {}; {outcome} (p = {}, false-alarm rate {})",
-            rounded_up(*ceiling.exposure_at_most.get(), 4),
+            exposure_at_most(
+                *ceiling.exposure_at_most.get(),
+                4,
+                Some(report.finding.candidates as f64)
+            ),
             shortest(ceiling.level),
             nearest(ceiling.test.p_value, 2),
             shortest(ceiling.test.alpha),
