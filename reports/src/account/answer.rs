@@ -2,6 +2,7 @@
 
 use super::plan::{Asked, Run};
 use super::secrets::{SecretPosteriors, by_secret};
+use super::words::says;
 use crate::contract::Envelope;
 use anyhow::Result;
 use reticent_accounting::training::{CompletedRun, Recipe};
@@ -15,6 +16,9 @@ use serde_json::Value;
 /// The body of a `guarantees` document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Guarantees {
+    /// The answer in a sentence.
+    #[serde(default)]
+    pub says: String,
     /// Every guarantee of the plan.
     pub guarantees: Vec<Guarantee>,
     /// What runs: with it this document can be composed with others. Absent in older documents.
@@ -74,6 +78,7 @@ pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
         None => None,
     };
     let body = Guarantees {
+        says: says(asked, &guarantees),
         guarantees,
         mechanism: Some(asked.plan.mechanism.clone()),
         secrets,

@@ -23,6 +23,7 @@ mod words;
 mod tests;
 
 use crate::contract::{Exit, print, write_file};
+use crate::page::View;
 use anyhow::{Context, Result, bail};
 use cli::{Account, Command, Format, OutcomeArgs, PlanArgs, QuestionArgs};
 use secrets::SecretPosteriors;
@@ -33,6 +34,7 @@ use secrets::SecretPosteriors;
 /// Bad input, a plan that can't be accounted, an unwritable file.
 pub fn run(arguments: &Account) -> Result<Exit> {
     let format = arguments.format;
+    let view = View::of_terminal(arguments.verbose);
     let page = match &arguments.command {
         Some(command) => matches!(command, Command::Plan(_)),
         None => arguments.plan.is_page(),
@@ -43,7 +45,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
     match &arguments.command {
         Some(Command::Plan(wish)) => {
             let plan = sheet::of_file(&wish.file)?;
-            return sheet::show(&plan, wish.max_epsilon, format);
+            return sheet::show(&plan, wish.max_epsilon, format, view);
         }
         Some(Command::Curve(wish)) => {
             let document = curve::curve(wish)?;
@@ -69,6 +71,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
                 &plan::Asked::about(source, &wish.question)?,
                 &wish.outcome,
                 format,
+                view,
             );
         }
         Some(Command::Explain(wish)) => {
@@ -87,7 +90,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             let document = calibration::calibrate(wish)?;
             print(&match format {
                 Format::Json => document.to_text()?,
-                Format::Text | Format::Html => text::calibration(&document),
+                Format::Text | Format::Html => text::calibration(&document).to_text(view),
                 Format::Csv => csv::calibration(&document.body)?,
             })?;
         }
@@ -101,9 +104,9 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             }
             if plan.is_page() {
                 let described = sheet::of_request(&plan.request())?;
-                return sheet::show(&described, plan.outcome.max_epsilon, format);
+                return sheet::show(&described, plan.outcome.max_epsilon, format, view);
             }
-            return guarantees(&plan::Asked::new(plan)?, &plan.outcome, format);
+            return guarantees(&plan::Asked::new(plan)?, &plan.outcome, format, view);
         }
     }
     Ok(Exit::Finished)
@@ -131,7 +134,12 @@ fn no_delta(question: &QuestionArgs) -> Result<()> {
     }
 }
 
-fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, format: Format) -> Result<Exit> {
+fn guarantees(
+    asked: &plan::Asked,
+    outcome: &OutcomeArgs,
+    format: Format,
+    view: View,
+) -> Result<Exit> {
     let document = answer::answer(asked)?;
     if let Some(place) = &outcome.plot {
         let drawing = figure::privacy_curve(&asked.plan)?.to_svg()?;
@@ -140,7 +148,9 @@ fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, format: Format) -> Res
     let limit = answer::limit(&document.body, outcome.max_epsilon);
     print(&match format {
         Format::Json => document.to_text()?,
-        Format::Text | Format::Html => text::guarantees(asked, &document, limit.as_ref()),
+        Format::Text | Format::Html => {
+            text::guarantees(asked, &document, limit.as_ref()).to_text(view)
+        }
         Format::Csv => {
             let body = &document.body;
             let secrets = body.secrets.iter().map(SecretPosteriors::rows);

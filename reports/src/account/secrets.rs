@@ -111,17 +111,17 @@ impl SecretPosteriors {
         table
     }
 
-    /// Table and sentence.
+    /// What goes with the table.
     #[must_use]
-    pub fn text(&self) -> String {
-        let mut out = format!("{}\n\n{}", self.sentence(), self.table().to_text());
+    pub fn sentences(&self) -> Vec<String> {
+        let mut said = vec![self.sentence()];
         if self.classes.len() > SHOWN {
-            out.push_str(&format!(
-                "\nthe {SHOWN} nearest to their promises of {} kinds of secrets; --format json has all\n",
+            said.push(format!(
+                "the {SHOWN} nearest to their promises of {} kinds of secrets; --format json has all",
                 grouped(self.classes.len() as u64)
             ));
         }
-        out
+        said
     }
 
     /// A row for each class.

@@ -2,6 +2,7 @@
 
 use super::cli::{Account, Command};
 use super::{answer, calibration, curve, explain, figure, plan, text};
+use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;
 use reticent_accounting::{Convention, Notion};
@@ -67,7 +68,8 @@ fn gaussians_are_their_own_summary() {
     let (low, high) = (*mu.lower.unwrap().get(), *mu.upper.unwrap().get());
     assert!(low <= 0.75f64.sqrt() && 0.75f64.sqrt() <= high && high - low < 1e-14);
     let asked = asked("account --sigma 1.1 --steps 100 --gdp=1e-6");
-    let shown = text::guarantees(&asked, &answer::answer(&asked).unwrap(), None);
+    let document = answer::answer(&asked).unwrap();
+    let shown = text::guarantees(&asked, &document, None).to_text(View::full());
     assert!(
         shown.contains("Gaussian differential privacy, one record"),
         "{shown}"
@@ -122,7 +124,12 @@ fn every_calibration_fits_its_schema_and_keeps_its_promise() {
             body.promise.value.upper.unwrap().get().0 <= body.promise.allowed.0 * (1.0 + 1e-3),
             "{json}"
         );
-        assert!(text::calibration(&document).starts_with(first), "{line}");
+        assert!(
+            text::calibration(&document)
+                .to_text(View::full())
+                .starts_with(first),
+            "{line}"
+        );
         assert_eq!(super::csv::calibration(body).unwrap().lines().count(), 2);
     }
 }
@@ -327,7 +334,7 @@ fn the_papers_notebook_and_its_strict_reading() {
 fn text_says_every_assumption_and_rounds_to_the_safe_side() {
     let asked = asked(LINES[0]);
     let document = answer::answer(&asked).unwrap();
-    let shown = text::guarantees(&asked, &document, None);
+    let shown = text::guarantees(&asked, &document, None).to_text(View::full());
     for said in [
         "sample rate 0.01",
         "steps 1000",
@@ -352,6 +359,25 @@ fn text_says_every_assumption_and_rounds_to_the_safe_side() {
     assert!(printed[0] >= upper && printed[0] < upper + 2e-5);
     assert!(printed[1] <= lower && printed[1] > lower - 2e-5);
     assert!(shown.contains("planning") && shown.contains("Not covered"));
+}
+
+/// The answer fits fifteen lines of a hundred columns, and every other line is one request away.
+#[test]
+fn the_answer_comes_first() {
+    for line in &LINES[..2] {
+        let asked = asked(line);
+        let document = answer::answer(&asked).unwrap();
+        let brief = View {
+            verbose: false,
+            width: 100,
+        };
+        let shown = text::guarantees(&asked, &document, None).to_text(brief);
+        assert!(shown.lines().count() <= 15, "{shown}");
+        assert!(shown.lines().all(|l| l.chars().count() <= 100), "{shown}");
+        let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(&document.body.says), "{shown}");
+        assert!(shown.contains("With -v: "), "{shown}");
+    }
 }
 
 #[test]

@@ -10,9 +10,12 @@ use super::sheet::labels_for;
 use super::words::{method, neighbours, notes, promise, wide};
 use crate::contract::{Align, Envelope, Inputs, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::page::{Page, Section, fill};
 use crate::plan::Redacted;
 use reticent_accounting::statistics::labels_needed;
-use reticent_accounting::{Bounds, Delta, Epsilon, Guarantee, Mechanism, Probability, Sampling};
+use reticent_accounting::{
+    Bounds, Convention, Delta, Epsilon, Guarantee, Mechanism, Notion, Probability, Sampling,
+};
 use std::fmt::Write;
 
 const DIGITS: usize = 6;
@@ -21,47 +24,51 @@ const WIDTH: usize = 100;
 
 /// The guarantees of a plan.
 #[must_use]
-pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<&Limit>) -> String {
+pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<&Limit>) -> Page {
     let body = &document.body;
-    let mut out = format!(
-        "{}, {}\n",
+    let title = format!(
+        "{}, {}",
         what_runs(&asked.run, &asked.plan.mechanism),
         what_is_asked(asked)
     );
-    assumed(&mut out, &document.inputs);
-    out.push('\n');
-    tables(&mut out, &body.guarantees);
+    let untitled = |paragraphs| Section::Text {
+        heading: String::new(),
+        paragraphs,
+    };
+    let mut page = Page::new(title, body.says.clone());
+    for table in tables(&tightest(&body.guarantees), false) {
+        page = page.brief(section("", table));
+    }
+    for table in tables(&body.guarantees, true) {
+        page = page.section(section("Every accountant", table));
+    }
     if let Some(secrets) = &body.secrets {
-        let _ = write!(out, "\n{}", secrets.text());
+        page = page
+            .answer(section("Of each secret", secrets.table()))
+            .answer(untitled(secrets.sentences()));
     }
-    if !body.what_if.is_empty() {
-        out.push_str("\nwith another assumption:\n\n");
-        out.push_str(&what_if(&body.what_if).to_text());
-    }
-    out.push('\n');
-    if let Some(note) = sample_note(asked) {
-        prose(&mut out, &note);
-    }
+    page = page.answer(untitled(
+        document.inputs.assumed_line().into_iter().collect(),
+    ));
+    page = page.section(section("With another assumption", what_if(&body.what_if)));
+    let mut alarms: Vec<String> = sample_note(asked).into_iter().collect();
     let labels = asked.redacted.as_ref().and_then(Redacted::both_labelled);
-    if let Some(wanted) = labels.and_then(|found| labels_for(asked.plan.delta, &found.rates)) {
-        prose(&mut out, &wanted);
-    }
-    for note in notes(&body.guarantees) {
-        prose(&mut out, &note);
-    }
-    for note in &asked.caveats {
-        prose(&mut out, note);
-    }
-    for note in about_the_run(asked, &document.inputs) {
-        prose(&mut out, &note);
-    }
-    if let Some(note) = wide(&body.guarantees, asked.plan.tolerance) {
-        prose(&mut out, &note);
-    }
+    alarms.extend(labels.and_then(|found| labels_for(asked.plan.delta, &found.rates)));
+    alarms.extend(asked.caveats.iter().cloned());
+    alarms.extend(about_the_run(asked, &document.inputs));
+    alarms.extend(wide(&body.guarantees, asked.plan.tolerance));
+    page = page
+        .answer(Section::Caveats {
+            heading: "About this answer".into(),
+            items: alarms,
+        })
+        .section(Section::Caveats {
+            heading: "What the numbers mean and do not cover".into(),
+            items: notes(&body.guarantees),
+        });
     if let Some(limit) = limit {
-        let _ = writeln!(
-            out,
-            "\nlimit {}: promised epsilon {} is {}",
+        page = page.answer(untitled(vec![format!(
+            "limit {}: promised epsilon {} is {}",
             shortest(limit.allowed.get()),
             rounded_up(limit.promised, DIGITS),
             if limit.passed {
@@ -69,9 +76,34 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
             } else {
                 "within it"
             },
-        );
+        )]));
     }
-    out
+    page
+}
+
+fn section(heading: &str, table: Table) -> Section {
+    Section::Table {
+        heading: heading.to_owned(),
+        caption: String::new(),
+        table,
+    }
+}
+
+/// One row for each promise: the first method is the tightest. What only compares with print is left
+/// out.
+fn tightest(rows: &[Guarantee]) -> Vec<Guarantee> {
+    let mut kept: Vec<Guarantee> = Vec::new();
+    for row in rows {
+        let known = |other: &Guarantee| {
+            promise(other) == promise(row) && neighbours(other) == neighbours(row)
+        };
+        let printed =
+            row.convention == Convention::Paper && row.notion == Notion::BayesianConfidentiality;
+        if !printed && !kept.iter().any(known) {
+            kept.push(row.clone());
+        }
+    }
+    kept
 }
 
 /// What the batches are accounted for as, where that is no common knowledge; and a δ that protects
@@ -138,7 +170,7 @@ pub(super) fn what_is_asked(asked: &Asked) -> String {
 
 /// A calibration.
 #[must_use]
-pub fn calibration(document: &Envelope<Calibrated>) -> String {
+pub fn calibration(document: &Envelope<Calibrated>) -> Page {
     let body = &document.body;
     let up = body.solved == Solve::Sigma;
     let shown = |value: f64, safe: bool| match body.solved {
@@ -146,24 +178,28 @@ pub fn calibration(document: &Envelope<Calibrated>) -> String {
         Solve::Sigma | Solve::Rate if up == safe => rounded_up(value, 8),
         Solve::Sigma | Solve::Rate => rounded_down(value, 8),
     };
-    let name = match body.solved {
-        Solve::Sigma => "sigma",
-        Solve::Rate => "sampling rate",
-        Solve::Steps => "steps",
-        Solve::Group => "records",
+    let (name, found, all) = match body.solved {
+        Solve::Sigma => (
+            "sigma",
+            "sigma",
+            "no less noise was tried: every value from here on keeps the promise",
+        ),
+        Solve::Rate => (
+            "sampling rate",
+            "rate",
+            "the highest rate there is keeps the promise",
+        ),
+        Solve::Steps => (
+            "steps",
+            "number of steps",
+            "no more steps can be counted: any number of them keeps the promise",
+        ),
+        Solve::Group => (
+            "records",
+            "group size",
+            "no larger group was tried: all of them keep the promise",
+        ),
     };
-    let mut out = format!("{name} {}\n", shown(body.answer, true));
-    if let Some(fails) = body.fails {
-        let _ = writeln!(out, "not certified at {}", shown(fails, false));
-    } else {
-        let every = match body.solved {
-            Solve::Sigma => "no less noise was tried: every value from here on keeps the promise",
-            Solve::Rate => "the highest rate there is keeps the promise",
-            Solve::Steps => "no more steps can be counted: any number of them keeps the promise",
-            Solve::Group => "no larger group was tried: all of them keep the promise",
-        };
-        let _ = writeln!(out, "{every}");
-    }
     let promise = &body.promise;
     let upper = promise
         .value
@@ -173,47 +209,47 @@ pub fn calibration(document: &Envelope<Calibrated>) -> String {
         .value
         .lower
         .map_or_else(dash, |end| rounded_down(end.get().0, DIGITS));
-    let allowed = shortest(promise.allowed.0);
-    let _ = writeln!(
-        out,
-        "{} <= {upper} (allowed {allowed}), >= {lower}",
-        promise.quantity
-    );
+    let mut facts = vec![format!(
+        "{} <= {upper} (allowed {}), >= {lower}",
+        promise.quantity,
+        shortest(promise.allowed.0)
+    )];
     if let Some(fano) = body.kl_fano {
-        let ratio = if up {
-            fano / body.answer
-        } else {
-            body.answer / fano
+        let (ratio, verb, much) = match up {
+            true => (fano / body.answer, "need", "as much"),
+            false => (body.answer / fano, "allow", "less"),
         };
-        let (verb, much) = if up {
-            ("need", "as much")
-        } else {
-            ("allow", "less")
-        };
-        let _ = writeln!(
-            out,
+        facts.push(format!(
             "the same posterior proved by Fano's inequality would {verb} {name} {}, {} times {much}",
             shown(fano, true),
             nearest(ratio, 3),
-        );
+        ));
     }
-    assumed(&mut out, &document.inputs);
-    let _ = writeln!(
-        out,
-        "\nat this {}:\n",
-        match body.solved {
-            Solve::Sigma => "sigma",
-            Solve::Rate => "rate",
-            Solve::Steps => "number of steps",
-            Solve::Group => "group size",
-        }
-    );
-    tables(&mut out, &body.guarantees);
-    out.push('\n');
-    for note in notes(&body.guarantees) {
-        prose(&mut out, &note);
+    facts.extend(document.inputs.assumed_line());
+    let summary = match body.fails {
+        Some(fails) => format!("not certified at {}", shown(fails, false)),
+        None => all.to_owned(),
+    };
+    let mut page =
+        Page::new(format!("{name} {}", shown(body.answer, true)), summary).answer(Section::Text {
+            heading: String::new(),
+            paragraphs: facts,
+        });
+    for table in tables(&tightest(&body.guarantees), false) {
+        page = page.brief(section("", table));
     }
-    out
+    for table in tables(&body.guarantees, true) {
+        page = page.section(section(&format!("Every accountant at this {found}"), table));
+    }
+    page.section(Section::Caveats {
+        heading: "What the numbers mean and do not cover".into(),
+        items: notes(&body.guarantees),
+    })
+}
+
+/// A note behind a dash.
+pub(super) fn prose(out: &mut String, text: &str) {
+    out.push_str(&fill("- ", text, WIDTH));
 }
 
 pub(super) fn assumed(out: &mut String, inputs: &Inputs) {
@@ -222,29 +258,31 @@ pub(super) fn assumed(out: &mut String, inputs: &Inputs) {
     }
 }
 
-/// One table of ε (of δ, if that was asked), one of posteriors, whichever rows there are.
-fn tables(out: &mut String, rows: &[Guarantee]) {
-    let mut ranges = Table::new([
-        ("what is promised", Align::Left),
-        ("compared", Align::Left),
-        (
-            if rows.iter().any(|row| row.delta_bounds.is_some()) {
-                "delta <="
-            } else {
-                "epsilon <="
-            },
-            Align::Right,
-        ),
-        (">=", Align::Right),
-        ("how", Align::Left),
-    ]);
-    let mut posteriors = Table::new([
-        ("what is promised", Align::Left),
-        ("before", Align::Right),
-        ("after <=", Align::Right),
-        (">=", Align::Right),
-        ("how", Align::Left),
-    ]);
+/// One table of ε (of δ, if that was asked), one of μ-GDP, one of posteriors, whichever rows there
+/// are; with how each was found, or without.
+fn tables(rows: &[Guarantee], how: bool) -> Vec<Table> {
+    let bound = match rows.iter().any(|row| row.delta_bounds.is_some()) {
+        true => "delta <=",
+        false => "epsilon <=",
+    };
+    let method_column = how.then_some(("how", Align::Left));
+    let what = [("what is promised", Align::Left)];
+    let ends_of = |name| [(name, Align::Right), (">=", Align::Right)];
+    let compared = [("compared", Align::Left)];
+    let before = [("before", Align::Right)];
+    let mut ranges = Table::new(
+        what.into_iter()
+            .chain(compared)
+            .chain(ends_of(bound))
+            .chain(method_column),
+    );
+    let mut posteriors = Table::new(
+        what.into_iter()
+            .chain(before)
+            .chain(ends_of("after <="))
+            .chain(method_column),
+    );
+    let mut gaussians = Vec::new();
     for row in rows {
         let range = match (&row.delta_bounds, &row.epsilon) {
             (Some(delta), _) => Some(slacks(delta)),
@@ -268,6 +306,7 @@ fn tables(out: &mut String, rows: &[Guarantee]) {
                 ranges.row(cells);
             }
         }
+        gaussians.extend(gaussian(row));
         if let (Some(prior), Some(posterior)) = (row.prior, &row.posterior) {
             let (upper, lower) = chances(posterior);
             posteriors.row([
@@ -279,23 +318,15 @@ fn tables(out: &mut String, rows: &[Guarantee]) {
             ]);
         }
     }
-    if !ranges.rows().is_empty() {
-        out.push_str(&ranges.to_text());
-    }
-    for row in rows {
-        gaussian(out, row);
-    }
-    if !posteriors.rows().is_empty() {
-        out.push('\n');
-        out.push_str(&posteriors.to_text());
-    }
+    let all = [vec![ranges], gaussians, vec![posteriors]].concat();
+    all.into_iter()
+        .filter(|table| !table.rows().is_empty())
+        .collect()
 }
 
 /// A table for the row of μ-GDP.
-fn gaussian(out: &mut String, row: &Guarantee) {
-    let (Some(mu), Some(regret)) = (&row.mu, &row.regret) else {
-        return;
-    };
+fn gaussian(row: &Guarantee) -> Option<Table> {
+    let (mu, regret) = (row.mu.as_ref()?, row.regret.as_ref()?);
     let mut table = Table::new([
         ("what is promised", Align::Left),
         ("compared", Align::Left),
@@ -316,8 +347,7 @@ fn gaussian(out: &mut String, row: &Guarantee) {
             .upper
             .map_or_else(dash, |end| rounded_up(*end.get(), 2)),
     ]);
-    out.push('\n');
-    out.push_str(&table.to_text());
+    Some(table)
 }
 
 /// Upper end rounded up, lower end rounded down, a dash where an end is unknown.
@@ -411,18 +441,4 @@ fn sample_note(asked: &Asked) -> Option<String> {
         );
     }
     Some(note)
-}
-
-/// A paragraph, filled, with a hanging indent.
-pub(super) fn prose(out: &mut String, text: &str) {
-    let mut line = String::from("-");
-    for word in text.split_whitespace() {
-        if line.chars().count() + 1 + word.chars().count() > WIDTH {
-            let _ = writeln!(out, "{line}");
-            line = String::from(" ");
-        }
-        line.push(' ');
-        line.push_str(word);
-    }
-    let _ = writeln!(out, "{line}");
 }

@@ -1,8 +1,11 @@
 //! What a number says and does not say, in the words of someone who has to sign it.
 
-use crate::number::rounded_up;
+use super::answer::headline;
+use super::plan::Asked;
+use crate::number::{rounded_up, shortest};
 use reticent_accounting::{
-    Base, Convention, Engine, Guarantee, Method, Neighbours, Notion, Tolerance,
+    Base, Convention, Direction, Engine, GroupSize, Guarantee, Method, Neighbours, Notion,
+    PrivacyLoss, Probability, Query, Tolerance,
 };
 
 /// What is promised, as the first column of the table.
@@ -18,14 +21,71 @@ pub(super) fn promise(row: &Guarantee) -> String {
         Notion::Dp | Notion::GroupDp => format!("differential privacy, {together}"),
         Notion::SelectiveDp => format!("the contents of a secret in {records}"),
         Notion::Confidentiality | Notion::GroupConfidentiality => {
-            format!("a redacted secret in {records}, adversary may know it")
+            format!("redacted secret in {records}, adversary may know it")
         }
         Notion::BayesianConfidentiality => {
-            format!("a redacted secret in {records}, adversary ignores it")
+            format!("redacted secret in {records}, for planning only")
         }
         Notion::Gdp => format!("Gaussian differential privacy, {together}"),
         Notion::SecretProtection => format!("guessing a secret in {records}"),
     }
+}
+
+/// The answer in a sentence, and what it means for a guess: the same in every format.
+pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
+    let Some(row) = headline(rows) else {
+        return "This plan promises nothing that is known.".to_owned();
+    };
+    let of = promise(row);
+    let upper = row.epsilon.and_then(|bounds| bounds.upper);
+    match (row.delta_bounds.and_then(|bounds| bounds.upper), upper) {
+        (Some(delta), _) => format!(
+            "At epsilon {}, delta is at most {}: {of}.",
+            asked
+                .epsilon
+                .map_or_else(|| "-".to_owned(), |e| shortest(e.get())),
+            rounded_up(delta.get().get(), 6),
+        ),
+        (None, Some(epsilon)) if epsilon.get().get().is_finite() => {
+            let delta = shortest(asked.plan.delta.get());
+            let epsilon = rounded_up(epsilon.get().get(), 6);
+            let said = format!("Epsilon is at most {epsilon} at delta {delta}: {of}.");
+            match guess(asked, row) {
+                Some(guess) => format!("{said} {guess}"),
+                None => said,
+            }
+        }
+        _ => format!("This plan promises nothing: {of}."),
+    }
+}
+
+/// The chance that an officer thinks of where nobody says one.
+const PRIOR: f64 = 1e-6;
+
+/// ε in words: what becomes of the chance to guess a secret. Only where the mechanism bounds it.
+fn guess(asked: &Asked, row: &Guarantee) -> Option<String> {
+    if !matches!(row.notion, Notion::Dp | Notion::GroupDp) {
+        return None;
+    }
+    let group = row.group.unwrap_or(GroupSize::ONE);
+    let query = Query {
+        neighbours: Neighbours::ZeroOut,
+        group,
+    };
+    let before = asked.plan.prior.map_or(PRIOR, Probability::get);
+    let loss = PrivacyLoss::of(&asked.plan.mechanism, query, Direction::Remove).ok()?;
+    let after = loss.blow_up(Probability::new(before).ok()?, Tolerance::new(1e-4).ok()?);
+    let after = after.ok()?.bounds.upper?.get().get();
+    let (unit, many) = (&row.unit, group.get());
+    let held = match many {
+        1 => format!("that only one {unit} holds"),
+        _ => format!("in at most {many} {unit}s"),
+    };
+    Some(format!(
+        "A secret {held}, guessed with chance {} before training, is guessed with chance at most {} after.",
+        shortest(before),
+        rounded_up(after, 3),
+    ))
 }
 
 /// Who is compared with whom.
@@ -102,7 +162,6 @@ fn meaning(of_delta: bool) -> String {
     }
 }
 
-/// The notes that go with the rows shown, each said once.
 /// Whether the ends are farther apart than roundings are.
 fn open(row: &Guarantee) -> bool {
     let ends = row
@@ -114,6 +173,7 @@ fn open(row: &Guarantee) -> bool {
     })
 }
 
+/// The notes that go with the rows shown, each said once.
 pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     let has = |test: &dyn Fn(&Guarantee) -> bool| rows.iter().any(test);
     let mut notes = vec![meaning(has(&|row| row.delta_bounds.is_some()))];
@@ -130,8 +190,9 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     );
     if has(&|row| row.notion == Notion::BayesianConfidentiality) {
         notes.push(
-            "adversary ignores it: for planning. It bounds no chance of guessing a secret, no exposure and no audit \
-             of a planted one, and is never held against a measurement. The row \"adversary may know it\" is."
+            "for planning only: against an adversary who ignores the secret. It bounds no chance of guessing a secret, \
+             no exposure and no audit of a planted one, and is never held against a measurement. The row \
+             \"adversary may know it\" is."
                 .to_owned(),
         );
     }
@@ -157,7 +218,7 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
             )
     }) {
         notes.push(
-            "a redacted secret: it holds where no record with the secret is on the public side, that is where \
+            "redacted secret: it holds where no record with the secret is on the public side, that is where \
              the two policies together miss none of its copies. Other secrets, and the public side, are not \
              covered."
                 .to_owned(),

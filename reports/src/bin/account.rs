@@ -1,12 +1,15 @@
 //! The `account` command.
 
-use reticent_reports::account::{cli::Account, run};
+use reticent_reports::account::{
+    cli::{Account, GREETING},
+    run,
+};
 use reticent_reports::contract::main as begin;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     give_back_memory();
-    begin(|arguments: Account| run(&arguments))
+    begin(GREETING, |arguments: Account| run(&arguments))
 }
 
 /// Once a large block was freed, glibc keeps such blocks for later, a quarter of all memory after grids of a

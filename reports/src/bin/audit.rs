@@ -1,10 +1,12 @@
 //! The `audit` command.
 
-use reticent_reports::audit::cli::Audit;
+use reticent_reports::audit::cli::{Audit, GREETING};
 use reticent_reports::audit::work;
 use reticent_reports::contract::{Interrupt, main as run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    run(|audit: Audit| work::run(&audit, &Interrupt::listen()?))
+    run(GREETING, |audit: Audit| {
+        work::run(&audit, &Interrupt::listen()?)
+    })
 }

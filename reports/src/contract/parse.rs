@@ -9,8 +9,16 @@ use std::process::ExitCode;
 
 /// The whole life of a command: parses the process arguments, runs, reports, and gives the exit code.
 ///
-/// Help and version are data (stdout, 0); a usage error is told on stderr (2).
-pub fn main<A: clap::Parser>(run: impl FnOnce(A) -> anyhow::Result<Exit>) -> ExitCode {
+/// Help and version are data (stdout, 0); a usage error is told on stderr (2), and without arguments
+/// the greeting is, which says what to do next.
+pub fn main<A: clap::Parser>(
+    greeting: &str,
+    run: impl FnOnce(A) -> anyhow::Result<Exit>,
+) -> ExitCode {
+    if std::env::args_os().count() < 2 {
+        let _ = write!(std::io::stderr(), "{greeting}");
+        return ExitCode::from(Exit::NOT_FINISHED);
+    }
     match parse_from(std::env::args_os()) {
         Ok(arguments) => match run(arguments) {
             Ok(exit) => exit.into(),

@@ -1,6 +1,6 @@
 //! Aligned text tables; the same data fills the tables of a page.
 
-use comfy_table::{CellAlignment, LineStyle, TableStyle, presets};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle, presets};
 
 /// Where the text of a column stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,20 @@ impl Table {
     /// The table as lines of text, two spaces between columns, no space at the ends.
     #[must_use]
     pub fn to_text(&self) -> String {
+        self.laid_out(None)
+    }
+    /// The same within so many columns, long cells broken between words.
+    #[must_use]
+    pub fn to_text_within(&self, width: usize) -> String {
+        self.laid_out(u16::try_from(width).ok())
+    }
+    fn laid_out(&self, width: Option<u16>) -> String {
         let mut table = comfy_table::Table::new();
+        if let Some(width) = width {
+            table
+                .set_content_arrangement(ContentArrangement::Dynamic)
+                .set_width(width);
+        }
         table.load_style(plain_style());
         table.set_header(self.columns.iter().map(|(name, _)| name));
         for row in &self.rows {

@@ -1,7 +1,12 @@
-//! One self-contained page: no script, no font, no image, no address outside itself.
+//! What a command answers, as a page: a title, a sentence that says the result, and [`Section`]s.
 //!
-//! A [`Page`] is a title, a sentence that says the result, and [`Section`]s. It reads in
-//! light and dark, on paper, and aloud.
+//! As HTML it is self-contained (no script, no font, no image, no address outside itself) and reads in
+//! light and dark, on paper, and aloud. As text ([`View`]) the answer comes first, and the rest on
+//! request.
+
+mod text;
+
+pub use text::{View, fill};
 
 use crate::contract::{Align, Exit, Table};
 use askama::Template;
@@ -57,6 +62,40 @@ pub enum Section {
         /// One string each.
         items: Vec<String>,
     },
+}
+
+impl Section {
+    fn heading(&self) -> &str {
+        match self {
+            Self::Text { heading, .. }
+            | Self::Facts { heading, .. }
+            | Self::Table { heading, .. }
+            | Self::Plot { heading, .. }
+            | Self::Heat { heading, .. }
+            | Self::Caveats { heading, .. } => heading,
+        }
+    }
+    fn heading_mut(&mut self) -> &mut String {
+        match self {
+            Self::Text { heading, .. }
+            | Self::Facts { heading, .. }
+            | Self::Table { heading, .. }
+            | Self::Plot { heading, .. }
+            | Self::Heat { heading, .. }
+            | Self::Caveats { heading, .. } => heading,
+        }
+    }
+}
+
+/// Where a section is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// In every text and on the page.
+    Always,
+    /// In the short text alone: what others show in full.
+    Briefly,
+    /// On the page and in the full text.
+    InFull,
 }
 
 /// A shaded piece of text.
@@ -116,7 +155,9 @@ pub struct Page {
     title: String,
     summary: String,
     mood: Mood,
-    sections: Vec<Section>,
+    sections: Vec<(Shown, Section)>,
+    /// Whether it holds the sections of several pages, so that even the short text needs headings.
+    compound: bool,
     footer: String,
 }
 
@@ -128,6 +169,7 @@ impl Page {
             summary: summary.into(),
             mood: Mood::Plain,
             sections: Vec::new(),
+            compound: false,
             footer: format!("Written by Reticent {}.", env!("CARGO_PKG_VERSION")),
         }
     }
@@ -137,36 +179,50 @@ impl Page {
         self.mood = mood;
         self
     }
-    /// Adds a section at the end.
+    /// Adds a section at the end: on the page, and in the full text.
     #[must_use]
     pub fn section(mut self, section: Section) -> Self {
-        self.sections.push(section);
+        self.sections.push((Shown::InFull, section));
+        self
+    }
+    /// Adds a section that belongs to the answer: it is in the short text too.
+    #[must_use]
+    pub fn answer(mut self, section: Section) -> Self {
+        self.sections.push((Shown::Always, section));
+        self
+    }
+    /// Adds a section that the short text has in the place of longer ones.
+    #[must_use]
+    pub fn brief(mut self, section: Section) -> Self {
+        self.sections.push((Shown::Briefly, section));
         self
     }
     /// Adds another page's sections, each heading behind a name.
     #[must_use]
     pub fn with(mut self, name: &str, other: Self) -> Self {
-        let sections = other.sections.into_iter().map(|mut section| {
-            let heading = match &mut section {
-                Section::Text { heading, .. }
-                | Section::Facts { heading, .. }
-                | Section::Table { heading, .. }
-                | Section::Plot { heading, .. }
-                | Section::Heat { heading, .. }
-                | Section::Caveats { heading, .. } => heading,
-            };
+        let sections = other.sections.into_iter().map(|(shown, mut section)| {
+            let heading = section.heading_mut();
             *heading = format!("{name}: {}", lowered(heading));
-            section
+            (shown, section)
         });
         self.sections.extend(sections);
+        self.compound = true;
         self
+    }
+    /// What the HTML shows.
+    fn on_page(&self) -> impl Iterator<Item = &Section> {
+        let shown = self
+            .sections
+            .iter()
+            .filter(|(shown, _)| *shown != Shown::Briefly);
+        shown.map(|(_, section)| section)
     }
     /// The sentence that says the result.
     #[must_use]
     pub fn said(&self) -> &str {
         &self.summary
     }
-    /// The page as text.
+    /// The page as HTML.
     ///
     /// # Errors
     /// The template engine's, which writes to memory only.

@@ -27,6 +27,17 @@ Examples:
   account plan training.toml --format html > plan.html
   account calibrate --epsilon 2 --delta 1e-5 --sample-rate 0.01 --steps 5000";
 
+/// What `account` says without arguments.
+pub const GREETING: &str = "\
+account says what a training plan promises, before anyone trains.
+
+  account --sigma 1.1 --sample-rate 0.01 --steps 1000     what this noise promises
+  account calibrate --epsilon 2 --steps 1000              how much noise a promise needs
+  account --prepared prepared/ --recipe crt --sigma 1.1   a page to sign, for a prepared corpus
+
+account --help lists everything. After training, audit says what the model leaks.
+";
+
 /// Before training: what does this plan promise? An upper bound, certified at both ends.
 #[derive(Debug, Clone, PartialEq, Parser)]
 #[command(
@@ -40,6 +51,9 @@ pub struct Account {
     /// How the result is written to stdout.
     #[arg(long, value_enum, default_value_t, global = true)]
     pub format: Format,
+    /// All of it as text: other accountants, other assumptions, what the numbers mean.
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
     /// The plan to account for.
     #[command(flatten)]
     pub plan: PlanArgs,

@@ -4,9 +4,8 @@
 
 pub mod ceilings;
 pub mod figure;
-mod html;
+mod page;
 pub mod promises;
-mod text;
 pub mod tighten;
 mod words;
 
@@ -15,6 +14,7 @@ mod tests;
 
 use super::cli::Format;
 use crate::contract::{Envelope, Exit, Inputs, print};
+use crate::page::View;
 use crate::plan::{PlanRequest, PreparedFacts, TrainingFile, build, inputs, redaction};
 use anyhow::{Context, Result, bail};
 use ceilings::Bounded;
@@ -27,8 +27,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use tighten::Tightened;
 
-pub use html::html;
-pub use text::text;
+pub use page::page;
 pub use words::labels_for;
 
 /// Relative width of the numbers on the page: printed to five digits.
@@ -79,6 +78,9 @@ impl PlannedRun {
 /// The page as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sheet {
+    /// The answer in a sentence or two.
+    #[serde(default)]
+    pub says: String,
     /// ε of the first promise: what a limit is held against.
     pub headline: Upper<Epsilon>,
     /// What the plan guarantees: the rows that `audit train` writes of the same run.
@@ -112,7 +114,8 @@ pub fn sheet(run: &PlannedRun) -> Result<Envelope<Sheet>> {
     let rates = run.labels().map(|labels| labels.rates.clone());
     let guarantees = run.plan.guarantees(run.tolerance)?;
     let promises = promises::promises(run, &guarantees)?;
-    let body = Sheet {
+    let mut body = Sheet {
+        says: String::new(),
         headline: tighten::headline_of(&promises)?,
         promises,
         ceilings: ceilings::ceilings(run)?,
@@ -126,6 +129,7 @@ pub fn sheet(run: &PlannedRun) -> Result<Envelope<Sheet>> {
         amplification: figure::curves(run)?,
         guarantees,
     };
+    body.says = page::summary(run, &body);
     Ok(Envelope::new("plan", run.inputs.clone(), body))
 }
 
@@ -162,12 +166,12 @@ pub fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
 ///
 /// # Errors
 /// A plan that can't be accounted, a format that it has not.
-pub fn show(run: &PlannedRun, limit: Option<Epsilon>, format: Format) -> Result<Exit> {
+pub fn show(run: &PlannedRun, limit: Option<Epsilon>, format: Format, view: View) -> Result<Exit> {
     let document = sheet(run)?;
     print(&match format {
         Format::Json => document.to_text()?,
-        Format::Text => text(run, &document),
-        Format::Html => html(run, &document)?,
+        Format::Text => page(run, &document, false)?.to_text(view),
+        Format::Html => page(run, &document, true)?.to_html()?,
         Format::Csv => bail!("--format: a page is text, json or html, got csv"),
     })?;
     let passed = limit.is_some_and(|limit| *document.body.headline.get() > limit);

@@ -1,8 +1,10 @@
 //! The page: documents against their schema, numbers against the accountant, bad input by name.
 
 use super::promises::Adversary;
-use super::{html, of_file, sheet, show, text};
+use super::{PlannedRun, Sheet, of_file, page, sheet, show};
 use crate::account::cli::Format;
+use crate::contract::Envelope;
+use crate::page::View;
 use crate::plan::{PreparedFacts, TrainingFile, labels};
 use crate::schema::problems;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
@@ -13,6 +15,10 @@ use reticent_accounting::{
 use std::path::{Path, PathBuf};
 
 const TRAINING: &str = "[training]\nsigma = 1.1\nbatch_size = 256\nepochs = 2\n";
+
+fn read(run: &PlannedRun, document: &Envelope<Sheet>) -> String {
+    page(run, document, false).unwrap().to_text(View::full())
+}
 
 /// A folder with a plan, labels and a prepared corpus.
 struct Folder(tempfile::TempDir);
@@ -135,18 +141,19 @@ fn every_page_fits_its_schema_and_says_what_it_must() {
         );
         let back: crate::contract::Envelope<super::Sheet> = serde_json::from_str(&json).unwrap();
         assert_eq!(back.body.promises, document.body.promises);
-        let page = text(&subject, &document);
+        let page = page(&subject, &document, true).unwrap();
+        let html = page.to_html().unwrap();
+        let page = page.to_text(View::full());
         for said in [
             "what is promised",
             "under these assumptions",
             "not covered",
-            "signature",
+            "Signature",
         ] {
             assert!(page.contains(said), "{said}\n{page}");
         }
         assert!(page.lines().all(|line| line == line.trim_end()), "{page}");
-        let page = html(&subject, &document).unwrap();
-        assert!(page.contains("Not covered") && !page.contains("<script"));
+        assert!(html.contains("Not covered") && !html.contains("<script"));
         // Only the definition's own neighbours are to be signed.
         for promised in &document.body.promises {
             let row = &promised.guarantee;
@@ -193,7 +200,7 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let subject = of_file(&folder.plan(&plan)).unwrap();
     let document = sheet(&subject).unwrap();
     assert!(document.body.headline.get().get().is_infinite());
-    assert!(text(&subject, &document).contains("promises nothing"));
+    assert!(read(&subject, &document).contains("promises nothing"));
     let helps = &document.body.tighten[0];
     assert!(helps.change.contains("private") && (helps.epsilon.get().get() - truth).abs() < 1e-2);
 }
@@ -246,7 +253,7 @@ fn labels_that_cannot_support_delta_say_how_many_would() {
     assert!(document.body.headline.get().get().is_infinite());
     let wanted = document.body.labels_wanted.clone().unwrap();
     assert!(wanted.contains("37446"), "{wanted}");
-    assert!(text(&subject, &document).contains("0.0183"));
+    assert!(read(&subject, &document).contains("0.0183"));
     let rates = document.body.rates.unwrap();
     assert!((rates.eta.get().get() - 0.018275).abs() < 1e-6);
 }
@@ -256,7 +263,7 @@ fn a_limit_and_a_format_end_as_they_must() {
     let folder = Folder::new();
     let subject = of_file(&folder.plan(&plans()[5])).unwrap();
     assert!(
-        show(&subject, None, Format::Csv)
+        show(&subject, None, Format::Csv, View::full())
             .unwrap_err()
             .to_string()
             .contains("--format")

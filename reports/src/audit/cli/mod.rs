@@ -48,6 +48,18 @@ or a limit you set is passed; 2 not finished (bad input or usage); 130 interrupt
 Example:
   audit demo";
 
+/// What `audit` says without arguments.
+pub const GREETING: &str = "\
+audit says what a trained model leaks, and whether that contradicts what was promised.
+
+  audit demo                                              the whole job on made-up text, in minutes
+  audit prepare data.jsonl --canaries 10x20 --out p/      a training set with planted canaries
+  audit train p/ --recipe dpsgd --sigma 1.1 --out ckpt/   train with and without protection
+  audit exposure --model ckpt/                            what the model leaks of the canaries
+
+audit --help lists everything. Before training, account says what a plan promises.
+";
+
 /// After training: what does this model leak? A lower bound, with its confidence.
 #[derive(Debug, Clone, PartialEq, Parser)]
 #[command(name = "audit", version, after_help = AFTER)]
@@ -55,6 +67,9 @@ pub struct Audit {
     /// How the result is written to stdout.
     #[arg(long, value_enum, default_value_t, global = true)]
     pub format: Format,
+    /// All of it as text, not the answer alone.
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,

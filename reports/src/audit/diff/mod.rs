@@ -12,7 +12,7 @@ mod page;
 use super::cli::Diff as Asked;
 use crate::contract::{Align, Envelope, Exit, Format, Inputs, Table, print};
 use crate::number::nearest;
-use crate::page::write_page;
+use crate::page::{View, write_page};
 use anyhow::{Context, Result, bail, ensure};
 use exposures::Exposures;
 use reticent_accounting::Confidence;
@@ -63,23 +63,24 @@ pub struct DiffReport {
 /// # Errors
 /// Files that cannot be read or are no documents of ours, documents of different kinds, canaries
 /// that are not the same.
-pub fn run(asked: &Asked, format: Format) -> Result<Exit> {
+pub fn run(asked: &Asked, format: Format, view: View) -> Result<Exit> {
     let old = document(&asked.old).context("OLD")?;
     let new = document(&asked.new).context("NEW")?;
     let report = DiffReport::of(&old, &new, asked.level.get())?;
+    let [before, after] = [&asked.old, &asked.new].map(|path| path.display().to_string());
+    let page = page::page(&report, &before, &after)?;
     if let Some(path) = &asked.html {
-        let [old, new] = [&asked.old, &asked.new].map(|path| path.display().to_string());
-        write_page(path, &page::page(&report, &old, &new)?)?;
+        write_page(path, &page)?;
     }
     let text = match format {
         Format::Json => {
             let inputs = Inputs::new()
-                .given("old", asked.old.display().to_string())?
-                .given("new", asked.new.display().to_string())?
+                .given("old", before)?
+                .given("new", after)?
                 .given("level", asked.level)?;
             Envelope::new("diff", inputs, &report).to_text()?
         }
-        Format::Text => report.to_text(),
+        Format::Text => page.to_text(view),
     };
     print(&text)?;
     Ok(report.exit())
@@ -169,17 +170,6 @@ impl DiffReport {
         } else {
             Exit::Finished
         }
-    }
-
-    /// A table and a sentence.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        format!(
-            "{}\n{}\n{}\n",
-            self.table().to_text(),
-            self.said(),
-            self.level_said()
-        )
     }
 
     fn table(&self) -> Table {

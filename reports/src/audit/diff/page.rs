@@ -11,7 +11,7 @@ pub(super) fn page(report: &DiffReport, old: &str, new: &str) -> Result<Page> {
         report.said().to_owned(),
     )
     .mood(report.exit().into())
-    .section(Section::Table {
+    .answer(Section::Table {
         heading: "Quantity by quantity".into(),
         caption: report.level_said(),
         table: report.table(),

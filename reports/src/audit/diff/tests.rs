@@ -1,4 +1,5 @@
 use super::*;
+use crate::page::View;
 use crate::schema::problems;
 use serde_json::json;
 
@@ -45,7 +46,9 @@ fn exposures_are_compared_canary_by_canary() {
     }
     let report = DiffReport::of(&old, &exposure(&high), 0.05).unwrap();
     assert_eq!(report.exit(), Exit::Exceeded);
-    let text = report.to_text();
+    let text = page::page(&report, "old", "new")
+        .unwrap()
+        .to_text(View::full());
     assert!(
         text.contains("10 came above 5 bits, 0 fell below it, p = 0.0039"),
         "{text}"

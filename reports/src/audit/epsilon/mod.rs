@@ -5,7 +5,7 @@ mod page;
 use super::cli::EpsilonArgs;
 use crate::contract::{Align, Envelope, Exit, Format, Inputs, Table, print};
 use crate::number::{grouped, rounded_down, shortest};
-use crate::page::write_page;
+use crate::page::{View, write_page};
 use anyhow::Result;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
 use reticent_attacks::{
@@ -37,17 +37,18 @@ pub struct EpsilonReport {
 ///
 /// # Errors
 /// Counts or terms out of their range.
-pub fn run(asked: &EpsilonArgs, format: Format) -> Result<Exit> {
+pub fn run(asked: &EpsilonArgs, format: Format, view: View) -> Result<Exit> {
     let terms = terms(asked)?;
     let report = EpsilonReport::of(counts(asked)?, &terms)?;
     let inputs = inputs(asked, &terms)?;
+    let limit = asked.max_epsilon.map(Epsilon::get);
+    let page = page::page(&report, limit, report.exit(asked), &inputs)?;
     if let Some(path) = &asked.html {
-        let limit = asked.max_epsilon.map(Epsilon::get);
-        write_page(path, &page::page(&report, limit, report.exit(asked))?)?;
+        write_page(path, &page)?;
     }
     let text = match format {
         Format::Json => Envelope::new("epsilon", inputs, &report).to_text()?,
-        Format::Text => report.to_text(&inputs),
+        Format::Text => page.to_text(view),
     };
     print(&text)?;
     Ok(report.exit(asked))
@@ -113,18 +114,6 @@ impl EpsilonReport {
             (Some(limit), Some(found)) if found > limit.get() => Exit::Exceeded,
             _ => Exit::Finished,
         }
-    }
-
-    fn to_text(&self, inputs: &Inputs) -> String {
-        let assumed = inputs.assumed_line().map(|line| format!("{line}\n"));
-        format!(
-            "{}\n\n{}\n{}\n{}\n{}",
-            counted(&self.counts),
-            table(self).to_text(),
-            holds(self),
-            caveat(&self.counts),
-            assumed.unwrap_or_default()
-        )
     }
 }
 

@@ -1,13 +1,18 @@
 //! Lower bounds on ε as a page.
 
 use super::{EpsilonReport, caveat, counted, holds, method, table};
-use crate::contract::Exit;
+use crate::contract::{Exit, Inputs};
 use crate::number::rounded_down;
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Interval, Layer, Plot, Tone};
 use anyhow::Result;
 
-pub(super) fn page(report: &EpsilonReport, limit: Option<f64>, exit: Exit) -> Result<Page> {
+pub(super) fn page(
+    report: &EpsilonReport,
+    limit: Option<f64>,
+    exit: Exit,
+    inputs: &Inputs,
+) -> Result<Page> {
     let mut summary = format!("{}. {}", counted(&report.counts), says(report));
     if let Some(limit) = limit.filter(|_| exit == Exit::Exceeded) {
         summary.push_str(&format!(" This is above the limit of {limit}."));
@@ -19,10 +24,14 @@ pub(super) fn page(report: &EpsilonReport, limit: Option<f64>, exit: Exit) -> Re
             caption: "Each bar begins where its method's lower bound lies: a smaller ε is refuted. Where ε ends, no audit says.".into(),
             svg: plot(report).to_inline_svg()?,
         })
-        .section(Section::Table {
+        .answer(Section::Table {
             heading: "In numbers".into(),
             caption: holds(report),
             table: table(report),
+        })
+        .answer(Section::Text {
+            heading: "In which terms".into(),
+            paragraphs: Some(holds(report)).into_iter().chain(inputs.assumed_line()).collect(),
         })
         .section(Section::Text {
             heading: "For the model card".into(),

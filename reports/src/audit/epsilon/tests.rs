@@ -1,5 +1,6 @@
 use super::*;
 use crate::audit::cli::{Audit, Command};
+use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;
 
@@ -37,11 +38,16 @@ fn documents_fit_their_schema() {
     }
 }
 
+fn text(report: &EpsilonReport, inputs: &Inputs) -> String {
+    let page = page::page(report, None, Exit::Finished, inputs).unwrap();
+    page.to_text(View::full())
+}
+
 #[test]
 fn a_pure_bound_says_that_it_is_one_and_has_no_gaussian_beside_it() {
     let (report, inputs) = report("audit epsilon --counts 100,100,100 --delta 0");
     assert_eq!(report.bounds.len(), 1);
-    let text = report.to_text(&inputs);
+    let text = text(&report, &inputs);
     assert!(
         text.contains("3.492") && text.contains("it meets no ε of a positive δ"),
         "{text}"
@@ -51,7 +57,7 @@ fn a_pure_bound_says_that_it_is_one_and_has_no_gaussian_beside_it() {
 #[test]
 fn what_was_assumed_is_said() {
     let (report, inputs) = report("audit epsilon --counts 1000,100,95 --delta 1e-5");
-    let text = report.to_text(&inputs);
+    let text = text(&report, &inputs);
     assert!(text.contains("2.165") && text.contains("3.323"), "{text}");
     assert!(
         text.contains("assumed: confidence 0.95, neighbours add-remove, unit record, copies 1"),
@@ -124,10 +130,13 @@ fn the_page_says_what_the_text_says() {
         ("audit epsilon --counts 1000,100,50", false),
     ] {
         let asked = asked(line);
-        let (report, _) = report(line);
+        let (report, inputs) = report(line);
         let limit = asked.max_epsilon.map(Epsilon::get);
         let exit = report.exit(&asked);
-        let html = page::page(&report, limit, exit).unwrap().to_html().unwrap();
+        let html = page::page(&report, limit, exit, &inputs)
+            .unwrap()
+            .to_html()
+            .unwrap();
         assert_eq!(html.contains("role=\"alert\""), alarm, "{line}");
         assert_eq!(html.contains("above the limit of 2"), alarm, "{line}");
         let found = report.bounds[0].lower.get().get();

@@ -1,10 +1,10 @@
 //! The exposure of canaries, as JSON, text and page.
 
 mod dose;
+mod facts;
 mod page;
 mod pieces;
 mod sampled;
-mod text;
 
 pub use dose::Dose;
 pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
@@ -123,11 +123,6 @@ impl ExposureReport {
     pub fn says(&self) -> String {
         page::summary(self)
     }
-    /// Tables and sentences.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        text::text(self)
-    }
     /// A page.
     ///
     /// # Errors
@@ -135,7 +130,7 @@ impl ExposureReport {
     pub fn to_html(&self, released: &str) -> anyhow::Result<String> {
         Ok(self.to_page(released)?.to_html()?)
     }
-    /// The page before it is text.
+    /// The page, for every format.
     ///
     /// # Errors
     /// A plot without anything to show.

@@ -1,8 +1,8 @@
 //! The exposure report as a page.
 
 use super::dose::{dose_plot, dose_table};
+use super::facts::{facts, work};
 use super::pieces::{Column, canary_table, exposure_plot, summary_table};
-use super::text::facts;
 use super::{ExposureReport, Leak, caveats};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
@@ -19,6 +19,10 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
     let plot = exposure_plot("Exposure of each canary", &[column])?;
     let mut page = Page::new(format!("Exposure: {released}"), summary(report))
         .mood(report.exit().into())
+        .answer(Section::Facts {
+            heading: "What follows".into(),
+            facts: facts(report),
+        })
         .section(Section::Plot {
             heading: "Against chance".into(),
             caption: "Each dot is one canary. Inside the band lie 95 % of canaries the model has never seen.".into(),
@@ -29,7 +33,7 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
             caption: "ε for all copies of one canary replaced at once: what the ranks prove (▸) and, where there is one, what was promised (◂). A ▸ to the right of its ◂ would be a bug.".into(),
             svg: epsilons(report).to_inline_svg()?,
         })
-        .section(Section::Table {
+        .answer(Section::Table {
             heading: "Summaries beside their nulls".into(),
             caption: "Exposure counts ties against the canary. p is the chance of this much or more without a leak.".into(),
             table: summary_table(&finding.summary),
@@ -37,14 +41,15 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
         .section(Section::Table {
             heading: "Every canary".into(),
             caption: format!(
-                "Rank 1 of {} is the model's favourite.",
+                "{} canaries among {} candidates each; rank 1 is the model's favourite.",
+                finding.canaries.len(),
                 grouped(finding.candidates)
             ),
             table: canary_table(finding, report.secrets.as_ref()),
         })
         .section(Section::Facts {
-            heading: "What follows".into(),
-            facts: facts(report),
+            heading: "What it took".into(),
+            facts: vec![("work".to_owned(), work(report))],
         })
         .section(Section::Text {
             heading: "For the model card".into(),

@@ -138,16 +138,6 @@ impl SampledReport {
         Envelope::new("sampled-exposure", inputs, self).to_text()
     }
 
-    /// Tables and sentences.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        let mut out = format!("{}\n\n{}\n", self.says(), self.table().to_text());
-        for caveat in self.caveats() {
-            out.push_str(&format!("- {caveat}\n"));
-        }
-        out
-    }
-
     /// A page.
     ///
     /// # Errors
@@ -164,7 +154,7 @@ impl SampledReport {
                 ),
                 svg: self.plot().to_inline_svg()?,
             })
-            .section(Section::Table {
+            .answer(Section::Table {
                 heading: "In numbers".into(),
                 caption: format!("Rank 1 of {} is the model's favourite.", grouped(self.candidates)),
                 table: self.table(),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::page::View;
 use crate::verdict::{Measurement, Promise, Terms, judge};
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, Notion, Probability, UnitName};
 use reticent_attacks::{Draw, RankAudit, RankCount, Ranking, Work};
@@ -78,16 +79,26 @@ fn the_document_has_the_keys_of_the_contract() {
 fn secrets_are_masked_unless_shown() {
     let mut report = leaking();
     let html = report.to_html("sgd").unwrap();
-    assert!(report.to_text().contains(MASKED_SECRET) && html.contains(MASKED_SECRET));
+    assert!(
+        report
+            .to_page("m")
+            .unwrap()
+            .to_text(View::full())
+            .contains(MASKED_SECRET)
+            && html.contains(MASKED_SECRET)
+    );
     report.secrets = Some(BTreeMap::from([("canary-3".into(), "341752".into())]));
-    let (text, html) = (report.to_text(), report.to_html("sgd").unwrap());
+    let (text, html) = (
+        report.to_page("m").unwrap().to_text(View::full()),
+        report.to_html("sgd").unwrap(),
+    );
     assert!(text.contains("341752") && html.contains("341752"));
 }
 
 #[test]
 fn a_maximum_never_stands_without_its_null() {
     for report in [leaking(), quiet()] {
-        let text = report.to_text();
+        let text = report.to_page("m").unwrap().to_text(View::full());
         let maximum = text.lines().find(|l| l.starts_with("maximum")).unwrap();
         assert!(
             maximum.contains("4.23") && maximum.contains("7.61"),
@@ -120,7 +131,7 @@ fn canaries_that_leak_together_are_not_called_chance() {
 fn a_limit_is_passed_by_what_is_certain_only() {
     let limited = |mut report: ExposureReport, limit| {
         report.limit = limit;
-        let said = report.to_text();
+        let said = report.to_page("m").unwrap().to_text(View::full());
         let passed = said.contains("limit: passed") && page_of(&report).contains("role=\"alert\"");
         assert_eq!(passed, report.exit() == Exit::Exceeded);
         assert_eq!(said.contains("limit: kept"), limit.is_some() && !passed);
@@ -160,7 +171,9 @@ fn a_contradicted_promise_is_exit_one_and_an_alarm() {
     assert_eq!(report.exit(), Exit::Exceeded);
     assert!(
         report
-            .to_text()
+            .to_page("m")
+            .unwrap()
+            .to_text(View::full())
             .contains("verdict: contradicted: noise is missing")
     );
     assert!(page_of(&report).contains("role=\"alert\""));
@@ -194,7 +207,7 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
     }
     // None of 999 below: (0 + 1)/1000, ten times; α = 0.05/20 certifies 7.38 bits.
     assert!((leak.p_any - 0.01).abs() < 1e-12);
-    let text = leak.to_text();
+    let text = leak.to_page("m", None).unwrap().to_text(View::full());
     assert!(
         text.starts_with("The model leaks:") && text.contains("at least 7.38 bits"),
         "{text}"
@@ -203,7 +216,13 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
         text.contains("certifies at most 7.38 bits") && text.contains("7.385 to 19.94"),
         "{text}"
     );
-    assert!(middle.to_text().starts_with("No leak was seen"));
+    assert!(
+        middle
+            .to_page("m", None)
+            .unwrap()
+            .to_text(View::full())
+            .contains("\nNo leak was seen")
+    );
     assert_eq!(leak.exit(Some(7.0)), Exit::Exceeded);
     assert_eq!(leak.exit(Some(8.0)), Exit::Finished);
     assert_eq!(middle.exit(Some(1.0)), Exit::Finished);
@@ -254,7 +273,7 @@ fn doses_are_summarised_each_by_itself() {
     let ranks = [301_111_f64, 710_000.0, 499_000.0, 88_123.0, 930_000.0];
     let mean = ranks.iter().map(|r| (1e6 / r).log2()).sum::<f64>() / 5.0;
     assert!((once.lower() - mean).abs() < 1e-9);
-    let text = report.to_text();
+    let text = report.to_page("m").unwrap().to_text(View::full());
     assert!(text.contains("mean exposure (bits)"), "{text}");
     let html = report.to_html("ckpt").unwrap();
     assert!(html.contains("By number of copies"));
@@ -294,7 +313,10 @@ fn a_dead_model_shows_nothing_and_an_unauthenticated_manifest_is_said() {
     report.inconclusive = true;
     report.no_verdict = Some("nothing can be concluded: no finite perplexity".into());
     report.manifest = Some("manifest.json is not authenticated".into());
-    let (text, page) = (report.to_text(), page_of(&report));
+    let (text, page) = (
+        report.to_page("m").unwrap().to_text(View::full()),
+        page_of(&report),
+    );
     let json = report.to_json(Inputs::new()).unwrap();
     for said in [&text, &page, &json] {
         assert!(said.contains("not authenticated"), "{said}");
@@ -304,5 +326,11 @@ fn a_dead_model_shows_nothing_and_an_unauthenticated_manifest_is_said() {
         );
     }
     assert!(!page.contains("No leak of these"));
-    assert!(!quiet().to_text().contains("authenticated"));
+    assert!(
+        !quiet()
+            .to_page("m")
+            .unwrap()
+            .to_text(View::full())
+            .contains("authenticated")
+    );
 }

@@ -5,7 +5,7 @@ mod figure;
 mod page;
 mod read;
 mod shadows;
-mod text;
+mod tables;
 
 pub use attacks::{AttackRow, Attacks, GroupedArea, HeatLine, LeftOut};
 #[cfg(feature = "audit")]
@@ -15,6 +15,7 @@ pub use shadows::ShadowTraining;
 use super::cli::MembershipArgs;
 use super::ends;
 use crate::contract::{AtomicFile, Envelope, Exit, Format, Inputs, Interrupt, print};
+use crate::page::View;
 use anyhow::{Context, Result};
 use read::Table;
 use reticent_accounting::Confidence;
@@ -92,14 +93,19 @@ pub enum Signal {
 ///
 /// # Errors
 /// Files that cannot be read, scores that are none, too few records.
-pub fn run(asked: &MembershipArgs, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+pub fn run(
+    asked: &MembershipArgs,
+    format: Format,
+    view: View,
+    interrupt: &Interrupt,
+) -> Result<Exit> {
     let confidence = confidence(asked)?;
     let outputs = Outputs::open(asked)?;
     let table = read::read(asked)?;
     interrupt.check()?;
     let report = MembershipReport::of(table, asked, confidence)?;
     interrupt.check()?;
-    outputs.finish(asked, format, &report, &[])
+    outputs.finish(asked, (format, view), &report, &[])
 }
 
 pub(super) fn confidence(asked: &MembershipArgs) -> Result<Confidence> {
@@ -130,7 +136,7 @@ impl Outputs {
     pub(super) fn finish(
         self,
         asked: &MembershipArgs,
-        format: Format,
+        (format, view): (Format, View),
         report: &MembershipReport,
         heat: &[HeatLine],
     ) -> Result<Exit> {
@@ -141,14 +147,15 @@ impl Outputs {
             file.finish().context("--plot")?;
         }
         let exit = report.exit(asked.max_auc);
+        let page = page::page(report, asked, exit, heat, &inputs)?;
         if let Some(mut file) = self.html {
-            let html = page::page(report, asked, exit, heat)?.to_html()?;
-            file.write_all(html.as_bytes()).context("--html")?;
+            file.write_all(page.to_html()?.as_bytes())
+                .context("--html")?;
             file.finish().context("--html")?;
         }
         let text = match format {
             Format::Json => Envelope::new("membership", inputs, report).to_text()?,
-            Format::Text => text::text(report, &inputs),
+            Format::Text => page.to_text(view),
         };
         print(&text)?;
         Ok(exit)
@@ -236,20 +243,15 @@ impl MembershipReport {
         })
     }
 
-    /// The page of attacks on a model before it is text.
+    /// The page of attacks on a model, for every format.
     #[cfg(feature = "audit")]
     pub(super) fn to_page(
         &self,
         asked: &MembershipArgs,
         heat: &[HeatLine],
     ) -> Result<crate::page::Page> {
-        page::page(self, asked, self.exit(asked.max_auc), heat)
-    }
-
-    /// Tables and sentences.
-    #[cfg(feature = "audit")]
-    pub(super) fn to_text(&self, asked: &MembershipArgs) -> Result<String> {
-        Ok(text::text(self, &inputs(asked, self.confidence)?))
+        let inputs = inputs(asked, self.confidence)?;
+        page::page(self, asked, self.exit(asked.max_auc), heat, &inputs)
     }
 
     /// 1 when the AUC is certainly above the limit.

@@ -1,10 +1,10 @@
 //! The membership report as a page.
 
-use super::text::{attack_table, combined, group_table, says, table};
+use super::tables::{attack_table, combined, group_table, origin, says, table};
 use super::{HeatLine, MembershipReport, Signal, figure};
 use crate::audit::cli::MembershipArgs;
 use crate::audit::ends;
-use crate::contract::Exit;
+use crate::contract::{Exit, Inputs};
 use crate::number::{grouped, nearest, shortest};
 use crate::page::{Page, Section, Shade};
 use anyhow::Result;
@@ -17,6 +17,7 @@ pub(super) fn page(
     asked: &MembershipArgs,
     exit: Exit,
     heat: &[HeatLine],
+    inputs: &Inputs,
 ) -> Result<Page> {
     let files = asked.scores.as_ref().or(asked.members.as_ref());
     let subject = asked.on.of.source().map_or_else(
@@ -30,15 +31,21 @@ pub(super) fn page(
             caption: "Both axes are logarithmic: an attack that recognises few members for certain matters more than one that is right on average. The band holds at each rate by itself.".into(),
             svg: figure::roc(report)?.to_inline_svg()?,
         })
-        .section(Section::Table {
+        .answer(Section::Table {
             heading: "What the sample certifies".into(),
-            caption: format!(
-                "{} members, {} non-members; each interval holds with probability {}.",
-                grouped(report.members as u64),
-                grouped(report.non_members as u64),
-                shortest(report.confidence.get())
-            ),
+            caption: sample(report),
             table: table(report),
+        })
+        .answer(Section::Text {
+            heading: "About these intervals".into(),
+            paragraphs: Some(format!(
+                "{} A member is recognised by a score above a threshold; {}.",
+                sample(report),
+                origin(report)
+            ))
+            .into_iter()
+            .chain(inputs.assumed_line())
+            .collect(),
         });
     if let Some(attacks) = &report.attacks {
         page = page
@@ -50,7 +57,7 @@ pub(super) fn page(
                 ),
                 svg: figure::areas(report, attacks).to_inline_svg()?,
             })
-            .section(Section::Table {
+            .answer(Section::Table {
                 heading: "Every attack in numbers".into(),
                 caption: format!(
                     "Accuracy at a threshold that one half of the records chose for the other. {}",
@@ -68,9 +75,19 @@ pub(super) fn page(
             });
         }
     }
+    let left_out = report.attacks.iter().flat_map(|a| &a.left_out);
+    let left_out: Vec<String> = left_out
+        .map(|left| format!("Not run: {}: {}.", left.attack, left.why))
+        .collect();
+    if !left_out.is_empty() {
+        page = page.answer(Section::Text {
+            heading: "Attacks that were not run".into(),
+            paragraphs: left_out,
+        });
+    }
     let shadows = report.attacks.as_ref().and_then(|a| a.shadows.as_ref());
     if let Some(shadows) = shadows {
-        page = page.section(Section::Text {
+        page = page.answer(Section::Text {
             heading: "Shadow models".into(),
             paragraphs: Some(shadows.says())
                 .into_iter()
@@ -95,6 +112,22 @@ pub(super) fn page(
             items: caveats(),
         });
     Ok(page)
+}
+
+/// Sizes, and how sure the intervals are.
+fn sample(report: &MembershipReport) -> String {
+    let groups = report.groups.map_or_else(String::new, |groups| {
+        format!(
+            " in {} groups; rates and accuracy take one record of each",
+            grouped(groups as u64)
+        )
+    });
+    format!(
+        "{} members, {} non-members{groups}; each interval holds with probability {}.",
+        grouped(report.members as u64),
+        grouped(report.non_members as u64),
+        shortest(report.confidence.get())
+    )
 }
 
 fn line(heat: &HeatLine) -> (String, Vec<Shade>) {

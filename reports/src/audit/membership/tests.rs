@@ -1,5 +1,6 @@
 use super::*;
 use crate::audit::cli::{Audit, Command};
+use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;
 use std::path::Path;
@@ -95,7 +96,9 @@ fn the_signal_is_said_whichever_way_it_points() {
         let asked = asked(&line);
         let report = report(&asked).unwrap();
         assert_eq!(report.says, expected, "{shift} {lower}");
-        let text = text::text(&report, &inputs(&asked, report.confidence).unwrap());
+        let inputs = inputs(&asked, report.confidence).unwrap();
+        let text = page::page(&report, &asked, Exit::Finished, &[], &inputs).unwrap();
+        let text = text.to_text(View::full());
         assert!(text.contains("2\u{202f}995 non-members needed"), "{text}");
         assert!(
             text.contains("assumed: fpr [0.01,0.001], confidence 0.95"),

@@ -75,9 +75,9 @@ impl PerplexityReport {
         }
     }
 
-    /// A sentence.
+    /// The result in a sentence.
     #[must_use]
-    pub fn to_text(&self, context: Option<usize>) -> String {
+    pub fn says(&self, context: Option<usize>) -> String {
         let windows = match (self.cut, context) {
             (0, _) | (_, None) => String::new(),
             (_, Some(context)) => format!(
@@ -99,7 +99,7 @@ impl PerplexityReport {
     /// # Errors
     /// A plot that cannot be drawn.
     pub fn to_page(&self, released: &str, context: Option<usize>) -> Result<Page> {
-        let summary = self.to_text(context);
+        let summary = self.says(context);
         let mut table = Table::new([
             ("share of records", Align::Left),
             ("perplexity at most", Align::Right),
@@ -216,7 +216,7 @@ mod tests {
         let report = report();
         assert!(
             report
-                .to_text(Some(64))
+                .says(Some(64))
                 .starts_with("perplexity 4.000 per token over 8 tokens")
         );
         let html = report.to_page("ckpt", Some(64)).unwrap().to_html().unwrap();

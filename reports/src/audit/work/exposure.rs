@@ -6,6 +6,7 @@ use crate::account::mechanism::load;
 use crate::audit::cli::{Exposure as Asked, Source};
 use crate::audit::exposure::{Checkpoint, ExposureReport, SampledReport};
 use crate::contract::{AtomicFile, Exit, Format, Inputs, Interrupt, print};
+use crate::page::View;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, Run, TrainingPlan};
 use reticent_accounting::{Confidence, Neighbours, UnitName};
@@ -17,14 +18,19 @@ use std::path::Path;
 /// Candidates scored flatly, to set the search's seconds beside.
 const FLAT_SAMPLE: u64 = 200;
 
-pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+pub(super) fn run(
+    asked: &Asked,
+    format: Format,
+    view: View,
+    interrupt: &Interrupt,
+) -> Result<Exit> {
     let html = match &asked.html {
         Some(path) => Some(AtomicFile::create(path).context("--html")?),
         None => None,
     };
     let mut model = Opened::audited(&asked.of, interrupt)?;
     if let Some(sample) = asked.sample {
-        return sampled(asked, sample, &mut model, html, format, interrupt);
+        return sampled(asked, sample, &mut model, html, (format, view), interrupt);
     }
     let report = measured(asked, &mut model, interrupt)?;
     if let Some(mut file) = html {
@@ -34,7 +40,7 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
     }
     let text = match format {
         Format::Json => report.to_json(inputs(asked)?)?,
-        Format::Text => report.to_text(),
+        Format::Text => report.to_page(&model.name)?.to_text(view),
     };
     print(&text)?;
     Ok(report.exit())
@@ -46,7 +52,7 @@ fn sampled(
     sample: u64,
     model: &mut Opened,
     html: Option<AtomicFile>,
-    format: Format,
+    (format, view): (Format, View),
     interrupt: &Interrupt,
 ) -> Result<Exit> {
     ensure!(
@@ -59,8 +65,8 @@ fn sampled(
     let attack = Attack::new(&plan, &model.tokenizer, &model.name, canaries)?;
     let found = attack.sampled(model.scorer(), (sample, asked.seed), each, interrupt)?;
     let report = SampledReport::new(&plan, found, confidence, asked.show_secrets)?;
+    let page = report.to_page(&model.name, asked.max_exposure)?;
     if let Some(mut file) = html {
-        let page = report.to_page(&model.name, asked.max_exposure)?;
         file.write_all(page.to_html()?.as_bytes())
             .context("--html")?;
         file.finish().context("--html")?;
@@ -72,7 +78,7 @@ fn sampled(
                 .given("seed", asked.seed)?
                 .or_assumed("confidence", asked.confidence, confidence)?,
         )?,
-        Format::Text => report.to_text(),
+        Format::Text => page.to_text(view),
     };
     print(&text)?;
     Ok(report.exit(asked.max_exposure))

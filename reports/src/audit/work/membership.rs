@@ -10,6 +10,7 @@ use crate::audit::membership::{
 };
 use crate::contract::{Exit, Format, Interrupt, Progress};
 use crate::number::grouped;
+use crate::page::View;
 use anyhow::{Context, Result, ensure};
 use reticent_attacks::{Attack, Beside, Need, Panel, Scoring, chosen};
 use reticent_corpus::{TokenId, Tokenizer, Unit};
@@ -24,7 +25,12 @@ const NEIGHBOURS: usize = 25;
 /// Records of the per-token picture, and tokens of each.
 const HEATED: (usize, usize) = (5, 400);
 
-pub(super) fn run(asked: &MembershipArgs, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+pub(super) fn run(
+    asked: &MembershipArgs,
+    format: Format,
+    view: View,
+    interrupt: &Interrupt,
+) -> Result<Exit> {
     let outputs = Outputs::open(asked)?;
     let mut model = Opened::audited(&asked.on.of, interrupt)?;
     let mut reference = match &asked.on.reference {
@@ -32,7 +38,7 @@ pub(super) fn run(asked: &MembershipArgs, format: Format, interrupt: &Interrupt)
         None => None,
     };
     let (report, heat) = measured(asked, &mut model, reference.as_mut(), interrupt)?;
-    outputs.finish(asked, format, &report, &heat)
+    outputs.finish(asked, (format, view), &report, &heat)
 }
 
 /// The report, and the picture of the members with the highest scores.

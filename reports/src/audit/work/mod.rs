@@ -41,6 +41,7 @@ mod train;
 use super::cli::{Audit, Command};
 use super::{diff, epsilon, figure, membership as scores, policy, screen, simulate};
 use crate::contract::{Exit, Interrupt};
+use crate::page::View;
 use anyhow::Result;
 
 /// What a build without the feature `audit` says to commands that need a model.
@@ -52,6 +53,7 @@ const NO_ENGINE: &str = "this build has no engine; build with the default featur
 /// Whatever keeps the command from finishing.
 pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
     let format = audit.format;
+    let view = View::of_terminal(audit.verbose);
     match &audit.command {
         Command::Simulate(simulation) => {
             simulate::run(&simulation.what, format, interrupt)?;
@@ -67,15 +69,15 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         }
         #[cfg(feature = "audit")]
         Command::Membership(asked) if asked.on.of.source().is_ok() => {
-            membership::run(asked, format, interrupt)
+            membership::run(asked, format, view, interrupt)
         }
         Command::Membership(asked) => {
             // Without an engine.
             anyhow::ensure!(asked.on.of.source().is_err(), NO_ENGINE);
-            scores::run(asked, format, interrupt)
+            scores::run(asked, format, view, interrupt)
         }
-        Command::Epsilon(asked) => epsilon::run(asked, format),
-        Command::Diff(asked) => diff::run(asked, format),
+        Command::Epsilon(asked) => epsilon::run(asked, format, view),
+        Command::Diff(asked) => diff::run(asked, format, view),
         Command::Figure(asked) => figure::run(asked, format),
         Command::Policy(asked) => policy::run(asked, format, interrupt),
         Command::Screen(asked) => screen::run(asked, format, interrupt),
@@ -88,17 +90,17 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         #[cfg(feature = "audit")]
         Command::Train(asked) => train::run(asked, format, interrupt),
         #[cfg(feature = "audit")]
-        Command::Perplexity(asked) => perplexity::run(asked, format, interrupt),
+        Command::Perplexity(asked) => perplexity::run(asked, format, view, interrupt),
         #[cfg(feature = "audit")]
         Command::Convert(asked) => convert::run(asked, format),
         #[cfg(feature = "audit")]
-        Command::Exposure(asked) => exposure::run(asked, format, interrupt),
+        Command::Exposure(asked) => exposure::run(asked, format, view, interrupt),
         #[cfg(feature = "audit")]
         Command::Extract(asked) => extract::run(asked, format, interrupt),
         #[cfg(feature = "audit")]
         Command::Serve(asked) => opened::answer(asked, interrupt),
         #[cfg(feature = "audit")]
-        Command::Report(asked) => report::run(asked, format, interrupt),
+        Command::Report(asked) => report::run(asked, format, view, interrupt),
         #[cfg(not(feature = "audit"))]
         Command::Demo(_)
         | Command::Train(_)

@@ -4,7 +4,7 @@ use super::opened::Opened;
 use crate::audit::cli::Perplexity as Asked;
 use crate::audit::perplexity::PerplexityReport;
 use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, Progress, print};
-use crate::page::write_page;
+use crate::page::{View, write_page};
 use anyhow::{Context, Result, ensure};
 use reticent_attacks::{Perplexity, perplexity, windows as places};
 use reticent_backends::Scorer;
@@ -30,7 +30,12 @@ pub(super) fn measure<S: Scorer + ?Sized>(
     Ok(result?)
 }
 
-pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+pub(super) fn run(
+    asked: &Asked,
+    format: Format,
+    view: View,
+    interrupt: &Interrupt,
+) -> Result<Exit> {
     let mut model = Opened::audited(&asked.of, interrupt)?;
     let context = model.context;
     let unit = asked.unit.unwrap_or_else(|| model.unit());
@@ -45,8 +50,9 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
     let (records, cut) = windows(records, context);
     let measured = measure(model.scorer(), &records, interrupt)?;
     let report = PerplexityReport::new(&measured, count, cut, unit);
+    let page = report.to_page(&asked.of.name(), context)?;
     if let Some(path) = &asked.html {
-        write_page(path, &report.to_page(&asked.of.name(), context)?)?;
+        write_page(path, &page)?;
     }
     let text = match format {
         Format::Json => {
@@ -57,7 +63,7 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
                 .given("without_end", asked.without_end)?;
             Envelope::new("perplexity", inputs, &report).to_text()?
         }
-        Format::Text => report.to_text(context),
+        Format::Text => page.to_text(view),
     };
     print(&text)?;
     Ok(Exit::Finished)

@@ -7,7 +7,7 @@ use crate::audit::exposure::ExposureReport;
 use crate::audit::extract::ExtractReport;
 use crate::audit::membership::{HeatLine, MembershipReport};
 use crate::contract::{AtomicFile, Envelope, Exit, Format, Inputs, Interrupt, print};
-use crate::page::Page;
+use crate::page::{Page, View};
 use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
 use serde::Serialize;
@@ -36,7 +36,12 @@ struct Document {
     no_extraction: Option<String>,
 }
 
-pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+pub(super) fn run(
+    asked: &Asked,
+    format: Format,
+    view: View,
+    interrupt: &Interrupt,
+) -> Result<Exit> {
     let html = match &asked.html {
         Some(path) => Some(AtomicFile::create(path).context("--html")?),
         None => None,
@@ -45,14 +50,15 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
     let texts = extraction(asked)?;
     let (document, heat) = measured(asked, members.as_ref(), texts.as_ref(), interrupt)?;
     let exit = exit(&document, asked);
+    let page = page(&document, members.as_ref(), asked, exit, &heat)?;
     if let Some(mut file) = html {
-        let html = page(&document, members.as_ref(), asked, exit, &heat)?.to_html()?;
-        file.write_all(html.as_bytes()).context("--html")?;
+        file.write_all(page.to_html()?.as_bytes())
+            .context("--html")?;
         file.finish().context("--html")?;
     }
     let text = match format {
         Format::Json => Envelope::new("report", inputs(asked)?, &document).to_text()?,
-        Format::Text => text(&document, members.as_ref())?,
+        Format::Text => page.to_text(view),
     };
     print(&text)?;
     Ok(exit)
@@ -186,30 +192,6 @@ fn exit(document: &Document, asked: &Asked) -> Exit {
         .or(membership.map_or(Exit::Finished, |m| m.exit(asked.max_auc)))
 }
 
-fn text(document: &Document, members: Option<&MembershipArgs>) -> Result<String> {
-    let mut parts = Vec::new();
-    // with canaries it stands among what is said of them
-    if let (Some(said), None) = (&document.manifest, &document.exposure) {
-        parts.push(format!("Manifest: {said}.\n"));
-    }
-    if let Some(exposure) = &document.exposure {
-        parts.push(format!("Exposure of canaries\n\n{}", exposure.to_text()));
-    }
-    if let Some(why) = &document.no_exposure {
-        parts.push(format!("Exposure of canaries: {why}.\n"));
-    }
-    if let (Some(membership), Some(asked)) = (&document.membership, members) {
-        parts.push(format!("Membership\n\n{}", membership.to_text(asked)?));
-    }
-    if let Some(extraction) = &document.extraction {
-        parts.push(format!("Extraction\n\n{}", extraction.to_text()));
-    }
-    if let Some(why) = &document.no_extraction {
-        parts.push(format!("Extraction: {why}\n"));
-    }
-    Ok(parts.join("\n"))
-}
-
 fn page(
     document: &Document,
     members: Option<&MembershipArgs>,
@@ -235,6 +217,9 @@ fn page(
     }
     if let Some(why) = &document.no_exposure {
         summary.push_str(&format!(" Exposure was not measured: {why}."));
+    }
+    if let Some(why) = &document.no_extraction {
+        summary.push_str(&format!(" Nothing was extracted: {why}."));
     }
     let page = Page::new(format!("What leaks: {released}"), summary).mood(exit.into());
     Ok(parts

@@ -296,7 +296,8 @@ fn summary(shown: &Shown, inputs: &Inputs) -> String {
         ));
     }
     if let Some(secrets) = &shown.secrets {
-        lines.push(secrets.text().trim_end().to_owned());
+        lines.extend(secrets.sentences());
+        lines.push(secrets.table().to_text().trim_end().to_owned());
     }
     if let Some(why) = &shown.because {
         lines.push(format!("because {why}"));

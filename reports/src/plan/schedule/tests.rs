@@ -2,6 +2,7 @@
 
 use crate::account::cli::{Account, Command};
 use crate::account::{answer, calibration, plan, text};
+use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;
 use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, Sampling, Steps};
@@ -183,7 +184,7 @@ fn documents_with_samplers_fit_their_schema_and_say_what_is_known() {
             Vec::<String>::new(),
             "{line}"
         );
-        let shown = text::guarantees(&asked, &document, None);
+        let shown = text::guarantees(&asked, &document, None).to_text(View::full());
         assert!(shown.contains("upper bound"), "{shown}");
     }
     let line = "account calibrate --epsilon 3 --delta 1e-5 --steps 40 --sampler shuffled --epoch-steps 10 --tolerance 1e-3";
@@ -206,7 +207,7 @@ fn a_delta_that_protects_nobody_is_said() {
         let line =
             format!("--sigma 2 --batch-size 100 --dataset-size 1000000 --steps 9 --delta {delta}");
         let asked = asked(&line).unwrap();
-        text::guarantees(&asked, &answer::answer(&asked).unwrap(), None)
+        text::guarantees(&asked, &answer::answer(&asked).unwrap(), None).to_text(View::full())
     };
     assert!(shown("1e-5").contains("not below one over the 1 000 000 records"));
     assert!(!shown("1e-7").contains("not below one over"));

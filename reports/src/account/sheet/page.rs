@@ -1,57 +1,99 @@
-//! The page as text.
+//! The page to sign.
 
 use super::ceilings::{Bounded, Ceiling};
+use super::figure::{amplification, profile};
 use super::promises::{Adversary, Promised};
 use super::tighten::Tightened;
 use super::{PlannedRun, Sheet};
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{exposure_at_most, nearest, rounded_down, rounded_up, shortest};
+use crate::page::{Mood, Page, Section};
+use anyhow::Result;
 use reticent_accounting::training::{NoisySteps, Recipe, Run};
 use reticent_accounting::{Convention, Epsilon, Estimate, Neighbours, Notion};
 use std::fmt::Write;
 
-/// Lines of prose are filled to this width.
-const WIDTH: usize = 100;
-
-/// The page.
-#[must_use]
-pub fn text(run: &PlannedRun, document: &Envelope<Sheet>) -> String {
+/// The page; plots are drawn only where they are shown.
+///
+/// # Errors
+/// A plot that can't be drawn.
+pub fn page(run: &PlannedRun, document: &Envelope<Sheet>, plots: bool) -> Result<Page> {
     let body = &document.body;
-    let mut out = String::new();
-    prose(&mut out, "", &summary(run, body));
-    let _ = writeln!(out, "\n{}", what_runs(run));
-    out.push_str("\nwhat is promised\n\n");
-    for promised in &body.promises {
-        prose(&mut out, "- ", &sentence(promised, run.plan.delta.get()));
-    }
+    let title = format!("Privacy plan: {}", what_runs(run));
+    let mood = if body.headline.get().get().is_finite() {
+        Mood::Plain
+    } else {
+        Mood::Alarm
+    };
+    let mut page = Page::new(title, body.says.clone())
+        .mood(mood)
+        .answer(Section::Table {
+            heading: "What is promised, to whom, against whom".into(),
+            caption: format!(
+                "Upper bounds ε ≤ at δ = {}; ≥ is what no accountant could promise less than, so the gap is rounding. \
+                 Rows for planning are not promises.",
+                shortest(run.plan.delta.get()),
+            ),
+            table: promises(&body.promises),
+        });
     if !body.ceilings.is_empty() {
-        out.push_str("\nwhat an attack can reach\n\n");
-        out.push_str(&ceilings(&body.ceilings).to_text());
+        page = page.section(Section::Table {
+            heading: "What an attack can reach".into(),
+            caption:
+                "Upper bounds on chances and bits, beside what is reached without any training."
+                    .into(),
+            table: ceilings(&body.ceilings),
+        });
     }
     if !body.tighten.is_empty() {
-        out.push_str("\nwhat would tighten the first promise most\n\n");
-        let table = tighten(body);
-        if !table.rows().is_empty() {
-            out.push_str(&table.to_text());
-        }
-        if let Some(rest) = no_help(body) {
-            prose(&mut out, "", &rest);
-        }
+        page = page.section(Section::Table {
+            heading: "What would tighten the first promise most".into(),
+            caption: "Each change alone, everything else kept.".into(),
+            table: tighten(body),
+        });
+        page = page.section(Section::Text {
+            heading: String::new(),
+            paragraphs: no_help(body).into_iter().collect(),
+        });
     }
-    for (heading, items) in [
-        ("under these assumptions", &body.assumptions),
-        ("not covered", &body.not_covered),
-    ] {
-        let _ = writeln!(out, "\n{heading}\n");
-        for item in items {
-            prose(&mut out, "- ", item);
-        }
+    if plots {
+        page = with_plots(page, run, body)?;
     }
-    if let Some(wanted) = &body.labels_wanted {
-        prose(&mut out, "- ", wanted);
+    let mut assumptions = body.assumptions.clone();
+    assumptions.extend(body.labels_wanted.clone());
+    Ok(page
+        .section(Section::Caveats {
+            heading: "Under these assumptions".into(),
+            items: assumptions,
+        })
+        .section(Section::Caveats {
+            heading: "Not covered".into(),
+            items: body.not_covered.clone(),
+        })
+        .section(Section::Facts {
+            heading: "Signed".into(),
+            facts: ["Name", "Date", "Signature"]
+                .map(|name| (name.to_owned(), "________________".to_owned()))
+                .to_vec(),
+        }))
+}
+
+fn with_plots(mut page: Page, run: &PlannedRun, body: &Sheet) -> Result<Page> {
+    if let Some(plot) = profile(run)? {
+        page = page.section(Section::Plot {
+            heading: "The chance that the promise fails".into(),
+            caption: "δ at most, for each ε. Lower and further left is better.".into(),
+            svg: plot.to_inline_svg()?,
+        });
     }
-    out.push_str("\nname, date, signature: ______________________________________________\n");
-    out
+    if !body.amplification.is_empty() {
+        page = page.section(Section::Plot {
+            heading: "What redaction adds, for planning".into(),
+            caption: "ε' against an adversary who ignores the secret, as the noise varies. It bounds no guess and no audit.".into(),
+            svg: amplification(run, &body.amplification).to_inline_svg()?,
+        });
+    }
+    Ok(page)
 }
 
 /// The result in a sentence or two.
@@ -263,69 +305,10 @@ fn helps(body: &Sheet, row: &Tightened) -> bool {
         || row.epsilon.get().get().is_finite() && body.headline.get().get().is_infinite()
 }
 
-/// A promise in a sentence.
-fn sentence(promised: &Promised, delta: f64) -> String {
-    let bounds = promised.guarantee.epsilon;
-    let upper = bounds
-        .and_then(|b| b.upper)
-        .map_or_else(|| "-".to_owned(), |u| rounded_up(u.get().get(), 5));
-    let lower = bounds
-        .and_then(|b| b.lower)
-        .map(|l| {
-            format!(
-                " (no accountant could say less than {})",
-                rounded_down(l.get().get(), 5)
-            )
-        })
-        .unwrap_or_default();
-    if let Some(estimate) = promised.estimate {
-        return format!(
-            "{}: epsilon {} at delta {}, an estimate and no bound.",
-            promised.to,
-            estimated(estimate),
-            shortest(delta),
-        );
-    }
-    format!(
-        "{}: epsilon <= {upper} at delta {}{lower}. {}; adversary: {}.",
-        promised.to,
-        shortest(delta),
-        capital(&notion(promised)),
-        adversary(promised),
-    )
-}
-
 fn estimated((low, high): (Estimate<Epsilon>, Estimate<Epsilon>)) -> String {
     format!(
         "about {} to {}",
         nearest(low.get().get(), 3),
         nearest(high.get().get(), 3)
     )
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
-}
-
-/// A paragraph, filled, with a hanging indent as wide as its mark.
-fn prose(out: &mut String, mark: &str, text: &str) {
-    let indent = " ".repeat(mark.len());
-    let mut line = mark.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            let _ = writeln!(out, "{line}");
-            line = indent.clone();
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    let _ = writeln!(out, "{line}");
 }

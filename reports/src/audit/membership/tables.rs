@@ -1,64 +1,10 @@
-//! The membership report as text.
+//! Tables and sentences of the membership report.
 
 use super::{Attacks, MembershipReport, Signal};
-use crate::contract::{Align, Inputs, Table};
+use crate::contract::{Align, Table};
 use crate::number::{grouped, shortest};
 use reticent_accounting::{Bounds, Probability};
 use reticent_attacks::{AccuracyRule, Area, AreaMethod, GroupRule};
-
-pub(super) fn text(report: &MembershipReport, inputs: &Inputs) -> String {
-    let mut out = format!(
-        "{} members, {} non-members",
-        grouped(report.members as u64),
-        grouped(report.non_members as u64)
-    );
-    if let Some(groups) = report.groups {
-        out.push_str(&format!(
-            " in {} groups; rates and accuracy take one record of each",
-            grouped(groups as u64)
-        ));
-    }
-    out.push_str("\n\n");
-    if let Some(attacks) = &report.attacks {
-        out.push_str(&attack_table(report, attacks).to_text());
-        out.push('\n');
-        if attacks.group_size.is_some() {
-            out.push_str(&group_table(attacks).to_text());
-            out.push('\n');
-        }
-        out.push_str(&format!(
-            "{}, the attack that decides:\n\n",
-            attacks.decides
-        ));
-    }
-    out.push_str(&table(report).to_text());
-    out.push('\n');
-    out.push_str(&says(report));
-    out.push('\n');
-    if let Some(attacks) = &report.attacks {
-        if let Some(sentence) = combined(attacks) {
-            out.push_str(&sentence);
-            out.push('\n');
-        }
-        for left in &attacks.left_out {
-            out.push_str(&format!("Not run: {}: {}.\n", left.attack, left.why));
-        }
-        if let Some(shadows) = &attacks.shadows {
-            out.push_str(&format!("{}\n", shadows.says()));
-            out.extend(shadows.differs().map(|said| said + "\n"));
-        }
-    }
-    out.push_str(&format!(
-        "Each interval holds with probability {}. A member is recognised by a score above a threshold; {}.\n",
-        shortest(report.confidence.get()),
-        origin(report)
-    ));
-    if let Some(line) = inputs.assumed_line() {
-        out.push_str(&line);
-        out.push('\n');
-    }
-    out
-}
 
 /// One row per attack.
 pub(super) fn attack_table(report: &MembershipReport, attacks: &Attacks) -> Table {
@@ -250,7 +196,8 @@ pub(super) fn says(report: &MembershipReport) -> String {
     }
 }
 
-fn origin(report: &MembershipReport) -> &'static str {
+/// Where the thresholds come from.
+pub(super) fn origin(report: &MembershipReport) -> &'static str {
     match report.accuracy.map(|a| a.rule) {
         Some(AccuracyRule::Fixed(_)) => {
             "the accuracy's threshold was given, those of the rates are non-members' scores by rank"

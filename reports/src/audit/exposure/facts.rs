@@ -1,43 +1,12 @@
-//! The exposure report as text.
+//! What follows from the exposures, name by name.
 
-use super::dose::dose_table;
-use super::pieces::{canary_table, summary_table};
-use super::{ExposureReport, caveats};
+use super::ExposureReport;
 use crate::number::{exposure_at_most, grouped, nearest, rounded_down, shortest};
 use reticent_attacks::{Assumption, CeilingOutcome};
 
-pub(super) fn text(report: &ExposureReport) -> String {
-    let finding = &report.finding;
-    let mut out = format!(
-        "{}\n\n{} canaries among {} candidates each\n\n",
-        report.says(),
-        finding.canaries.len(),
-        grouped(finding.candidates)
-    );
-    out.push_str(&canary_table(finding, report.secrets.as_ref()).to_text());
-    out.push('\n');
-    out.push_str(&summary_table(&finding.summary).to_text());
-    out.push('\n');
-    if !report.doses.is_empty() {
-        out.push_str(&dose_table(&report.doses).to_text());
-        out.push('\n');
-    }
-    for (name, value) in facts(report) {
-        out.push_str(&format!("{name}: {value}\n"));
-    }
-    out.push('\n');
-    for caveat in caveats() {
-        out.push_str(&format!("- {caveat}\n"));
-    }
-    out
-}
-
 /// What is said about the whole finding, name by name.
 pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
-    let mut facts = vec![
-        ("ε".to_owned(), epsilon(report)),
-        ("work".to_owned(), work(report)),
-    ];
+    let mut facts = vec![("ε".to_owned(), epsilon(report))];
     if let Some(ceiling) = &report.ceiling {
         let outcome = match ceiling.test.outcome {
             CeilingOutcome::Contradicted => "contradicted by the ranks",
@@ -105,7 +74,8 @@ fn epsilon(report: &ExposureReport) -> String {
     )
 }
 
-fn work(report: &ExposureReport) -> String {
+/// What the search cost.
+pub(super) fn work(report: &ExposureReport) -> String {
     let work = &report.finding.work;
     let share = work.positions_scored as f64 / work.positions_flat as f64;
     let mut said = format!(

@@ -1,0 +1,195 @@
+//! A page as text.
+
+use super::{Page, Section, Shown, lowered};
+use std::io::IsTerminal;
+
+/// How wide text is where nobody looks at a terminal.
+const WIDTH: usize = 100;
+
+/// How much of a page is shown, and how wide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// Everything, not the answer alone.
+    pub verbose: bool,
+    /// Columns.
+    pub width: usize,
+}
+
+impl View {
+    /// On the terminal there is, from 60 to 200 columns; 100 without one.
+    #[must_use]
+    pub fn of_terminal(verbose: bool) -> Self {
+        let size = terminal_size::terminal_size();
+        let width = match size.filter(|_| std::io::stdout().is_terminal()) {
+            Some((width, _)) => usize::from(width.0).clamp(60, 200),
+            None => WIDTH,
+        };
+        Self { verbose, width }
+    }
+    /// Everything, as wide as it gets.
+    #[must_use]
+    pub const fn full() -> Self {
+        Self {
+            verbose: true,
+            width: 200,
+        }
+    }
+}
+
+impl Page {
+    /// The page as text: title, result, and the sections, each behind its heading. Plots are left out.
+    #[must_use]
+    pub fn to_text(&self, view: View) -> String {
+        let mut out = fill("", &self.title, view.width);
+        out.push_str(&fill("", &self.summary, view.width));
+        let mut hidden = Vec::new();
+        for (shown, section) in &self.sections {
+            let wanted = match shown {
+                Shown::Always => true,
+                Shown::Briefly => !view.verbose,
+                Shown::InFull => view.verbose,
+            };
+            let said = section.to_text(view.width);
+            if said.is_empty() {
+                continue;
+            }
+            if wanted {
+                if !section.heading().is_empty() && (view.verbose || self.compound) {
+                    out.push_str(&format!("\n{}\n", lowered(section.heading())));
+                }
+                out.push('\n');
+                out.push_str(&said);
+            } else if *shown == Shown::InFull && !section.heading().is_empty() {
+                hidden.push(lowered(section.heading()));
+            }
+        }
+        hidden.dedup();
+        if !hidden.is_empty() {
+            out.push('\n');
+            let more = format!("With -v: {}.", hidden.join("; "));
+            out.push_str(&fill("", &more, view.width));
+        }
+        out
+    }
+}
+
+impl Section {
+    fn to_text(&self, width: usize) -> String {
+        match self {
+            Self::Text { paragraphs, .. } => {
+                let filled = paragraphs.iter().map(|text| fill("", text, width));
+                filled.collect()
+            }
+            Self::Facts { facts, .. } => {
+                let filled = facts
+                    .iter()
+                    .map(|(name, value)| fill("", &format!("{name}: {value}"), width));
+                filled.collect()
+            }
+            Self::Table { table, .. } if table.rows().is_empty() => String::new(),
+            Self::Table { table, .. } => table.to_text_within(width),
+            Self::Plot { .. } => String::new(),
+            Self::Heat { lines, .. } => {
+                let lines = lines.iter().map(|(name, pieces)| {
+                    let text: String = pieces.iter().map(|piece| piece.text.as_str()).collect();
+                    format!("{name}\n{text}\n")
+                });
+                lines.collect()
+            }
+            Self::Caveats { items, .. } => {
+                let filled = items.iter().map(|text| fill("- ", text, width));
+                filled.collect()
+            }
+        }
+    }
+}
+
+/// A paragraph behind a mark, its lines filled to a width and hanging below the mark.
+///
+/// ```
+/// use reticent_reports::page::fill;
+/// assert_eq!(fill("- ", "one two three", 10), "- one two\n  three\n");
+/// assert_eq!(fill("", "12\u{202f}000", 4), "12\u{202f}000\n");
+/// ```
+#[must_use]
+pub fn fill(mark: &str, text: &str, width: usize) -> String {
+    let mut out = String::new();
+    let mut line = mark.to_owned();
+    let mut empty = true;
+    // Numbers are grouped by spaces that do not break.
+    for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
+        if !empty && line.chars().count() + 1 + word.chars().count() > width {
+            out.push_str(&line);
+            out.push('\n');
+            line = " ".repeat(mark.chars().count());
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    if !empty {
+        out.push_str(&line);
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{Align, Table};
+
+    fn page() -> Page {
+        let mut table = Table::new([("what", Align::Left), ("ε ≤", Align::Right)]);
+        table.row(["a record", "2"]);
+        let caveats = |heading: &str, text: &str| Section::Caveats {
+            heading: heading.into(),
+            items: vec![text.into()],
+        };
+        Page::new("Title", "Result.")
+            .answer(Section::Table {
+                heading: "What is promised".into(),
+                caption: String::new(),
+                table,
+            })
+            .brief(caveats("", "short"))
+            .section(caveats("Under these assumptions", "long"))
+            .section(Section::Plot {
+                heading: "A plot".into(),
+                caption: String::new(),
+                svg: "<svg></svg>".into(),
+            })
+    }
+
+    #[test]
+    fn the_answer_comes_first_and_says_what_more_there_is() {
+        let width = 80;
+        let short = page().to_text(View {
+            verbose: false,
+            width,
+        });
+        assert_eq!(
+            short,
+            "Title\nResult.\n\nwhat      ε ≤\n-------------\na record    2\n\n- short\n\n\
+             With -v: under these assumptions.\n"
+        );
+        let full = page().to_text(View {
+            verbose: true,
+            width,
+        });
+        assert!(full.contains("\nwhat is promised\n\nwhat "), "{full}");
+        assert!(
+            full.ends_with("\nunder these assumptions\n\n- long\n"),
+            "{full}"
+        );
+    }
+
+    #[test]
+    fn the_page_has_what_the_full_text_has() {
+        let html = page().to_html().unwrap();
+        assert!(html.contains("long") && !html.contains("short"));
+    }
+}
