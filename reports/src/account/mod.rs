@@ -82,7 +82,10 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             let document = explain::explain(&asked)?;
             print(&match format {
                 Format::Json => document.to_text()?,
-                Format::Text | Format::Html => explain::text(&asked, &document),
+                Format::Text | Format::Html => explain::page(&asked, &document).to_text(View {
+                    verbose: true,
+                    ..view
+                }),
                 Format::Csv => bail!("--format: an explanation is text or json, got csv"),
             })?;
         }
@@ -94,7 +97,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
                 Format::Csv => csv::calibration(&document.body)?,
             })?;
         }
-        Some(Command::Protect(wish)) => return protect::run(wish, format),
+        Some(Command::Protect(wish)) => return protect::run(wish, format, view),
         Some(Command::Completions(completions)) => completions.run::<cli::Account>()?,
         Some(Command::Man(page)) => page.run::<cli::Account>()?,
         None => {

@@ -244,7 +244,7 @@ fn every_explanation_fits_its_schema_and_names_what_decides() {
         let back: crate::contract::Envelope<explain::Explanation> =
             serde_json::from_str(&json).unwrap();
         assert_eq!(back.body.steps, document.body.steps);
-        let shown = explain::text(&asked, &document);
+        let shown = explain::page(&asked, &document).to_text(View::full());
         let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(flat.contains(said), "{line}: {shown}");
         assert!(
@@ -300,7 +300,7 @@ fn nothing_and_everything_released_are_explained() {
             problems("explanation.schema.json", &document.to_text().unwrap()),
             Vec::<String>::new()
         );
-        let shown = explain::text(&asked, &document);
+        let shown = explain::page(&asked, &document).to_text(View::full());
         assert!(shown.contains(said), "{shown}");
         let document = answer::answer(&asked).unwrap();
         assert_eq!(

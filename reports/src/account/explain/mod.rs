@@ -1,10 +1,10 @@
 //! How a number was obtained and what certifies it.
 
+mod page;
 mod pairs;
-mod text;
 
+pub use page::page;
 pub use pairs::{Pair, status};
-pub use text::text;
 
 use super::mechanism::{fold, words};
 use super::plan::Asked;

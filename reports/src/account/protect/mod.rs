@@ -19,6 +19,7 @@ mod tests;
 
 use super::cli::Format;
 use crate::contract::{Exit, print, write_file};
+use crate::page::View;
 use anyhow::{Context, Result, bail};
 use cli::Protect;
 
@@ -26,7 +27,7 @@ use cli::Protect;
 ///
 /// # Errors
 /// Bad input, weights that cannot be certified, a promise no noise keeps, an unwritable file.
-pub fn run(wish: &Protect, format: Format) -> Result<Exit> {
+pub fn run(wish: &Protect, format: Format, view: View) -> Result<Exit> {
     if format == Format::Html {
         bail!("--format: a protection is text, json or csv, got html");
     }
@@ -41,7 +42,7 @@ pub fn run(wish: &Protect, format: Format) -> Result<Exit> {
     print(&match format {
         Format::Json => found.document.to_text()?,
         Format::Csv => show::csv(&found.document.body)?,
-        Format::Text | Format::Html => show::text(&found.document),
+        Format::Text | Format::Html => show::page(&found.document).to_text(view),
     })?;
     Ok(Exit::Finished)
 }

@@ -2,22 +2,22 @@
 
 use super::document::{Infeasible, Protection, Row, Setting};
 use crate::account::csv::{Csv, cell, ends};
-use crate::account::text::{assumed, dash, prose};
+use crate::account::text::dash;
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::page::{Page, Section};
 use anyhow::Result;
 use reticent_accounting::{Bounds, NoiseMultiplier};
-use std::fmt::Write;
 
 const DIGITS: usize = 5;
 
 /// Tables and what they mean.
 #[must_use]
-pub fn text(document: &Envelope<Protection>) -> String {
+pub fn page(document: &Envelope<Protection>) -> Page {
     let body = &document.body;
     let sizes = &body.incidence;
-    let mut out = format!(
-        "{} secrets in {} of {} examples, {} pairs; at most {} secrets in an example, {} examples of a secret\n",
+    let title = format!(
+        "{} secrets in {} of {} examples, {} pairs; at most {} secrets in an example, {} examples of a secret",
         grouped(sizes.secrets),
         grouped(sizes.with_secrets),
         grouped(sizes.examples),
@@ -25,84 +25,83 @@ pub fn text(document: &Envelope<Protection>) -> String {
         grouped(sizes.most_secrets),
         grouped(sizes.most_examples),
     );
-    let _ = writeln!(
-        out,
+    let summary = format!(
         "c = {} and above is no preprocessing: every weight is 1",
         rounded_up(body.full_c, DIGITS)
     );
-    assumed(&mut out, &document.inputs);
-    out.push('\n');
-    out.push_str(&settings(&body.settings, &body.infeasible).to_text());
+    let section = |heading: &str, table| Section::Table {
+        heading: heading.to_owned(),
+        caption: String::new(),
+        table,
+    };
+    let mut page = Page::new(title, summary)
+        .answer(Section::Text {
+            heading: String::new(),
+            paragraphs: document.inputs.assumed_line().into_iter().collect(),
+        })
+        .answer(section("", settings(&body.settings, &body.infeasible)));
     if body.secrets.iter().any(|row| row.own.is_some()) {
-        out.push_str("\nwhat each secret needs on its own:\n\n");
-        out.push_str(&own(&body.secrets).to_text());
+        page = page.section(section(
+            "What each secret needs on its own",
+            own(&body.secrets),
+        ));
     }
     if !body.secrets.is_empty() {
-        let title = if body.secrets.len() as u64 == sizes.secrets {
-            "the chance of guessing each secret, at that sigma:"
-        } else {
-            "the chance of guessing, at that sigma, of the secrets nearest to what is promised:"
+        let heading = match body.secrets.len() as u64 == sizes.secrets {
+            true => "The chance of guessing each secret, at that sigma",
+            false => {
+                "The chance of guessing, at that sigma, of the secrets nearest to what is promised"
+            }
         };
-        let _ = writeln!(out, "\n{title}\n");
-        out.push_str(&posteriors(&body.secrets).to_text());
+        page = page.section(section(heading, posteriors(&body.secrets)));
     }
     if body.kinds.len() > 1 {
-        out.push_str("\nby kind:\n\n");
-        out.push_str(&kinds(body).to_text());
+        page = page.section(section("By kind", kinds(body)));
     }
-    out.push('\n');
-    notes(&mut out, body);
-    out
+    page.section(Section::Caveats {
+        heading: "What the numbers mean".into(),
+        items: notes(body),
+    })
 }
 
-fn notes(out: &mut String, body: &Protection) {
-    prose(
-        out,
+fn notes(body: &Protection) -> Vec<String> {
+    let mut notes = vec![
         "compared: inputs that differ in the content of all examples of one secret, arbitrarily. Finer changes \
          (only the secret inside an example) are not supported. Which example contains which secret, and so the \
          weights, are taken as public.",
-    );
-    prose(
-        out,
         "sigma <=: at this noise every secret's promise is certified by the blow-up, which is tight for the pair of \
          distributions that dominates training. >=: at this noise the binding secret's bound certainly exceeds its \
          promise. Fano: what the same promises cost when proved by divergences, as in the paper (KL).",
-    );
-    prose(
-        out,
         "examples must be drawn into each batch independently, each at its own rate, and clipped one by one.",
-    );
+    ];
     if body
         .settings
         .iter()
         .any(|setting| setting.exponent.is_some())
     {
-        prose(
-            out,
+        notes.push(
             "c stands in units in which 2^4 is the least that binds nothing; the c of the capacities c·mu, with mu \
              the divergence that Fano's inequality allows, is that times c above / 16.",
         );
     }
     if !body.infeasible.is_empty() {
-        prose(
-            out,
+        notes.push(
             "infeasible: the weights add up to no more than the batch size, so that no batch of that size can be \
              drawn by them.",
         );
     }
     if body.settings.iter().any(|setting| setting.joint.is_some()) {
-        prose(
-            out,
+        notes.push(
             "together: weights of the same sum chosen for the least noise by the blow-up, not in proportion to mu.",
         );
     }
     if body.secrets.len() > 1 {
-        prose(
-            out,
+        notes.push(
             "the chance of guessing is the best anyone can reach who had the prior's chance before training, \
              whatever else they know; the prior covers everything known besides this model.",
         );
     }
+    notes.into_iter().map(str::to_owned).collect()
 }
 
 fn pair(sigma: &Bounds<NoiseMultiplier>) -> [String; 2] {

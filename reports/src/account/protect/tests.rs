@@ -6,6 +6,7 @@ use super::read::{Gathered, read_secrets};
 use super::{document, figure, show, work};
 use crate::account::cli::{Account, Command, Format};
 use crate::contract::Envelope;
+use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;
 use std::path::{Path, PathBuf};
@@ -188,7 +189,7 @@ fn every_document_fits_its_schema() {
         );
         let back: Envelope<document::Protection> = serde_json::from_str(&json).unwrap();
         assert_eq!(back.body, found.document.body);
-        let text = show::text(&found.document);
+        let text = show::page(&found.document).to_text(View::full());
         assert!(text.contains("arbitrarily"), "{text}");
         assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
         let csv = show::csv(&found.document.body).unwrap();
@@ -209,7 +210,7 @@ fn a_sweep_ends_without_preprocessing_and_its_noise_falls_with_c() {
         problems("protection.schema.json", &json),
         Vec::<String>::new()
     );
-    assert!(show::text(&document).contains("2^-6"));
+    assert!(show::page(&document).to_text(View::full()).contains("2^-6"));
     let body = document.body;
     let exponents: Vec<_> = body
         .settings
@@ -244,7 +245,7 @@ fn a_sweep_marks_what_no_batch_can_be_drawn_by() {
         problems("protection.schema.json", &json),
         Vec::<String>::new()
     );
-    let text = show::text(&document);
+    let text = show::page(&document).to_text(View::full());
     assert!(text.contains("infeasible"), "{text}");
     let body = document.body;
     let marked: Vec<i32> = body.infeasible.iter().map(|row| row.exponent).collect();
@@ -267,7 +268,7 @@ fn posteriors_and_weights_are_written_whole() {
         weights: Some(out("weights.json")),
         ..wish
     };
-    super::run(&wish, Format::Csv).unwrap();
+    super::run(&wish, Format::Csv, View::full()).unwrap();
     let posteriors = std::fs::read_to_string(out("posteriors.csv")).unwrap();
     let lines: Vec<&str> = posteriors.lines().collect();
     assert_eq!(
@@ -322,7 +323,10 @@ fn too_few_weights_for_the_batch_and_bad_places_are_refused() {
         batch_size: 39.0,
         ..wish
     };
-    let error = format!("{:#}", super::run(&few, Format::Text).unwrap_err());
+    let error = format!(
+        "{:#}",
+        super::run(&few, Format::Text, View::full()).unwrap_err()
+    );
     assert!(
         error.contains("sum of the weights must lie in (batch size, inf), got 37"),
         "{error}"
@@ -332,7 +336,10 @@ fn too_few_weights_for_the_batch_and_bad_places_are_refused() {
         out: Some(folder.path().join("x.txt")),
         ..wish
     };
-    let error = format!("{:#}", super::run(&bad, Format::Text).unwrap_err());
+    let error = format!(
+        "{:#}",
+        super::run(&bad, Format::Text, View::full()).unwrap_err()
+    );
     assert!(
         error.starts_with("--out: ") && error.contains("must end in"),
         "{error}"

@@ -2,67 +2,71 @@
 
 use super::{Explanation, OneWay, Step};
 use crate::account::plan::Asked;
-use crate::account::text::{assumed, dash, prose, what_is_asked, what_runs};
+use crate::account::text::{dash, what_is_asked, what_runs};
 use crate::account::words::promise;
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up};
+use crate::page::{Page, Section};
 use reticent_accounting::{Certificate, Direction, ErrorEnds, ErrorSource, GroupSize, Neighbours};
-use std::fmt::Write;
 
 const DIGITS: usize = 6;
 
 /// The explanation of a number, for people.
 #[must_use]
-pub fn text(asked: &Asked, document: &Envelope<Explanation>) -> String {
+pub fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
     let body = &document.body;
-    let mut out = format!(
-        "{}, {}\n",
+    let title = format!(
+        "{}, {}",
         what_runs(&asked.run, &asked.plan.mechanism),
         what_is_asked(asked)
     );
-    assumed(&mut out, &document.inputs);
-    answer(&mut out, asked, body);
-    heading(&mut out, "What runs");
-    if body.steps.is_empty() {
-        prose(&mut out, "Nothing is released.");
+    let mut how = vec![format!("Engine: {}.", body.engine)];
+    how.extend(body.directions.iter().map(direction));
+    let mut page = Page::new(title, answer(asked, body).unwrap_or_default())
+        .answer(Section::Text {
+            heading: String::new(),
+            paragraphs: document.inputs.assumed_line().into_iter().collect(),
+        })
+        .answer(list("What runs", what_ran(body)))
+        .answer(list("How", how));
+    let first = body.directions.first();
+    if let Some(certificate) = first.and_then(|way| way.certificate.as_ref()) {
+        page = page
+            .answer(list("What certifies it", certified(certificate)))
+            .answer(Section::Table {
+                heading: String::new(),
+                caption: String::new(),
+                table: errors(certificate),
+            });
     }
-    for step in &body.steps {
-        step_lines(&mut out, step);
+    page.answer(list("Beside it", beside(body)))
+        .answer(list("What it does not cover", body.not_covered.clone()))
+}
+
+fn list(heading: &str, items: Vec<String>) -> Section {
+    Section::Caveats {
+        heading: heading.to_owned(),
+        items,
+    }
+}
+
+fn what_ran(body: &Explanation) -> Vec<String> {
+    let mut said: Vec<String> = body.steps.iter().map(step).collect();
+    if said.is_empty() {
+        said.push("Nothing is released.".to_owned());
     }
     if let Some(merged) = &body.merged {
-        let line = format!(
+        said.push(format!(
             "The {} plain Gaussian steps are one Gaussian whose means lie {} noise deviations apart.",
             grouped(merged.steps),
             nearest(merged.distance, DIGITS)
-        );
-        prose(&mut out, &line);
+        ));
     }
-    heading(&mut out, "How");
-    prose(&mut out, &format!("Engine: {}.", body.engine));
-    for way in &body.directions {
-        prose(&mut out, &direction(way));
-    }
-    if let Some(certificate) = body
-        .directions
-        .first()
-        .and_then(|way| way.certificate.as_ref())
-    {
-        certified(&mut out, certificate);
-    }
-    beside(&mut out, body);
-    heading(&mut out, "What it does not cover");
-    for line in &body.not_covered {
-        prose(&mut out, line);
-    }
-    out
-}
-
-fn heading(out: &mut String, title: &str) {
-    let _ = writeln!(out, "\n{title}\n");
+    said
 }
 
 /// The number itself, said in full.
-fn answer(out: &mut String, asked: &Asked, body: &Explanation) {
+fn answer(asked: &Asked, body: &Explanation) -> Option<String> {
     let plan = &asked.plan;
     let records = match plan.group {
         GroupSize::ONE => format!("one {}", plan.unit),
@@ -73,9 +77,7 @@ fn answer(out: &mut String, asked: &Asked, body: &Explanation) {
         Neighbours::ZeroOut => "being learned from or not (who contains which secret stays public)",
         Neighbours::Replace => "having this content or another",
     };
-    let Some(way) = body.directions.first() else {
-        return;
-    };
+    let way = body.directions.first()?;
     let (upper, lower) = ends(way);
     let what = if way.epsilon.is_some() {
         "epsilon"
@@ -87,11 +89,7 @@ fn answer(out: &mut String, asked: &Asked, body: &Explanation) {
     } else {
         format!(" No accountant can promise less than {lower} for it.")
     };
-    heading(out, "The number");
-    prose(
-        out,
-        &format!("{what} <= {upper} for {records} {change}.{least}"),
-    );
+    Some(format!("{what} <= {upper} for {records} {change}.{least}"))
 }
 
 fn ends(way: &OneWay) -> (String, String) {
@@ -110,20 +108,15 @@ fn ends(way: &OneWay) -> (String, String) {
     (up, lower.map_or_else(dash, |end| rounded_down(end, DIGITS)))
 }
 
-fn step_lines(out: &mut String, step: &Step) {
-    let times = if step.times == 1 {
-        String::new()
-    } else {
-        format!("{} × ", grouped(step.times))
+fn step(step: &Step) -> String {
+    let times = match step.times {
+        1 => String::new(),
+        times => format!("{} × ", grouped(times)),
     };
-    prose(out, &format!("{times}{}: {}.", step.what, step.treatment));
-    if let Some(pair) = &step.pair {
-        let _ = writeln!(
-            out,
-            "      with     {}\n      without  {}",
-            pair.with, pair.without
-        );
-    }
+    let pair = step.pair.as_ref().map_or_else(String::new, |pair| {
+        format!(" With: {}. Without: {}.", pair.with, pair.without)
+    });
+    format!("{times}{}: {}.{pair}", step.what, step.treatment)
 }
 
 fn direction(way: &OneWay) -> String {
@@ -146,9 +139,8 @@ fn direction(way: &OneWay) -> String {
     }
 }
 
-/// What was computed at the upper end, and each error.
-fn certified(out: &mut String, certificate: &Certificate) {
-    heading(out, "What certifies it");
+/// What was computed at the upper end.
+fn certified(certificate: &Certificate) -> Vec<String> {
     let end = |ln: Option<f64>, side: &str| {
         ln.map_or_else(
             || "nothing".to_owned(),
@@ -170,14 +162,15 @@ fn certified(out: &mut String, certificate: &Certificate) {
     let lower = end(certificate.ln_delta.lower.map(|end| *end.get()), "down");
     let upper = end(certificate.ln_delta.upper.map(|end| *end.get()), "up");
     let at = rounded_up(certificate.epsilon.get(), 10);
-    prose(
-        out,
-        &format!("Evaluated once more at epsilon {at}: delta lies between {lower} and {upper}."),
-    );
-    if let Some(work) = work(certificate) {
-        prose(out, &work);
-    }
-    out.push('\n');
+    let mut said = vec![format!(
+        "Evaluated once more at epsilon {at}: delta lies between {lower} and {upper}."
+    )];
+    said.extend(work(certificate));
+    said
+}
+
+/// Each error, and what bounds it.
+fn errors(certificate: &Certificate) -> Table {
     let mut table = Table::new([
         ("error", Align::Left),
         ("share of delta <=", Align::Right),
@@ -198,7 +191,7 @@ fn certified(out: &mut String, certificate: &Certificate) {
             by.to_owned(),
         ]);
     }
-    out.push_str(&table.to_text());
+    table
 }
 
 /// What the engine did, in its numbers.
@@ -260,13 +253,10 @@ const fn source(source: ErrorSource) -> (&'static str, &'static str) {
     }
 }
 
-fn beside(out: &mut String, body: &Explanation) {
-    let renyi = body.beside.as_ref();
-    if renyi.is_none() && body.derived.is_empty() {
-        return;
-    }
-    heading(out, "Beside it");
-    if let Some(row) = renyi {
+/// What other methods say, and what follows.
+fn beside(body: &Explanation) -> Vec<String> {
+    let mut said = Vec::new();
+    if let Some(row) = &body.beside {
         let order = row
             .order
             .map(|order| format!(" at order {}", nearest(order.get(), 4)))
@@ -277,12 +267,9 @@ fn beside(out: &mut String, body: &Explanation) {
             (None, None) => ("epsilon", None),
         };
         let value = value.map_or_else(dash, |value| rounded_up(value, DIGITS));
-        prose(
-            out,
-            &format!(
-                "By Rényi divergence{order}, as most accountants: {what} <= {value}. It holds and is looser."
-            ),
-        );
+        said.push(format!(
+            "By Rényi divergence{order}, as most accountants: {what} <= {value}. It holds and is looser."
+        ));
     }
     for derived in &body.derived {
         let row = &derived.guarantee;
@@ -295,10 +282,12 @@ fn beside(out: &mut String, body: &Explanation) {
         };
         if let Some((what, value)) = value {
             let value = rounded_up(value, DIGITS);
-            prose(
-                out,
-                &format!("{}: {what} <= {value}; {}.", promise(row), derived.how),
-            );
+            said.push(format!(
+                "{}: {what} <= {value}; {}.",
+                promise(row),
+                derived.how
+            ));
         }
     }
+    said
 }
