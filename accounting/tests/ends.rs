@@ -122,3 +122,23 @@ fn samples_of_finitely_many_support_no_low_confidence() {
     let confidence = Confidence::new(0.75).unwrap();
     assert!(labels.rates(confidence).is_ok() && sample.miss_rate(confidence).is_ok());
 }
+
+/// The best order of very many steps lies next to one, where none was tried: the row was infinite.
+#[test]
+fn renyi_rows_of_very_many_steps_are_finite() {
+    for (scale, steps) in [(0.6184, 417_271_542), (0.4735, 101_191_004)] {
+        let each = Mechanism::Laplace {
+            scale: NoiseMultiplier::new(scale).unwrap(),
+        };
+        let query = Query::single(Neighbours::ZeroOut);
+        let loss = PrivacyLoss::of(&repeated(each, steps), query, Direction::Add).unwrap();
+        let delta = Delta::new(8e-6).unwrap();
+        let renyi = loss.epsilon_by_rdp(delta).unwrap().0.get().get();
+        // E L = 1/b − 1 + e^{−1/b} a step, and the steps' spread is next to nothing beside it.
+        let mean = steps as f64 * (1.0 / scale - 1.0 + (-1.0 / scale).exp());
+        assert!(
+            renyi > mean && renyi < 1.01 * mean,
+            "{scale}: {renyi} {mean}"
+        );
+    }
+}

@@ -256,7 +256,7 @@ impl Solver {
         let mut less = self.order_by_nodes(&bound) - 1.0;
         let mut best: Option<(f64, f64)> = None;
         let mut failure = None;
-        while less > LEAST_ORDER {
+        loop {
             let order = 1.0 + less;
             match self.loss.ln_moment(order) {
                 Ok((lower, upper)) if upper.is_finite() => {
@@ -273,6 +273,10 @@ impl Solver {
                 Err(error) => failure = Some(error),
             }
             less *= LOWER;
+            // Of very many steps the first order is lower than that already.
+            if less <= LEAST_ORDER {
+                break;
+            }
         }
         best.ok_or_else(|| failure.unwrap_or_else(Scout::out_of_reach))
     }

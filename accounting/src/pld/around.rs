@@ -85,17 +85,27 @@ impl Solver {
         delta: f64,
         tolerance: f64,
     ) -> Result<Found> {
-        let common = match alone {
-            None => self.epsilon_by_overlap(delta, tolerance),
+        let close = |found: &Found| found.width() <= tolerance * found.upper;
+        let mut common = match alone {
+            None => self.epsilon_by_overlap(delta),
             Some(_) => None,
         };
-        if let Some(common) = common.filter(|common| common.width() <= tolerance * common.upper) {
+        // Events tell of runs that lose nearly all they can: at once where they look so, otherwise
+        // where nothing else is close.
+        let looked = common.is_some_and(|common| self.mostly_loses(common.upper));
+        if looked {
+            common = common.map(|common| self.with_events(common, delta, tolerance));
+        }
+        if let Some(common) = common.filter(close) {
             return Ok(common);
         }
         let found = match alone {
             None => self.epsilon_of_pair(delta, tolerance)?,
             Some(engine) => self.epsilon_alone(engine, delta, tolerance)?,
         };
+        if !looked && !close(&found) {
+            common = common.map(|common| self.with_events(common, delta, tolerance));
+        }
         let found = Found {
             engine: found.engine,
             ..common.map_or(found, |common| found.meet(common))

@@ -27,23 +27,35 @@ impl Solver {
         })
     }
 
-    /// ε(δ) likewise; `None` where the common part allows no finite one.
-    pub(super) fn epsilon_by_overlap(&self, delta: f64, tolerance: f64) -> Option<Found> {
+    /// An upper end of ε(δ) likewise; `None` where the common part allows no finite one.
+    pub(super) fn epsilon_by_overlap(&self, delta: f64) -> Option<Found> {
         let upper = self.loss.overlap?.epsilon(delta);
-        if upper == f64::INFINITY {
-            return None;
-        }
-        let below = upper * (1.0 - 0.5 * tolerance);
-        let attained = self.events_may_tell(below) && self.simple_event(below) >= delta.ln() + ROOM;
-        Some(Found {
-            lower: if upper <= 0.0 {
-                Some(0.0)
-            } else {
-                attained.then_some(below)
-            },
+        (upper < f64::INFINITY).then_some(Found {
+            lower: (upper <= 0.0).then_some(0.0),
             upper,
             engine: Engine::Closed,
         })
+    }
+
+    /// The same with a lower end a relative `tolerance` below where an event certifies one.
+    pub(super) fn with_events(&self, common: Found, delta: f64, tolerance: f64) -> Found {
+        let below = common.upper * (1.0 - 0.5 * tolerance);
+        let attained = common.lower.is_none()
+            && self.events_may_tell(below)
+            && self.simple_event(below) >= delta.ln() + ROOM;
+        Found {
+            lower: if attained { Some(below) } else { common.lower },
+            ..common
+        }
+    }
+
+    /// A glance that spares most runs the events: whether every step together, one deviation short of
+    /// the middle, loses more than half of `epsilon`.
+    pub(super) fn mostly_loses(&self, epsilon: f64) -> bool {
+        let common: f64 = (self.loss.parts.iter())
+            .map(|(pair, times)| *times as f64 * pair.loss(-1.0))
+            .sum();
+        common > 0.5 * epsilon
     }
 
     /// B(x) likewise: both ends.

@@ -147,11 +147,7 @@ impl Solver {
         let most = self.largest_loss();
         if most.is_finite() {
             let event = most * (1.0 - tolerance);
-            // A glance first: what a step loses one deviation short of the middle.
-            let common: f64 = (self.loss.parts.iter())
-                .map(|(pair, times)| *times as f64 * pair.loss(-1.0))
-                .sum();
-            if event > 0.0 && common > 0.5 * most && self.simple_event(event) >= delta.ln() {
+            if event > 0.0 && self.mostly_loses(most) && self.simple_event(event) >= delta.ln() {
                 return Ok(Found {
                     lower: Some(event),
                     upper: most,

@@ -155,6 +155,16 @@ fn every_curve_fits_its_schema_falls_or_rises_and_is_drawn() {
             "account curve --sigma 1.1 --sample-rate 1 --steps 1 --what profile --at 0,1,inf",
             false,
         ),
+        ("account curve --over sigma --points 5", false),
+        (
+            "account curve --over sample-rate --sigma 1.1 --epochs 2 --from 0.01 --to 0.5 --points 4",
+            true,
+        ),
+        (
+            "account curve --over steps --sigma 1.1 --to 1000 --points 5 --group 2 --delta 1e-5",
+            true,
+        ),
+        ("account curve --over gamma --sigma 1.1 --at 0,0.01,1", true),
     ] {
         let Command::Curve(wish) = command(line) else {
             panic!("{line} is no curve");

@@ -49,6 +49,49 @@ fn rows_for_spreadsheets() {
 }
 
 #[test]
+fn points_over_a_parameter_are_the_answers_of_each_run() {
+    let folder = folder();
+    let at = folder.path();
+    for (curve, run) in [
+        (
+            "--over sigma --steps 500 --at 0.7,2",
+            "--steps 500 --sigma X",
+        ),
+        (
+            "--over sample-rate --sigma 1.1 --epochs 2 --at 0.003,0.2",
+            "--sigma 1.1 --epochs 2 --sample-rate X",
+        ),
+        (
+            "--over steps --sigma 1.1 --neighbours replace --at 3,700",
+            "--sigma 1.1 --neighbours replace --steps X",
+        ),
+        (
+            "--over gamma --sigma 1.1 --at 0.001,0.2",
+            "--sigma 1.1 --gamma X",
+        ),
+        (
+            "--over gamma --mechanism plain.json --delta 1e-7 --at 0.3",
+            "--mechanism plain.json --delta 1e-7 --gamma X",
+        ),
+    ] {
+        let document = json(at, &format!("curve {curve}"));
+        for point in document["points"].as_array().unwrap() {
+            let answer = json(
+                at,
+                &run.replace('X', &point["at"].as_f64().unwrap().to_string()),
+            );
+            let row = answer["guarantees"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|row| !curve.contains("gamma") || row["notion"] == "bayesian-confidentiality")
+                .unwrap();
+            assert_eq!(point["value"], row["epsilon"], "{curve}: {run}");
+        }
+    }
+}
+
+#[test]
 fn calibrations_are_kept_and_tight() {
     let folder = folder();
     let at = folder.path();

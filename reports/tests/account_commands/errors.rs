@@ -40,6 +40,38 @@ fn bad_input_is_two_with_argument_value_and_range() {
             "--neighbours: the blow-up is of zero-out, got replace",
         ),
         (
+            "curve --over sigma --sigma 1.1",
+            "--sigma: is what --over varies: leave one of them out",
+        ),
+        (
+            "curve --over sample-rate --sigma 1.1 --batch-size 5 --dataset-size 50",
+            "--batch-size: is what --over varies",
+        ),
+        (
+            "curve --over steps --mechanism plain.json",
+            "--mechanism: of a mechanism from a file only gamma can vary",
+        ),
+        (
+            "curve --over steps --sigma 1.1 --at 2.5",
+            "--at: steps must be a whole number in [1, 2^53], got 2.5",
+        ),
+        (
+            "curve --over sample-rate --sigma 1.1 --to 2",
+            "--to: sampling rate must lie in (0, 1], got 2",
+        ),
+        (
+            "curve --over sigma --from 3 --to 2",
+            "--from: must lie above 0 and below --to, got 3 and 2",
+        ),
+        (
+            "curve --over gamma --sigma 1.1 --at 1.5",
+            "--at: miss rate must lie in [0, 1], got 1.5",
+        ),
+        (
+            "curve --over gamma --sigma 1.1 --neighbours add-remove",
+            "--neighbours: redaction compares contents, replace, got add-remove",
+        ),
+        (
             "curve --sigma 1.1 --plot no/such/x.svg",
             "--plot: cannot write no/such/x.svg",
         ),
@@ -144,6 +176,9 @@ fn usage_errors_name_the_arguments() {
         ("curve --mechanism plain.json --steps 5", "--mechanism"),
         ("curve --sigma 1 --what rainbow", "--what"),
         ("curve --sigma 1 --at 1 --points 5", "--points"),
+        ("curve --sigma 1 --delta 1e-5", "--over"),
+        ("curve --over sigma --at 1 --from 1", "--from"),
+        ("curve --over steps --sigma 1 --what renyi", "--what"),
         ("compose", "FILE"),
         (
             "compose plain.json --delta 1e-5 --at-epsilon 1",

@@ -6,7 +6,7 @@ mod plan;
 mod values;
 
 pub use calibrate::{By, Calibrate, Solve};
-pub use commands::{Compose, Curve, Explain, PlanFile, What};
+pub use commands::{Compose, Curve, Explain, Over, PlanFile, What};
 pub use plan::{OutcomeArgs, PlanArgs, QuestionArgs, RunArgs};
 pub use values::NeighboursArg;
 

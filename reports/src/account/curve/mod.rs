@@ -1,12 +1,13 @@
 //! A curve of a plan, point by point, with both certified ends of each.
 
+mod over;
 mod points;
 mod show;
 
 pub use show::{csv, figure, text};
 
 use super::calibration::numbered;
-use super::cli::{Curve, What};
+use super::cli::{Curve, Over, What};
 use super::plan::{Source, neighbours_of};
 use crate::contract::{Envelope, Number};
 use crate::plot::Plot;
@@ -31,12 +32,16 @@ pub struct Points {
     pub neighbours: Neighbours,
     /// How many records are changed together.
     pub group: GroupSize,
-    /// The engine of the coarsest point; absent for the Rényi curve, which is plain quadrature.
+    /// The slack, where ε is drawn against a parameter of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delta: Option<Delta>,
+    /// The engine of the coarsest point; absent for the Rényi curve, which is plain quadrature, and
+    /// for redaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<Engine>,
     /// In ascending order.
     pub points: Vec<Point>,
-    /// What runs.
+    /// What runs; where that varies, at the first point.
     pub mechanism: Mechanism,
 }
 
@@ -63,6 +68,14 @@ pub enum Kind {
     Renyi,
     /// Chance of a guess before ↦ after.
     BlowUp,
+    /// Noise multiplier ↦ ε.
+    Sigma,
+    /// Sampling rate ↦ ε.
+    SampleRate,
+    /// Steps ↦ ε.
+    Steps,
+    /// Share of secrets that redaction misses ↦ ε against an adversary who ignores the secret.
+    Gamma,
 }
 
 impl Kind {
@@ -75,6 +88,10 @@ impl Kind {
             Self::TradeOff => ("false-positive rate", "true-positive rate"),
             Self::Renyi => ("order", "divergence"),
             Self::BlowUp => ("chance before", "chance after"),
+            Self::Sigma => ("sigma", "epsilon"),
+            Self::SampleRate => ("sample rate", "epsilon"),
+            Self::Steps => ("steps", "epsilon"),
+            Self::Gamma => ("gamma", "epsilon"),
         }
     }
 }
@@ -91,11 +108,25 @@ impl From<What> for Kind {
     }
 }
 
+impl From<Over> for Kind {
+    fn from(over: Over) -> Self {
+        match over {
+            Over::Sigma => Self::Sigma,
+            Over::SampleRate => Self::SampleRate,
+            Over::Steps => Self::Steps,
+            Over::Gamma => Self::Gamma,
+        }
+    }
+}
+
 /// Computes the curve.
 ///
 /// # Errors
 /// Arguments out of range, and points that can't be certified.
 pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
+    if let Some(axis) = wish.over {
+        return over::curve(wish, axis.into());
+    }
     let kind = Kind::from(wish.what);
     let asked = match (kind, wish.neighbours) {
         (Kind::BlowUp, None) => Neighbours::ZeroOut,
@@ -148,6 +179,7 @@ pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
         curve: kind,
         neighbours: asked,
         group,
+        delta: None,
         engine,
         points,
         mechanism: source.mechanism,
@@ -160,7 +192,7 @@ pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
 /// # Errors
 /// As [`curve`], and nothing to draw.
 pub fn drawing(wish: &Curve, document: &Envelope<Points>) -> Result<Plot> {
-    if !wish.at.is_empty() || wish.points.is_some() {
+    if !wish.at.is_empty() || wish.points.is_some() || wish.over.is_some() {
         return figure(document);
     }
     let body = &document.body;
@@ -208,6 +240,9 @@ impl Line<'_> {
                 Ok((numbered(answer.bounds), answer.engine))
             }),
             Kind::Renyi => self.renyi(at),
+            Kind::Sigma | Kind::SampleRate | Kind::Steps | Kind::Gamma => {
+                bail!("--over: the run varies along this curve")
+            }
             Kind::BlowUp => {
                 let loss = PrivacyLoss::of_guesses(self.mechanism, self.query.group)?.0;
                 self.each(at, Probability::new, |prior| {

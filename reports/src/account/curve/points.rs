@@ -35,6 +35,7 @@ impl Line<'_> {
             (Kind::Renyi, Some(count)) => {
                 spread(0.25, 127.0, count).iter().map(|x| 1.0 + x).collect()
             }
+            (Kind::Sigma | Kind::SampleRate | Kind::Steps | Kind::Gamma, _) => Vec::new(),
         })
     }
 
@@ -64,7 +65,7 @@ fn decade(first: f64, k: i32) -> f64 {
 }
 
 /// From low to high by equal factors, to four digits.
-fn spread(low: f64, high: f64, count: usize) -> Vec<f64> {
+pub(super) fn spread(low: f64, high: f64, count: usize) -> Vec<f64> {
     let step = (high / low).ln() / (count - 1) as f64;
     (0..count)
         .map(|i| round(low * (step * i as f64).exp()))

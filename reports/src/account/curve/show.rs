@@ -17,7 +17,9 @@ const DIGITS: usize = 6;
 pub fn text(document: &Envelope<Points>) -> String {
     let body = &document.body;
     let (x, y) = body.kind_names();
-    let mut out = format!("{}: {}\n", title(body), line(&body.mechanism));
+    let whole = matches!(body.curve, Kind::Gamma) || body.delta.is_none();
+    let first = if whole { "" } else { "at the first point " };
+    let mut out = format!("{}: {first}{}\n", title(body), line(&body.mechanism));
     assumed(&mut out, &document.inputs);
     out.push('\n');
     let mut table = Table::new([
@@ -141,6 +143,13 @@ fn axes(kind: Kind) -> (Axis, Axis) {
             Axis::log("chance before training"),
             Axis::log("chance after training"),
         ),
+        Kind::Sigma => (Axis::log("noise multiplier σ"), Axis::log("ε (nats)")),
+        Kind::SampleRate => (Axis::log("sampling rate q"), Axis::log("ε (nats)")),
+        Kind::Steps => (Axis::log("steps T"), Axis::log("ε (nats)")),
+        Kind::Gamma => (
+            Axis::log("share of secrets missed by redaction γ"),
+            Axis::log("ε (nats)"),
+        ),
     }
 }
 
@@ -158,7 +167,14 @@ fn title(body: &Points) -> String {
         Kind::TradeOff => "the best attack on membership",
         Kind::Renyi => "Rényi divergence at each order",
         Kind::BlowUp => "guessing a secret, after training and before",
+        Kind::Sigma => "epsilon at each noise multiplier",
+        Kind::SampleRate => "epsilon at each sampling rate",
+        Kind::Steps => "epsilon at each number of steps",
+        Kind::Gamma => "epsilon of a redacted secret at each share missed, adversary ignores it",
     };
+    let slack = body.delta.map_or_else(String::new, |delta| {
+        format!(", delta {}", shortest(delta.get()))
+    });
     let records = match body.group.get() {
         1 => "one record".to_owned(),
         k => format!("{k} records"),
@@ -168,7 +184,7 @@ fn title(body: &Points) -> String {
         Neighbours::ZeroOut => "learned from or not",
         Neighbours::Replace => "this content or another",
     };
-    format!("{curve}, {records}, {compared}")
+    format!("{curve}, {records}, {compared}{slack}")
 }
 
 const fn meaning(kind: Kind) -> &'static str {
@@ -180,6 +196,14 @@ const fn meaning(kind: Kind) -> &'static str {
         Kind::TradeOff => {
             "No attack that decides from the released model whether the record was used, with at most this share of \
              false alarms, finds more than this share of true cases, whatever else it knows."
+        }
+        Kind::Sigma | Kind::SampleRate | Kind::Steps => {
+            "Every point is the promise of another run: no outcome becomes more than e^epsilon times as likely, but \
+             for a chance of delta."
+        }
+        Kind::Gamma => {
+            "For planning: the model tells an adversary who ignores the secret from a masked one no better than this. \
+             It bounds no chance of guessing a secret, no exposure and no audit that knows the secret."
         }
         Kind::Renyi => "For composition elsewhere; as a promise it is looser than the profile.",
         Kind::BlowUp => {

@@ -1,0 +1,187 @@
+//! ε at one δ against a parameter of the run: noise, sampling rate, steps, or how often redaction misses.
+
+use super::points::spread;
+use super::{Kind, Point, Points};
+use crate::account::calibration::numbered;
+use crate::account::cli::{Curve, RunArgs};
+use crate::account::plan::{Source, neighbours_of};
+use crate::contract::{Envelope, Number};
+use anyhow::{Context, Result, bail};
+use reticent_accounting::training::TrainingPlan;
+use reticent_accounting::{
+    Engine, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier, Plan, Redaction,
+    SamplingRate, Tolerance, UnitName,
+};
+
+/// Points where nobody says how many.
+const MANY: usize = 17;
+/// More steps than this are not counted exactly in floating point.
+const MOST_STEPS: f64 = (1u64 << 53) as f64;
+
+/// Computes ε against `axis`.
+///
+/// # Errors
+/// The axis given as a fixed value too, arguments out of range, and points that can't be certified.
+pub(super) fn curve(wish: &Curve, axis: Kind) -> Result<Envelope<Points>> {
+    free(&wish.run, axis)?;
+    let given = wish.neighbours.map(Neighbours::from);
+    let neighbours = match (axis, given) {
+        // Redaction is defined by what another content would have given.
+        (Kind::Gamma, Some(other)) if other != Neighbours::Replace => {
+            bail!("--neighbours: redaction compares contents, replace, got {other}")
+        }
+        (Kind::Gamma, _) => Neighbours::Replace,
+        _ => neighbours_of(wish.neighbours, wish.run.schedule.sampler),
+    };
+    let (at, flag) = places(wish, axis)?;
+    // The ends first, which were given.
+    for end in at.last().iter().chain(&at.first()) {
+        run_at(&wish.run, axis, **end).context(flag)?;
+    }
+    let sources = if axis == Kind::Gamma {
+        vec![Source::of_run(&wish.run, neighbours)?]
+    } else {
+        let runs = at.iter().map(|x| run_at(&wish.run, axis, *x).context(flag));
+        runs.map(|run| Source::of_run(&run?, neighbours))
+            .collect::<Result<Vec<_>>>()?
+    };
+    let Some(first) = sources.first() else {
+        bail!("--points: must be a whole number in [2, 1000], got 0");
+    };
+    let delta = wish
+        .delta
+        .unwrap_or_else(|| TrainingPlan::default_delta(first.records));
+    let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
+    let group = wish.group.unwrap_or(GroupSize::ONE);
+    let mut inputs = first.inputs.clone();
+    if axis != Kind::Gamma {
+        inputs = inputs.without(&axis.names().0.replace(' ', "_"));
+    }
+    if wish.run.schedule.epochs.is_some() {
+        inputs = inputs.without("steps");
+    }
+    let inputs = inputs
+        .given("over", axis)?
+        .or_assumed("delta", wish.delta, delta)?
+        .or_assumed("neighbours", given, neighbours)?
+        .or_assumed("tolerance", wish.tolerance, tolerance)?
+        .given("group", wish.group)?;
+    let question = |mechanism: &Mechanism| -> Result<Plan> {
+        let unit = UnitName::new(crate::plan::UNIT)?;
+        Ok(Plan {
+            neighbours,
+            group,
+            tolerance,
+            ..Plan::new(mechanism.clone(), unit, delta)
+        })
+    };
+    let mut engine: Option<Engine> = None;
+    let mut points = Vec::with_capacity(at.len());
+    for (i, x) in at.iter().enumerate() {
+        let source = sources.get(i).unwrap_or(first);
+        let mut plan = question(&source.mechanism)?;
+        let value = if axis == Kind::Gamma {
+            let miss = MissRate::new(*x).context(flag)?;
+            plan.redaction = Some(Redaction::single_policy(miss));
+            source.run.blamed(plan.bayesian_epsilon())?
+        } else {
+            let row = source.run.blamed(plan.exactly())?;
+            engine = row
+                .engine
+                .map(|this| engine.map_or(this, |before| before.coarser(this)));
+            row.epsilon
+        };
+        points.push(Point {
+            at: Number(*x),
+            value: numbered(value.context("--over: nothing is known of this run")?),
+        });
+    }
+    let body = Points {
+        curve: axis,
+        neighbours,
+        group,
+        delta: Some(delta),
+        engine,
+        points,
+        mechanism: first.mechanism.clone(),
+    };
+    Ok(Envelope::new("curve", inputs, body))
+}
+
+/// Refuses a fixed value of what varies.
+fn free(run: &RunArgs, axis: Kind) -> Result<()> {
+    let schedule = &run.schedule;
+    let fixed: &[(&str, bool)] = match axis {
+        Kind::Sigma => &[("--sigma", run.sigma.is_some())],
+        Kind::SampleRate => &[
+            ("--sample-rate", schedule.sample_rate.is_some()),
+            ("--batch-size", schedule.batch_size.is_some()),
+            ("--epoch-steps", schedule.epoch_steps.is_some()),
+        ],
+        Kind::Steps => &[
+            ("--steps", schedule.steps.is_some()),
+            ("--epochs", schedule.epochs.is_some()),
+        ],
+        _ => &[],
+    };
+    if axis != Kind::Gamma && run.mechanism.is_some() {
+        bail!("--mechanism: of a mechanism from a file only gamma can vary");
+    }
+    match fixed.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => bail!("{flag}: is what --over varies: leave one of them out"),
+        None => Ok(()),
+    }
+}
+
+/// Where the curve is evaluated, in ascending order, and the argument that says so.
+fn places(wish: &Curve, axis: Kind) -> Result<(Vec<f64>, &'static str)> {
+    let (mut at, flag) = if wish.at.is_empty() {
+        let (low, high) = axis.range();
+        let (low, high) = (wish.from.unwrap_or(low), wish.to.unwrap_or(high));
+        if !(low > 0.0 && low < high && high < f64::INFINITY) {
+            bail!("--from: must lie above 0 and below --to, got {low} and {high}");
+        }
+        let mut at = spread(low, high, wish.points.unwrap_or(MANY));
+        if let [first, .., last] = at.as_mut_slice() {
+            (*first, *last) = (low, high);
+        }
+        let flag = if wish.to.is_some() { "--to" } else { "--from" };
+        if axis == Kind::Steps {
+            at = at.iter().map(|steps| steps.round()).collect();
+        }
+        (at, flag)
+    } else {
+        (wish.at.clone(), "--at")
+    };
+    at.sort_by(f64::total_cmp);
+    at.dedup_by(|a, b| a.to_bits() == b.to_bits());
+    Ok((at, flag))
+}
+
+/// The run whose parameter is `x`.
+fn run_at(run: &RunArgs, axis: Kind, x: f64) -> Result<RunArgs> {
+    let mut run = run.clone();
+    match axis {
+        Kind::Sigma => run.sigma = Some(NoiseMultiplier::new(x)?),
+        Kind::SampleRate => run.schedule.sample_rate = Some(SamplingRate::new(x)?),
+        Kind::Steps if (1.0..=MOST_STEPS).contains(&x) && x.fract() == 0.0 => {
+            run.schedule.steps = Some(x as u64);
+        }
+        Kind::Gamma => drop(MissRate::new(x)?),
+        Kind::Steps => bail!("steps must be a whole number in [1, 2^53], got {x}"),
+        _ => {}
+    }
+    Ok(run)
+}
+
+impl Kind {
+    /// From where to where a parameter of a run is drawn.
+    const fn range(self) -> (f64, f64) {
+        match self {
+            Self::SampleRate => (1e-4, 1.0),
+            Self::Steps => (1.0, 1e5),
+            Self::Gamma => (1e-4, 1.0),
+            _ => (0.5, 8.0),
+        }
+    }
+}
