@@ -38,9 +38,9 @@ pub use draw::Draw;
 pub use error::{Error, Result};
 pub use exposure::{Exposure, ExposureSummary, Rank, Statistic, rank_p_value};
 pub use extract::{
-    Continuation, Contrast, Passage, PromptRates, Reconstruction, SamplerSettings, SecretCase,
-    Stratum, continuations, contrast, count_copies, edit_distance, generate_greedily, ln_drawn,
-    measure_distances, reconstruct, strata,
+    Continuation, Contrast, Passage, PromiseTest, PromptRates, Reconstruction, SamplerSettings,
+    SecretCase, SecretShape, Stratum, continuations, contrast, count_copies, edit_distance,
+    generate_greedily, ln_drawn, measure_distances, reconstruct, strata,
 };
 pub use extraction::{draws_needed, probability_of_extraction, recall_at_errors};
 pub use finding::{CanaryFinding, ExposureFinding};

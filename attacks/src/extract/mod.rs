@@ -7,6 +7,7 @@
 
 mod copies;
 mod distance;
+mod fresh;
 mod generate;
 mod reconstruct;
 mod sampler;
@@ -14,8 +15,9 @@ mod study;
 
 pub use copies::count_copies;
 pub use distance::edit_distance;
+pub use fresh::SecretShape;
 pub use generate::generate_greedily;
-pub use reconstruct::{Reconstruction, SecretCase, reconstruct};
+pub use reconstruct::{PromiseTest, Reconstruction, SecretCase, reconstruct};
 pub use sampler::{SamplerSettings, ln_drawn};
 pub use study::{Contrast, PromptRates, Stratum, contrast, strata};
 

@@ -1,14 +1,22 @@
 //! Reconstruction of secrets among their candidates, against promises (p_j, r_j).
 //!
 //! Hush! promises: a secret that can be guessed with probability p before training is guessed
-//! with probability at most r after it. The guess here is the candidate that the model finds
-//! most likely in the secret's own context. Hits of several secrets in one run may depend on
-//! each other in any way, so the test is Markov's: P(at least v hits) ≤ Σ_j r_j / v.
+//! with probability at most r after it. The guess here names the ⌊pN⌋ of N candidates that the model
+//! finds most likely in the secret's own context; a secret among them is a hit. It presupposes that the
+//! secret is any of its candidates with the same chance, whatever the other secrets and the rest of the
+//! text are, as where it was drawn from a known shape and its candidates are fresh draws from it.
+//!
+//! Hits of several secrets in one run may depend on each other in any way, although the secrets don't: a
+//! model may give all away at once, or none. So the test is Markov's, P(at least v hits) ≤ Σ_j r_j / v, for
+//! each promise (p, r) by itself; promises share the false-alarm rate α equally (Bonferroni). Turned
+//! round: the mean chance of a hit of m secrets is at least αv/m, unless a false alarm of rate α
+//! struck.
 
 use crate::ceiling::CeilingOutcome;
 use crate::error::{Error, Result};
 use crate::scoring::{each_row, nll};
 use crate::statistics::{check_closed_unit, check_open_unit};
+use reticent_accounting::{Lower, Probability, Upper};
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
 use serde::{Deserialize, Serialize};
@@ -31,26 +39,88 @@ pub struct SecretCase {
     pub posterior: f64,
 }
 
+impl SecretCase {
+    /// How many candidates one guess names: as many as have mass p_j together.
+    #[must_use]
+    pub fn guess(&self) -> u64 {
+        // A product that is a whole number but for rounding is that number.
+        (self.prior * self.candidates.len() as f64 * (1.0 + 1e-12)).floor() as u64
+    }
+}
+
+/// The secrets of one promise.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PromiseTest {
+    /// p.
+    pub prior: f64,
+    /// r.
+    pub posterior: f64,
+    /// m, how many there are.
+    pub secrets: u64,
+    /// v, how many of them are hit.
+    pub hits: u64,
+    /// P(so many hits or more) under the promise, at most: min(1, m r / v).
+    pub p_value: f64,
+    /// The share of the false-alarm rate that this test may use.
+    pub false_alarm: f64,
+    /// The mean chance of a hit is at least this, unless a false alarm struck: α v/m.
+    pub at_least: Lower<Probability>,
+    /// The largest lower bound that so many secrets can give: α.
+    pub provable: Upper<Probability>,
+}
+
+impl PromiseTest {
+    fn new(
+        (prior, posterior): (f64, f64),
+        (secrets, hits): (u64, u64),
+        alpha: f64,
+    ) -> Result<Self> {
+        let (all, hit) = (secrets as f64, hits as f64);
+        // A few units in the last place toward the safe side.
+        let at_least = alpha * (hit / all) * (1.0 - 1e-12);
+        Ok(Self {
+            prior,
+            posterior,
+            secrets,
+            hits,
+            p_value: match hits {
+                0 => 1.0,
+                _ => (all * posterior / hit).min(1.0),
+            },
+            false_alarm: alpha,
+            at_least: Lower::new(Probability::new(at_least)?),
+            provable: Upper::new(Probability::new(alpha)?),
+        })
+    }
+}
+
 /// Hits against promises.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reconstruction {
-    /// Each secret's rank among its candidates, ties at their worst; 1 is a hit.
+    /// Each secret's rank among its candidates, ties at their worst.
     pub ranks: Vec<(String, u64)>,
-    /// Secrets that the model's first choice names.
+    /// Secrets that the model's guess names.
     pub hits: u64,
     /// Hits without the model, at most: Σ p_j.
     pub expected_blindly: f64,
     /// Hits that the promises allow on average: Σ r_j.
     pub expected_at_most: f64,
-    /// P(so many hits or more) under the promises, at most: min(1, Σ r_j / v).
+    /// The number of promises times the smallest p-value of any of them, at most 1.
     pub p_value: f64,
-    /// The smallest p-value that any ranks could have: min(1, Σ r_j / number of secrets).
+    /// The smallest p-value that any ranks could have.
     pub least_p_value: f64,
-    /// The level of the test.
+    /// The false-alarm rate of all tests together.
     pub alpha: f64,
-    /// Contradicted only if `p_value ≤ alpha`.
+    /// Contradicted where the lower bound of any promise is above it.
     pub outcome: CeilingOutcome,
+    /// Each promise with the secrets that it is about; a report shows them beside their verdicts.
+    #[serde(skip)]
+    pub promises: Vec<PromiseTest>,
 }
+
+/// Candidates whose summed log-likelihoods differ by less than this many nats count as ties: above the
+/// rounding of f32 products in batches of one make-up or another.
+const TIE_TOLERANCE: f64 = 1e-5;
 
 /// Ranks every secret among its candidates by summed NLL and tests the promises.
 ///
@@ -93,26 +163,49 @@ pub fn reconstruct<S: Scorer + ?Sized>(
         )?;
         let own = case.candidates.iter().position(|c| *c == case.secret);
         let own = own.map_or(f64::INFINITY, |at| costs[at]);
-        let rank = costs.iter().filter(|c| **c <= own).count() as u64;
+        let rank = costs.iter().filter(|c| **c <= own + TIE_TOLERANCE).count() as u64;
         ranks.push((case.id.clone(), rank));
     }
-    let hits = ranks.iter().filter(|(_, rank)| *rank == 1).count() as u64;
-    let expected: f64 = cases.iter().map(|c| c.posterior).sum();
-    let p_value = if hits == 0 {
-        1.0
-    } else {
-        (expected / hits as f64).min(1.0)
+    let hit = |(case, (_, rank)): (&SecretCase, &(String, u64))| *rank <= case.guess();
+    let mut found: Vec<((f64, f64), (u64, u64))> = Vec::new();
+    for pair in cases.iter().zip(&ranks) {
+        let promise = (pair.0.prior, pair.0.posterior);
+        let place = found.iter().position(|(other, _)| *other == promise);
+        let place = place.unwrap_or_else(|| {
+            found.push((promise, (0, 0)));
+            found.len() - 1
+        });
+        let (secrets, hits) = &mut found[place].1;
+        *secrets += 1;
+        *hits += u64::from(hit(pair));
+    }
+    let tests = found.len() as f64;
+    let promises = found
+        .into_iter()
+        .map(|(promise, counts)| PromiseTest::new(promise, counts, alpha / tests))
+        .collect::<Result<Vec<_>>>()?;
+    let beyond = |bound: fn(&PromiseTest) -> f64| promises.iter().any(|p| bound(p) > p.posterior);
+    let outcome = match (
+        beyond(|p| p.at_least.get().get()),
+        beyond(|p| p.provable.get().get()),
+    ) {
+        (true, _) => CeilingOutcome::Contradicted,
+        (false, true) => CeilingOutcome::NotContradicted,
+        (false, false) => CeilingOutcome::CouldNotContradict,
     };
-    let least = (expected / cases.len() as f64).min(1.0);
+    let smallest = promises.iter().map(|p| p.p_value).fold(1.0, f64::min);
+    let least = promises.iter().map(|p| p.posterior).fold(1.0, f64::min);
+    let (p_value, least) = ((tests * smallest).min(1.0), (tests * least).min(1.0));
     Ok(Reconstruction {
+        hits: promises.iter().map(|p| p.hits).sum(),
         ranks,
-        hits,
         expected_blindly: cases.iter().map(|c| c.prior).sum(),
-        expected_at_most: expected,
+        expected_at_most: cases.iter().map(|c| c.posterior).sum(),
         p_value,
         least_p_value: least,
         alpha,
-        outcome: CeilingOutcome::of(p_value, least, alpha),
+        outcome,
+        promises,
     })
 }
 

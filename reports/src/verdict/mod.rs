@@ -129,6 +129,7 @@ pub struct Verdict {
 ///     unit: UnitName::new("turn")?,
 ///     delta: Delta::new(1e-5)?,
 ///     group: 20,
+///     prior: None,
 /// };
 /// let promise = Promise { terms: terms.clone(), at_most: Upper::new(Epsilon::new(2.0)?), mistakes: vec![] };
 /// let measured = Measurement {
@@ -200,6 +201,16 @@ impl Verdict {
     #[must_use]
     pub const fn promised_at_most(&self) -> f64 {
         self.at_most
+    }
+    /// What was measured, as a number: the quantity is at least this.
+    #[must_use]
+    pub const fn measured_at_least(&self) -> f64 {
+        self.at_least
+    }
+    /// The probability that the measured bound is wrong although the promise holds.
+    #[must_use]
+    pub const fn false_alarm(&self) -> Probability {
+        self.false_alarm
     }
     /// The exit code of a command that ends on this verdict.
     #[must_use]

@@ -59,6 +59,7 @@ impl Promise<Epsilon> {
                 unit: guarantee.unit.clone(),
                 delta: guarantee.delta.ok_or(NoPromise::NoDelta)?,
                 group: guarantee.group.map_or(1, |size| u64::from(size.get())),
+                prior: None,
             },
             mistakes: Vec::new(),
         })

@@ -1,7 +1,7 @@
 //! What a bound speaks of.
 
 use crate::contract::to_json;
-use reticent_accounting::{Delta, Neighbours, Notion, UnitName};
+use reticent_accounting::{Delta, Neighbours, Notion, Probability, UnitName};
 use serde::Serialize;
 
 /// What a bound speaks of. Two bounds meet only when all of it agrees.
@@ -19,6 +19,10 @@ pub struct Terms {
     pub delta: Delta,
     /// How many records change at once: all copies of one secret.
     pub group: u64,
+    /// The largest chance of guessing a secret before training; only where the bound is one on the
+    /// chance of guessing it after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prior: Option<Probability>,
 }
 
 /// A part of [`Terms`].
@@ -37,6 +41,8 @@ pub enum Field {
     Delta,
     /// The group size.
     Group,
+    /// The prior.
+    Prior,
 }
 
 impl Field {
@@ -48,6 +54,7 @@ impl Field {
             Self::Unit => "the unit",
             Self::Delta => "δ",
             Self::Group => "the number of records",
+            Self::Prior => "the chance before training",
         }
     }
 }
@@ -79,7 +86,7 @@ impl std::error::Error for Mismatch {}
 
 impl Terms {
     /// Every part as text, so that two terms can be compared and the difference quoted.
-    fn parts(&self) -> [(Field, String); 6] {
+    fn parts(&self) -> [(Field, String); 7] {
         [
             (Field::Released, self.released.clone()),
             (Field::Notion, named(self.notion)),
@@ -88,6 +95,13 @@ impl Terms {
             // The shortest text that reads back the same: equal texts, equal numbers.
             (Field::Delta, crate::number::shortest(self.delta.get())),
             (Field::Group, self.group.to_string()),
+            (
+                Field::Prior,
+                self.prior.map_or_else(
+                    || "not said".to_owned(),
+                    |prior| crate::number::shortest(prior.get()),
+                ),
+            ),
         ]
     }
     /// Whether these terms (the promise's) are the measurement's.

@@ -14,6 +14,7 @@ fn terms() -> Terms {
         unit: UnitName::new("turn").unwrap(),
         delta: Delta::new(1e-5).unwrap(),
         group: 20,
+        prior: None,
     }
 }
 
@@ -83,13 +84,14 @@ fn an_empty_promise_is_never_contradicted() {
 #[test]
 fn every_part_of_the_terms_must_agree() {
     type Change = fn(&mut Terms);
-    let changes: [(Field, Change); 6] = [
+    let changes: [(Field, Change); 7] = [
         (Field::Released, |t| t.released.push('2')),
         (Field::Notion, |t| t.notion = Notion::Dp),
         (Field::Neighbours, |t| t.neighbours = Neighbours::AddRemove),
         (Field::Unit, |t| t.unit = UnitName::new("dialogue").unwrap()),
         (Field::Delta, |t| t.delta = Delta::new(0.0).unwrap()),
         (Field::Group, |t| t.group = 1),
+        (Field::Prior, |t| t.prior = Some(Probability::ONE)),
     ];
     for (field, change) in changes {
         let mut measured = measurement(50.0);

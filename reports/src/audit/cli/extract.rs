@@ -17,7 +17,7 @@ use std::path::PathBuf;
 Examples:
   audit extract --model ckpt --data train-sample.jsonl --baseline base
   audit extract --model ckpt --data train-sample.jsonl --prompt 50 --suffix 50 --near 0.1
-  audit extract --model ckpt --secrets secrets.jsonl"
+  audit extract --model ckpt --secrets secrets.jsonl --weights weights.json"
 )]
 pub struct Extract {
     /// The model.
@@ -54,10 +54,19 @@ pub struct Extract {
     /// Only the most probable tokens up to this mass are drawn.
     #[arg(long, value_name = "MASS", value_parser = mass, allow_negative_numbers = true)]
     pub top_p: Option<f64>,
-    /// Secrets with their candidates and promises: lines of {"id", "context", "secret",
-    /// "candidates", "prior", "posterior"}.
+    /// Secrets, as lines of {"id", "context", "secret"} with a "shape" such as {digits:6} or their
+    /// "candidates", and with "prior" and "posterior" unless --weights says them.
     #[arg(long, value_name = "FILE")]
     pub secrets: Option<PathBuf>,
+    /// What was promised of each secret: the file that account protect --weights wrote.
+    #[arg(long, value_name = "FILE", requires = "secrets")]
+    pub weights: Option<PathBuf>,
+    /// Candidates of each secret that has a shape, itself among them, drawn afresh; 1000 if absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1_000_000), requires = "secrets")]
+    pub candidates: Option<u64>,
+    /// Draws the candidates.
+    #[arg(long, value_name = "SEED", default_value_t = 0, requires = "secrets")]
+    pub candidate_seed: u64,
     /// Probability with which each interval holds; 0.95 if absent.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
     pub confidence: Option<Confidence>,

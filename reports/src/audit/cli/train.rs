@@ -197,6 +197,8 @@ pub enum ArmName {
     Crt,
     /// The same where the conservative policy misses the canaries too.
     CrtMissed,
+    /// Confidentially redacted training whose noise is left out: what an audit says of it.
+    CrtNoiseless,
 }
 
 /// Arguments of `audit demo`.
@@ -204,6 +206,7 @@ pub enum ArmName {
 #[command(after_help = "\
 Examples:
   audit demo
+  audit demo --quick
   audit demo data.jsonl --out my-demo/")]
 pub struct Demo {
     /// The corpus, as for `audit prepare`; made up if absent.
@@ -218,7 +221,10 @@ pub struct Demo {
     /// Canaries to plant: how many, and how often each.
     #[arg(long, value_name = "MxR", default_value = "10x20")]
     pub canaries: Spec,
-    /// Which arms to run: sgd, sgd-dedup, dpsgd, crt, crt-missed; all if absent.
+    /// Half the dialogues, and only the arms sgd-dedup, crt and crt-noiseless, unless others are asked for.
+    #[arg(long)]
+    pub quick: bool,
+    /// Which arms to run: sgd, sgd-dedup, dpsgd, crt, crt-missed, crt-noiseless; all if absent.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ARMS")]
     pub arms: Vec<ArmName>,
     /// Seed of the made-up corpus and of the canaries. Noise and batches are never seeded.

@@ -6,7 +6,7 @@ mod text;
 
 use super::exposure::ExposureReport;
 use crate::contract::{Envelope, Exit, Inputs, Said};
-use reticent_accounting::{Bounds, Convention, Epsilon, Guarantee, Mechanism, Notion};
+use reticent_accounting::{Bounds, Convention, Epsilon, Guarantee, Mechanism, Notion, Upper};
 use reticent_corpus::Facts;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -81,6 +81,10 @@ pub struct Arm {
     /// What is promised: one record in the definition's and in the papers' convention, all
     /// copies of a canary together; ε infinite where nothing is.
     pub guarantees: Vec<Guarantee>,
+    /// What the same plan would promise with the noise that was left out: what the audit of this arm is
+    /// held against. Absent where the noise was added.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub claimed: Vec<Guarantee>,
     /// Records that hold one canary's secret, at most: the group of its promise.
     pub records_of_a_canary: u64,
     /// Perplexity per token on the redacted test text.
@@ -97,17 +101,45 @@ impl Arm {
     /// With one copy the two are the same.
     #[must_use]
     pub fn guarantee(&self, convention: Convention, grouped: bool) -> Option<&Guarantee> {
+        self.row(&self.guarantees, convention, grouped)
+    }
+    fn row<'a>(
+        &self,
+        rows: &'a [Guarantee],
+        convention: Convention,
+        grouped: bool,
+    ) -> Option<&'a Guarantee> {
         let grouped = grouped && self.records_of_a_canary > 1;
-        self.guarantees.iter().find(|g| {
+        rows.iter().find(|g| {
             let group = matches!(g.notion, Notion::GroupDp | Notion::GroupConfidentiality);
             g.convention == convention && group == grouped
         })
     }
+    /// What the audit is held against: what was claimed where the noise was left out, otherwise what is
+    /// promised.
+    fn held_against(&self) -> &[Guarantee] {
+        match self.claimed.as_slice() {
+            [] => &self.guarantees,
+            claimed => claimed,
+        }
+    }
+    /// Whether the noise of its plan was left out.
+    #[must_use]
+    pub fn is_noiseless(&self) -> bool {
+        !self.claimed.is_empty()
+    }
     /// ε of one record, where something is promised for it and for all copies of a canary.
     pub(super) fn promise(&self) -> Option<f64> {
+        self.finite(&self.guarantees)
+    }
+    /// The same of what the audit is held against.
+    pub(super) fn claim(&self) -> Option<f64> {
+        self.finite(self.held_against())
+    }
+    fn finite(&self, rows: &[Guarantee]) -> Option<f64> {
         let upper = |grouped| {
-            let bounds = self.epsilon(Convention::Definition, grouped)?;
-            Some(*bounds.upper?.get())
+            let row = self.row(rows, Convention::Definition, grouped)?;
+            Some(*row.epsilon?.upper?.get())
         };
         let (one, all) = (upper(false)?.get(), upper(true)?.get());
         (one.is_finite() && all.is_finite()).then_some(one)
@@ -115,6 +147,11 @@ impl Arm {
     /// ε of [`Arm::guarantee`].
     pub(super) fn epsilon(&self, convention: Convention, grouped: bool) -> Option<Bounds<Epsilon>> {
         self.guarantee(convention, grouped)?.epsilon
+    }
+    /// ε about all copies of a canary that the audit is held against, at most.
+    pub(super) fn claimed_epsilon(&self) -> Option<Upper<Epsilon>> {
+        let row = self.row(self.held_against(), Convention::Definition, true)?;
+        row.epsilon?.upper
     }
 }
 
@@ -141,11 +178,12 @@ pub struct DemoReport {
 }
 
 impl DemoReport {
-    /// The exit code: 1 when a promise of any arm is contradicted.
+    /// The exit code: 1 when a promise of any arm is contradicted. What is claimed where the noise was
+    /// left out is none: there a contradiction is what the demo is to show.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        self.arms
-            .iter()
+        let promising = self.arms.iter().filter(|arm| !arm.is_noiseless());
+        promising
             .map(|arm| arm.exposure.exit())
             .fold(Exit::Finished, Exit::or)
     }

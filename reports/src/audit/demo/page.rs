@@ -5,11 +5,11 @@ use super::text::null_line;
 use super::{Arm, DemoReport, caveats};
 use crate::audit::exposure::{Column, Leak, exposure_plot};
 use crate::contract::Exit;
-use crate::number::{grouped, nearest, rounded_up};
+use crate::number::{grouped, nearest, rounded_down, rounded_up};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Interval, Layer, Plot, Tone};
+use crate::verdict::Verdict;
 use anyhow::Result;
-use reticent_accounting::Convention;
 
 pub(super) fn page(report: &DemoReport) -> Result<String> {
     let columns: Vec<Column<'_>> = report
@@ -35,7 +35,7 @@ pub(super) fn page(report: &DemoReport) -> Result<String> {
         })
         .section(Section::Plot {
             heading: "Promise beside measurement".into(),
-            caption: "ε for all copies of one canary replaced at once. The truth lies between what the attack proves (▸, with its confidence) and what the accountant promises (◂). A ▸ to the right of its ◂ would be a bug.".into(),
+            caption: "ε for all copies of one canary replaced at once. The truth lies between what the attack proves (▸, with its confidence) and what the accountant promises (◂). A ▸ to the right of its ◂ is a bug, and in the arm without noise one was planted.".into(),
             svg: epsilons(report).to_inline_svg()?,
         })
         .section(Section::Table {
@@ -86,8 +86,7 @@ fn epsilons(report: &DemoReport) -> Plot {
         .iter()
         .enumerate()
         .map(|(index, arm)| {
-            let upper = arm.epsilon(Convention::Definition, true);
-            let upper = upper.and_then(|b| b.upper);
+            let upper = arm.claimed_epsilon();
             let lower = arm.exposure.finding.epsilon.lower.get().get();
             Interval {
                 // The first arm stands on top.
@@ -164,7 +163,29 @@ pub(super) fn summary(report: &DemoReport) -> String {
             nearest(arm.perplexity, 3)
         ));
     }
+    for arm in report.arms.iter().filter(|arm| arm.is_noiseless()) {
+        if let Some(verdict) = &arm.exposure.verdict {
+            said.push(planted_bug(arm, verdict));
+        }
+    }
     said.join(" ")
+}
+
+/// What the audit says of an arm whose noise was left out.
+fn planted_bug(arm: &Arm, verdict: &Verdict) -> String {
+    let name = &arm.name;
+    let promised = rounded_up(verdict.promised_at_most(), 3);
+    let false_alarm = nearest(verdict.false_alarm().get(), 2);
+    match verdict.is_contradicted() {
+        true => format!(
+            "{name}, a planted bug, is caught: ε ≤ {promised} for all copies of a canary is contradicted by ε ≥ {}, with a false-alarm rate of {false_alarm}.",
+            rounded_down(verdict.measured_at_least(), 3),
+        ),
+        false => format!(
+            "{name}, a planted bug, is not caught by this audit: of ε ≤ {promised} for all copies of a canary it says {:?}, at a false-alarm rate of {false_alarm}.",
+            verdict.outcome()
+        ),
+    }
 }
 
 fn outcome(arm: &Arm) -> String {

@@ -93,7 +93,7 @@ pub(super) fn in_top_ten(arm: &Arm) -> usize {
 fn ceiling(arm: &Arm) -> String {
     let candidates = arm.exposure.finding.candidates as f64;
     match &arm.exposure.ceiling {
-        Some(_) if arm.promise().is_none() => "–".to_owned(),
+        Some(_) if arm.claim().is_none() => "–".to_owned(),
         None => "–".to_owned(),
         Some(ceiling) => exposure_at_most(*ceiling.exposure_at_most.get(), 3, Some(candidates)),
     }
@@ -104,7 +104,7 @@ fn verdict(arm: &Arm) -> String {
     let ranks = arm.exposure.ceiling.as_ref().map(|c| c.test.outcome);
     match (ranks, &arm.exposure.verdict) {
         (Some(CeilingOutcome::Contradicted), _) => "contradicted".to_owned(),
-        _ if arm.promise().is_none() => "nothing promised".to_owned(),
+        _ if arm.claim().is_none() => "nothing promised".to_owned(),
         (_, Some(verdict)) if verdict.could_contradict() => verdict.outcome().to_owned(),
         (Some(CeilingOutcome::NotContradicted), _) => "not contradicted".to_owned(),
         (_, Some(_)) | (Some(_), None) => "could not contradict".to_owned(),

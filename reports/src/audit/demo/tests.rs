@@ -134,6 +134,7 @@ fn arm(name: &str, below: [u64; 10], epsilon: Option<[f64; 3]>, perplexity: f64)
             steps: 1200,
         }),
         guarantees,
+        claimed: Vec::new(),
         records_of_a_canary: 20,
         perplexity,
         exposure,
@@ -226,6 +227,64 @@ fn an_empty_promise_gets_no_verdict_and_no_ceiling() {
     assert!(
         text.contains("nothing promised") && !text.contains("14.5"),
         "{text}"
+    );
+}
+
+/// An arm whose noise was left out, held against what its plan would promise.
+fn noiseless(below: [u64; 10]) -> Arm {
+    let claimed = arm("CRT, no noise", below, Some([0.2, 0.1, 3.9]), 2.9);
+    Arm {
+        claimed: claimed.guarantees.clone(),
+        guarantees: arm("", below, None, 2.9).guarantees,
+        mechanism: Mechanism::NonPrivate {
+            why: "no noise was added".into(),
+        },
+        ..claimed
+    }
+}
+
+/// It promises nothing itself, in every format, and a contradiction of what was claimed is no alarm: it
+/// was planted.
+#[test]
+fn an_arm_without_noise_promises_nothing_and_is_caught() {
+    let mut report = report();
+    report.arms.push(noiseless(LEAKING));
+    assert_eq!(report.exit(), Exit::Finished);
+    let text = report.to_text();
+    let rows: Vec<&str> = text
+        .lines()
+        .filter(|l| l.starts_with("CRT, no noise "))
+        .collect();
+    assert!(rows[0].contains("∞") && !rows[0].contains("3.9"), "{text}");
+    assert!(rows[1].contains("contradicted"), "{text}");
+    assert!(!rows[1].contains("nothing promised"), "{text}");
+    let found = &report.says();
+    assert!(
+        found.contains("CRT, no noise, a planted bug, is caught"),
+        "{found}"
+    );
+    assert!(
+        found.contains("CRT, with ε ≤ 3.10 for one record"),
+        "{found}"
+    );
+    assert!(!found.contains("A promise is contradicted"), "{found}");
+    let json: serde_json::Value =
+        serde_json::from_str(&report.to_json(Inputs::new()).unwrap()).unwrap();
+    assert_eq!(json["arms"][4]["guarantees"][2]["epsilon"]["upper"], "inf");
+    assert_eq!(json["arms"][4]["claimed"][2]["epsilon"]["upper"], 3.9);
+    assert!(json["arms"][3].get("claimed").is_none());
+    // nothing found is said as what it is
+    report.arms[4] = noiseless(QUIET);
+    assert!(
+        report
+            .says()
+            .contains("a planted bug, is not caught by this audit")
+    );
+    assert!(
+        report
+            .to_html()
+            .unwrap()
+            .contains("is not caught by this audit")
     );
 }
 

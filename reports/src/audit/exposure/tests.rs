@@ -154,6 +154,7 @@ fn a_contradicted_promise_is_exit_one_and_an_alarm() {
         unit: UnitName::new("turn").unwrap(),
         delta: bound.delta,
         group: bound.copies,
+        prior: None,
     };
     let promise = Promise {
         terms: terms.clone(),

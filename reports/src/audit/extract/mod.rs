@@ -1,11 +1,14 @@
 //! `audit extract`: what comes out of a model word by word.
 
 mod page;
+mod secrets;
 mod text;
+
+pub use secrets::{Drawn, PromisedSecrets, SecretsReport, Source};
 
 use crate::contract::{Envelope, Exit, Inputs};
 use reticent_accounting::Confidence;
-use reticent_attacks::{CeilingOutcome, PromptRates, Rate, Reconstruction};
+use reticent_attacks::{PromptRates, Rate};
 use serde::Serialize;
 
 /// Passages whose suffix a sampler draws within so many tries.
@@ -38,7 +41,7 @@ pub struct ExtractReport {
     pub baseline: bool,
     /// Secrets among their candidates, against what was promised.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub secrets: Option<Reconstruction>,
+    pub secrets: Option<SecretsReport>,
     /// The probability with which each interval holds.
     pub confidence: Confidence,
 }
@@ -48,8 +51,11 @@ impl ExtractReport {
     /// of some length; the lengths share the failure probability.
     #[must_use]
     pub fn exit(&self, limit: Option<f64>) -> Exit {
-        let promise = self.secrets.as_ref().map(|s| s.outcome);
-        if promise == Some(CeilingOutcome::Contradicted) {
+        if self
+            .secrets
+            .as_ref()
+            .is_some_and(SecretsReport::is_contradicted)
+        {
             return Exit::Exceeded;
         }
         let most = self.prompts.iter().filter_map(|p| {

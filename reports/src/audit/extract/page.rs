@@ -1,7 +1,7 @@
 //! The extraction report as a page.
 
 use super::ExtractReport;
-use super::text::{beside_baseline, copies, draws, ends, own_rates, promise, range, says};
+use super::text::{beside_baseline, copies, draws, ends, own_rates, range, says};
 use crate::contract::Exit;
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Measured, Plot};
@@ -9,8 +9,8 @@ use anyhow::Result;
 
 pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result<Page> {
     let summary = match (&report.secrets, report.passages) {
-        (Some(secrets), 0) => promise(secrets),
-        (Some(secrets), _) => format!("{} {}", says(report), promise(secrets)),
+        (Some(secrets), 0) => secrets.says(),
+        (Some(secrets), _) => format!("{} {}", says(report), secrets.says()),
         (None, _) => says(report),
     };
     let mut page = Page::new(format!("Extraction: {released}"), summary.clone()).mood(exit.into());
@@ -47,6 +47,12 @@ pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result
                 "Passages that come up at least once with probability one half in so many draws."
                     .into(),
             table: draws(report),
+        });
+    }
+    if let Some(secrets) = &report.secrets {
+        page = page.section(Section::Text {
+            heading: "Secrets and what is promised of them".into(),
+            paragraphs: secrets.lines(),
         });
     }
     page = page

@@ -3,7 +3,7 @@
 use super::ExtractReport;
 use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest, shortest};
-use reticent_attacks::{CeilingOutcome, PromptRates, Rate, Reconstruction, Stratum};
+use reticent_attacks::{PromptRates, Rate, Stratum};
 
 pub(super) fn text(report: &ExtractReport) -> String {
     let mut out = String::new();
@@ -23,8 +23,9 @@ pub(super) fn text(report: &ExtractReport) -> String {
         out.push('\n');
     }
     if let Some(secrets) = &report.secrets {
-        out.push_str(&promise(secrets));
-        out.push('\n');
+        for line in secrets.lines() {
+            out.push_str(&format!("{line}\n"));
+        }
     }
     out.push_str(&format!(
         "Each interval holds with probability {}.\n",
@@ -197,21 +198,4 @@ pub(super) fn says(report: &ExtractReport) -> String {
             "{found}. Without --baseline nobody knows how many a model gives that never saw them: lists and set phrases go on by themselves."
         ),
     }
-}
-
-/// The secrets against their promises.
-pub(super) fn promise(secrets: &Reconstruction) -> String {
-    format!(
-        "{} of {} secrets are the model's first choice among their candidates; without it {} at most on average, with it {} at most as promised: {} (p ≤ {}).",
-        secrets.hits,
-        secrets.ranks.len(),
-        nearest(secrets.expected_blindly, 3),
-        nearest(secrets.expected_at_most, 3),
-        match secrets.outcome {
-            CeilingOutcome::Contradicted =>
-                "contradicted, which is a bug in training or accounting",
-            other => other.says(),
-        },
-        nearest(secrets.p_value, 2)
-    )
 }

@@ -357,8 +357,8 @@ impl<'a> Attack<'a> {
         Ok(found)
     }
 
-    /// What the promise would have been under known mistakes; a secret that was trained on in the
-    /// clear would explain anything.
+    /// What the promise would have been under known mistakes; missing noise, or a secret
+    /// that was trained on in the clear, would explain anything.
     fn mistakes(&self, seen: &Mechanism, notion: Notion) -> Result<Vec<(Mistake, Upper<Epsilon>)>> {
         let mut found = Vec::new();
         for (mistake, mechanism, records) in alternatives(seen, self.records()) {
@@ -371,6 +371,7 @@ impl<'a> Attack<'a> {
             found.extend(upper.map(|upper| (mistake, upper)));
         }
         let anything = Upper::new(Epsilon::new(f64::INFINITY)?);
+        found.push((Mistake::NoiseOrClipping, anything));
         found.push((Mistake::MissedSecret, anything));
         Ok(found)
     }

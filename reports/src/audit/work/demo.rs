@@ -4,14 +4,14 @@ use super::attack::Attack;
 use super::model::Beginning;
 use super::perplexity::measure;
 use super::promise::guarantees;
-use super::train::{INITIAL_SEED, Job, MOMENTUM};
+use super::train::{INITIAL_SEED, Job};
 use crate::audit::cli::{ArmName, Demo};
 use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
 use crate::contract::{Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, print};
 use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, Sigma};
 use crate::plan::{PlanRequest, PreparedFacts, build};
 use anyhow::{Context, Result, ensure};
-use reticent_accounting::training::Recipe;
+use reticent_accounting::training::{Recipe, TrainingPlan};
 use reticent_accounting::{NoiseMultiplier, SamplingRate};
 use reticent_backends::{
     Clipping, Corpus, Dropout, Error, LearningRates, OptimizerSpec, Phase, Precision,
@@ -30,16 +30,24 @@ mod schedule {
     pub(super) const DIALOGUES: u64 = 300;
     /// Characters taken of a user's file when no number of dialogues is given: the size of the made-up corpus.
     pub(super) const CHARACTERS: usize = 450_000;
+    /// The same with `--quick`.
+    pub(super) const QUICK_CHARACTERS: usize = 225_000;
     pub(super) const EPOCHS: u64 = 6;
     pub(super) const BATCH: u64 = 8;
     pub(super) const LEARNING_RATE: f64 = 4e-3;
-    pub(super) const SAMPLING_RATE: f64 = 0.1;
-    pub(super) const NOISE_MULTIPLIER: f64 = 1.5;
+    pub(super) const SAMPLING_RATE: f64 = 0.02;
+    /// So much that the promise about all copies of a canary lies well below what ten canaries can
+    /// prove.
+    pub(super) const NOISE_MULTIPLIER: f64 = 17.0;
     pub(super) const CLIPPING_NORM: f64 = 1.0;
-    pub(super) const PRIVATE_LEARNING_RATE: f64 = 0.06;
+    /// Of Adam, whose steps are as long with much noise as without: the arm without noise has the plan
+    /// of the others, and learns.
+    pub(super) const PRIVATE_LEARNING_RATE: f64 = 2e-3;
     /// Most passes over the public side within an epoch of CRT.
     pub(super) const MOST_PUBLIC_PASSES: u64 = 4;
     pub(super) const HELD_OUT: f64 = 0.1;
+    /// Dialogues to make up with `--quick`.
+    pub(super) const QUICK_DIALOGUES: u64 = 150;
 }
 
 /// One arm: a name, what it does, the corpus it sees, and the recipe.
@@ -51,9 +59,14 @@ struct Spec {
     recipe: Recipe,
     deduplicate: bool,
     sight: CanarySight,
+    /// Whether the noise of its plan is left out. It is held against what the plan would promise.
+    noiseless: bool,
 }
 
-const ARMS: [Spec; 5] = [
+/// The arms of `--quick`.
+const QUICK: [ArmName; 3] = [ArmName::SgdDedup, ArmName::Crt, ArmName::CrtNoiseless];
+
+const ARMS: [Spec; 6] = [
     Spec {
         name: "SGD",
         arm: ArmName::Sgd,
@@ -62,6 +75,7 @@ const ARMS: [Spec; 5] = [
         recipe: Recipe::Sgd,
         deduplicate: false,
         sight: CanarySight::MissedByPolicy,
+        noiseless: false,
     },
     Spec {
         name: "SGD, dedup",
@@ -71,6 +85,7 @@ const ARMS: [Spec; 5] = [
         recipe: Recipe::Sgd,
         deduplicate: true,
         sight: CanarySight::MissedByPolicy,
+        noiseless: false,
     },
     Spec {
         name: "DP-SGD",
@@ -80,6 +95,7 @@ const ARMS: [Spec; 5] = [
         recipe: Recipe::Dpsgd,
         deduplicate: true,
         sight: CanarySight::MissedByPolicy,
+        noiseless: false,
     },
     Spec {
         name: "CRT",
@@ -89,6 +105,7 @@ const ARMS: [Spec; 5] = [
         recipe: Recipe::Crt,
         deduplicate: true,
         sight: CanarySight::MissedByPolicy,
+        noiseless: false,
     },
     Spec {
         name: "CRT, missed",
@@ -98,11 +115,23 @@ const ARMS: [Spec; 5] = [
         recipe: Recipe::Crt,
         deduplicate: true,
         sight: CanarySight::MissedByBoth,
+        noiseless: false,
+    },
+    Spec {
+        name: "CRT, no noise",
+        arm: ArmName::CrtNoiseless,
+        folder: "crt-noiseless",
+        describes: "A planted bug: the plan, records and steps of CRT, and the noise left out. The checkpoint promises nothing, and says so; the audit holds it against what CRT promises.",
+        recipe: Recipe::Crt,
+        deduplicate: true,
+        sight: CanarySight::MissedByPolicy,
+        noiseless: true,
     },
 ];
 
-/// Tests that share the report's false-alarm rate: verdict and ceiling of the two arms that promise something.
-const TESTS: usize = 4;
+/// Tests that share the report's false-alarm rate: verdict and ceiling of the three arms that are held
+/// against a promise.
+const TESTS: usize = 6;
 
 pub(super) fn run(asked: &Demo, format: Format, interrupt: &Interrupt) -> Result<Exit> {
     let begun = Instant::now();
@@ -113,7 +142,10 @@ pub(super) fn run(asked: &Demo, format: Format, interrupt: &Interrupt) -> Result
         .evaluate(&reference.held_out)?
         .perplexity();
     let mut arms = Vec::with_capacity(ARMS.len());
-    let wanted = |spec: &&Spec| asked.arms.is_empty() || asked.arms.contains(&spec.arm);
+    let wanted = |spec: &&Spec| match asked.arms.as_slice() {
+        [] => !asked.quick || QUICK.contains(&spec.arm),
+        chosen => chosen.contains(&spec.arm),
+    };
     for spec in ARMS.iter().filter(wanted) {
         arms.push(arm(
             spec,
@@ -167,7 +199,11 @@ pub(super) fn run(asked: &Demo, format: Format, interrupt: &Interrupt) -> Result
 /// The documents: made up, or as many of the file as the demo has time for.
 fn corpus(asked: &Demo) -> Result<(Vec<Document>, Source)> {
     let Some(path) = &asked.file else {
-        let dialogues = asked.dialogues.unwrap_or(schedule::DIALOGUES);
+        let usual = match asked.quick {
+            true => schedule::QUICK_DIALOGUES,
+            false => schedule::DIALOGUES,
+        };
+        let dialogues = asked.dialogues.unwrap_or(usual);
         let number = usize::try_from(dialogues).context("--dialogues")?;
         return Ok((
             simulate(number, asked.seed)?,
@@ -182,12 +218,16 @@ fn corpus(asked: &Demo) -> Result<(Vec<Document>, Source)> {
     let taken = match asked.dialogues {
         Some(n) => usize::try_from(n).context("--dialogues")?.min(all),
         None => {
+            let most = match asked.quick {
+                true => schedule::QUICK_CHARACTERS,
+                false => schedule::CHARACTERS,
+            };
             let mut characters = 0;
             documents
                 .iter()
                 .take_while(|d| {
                     characters += d.text.len();
-                    characters <= schedule::CHARACTERS
+                    characters <= most
                 })
                 .count()
                 .max(1)
@@ -250,9 +290,8 @@ fn options(recipe: Recipe, prepared: &Prepared, facts: &PreparedFacts) -> Result
     let private = PrivateOptions {
         clipping_norm: schedule::CLIPPING_NORM,
         clipping: Clipping::Flat,
-        optimizer: OptimizerSpec::Sgd {
+        optimizer: OptimizerSpec::Adam {
             learning_rate: schedule::PRIVATE_LEARNING_RATE,
-            momentum: MOMENTUM,
         },
     };
     // every arm makes about as many updates as ordinary training on the same deduplicated text:
@@ -315,7 +354,8 @@ fn arm(
 ) -> Result<Arm> {
     let own = prepared(documents, asked, spec.deduplicate, spec.sight)?;
     let facts = PreparedFacts::of_corpus(&own)?;
-    let options = options(spec.recipe, &own, &facts)?;
+    let mut options = options(spec.recipe, &own, &facts)?;
+    options.plan.noiseless = spec.noiseless;
     let begun = Instant::now();
     let surroundings = Surroundings::in_memory(interrupt.flag());
     let what = format!("training {}", spec.name);
@@ -350,9 +390,17 @@ fn arm(
     let canaries = canaries.map(|stated| stated.value);
     let canaries = canaries.context("--canaries: no canary was planted")?;
     let mut attack = Attack::new(plan, &own.tokenizer, spec.name, canaries)?;
-    attack.against(trained.plan.clone());
+    // Without its noise the plan would promise nothing: the claim is that of the same plan with it.
+    attack.against(TrainingPlan {
+        noiseless: false,
+        ..trained.plan.clone()
+    });
     attack.tests = TESTS;
-    let (exposure, mut promised) = attack.run(trained.trainer.as_mut(), interrupt)?;
+    let (exposure, held_against) = attack.run(trained.trainer.as_mut(), interrupt)?;
+    let (mut promised, claimed) = match spec.noiseless {
+        true => (Vec::new(), held_against),
+        false => (held_against, Vec::new()),
+    };
     if promised.is_empty() {
         promised = guarantees(
             &trained.plan.mechanism_of_canaries(),
@@ -368,6 +416,7 @@ fn arm(
         private_phase: private_phase(&trained),
         mechanism: trained.mechanism(),
         guarantees: promised,
+        claimed,
         records_of_a_canary: canaries.records,
         perplexity,
         exposure,
@@ -397,11 +446,13 @@ fn inputs(asked: &Demo) -> Result<Inputs> {
         .given("file", asked.file.as_ref().map(|p| p.display().to_string()))?
         .given("canaries", canaries)?
         .given("seed", asked.seed)?
+        .given("quick", asked.quick)?
         .assumed("epochs", schedule::EPOCHS)?
         .assumed("batch_size", schedule::BATCH)?
         .assumed("learning_rate", schedule::LEARNING_RATE)?
         .assumed("sampling_rate", schedule::SAMPLING_RATE)?
         .assumed("noise_multiplier", schedule::NOISE_MULTIPLIER)?
         .assumed("clipping_norm", schedule::CLIPPING_NORM)?
+        .assumed("private_optimizer", "adam")?
         .assumed("private_learning_rate", schedule::PRIVATE_LEARNING_RATE)?)
 }

@@ -4,20 +4,18 @@ use super::membership::{framed, watched};
 use super::opened::Opened;
 use super::perplexity::BATCH_TOKENS;
 use super::records::cut;
+use super::secrets;
 use crate::audit::cli::Extract as Asked;
 use crate::audit::extract::{ExtractReport, WithinDraws};
-use crate::contract::{AtomicFile, Exit, Format, Inputs, Interrupt, json_problem, print};
-use crate::verdict::FALSE_ALARM;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use crate::contract::{AtomicFile, Exit, Format, Inputs, Interrupt, print};
+use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::Confidence;
 use reticent_attacks::{
-    Continuation, Passage, PromptRates, Rate, Reconstruction, SamplerSettings, SecretCase,
-    continuations, contrast, count_copies, draws_needed, ln_drawn, measure_distances, reconstruct,
-    strata,
+    Continuation, Passage, PromptRates, Rate, SamplerSettings, continuations, contrast,
+    count_copies, draws_needed, ln_drawn, measure_distances, strata,
 };
 use reticent_backends::PrefixScorer;
 use reticent_corpus::{TokenId, Tokenizer, Unit};
-use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
@@ -52,7 +50,7 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
         file.finish().context("--html")?;
     }
     let text = match format {
-        Format::Json => report.to_json(inputs(asked, report.confidence)?)?,
+        Format::Json => report.to_json(inputs(asked, &report)?)?,
         Format::Text => report.to_text(),
     };
     print(&text)?;
@@ -101,21 +99,24 @@ pub(super) fn measured(
             confidence,
         },
     };
-    if let Some(path) = &asked.secrets {
-        let secrets = promised(path, model, interrupt);
-        interrupt.check()?;
-        report.secrets = Some(secrets.context("--secrets")?);
-    }
+    report.secrets = secrets::measured(asked, model, interrupt)?;
     Ok(Ok(report))
 }
 
-fn inputs(asked: &Asked, confidence: Confidence) -> Result<Inputs> {
-    Ok(Inputs::new()
+fn inputs(asked: &Asked, report: &ExtractReport) -> Result<Inputs> {
+    let mut inputs = Inputs::new();
+    if report.secrets.as_ref().is_some_and(|s| s.drawn.is_some()) {
+        inputs = inputs
+            .or_assumed("candidates", asked.candidates, secrets::CANDIDATES)?
+            .given("candidate_seed", asked.candidate_seed)?;
+    }
+    Ok(inputs
         .given("model", asked.of.name())?
         .given_path("data", asked.data.as_deref())?
         .given("baseline", asked.baseline.as_ref().map(ToString::to_string))?
         .given_path("training", asked.training.as_deref())?
         .given_path("secrets", asked.secrets.as_deref())?
+        .given_path("weights", asked.weights.as_deref())?
         .given("unit", asked.unit)?
         .given("suffix", asked.suffix)?
         .given("near", asked.near)?
@@ -123,7 +124,7 @@ fn inputs(asked: &Asked, confidence: Confidence) -> Result<Inputs> {
         .given("top_k", asked.top_k)?
         .given("top_p", asked.top_p)?
         .given("max_rate", asked.max_rate)?
-        .or_assumed("confidence", asked.confidence, confidence)?)
+        .or_assumed("confidence", asked.confidence, report.confidence)?)
 }
 
 fn records(path: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Vec<TokenId>>> {
@@ -310,64 +311,4 @@ fn one_length(
 
 fn verbatim(found: &[Continuation]) -> Vec<bool> {
     found.iter().map(|f| f.verbatim).collect()
-}
-
-/// One line of a file of secrets.
-#[derive(Debug, Deserialize)]
-struct Line {
-    id: String,
-    context: String,
-    secret: String,
-    candidates: Vec<String>,
-    prior: f64,
-    posterior: f64,
-}
-
-fn promised(path: &Path, model: &mut Opened, interrupt: &Interrupt) -> Result<Reconstruction> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut cases = Vec::new();
-    for (number, line) in text
-        .lines()
-        .enumerate()
-        .filter(|(_, l)| !l.trim().is_empty())
-    {
-        let place = || format!("{}, line {}", path.display(), number + 1);
-        let line: Line = serde_json::from_str(line)
-            .map_err(|error| anyhow!("{}: {}", place(), json_problem(&error)))?;
-        cases.push(case(line, &model.tokenizer).with_context(place)?);
-    }
-    Ok(reconstruct(
-        model.scorer(),
-        &cases,
-        FALSE_ALARM,
-        BATCH_TOKENS,
-        &mut watched("ranking secrets", interrupt),
-    )?)
-}
-
-/// The tokens that all readings share are the context; each candidate keeps its own, so that
-/// tokens that reach over the boundary count where they differ.
-fn case(line: Line, tokenizer: &Tokenizer) -> Result<SecretCase> {
-    let read = |what: &str| -> Result<Vec<TokenId>> {
-        Ok(framed(tokenizer, &format!("{}{what}", line.context), true)?)
-    };
-    let own = read(&line.secret)?;
-    let all = line
-        .candidates
-        .iter()
-        .map(|c| read(c))
-        .collect::<Result<Vec<_>>>()?;
-    let shortest = all.iter().chain([&own]).map(Vec::len).min().unwrap_or(0);
-    let shared = (0..shortest.saturating_sub(1))
-        .take_while(|&i| all.iter().all(|tokens| tokens[i] == own[i]))
-        .count();
-    Ok(SecretCase {
-        id: line.id,
-        context: own[..shared].to_vec(),
-        secret: own[shared..].to_vec(),
-        candidates: all.iter().map(|tokens| tokens[shared..].to_vec()).collect(),
-        prior: line.prior,
-        posterior: line.posterior,
-    })
 }

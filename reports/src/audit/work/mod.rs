@@ -33,6 +33,7 @@ mod records;
 mod redact;
 #[cfg(feature = "audit")]
 mod report;
+mod secrets;
 #[cfg(feature = "audit")]
 mod shadow;
 #[cfg(feature = "audit")]

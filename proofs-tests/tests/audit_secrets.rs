@@ -1,0 +1,205 @@
+//! Secrets of a run of `protect`, from the certificate over the checkpoint to the attack on it and the
+//! verdict; and a checkpoint whose noise was left out, which promises nothing to anybody.
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
+
+use reticent_proofs_tests::commands::{binary, ok, refused};
+use serde_json::Value;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+fn document(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+fn account(at: &Path, line: &str) {
+    let mut command = Command::new(binary("account"));
+    let words = line.split_whitespace();
+    let output = command.args(words).current_dir(at).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {error}");
+}
+
+/// A corpus, and weights that certify eight secrets of one record each.
+fn certified() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    ok(
+        at,
+        "simulate customers --dialogues 8 --seed 1 --out data.jsonl",
+    );
+    ok(
+        at,
+        "prepare data.jsonl --policy gold --no-redaction --no-deduplication --out raw/",
+    );
+    ok(
+        at,
+        "incidence raw/ --policy customers --unit turn --out found.csv",
+    );
+    let found = std::fs::read_to_string(at.join("found.csv")).unwrap();
+    let mut names: Vec<&str> = found
+        .lines()
+        .skip(1)
+        .map(|l| l.split(',').next().unwrap())
+        .collect();
+    names.dedup();
+    let mut pairs = String::from("example,secret\n");
+    let mut secrets = String::new();
+    for (i, id) in names.iter().enumerate() {
+        let secret = if i < 8 {
+            format!("s{i}")
+        } else {
+            String::new()
+        };
+        writeln!(pairs, "{id},{secret}").unwrap();
+    }
+    for i in 0..8 {
+        writeln!(
+            secrets,
+            r#"{{"id":"s{i}","context":"My ID is: ","secret":"10{i}2{i}7","shape":"{{digits:6}}"}}"#
+        )
+        .unwrap();
+    }
+    std::fs::write(at.join("pairs.csv"), pairs).unwrap();
+    std::fs::write(at.join("secrets.jsonl"), secrets).unwrap();
+    account(
+        at,
+        "protect --incidence pairs.csv --prior 1e-6 --posterior 1e-3 --batch-size 4 --steps 20 --c 20 \
+         --tolerance 1e-3 --weights weights.json",
+    );
+    home
+}
+
+const FILES: &str = "--weights weights.json --incidence pairs.csv";
+const EXTRACT: &str = "--secrets secrets.jsonl --weights weights.json --candidates 200";
+
+/// Promises come from the file that the trainer took, candidates are drawn and counted, and every format
+/// prints the verdict on the manifest's certificate.
+#[test]
+fn secrets_meet_the_certificate_of_their_checkpoint() {
+    let home = certified();
+    let at = home.path();
+    ok(
+        at,
+        &format!("train raw --recipe protect {FILES} --out kept"),
+    );
+    let line = format!("extract --model kept {EXTRACT}");
+    let found = document(&ok(at, &format!("{line} --html page.html --format json")));
+    assert_eq!(found["inputs"]["candidates"], 200, "{}", found["inputs"]);
+    let secrets = &found["secrets"];
+    assert_eq!(secrets["drawn"]["candidates"], 200);
+    assert_eq!(secrets["ranks"].as_array().unwrap().len(), 8);
+    let [bound] = secrets["by_promise"].as_array().unwrap().as_slice() else {
+        panic!("{secrets}");
+    };
+    assert_eq!(
+        (&bound["source"], &bound["secrets"]),
+        (&"certified".into(), &8.into())
+    );
+    assert_eq!(bound["promised"][0][0], 1e-6);
+    // One of 200 candidates: no promise about a guess of mass 1e-6 bounds that.
+    assert_eq!(bound["prior"], 0.005);
+    let posterior = bound["posterior"].as_f64().unwrap();
+    assert!(posterior > 0.005 && posterior < 1.0, "{posterior}");
+    let verdict = &bound["verdict"];
+    assert_eq!(verdict["outcome"], "could-not-contradict");
+    assert_eq!(verdict["at_most"].as_f64(), Some(posterior));
+    assert_eq!(verdict["terms"]["notion"], "secret-protection");
+    // Lists are drawn once: the same ranks again.
+    let text = ok(at, &line);
+    let page = std::fs::read_to_string(at.join("page.html")).unwrap();
+    for said in [&text, &page] {
+        assert!(
+            said.contains("this audit could not have contradicted the promise"),
+            "{said}"
+        );
+        assert!(
+            said.contains("200 of each secret that has a shape"),
+            "{said}"
+        );
+    }
+    let again = document(&ok(at, &format!("{line} --format json")));
+    assert_eq!(again["secrets"]["ranks"], secrets["ranks"]);
+
+    let secrets = std::fs::read_to_string(at.join("secrets.jsonl")).unwrap();
+    for (text, says) in [
+        (
+            secrets.replace("\"s3\"", "\"s9\""),
+            "is no secret of --weights",
+        ),
+        (secrets.replace("\"s3\"", "\"s2\""), "ids must be unique"),
+        (secrets.replace("digits:6", "digits:5"), "of its shape"),
+        (
+            secrets.replace(",\"shape\":\"{digits:6}\"", ""),
+            "either candidates or a shape",
+        ),
+        (
+            secrets.replace("\"shape\"", "\"prior\":0.5,\"posterior\":0.6,\"shape\""),
+            "not those of --weights",
+        ),
+    ] {
+        std::fs::write(at.join("other.jsonl"), text).unwrap();
+        refused(
+            at,
+            "extract --model kept --secrets other.jsonl --weights weights.json",
+            &["--secrets", says],
+        );
+    }
+    // Another promise than the run made.
+    let other = secrets.replace("\"shape\"", "\"prior\":1e-6,\"posterior\":1e-2,\"shape\"");
+    std::fs::write(at.join("other.jsonl"), other).unwrap();
+    refused(
+        at,
+        "extract --model kept --secrets other.jsonl",
+        &["--secrets", "the run has 0 such secrets"],
+    );
+    refused(
+        at,
+        "extract --model kept --candidates 10 --data data.jsonl",
+        &["--secrets"],
+    );
+
+    // The weights without their noise promise nothing.
+    ok(
+        at,
+        &format!("train raw --recipe protect {FILES} --sigma 0 --out bare"),
+    );
+    let found = document(&ok(
+        at,
+        &format!("extract --model bare {EXTRACT} --format json"),
+    ));
+    let bound = &found["secrets"]["by_promise"][0];
+    assert_eq!(bound["source"], "nothing");
+    assert!(bound.get("verdict").is_none());
+    let why = bound["no_verdict"].as_str().unwrap();
+    assert!(why.contains("no noise was added"), "{why}");
+}
+
+/// The demo's planted bug: the report holds it against what its plan would promise, and the checkpoint
+/// itself promises nothing, whoever reads it.
+#[test]
+fn a_checkpoint_without_its_noise_promises_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let line = "demo --dialogues 12 --canaries 3x4 --arms crt,crt-noiseless --out d --format json";
+    let found = document(&ok(at, line));
+    let (kept, bare) = (&found["arms"][0], &found["arms"][1]);
+    let all_copies = |rows: &Value| rows[2]["epsilon"]["upper"].clone();
+    assert_eq!(
+        all_copies(&bare["claimed"]),
+        all_copies(&kept["guarantees"])
+    );
+    assert!(all_copies(&bare["claimed"]).is_number());
+    for row in bare["guarantees"].as_array().unwrap() {
+        assert_eq!(row["epsilon"]["upper"], "inf", "{row}");
+    }
+    assert_eq!(bare["private_phase"]["noise_multiplier"], 0.0);
+    assert_eq!(
+        bare["private_phase"]["steps"],
+        kept["private_phase"]["steps"]
+    );
+    let found = document(&ok(at, "exposure --model d/crt-noiseless --format json"));
+    let why = found["no_verdict"].as_str().unwrap();
+    assert!(why.contains("no noise was added"), "{why}");
+    assert!(found.get("verdict").is_none() && found.get("ceiling").is_none());
+}

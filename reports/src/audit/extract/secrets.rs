@@ -1,0 +1,134 @@
+//! Secrets among their candidates, and the verdict on what is promised of them.
+
+use crate::number::{grouped, nearest, shortest};
+use crate::verdict::Verdict;
+use reticent_accounting::Probability;
+use reticent_attacks::{PromiseTest, Reconstruction};
+use serde::Serialize;
+
+/// How candidates were drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Drawn {
+    /// Of each secret that has a shape, itself among them; fewer where its shape has no more.
+    pub candidates: u64,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// Who says what is promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// The manifest of the checkpoint certifies it.
+    Certified,
+    /// The file of secrets, or of weights; nothing that ran certifies it.
+    Stated,
+    /// Nothing is promised.
+    Nothing,
+}
+
+/// The secrets of one bound, and its verdict.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PromisedSecrets {
+    /// Prior and posterior of the promises that have this bound.
+    pub promised: Vec<(Probability, Probability)>,
+    /// Who says the bound.
+    pub source: Source,
+    /// The bound (prior, posterior), and the hits.
+    #[serde(flatten)]
+    pub test: PromiseTest,
+    /// The bound beside what was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// Why there is no verdict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_verdict: Option<String>,
+}
+
+/// All secrets.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SecretsReport {
+    /// Their ranks.
+    #[serde(flatten)]
+    pub found: Reconstruction,
+    /// How candidates were drawn; absent where all were listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<Drawn>,
+    /// A verdict for each bound.
+    pub by_promise: Vec<PromisedSecrets>,
+    /// That the manifest which the promise rests on is not authenticated; absent where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<String>,
+}
+
+impl SecretsReport {
+    /// Whether a promise is contradicted.
+    #[must_use]
+    pub fn is_contradicted(&self) -> bool {
+        let mut verdicts = self.by_promise.iter().filter_map(|p| p.verdict.as_ref());
+        verdicts.any(Verdict::is_contradicted)
+    }
+
+    /// The hits, and what becomes of the promises.
+    #[must_use]
+    pub fn says(&self) -> String {
+        let each = self.by_promise.iter().map(PromisedSecrets::says);
+        format!(
+            "{} of {} secrets are among the model's best guesses; without it {} would be at most on average. {}",
+            grouped(self.found.hits),
+            grouped(self.found.ranks.len() as u64),
+            nearest(self.found.expected_blindly, 3),
+            each.collect::<Vec<_>>().join(" ")
+        )
+    }
+
+    /// The same with how the candidates came about.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![self.says()];
+        let origin = match self.drawn {
+            Some(drawn) => format!(
+                "Candidates: {} of each secret that has a shape, itself among them (all of a smaller shape), \
+                 drawn from it with seed {}; others as listed.",
+                grouped(drawn.candidates),
+                drawn.seed
+            ),
+            None => "Candidates: as listed.".to_owned(),
+        };
+        lines.push(format!(
+            "{origin} Assumed: each secret is any of its candidates with the same chance, whatever the other \
+             secrets and the rest of the text are."
+        ));
+        lines.extend(self.manifest.as_ref().map(|caveat| format!("{caveat}.")));
+        lines
+    }
+}
+
+impl PromisedSecrets {
+    fn says(&self) -> String {
+        let promised: Vec<String> = self
+            .promised
+            .iter()
+            .map(|(prior, posterior)| {
+                format!("({}, {})", shortest(prior.get()), shortest(posterior.get()))
+            })
+            .collect();
+        let said = match (&self.verdict, &self.no_verdict) {
+            (Some(verdict), _) => format!(
+                "the mean chance of a right guess, beside {}: {verdict}.",
+                match self.source {
+                    Source::Certified => "the manifest's certificate",
+                    Source::Stated | Source::Nothing => "the promise as stated",
+                }
+            ),
+            (None, why) => format!("{}.", why.as_deref().unwrap_or("no verdict")),
+        };
+        format!(
+            "Promised {}; of guesses of mass {} {} of {} are right; {said}",
+            promised.join(", "),
+            nearest(self.test.prior, 3),
+            grouped(self.test.hits),
+            grouped(self.test.secrets)
+        )
+    }
+}

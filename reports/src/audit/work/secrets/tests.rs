@@ -1,0 +1,180 @@
+use super::*;
+use reticent_accounting::protect::{Incidence, Protection};
+use reticent_accounting::training::{Stated, WeightedSteps, dominating_rates};
+use reticent_accounting::{Lower, Steps};
+use reticent_attacks::CeilingOutcome;
+
+fn probability(p: f64) -> Probability {
+    Probability::new(p).unwrap()
+}
+
+fn promise(prior: f64, posterior: f64) -> Secret {
+    Secret::new(probability(prior), probability(posterior)).unwrap()
+}
+
+/// One full batch of so many records, each with a secret of its own, at σ = 2: what a secret leaves is
+/// N(1/2, 1) against N(0, 1).
+fn plan(promises: &[Secret], sigma: f64) -> TrainingPlan {
+    let count = promises.len() as u32;
+    let incidence = Incidence::new(count, count, (0..count).map(|i| (i, i)).collect()).unwrap();
+    let rates = vec![1.0; promises.len()];
+    let noise = NoiseMultiplier::new(sigma).unwrap();
+    let run = Protection {
+        incidence: &incidence,
+        secrets: promises,
+        rates: &rates,
+        steps: Steps::new(1),
+    };
+    let of_secrets: Vec<Vec<u32>> = (0..count).map(|i| vec![i]).collect();
+    let weighted = WeightedSteps {
+        noise_multiplier: Stated::given(noise, "test"),
+        batch: Stated::given(f64::from(count), "test"),
+        steps_per_epoch: 1,
+        steps: Stated::given(Steps::new(1), "test"),
+        secret_rates: Stated::given(dominating_rates(&rates, &of_secrets), "test"),
+        secrets: Some(run.certified(Some(noise)).unwrap().classes),
+    };
+    TrainingPlan::new(Run::Protect { weighted }, UnitName::new("turn").unwrap())
+}
+
+fn hits(bound: &Bound, secrets: u64, hits: u64) -> PromiseTest {
+    let alpha = FALSE_ALARM;
+    PromiseTest {
+        prior: bound.prior.get(),
+        posterior: bound.at_most.get().get(),
+        secrets,
+        hits,
+        p_value: 1.0,
+        false_alarm: alpha,
+        at_least: Lower::new(probability(alpha * hits as f64 / secrets as f64)),
+        provable: Upper::new(probability(alpha)),
+    }
+}
+
+/// Φ(Φ⁻¹(0.01) + 1/2) = 0.033 899 (erfc, bisected in double precision), where p is 0.01 and where it is
+/// less and a guess names one of a hundred: what holds of a rarer guess does not hold of that one.
+#[test]
+fn a_certificate_is_asked_at_the_mass_of_the_guess() {
+    for prior in [0.01, 1e-6] {
+        let promises = [promise(prior, 0.05); 3];
+        let plan = plan(&promises, 2.0);
+        let bound = Bound::of(promises[0], Some(100), 3, &plan).unwrap();
+        assert_eq!(bound.source, Source::Certified);
+        assert!((bound.prior.get() - 0.01).abs() < 1e-15);
+        let at_most = bound.at_most.get().get();
+        assert!((at_most - GOLDEN).abs() < 1e-4 * GOLDEN, "{at_most}");
+        // An upper bound lies above.
+        assert!(at_most >= GOLDEN - 1e-9, "{at_most}");
+    }
+    // More candidates than 1/p: the guess is as large as the promise allows.
+    let promises = [promise(0.01, 0.05)];
+    let bound = Bound::of(promises[0], Some(1000), 1, &plan(&promises, 2.0)).unwrap();
+    assert!((bound.prior.get() - 0.01).abs() < 1e-15);
+}
+
+/// Φ(Φ⁻¹(0.01) + 1/2).
+const GOLDEN: f64 = 0.033_898_939;
+
+/// A model that gives every secret away contradicts what a certificate allows one time in ten thousand,
+/// one that gives none away doesn't, and where the certificate allows more than the false-alarm rate no
+/// audit of this kind could have.
+#[test]
+fn ranks_meet_the_certificate_of_the_manifest() {
+    let promises = [promise(1e-5, 1e-3); 20];
+    let quiet = plan(&promises, 4.0);
+    let bound = Bound::of(promises[0], Some(200_000), 20, &quiet).unwrap();
+    let met = |count| {
+        let test = hits(&bound, 20, count);
+        met(&test, std::slice::from_ref(&bound), Some(&quiet), "ckpt").unwrap()
+    };
+    let caught = met(20);
+    let verdict = caught.verdict.as_ref().unwrap();
+    assert!(verdict.is_contradicted(), "{verdict}");
+    assert_eq!(verdict.terms().prior, Some(probability(1e-5)));
+    assert_eq!(verdict.suspects()[0], Mistake::NoiseOrClipping);
+    assert_eq!(caught.promised, [(probability(1e-5), probability(1e-3))]);
+    let kept = met(0).verdict.unwrap();
+    assert!(kept.could_contradict() && !kept.is_contradicted());
+    assert_eq!(kept.outcome(), CeilingOutcome::NotContradicted.says());
+    let power: Vec<f64> = kept.power().iter().map(|p| p.chance.get().get()).collect();
+    assert!((power[0] - 1.0).abs() < 1e-12, "{power:?}");
+    assert!(power.is_sorted_by(|a, b| a >= b), "{power:?}");
+    let loud = plan(&promises[..3], 2.0);
+    let loose = Bound::of(promises[0], Some(100), 3, &loud).unwrap();
+    let test = hits(&loose, 3, 3);
+    let found = super::met(&test, &[loose], Some(&loud), "ckpt").unwrap();
+    let verdict = found.verdict.unwrap();
+    assert!(!verdict.could_contradict() && verdict.power().is_empty());
+}
+
+/// Nothing is held against a run that promises nothing, and a promise that the run never made is no
+/// promise of its.
+#[test]
+fn what_no_run_promises_gets_no_verdict() {
+    let promises = [promise(0.01, 0.05); 2];
+    let kept = plan(&promises, 2.0);
+    let noiseless = TrainingPlan {
+        noiseless: true,
+        ..kept.clone()
+    };
+    let seeded = TrainingPlan {
+        seeded: true,
+        ..kept.clone()
+    };
+    for open in [noiseless, seeded] {
+        let bound = Bound::of(promises[0], Some(100), 2, &open).unwrap();
+        assert_eq!(bound.source, Source::Nothing);
+        assert_eq!(bound.at_most.get().get().to_bits(), 1.0_f64.to_bits());
+        let test = hits(&bound, 2, 2);
+        let found = met(&test, &[bound], Some(&open), "ckpt").unwrap();
+        assert!(found.verdict.is_none());
+        assert!(
+            found
+                .no_verdict
+                .unwrap()
+                .starts_with("nothing was promised")
+        );
+    }
+    for (asked, secrets) in [(promise(0.01, 0.06), 1), (promises[0], 3)] {
+        let error = Bound::of(asked, Some(100), secrets, &kept).err().unwrap();
+        assert!(error.to_string().contains("the run has"), "{error}");
+    }
+}
+
+#[test]
+fn a_promise_is_that_of_the_weights_or_of_the_line() {
+    let line = |prior: Option<f64>, posterior: Option<f64>| Line {
+        id: "a".into(),
+        context: "My ID is: ".into(),
+        secret: "12".into(),
+        candidates: None,
+        shape: Some("{digits:2}".into()),
+        prior,
+        posterior,
+    };
+    let certified = HashMap::from([("a".to_owned(), promise(0.01, 0.05))]);
+    let found = super::promise(&line(None, None), Some(&certified)).unwrap();
+    assert_eq!(found, promise(0.01, 0.05));
+    let found = super::promise(&line(Some(0.1), Some(0.2)), None).unwrap();
+    assert_eq!(found, promise(0.1, 0.2));
+    let other = HashMap::from([("b".to_owned(), promise(0.01, 0.05))]);
+    for (line, weights, says) in [
+        (line(None, None), None, "are missing"),
+        (line(Some(0.1), None), None, "both be given"),
+        (line(None, None), Some(&other), "is no secret of --weights"),
+        (
+            line(Some(0.01), Some(0.06)),
+            Some(&certified),
+            "not those of --weights",
+        ),
+        (line(Some(0.5), Some(0.2)), None, "posterior"),
+    ] {
+        let error = super::promise(&line, weights).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    let without = Line {
+        shape: None,
+        ..line(None, None)
+    };
+    assert!(super::candidates(&without, 10, 0).is_err());
+}
