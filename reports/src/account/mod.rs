@@ -55,7 +55,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             }
             print(&match format {
                 Format::Json => document.to_text()?,
-                Format::Text | Format::Html => curve::text(&document),
+                Format::Text | Format::Html => curve::page(&document).to_text(view),
                 Format::Csv => curve::csv(&document.body)?,
             })?;
         }

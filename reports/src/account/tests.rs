@@ -208,7 +208,7 @@ fn every_curve_fits_its_schema_falls_or_rises_and_is_drawn() {
             curve::csv(&document.body).unwrap().lines().count(),
             1 + points.len()
         );
-        let shown = curve::text(&document);
+        let shown = curve::page(&document).to_text(View::full());
         assert!(shown.lines().all(|l| l == l.trim_end()), "{shown}");
     }
 }

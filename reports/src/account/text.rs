@@ -10,7 +10,7 @@ use super::sheet::labels_for;
 use super::words::{method, neighbours, notes, promise, wide};
 use crate::contract::{Align, Envelope, Inputs, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
-use crate::page::{Page, Section, fill};
+use crate::page::{Page, Section};
 use crate::plan::Redacted;
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::{
@@ -19,8 +19,6 @@ use reticent_accounting::{
 use std::fmt::Write;
 
 const DIGITS: usize = 6;
-/// Lines of prose are filled to this width.
-const WIDTH: usize = 100;
 
 /// The guarantees of a plan.
 #[must_use]
@@ -245,17 +243,6 @@ pub fn calibration(document: &Envelope<Calibrated>) -> Page {
         heading: "What the numbers mean and do not cover".into(),
         items: notes(&body.guarantees),
     })
-}
-
-/// A note behind a dash.
-pub(super) fn prose(out: &mut String, text: &str) {
-    out.push_str(&fill("- ", text, WIDTH));
-}
-
-pub(super) fn assumed(out: &mut String, inputs: &Inputs) {
-    if let Some(line) = inputs.assumed_line() {
-        let _ = writeln!(out, "{line}");
-    }
 }
 
 /// One table of ε (of δ, if that was asked), one of μ-GDP, one of posteriors, whichever rows there

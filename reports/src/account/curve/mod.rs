@@ -4,7 +4,7 @@ mod over;
 mod points;
 mod show;
 
-pub use show::{csv, figure, text};
+pub use show::{csv, figure, page};
 
 use super::calibration::numbered;
 use super::cli::{Curve, Over, What};

@@ -6,6 +6,7 @@ use crate::account::calibration::numbered;
 use crate::account::cli::{Curve, RunArgs};
 use crate::account::plan::{Source, neighbours_of};
 use crate::contract::{Envelope, Number};
+use crate::plan::args::Sigma;
 use anyhow::{Context, Result, bail};
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{
@@ -162,7 +163,7 @@ fn places(wish: &Curve, axis: Kind) -> Result<(Vec<f64>, &'static str)> {
 fn run_at(run: &RunArgs, axis: Kind, x: f64) -> Result<RunArgs> {
     let mut run = run.clone();
     match axis {
-        Kind::Sigma => run.sigma = Some(NoiseMultiplier::new(x)?),
+        Kind::Sigma => run.sigma = Some(Sigma::Noise(NoiseMultiplier::new(x)?)),
         Kind::SampleRate => run.schedule.sample_rate = Some(SamplingRate::new(x)?),
         Kind::Steps if (1.0..=MOST_STEPS).contains(&x) && x.fract() == 0.0 => {
             run.schedule.steps = Some(x as u64);

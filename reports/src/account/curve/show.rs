@@ -3,9 +3,10 @@
 use super::{Kind, Points};
 use crate::account::csv::{Csv, cell, ends};
 use crate::account::mechanism::words::line;
-use crate::account::text::{assumed, dash, prose};
+use crate::account::text::dash;
 use crate::contract::{Align, Envelope, Number, Table};
 use crate::number::{rounded_down, rounded_up, shortest};
+use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
 use reticent_accounting::{Bounds, Engine, Neighbours};
@@ -14,14 +15,11 @@ const DIGITS: usize = 6;
 
 /// A table with both ends of each point.
 #[must_use]
-pub fn text(document: &Envelope<Points>) -> String {
+pub fn page(document: &Envelope<Points>) -> Page {
     let body = &document.body;
     let (x, y) = body.kind_names();
     let whole = matches!(body.curve, Kind::Gamma) || body.delta.is_none();
     let first = if whole { "" } else { "at the first point " };
-    let mut out = format!("{}: {first}{}\n", title(body), line(&body.mechanism));
-    assumed(&mut out, &document.inputs);
-    out.push('\n');
     let mut table = Table::new([
         (x.to_owned(), Align::Right),
         (format!("{y} <="), Align::Right),
@@ -38,16 +36,24 @@ pub fn text(document: &Envelope<Points>) -> String {
             .map_or_else(dash, |end| rounded_down(end.get().0, DIGITS));
         table.row([shortest(point.at.0), upper, lower]);
     }
-    out.push_str(&table.to_text());
-    out.push('\n');
-    prose(&mut out, meaning(body.curve));
+    let mut notes = vec![meaning(body.curve).to_owned()];
     if body.engine == Some(Engine::Chernoff) {
-        prose(
-            &mut out,
-            "Where the ends are far apart the tight computation could not be certified; both still hold.",
+        notes.push(
+            "Where the ends are far apart the tight computation could not be certified; both still hold."
+                .to_owned(),
         );
     }
-    out
+    let title = format!("{}: {first}{}", title(body), line(&body.mechanism));
+    Page::new(title, document.inputs.assumed_line().unwrap_or_default())
+        .answer(Section::Table {
+            heading: "Point by point".into(),
+            caption: String::new(),
+            table,
+        })
+        .answer(Section::Caveats {
+            heading: "What a point says".into(),
+            items: notes,
+        })
 }
 
 /// The points alone.

@@ -2,7 +2,6 @@
 
 mod page;
 mod tables;
-mod text;
 
 use super::exposure::ExposureReport;
 use crate::contract::{Envelope, Exit, Inputs, Said};
@@ -200,16 +199,11 @@ impl DemoReport {
     pub fn says(&self) -> String {
         page::summary(self)
     }
-    /// The tables for the terminal.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        text::text(self)
-    }
-    /// `report.html`.
+    /// The page, for every format.
     ///
     /// # Errors
     /// A plot without anything to show: no arms.
-    pub fn to_html(&self) -> anyhow::Result<String> {
+    pub fn to_page(&self) -> anyhow::Result<crate::page::Page> {
         page::page(self)
     }
 }

@@ -1,7 +1,6 @@
 //! The demo as a page.
 
 use super::tables::{facts, in_top_ten, leaks, promises, ranks};
-use super::text::null_line;
 use super::{Arm, DemoReport, caveats};
 use crate::audit::exposure::{Column, Leak, exposure_plot};
 use crate::contract::Exit;
@@ -11,7 +10,7 @@ use crate::plot::{Axis, Interval, Layer, Plot, Tone};
 use crate::verdict::Verdict;
 use anyhow::Result;
 
-pub(super) fn page(report: &DemoReport) -> Result<String> {
+pub(super) fn page(report: &DemoReport) -> Result<Page> {
     let columns: Vec<Column<'_>> = report
         .arms
         .iter()
@@ -38,16 +37,16 @@ pub(super) fn page(report: &DemoReport) -> Result<String> {
             caption: "ε for all copies of one canary replaced at once. The truth lies between what the attack proves (▸, with its confidence) and what the accountant promises (◂). A ▸ to the right of its ◂ is a bug, and in the arm without noise one was planted.".into(),
             svg: epsilons(report).to_inline_svg()?,
         })
-        .section(Section::Table {
-            heading: "Promises and quality".into(),
+        .answer(Section::Table {
+            heading: "What is promised (upper bounds), and how good the model is".into(),
             caption: format!(
                 "ε is an upper bound, rounded up; ∞ means that nothing is promised. σ noise multiplier, q sampling rate. Perplexity per token on redacted test text; a trigram model has {}.",
                 nearest(report.trigram_perplexity, 3)
             ),
             table: promises(report),
         })
-        .section(Section::Table {
-            heading: "Leaks and verdicts".into(),
+        .answer(Section::Table {
+            heading: "What leaks (lower bounds)".into(),
             caption: "Exposure counts ties against the canary; p is the chance of this much or more without a leak. ε ≥ is a lower bound, rounded down. The ceiling is the exposure that the promise allows (all: every bit).".into(),
             table: leaks(report),
         })
@@ -55,6 +54,16 @@ pub(super) fn page(report: &DemoReport) -> Result<String> {
             heading: "Rank of each canary".into(),
             caption: "Rank 1 is the model's favourite among all candidates.".into(),
             table: ranks(report),
+        })
+        .answer(Section::Text {
+            heading: "Beside these".into(),
+            paragraphs: null_line(report)
+                .into_iter()
+                .chain([format!(
+                    "A trigram model has perplexity {}.",
+                    nearest(report.trigram_perplexity, 3)
+                )])
+                .collect(),
         })
         .section(Section::Facts {
             heading: "The arms".into(),
@@ -68,7 +77,23 @@ pub(super) fn page(report: &DemoReport) -> Result<String> {
             heading: "What these numbers do not say".into(),
             items: caveats(),
         });
-    Ok(page.to_html()?)
+    Ok(page)
+}
+
+/// What the exposures would be without any leak.
+fn null_line(report: &DemoReport) -> Option<String> {
+    let finding = &report.arms.first()?.exposure.finding;
+    let (max, mean) = (finding.summary.max(), finding.summary.mean());
+    Some(format!(
+        "Without any leak the largest of {} exposures is {:.2} bits on average and below {:.2} in 95 % of cases; their mean is {:.2} and below {:.2}. Rank 1 of {} is {:.2} bits.",
+        finding.canaries.len(),
+        max.null_mean(),
+        max.null_95(),
+        mean.null_mean(),
+        mean.null_95(),
+        grouped(finding.candidates),
+        (finding.candidates as f64).log2(),
+    ))
 }
 
 fn sentence(arm: &Arm) -> String {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::page::View;
 use crate::verdict::{Measurement, Promise, judge};
 use reticent_accounting::{
     Confidence, Delta, GroupSize, Method, Neighbours, NoiseMultiplier, Probability, SamplingRate,
@@ -186,7 +187,7 @@ fn the_document_carries_infinity_and_no_secret() {
 
 #[test]
 fn every_arm_has_a_row_in_both_tables() {
-    let text = report().to_text();
+    let text = report().to_page().unwrap().to_text(View::full());
     for name in ["SGD", "SGD, deduplicated", "DP-SGD", "CRT"] {
         let rows = text
             .lines()
@@ -203,19 +204,26 @@ fn every_arm_has_a_row_in_both_tables() {
 fn a_promise_is_rounded_up_and_a_measurement_down() {
     let mut report = report();
     report.arms[3].guarantees[0] = guarantee(Convention::Definition, None, 3.1001);
-    let text = report.to_text();
+    let text = report.to_page().unwrap().to_text(View::full());
     assert!(text.contains("3.11") && !text.contains("3.10 "), "{text}");
 }
 
 #[test]
 fn the_page_says_what_happened_and_masks_the_secrets() {
     let mut report = report();
-    let html = report.to_html().unwrap();
+    let html = report.to_page().unwrap().to_html().unwrap();
     assert!(html.contains("SGD puts 8 of 10 secrets among its ten best guesses"));
     assert!(html.contains("CRT, with ε ≤ 3.10 for one record, shows no more than chance"));
     assert!(html.contains("••••••"));
     report.secrets = Some(BTreeMap::from([("canary-0".into(), "341752".into())]));
-    assert!(report.to_html().unwrap().contains("341752"));
+    assert!(
+        report
+            .to_page()
+            .unwrap()
+            .to_html()
+            .unwrap()
+            .contains("341752")
+    );
 }
 
 #[test]
@@ -223,7 +231,7 @@ fn an_empty_promise_gets_no_verdict_and_no_ceiling() {
     let mut report = report();
     report.arms = vec![report.arms.remove(3)];
     report.arms[0].guarantees[2] = guarantee(Convention::Definition, Some(20), f64::INFINITY);
-    let text = report.to_text();
+    let text = report.to_page().unwrap().to_text(View::full());
     assert!(
         text.contains("nothing promised") && !text.contains("14.5"),
         "{text}"
@@ -250,7 +258,7 @@ fn an_arm_without_noise_promises_nothing_and_is_caught() {
     let mut report = report();
     report.arms.push(noiseless(LEAKING));
     assert_eq!(report.exit(), Exit::Finished);
-    let text = report.to_text();
+    let text = report.to_page().unwrap().to_text(View::full());
     let rows: Vec<&str> = text
         .lines()
         .filter(|l| l.starts_with("CRT, no noise "))
@@ -282,6 +290,8 @@ fn an_arm_without_noise_promises_nothing_and_is_caught() {
     );
     assert!(
         report
+            .to_page()
+            .unwrap()
             .to_html()
             .unwrap()
             .contains("is not caught by this audit")
@@ -296,9 +306,17 @@ fn a_contradicted_arm_ends_with_one_and_an_alarm() {
     assert_eq!(report.exit(), Exit::Exceeded);
     assert!(
         report
+            .to_page()
+            .unwrap()
             .to_html()
             .unwrap()
             .contains("A promise is contradicted")
     );
-    assert!(report.to_text().contains("contradicted: noise is missing"));
+    assert!(
+        report
+            .to_page()
+            .unwrap()
+            .to_text(View::full())
+            .contains("contradicted: noise is missing")
+    );
 }

@@ -2,7 +2,7 @@
 
 mod page;
 mod secrets;
-mod text;
+mod tables;
 
 pub use secrets::{Drawn, PromisedSecrets, SecretsReport, Source};
 
@@ -84,12 +84,6 @@ impl ExtractReport {
         Envelope::new("extraction", inputs, self).to_text()
     }
 
-    /// Tables and sentences.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        text::text(self)
-    }
-
     /// A page.
     ///
     /// # Errors
@@ -98,7 +92,7 @@ impl ExtractReport {
         Ok(self.to_page(released, limit)?.to_html()?)
     }
 
-    /// The page before it is text.
+    /// The page, for every format.
     ///
     /// # Errors
     /// A plot without anything to show.

@@ -1,8 +1,9 @@
 //! The extraction report as a page.
 
 use super::ExtractReport;
-use super::text::{beside_baseline, copies, draws, ends, own_rates, range, says};
+use super::tables::{beside_baseline, copies, draws, ends, own_rates, range, says};
 use crate::contract::Exit;
+use crate::number::{grouped, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Measured, Plot};
 use anyhow::Result;
@@ -29,13 +30,23 @@ pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result
                     table: strata,
                 });
         }
-        page = page.section(Section::Table {
-            heading: "By length of prompt".into(),
-            caption: "Greedy decoding gives the suffix token by token.".into(),
-            table: own_rates(report),
-        });
+        page = page
+            .answer(Section::Table {
+                heading: "By length of prompt".into(),
+                caption: "Greedy decoding gives the suffix token by token.".into(),
+                table: own_rates(report),
+            })
+            .answer(Section::Text {
+                heading: "Passages".into(),
+                paragraphs: vec![format!(
+                    "{} passages, suffixes of {} tokens. Each interval holds with probability {}.",
+                    grouped(report.passages),
+                    report.suffix,
+                    shortest(report.confidence.get())
+                )],
+            });
         if report.baseline {
-            page = page.section(Section::Table {
+            page = page.answer(Section::Table {
                 heading: "Beside the baseline".into(),
                 caption: "p: McNemar's exact test, for each length by itself; the sentence above shares 5 % among them.".into(),
                 table: beside_baseline(report),
@@ -50,7 +61,7 @@ pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result
         });
     }
     if let Some(secrets) = &report.secrets {
-        page = page.section(Section::Text {
+        page = page.answer(Section::Text {
             heading: "Secrets and what is promised of them".into(),
             paragraphs: secrets.lines(),
         });

@@ -1,4 +1,5 @@
 use super::*;
+use crate::page::View;
 use crate::schema::problems;
 use crate::verdict::{Measurement, Promise, Terms, judge};
 use rand::{RngExt, SeedableRng};
@@ -127,7 +128,7 @@ fn a_limit_is_passed_by_what_is_certain() {
 #[test]
 fn text_and_page_say_the_same() {
     let with = report(true);
-    let text = with.to_text();
+    let text = with.to_page("m", None).unwrap().to_text(View::full());
     for said in [
         "12 come out word by word behind 50 tokens",
         "10 of them from this model alone: it remembers",
@@ -140,7 +141,13 @@ fn text_and_page_say_the_same() {
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }
-    assert!(report(false).to_text().contains("Without --baseline"));
+    assert!(
+        report(false)
+            .to_page("m", None)
+            .unwrap()
+            .to_text(View::full())
+            .contains("Without --baseline")
+    );
     let html = with.to_html("ckpt", None).unwrap();
     assert!(html.contains("<svg") && html.contains("it remembers its training text"));
 }
@@ -167,7 +174,7 @@ fn many_lengths_share_their_false_alarms() {
                 }
             })
             .collect();
-        told += u32::from(text::says(&with).contains("it remembers"));
+        told += u32::from(tables::says(&with).contains("it remembers"));
         let p = |row: &PromptRates| row.contrast.is_some_and(|c| c.p_value <= 0.05);
         unshared += u32::from(with.prompts.iter().any(p));
     }

@@ -8,6 +8,7 @@ use super::secrets;
 use crate::audit::cli::Extract as Asked;
 use crate::audit::extract::{ExtractReport, WithinDraws};
 use crate::contract::{AtomicFile, Exit, Format, Inputs, Interrupt, print};
+use crate::page::View;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::Confidence;
 use reticent_attacks::{
@@ -29,7 +30,12 @@ const DRAWS: [f64; 4] = [1.0, 100.0, 1e4, 1e6];
 /// States that generation holds at once.
 const STATES: usize = 64;
 
-pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+pub(super) fn run(
+    asked: &Asked,
+    format: Format,
+    view: View,
+    interrupt: &Interrupt,
+) -> Result<Exit> {
     let html = match &asked.html {
         Some(path) => Some(AtomicFile::create(path).context("--html")?),
         None => None,
@@ -44,14 +50,15 @@ pub(super) fn run(asked: &Asked, format: Format, interrupt: &Interrupt) -> Resul
         Err(short) => bail!("--suffix: {short}"),
     };
     let released = model.name;
+    let page = report.to_page(&released, asked.max_rate)?;
     if let Some(mut file) = html {
-        file.write_all(report.to_html(&released, asked.max_rate)?.as_bytes())
+        file.write_all(page.to_html()?.as_bytes())
             .context("--html")?;
         file.finish().context("--html")?;
     }
     let text = match format {
         Format::Json => report.to_json(inputs(asked, &report)?)?,
-        Format::Text => report.to_text(),
+        Format::Text => page.to_text(view),
     };
     print(&text)?;
     Ok(report.exit(asked.max_rate))

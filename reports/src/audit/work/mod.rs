@@ -87,7 +87,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         Command::Redact(asked) => redact::run(asked, format, interrupt),
         Command::Incidence(asked) => incidence::run(asked, format, interrupt),
         #[cfg(feature = "audit")]
-        Command::Demo(asked) => demo::run(asked, format, interrupt),
+        Command::Demo(asked) => demo::run(asked, format, view, interrupt),
         #[cfg(feature = "audit")]
         Command::Train(asked) => train::run(asked, format, interrupt),
         #[cfg(feature = "audit")]
@@ -97,7 +97,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         #[cfg(feature = "audit")]
         Command::Exposure(asked) => exposure::run(asked, format, view, interrupt),
         #[cfg(feature = "audit")]
-        Command::Extract(asked) => extract::run(asked, format, interrupt),
+        Command::Extract(asked) => extract::run(asked, format, view, interrupt),
         #[cfg(feature = "audit")]
         Command::Serve(asked) => opened::answer(asked, interrupt),
         #[cfg(feature = "audit")]

@@ -1,43 +1,9 @@
-//! The extraction report as text.
+//! Tables and sentences of the extraction report.
 
 use super::ExtractReport;
 use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest, shortest};
 use reticent_attacks::{PromptRates, Rate, Stratum};
-
-pub(super) fn text(report: &ExtractReport) -> String {
-    let mut out = String::new();
-    if report.passages > 0 {
-        out.push_str(&format!(
-            "{} passages, suffixes of {} tokens\n\n{}\n",
-            grouped(report.passages),
-            report.suffix,
-            rates(report).to_text()
-        ));
-        let strata = copies(report);
-        if !strata.rows().is_empty() {
-            out.push_str(&format!("{}\n", strata.to_text()));
-        }
-        out.push_str(&format!("{}\n", draws(report).to_text()));
-        out.push_str(&says(report));
-        out.push('\n');
-    }
-    if let Some(secrets) = &report.secrets {
-        for line in secrets.lines() {
-            out.push_str(&format!("{line}\n"));
-        }
-    }
-    out.push_str(&format!(
-        "Each interval holds with probability {}.\n",
-        shortest(report.confidence.get())
-    ));
-    out
-}
-
-/// One row per length of prompt: all there is.
-fn rates(report: &ExtractReport) -> Table {
-    by_prompt(report, true, report.baseline)
-}
 
 /// The model's own rates; a page is too narrow for all columns at once.
 pub(super) fn own_rates(report: &ExtractReport) -> Table {
