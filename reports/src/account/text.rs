@@ -87,8 +87,8 @@ fn section(heading: &str, table: Table) -> Section {
     }
 }
 
-/// One row for each promise: the first method is the tightest. What only compares with print is left
-/// out.
+/// One row for each promise, those for planning last: the first method is the tightest. What only
+/// compares with print is left out.
 fn tightest(rows: &[Guarantee]) -> Vec<Guarantee> {
     let mut kept: Vec<Guarantee> = Vec::new();
     for row in rows {
@@ -101,6 +101,7 @@ fn tightest(rows: &[Guarantee]) -> Vec<Guarantee> {
             kept.push(row.clone());
         }
     }
+    kept.sort_by_key(|row| row.notion == Notion::BayesianConfidentiality);
     kept
 }
 
