@@ -355,6 +355,24 @@ fn what_is_not_implied_is_refused() {
     assert!(epsilon(&renyi(&[(2.0, 0.3)]), group(Neighbours::AddRemove, 3), 0.1).is_infinite());
 }
 
+/// A divergence says nothing of higher orders: beside a step that is known at all of them, too.
+#[test]
+fn what_is_not_implied_beyond_the_last_order_is_unknown() {
+    let known = renyi(&[(2.0, 0.3)]);
+    let both = Mechanism::Sequence {
+        parts: vec![known.clone(), zcdp(1e-9, 0.0)],
+    };
+    // (K + ln C − ln δ)/(c − 1) at c = 2, where C = 1/4; any higher order would say far less.
+    let least = 0.3 - 4f64.ln() - 1e-6f64.ln();
+    for run in [known, both] {
+        let found = epsilon(&run, ADD_REMOVE, 1e-6);
+        assert!(
+            found >= least - 1e-9 && found < least + 1e-3,
+            "{found} {least}"
+        );
+    }
+}
+
 #[test]
 fn stated_steps_are_calibrated() {
     let target = Target::Epsilon {

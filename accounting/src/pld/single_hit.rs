@@ -249,3 +249,31 @@ impl Solver {
         best
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::Mechanism;
+    use crate::neighbours::Neighbours;
+    use crate::pld::{Direction, PrivacyLoss, Query};
+    use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
+
+    /// The upper end lies above an event that is certified by other means, without which it would be
+    /// raised to that event unnoticed.
+    #[test]
+    fn one_step_decides_no_less_than_an_event() {
+        let run = Mechanism::dp_sgd(
+            NoiseMultiplier::new(1.015).unwrap(),
+            SamplingRate::new(1.47e-7).unwrap(),
+            Steps::new(130),
+        );
+        let query = Query::single(Neighbours::AddRemove);
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let mut solver = Solver::new(&loss);
+        for epsilon in [1e-3, 1.0] {
+            let event = solver.simple_event(epsilon);
+            let ends = solver.ln_delta_of_one_hit(epsilon).unwrap();
+            assert!(ends.upper >= event - 1e-6, "{ends:?} {event}");
+        }
+    }
+}
