@@ -20,8 +20,11 @@ for seed in $(seq "$first" "$last"); do
   fi
 done
 python3 - "$out" "$first" "$last" <<'PY'
-import json, sys
+import json, math, sys
 
+# bounds are rounded to the safe side
+up = lambda x: math.ceil(x * 1e3) / 1e3
+down = lambda x: math.floor(x * 1e2) / 1e2
 out, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 columns = ["seed", "SGD, dedup: in top 10", "CRT: largest exposure", "CRT: mean", "verdict", "CRT, no noise: in top 10",
            "ε ≥ at the verdict's false-alarm rate", "promised, all copies", "provable", "verdict", "perplexity CRT",
@@ -44,9 +47,9 @@ for seed in range(first, last + 1):
     good[3] += kept["outcome"] == "not-contradicted"
     good[4] += caught["outcome"] == "contradicted"
     print(f"| {seed} | {top(dedup)} | {max(bits):.2f} | {means[-1]:.2f} | {kept['outcome']} | {top(bare)} "
-          f"| {caught['at_least']:.2f} | {caught['at_most']:.3f} | {caught['provable']:.2f} | {caught['outcome']} "
+          f"| {down(caught['at_least']):.2f} | {up(caught['at_most']):.3f} | {up(caught['provable']):.3f} | {caught['outcome']} "
           f"| {crt['perplexity']:.3f} | {bare['perplexity']:.3f} | {dedup['perplexity']:.3f} | {r['trigram_perplexity']:.3f} "
-          f"| {eps['definition']:.3f} | {eps['paper']:.3f} | {r['seconds']:.0f} |")
+          f"| {up(eps['definition']):.3f} | {up(eps['paper']):.3f} | {r['seconds']:.0f} |")
 n = last - first + 1
 print(f"\nSGD on deduplicated text has at least 8 of 10 canaries in the top 10 in {good[0]} of {n} seeds. CRT's largest "
       f"exposure is at most 7.61 bits in {good[1]}, the mean of its means is {sum(means) / n:.2f} bits; its perplexity is below "

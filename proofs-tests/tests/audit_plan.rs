@@ -184,22 +184,27 @@ fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
             .all(|id| id.starts_with("unit-") && !id.contains('#')),
         "{ids:?}"
     );
-    // A secret in many records that weigh little, others in single ones that weigh much.
+    // A secret in many records that weigh little, since each holds another secret with a stricter promise,
+    // and one in a single record that weighs much: neither's rates are above the other's.
     let mut names: Vec<&str> = ids.clone();
     names.dedup();
     let mut pairs = String::from("example,secret\n");
+    let mut promises = String::from("id,prior,posterior\noften,1e-10,1e-3\nonce-12,1e-10,1e-3\n");
     for (i, id) in names.iter().enumerate() {
-        let secret = match i {
-            0..12 => "often".to_owned(),
-            12..20 => format!("once-{i}"),
-            _ => String::new(),
-        };
-        writeln!(pairs, "{id},{secret}").unwrap();
+        match i {
+            0..12 => {
+                writeln!(pairs, "{id},often\n{id},strict-{i}").unwrap();
+                writeln!(promises, "strict-{i},1e-10,1e-4").unwrap();
+            }
+            12 => writeln!(pairs, "{id},once-12").unwrap(),
+            _ => writeln!(pairs, "{id},").unwrap(),
+        }
     }
     std::fs::write(at.join("pairs.csv"), &pairs).unwrap();
+    std::fs::write(at.join("promises.csv"), &promises).unwrap();
     account(
         at,
-        "protect --incidence pairs.csv --prior 1e-10 --posterior 1e-3 --batch-size 4 --steps 40 --c 20 \
+        "protect --incidence pairs.csv --secrets promises.csv --batch-size 4 --steps 40 --c 66 \
          --tolerance 1e-3 --weights weights.json",
     );
     let files = "--weights weights.json --incidence pairs.csv";
@@ -210,7 +215,7 @@ fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
     let trained = document(&trained);
     assert_eq!(
         (&trained["secrets"]["secrets"], &trained["secrets"]["kept"]),
-        (&9.into(), &9.into())
+        (&14.into(), &14.into())
     );
     let composed = document(&account(
         at,
@@ -224,7 +229,16 @@ fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
         .unwrap();
     let posterior = guessed["posterior"]["upper"].as_f64().unwrap();
     assert!(posterior <= 1e-3, "{posterior}");
-    // Rates that dominate all secrets at once promise less than that: they are no secret's.
+    // That of the secret with the largest one. Rates that dominate all secrets at once promise 5.5e-3: they
+    // are no secret's.
+    let classes = trained["secrets"]["classes"].as_array().unwrap().iter();
+    let largest = classes
+        .map(|row| row[4].as_f64().unwrap())
+        .fold(0.0, f64::max);
+    assert!(
+        (posterior / largest - 1.0).abs() < 1e-6,
+        "{posterior} {largest}"
+    );
     let weights = document(&std::fs::read_to_string(at.join("weights.json")).unwrap());
     assert!(weights["certified"]["own"].as_array().unwrap().len() >= 2);
     let train = |files: &str| format!("train raw --recipe protect {files} --out lost");

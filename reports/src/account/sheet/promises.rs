@@ -6,7 +6,7 @@ use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
 use reticent_accounting::training::{FirstPhase, Provenance, Recipe, Run, Subject};
 use reticent_accounting::{
     Bounds, Convention, Delta, Direction, Engine, Epsilon, Estimate, GroupSize, Guarantee, Method,
-    Neighbours, Notion, PrivacyLoss, Query,
+    Neighbours, Notion, PrivacyLoss, Query, Tolerance,
 };
 use serde::{Deserialize, Serialize};
 
@@ -348,7 +348,9 @@ fn light_noise(run: &PlannedRun) -> Result<Option<Promised>> {
         steps: *steps.steps,
         miss: *miss,
     };
-    let (low, high) = light.epsilon(*run.plan.delta, run.tolerance)?;
+    // Printed to three digits, and no bound.
+    let tolerance = Tolerance::new(run.tolerance.get().max(1e-4))?;
+    let (low, high) = light.epsilon(*run.plan.delta, tolerance)?;
     let row = run.row(Notion::SelectiveDp, Neighbours::Replace);
     let to = "the first phase alone, by the paper's estimate".to_owned();
     Ok(Some(Promised {
