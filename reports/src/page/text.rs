@@ -42,6 +42,11 @@ impl Page {
     pub fn to_text(&self, view: View) -> String {
         let mut out = fill("", &self.title, view.width);
         out.push_str(&fill("", &self.summary, view.width));
+        // Where one table follows another, each needs its heading.
+        let tables = self.sections.iter().filter(|(shown, section)| {
+            *shown == Shown::Always && matches!(section, Section::Table { .. })
+        });
+        let headed = view.verbose || self.compound || tables.count() > 1;
         let mut hidden = Vec::new();
         for (shown, section) in &self.sections {
             let wanted = match shown {
@@ -54,7 +59,7 @@ impl Page {
                 continue;
             }
             if wanted {
-                if !section.heading().is_empty() && (view.verbose || self.compound) {
+                if !section.heading().is_empty() && headed {
                     out.push_str(&format!("\n{}\n", lowered(section.heading())));
                 }
                 out.push('\n');
