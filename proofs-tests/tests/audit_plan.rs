@@ -381,7 +381,7 @@ fn records_of_a_secret_are_counted_or_asked_for() {
     std::fs::write(at.join("data.jsonl"), text).unwrap();
     ok(at, "prepare data.jsonl --policy detectors --out p");
     let line = "--prepared p --recipe crt --sigma 2 --sample-rate 0.5 --steps 4";
-    let page = account(at, line);
+    let page = account(at, &format!("{line} -v"));
     assert!(
         page.contains("is not known") && page.contains("--group"),
         "{page}"

@@ -205,7 +205,7 @@ fn flags_and_files_describe_the_same_plans() {
             spelled.flags.push_str(" --group 3");
             spelled.secrets.push_str("records = 3\n");
         }
-        if recipe != "sgd" && draw.chance(2) {
+        if matches!(recipe, "dpsgd" | "crt") && draw.chance(2) {
             spelled.flags.push_str(" --gamma 0.1");
             spelled.secrets.push_str("gamma = 0.1\n");
         }

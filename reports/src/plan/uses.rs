@@ -27,7 +27,6 @@ pub type Use = (&'static str, bool, &'static [Recipe]);
 #[must_use]
 pub fn by_recipe(request: &PlanRequest) -> Vec<Use> {
     let (schedule, more) = (&request.schedule, &request.of_recipe);
-    let redaction = &request.secrets.redaction;
     vec![
         ("sample_rate", schedule.sample_rate.is_some(), BATCHED),
         ("batch_size", schedule.batch_size.is_some(), BATCHED),
@@ -47,6 +46,13 @@ pub fn by_recipe(request: &PlanRequest) -> Vec<Use> {
         ("weights", more.weights.is_some(), &[Protect]),
         ("incidence", more.incidence.is_some(), &[Protect]),
         ("assume", !more.assume.is_empty(), &[Jft, Sdp]),
+    ]
+}
+
+/// Miss rates: `audit train` asks for none.
+fn by_redaction(request: &PlanRequest) -> [Use; 3] {
+    let redaction = &request.secrets.redaction;
+    [
         ("gamma", redaction.gamma.is_some(), MISSED),
         ("labelled", redaction.labelled.is_some(), MISSED),
         ("labels", redaction.labels.is_some(), MISSED),
@@ -59,7 +65,8 @@ pub fn by_recipe(request: &PlanRequest) -> Vec<Use> {
 /// The first that does not, with where it belongs.
 pub fn all_used(request: &PlanRequest) -> Result<()> {
     let recipe = request.recipe();
-    for (key, given, users) in by_recipe(request) {
+    let all = by_recipe(request).into_iter();
+    for (key, given, users) in all.chain(by_redaction(request)) {
         if given && !users.contains(&recipe) {
             let instead = match (key, recipe) {
                 ("batch_size", Sgd) => {

@@ -31,7 +31,10 @@ pub(super) fn page(
         })
         .answer(Section::Text {
             heading: "In which terms".into(),
-            paragraphs: Some(holds(report)).into_iter().chain(inputs.assumed_line()).collect(),
+            paragraphs: [holds(report), caveat(&report.counts).to_owned()]
+                .into_iter()
+                .chain(inputs.assumed_line())
+                .collect(),
         })
         .section(Section::Text {
             heading: "For the model card".into(),
@@ -40,7 +43,6 @@ pub(super) fn page(
         .section(Section::Caveats {
             heading: "What these numbers do not say".into(),
             items: vec![
-                caveat(&report.counts).to_owned(),
                 "A lower bound of 0 means that this attack refuted nothing, not that nothing leaks.".to_owned(),
             ],
         }))

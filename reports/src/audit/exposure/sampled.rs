@@ -2,7 +2,7 @@
 
 use super::MASKED_SECRET;
 use crate::contract::{Align, Envelope, Exit, Inputs, Table};
-use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Measured, Plot};
 use reticent_accounting::{Bounds, Confidence, Estimate, Lower, Upper};
@@ -223,7 +223,10 @@ impl SampledReport {
         ]);
         for canary in &self.canaries {
             let most = high(&canary.exposure);
-            let most = most.map_or_else(|| "?".to_owned(), |bits| rounded_up(bits, 4));
+            let most = most.map_or_else(
+                || "?".to_owned(),
+                |bits| exposure_at_most(bits, 4, Some(self.candidates as f64)),
+            );
             let rank = |end: Option<u64>| end.map_or_else(|| "?".to_owned(), grouped);
             table.row([
                 canary.id.clone(),

@@ -209,6 +209,6 @@ fn a_delta_that_protects_nobody_is_said() {
         let asked = asked(&line).unwrap();
         text::guarantees(&asked, &answer::answer(&asked).unwrap(), None).to_text(View::full())
     };
-    assert!(shown("1e-5").contains("not below one over the 1 000 000 records"));
+    assert!(shown("1e-5").contains("not below one over the 1\u{202f}000\u{202f}000 records"));
     assert!(!shown("1e-7").contains("not below one over"));
 }
