@@ -187,6 +187,7 @@ mod tests {
         "patience",
         "seed",
         "format",
+        "verbose",
         "help",
         "version",
         "prepared",
