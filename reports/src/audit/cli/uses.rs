@@ -165,7 +165,7 @@ mod tests {
     ];
 
     /// Options that every recipe uses, or that are judged with the noise (the last three).
-    const ALWAYS: [&str; 27] = [
+    const ALWAYS: [&str; 28] = [
         "out",
         "plan",
         "steps",
