@@ -5,7 +5,7 @@ use super::secrets::{SecretPosteriors, by_secret};
 use super::words::says;
 use crate::contract::Envelope;
 use anyhow::Result;
-use reticent_accounting::training::{CompletedRun, Recipe};
+use reticent_accounting::training::{CompletedRun, Recipe, Subject, TrainingPlan};
 use reticent_accounting::{
     Bounds, Convention, Delta, Epsilon, GroupSize, Guarantee, Mechanism, Method, Neighbours,
     Notion, Plan, SamplingRate, Steps, Tolerance, UnitName,
@@ -73,6 +73,7 @@ pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
             .map(|row| in_its_notion(row, completed))
             .collect::<Result<_>>()?;
     }
+    let guarantees = of_the_run(asked, guarantees)?;
     let secrets = match asked.run.of_manifest() {
         Some(plan) => SecretPosteriors::of(plan, &asked.plan.mechanism)?,
         None => None,
@@ -90,6 +91,38 @@ pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
         },
     };
     Ok(Envelope::new("guarantees", asked.inputs.clone(), body))
+}
+
+/// With the rows that `audit train` printed of the run in front, where a manifest says what it was: of
+/// one record, of the records of a secret, of the copies of a canary. A group that is asked for, and δ
+/// at an ε, are questions of their own.
+fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
+    let single = asked.plan.group == GroupSize::ONE && asked.epsilon.is_none();
+    let whole = |plan: &&TrainingPlan| plan.mechanism() == asked.plan.mechanism;
+    let Some(plan) = asked.run.of_manifest().filter(whole).filter(|_| single) else {
+        return Ok(others);
+    };
+    let mut plan = plan.clone();
+    plan.delta.value = asked.plan.delta;
+    let mut rows = plan.guarantees(asked.plan.tolerance)?;
+    let terms = |row: &Guarantee| {
+        let unit = row.unit.clone();
+        (
+            row.notion,
+            row.neighbours,
+            row.convention,
+            row.method,
+            unit,
+            row.group,
+        )
+    };
+    let known: Vec<_> = rows.iter().map(terms).collect();
+    rows.extend(
+        others
+            .into_iter()
+            .filter(|row| !known.contains(&terms(row))),
+    );
+    Ok(rows)
 }
 
 /// What a mechanism says of records, in the notion of the recipe that released it.
@@ -118,7 +151,7 @@ fn in_its_notion(row: Guarantee, completed: &CompletedRun) -> Result<Guarantee> 
 }
 
 /// The row that a limit is held against: the first by the loss law where one is known, of the group
-/// if there is one.
+/// if there is one. Of a run, the records of a secret where its recipe promises something to secrets.
 #[must_use]
 pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
     // Where no law is known there are only rows by Rényi divergences.
@@ -126,7 +159,12 @@ pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
         let by = |row: &&Guarantee| {
             row.method == method && row.notion != Notion::BayesianConfidentiality
         };
-        let of_group = guarantees.iter().find(|row| by(row) && row.group.is_some());
+        let groups = |row: &&Guarantee| match row.about {
+            None => row.group.is_some(),
+            Some(Subject::Secret) => row.notion != Notion::GroupDp,
+            Some(Subject::Record | Subject::Canary) => false,
+        };
+        let of_group = guarantees.iter().find(|row| by(row) && groups(row));
         of_group.or_else(|| guarantees.iter().find(by))
     })
 }

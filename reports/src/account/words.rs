@@ -3,6 +3,7 @@
 use super::answer::headline;
 use super::plan::Asked;
 use crate::number::{rounded_up, shortest};
+use reticent_accounting::training::Subject;
 use reticent_accounting::{
     Base, Convention, Direction, Engine, GroupSize, Guarantee, Method, Neighbours, Notion,
     PrivacyLoss, Probability, Query, Tolerance,
@@ -17,7 +18,7 @@ pub(super) fn promise(row: &Guarantee) -> String {
         }
         None => (format!("one {}", row.unit), format!("one {}", row.unit)),
     };
-    match row.notion {
+    let said = match row.notion {
         Notion::Dp | Notion::GroupDp => format!("differential privacy, {together}"),
         Notion::SelectiveDp => format!("the contents of a secret in {records}"),
         Notion::Confidentiality | Notion::GroupConfidentiality => {
@@ -28,6 +29,10 @@ pub(super) fn promise(row: &Guarantee) -> String {
         }
         Notion::Gdp => format!("Gaussian differential privacy, {together}"),
         Notion::SecretProtection => format!("guessing a secret in {records}"),
+    };
+    match row.about {
+        Some(Subject::Canary) => format!("{said}, a planted canary"),
+        _ => said,
     }
 }
 
@@ -64,7 +69,8 @@ const PRIOR: f64 = 1e-6;
 
 /// ε in words: what becomes of the chance to guess a secret. Only where the mechanism bounds it.
 fn guess(asked: &Asked, row: &Guarantee) -> Option<String> {
-    if !matches!(row.notion, Notion::Dp | Notion::GroupDp) {
+    // What is promised to secrets, `protect` says secret by secret.
+    if !matches!(row.notion, Notion::Dp | Notion::GroupDp) || row.unit.as_str() == "secret" {
         return None;
     }
     let group = row.group.unwrap_or(GroupSize::ONE);

@@ -546,6 +546,15 @@ impl Builder<'_> {
             Reach::Nothing | Reach::Open => None,
         });
         let given = self.request.secrets.records;
+        if self.request.recipe() == Recipe::Protect {
+            ensure!(
+                given.is_none(),
+                "{}: of the recipe protect it is what {} says",
+                self.name("records"),
+                self.name("incidence")
+            );
+            return Ok(None);
+        }
         if let (Some(given), Some(found)) = (given, found)
             && given < found
         {

@@ -59,7 +59,7 @@ pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> 
     if let (Some(model), Some(_)) = (&request.model, unauthenticated(plan)) {
         inputs = inputs.given("not_authenticated", [model.join("manifest.json")])?;
     }
-    inputs = of_run(inputs, &plan.run)?;
+    inputs = of_run(inputs, plan)?;
     if let Some(stopping) = &plan.stopping {
         inputs = stated(inputs, "patience", &stopping.patience)?;
         inputs = stated(inputs, "held_out_public", &stopping.public)?;
@@ -94,8 +94,8 @@ pub fn inputs(
     of_secrets(inputs, plan, redacted)
 }
 
-fn of_run(inputs: Inputs, run: &Run) -> Result<Inputs> {
-    match run {
+fn of_run(inputs: Inputs, plan: &TrainingPlan) -> Result<Inputs> {
+    match &plan.run {
         Run::Sgd { epochs, steps } => {
             let inputs = stated(inputs, "passes", epochs)?;
             inputs.given("steps", steps.as_ref().map(|steps| steps.value))
@@ -123,7 +123,10 @@ fn of_run(inputs: Inputs, run: &Run) -> Result<Inputs> {
         }
         Run::Jft { first, second } => noisy(first_phase(inputs, first)?, second),
         Run::Protect { weighted } => {
-            let inputs = stated(inputs, "sigma", &weighted.noise_multiplier)?;
+            let inputs = match plan.noiseless {
+                true => inputs.given("sigma", 0.0)?,
+                false => stated(inputs, "sigma", &weighted.noise_multiplier)?,
+            };
             let inputs = stated(inputs, "expected_batch", &weighted.batch)?;
             stated(inputs, "steps", &weighted.steps)
         }

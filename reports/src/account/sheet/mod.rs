@@ -13,6 +13,7 @@ mod words;
 mod tests;
 
 use super::cli::Format;
+use crate::account::secrets::SecretPosteriors;
 use crate::contract::{Envelope, Exit, Inputs, print};
 use crate::page::View;
 use crate::plan::{PlanRequest, PreparedFacts, TrainingFile, build, inputs, redaction};
@@ -21,7 +22,7 @@ use ceilings::Bounded;
 use figure::Amplified;
 use promises::Promised;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, MeasuredRates};
-use reticent_accounting::training::{LabelledRates, TrainingPlan};
+use reticent_accounting::training::{LabelledRates, Run, TrainingPlan};
 use reticent_accounting::{Epsilon, GroupSize, Guarantee, Redaction, Tolerance, Upper};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -67,6 +68,18 @@ impl PlannedRun {
         self.plan.group()
     }
 
+    /// Secrets that are marked in the corpus, and how many of them the incidence of protect names, where
+    /// these are fewer.
+    #[must_use]
+    pub fn not_named(&self) -> Option<(u64, u64)> {
+        let Run::Protect { weighted } = &self.plan.run else {
+            return None;
+        };
+        let named = weighted.secrets.as_ref()?.secrets();
+        let marked = self.counted()?.secrets();
+        (named < marked).then_some((marked, named))
+    }
+
     /// What became of the secrets, where they are marked in this very corpus.
     #[must_use]
     pub fn counted(&self) -> Option<CorpusFacts> {
@@ -88,6 +101,9 @@ pub struct Sheet {
     pub guarantees: Vec<Guarantee>,
     /// Every promise, the headline first.
     pub promises: Vec<Promised>,
+    /// Of protect: the chance of guessing each secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<SecretPosteriors>,
     /// What they say about attacks.
     pub ceilings: Vec<Bounded>,
     /// The miss rates behind them, when measured.
@@ -118,6 +134,10 @@ pub fn sheet(run: &PlannedRun) -> Result<Envelope<Sheet>> {
         says: String::new(),
         headline: tighten::headline_of(&promises)?,
         promises,
+        secrets: match run.plan.noiseless {
+            true => None,
+            false => SecretPosteriors::of(&run.plan, &run.plan.mechanism())?,
+        },
         ceilings: ceilings::ceilings(run)?,
         labels_wanted: rates
             .as_ref()

@@ -36,6 +36,18 @@ pub fn page(run: &PlannedRun, document: &Envelope<Sheet>, plots: bool) -> Result
             ),
             table: promises(&body.promises),
         });
+    if let Some(secrets) = &body.secrets {
+        page = page
+            .answer(Section::Table {
+                heading: "Of each secret".into(),
+                caption: "The chance of guessing it before and after training, at most.".into(),
+                table: secrets.table(),
+            })
+            .answer(Section::Text {
+                heading: String::new(),
+                paragraphs: secrets.sentences(),
+            });
+    }
     if !body.ceilings.is_empty() {
         page = page.section(Section::Table {
             heading: "What an attack can reach".into(),
@@ -112,6 +124,12 @@ pub(super) fn summary(run: &PlannedRun, body: &Sheet) -> String {
     } else {
         format!("This plan promises nothing for {first}{}.", reason(run))
     };
+    if let Some((marked, named)) = run.not_named() {
+        let _ = write!(
+            said,
+            " The incidence names {named} secrets of the {marked} that are marked in the corpus: the others are not covered."
+        );
+    }
     if let Some(best) = body.tighten.first()
         && best.epsilon.get().get() < epsilon
     {
@@ -174,7 +192,10 @@ pub(super) fn what_runs(run: &PlannedRun) -> String {
         Run::Jft { second, .. } => format!("fine-tuned twice, redacted first: {}", numbers(second)),
         Run::Protect { weighted } => format!(
             "secret protection: sigma {}, expected batch {}, {} steps",
-            shortest(weighted.noise_multiplier.get()),
+            match plan.noiseless {
+                true => "0".to_owned(),
+                false => shortest(weighted.noise_multiplier.get()),
+            },
             shortest((*weighted.batch * 1e6).round() / 1e6),
             weighted.steps.get(),
         ),

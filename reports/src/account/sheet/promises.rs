@@ -164,7 +164,9 @@ fn whom(run: &PlannedRun, row: &Guarantee) -> String {
         _ if selective => format!(
             "a secret in {together}, against any other content it could have; one in more {unit}s is not covered"
         ),
-        _ if unit.as_str() == "secret" => format!("the records of {together}, of any secret"),
+        _ if unit.as_str() == "secret" => {
+            format!("the records of {together}, of any secret that the incidence names")
+        }
         _ => format!("whoever is behind {together}"),
     }
 }

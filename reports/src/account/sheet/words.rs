@@ -27,6 +27,9 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
     match &plan.run {
         Run::Crt { .. } => said.extend(screening(run)),
         Run::Jft { first, .. } => said.push(first_phase(first)),
+        Run::Protect { .. } => said.push(format!(
+            "Which {unit} holds which secret is taken from the incidence, and taken as public: a secret that it does not name, or a {unit} of one, is not covered."
+        )),
         Run::Sdp { .. } => said.extend([
             "The policy finds every secret from end to end: one that it misses is trained on in the open.".to_owned(),
             "Nothing is amplified by sampling: ordinary gradients show which batch a record is in.".to_owned(),
