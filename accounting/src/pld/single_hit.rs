@@ -269,7 +269,7 @@ mod tests {
         );
         let query = Query::single(Neighbours::AddRemove);
         let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
-        let mut solver = Solver::new(&loss);
+        let solver = Solver::new(&loss);
         for epsilon in [1e-3, 1.0] {
             let event = solver.simple_event(epsilon);
             let ends = solver.ln_delta_of_one_hit(epsilon).unwrap();

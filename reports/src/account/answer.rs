@@ -94,8 +94,8 @@ pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
 }
 
 /// With the rows that `audit train` printed of the run in front, where a manifest says what it was: of
-/// one record, of the records of a secret, of the copies of a canary. A group that is asked for, and δ
-/// at an ε, are questions of their own.
+/// one record, and of the records of a secret where they were given; a count of private text is not
+/// published. A group that is asked for, and δ at an ε, are questions of their own.
 fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
     let single = asked.plan.group == GroupSize::ONE && asked.epsilon.is_none();
     let whole = |plan: &&TrainingPlan| plan.mechanism() == asked.plan.mechanism;

@@ -13,8 +13,10 @@ use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plan::Redacted;
 use reticent_accounting::statistics::labels_needed;
+use reticent_accounting::training::Recipe;
 use reticent_accounting::{
-    Bounds, Convention, Delta, Epsilon, Guarantee, Mechanism, Notion, Probability, Sampling,
+    Bounds, Convention, Delta, Epsilon, GroupSize, Guarantee, Mechanism, Notion, Probability,
+    Sampling,
 };
 use std::fmt::Write;
 
@@ -116,6 +118,20 @@ fn about_the_run(asked: &Asked, inputs: &Inputs) -> Vec<String> {
             "{}: {}.",
             batches_in_words(*noisy.sampling, noisy.sampling_rate.get()),
             status(*noisy.sampling)
+        ));
+    }
+    if let Some(plan) = asked.run.of_manifest()
+        && !matches!(
+            plan.run.recipe(),
+            None | Some(Recipe::Sgd | Recipe::Protect)
+        )
+        && plan.secret_records().is_none()
+        && asked.plan.group == GroupSize::ONE
+    {
+        notes.push(format!(
+            "How many {unit}s hold one secret is counted in private text and stands in no manifest: each row is about \
+             one {unit}. Ask with --group.",
+            unit = asked.plan.unit
         ));
     }
     let size = inputs.iter().find(|(name, _)| *name == "dataset_size");
