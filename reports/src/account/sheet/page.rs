@@ -127,7 +127,7 @@ pub(super) fn summary(run: &PlannedRun, body: &Sheet) -> String {
     if let Some((marked, named)) = run.not_named() {
         let _ = write!(
             said,
-            " The incidence names {named} secrets of the {marked} that are marked in the corpus: the others are not covered."
+            " The incidence names {named} of the {marked} secrets that are marked in the corpus; the others are not covered."
         );
     }
     if let Some(best) = body.tighten.first()

@@ -25,7 +25,15 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
         ));
     }
     match &plan.run {
-        Run::Crt { .. } => said.extend(screening(run)),
+        Run::Crt { .. } => {
+            if plan.worst_secret() == Some(Standing::Caught) {
+                said.push(
+                    "The policy catches every content that a secret could have, not only the one it has."
+                        .to_owned(),
+                );
+            }
+            said.extend(screening(run));
+        }
         Run::Jft { first, .. } => said.push(first_phase(first)),
         Run::Protect { .. } => said.push(format!(
             "Which {unit} holds which secret is taken from the incidence, and taken as public: a secret that it does not name, or a {unit} of one, is not covered."
