@@ -31,26 +31,25 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         what_runs(&asked.run, &asked.plan.mechanism),
         what_is_asked(asked)
     );
-    let untitled = |paragraphs| Section::Text {
-        heading: String::new(),
-        paragraphs,
-    };
     let mut page = Page::new(title, body.says.clone());
     for table in tables(&tightest(&body.guarantees), false) {
-        page = page.brief(section("", table));
+        page = page.brief(Section::table("", table));
     }
     for table in tables(&body.guarantees, true) {
-        page = page.section(section("Every accountant", table));
+        page = page.section(Section::table("Every accountant", table));
     }
     if let Some(secrets) = &body.secrets {
         page = page
-            .answer(section("Of each secret", secrets.table()))
-            .answer(untitled(secrets.sentences()));
+            .answer(Section::table("Of each secret", secrets.table()))
+            .answer(Section::untitled(secrets.sentences()));
     }
-    page = page.answer(untitled(
+    page = page.answer(Section::untitled(
         document.inputs.assumed_line().into_iter().collect(),
     ));
-    page = page.section(section("With another assumption", what_if(&body.what_if)));
+    page = page.section(Section::table(
+        "With another assumption",
+        what_if(&body.what_if),
+    ));
     let mut alarms: Vec<String> = sample_note(asked).into_iter().collect();
     let labels = asked.redacted.as_ref().and_then(Redacted::both_labelled);
     alarms.extend(labels.and_then(|found| labels_for(asked.plan.delta, &found.rates)));
@@ -67,7 +66,7 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
             items: notes(&body.guarantees),
         });
     if let Some(limit) = limit {
-        page = page.answer(untitled(vec![format!(
+        page = page.answer(Section::untitled(vec![format!(
             "limit {}: promised epsilon {} is {}",
             shortest(limit.allowed.get()),
             rounded_up(limit.promised, DIGITS),
@@ -79,14 +78,6 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         )]));
     }
     page
-}
-
-fn section(heading: &str, table: Table) -> Section {
-    Section::Table {
-        heading: heading.to_owned(),
-        caption: String::new(),
-        table,
-    }
 }
 
 /// One row for each promise, those for planning last: the first method is the tightest. What only
@@ -251,10 +242,13 @@ pub fn calibration(document: &Envelope<Calibrated>) -> Page {
             paragraphs: facts,
         });
     for table in tables(&tightest(&body.guarantees), false) {
-        page = page.brief(section("", table));
+        page = page.brief(Section::table("", table));
     }
     for table in tables(&body.guarantees, true) {
-        page = page.section(section(&format!("Every accountant at this {found}"), table));
+        page = page.section(Section::table(
+            &format!("Every accountant at this {found}"),
+            table,
+        ));
     }
     page.section(Section::Caveats {
         heading: "What the numbers mean and do not cover".into(),

@@ -65,6 +65,31 @@ pub enum Section {
 }
 
 impl Section {
+    /// A table that needs no caption.
+    #[must_use]
+    pub fn table(heading: &str, table: Table) -> Self {
+        Self::Table {
+            heading: heading.to_owned(),
+            caption: String::new(),
+            table,
+        }
+    }
+    /// Sentences without a heading.
+    #[must_use]
+    pub const fn untitled(paragraphs: Vec<String>) -> Self {
+        Self::Text {
+            heading: String::new(),
+            paragraphs,
+        }
+    }
+    /// Notes, one behind the other.
+    #[must_use]
+    pub fn notes(heading: &str, items: Vec<String>) -> Self {
+        Self::Caveats {
+            heading: heading.to_owned(),
+            items,
+        }
+    }
     fn heading(&self) -> &str {
         match self {
             Self::Text { heading, .. }

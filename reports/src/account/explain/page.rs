@@ -23,31 +23,22 @@ pub fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
     let mut how = vec![format!("Engine: {}.", body.engine)];
     how.extend(body.directions.iter().map(direction));
     let mut page = Page::new(title, answer(asked, body).unwrap_or_default())
-        .answer(Section::Text {
-            heading: String::new(),
-            paragraphs: document.inputs.assumed_line().into_iter().collect(),
-        })
-        .answer(list("What runs", what_ran(body)))
-        .answer(list("How", how));
+        .answer(Section::untitled(
+            document.inputs.assumed_line().into_iter().collect(),
+        ))
+        .answer(Section::notes("What runs", what_ran(body)))
+        .answer(Section::notes("How", how));
     let first = body.directions.first();
     if let Some(certificate) = first.and_then(|way| way.certificate.as_ref()) {
         page = page
-            .answer(list("What certifies it", certified(certificate)))
-            .answer(Section::Table {
-                heading: String::new(),
-                caption: String::new(),
-                table: errors(certificate),
-            });
+            .answer(Section::notes("What certifies it", certified(certificate)))
+            .answer(Section::table("", errors(certificate)));
     }
-    page.answer(list("Beside it", beside(body)))
-        .answer(list("What it does not cover", body.not_covered.clone()))
-}
-
-fn list(heading: &str, items: Vec<String>) -> Section {
-    Section::Caveats {
-        heading: heading.to_owned(),
-        items,
-    }
+    page.answer(Section::notes("Beside it", beside(body)))
+        .answer(Section::notes(
+            "What it does not cover",
+            body.not_covered.clone(),
+        ))
 }
 
 fn what_ran(body: &Explanation) -> Vec<String> {

@@ -29,19 +29,16 @@ pub fn page(document: &Envelope<Protection>) -> Page {
         "c = {} and above is no preprocessing: every weight is 1",
         rounded_up(body.full_c, DIGITS)
     );
-    let section = |heading: &str, table| Section::Table {
-        heading: heading.to_owned(),
-        caption: String::new(),
-        table,
-    };
     let mut page = Page::new(title, summary)
-        .answer(Section::Text {
-            heading: String::new(),
-            paragraphs: document.inputs.assumed_line().into_iter().collect(),
-        })
-        .answer(section("", settings(&body.settings, &body.infeasible)));
+        .answer(Section::untitled(
+            document.inputs.assumed_line().into_iter().collect(),
+        ))
+        .answer(Section::table(
+            "",
+            settings(&body.settings, &body.infeasible),
+        ));
     if body.secrets.iter().any(|row| row.own.is_some()) {
-        page = page.section(section(
+        page = page.section(Section::table(
             "What each secret needs on its own",
             own(&body.secrets),
         ));
@@ -53,10 +50,10 @@ pub fn page(document: &Envelope<Protection>) -> Page {
                 "The chance of guessing, at that sigma, of the secrets nearest to what is promised"
             }
         };
-        page = page.section(section(heading, posteriors(&body.secrets)));
+        page = page.section(Section::table(heading, posteriors(&body.secrets)));
     }
     if body.kinds.len() > 1 {
-        page = page.section(section("By kind", kinds(body)));
+        page = page.section(Section::table("By kind", kinds(body)));
     }
     page.section(Section::Caveats {
         heading: "What the numbers mean".into(),
