@@ -12,6 +12,21 @@ pub fn audit(home: &Path) -> Command {
     command
 }
 
+/// What `account` says to a line of arguments, whatever it comes to.
+pub fn account_output(home: &Path, line: &str) -> Output {
+    let mut command = Command::new(binary("account"));
+    let words = line.split_whitespace();
+    command.args(words).current_dir(home).output().unwrap()
+}
+
+/// The output of a line of `account` that must succeed.
+pub fn account(home: &Path, line: &str) -> String {
+    let output = account_output(home, line);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "account {line}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// The built binary. `cargo test --workspace` puts it beside the folder of the test programs.
 #[must_use]
 pub fn binary(name: &str) -> PathBuf {

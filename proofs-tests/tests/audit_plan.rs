@@ -2,11 +2,10 @@
 //! its manifest: the same guarantees, for each recipe; and the commands of the findings behind it.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_proofs_tests::commands::{binary, ok, refused};
+use reticent_proofs_tests::commands::{account, account_output, ok, refused};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::{Command, Output};
 
 /// Small corpora: every marked secret known and left as it is; redacted and sorted on two sides.
 fn corpora() -> tempfile::TempDir {
@@ -26,19 +25,6 @@ fn corpora() -> tempfile::TempDir {
          --canaries 2x20 --out sorted/",
     );
     home
-}
-
-fn account_output(at: &Path, line: &str) -> Output {
-    let mut command = Command::new(binary("account"));
-    let words = line.split_whitespace();
-    command.args(words).current_dir(at).output().unwrap()
-}
-
-fn account(at: &Path, line: &str) -> String {
-    let output = account_output(at, line);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line}: {error}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 fn document(text: &str) -> Value {

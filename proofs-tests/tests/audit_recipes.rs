@@ -1,11 +1,10 @@
 //! Every recipe and every kind of model through the command, as a user types it.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_proofs_tests::commands::{binary, ok, refused};
+use reticent_proofs_tests::commands::{account, ok, refused};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::Command;
 
 /// Small corpora: as it is, with every marked secret known, and redacted.
 fn corpora() -> tempfile::TempDir {
@@ -188,16 +187,7 @@ fn secret_protection_trains_at_the_rates_that_were_planned() {
         "protect --incidence pairs.csv --prior 1e-6 --posterior 1e-2 --dataset-size {records} \
          --batch-size {batch} --steps 10 --c 3 --weights weights.json"
     );
-    let output = Command::new(binary("account"))
-        .args(plan.split_whitespace())
-        .current_dir(at)
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    account(at, &plan);
     let line = "train redacted/ --recipe protect";
     let files = "--weights weights.json --incidence pairs.csv";
     let trained = json(at, &format!("{line} {files} --out protected"));

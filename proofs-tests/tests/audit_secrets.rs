@@ -2,22 +2,12 @@
 //! verdict; and a checkpoint whose noise was left out, which promises nothing to anybody.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_proofs_tests::commands::{binary, ok, refused};
+use reticent_proofs_tests::commands::{account, ok, refused};
 use serde_json::Value;
 use std::fmt::Write;
-use std::path::Path;
-use std::process::Command;
 
 fn document(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
-}
-
-fn account(at: &Path, line: &str) {
-    let mut command = Command::new(binary("account"));
-    let words = line.split_whitespace();
-    let output = command.args(words).current_dir(at).output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line}: {error}");
 }
 
 /// A corpus, and weights that certify eight secrets of one record each.
