@@ -14,6 +14,16 @@ pub enum Error {
         /// The value that was offered.
         value: String,
     },
+    /// An argument is not what it must be.
+    #[error("{what} must be {needed}, got {got}")]
+    Unsuitable {
+        /// The argument.
+        what: &'static str,
+        /// What it must be.
+        needed: &'static str,
+        /// What it is.
+        got: String,
+    },
     /// A candidate space that cannot be searched.
     #[error("candidate space, position {position}: {why}")]
     CandidateSpace {

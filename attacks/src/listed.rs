@@ -61,10 +61,10 @@ pub(crate) fn listed_targets(
 }
 
 fn cut_apart(which: &str, why: &str) -> Error {
-    Error::OutOfRange {
+    Error::Unsuitable {
         what: "tokenizer",
-        range: "one that cuts a secret in its line by itself",
-        value: format!("{which}: {why}"),
+        needed: "one that cuts a secret in its line by itself",
+        got: format!("{which}: {why}"),
     }
 }
 

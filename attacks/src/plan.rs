@@ -31,10 +31,10 @@ pub fn plan_targets(
 ) -> Result<(CandidateTree, Vec<Target>)> {
     let tree = CandidateTree::new(&space.positions)?;
     if u128::from(tree.candidates()) != plan.candidates {
-        return Err(Error::OutOfRange {
+        return Err(Error::Unsuitable {
             what: "number of candidates of the space",
-            range: "that of the canary plan",
-            value: format!("{} against {}", tree.candidates(), plan.candidates),
+            needed: "that of the canary plan",
+            got: format!("{} against {}", tree.candidates(), plan.candidates),
         });
     }
     let targets = plan
@@ -72,10 +72,10 @@ pub fn plan_search(
         };
         let (tree, own) = search_in_one_context(&part, tokenizer)?;
         if found.get_or_insert_with(|| tree.clone()) != &tree {
-            return Err(Error::OutOfRange {
+            return Err(Error::Unsuitable {
                 what: "tokenizer",
-                range: "one that cuts the candidates alike behind every context",
-                value: part.canaries[0].id.clone(),
+                needed: "one that cuts the candidates alike behind every context",
+                got: part.canaries[0].id.clone(),
             });
         }
         targets.extend(members.into_iter().zip(own));

@@ -2,6 +2,7 @@
 
 use crate::unit::Unit;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::ops::Range;
 
 /// Index of a token in the vocabulary.
@@ -29,6 +30,28 @@ pub struct Record {
     /// ascending, none touching the next. Empty in redacted text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensitive: Vec<Range<usize>>,
+}
+
+/// 64 bits of the SHA-256 of a record's text and tokens, in hexadecimal.
+///
+/// It ends the record's id: what a file says of an id, such as which secrets are in it, then holds of no
+/// other record of the same number.
+pub(crate) fn content_digest(text: &str, tokens: &[TokenId]) -> String {
+    let mut hash = Sha256::new_with_prefix((text.len() as u64).to_le_bytes());
+    hash.update(text);
+    for token in tokens {
+        hash.update(token.to_le_bytes());
+    }
+    let digest = hash.finalize();
+    digest[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// The id of a record in `train.jsonl` and `test.jsonl`.
+pub(crate) fn record_id(number: u64, digest: &str) -> String {
+    format!("unit-{number}-{digest}")
 }
 
 /// The first of a record's sensitive ranges that is out of place: they rise behind the beginning

@@ -274,6 +274,68 @@ fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
             &[said],
         );
     }
+    // A promise that was edited after it was certified.
+    let edited = std::fs::read_to_string(at.join("weights.json")).unwrap();
+    let edited = edited.replacen(
+        "[\"strict-0\",1e-10,0.0001,",
+        "[\"strict-0\",1e-10,0.00001,",
+        1,
+    );
+    std::fs::write(at.join("edited.json"), edited).unwrap();
+    refused(
+        at,
+        &train("--weights edited.json --incidence pairs.csv"),
+        &["its promise is not the one that was certified"],
+    );
+    refused(
+        at,
+        "incidence raw --policy gold --out none.csv",
+        &["--policy", "keeps no marks"],
+    );
+    assert!(!at.join("none.csv").exists());
+}
+
+/// An incidence and weights are of the records that they were made for: the same records in another order,
+/// where secrets are elsewhere, and records whose text was edited are refused, by train and by account.
+#[test]
+fn weights_of_one_corpus_are_not_taken_for_another() {
+    let home = corpora();
+    let at = home.path();
+    let files = protected(at);
+    ok(
+        at,
+        &format!("train raw --recipe protect {files} --out kept"),
+    );
+    let data = std::fs::read_to_string(at.join("data.jsonl")).unwrap();
+    let mut lines: Vec<&str> = data.lines().collect();
+    lines.reverse();
+    std::fs::write(at.join("reversed.jsonl"), lines.join("\n") + "\n").unwrap();
+    ok(
+        at,
+        "prepare reversed.jsonl --policy gold --no-redaction --no-deduplication --out reversed/",
+    );
+    let ids = |folder: &str| std::fs::read_to_string(at.join(folder).join("train.jsonl")).unwrap();
+    assert_eq!(ids("raw").lines().count(), ids("reversed").lines().count());
+    let unknown = ["is no record of the prepared corpus"];
+    refused(
+        at,
+        &format!("train reversed --recipe protect {files} --out other"),
+        &unknown,
+    );
+    let output = account_output(at, &format!("--prepared reversed --recipe protect {files}"));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && error.contains(unknown[0]),
+        "{error}"
+    );
+    // The text of a record without its tokens.
+    let edited = ids("raw").replacen("\"text\":\"", "\"text\":\"7", 1);
+    std::fs::write(at.join("raw/train.jsonl"), edited).unwrap();
+    refused(
+        at,
+        &format!("train raw --recipe protect {files} --out edited"),
+        &["its id is not that of its text and tokens"],
+    );
 }
 
 /// Finding A1, A2 and A3: selective DP-SGD counts passes and states in full, and the records of a

@@ -119,7 +119,13 @@ fn just_fine_tune_twice_promises_what_its_first_phase_leaves() {
     let light = json(at, &format!("train missed/ {line} {light} --out light"));
     assert!(epsilon(&light).is_finite() && epsilon(&light) > epsilon(&direct));
     assert_eq!(light["estimates"].as_array().unwrap().len(), 2);
-    std::fs::write(at.join("ids.txt"), "unit-1\nunit-2\n\nunit-3\n").unwrap();
+    let texts = std::fs::read_to_string(at.join("raw/train.jsonl")).unwrap();
+    let ids = texts.lines().take(3).map(|line| {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        record["id"].as_str().unwrap().to_owned()
+    });
+    let ids: Vec<String> = ids.collect();
+    std::fs::write(at.join("ids.txt"), ids.join("\n\n")).unwrap();
     let screened = "--first-phase screened --screened ids.txt --assume screening";
     let screened = json(at, &format!("train raw/ {line} {screened} --out screened"));
     assert!((epsilon(&screened) - epsilon(&direct)).abs() < 1e-9);

@@ -149,6 +149,18 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
         &["--secrets"],
     );
 
+    // Weights of another run.
+    account(
+        at,
+        "protect --incidence pairs.csv --prior 1e-6 --posterior 1e-3 --batch-size 4 --steps 21 --c 10 \
+         --tolerance 1e-3 --weights others.json",
+    );
+    refused(
+        at,
+        "extract --model kept --secrets secrets.jsonl --weights others.json",
+        &["--weights", "another run"],
+    );
+
     // The weights without their noise promise nothing.
     ok(
         at,

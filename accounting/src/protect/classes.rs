@@ -322,30 +322,36 @@ impl SecretClasses {
         Ok(self.classes.iter().map(|c| found[c.profile]).collect())
     }
 
-    /// The chance of guessing any of the secrets after training, at most, where each was guessed
+    /// The chance of guessing a secret of each class after training, at most, where it was guessed
     /// with probability at most `prior` before it.
     ///
     /// # Errors
     /// None for profiles that were certified.
-    pub fn posterior_at(
+    pub fn posteriors_at(
         &self,
         prior: Probability,
         noise: NoiseMultiplier,
         steps: Steps,
-    ) -> Result<Upper<Probability>> {
-        let mut distinct: BTreeMap<Vec<u64>, &Dominating> = BTreeMap::new();
+    ) -> Result<Vec<Upper<Probability>>> {
+        let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
+        let mut distinct: Vec<&Dominating> = Vec::new();
+        let mut place_of = Vec::with_capacity(self.profiles.len());
         for profile in &self.profiles {
             let mut key = profile.key();
             key[1] = 0;
-            distinct.insert(key, profile);
+            let place = *places.entry(key).or_insert_with(|| {
+                distinct.push(profile);
+                distinct.len() - 1
+            });
+            place_of.push(place);
         }
-        let distinct: Vec<&Dominating> = distinct.into_values().collect();
         let found = parallel::map(&distinct, |profile| {
-            profile.posterior(prior, None, noise, steps)
+            let bound = profile.posterior(prior, None, noise, steps)?;
+            Probability::new(bound.clamp(prior.get(), 1.0)).map(Upper::new)
         });
-        let found = found.into_iter().collect::<Result<Vec<f64>>>()?;
-        let most = found.into_iter().fold(prior.get(), f64::max);
-        Ok(Upper::new(Probability::new(most.min(1.0))?))
+        let found = found.into_iter().collect::<Result<Vec<_>>>()?;
+        let of = |class: &SecretClass| found[place_of[class.profile]];
+        Ok(self.classes.iter().map(of).collect())
     }
 
     /// The first of these secrets that no class of its promise covers.
@@ -539,11 +545,13 @@ mod tests {
         assert_eq!(read.first_uncovered(other).unwrap(), Some(0));
         // Any prior's posterior is at least that of each secret from its own prior.
         let all = read
-            .posterior_at(Probability::new(1e-9).unwrap(), sigma, run.steps)
+            .posteriors_at(Probability::new(1e-9).unwrap(), sigma, run.steps)
             .unwrap();
-        let most = certified.posteriors.iter().copied().fold(0.0, f64::max);
-        // Both are upper ends; those of cells are computed to 1e-3.
-        assert!(all.get().get() >= most * (1.0 - 2e-3), "{all:?} {most}");
+        for (class, own) in certified.class_of.iter().zip(&certified.posteriors) {
+            // Both are upper ends; those of cells are computed to 1e-3.
+            let all = all[*class].get().get();
+            assert!(all >= own * (1.0 - 2e-3), "{all} {own}");
+        }
     }
 
     /// Without noise nothing is promised, and few secrets have bounds of their own.

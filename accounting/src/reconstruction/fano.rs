@@ -17,6 +17,11 @@ use crate::special::ln_add_exp;
 #[must_use]
 pub fn bernoulli_divergence(r: Probability, p: Probability) -> f64 {
     let (r, p) = (r.get(), p.get());
+    let apart = p - r;
+    if apart.abs() < 0.1 * r.min(1.0 - r) {
+        // The first-order terms cancel exactly; what is left has one sign.
+        return r * below_tangent(apart / r) + (1.0 - r) * below_tangent(-apart / (1.0 - r));
+    }
     let hit = if r > 0.0 { r * (r / p).ln() } else { 0.0 };
     let miss = if r < 1.0 {
         (1.0 - r) * ((-r).ln_1p() - (-p).ln_1p())
@@ -24,6 +29,16 @@ pub fn bernoulli_divergence(r: Probability, p: Probability) -> f64 {
         0.0
     };
     hit + miss
+}
+
+/// t − ln(1 + t) ≥ 0 by its power series, for |t| ≤ 0.1.
+fn below_tangent(t: f64) -> f64 {
+    let (mut sum, mut power) = (0.0, -t);
+    for k in 2..20 {
+        power *= -t;
+        sum += power / f64::from(k);
+    }
+    sum
 }
 
 /// The largest posterior r ≥ prior with KL(Bern(r)‖Bern(prior)) ≤ `divergence`.

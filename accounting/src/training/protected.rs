@@ -4,7 +4,7 @@ use super::{Run, TrainingPlan, WeightedSteps};
 use crate::bound::Upper;
 use crate::error::Result;
 use crate::protect::{SecretClass, SecretClasses};
-use crate::quantity::{NoiseMultiplier, Probability};
+use crate::quantity::{NoiseMultiplier, Probability, Steps};
 
 impl TrainingPlan {
     /// The secrets of a run of `protect`, by classes of one promise, each with the chance of
@@ -15,29 +15,32 @@ impl TrainingPlan {
     /// # Errors
     /// None for profiles that were certified.
     pub fn secret_posteriors(&self) -> Result<Vec<(SecretClass, Upper<Probability>)>> {
+        self.by_class(SecretClasses::posteriors)
+    }
+
+    /// The same where each secret was guessed with probability at most `prior` before training.
+    ///
+    /// # Errors
+    /// As [`TrainingPlan::secret_posteriors`].
+    pub fn secret_posteriors_at(
+        &self,
+        prior: Probability,
+    ) -> Result<Vec<(SecretClass, Upper<Probability>)>> {
+        self.by_class(|classes, noise, steps| classes.posteriors_at(prior, noise, steps))
+    }
+
+    fn by_class(
+        &self,
+        posteriors: impl Fn(&SecretClasses, NoiseMultiplier, Steps) -> Result<Vec<Upper<Probability>>>,
+    ) -> Result<Vec<(SecretClass, Upper<Probability>)>> {
         let Some((classes, _)) = self.protected() else {
             return Ok(Vec::new());
         };
         let found = match self.noise_that_holds() {
-            Some((noise, weighted)) => classes.posteriors(noise, *weighted.steps)?,
+            Some((noise, weighted)) => posteriors(classes, noise, *weighted.steps)?,
             None => vec![Upper::new(Probability::ONE); classes.classes().len()],
         };
         Ok(classes.classes().iter().copied().zip(found).collect())
-    }
-
-    /// The chance of guessing any of the secrets of a run of `protect` after training, at most,
-    /// where each was guessed with probability at most `prior` before it; none of other runs.
-    ///
-    /// # Errors
-    /// As [`TrainingPlan::secret_posteriors`].
-    pub fn secret_posterior_at(&self, prior: Probability) -> Result<Option<Upper<Probability>>> {
-        let Some((classes, _)) = self.protected() else {
-            return Ok(None);
-        };
-        Ok(Some(match self.noise_that_holds() {
-            Some((noise, weighted)) => classes.posterior_at(prior, noise, *weighted.steps)?,
-            None => Upper::new(Probability::ONE),
-        }))
     }
 
     fn protected(&self) -> Option<(&SecretClasses, &WeightedSteps)> {

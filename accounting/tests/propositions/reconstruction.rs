@@ -237,6 +237,24 @@ fn fano_gives_the_published_numbers() {
     }
 }
 
+/// The divergence of neighbouring probabilities, by 60 digits: no cancellation leaves a negative one.
+#[test]
+fn neighbouring_probabilities_have_an_exact_divergence() {
+    for (r, p, exact) in [
+        (0.300_000_000_1, 0.3, 2.380_952_774_802_993e-20),
+        (1.000_000_1e-6, 1e-6, 5.000_004_848_437_47e-21),
+        (0.99, 0.9901, 5.084_086_999_892_17e-7),
+        // Either side of where the series ends.
+        (0.109, 0.1, 4.385_196_448_049_195e-4),
+        (0.112, 0.1, 7.731_706_994_434_252e-4),
+    ] {
+        let found = bernoulli_divergence(probability(r), probability(p));
+        assert!((found / exact - 1.0).abs() < 1e-13, "{r} {p}: {found}");
+    }
+    let same = bernoulli_divergence(probability(0.5), probability(0.5));
+    assert_eq!(same.to_bits(), 0.0_f64.to_bits());
+}
+
 /// P(right | answered) is not bounded by B: one answer in a thousand, always right.
 #[test]
 fn the_share_of_right_answers_is_not_bounded() {

@@ -35,11 +35,11 @@ impl std::str::FromStr for SecretShape {
     fn from_str(text: &str) -> Result<Self> {
         let template: CanaryTemplate = format!("{PREFIX}{text}").parse()?;
         if template.prefix() != PREFIX || !template.suffix().is_empty() {
-            return Err(Error::OutOfRange {
+            return Err(Error::Unsuitable {
                 what: "shape of a secret",
-                range: "one that begins and ends with a field, such as {digits:6}; what is fixed before it \
+                needed: "one that begins and ends with a field, such as {digits:6}; what is fixed before it \
                         belongs to the context",
-                value: text.to_owned(),
+                got: text.to_owned(),
             });
         }
         Ok(Self {
@@ -62,10 +62,10 @@ impl SecretShape {
         let all = self.template.candidates();
         if !self.template.matches(secret) {
             // The secret itself is not said.
-            return Err(Error::OutOfRange {
+            return Err(Error::Unsuitable {
                 what: "secret",
-                range: "of its shape",
-                value: format!("another text than {} ({id})", self.text),
+                needed: "a text of its shape",
+                got: format!("another text than {} ({id})", self.text),
             });
         }
         if count < 2 || all < 2 {

@@ -8,7 +8,7 @@
 //!
 //! Hits of several secrets in one run may depend on each other in any way, although the secrets don't: a
 //! model may give all away at once, or none. So the test is Markov's, P(at least v hits) ≤ Σ_j r_j / v, for
-//! each promise (p, r) by itself; promises share the false-alarm rate α equally (Bonferroni). Turned
+//! each group of secrets by itself; groups share the false-alarm rate α equally (Bonferroni). Turned
 //! round: the mean chance of a hit of m secrets is at least αv/m, unless a false alarm of rate α
 //! struck.
 
@@ -20,6 +20,7 @@ use reticent_accounting::{Lower, Probability, Upper};
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// A secret, what stands before it, and what else it might have been.
@@ -37,6 +38,8 @@ pub struct SecretCase {
     pub prior: f64,
     /// r_j, the promised largest probability with it.
     pub posterior: f64,
+    /// The number of the group that it is tested in; the groups count from 0.
+    pub group: usize,
 }
 
 impl SecretCase {
@@ -48,12 +51,12 @@ impl SecretCase {
     }
 }
 
-/// The secrets of one promise.
+/// The secrets of one group, such as those of one promise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PromiseTest {
-    /// p.
+    /// The mean of p_j.
     pub prior: f64,
-    /// r.
+    /// r, the mean of r_j.
     pub posterior: f64,
     /// m, how many there are.
     pub secrets: u64,
@@ -70,19 +73,25 @@ pub struct PromiseTest {
 }
 
 impl PromiseTest {
-    fn new(
-        (prior, posterior): (f64, f64),
-        (secrets, hits): (u64, u64),
-        alpha: f64,
-    ) -> Result<Self> {
+    fn new(group: &[(&SecretCase, bool)], alpha: f64) -> Result<Self> {
+        let (secrets, hits) = (group.len(), group.iter().filter(|(_, hit)| *hit).count());
         let (all, hit) = (secrets as f64, hits as f64);
+        // Equal values are their own mean, without rounding.
+        let mean = |of: fn(&SecretCase) -> f64| match group.split_first() {
+            Some(((first, _), rest)) => {
+                let beyond = rest.iter().map(|(case, _)| of(case) - of(first));
+                of(first) + beyond.sum::<f64>() / all
+            }
+            None => 0.0,
+        };
+        let posterior = mean(|case| case.posterior);
         // A few units in the last place toward the safe side.
         let at_least = alpha * (hit / all) * (1.0 - 1e-12);
         Ok(Self {
-            prior,
+            prior: mean(|case| case.prior),
             posterior,
-            secrets,
-            hits,
+            secrets: secrets as u64,
+            hits: hits as u64,
             p_value: match hits {
                 0 => 1.0,
                 _ => (all * posterior / hit).min(1.0),
@@ -113,7 +122,7 @@ pub struct Reconstruction {
     pub alpha: f64,
     /// Contradicted where the lower bound of any promise is above it.
     pub outcome: CeilingOutcome,
-    /// Each promise with the secrets that it is about; a report shows them beside their verdicts.
+    /// Each group in the order of their numbers; a report shows them beside their verdicts.
     #[serde(skip)]
     pub promises: Vec<PromiseTest>,
 }
@@ -166,23 +175,15 @@ pub fn reconstruct<S: Scorer + ?Sized>(
         let rank = costs.iter().filter(|c| **c <= own + TIE_TOLERANCE).count() as u64;
         ranks.push((case.id.clone(), rank));
     }
-    let hit = |(case, (_, rank)): (&SecretCase, &(String, u64))| *rank <= case.guess();
-    let mut found: Vec<((f64, f64), (u64, u64))> = Vec::new();
-    for pair in cases.iter().zip(&ranks) {
-        let promise = (pair.0.prior, pair.0.posterior);
-        let place = found.iter().position(|(other, _)| *other == promise);
-        let place = place.unwrap_or_else(|| {
-            found.push((promise, (0, 0)));
-            found.len() - 1
-        });
-        let (secrets, hits) = &mut found[place].1;
-        *secrets += 1;
-        *hits += u64::from(hit(pair));
+    let mut groups: BTreeMap<usize, Vec<(&SecretCase, bool)>> = BTreeMap::new();
+    for (case, (_, rank)) in cases.iter().zip(&ranks) {
+        let group = groups.entry(case.group).or_default();
+        group.push((case, *rank <= case.guess()));
     }
-    let tests = found.len() as f64;
-    let promises = found
-        .into_iter()
-        .map(|(promise, counts)| PromiseTest::new(promise, counts, alpha / tests))
+    let tests = groups.len() as f64;
+    let promises = groups
+        .values()
+        .map(|group| PromiseTest::new(group, alpha / tests))
         .collect::<Result<Vec<_>>>()?;
     let beyond = |bound: fn(&PromiseTest) -> f64| promises.iter().any(|p| bound(p) > p.posterior);
     let outcome = match (
@@ -216,19 +217,19 @@ fn check(case: &SecretCase) -> Result<()> {
         ));
     }
     if !case.candidates.contains(&case.secret) {
-        return Err(Error::OutOfRange {
+        return Err(Error::Unsuitable {
             what: "secret",
-            range: "one of its candidates",
-            value: case.id.clone(),
+            needed: "one of its candidates",
+            got: format!("another text ({})", case.id),
         });
     }
     let mut sorted: Vec<&Vec<TokenId>> = case.candidates.iter().collect();
     sorted.sort();
     if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err(Error::OutOfRange {
+        return Err(Error::Unsuitable {
             what: "candidates",
-            range: "different from each other in tokens",
-            value: case.id.clone(),
+            needed: "different from each other in tokens",
+            got: format!("two that are alike ({})", case.id),
         });
     }
     check_closed_unit("prior", case.prior)?;

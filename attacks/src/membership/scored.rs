@@ -274,10 +274,10 @@ impl<'t> Scored<'t> {
         if self.tokens == other.tokens {
             return Ok(());
         }
-        Err(Error::OutOfRange {
+        Err(Error::Unsuitable {
             what: "tokens of the reference",
-            range: "those of the target (the two models need one tokenizer)",
-            value: format!(
+            needed: "those of the target (the two models need one tokenizer)",
+            got: format!(
                 "{} against {} tokens",
                 other.tokens.len(),
                 self.tokens.len()

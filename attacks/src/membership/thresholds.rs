@@ -133,10 +133,10 @@ impl ScoreSet {
     fn refuse_groups(&self) -> Result<()> {
         match self.groups() {
             None => Ok(()),
-            Some(groups) => Err(Error::OutOfRange {
+            Some(groups) => Err(Error::Unsuitable {
                 what: "groups",
-                range: "none: an epsilon needs one independent coin a record",
-                value: format!("{groups} groups; thin them to one record each"),
+                needed: "none: an epsilon needs one independent coin a record",
+                got: format!("{groups} groups; thin them to one record each"),
             }),
         }
     }

@@ -7,7 +7,7 @@ use super::{
 use crate::canary::{CanaryPlan, Preflight};
 use crate::error::{Error, Result};
 use crate::prepare::{Copies, Facts, Prepared};
-use crate::record::{Record, TokenId, TrainingSet, misplaced};
+use crate::record::{Record, TokenId, TrainingSet, content_digest, misplaced, record_id};
 use crate::tokenize::Tokenizer;
 use serde::de::DeserializeOwned;
 use std::fs::File;
@@ -32,7 +32,7 @@ impl Prepared {
         let lines: Vec<RecordLine<'_>> = read_lines(&path)?;
         let frame = Frame::new(&tokenizer, sheet.options.max_tokens);
         let (records, points) = check_records(&path, lines, facts, &frame)?;
-        let texts = read_texts(&folder.join(TEXTS), &records)?;
+        let texts = read_texts(&folder.join(TEXTS), &records, &points)?;
         let (held_out, held_out_texts) = load_held_out(folder, facts, &frame)?;
         let path = folder.join(CANARIES);
         let plan = load_plan(&path, facts)?;
@@ -231,10 +231,22 @@ fn targets(record: &Record) -> u64 {
     record.tokens.len() as u64 - 1
 }
 
-fn read_texts(path: &Path, records: &[Record]) -> Result<Vec<String>> {
+/// Texts with the ids that their content and `numbers` give them.
+fn read_texts(path: &Path, records: &[Record], numbers: &[u64]) -> Result<Vec<String>> {
     let lines: Vec<TextLine<'_>> = read_lines(path)?;
     expect(path, "lines", lines.len(), records.len())?;
-    for (number, (line, record)) in (1u64..).zip(lines.iter().zip(records)) {
+    let each = lines.iter().zip(records).zip(numbers);
+    for (number, ((line, record), own)) in (1u64..).zip(each) {
+        let id = record_id(*own, &content_digest(&line.text, &record.tokens));
+        if line.id != id {
+            return Err(wrong(
+                path,
+                format!(
+                    "line {number}: its id is not that of its text and tokens; the folder was edited, or \
+                     prepared by an earlier version: prepare it again"
+                ),
+            ));
+        }
         if line.side != record.side {
             return Err(wrong(
                 path,
@@ -271,7 +283,8 @@ fn load_held_out(
     expect(&path, "records", count, facts.held_out_records)?;
     let tokens: u64 = records.iter().map(targets).sum();
     expect(&path, "tokens scored", tokens, facts.held_out_tokens)?;
-    let texts = read_texts(&folder.join(TEST), &records)?;
+    let numbers: Vec<u64> = (0..count).collect();
+    let texts = read_texts(&folder.join(TEST), &records, &numbers)?;
     Ok((records, texts))
 }
 

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::prepare::{
     Anew, Copies, Done, DoneNow, Facts, Identity, Preparation, PrepareOptions, Prepared, Put,
 };
-use crate::record::{Record, Side};
+use crate::record::{Record, Side, content_digest, record_id};
 use crate::tokenize::Tokenizer;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -72,6 +72,8 @@ pub(crate) struct FolderWriter {
 pub(crate) struct Lines {
     record: Vec<u8>,
     text: Vec<u8>,
+    /// Of the record's content.
+    digest: String,
 }
 
 /// The rest of a line of `train.jsonl`, behind its id.
@@ -96,7 +98,13 @@ pub(crate) fn lines(record: &Record, text: &str) -> Result<Lines> {
     Ok(Lines {
         record: json(&line)?,
         text: json(&rest)?,
+        digest: content_digest(text, &record.tokens),
     })
+}
+
+/// What a line of text begins with.
+fn text_begins(number: u64, lines: &Lines) -> String {
+    format!("{{\"id\":\"{}\",", record_id(number, &lines.digest))
 }
 
 fn json<T: Serialize>(line: &T) -> Result<Vec<u8>> {
@@ -200,14 +208,11 @@ impl FolderWriter {
     pub(crate) fn put(&mut self, put: Put, lines: &Lines) -> Result<()> {
         match (put, &mut self.held_out) {
             (Put::Training(point), _) => {
-                let fields = (
-                    format!("{{\"point\":{point},"),
-                    format!("{{\"id\":\"unit-{point}\","),
-                );
+                let fields = (format!("{{\"point\":{point},"), text_begins(point, lines));
                 self.training.write(&fields, lines)
             }
             (Put::HeldOut, Some(pair)) => {
-                let fields = ("{".to_owned(), format!("{{\"id\":\"unit-{}\",", self.tests));
+                let fields = ("{".to_owned(), text_begins(self.tests, lines));
                 self.tests += 1;
                 pair.write(&fields, lines)
             }

@@ -10,7 +10,7 @@ use super::source::{Role, Source, again};
 use crate::canary::CanaryPlan;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::record::{Record, TrainingSet};
+use crate::record::{Record, TrainingSet, content_digest, record_id};
 use crate::split::units;
 use crate::sweep::default_threads;
 use crate::tokenize::Tokenizer;
@@ -38,6 +38,19 @@ pub struct Prepared {
     pub plan: Option<CanaryPlan>,
     /// The tokenizer.
     pub tokenizer: Tokenizer,
+}
+
+impl Prepared {
+    /// The id of each training record, as `train.jsonl` has it: `unit-NUMBER-DIGEST`, the number of its unit
+    /// and 64 bits of the SHA-256 of its text and tokens.
+    pub fn ids(&self) -> impl Iterator<Item = String> {
+        let each = self
+            .points
+            .iter()
+            .zip(&self.texts)
+            .zip(&self.training.records);
+        each.map(|((point, text), record)| record_id(*point, &content_digest(text, &record.tokens)))
+    }
 }
 
 /// Prepares a corpus: split, tokenise, deduplicate, redact, take sides.

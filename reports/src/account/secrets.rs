@@ -161,7 +161,9 @@ pub fn by_secret(asked: &Asked, rows: Vec<Guarantee>) -> Result<Vec<Guarantee>> 
         return Ok(rows);
     };
     let single = asked.plan.group == GroupSize::ONE && ran.mechanism() == asked.plan.mechanism;
-    let Some(found) = ran.secret_posterior_at(prior)?.filter(|_| single) else {
+    let found = ran.secret_posteriors_at(prior)?.into_iter();
+    let found = found.map(|(_, posterior)| posterior).filter(|_| single);
+    let Some(found) = found.reduce(|a, b| if a.get() > b.get() { a } else { b }) else {
         return Ok(rows);
     };
     let kept = rows.into_iter().filter_map(|row| match row.method {

@@ -2,11 +2,12 @@
 //! neither the corpus crate nor a tokenizer.
 
 use crate::contract::json_problem;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::UnitName;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
 use reticent_accounting::training::{Canaries, Sizes, released_states};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -170,10 +171,15 @@ enum Factor {
 /// A line of `records.jsonl`.
 #[derive(Deserialize)]
 struct RecordLine {
-    point: u64,
     tokens: Vec<u32>,
     #[serde(default)]
     sensitive: Vec<Range<usize>>,
+}
+
+/// A line of `train.jsonl`.
+#[derive(Deserialize)]
+struct TextLine {
+    id: String,
 }
 
 #[derive(Deserialize)]
@@ -283,29 +289,36 @@ impl PreparedFacts {
     /// A folder without readable records.
     pub fn most_states(&self) -> Result<u64> {
         let mut most = 0;
-        self.records(|line| {
+        self.lines("records.jsonl", |line: RecordLine, _| {
             most = most.max(released_states(line.tokens.len(), &line.sensitive));
             Ok(())
         })?;
         Ok(most)
     }
 
-    /// The records by their names in `train.jsonl`, with their places in the training set.
+    /// The records by their ids in `train.jsonl`, with their places in the training set.
     ///
     /// # Errors
-    /// A folder without readable records.
+    /// A folder without readable records, an id that is there twice.
     pub fn names(&self) -> Result<HashMap<String, u32>> {
         let mut names = HashMap::new();
-        self.records(|line| {
+        self.lines("train.jsonl", |line: TextLine, number| {
             let place = u32::try_from(names.len()).context("more than 2^32 records")?;
-            names.insert(format!("unit-{}", line.point), place);
+            ensure!(
+                names.insert(line.id, place).is_none(),
+                "train.jsonl, line {number}: its id occurred before"
+            );
             Ok(())
         })?;
         Ok(names)
     }
 
-    fn records(&self, mut each: impl FnMut(RecordLine) -> Result<()>) -> Result<()> {
-        let path = self.folder.join("records.jsonl");
+    fn lines<T: DeserializeOwned>(
+        &self,
+        file: &str,
+        mut each: impl FnMut(T, u64) -> Result<()>,
+    ) -> Result<()> {
+        let path = self.folder.join(file);
         let shown = path.display();
         let mut file =
             BufReader::new(File::open(&path).with_context(|| format!("cannot read {shown}"))?);
@@ -318,9 +331,9 @@ impl PreparedFacts {
             if read == 0 {
                 break;
             }
-            let record: RecordLine = serde_json::from_slice(&line)
+            let record = serde_json::from_slice(&line)
                 .map_err(|_| anyhow::anyhow!("{shown}, line {number}: is no record"))?;
-            each(record)?;
+            each(record, number)?;
         }
         Ok(())
     }

@@ -26,6 +26,8 @@ pub struct RecordRates {
     pub noise_multiplier: NoiseMultiplier,
     /// What certified the promises when the weights were found.
     certificate: SecretClasses,
+    /// The class of each secret in it.
+    class_of: Vec<usize>,
 }
 
 /// Reads both files against the names of the records.
@@ -73,16 +75,20 @@ pub fn read_record_rates(
             name.map_or("", |(name, _)| name)
         );
     }
-    let mut promised: HashMap<&str, (usize, Secret)> = HashMap::new();
-    for (number, (id, prior, posterior)) in (1..).zip(&file.secrets) {
+    let mut promised: HashMap<&str, (usize, Secret, usize)> = HashMap::new();
+    for (number, (id, prior, posterior, class)) in (1..).zip(&file.secrets) {
         let promise = Secret::new(*prior, *posterior)
             .with_context(|| format!("{weights_name}: secret {number}"))?;
-        promised.insert(id, (number, promise));
+        promised.insert(id, (number, promise, *class));
     }
     let mut promises = Vec::with_capacity(found.len());
+    let mut class_of = Vec::with_capacity(found.len());
     for (number, (id, _)) in (1..).zip(&found) {
         match promised.remove(&**id) {
-            Some((_, promise)) => promises.push(promise),
+            Some((_, promise, class)) => {
+                promises.push(promise);
+                class_of.push(class);
+            }
             None => bail!(
                 "{incidence_name}: {}: secret {number} has no promise in {}",
                 incidence.display(),
@@ -90,7 +96,7 @@ pub fn read_record_rates(
             ),
         }
     }
-    if let Some(number) = promised.values().map(|(number, _)| *number).min() {
+    if let Some(number) = promised.values().map(|(number, ..)| *number).min() {
         bail!(
             "{incidence_name}: {}: secret {number} of {} is in no record",
             incidence.display(),
@@ -106,6 +112,7 @@ pub fn read_record_rates(
         steps: Steps::new(file.steps),
         noise_multiplier: file.noise_multiplier,
         certificate: file.certified,
+        class_of,
     })
 }
 
@@ -128,7 +135,7 @@ impl RecordRates {
         };
         let mut certified = run.certified(Some(self.noise_multiplier))?;
         ensure!(
-            certified.classes == self.certificate,
+            certified.classes == self.certificate && certified.class_of == self.class_of,
             "the weights were certified for another incidence: secrets are in other records here; \
              certify them again with account protect"
         );
@@ -162,7 +169,7 @@ impl RecordRates {
 fn unknown(path: &Path, name: &str) -> String {
     format!(
         "{}: {name:?} is no record of the prepared corpus; examples must be ids of its train.jsonl, \
-         such as unit-0: audit incidence PREPARED writes them",
+         such as unit-0-85ab0c1b2f7de9a4: audit incidence PREPARED writes them",
         path.display()
     )
 }

@@ -39,8 +39,8 @@ pub struct Weights {
     pub other_records: u64,
     /// The rate of each of them.
     pub other_rate: f64,
-    /// Id, prior and promised posterior of each secret.
-    pub secrets: Vec<(String, Probability, Probability)>,
+    /// Id, prior, promised posterior and class of each secret: a number of the certificate's classes.
+    pub secrets: Vec<(String, Probability, Probability, usize)>,
     /// What certified the promises.
     pub certified: SecretClasses,
 }
@@ -94,6 +94,22 @@ impl Weights {
             (sum / self.batch_size - 1.0).abs() <= 1e-6,
             "batch_size: must be the sum of the rates, {sum}, got {}",
             self.batch_size
+        );
+        let mut left: Vec<u64> = self.certified.classes().iter().map(|c| c.secrets).collect();
+        for (number, (_, prior, posterior, class)) in (1..).zip(&self.secrets) {
+            let own = self.certified.classes().get(*class);
+            ensure!(
+                own.is_some_and(
+                    |own| (own.promise.prior(), own.promise.posterior()) == (*prior, *posterior)
+                ),
+                "secret {number}: its promise is not the one that was certified; certify it again with \
+                 account protect"
+            );
+            left[*class] = left[*class].wrapping_sub(1);
+        }
+        ensure!(
+            left.iter().all(|left| *left == 0),
+            "must name every secret that is certified, once"
         );
         Ok(self)
     }
@@ -150,7 +166,11 @@ pub fn write(
     });
     let secrets = Listed(|| {
         let each = input.secrets.all().iter().zip(&input.promises);
-        each.map(|(id, promise)| (id, promise.secret.prior(), promise.secret.posterior()))
+        let each = each.zip(&chosen.certified.class_of);
+        each.map(|((id, promise), class)| {
+            let secret = promise.secret;
+            (id, secret.prior(), secret.posterior(), class)
+        })
     });
     let written = Written {
         schema: 1,

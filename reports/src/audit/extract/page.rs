@@ -62,8 +62,8 @@ pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result
     }
     if let Some(secrets) = &report.secrets {
         page = page.answer(Section::Text {
-            heading: "Secrets and what is promised of them".into(),
-            paragraphs: secrets.lines(),
+            heading: "Candidates of the secrets".into(),
+            paragraphs: secrets.origin(),
         });
     }
     page = page

@@ -27,10 +27,10 @@ pub enum Source {
     Nothing,
 }
 
-/// The secrets of one bound, and its verdict.
+/// The secrets of one promise, and its verdict.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PromisedSecrets {
-    /// Prior and posterior of the promises that have this bound.
+    /// Prior and posterior of the promise.
     pub promised: Vec<(Probability, Probability)>,
     /// Who says the bound.
     pub source: Source,
@@ -40,6 +40,9 @@ pub struct PromisedSecrets {
     /// The bound beside what was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+    /// What would let this audit contradict the bound; absent where it can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
     /// Why there is no verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_verdict: Option<String>,
@@ -82,10 +85,9 @@ impl SecretsReport {
         )
     }
 
-    /// The same with how the candidates came about.
+    /// How the candidates came about, and what the tests assume.
     #[must_use]
-    pub fn lines(&self) -> Vec<String> {
-        let mut lines = vec![self.says()];
+    pub fn origin(&self) -> Vec<String> {
         let origin = match self.drawn {
             Some(drawn) => format!(
                 "Candidates: {} of each secret that has a shape, itself among them (all of a smaller shape), \
@@ -95,10 +97,10 @@ impl SecretsReport {
             ),
             None => "Candidates: as listed.".to_owned(),
         };
-        lines.push(format!(
+        let mut lines = vec![format!(
             "{origin} Assumed: each secret is any of its candidates with the same chance, whatever the other \
              secrets and the rest of the text are."
-        ));
+        )];
         lines.extend(self.manifest.as_ref().map(|caveat| format!("{caveat}.")));
         lines
     }
@@ -115,10 +117,14 @@ impl PromisedSecrets {
             .collect();
         let said = match (&self.verdict, &self.no_verdict) {
             (Some(verdict), _) => format!(
-                "the mean chance of a right guess, beside {}: {verdict}.",
+                "the mean chance of a right guess, beside {}: {verdict}.{}",
                 match self.source {
                     Source::Certified => "the manifest's certificate",
                     Source::Stated | Source::Nothing => "the promise as stated",
+                },
+                match &self.advice {
+                    Some(advice) => format!(" Advice: {advice}."),
+                    None => String::new(),
                 }
             ),
             (None, why) => format!("{}.", why.as_deref().unwrap_or("no verdict")),

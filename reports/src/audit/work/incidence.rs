@@ -6,8 +6,10 @@ use crate::audit::cli::IncidenceArgs;
 use crate::contract::{AtomicFile, Envelope, Exit, Format, Inputs, Interrupt, Progress, print};
 use crate::number::grouped;
 use crate::plan::PreparedFacts;
-use anyhow::{Context, Result, bail};
-use reticent_corpus::{DocumentFrequencies, Documents, Incidence, SecretList, Sense, Sensed, Unit};
+use anyhow::{Context, Result, bail, ensure};
+use reticent_corpus::{
+    DocumentFrequencies, Documents, Incidence, PolicyChoice, SecretList, Sense, Sensed, Unit,
+};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -42,6 +44,8 @@ struct Source {
     cut: Unit,
     /// What a record is called.
     unit: String,
+    /// Whether these are the records of a prepared corpus.
+    is_prepared: bool,
 }
 
 impl Source {
@@ -59,6 +63,7 @@ impl Source {
                 path: asked.data.clone(),
                 cut: unit,
                 unit: unit.to_string(),
+                is_prepared: false,
             });
         }
         let unit = PreparedFacts::read(folder)
@@ -75,6 +80,7 @@ impl Source {
             path: folder.join(PREPARED_RECORDS),
             cut: Unit::Document,
             unit,
+            is_prepared: true,
         })
     }
 
@@ -146,6 +152,11 @@ fn sense(
     let how = &asked.sensing;
     if let Some(policy) = &how.policy {
         let choice = policy.choice().context("--policy")?;
+        ensure!(
+            !(source.is_prepared && matches!(choice, PolicyChoice::Gold)),
+            "--policy: a prepared corpus keeps no marks for gold; give --list FILE with the secrets, a policy \
+             that finds them, or the marked corpus that it was prepared from"
+        );
         let inputs = inputs
             .given("policy", policy.to_string())?
             .given("policy_sha256", choice.sha256())?;

@@ -85,10 +85,7 @@ fn sensitive(plan: &TrainingPlan, prepared: &Prepared) -> Result<Option<Sensitiv
 
 /// The names of the records in `train.jsonl`.
 pub(super) fn names(prepared: &Prepared) -> HashMap<String, u32> {
-    let points = (0u32..).zip(&prepared.points);
-    points
-        .map(|(i, point)| (format!("unit-{point}"), i))
-        .collect()
+    prepared.ids().zip(0..).collect()
 }
 
 /// The rates of the records, for `protect`.

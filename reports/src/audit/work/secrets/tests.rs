@@ -15,9 +15,21 @@ fn promise(prior: f64, posterior: f64) -> Secret {
 /// One full batch of so many records, each with a secret of its own, at σ = 2: what a secret leaves is
 /// N(1/2, 1) against N(0, 1).
 fn plan(promises: &[Secret], sigma: f64) -> TrainingPlan {
-    let count = promises.len() as u32;
-    let incidence = Incidence::new(count, count, (0..count).map(|i| (i, i)).collect()).unwrap();
-    let rates = vec![1.0; promises.len()];
+    plan_in(promises, &vec![1; promises.len()], sigma)
+}
+
+/// The same with so many records of each secret.
+fn plan_in(promises: &[Secret], records: &[u32], sigma: f64) -> TrainingPlan {
+    let mut of_secrets: Vec<Vec<u32>> = Vec::new();
+    let mut count = 0;
+    for records in records {
+        of_secrets.push((count..count + records).collect());
+        count += records;
+    }
+    let pairs = (0..).zip(&of_secrets);
+    let pairs = pairs.flat_map(|(secret, records)| records.iter().map(move |r| (*r, secret)));
+    let incidence = Incidence::new(count, promises.len() as u32, pairs.collect()).unwrap();
+    let rates = vec![1.0; count as usize];
     let noise = NoiseMultiplier::new(sigma).unwrap();
     let run = Protection {
         incidence: &incidence,
@@ -25,7 +37,6 @@ fn plan(promises: &[Secret], sigma: f64) -> TrainingPlan {
         rates: &rates,
         steps: Steps::new(1),
     };
-    let of_secrets: Vec<Vec<u32>> = (0..count).map(|i| vec![i]).collect();
     let weighted = WeightedSteps {
         noise_multiplier: Stated::given(noise, "test"),
         batch: Stated::given(f64::from(count), "test"),
@@ -35,6 +46,11 @@ fn plan(promises: &[Secret], sigma: f64) -> TrainingPlan {
         secrets: Some(run.certified(Some(noise)).unwrap().classes),
     };
     TrainingPlan::new(Run::Protect { weighted }, UnitName::new("turn").unwrap())
+}
+
+/// So many secrets whose classes are not known.
+fn no_class(secrets: u64) -> Vec<Option<usize>> {
+    vec![None; secrets as usize]
 }
 
 fn hits(bound: &Bound, secrets: u64, hits: u64) -> PromiseTest {
@@ -72,6 +88,23 @@ fn a_certificate_is_asked_at_the_mass_of_the_guess() {
     assert!((bound.prior.get() - 0.01).abs() < 1e-15);
 }
 
+/// Secrets of one promise in one and in two records: Φ(Φ⁻¹(0.01) + 1/2) and Φ(Φ⁻¹(0.01) + 1) = 0.092362. Where
+/// the class is known a secret is held against its own bound, otherwise against the larger.
+#[test]
+fn a_secret_is_held_against_its_own_certificate() {
+    let promises = [promise(0.01, 0.1); 2];
+    let plan = plan_in(&promises, &[1, 2], 2.0);
+    let bound = Bound::of(promises[0], Some(100), 2, &plan).unwrap();
+    assert_eq!(bound.records, 2);
+    let of = |class| bound.of_class(class).get().get();
+    let mut own = [of(Some(0)), of(Some(1))];
+    own.sort_by(f64::total_cmp);
+    for (found, exact) in own.into_iter().zip([GOLDEN, 0.092_362]) {
+        assert!((found / exact - 1.0).abs() < 1e-4, "{found} {exact}");
+    }
+    assert_eq!(of(None).to_bits(), own[1].to_bits());
+}
+
 /// Φ(Φ⁻¹(0.01) + 1/2).
 const GOLDEN: f64 = 0.033_898_939;
 
@@ -85,7 +118,7 @@ fn ranks_meet_the_certificate_of_the_manifest() {
     let bound = Bound::of(promises[0], Some(200_000), 20, &quiet).unwrap();
     let met = |count| {
         let test = hits(&bound, 20, count);
-        met(&test, std::slice::from_ref(&bound), Some(&quiet), "ckpt").unwrap()
+        met(&test, (&bound, &no_class(20)), Some(&quiet), "ckpt").unwrap()
     };
     let caught = met(20);
     let verdict = caught.verdict.as_ref().unwrap();
@@ -102,7 +135,7 @@ fn ranks_meet_the_certificate_of_the_manifest() {
     let loud = plan(&promises[..3], 2.0);
     let loose = Bound::of(promises[0], Some(100), 3, &loud).unwrap();
     let test = hits(&loose, 3, 3);
-    let found = super::met(&test, &[loose], Some(&loud), "ckpt").unwrap();
+    let found = super::met(&test, (&loose, &no_class(3)), Some(&loud), "ckpt").unwrap();
     let verdict = found.verdict.unwrap();
     assert!(!verdict.could_contradict() && verdict.power().is_empty());
 }
@@ -126,7 +159,7 @@ fn what_no_run_promises_gets_no_verdict() {
         assert_eq!(bound.source, Source::Nothing);
         assert_eq!(bound.at_most.get().get().to_bits(), 1.0_f64.to_bits());
         let test = hits(&bound, 2, 2);
-        let found = met(&test, &[bound], Some(&open), "ckpt").unwrap();
+        let found = met(&test, (&bound, &no_class(2)), Some(&open), "ckpt").unwrap();
         assert!(found.verdict.is_none());
         assert!(
             found
@@ -152,12 +185,16 @@ fn a_promise_is_that_of_the_weights_or_of_the_line() {
         prior,
         posterior,
     };
-    let certified = HashMap::from([("a".to_owned(), promise(0.01, 0.05))]);
-    let found = super::promise(&line(None, None), Some(&certified)).unwrap();
-    assert_eq!(found, promise(0.01, 0.05));
-    let found = super::promise(&line(Some(0.1), Some(0.2)), None).unwrap();
-    assert_eq!(found, promise(0.1, 0.2));
-    let other = HashMap::from([("b".to_owned(), promise(0.01, 0.05))]);
+    let of = |prior, posterior, class| Promised {
+        promise: promise(prior, posterior),
+        class,
+    };
+    let certified = HashMap::from([("a".to_owned(), of(0.01, 0.05, Some(3)))]);
+    let found = super::promised(&line(None, None), Some(&certified)).unwrap();
+    assert_eq!(found, of(0.01, 0.05, Some(3)));
+    let found = super::promised(&line(Some(0.1), Some(0.2)), None).unwrap();
+    assert_eq!(found, of(0.1, 0.2, None));
+    let other = HashMap::from([("b".to_owned(), of(0.01, 0.05, None))]);
     for (line, weights, says) in [
         (line(None, None), None, "are missing"),
         (line(Some(0.1), None), None, "both be given"),
@@ -169,7 +206,7 @@ fn a_promise_is_that_of_the_weights_or_of_the_line() {
         ),
         (line(Some(0.5), Some(0.2)), None, "posterior"),
     ] {
-        let error = super::promise(&line, weights).unwrap_err().to_string();
+        let error = super::promised(&line, weights).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
     let without = Line {
