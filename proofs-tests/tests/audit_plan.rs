@@ -315,7 +315,6 @@ fn weights_of_one_corpus_are_not_taken_for_another() {
         "prepare reversed.jsonl --policy gold --no-redaction --no-deduplication --out reversed/",
     );
     let ids = |folder: &str| std::fs::read_to_string(at.join(folder).join("train.jsonl")).unwrap();
-    assert_eq!(ids("raw").lines().count(), ids("reversed").lines().count());
     let unknown = ["is no record of the prepared corpus"];
     refused(
         at,

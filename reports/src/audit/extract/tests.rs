@@ -62,6 +62,7 @@ fn secrets(at_most: f64) -> SecretsReport {
             seed: 7,
         }),
         by_promise: vec![PromisedSecrets {
+            advice: None,
             promised: vec![(probability(1e-3), probability(1e-2))],
             source: Source::Certified,
             test,
