@@ -1,52 +1,11 @@
-//! Rows for spreadsheets: comma-separated, a header, quotes where needed.
+//! Guarantees and calibrations as rows for spreadsheets, with all digits.
 
 use super::calibration::Calibrated;
-use crate::contract::to_json;
+use crate::contract::{Csv, to_json};
 use anyhow::Result;
 use reticent_accounting::{Bounds, Guarantee};
 use serde::Serialize;
 use serde_json::Value;
-
-/// A table under construction.
-#[derive(Debug)]
-pub(super) struct Csv(String);
-
-impl Csv {
-    pub(super) fn new<const N: usize>(header: [&str; N]) -> Self {
-        Self(header.join(",") + "\n")
-    }
-
-    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.0.push_str(&cells.map(|cell| quoted(&cell)).join(","));
-        self.0.push('\n');
-    }
-
-    /// One cell on its own, for tables that are written as they go.
-    pub(super) fn quoted(cell: &str) -> String {
-        quoted(cell)
-    }
-
-    pub(super) fn into_text(self) -> String {
-        self.0
-    }
-}
-
-/// A cell that commas, quotes and line breaks do not break, and that no spreadsheet takes for a
-/// formula.
-fn quoted(cell: &str) -> String {
-    let formula = cell.starts_with(['=', '+', '@', '\t'])
-        || cell.starts_with('-') && cell.parse::<f64>().is_err();
-    let cell = if formula {
-        format!("'{cell}")
-    } else {
-        cell.to_owned()
-    };
-    if cell.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell
-    }
-}
 
 /// A value as JSON would write it, without quotes; nothing for an absent one. All digits stay.
 pub(super) fn cell(value: &impl Serialize) -> Result<String> {
@@ -145,20 +104,4 @@ pub(super) fn calibration(body: &Calibrated) -> Result<String> {
         cell(&body.kl_fano)?,
     ]);
     Ok(csv.into_text())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cells_survive_a_spreadsheet() {
-        assert_eq!(quoted("turn"), "turn");
-        assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
-        assert_eq!(quoted("=1+1"), "'=1+1");
-        assert_eq!(
-            (quoted("-1e-5").as_str(), quoted("-x").as_str()),
-            ("-1e-5", "'-x")
-        );
-    }
 }

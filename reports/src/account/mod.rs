@@ -17,15 +17,15 @@ pub mod protect;
 pub mod secrets;
 pub mod sheet;
 pub mod text;
-mod words;
+pub(crate) mod words;
 
 #[cfg(test)]
 mod tests;
 
 use crate::contract::{Exit, print, write_file};
-use crate::page::View;
+use crate::page::{Output, View};
 use anyhow::{Context, Result, bail};
-use cli::{Account, Command, Format, OutcomeArgs, PlanArgs, QuestionArgs};
+use cli::{Account, Command, OutcomeArgs, PlanArgs, QuestionArgs};
 use secrets::SecretPosteriors;
 
 /// Runs the command.
@@ -33,19 +33,11 @@ use secrets::SecretPosteriors;
 /// # Errors
 /// Bad input, a plan that can't be accounted, an unwritable file.
 pub fn run(arguments: &Account) -> Result<Exit> {
-    let format = arguments.format;
-    let view = View::of_terminal(arguments.verbose);
-    let page = match &arguments.command {
-        Some(command) => matches!(command, Command::Plan(_)),
-        None => arguments.plan.is_page(),
-    };
-    if format == Format::Html && !page {
-        bail!("--format: html is for account plan, --prepared and --recipe");
-    }
+    let output = Output::new(arguments.format, View::of_terminal(arguments.verbose));
     match &arguments.command {
         Some(Command::Plan(wish)) => {
             let plan = sheet::of_file(&wish.file)?;
-            return sheet::show(&plan, wish.max_epsilon, format, view);
+            return sheet::show(&plan, wish.max_epsilon, output);
         }
         Some(Command::Curve(wish)) => {
             let document = curve::curve(wish)?;
@@ -53,11 +45,11 @@ pub fn run(arguments: &Account) -> Result<Exit> {
                 let drawing = curve::drawing(wish, &document)?.to_svg()?;
                 write_file(place, drawing.as_bytes()).context("--plot")?;
             }
-            print(&match format {
-                Format::Json => document.to_text()?,
-                Format::Text | Format::Html => curve::page(&document).to_text(view),
-                Format::Csv => curve::csv(&document.body)?,
-            })?;
+            output.answer_with_rows(
+                || Ok(document.to_text()?),
+                || Ok(curve::page(&document)),
+                || curve::csv(&document.body),
+            )?;
         }
         Some(Command::Compose(wish)) => {
             let neighbours = plan::neighbours(wish.question.neighbours);
@@ -70,8 +62,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             return guarantees(
                 &plan::Asked::about(source, &wish.question)?,
                 &wish.outcome,
-                format,
-                view,
+                output,
             );
         }
         Some(Command::Explain(wish)) => {
@@ -80,24 +71,20 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             let source = plan::Source::of_run(&wish.run, neighbours)?;
             let asked = plan::Asked::about(source, &wish.question)?;
             let document = explain::explain(&asked)?;
-            print(&match format {
-                Format::Json => document.to_text()?,
-                Format::Text | Format::Html => explain::page(&asked, &document).to_text(View {
-                    verbose: true,
-                    ..view
-                }),
-                Format::Csv => bail!("--format: an explanation is text or json, got csv"),
-            })?;
+            output.in_full().answer(
+                || Ok(document.to_text()?),
+                || Ok(explain::page(&asked, &document)),
+            )?;
         }
         Some(Command::Calibrate(wish)) => {
             let document = calibration::calibrate(wish)?;
-            print(&match format {
-                Format::Json => document.to_text()?,
-                Format::Text | Format::Html => text::calibration(&document).to_text(view),
-                Format::Csv => csv::calibration(&document.body)?,
-            })?;
+            output.answer_with_rows(
+                || Ok(document.to_text()?),
+                || Ok(text::calibration(&document)),
+                || csv::calibration(&document.body),
+            )?;
         }
-        Some(Command::Protect(wish)) => return protect::run(wish, format, view),
+        Some(Command::Protect(wish)) => return protect::run(wish, output),
         Some(Command::Completions(completions)) => completions.run::<cli::Account>()?,
         Some(Command::Man(page)) => page.run::<cli::Account>()?,
         None => {
@@ -107,9 +94,9 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             }
             if plan.is_page() {
                 let described = sheet::of_request(&plan.request())?;
-                return sheet::show(&described, plan.outcome.max_epsilon, format, view);
+                return sheet::show(&described, plan.outcome.max_epsilon, output);
             }
-            return guarantees(&plan::Asked::new(plan)?, &plan.outcome, format, view);
+            return guarantees(&plan::Asked::new(plan)?, &plan.outcome, output);
         }
     }
     Ok(Exit::Finished)
@@ -137,30 +124,23 @@ fn no_delta(question: &QuestionArgs) -> Result<()> {
     }
 }
 
-fn guarantees(
-    asked: &plan::Asked,
-    outcome: &OutcomeArgs,
-    format: Format,
-    view: View,
-) -> Result<Exit> {
+fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, output: Output) -> Result<Exit> {
     let document = answer::answer(asked)?;
     if let Some(place) = &outcome.plot {
         let drawing = figure::privacy_curve(&asked.plan)?.to_svg()?;
         write_file(place, drawing.as_bytes()).context("--plot")?;
     }
     let limit = answer::limit(&document.body, outcome.max_epsilon);
-    print(&match format {
-        Format::Json => document.to_text()?,
-        Format::Text | Format::Html => {
-            text::guarantees(asked, &document, limit.as_ref()).to_text(view)
-        }
-        Format::Csv => {
+    output.answer_with_rows(
+        || Ok(document.to_text()?),
+        || Ok(text::guarantees(asked, &document, limit.as_ref())),
+        || {
             let body = &document.body;
             let secrets = body.secrets.iter().map(SecretPosteriors::rows);
             let secrets = secrets.collect::<Result<Vec<_>>>()?;
-            csv::guarantees(&[body.guarantees.clone(), secrets.concat()].concat())?
-        }
-    })?;
+            csv::guarantees(&[body.guarantees.clone(), secrets.concat()].concat())
+        },
+    )?;
     Ok(match limit {
         Some(limit) if limit.passed => Exit::Exceeded,
         _ => Exit::Finished,

@@ -10,7 +10,7 @@ use reticent_accounting::{
 };
 
 /// What is promised, as the first column of the table.
-pub(super) fn promise(row: &Guarantee) -> String {
+pub(crate) fn promise(row: &Guarantee) -> String {
     let (together, records) = match row.group {
         Some(group) => {
             let many = format!("{} {}s", group.get(), row.unit);
@@ -38,28 +38,43 @@ pub(super) fn promise(row: &Guarantee) -> String {
 
 /// The answer in a sentence, and what it means for a guess: the same in every format.
 pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
+    let row = headline(rows);
+    if let Some(row) = row
+        && let Some(delta) = row.delta_bounds.and_then(|bounds| bounds.upper)
+    {
+        return format!(
+            "At epsilon {}, delta is at most {}: {}.",
+            asked
+                .epsilon
+                .map_or_else(|| "-".to_owned(), |e| shortest(e.get())),
+            rounded_up(delta.get().get(), 6),
+            promise(row)
+        );
+    }
+    let said = promised(rows);
+    let finite = |row: &&Guarantee| {
+        let upper = row.epsilon.and_then(|bounds| bounds.upper);
+        upper.is_some_and(|upper| upper.get().get().is_finite())
+    };
+    match row.filter(finite).and_then(|row| guess(asked, row)) {
+        Some(guess) => format!("{said} {guess}"),
+        None => said,
+    }
+}
+
+/// The first guarantee in a sentence: of a plan, and of the run that it became.
+pub(crate) fn promised(rows: &[Guarantee]) -> String {
     let Some(row) = headline(rows) else {
         return "This plan promises nothing that is known.".to_owned();
     };
     let of = promise(row);
     let upper = row.epsilon.and_then(|bounds| bounds.upper);
-    match (row.delta_bounds.and_then(|bounds| bounds.upper), upper) {
-        (Some(delta), _) => format!(
-            "At epsilon {}, delta is at most {}: {of}.",
-            asked
-                .epsilon
-                .map_or_else(|| "-".to_owned(), |e| shortest(e.get())),
-            rounded_up(delta.get().get(), 6),
+    match (upper.map(|upper| upper.get().get()), row.delta) {
+        (Some(epsilon), Some(delta)) if epsilon.is_finite() => format!(
+            "Epsilon is at most {} at delta {}: {of}.",
+            rounded_up(epsilon, 6),
+            shortest(delta.get())
         ),
-        (None, Some(epsilon)) if epsilon.get().get().is_finite() => {
-            let delta = shortest(asked.plan.delta.get());
-            let epsilon = rounded_up(epsilon.get().get(), 6);
-            let said = format!("Epsilon is at most {epsilon} at delta {delta}: {of}.");
-            match guess(asked, row) {
-                Some(guess) => format!("{said} {guess}"),
-                None => said,
-            }
-        }
         _ => format!("This plan promises nothing: {of}."),
     }
 }
@@ -95,7 +110,7 @@ fn guess(asked: &Asked, row: &Guarantee) -> Option<String> {
 }
 
 /// Who is compared with whom.
-pub(super) const fn neighbours(row: &Guarantee) -> &'static str {
+pub(crate) const fn neighbours(row: &Guarantee) -> &'static str {
     match (row.neighbours, row.convention) {
         (Neighbours::AddRemove, Convention::Definition) => "present or absent",
         (Neighbours::AddRemove, Convention::Paper) => "present or absent (as in the papers)",

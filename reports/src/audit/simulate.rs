@@ -1,9 +1,9 @@
 //! `audit simulate`: made-up corpora as files.
 
 use super::cli::Simulation;
-use crate::contract::{AtomicFile, Format, Inputs, Interrupt, to_json};
-use crate::contract::{Envelope, print};
+use crate::contract::{AtomicFile, Envelope, Inputs, Interrupt, to_json};
 use crate::number::grouped;
+use crate::page::{Output, Page};
 use anyhow::{Context, Result};
 use reticent_corpus::simulate;
 use serde::Serialize;
@@ -23,7 +23,7 @@ struct Simulated {
 ///
 /// # Errors
 /// A place that cannot be written, an interruption.
-pub fn run(what: &Simulation, format: Format, interrupt: &Interrupt) -> Result<()> {
+pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<()> {
     let Simulation::Customers {
         dialogues,
         seed,
@@ -35,17 +35,17 @@ pub fn run(what: &Simulation, format: Format, interrupt: &Interrupt) -> Result<(
     let inputs = Inputs::new()
         .given("dialogues", dialogues)?
         .given("seed", seed)?;
-    let text = match format {
-        Format::Json => Envelope::new("simulation", inputs, &made).to_text()?,
-        Format::Text => format!(
-            "{}: {} dialogues, {} bytes, {} secrets marked",
-            made.out,
-            grouped(made.dialogues as u64),
-            grouped(made.bytes),
-            grouped(made.secrets as u64),
-        ),
-    };
-    Ok(print(&text)?)
+    let said = format!(
+        "{}: {} dialogues, {} bytes, {} secrets marked.",
+        made.out,
+        grouped(made.dialogues as u64),
+        grouped(made.bytes),
+        grouped(made.secrets as u64),
+    );
+    output.answer(
+        || Ok(Envelope::new("simulation", inputs, &made).to_text()?),
+        || Ok(Page::new("Simulated corpus", said)),
+    )
 }
 
 fn customers(

@@ -10,4 +10,8 @@ pub enum Format {
     Text,
     /// One JSON document for programs.
     Json,
+    /// The rows alone, comma-separated with a header.
+    Csv,
+    /// A page with plots.
+    Html,
 }

@@ -3,6 +3,7 @@
 //! Data goes to stdout, everything else to stderr. A command ends with [`Exit`] (0 or 1) or
 //! with an error (2, or 130 after an interruption). A file it writes is whole or absent.
 
+mod csv;
 mod definition;
 mod envelope;
 mod exit;
@@ -21,6 +22,7 @@ mod stdout;
 mod table;
 mod values;
 
+pub use csv::Csv;
 pub use definition::{Completions, ManualPage};
 pub use envelope::{Envelope, Inputs, SCHEMA, Said};
 pub use exit::Exit;

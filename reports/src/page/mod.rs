@@ -4,8 +4,10 @@
 //! light and dark, on paper, and aloud. As text ([`View`]) the answer comes first, and the rest on
 //! request.
 
+mod output;
 mod text;
 
+pub use output::Output;
 pub use text::{View, fill};
 
 use crate::contract::{Align, Exit, Table};
@@ -72,6 +74,15 @@ impl Section {
             heading: heading.to_owned(),
             caption: String::new(),
             table,
+        }
+    }
+    /// Names and values without a heading.
+    #[must_use]
+    pub fn facts<S: Into<String>>(facts: impl IntoIterator<Item = (S, String)>) -> Self {
+        let facts = facts.into_iter();
+        Self::Facts {
+            heading: String::new(),
+            facts: facts.map(|(name, value)| (name.into(), value)).collect(),
         }
     }
     /// Sentences without a heading.
@@ -259,17 +270,7 @@ impl Page {
     }
 }
 
-/// Writes a page where `--html` says; whole or not at all.
-///
-/// # Errors
-/// A place that cannot be written.
-#[cfg(feature = "findings")]
-pub(crate) fn write_page(path: &std::path::Path, page: &Page) -> anyhow::Result<()> {
-    use anyhow::Context as _;
-    crate::contract::write_file(path, page.to_html()?.as_bytes()).context("--html")
-}
-
-/// The same with a small first letter.
+/// A text with a small first letter.
 fn lowered(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {

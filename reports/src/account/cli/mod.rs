@@ -11,8 +11,8 @@ pub use plan::{OutcomeArgs, PlanArgs, QuestionArgs, RunArgs};
 pub use values::NeighboursArg;
 
 use super::protect::cli::Protect;
-use crate::contract::{Completions, ManualPage};
-use clap::{Parser, Subcommand, ValueEnum};
+use crate::contract::{Completions, Format, ManualPage};
+use clap::{Parser, Subcommand};
 
 const AFTER: &str = "\
 Exit codes: 0 finished; 1 finished, and the promised epsilon is above --max-epsilon; 2 not finished \
@@ -60,20 +60,6 @@ pub struct Account {
     /// What to do instead.
     #[command(subcommand)]
     pub command: Option<Command>,
-}
-
-/// How the result is written to stdout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Format {
-    /// Tables and sentences for people.
-    #[default]
-    Text,
-    /// One JSON document for programs.
-    Json,
-    /// The rows alone, comma-separated with a header.
-    Csv,
-    /// A page with plots, of `account plan` and --prepared.
-    Html,
 }
 
 /// What to do instead of accounting for a plan.

@@ -1,9 +1,10 @@
 //! A curve as text, as rows, as a drawing.
 
 use super::{Kind, Points};
-use crate::account::csv::{Csv, cell, ends};
+use crate::account::csv::{cell, ends};
 use crate::account::mechanism::words::line;
 use crate::account::text::dash;
+use crate::contract::Csv;
 use crate::contract::{Align, Envelope, Number, Table};
 use crate::number::{rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};

@@ -17,20 +17,16 @@ pub mod work;
 #[cfg(test)]
 mod tests;
 
-use super::cli::Format;
-use crate::contract::{Exit, print, write_file};
-use crate::page::View;
-use anyhow::{Context, Result, bail};
+use crate::contract::{Exit, write_file};
+use crate::page::Output;
+use anyhow::{Context, Result};
 use cli::Protect;
 
 /// Runs the command.
 ///
 /// # Errors
 /// Bad input, weights that cannot be certified, a promise no noise keeps, an unwritable file.
-pub fn run(wish: &Protect, format: Format, view: View) -> Result<Exit> {
-    if format == Format::Html {
-        bail!("--format: a protection is text, json or csv, got html");
-    }
+pub fn run(wish: &Protect, output: Output) -> Result<Exit> {
     let places = output::Places::open(wish)?;
     let input = input::Input::gather(wish)?;
     let found = work::protect(wish, &input)?;
@@ -39,10 +35,10 @@ pub fn run(wish: &Protect, format: Format, view: View) -> Result<Exit> {
         let drawing = figure::noise_against_kept(&found.document.body)?.to_svg()?;
         write_file(place, drawing.as_bytes()).context("--plot")?;
     }
-    print(&match format {
-        Format::Json => found.document.to_text()?,
-        Format::Csv => show::csv(&found.document.body)?,
-        Format::Text | Format::Html => show::page(&found.document).to_text(view),
-    })?;
+    output.answer_with_rows(
+        || Ok(found.document.to_text()?),
+        || Ok(show::page(&found.document)),
+        || show::csv(&found.document.body),
+    )?;
     Ok(Exit::Finished)
 }

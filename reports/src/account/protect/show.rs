@@ -1,8 +1,9 @@
 //! The answer as text and as rows.
 
 use super::document::{Infeasible, Protection, Row, Setting};
-use crate::account::csv::{Csv, cell, ends};
+use crate::account::csv::{cell, ends};
 use crate::account::text::dash;
+use crate::contract::Csv;
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};

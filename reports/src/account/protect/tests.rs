@@ -4,9 +4,10 @@ use super::cli::Protect;
 use super::input::Input;
 use super::read::{Gathered, read_secrets};
 use super::{document, figure, show, work};
-use crate::account::cli::{Account, Command, Format};
+use crate::account::cli::{Account, Command};
 use crate::contract::Envelope;
-use crate::page::View;
+use crate::contract::Format;
+use crate::page::{Output, View};
 use crate::schema::problems;
 use clap::Parser;
 use std::path::{Path, PathBuf};
@@ -268,7 +269,7 @@ fn posteriors_and_weights_are_written_whole() {
         weights: Some(out("weights.json")),
         ..wish
     };
-    super::run(&wish, Format::Csv, View::full()).unwrap();
+    super::run(&wish, Output::new(Format::Csv, View::full())).unwrap();
     let posteriors = std::fs::read_to_string(out("posteriors.csv")).unwrap();
     let lines: Vec<&str> = posteriors.lines().collect();
     assert_eq!(
@@ -325,7 +326,7 @@ fn too_few_weights_for_the_batch_and_bad_places_are_refused() {
     };
     let error = format!(
         "{:#}",
-        super::run(&few, Format::Text, View::full()).unwrap_err()
+        super::run(&few, Output::new(Format::Text, View::full())).unwrap_err()
     );
     assert!(
         error.contains("sum of the weights must lie in (batch size, inf), got 37"),
@@ -338,7 +339,7 @@ fn too_few_weights_for_the_batch_and_bad_places_are_refused() {
     };
     let error = format!(
         "{:#}",
-        super::run(&bad, Format::Text, View::full()).unwrap_err()
+        super::run(&bad, Output::new(Format::Text, View::full())).unwrap_err()
     );
     assert!(
         error.starts_with("--out: ") && error.contains("must end in"),

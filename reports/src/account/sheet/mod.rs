@@ -12,12 +12,12 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use super::cli::Format;
+use crate::account::csv;
 use crate::account::secrets::SecretPosteriors;
-use crate::contract::{Envelope, Exit, Inputs, print};
-use crate::page::View;
+use crate::contract::{Envelope, Exit, Inputs};
+use crate::page::Output;
 use crate::plan::{PlanRequest, PreparedFacts, TrainingFile, build, inputs, redaction};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use ceilings::Bounded;
 use figure::Amplified;
 use promises::Promised;
@@ -186,14 +186,14 @@ pub fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
 ///
 /// # Errors
 /// A plan that can't be accounted, a format that it has not.
-pub fn show(run: &PlannedRun, limit: Option<Epsilon>, format: Format, view: View) -> Result<Exit> {
+pub fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> Result<Exit> {
     let document = sheet(run)?;
-    print(&match format {
-        Format::Json => document.to_text()?,
-        Format::Text => page(run, &document, false)?.to_text(view),
-        Format::Html => page(run, &document, true)?.to_html()?,
-        Format::Csv => bail!("--format: a page is text, json or html, got csv"),
-    })?;
+    let plots = output.draws();
+    output.answer_with_rows(
+        || Ok(document.to_text()?),
+        || page(run, &document, plots),
+        || csv::guarantees(&document.body.guarantees),
+    )?;
     let passed = limit.is_some_and(|limit| *document.body.headline.get() > limit);
     Ok(if passed {
         Exit::Exceeded

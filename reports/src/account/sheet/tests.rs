@@ -2,15 +2,15 @@
 
 use super::promises::Adversary;
 use super::{PlannedRun, Sheet, of_file, page, sheet, show};
-use crate::account::cli::Format;
 use crate::contract::Envelope;
-use crate::page::View;
+use crate::contract::{Exit, Format};
+use crate::page::{Output, View};
 use crate::plan::{PreparedFacts, TrainingFile, labels};
 use crate::schema::problems;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
 use reticent_accounting::{
-    Convention, Delta, Direction, GroupSize, Mechanism, Neighbours, NoiseMultiplier, Notion,
-    PrivacyLoss, Query, Redaction, SamplingRate, Steps, Tolerance,
+    Convention, Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier,
+    Notion, PrivacyLoss, Query, Redaction, SamplingRate, Steps, Tolerance,
 };
 use std::path::{Path, PathBuf};
 
@@ -259,15 +259,16 @@ fn labels_that_cannot_support_delta_say_how_many_would() {
 }
 
 #[test]
-fn a_limit_and_a_format_end_as_they_must() {
+fn a_limit_ends_as_it_must() {
     let folder = Folder::new();
     let subject = of_file(&folder.plan(&plans()[5])).unwrap();
-    assert!(
-        show(&subject, None, Format::Csv, View::full())
-            .unwrap_err()
-            .to_string()
-            .contains("--format")
-    );
+    let shown = |limit| {
+        let output = Output::new(Format::Csv, View::full());
+        show(&subject, limit, output).unwrap()
+    };
+    assert_eq!(shown(None), Exit::Finished);
+    let limit = Epsilon::new(1e-3).unwrap();
+    assert_eq!(shown(Some(limit)), Exit::Exceeded);
     assert!(sheet(&subject).unwrap().body.tighten.is_empty());
 }
 

@@ -10,9 +10,9 @@ mod exposures;
 mod page;
 
 use super::cli::Diff as Asked;
-use crate::contract::{Align, Envelope, Exit, Format, Inputs, Table, print};
+use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::nearest;
-use crate::page::{View, write_page};
+use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use exposures::Exposures;
 use reticent_accounting::Confidence;
@@ -63,26 +63,20 @@ pub struct DiffReport {
 /// # Errors
 /// Files that cannot be read or are no documents of ours, documents of different kinds, canaries
 /// that are not the same.
-pub fn run(asked: &Asked, format: Format, view: View) -> Result<Exit> {
+pub fn run(asked: &Asked, output: Output) -> Result<Exit> {
+    let output = output.and_page(asked.html.as_deref())?;
     let old = document(&asked.old).context("OLD")?;
     let new = document(&asked.new).context("NEW")?;
     let report = DiffReport::of(&old, &new, asked.level.get())?;
     let [before, after] = [&asked.old, &asked.new].map(|path| path.display().to_string());
-    let page = page::page(&report, &before, &after)?;
-    if let Some(path) = &asked.html {
-        write_page(path, &page)?;
-    }
-    let text = match format {
-        Format::Json => {
-            let inputs = Inputs::new()
-                .given("old", before)?
-                .given("new", after)?
-                .given("level", asked.level)?;
-            Envelope::new("diff", inputs, &report).to_text()?
-        }
-        Format::Text => page.to_text(view),
-    };
-    print(&text)?;
+    let inputs = Inputs::new()
+        .given("old", before.clone())?
+        .given("new", after.clone())?
+        .given("level", asked.level)?;
+    output.answer(
+        || Ok(Envelope::new("diff", inputs, &report).to_text()?),
+        || page::page(&report, &before, &after),
+    )?;
     Ok(report.exit())
 }
 

@@ -3,9 +3,9 @@
 mod page;
 
 use super::cli::EpsilonArgs;
-use crate::contract::{Align, Envelope, Exit, Format, Inputs, Table, print};
+use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::{grouped, rounded_down, shortest};
-use crate::page::{View, write_page};
+use crate::page::Output;
 use anyhow::Result;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
 use reticent_attacks::{
@@ -37,21 +37,18 @@ pub struct EpsilonReport {
 ///
 /// # Errors
 /// Counts or terms out of their range.
-pub fn run(asked: &EpsilonArgs, format: Format, view: View) -> Result<Exit> {
+pub fn run(asked: &EpsilonArgs, output: Output) -> Result<Exit> {
+    let output = output.and_page(asked.html.as_deref())?;
     let terms = terms(asked)?;
     let report = EpsilonReport::of(counts(asked)?, &terms)?;
     let inputs = inputs(asked, &terms)?;
     let limit = asked.max_epsilon.map(Epsilon::get);
-    let page = page::page(&report, limit, report.exit(asked), &inputs)?;
-    if let Some(path) = &asked.html {
-        write_page(path, &page)?;
-    }
-    let text = match format {
-        Format::Json => Envelope::new("epsilon", inputs, &report).to_text()?,
-        Format::Text => page.to_text(view),
-    };
-    print(&text)?;
-    Ok(report.exit(asked))
+    let exit = report.exit(asked);
+    output.answer(
+        || Ok(Envelope::new("epsilon", inputs.clone(), &report).to_text()?),
+        || page::page(&report, limit, exit, &inputs),
+    )?;
+    Ok(exit)
 }
 
 fn counts(asked: &EpsilonArgs) -> Result<Counted> {

@@ -9,8 +9,9 @@ pub use quantity::{Known, Quantity};
 
 use super::cli::Figure as Asked;
 use super::diff::document;
-use crate::contract::{Align, Envelope, Exit, Format, Inputs, Table, print, write_file};
+use crate::contract::{Align, Envelope, Exit, Inputs, Table, write_file};
 use crate::number::{nearest, shortest};
+use crate::page::{Output, Page, Section};
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
@@ -64,22 +65,19 @@ struct Point {
 /// # Errors
 /// No document that fits, one that cannot be read or does not hold the quantities, a figure that
 /// cannot be written.
-pub fn run(asked: &Asked, format: Format) -> Result<Exit> {
+pub fn run(asked: &Asked, output: Output) -> Result<Exit> {
     let report = gathered(asked)?;
     if let Some(path) = &asked.plot {
         let svg = report.plot(asked.log_x, asked.log_y).to_svg()?;
         write_file(path, svg.as_bytes()).context("--plot")?;
     }
-    let text = match format {
-        Format::Json => {
-            let inputs = Inputs::new()
-                .given("y", report.y.clone())?
-                .given("x", report.x.clone())?;
-            Envelope::new("figure", inputs, &report).to_text()?
-        }
-        Format::Text => report.to_text(),
-    };
-    print(&text)?;
+    let inputs = Inputs::new()
+        .given("y", report.y.clone())?
+        .given("x", report.x.clone())?;
+    output.answer(
+        || Ok(Envelope::new("figure", inputs, &report).to_text()?),
+        || report.to_page(asked.log_x, asked.log_y),
+    )?;
     Ok(Exit::Finished)
 }
 
@@ -208,9 +206,11 @@ impl FigureReport {
         plot.described(said.collect::<Vec<_>>().join("; "))
     }
 
-    /// A table.
-    #[must_use]
-    pub fn to_text(&self) -> String {
+    /// The page: a table, and the plot.
+    ///
+    /// # Errors
+    /// A plot without anything to show.
+    pub fn to_page(&self, log_x: bool, log_y: bool) -> Result<Page> {
         let mut table = Table::new([
             ("line", Align::Left),
             (self.x.as_str(), Align::Right),
@@ -237,10 +237,22 @@ impl FigureReport {
                 ]);
             }
         }
-        let null = self.without_a_leak.map_or_else(String::new, |null| {
-            format!("\nWithout a leak it is {} on average.\n", nearest(null, 3))
-        });
-        format!("{}\n\n{}{null}", self.y, table.to_text())
+        let all = self.lines.iter().flat_map(|line| &line.points);
+        let documents: usize = all.map(|point| point.values.len()).sum();
+        let mut said = format!("{documents} documents in {} lines.", self.lines.len());
+        if let Some(null) = self.without_a_leak {
+            said = format!(
+                "{said} Without a leak it is {} on average.",
+                nearest(null, 3)
+            );
+        }
+        Ok(Page::new(format!("{} over {}", self.y, self.x), said)
+            .answer(Section::table("Points", table))
+            .section(Section::Plot {
+                heading: "Plot".into(),
+                caption: "A mark for each document, lines through their means.".into(),
+                svg: self.plot(log_x, log_y).to_inline_svg()?,
+            }))
     }
 }
 

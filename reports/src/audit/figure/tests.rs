@@ -1,5 +1,6 @@
 use super::*;
 use crate::audit::cli::{Audit, Command};
+use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;
 use std::path::Path;
@@ -57,7 +58,7 @@ fn repetitions_are_averaged_and_lines_told_apart() {
         ["crt 0 5 1", "crt 0.5 3 1", "sgd 0 4 1", "sgd 0.5 18.5 2"]
     );
     assert_eq!(report.without_a_leak, Some(4.2));
-    let text = report.to_text();
+    let text = report.to_page(false, false).unwrap().to_text(View::full());
     assert!(
         text.contains("gamma") && text.contains("Without a leak it is 4.20 on average"),
         "{text}"

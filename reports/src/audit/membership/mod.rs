@@ -14,8 +14,8 @@ pub use shadows::ShadowTraining;
 
 use super::cli::MembershipArgs;
 use super::ends;
-use crate::contract::{AtomicFile, Envelope, Exit, Format, Inputs, Interrupt, print};
-use crate::page::View;
+use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt};
+use crate::page::Output;
 use anyhow::{Context, Result};
 use read::Table;
 use reticent_accounting::Confidence;
@@ -93,19 +93,14 @@ pub enum Signal {
 ///
 /// # Errors
 /// Files that cannot be read, scores that are none, too few records.
-pub fn run(
-    asked: &MembershipArgs,
-    format: Format,
-    view: View,
-    interrupt: &Interrupt,
-) -> Result<Exit> {
+pub fn run(asked: &MembershipArgs, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let confidence = confidence(asked)?;
-    let outputs = Outputs::open(asked)?;
+    let outputs = Outputs::open(asked, output)?;
     let table = read::read(asked)?;
     interrupt.check()?;
     let report = MembershipReport::of(table, asked, confidence)?;
     interrupt.check()?;
-    outputs.finish(asked, (format, view), &report, &[])
+    outputs.finish(asked, &report, &[])
 }
 
 pub(super) fn confidence(asked: &MembershipArgs) -> Result<Confidence> {
@@ -116,19 +111,15 @@ pub(super) fn confidence(asked: &MembershipArgs) -> Result<Confidence> {
 /// is said at once.
 pub(super) struct Outputs {
     plot: Option<AtomicFile>,
-    html: Option<AtomicFile>,
+    output: Output,
 }
 
 impl Outputs {
-    pub(super) fn open(asked: &MembershipArgs) -> Result<Self> {
-        let open = |path: &Option<std::path::PathBuf>, flag: &'static str| {
-            path.as_ref()
-                .map(|path| AtomicFile::create(path).context(flag))
-                .transpose()
-        };
+    pub(super) fn open(asked: &MembershipArgs, output: Output) -> Result<Self> {
+        let plot = asked.plot.as_deref().map(AtomicFile::create);
         Ok(Self {
-            plot: open(&asked.plot, "--plot")?,
-            html: open(&asked.html, "--html")?,
+            plot: plot.transpose().context("--plot")?,
+            output: output.and_page(asked.html.as_deref())?,
         })
     }
 
@@ -136,7 +127,6 @@ impl Outputs {
     pub(super) fn finish(
         self,
         asked: &MembershipArgs,
-        (format, view): (Format, View),
         report: &MembershipReport,
         heat: &[HeatLine],
     ) -> Result<Exit> {
@@ -147,17 +137,10 @@ impl Outputs {
             file.finish().context("--plot")?;
         }
         let exit = report.exit(asked.max_auc);
-        let page = page::page(report, asked, exit, heat, &inputs)?;
-        if let Some(mut file) = self.html {
-            file.write_all(page.to_html()?.as_bytes())
-                .context("--html")?;
-            file.finish().context("--html")?;
-        }
-        let text = match format {
-            Format::Json => Envelope::new("membership", inputs, report).to_text()?,
-            Format::Text => page.to_text(view),
-        };
-        print(&text)?;
+        self.output.answer(
+            || Ok(Envelope::new("membership", inputs.clone(), report).to_text()?),
+            || page::page(report, asked, exit, heat, &inputs),
+        )?;
         Ok(exit)
     }
 }

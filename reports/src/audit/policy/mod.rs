@@ -2,8 +2,9 @@
 
 use super::cli::Policy;
 use super::published::published;
-use crate::contract::{Align, Envelope, Exit, Format, Inputs, Interrupt, Table, print};
+use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Table};
 use crate::number::{grouped, nearest};
+use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
 use reticent_corpus::{
     Cover, Document, EntityKind, Levels, PolicyChoice, PolicyJudge, TaggerModel, Words,
@@ -85,7 +86,7 @@ pub struct PolicyReport {
 ///
 /// # Errors
 /// Data that cannot be read, a policy that cannot be built.
-pub fn run(asked: &Policy, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+pub fn run(asked: &Policy, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let measured = &asked.measured;
     let documents = read_documents(&measured.data).context("DATA")?;
     let records = screening_records(&documents, measured.unit).context("DATA")?;
@@ -93,19 +94,16 @@ pub fn run(asked: &Policy, format: Format, interrupt: &Interrupt) -> Result<Exit
     let judge = PolicyJudge::new(&policy, conservative.as_ref())?;
     let mut report = PolicyReport::of(&records, &judge, interrupt)?;
     report.coverage = coverage(&policy)?;
-    let text = match format {
-        Format::Json => {
-            let inputs = Inputs::new()
-                .given("data", measured.data.display().to_string())?
-                .given("unit", measured.unit)?
-                .given("policy", published(&policy)?)?
-                .given("policy_sha256", policy.sha256())?
-                .given("conservative", published(&conservative)?)?;
-            Envelope::new("policy", inputs, &report).to_text()?
-        }
-        Format::Text => report.to_text(),
-    };
-    print(&text)?;
+    let inputs = Inputs::new()
+        .given("data", measured.data.display().to_string())?
+        .given("unit", measured.unit)?
+        .given("policy", published(&policy)?)?
+        .given("policy_sha256", policy.sha256())?
+        .given("conservative", published(&conservative)?)?;
+    output.answer(
+        || Ok(Envelope::new("policy", inputs, &report).to_text()?),
+        || Ok(report.to_page()),
+    )?;
     Ok(Exit::Finished)
 }
 
@@ -200,10 +198,10 @@ impl PolicyReport {
 
     /// The report in words and tables.
     #[must_use]
-    pub fn to_text(&self) -> String {
+    pub fn to_page(&self) -> Page {
         let share = |part: u64, all: u64| nearest(part as f64 / all.max(1) as f64 * 100.0, 3);
-        let mut out = format!(
-            "{} records, {} with something found, {} of {} words redacted ({} %)\n",
+        let mut said = format!(
+            "{} records, {} with something found, {} of {} words redacted ({} %).",
             grouped(self.records),
             grouped(self.redacted),
             grouped(self.words.redacted),
@@ -211,23 +209,25 @@ impl PolicyReport {
             share(self.words.redacted, self.words.all)
         );
         if let Some(flagged) = self.flagged {
-            out.push_str(&format!(
-                "{} records flagged by the conservative policy ({} %)\n",
+            said.push_str(&format!(
+                " {} records flagged by the conservative policy ({} %).",
                 grouped(flagged),
                 share(flagged, self.records)
             ));
         }
-        if !self.found.is_empty() {
-            out.push_str(&format!("\n{}", self.by_span()));
-        }
-        if self.marked.is_empty() {
-            out.push_str("\nNo secret is marked in DATA: what the policy misses is not known. audit screen draws a sample to label.\n");
+        let mut page = Page::new("Redaction policy", said)
+            .answer(Section::table("What it finds", self.by_span()));
+        page = if self.marked.is_empty() {
+            let unknown = "No secret is marked in DATA: what the policy misses is not known. audit screen draws a sample to label.";
+            page.answer(Section::untitled(vec![unknown.to_owned()]))
         } else {
-            out.push_str(&format!(
-                "\nMarked secrets, all of them; nothing is said about others.\n{}",
-                self.by_kind()
-            ));
-        }
+            page.answer(Section::Table {
+                heading: "Marked secrets, all of them; nothing is said about others".into(),
+                caption: String::new(),
+                table: self.by_kind(),
+            })
+        };
+        let mut covered = Vec::new();
         for (cover, how) in COVERS {
             let kinds: Vec<&str> = self
                 .coverage
@@ -236,13 +236,13 @@ impl PolicyReport {
                 .map(|c| c.kind.name())
                 .collect();
             if !kinds.is_empty() {
-                out.push_str(&format!("{how:33} {}\n", kinds.join(", ")));
+                covered.push((how, kinds.join(", ")));
             }
         }
-        out
+        page.answer(Section::facts(covered))
     }
 
-    fn by_span(&self) -> String {
+    fn by_span(&self) -> Table {
         let mut table = Table::new([
             ("found", Align::Left),
             ("spans", Align::Right),
@@ -259,10 +259,10 @@ impl PolicyReport {
                 counts.precision.map_or_else(String::new, |p| nearest(p, 4)),
             ]);
         }
-        table.to_text()
+        table
     }
 
-    fn by_kind(&self) -> String {
+    fn by_kind(&self) -> Table {
         let mut table = Table::new([
             ("marked", Align::Left),
             ("places", Align::Right),
@@ -289,7 +289,7 @@ impl PolicyReport {
                 counts.eta.map_or_else(String::new, |eta| nearest(eta, 4)),
             ]);
         }
-        table.to_text()
+        table
     }
 }
 

@@ -1,6 +1,7 @@
 //! Counts of a policy over marked text.
 
 use super::*;
+use crate::page::View;
 use crate::schema::problems;
 use reticent_corpus::{ConservativeOptions, Level, PatternRule, Unit, simulate};
 
@@ -90,7 +91,7 @@ fn text_and_document_say_the_same_and_fit_the_schema() {
         let inputs = Inputs::new().given("policy", &policy).unwrap();
         let json = Envelope::new("policy", inputs, &report).to_text().unwrap();
         assert_eq!(problems("policy.schema.json", &json), Vec::<String>::new());
-        let text = report.to_text();
+        let text = report.to_page().to_text(View::full());
         assert!(
             text.contains("Marked secrets") && text.contains("recall"),
             "{text}"
@@ -100,5 +101,11 @@ fn text_and_document_say_the_same_and_fit_the_schema() {
         assert_eq!(report.coverage.len(), if levels { 18 } else { 0 });
     }
     let unmarked = report(&[Document::new("a", "Ada")], &PolicyChoice::Nothing, None);
-    assert!(unmarked.to_text().contains("audit screen") && unmarked.marked.is_empty());
+    assert!(
+        unmarked
+            .to_page()
+            .to_text(View::full())
+            .contains("audit screen")
+            && unmarked.marked.is_empty()
+    );
 }

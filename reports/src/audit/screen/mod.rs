@@ -2,8 +2,8 @@
 
 mod ask;
 mod measure;
+mod page;
 mod sheet;
-mod text;
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,8 @@ pub use sheet::{Draw, Drawn, Header, JFT_SAMPLES, Line, Sheet};
 
 use super::cli::Screen;
 use super::published::published;
-use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, print, to_json, write_file};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, to_json, write_file};
+use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::Confidence;
 use reticent_accounting::confidentiality::Label;
@@ -40,7 +41,7 @@ struct Waiting<'a> {
 ///
 /// # Errors
 /// Data or a sheet that cannot be read, a sheet that does not fit the data or the policy.
-pub fn run(asked: &Screen, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+pub fn run(asked: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let documents = read_documents(&asked.measured.data).context("DATA")?;
     let records = screening_records(&documents, asked.measured.unit).context("DATA")?;
     interrupt.check()?;
@@ -55,7 +56,7 @@ pub fn run(asked: &Screen, format: Format, interrupt: &Interrupt) -> Result<Exit
     let confidence = asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
     let inputs = inputs(asked, &sheet, confidence)?;
     if sheet.open() > 0 {
-        return wait(asked, &sheet, inputs, format);
+        return wait(asked, &sheet, inputs, output);
     }
     let judge = PolicyJudge::new(&sheet.header.policy, sheet.header.conservative.as_ref())?;
     let seen = measure::judge(&sheet, &judge).context("--sheet")?;
@@ -63,11 +64,10 @@ pub fn run(asked: &Screen, format: Format, interrupt: &Interrupt) -> Result<Exit
     let labels = measure::labels(&seen);
     let screening = Screening::of(&sheet, &seen, &labels, confidence, corpus)?;
     write(asked, &sheet, &seen, &labels)?;
-    let text = match format {
-        Format::Json => Envelope::new("screening", inputs, &screening).to_text()?,
-        Format::Text => screening.to_text(confidence, asked.labels.as_deref()),
-    };
-    print(&text)?;
+    output.answer(
+        || Ok(Envelope::new("screening", inputs, &screening).to_text()?),
+        || Ok(screening.to_page(confidence, asked.labels.as_deref())),
+    )?;
     Ok(Exit::Finished)
 }
 
@@ -154,7 +154,7 @@ fn inputs(asked: &Screen, sheet: &Sheet, confidence: Confidence) -> Result<Input
         .or_assumed("confidence", asked.confidence, confidence)?)
 }
 
-fn wait(asked: &Screen, sheet: &Sheet, inputs: Inputs, format: Format) -> Result<Exit> {
+fn wait(asked: &Screen, sheet: &Sheet, inputs: Inputs, output: Output) -> Result<Exit> {
     for (flag, path) in [
         ("--labels", &asked.labels),
         ("--screened", &asked.screened),
@@ -174,11 +174,10 @@ fn wait(asked: &Screen, sheet: &Sheet, inputs: Inputs, format: Format) -> Result
         sample: &sheet.header,
         open: sheet.open(),
     };
-    let text = match format {
-        Format::Json => Envelope::new("screening-open", inputs, waiting).to_text()?,
-        Format::Text => text::waiting(sheet, &waiting.sheet),
-    };
-    print(&text)?;
+    output.answer(
+        || Ok(Envelope::new("screening-open", inputs, &waiting).to_text()?),
+        || Ok(page::waiting(sheet, &waiting.sheet)),
+    )?;
     Ok(Exit::Finished)
 }
 

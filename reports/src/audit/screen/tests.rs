@@ -3,6 +3,7 @@
 use super::ask::{Answer, ask};
 use super::measure::{judge, labels};
 use super::*;
+use crate::page::View;
 use crate::schema::problems;
 use reticent_accounting::statistics::clopper_pearson_upper;
 use reticent_corpus::{ConservativeOptions, FoundSpan, PatternRule, Secret, Unit, simulate};
@@ -276,7 +277,9 @@ fn screenings_fit_their_schema_and_say_what_they_bound() {
             problems("screening.schema.json", &json),
             Vec::<String>::new()
         );
-        let text = screening.to_text(Confidence::new(0.95).unwrap(), Some(Path::new("l.jsonl")));
+        let text = screening
+            .to_page(Confidence::new(0.95).unwrap(), Some(Path::new("l.jsonl")))
+            .to_text(View::full());
         assert!(
             text.contains("drawn at random") && text.contains("account --labels l.jsonl"),
             "{text}"

@@ -7,8 +7,8 @@ use super::promise::guarantees;
 use super::train::{INITIAL_SEED, Job};
 use crate::audit::cli::{ArmName, Demo};
 use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
-use crate::contract::{Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, print};
-use crate::page::View;
+use crate::contract::{Exit, Inputs, Interrupt, Interrupted, OutputFolder};
+use crate::page::{Output, Section};
 use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, Sigma};
 use crate::plan::{PlanRequest, PreparedFacts, build};
 use anyhow::{Context, Result, ensure};
@@ -134,7 +134,7 @@ const ARMS: [Spec; 6] = [
 /// against a promise.
 const TESTS: usize = 6;
 
-pub(super) fn run(asked: &Demo, format: Format, view: View, interrupt: &Interrupt) -> Result<Exit> {
+pub(super) fn run(asked: &Demo, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let begun = Instant::now();
     let (documents, source) = corpus(asked)?;
     let out = OutputFolder::create(&target(asked)?).context("--out")?;
@@ -186,15 +186,14 @@ pub(super) fn run(asked: &Demo, format: Format, view: View, interrupt: &Interrup
     out.write("report.json", json.as_bytes())?;
     out.write("report.html", page.to_html()?.as_bytes())?;
     let folder = out.finish().context("--out")?;
-    let text = match format {
-        Format::Json => json,
-        Format::Text => format!(
-            "{}\nWritten: {}, report.json, and a checkpoint of each arm beside them.\n",
-            page.to_text(view),
-            folder.join("report.html").display()
-        ),
-    };
-    print(&text)?;
+    let written = format!(
+        "Written: {}, report.json, and a checkpoint of each arm beside them.",
+        folder.join("report.html").display()
+    );
+    output.answer(
+        || Ok(json),
+        || Ok(page.answer(Section::untitled(vec![written]))),
+    )?;
     Ok(report.exit())
 }
 

@@ -5,44 +5,29 @@ use super::opened::Opened;
 use crate::account::mechanism::load;
 use crate::audit::cli::{Exposure as Asked, Source};
 use crate::audit::exposure::{Checkpoint, ExposureReport, SampledReport};
-use crate::contract::{AtomicFile, Exit, Format, Inputs, Interrupt, print};
-use crate::page::View;
+use crate::contract::{Exit, Inputs, Interrupt};
+use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, Run, TrainingPlan};
 use reticent_accounting::{Confidence, Neighbours, UnitName};
 use reticent_backends::{CanarySeal, Manifest, Owner, owner_folder};
 use reticent_corpus::CanaryPlan;
-use std::io::Write;
 use std::path::Path;
 
 /// Candidates scored flatly, to set the search's seconds beside.
 const FLAT_SAMPLE: u64 = 200;
 
-pub(super) fn run(
-    asked: &Asked,
-    format: Format,
-    view: View,
-    interrupt: &Interrupt,
-) -> Result<Exit> {
-    let html = match &asked.html {
-        Some(path) => Some(AtomicFile::create(path).context("--html")?),
-        None => None,
-    };
+pub(super) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let output = output.and_page(asked.html.as_deref())?;
     let mut model = Opened::audited(&asked.of, interrupt)?;
     if let Some(sample) = asked.sample {
-        return sampled(asked, sample, &mut model, html, (format, view), interrupt);
+        return sampled(asked, sample, &mut model, output, interrupt);
     }
     let report = measured(asked, &mut model, interrupt)?;
-    if let Some(mut file) = html {
-        file.write_all(report.to_html(&model.name)?.as_bytes())
-            .context("--html")?;
-        file.finish().context("--html")?;
-    }
-    let text = match format {
-        Format::Json => report.to_json(inputs(asked)?)?,
-        Format::Text => report.to_page(&model.name)?.to_text(view),
-    };
-    print(&text)?;
+    output.answer(
+        || Ok(report.to_json(inputs(asked)?)?),
+        || report.to_page(&model.name),
+    )?;
     Ok(report.exit())
 }
 
@@ -51,8 +36,7 @@ fn sampled(
     asked: &Asked,
     sample: u64,
     model: &mut Opened,
-    html: Option<AtomicFile>,
-    (format, view): (Format, View),
+    output: Output,
     interrupt: &Interrupt,
 ) -> Result<Exit> {
     ensure!(
@@ -65,22 +49,14 @@ fn sampled(
     let attack = Attack::new(&plan, &model.tokenizer, &model.name, canaries)?;
     let found = attack.sampled(model.scorer(), (sample, asked.seed), each, interrupt)?;
     let report = SampledReport::new(&plan, found, confidence, asked.show_secrets)?;
-    let page = report.to_page(&model.name, asked.max_exposure)?;
-    if let Some(mut file) = html {
-        file.write_all(page.to_html()?.as_bytes())
-            .context("--html")?;
-        file.finish().context("--html")?;
-    }
-    let text = match format {
-        Format::Json => report.to_json(
-            inputs(asked)?
-                .given("sample", sample)?
-                .given("seed", asked.seed)?
-                .or_assumed("confidence", asked.confidence, confidence)?,
-        )?,
-        Format::Text => page.to_text(view),
-    };
-    print(&text)?;
+    let inputs = inputs(asked)?
+        .given("sample", sample)?
+        .given("seed", asked.seed)?
+        .or_assumed("confidence", asked.confidence, confidence)?;
+    output.answer(
+        || Ok(report.to_json(inputs)?),
+        || report.to_page(&model.name, asked.max_exposure),
+    )?;
     Ok(report.exit(asked.max_exposure))
 }
 

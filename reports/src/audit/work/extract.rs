@@ -7,8 +7,8 @@ use super::records::cut;
 use super::secrets;
 use crate::audit::cli::Extract as Asked;
 use crate::audit::extract::{ExtractReport, WithinDraws};
-use crate::contract::{AtomicFile, Exit, Format, Inputs, Interrupt, print};
-use crate::page::View;
+use crate::contract::{Exit, Inputs, Interrupt};
+use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::Confidence;
 use reticent_attacks::{
@@ -18,7 +18,6 @@ use reticent_attacks::{
 use reticent_backends::PrefixScorer;
 use reticent_corpus::{TokenId, Tokenizer, Unit};
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::Path;
 
 /// Lengths of prompts where none is given.
@@ -30,16 +29,8 @@ const DRAWS: [f64; 4] = [1.0, 100.0, 1e4, 1e6];
 /// States that generation holds at once.
 const STATES: usize = 64;
 
-pub(super) fn run(
-    asked: &Asked,
-    format: Format,
-    view: View,
-    interrupt: &Interrupt,
-) -> Result<Exit> {
-    let html = match &asked.html {
-        Some(path) => Some(AtomicFile::create(path).context("--html")?),
-        None => None,
-    };
+pub(super) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let output = output.and_page(asked.html.as_deref())?;
     let mut model = Opened::audited(&asked.of, interrupt)?;
     let mut baseline = match &asked.baseline {
         Some(source) => Some(model.beside(source, &asked.of, "--baseline", interrupt)?),
@@ -50,17 +41,10 @@ pub(super) fn run(
         Err(short) => bail!("--suffix: {short}"),
     };
     let released = model.name;
-    let page = report.to_page(&released, asked.max_rate)?;
-    if let Some(mut file) = html {
-        file.write_all(page.to_html()?.as_bytes())
-            .context("--html")?;
-        file.finish().context("--html")?;
-    }
-    let text = match format {
-        Format::Json => report.to_json(inputs(asked, &report)?)?,
-        Format::Text => page.to_text(view),
-    };
-    print(&text)?;
+    output.answer(
+        || Ok(report.to_json(inputs(asked, &report)?)?),
+        || report.to_page(&released, asked.max_rate),
+    )?;
     Ok(report.exit(asked.max_rate))
 }
 

@@ -3,8 +3,9 @@
 use super::reading::{list, warn};
 use crate::account::protect::read::Kind;
 use crate::audit::cli::IncidenceArgs;
-use crate::contract::{AtomicFile, Envelope, Exit, Format, Inputs, Interrupt, Progress, print};
+use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::number::grouped;
+use crate::page::{Output, Page, Section};
 use crate::plan::PreparedFacts;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_corpus::{
@@ -90,7 +91,7 @@ impl Source {
     }
 }
 
-pub(super) fn run(asked: &IncidenceArgs, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+pub(super) fn run(asked: &IncidenceArgs, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let source = Source::of(asked)?;
     let mut table = table::Table::create(&asked.out).context("--out")?;
     let threads = usize::try_from(asked.threads).unwrap_or(usize::MAX);
@@ -137,7 +138,7 @@ pub(super) fn run(asked: &IncidenceArgs, format: Format, interrupt: &Interrupt) 
     shown.distinct = names.known.len() as u64;
     shown.most_records = names.known.values().map(|(_, n)| *n).max().unwrap_or(0);
     shown.by_kind = names.by_kind;
-    show(&shown, (asked, &source), sensed_by, format)?;
+    show(&shown, (asked, &source), sensed_by, output)?;
     Ok(Exit::Finished)
 }
 
@@ -210,40 +211,39 @@ fn show(
     shown: &Shown,
     (asked, source): (&IncidenceArgs, &Source),
     sensed_by: Inputs,
-    format: Format,
+    output: Output,
 ) -> Result<()> {
-    let text = match format {
-        Format::Json => {
-            let inputs = sensed_by
-                .given("data", asked.data.display().to_string())?
-                .given("unit", &source.unit)?;
-            Envelope::new("incidence", inputs, shown).to_text()?
-        }
-        Format::Text => {
-            let kinds: Vec<String> = shown
-                .by_kind
-                .iter()
-                .map(|(kind, count)| format!("{kind} {}", grouped(*count)))
-                .collect();
-            format!(
-                "{}: {} of {} {}s hold a secret; {} pairs\nsecrets      {} distinct ({}), one of them in {} {}s",
-                shown.out,
-                grouped(shown.records_with_secrets),
-                grouped(shown.records),
-                source.unit,
-                grouped(shown.pairs),
-                grouped(shown.distinct),
-                if kinds.is_empty() {
-                    "none".to_owned()
-                } else {
-                    kinds.join(", ")
-                },
-                grouped(shown.most_records),
-                source.unit,
-            )
-        }
+    let inputs = sensed_by
+        .given("data", asked.data.display().to_string())?
+        .given("unit", &source.unit)?;
+    output.answer(
+        || Ok(Envelope::new("incidence", inputs, shown).to_text()?),
+        || Ok(page(shown, &source.unit)),
+    )
+}
+
+fn page(shown: &Shown, unit: &str) -> Page {
+    let said = format!(
+        "{}: {} of {} {unit}s hold a secret; {} pairs.",
+        shown.out,
+        grouped(shown.records_with_secrets),
+        grouped(shown.records),
+        grouped(shown.pairs)
+    );
+    let kinds = shown.by_kind.iter();
+    let kinds: Vec<String> = kinds
+        .map(|(kind, count)| format!("{kind} {}", grouped(*count)))
+        .collect();
+    let kinds = match kinds.as_slice() {
+        [] => "none".to_owned(),
+        kinds => kinds.join(", "),
     };
-    Ok(print(&text)?)
+    let secrets = format!(
+        "{} distinct ({kinds}), one of them in {} {unit}s",
+        grouped(shown.distinct),
+        grouped(shown.most_records)
+    );
+    Page::new("Incidence", said).answer(Section::facts([("secrets", secrets)]))
 }
 
 mod table {

@@ -8,9 +8,9 @@ use crate::audit::cli::{AttackArg, GroupBy, MembershipArgs, Protocol};
 use crate::audit::membership::{
     Attacked, HeatLine, LeftOut, MembershipReport, Outputs, Records, ShadowTraining, confidence,
 };
-use crate::contract::{Exit, Format, Interrupt, Progress};
+use crate::contract::{Exit, Interrupt, Progress};
 use crate::number::grouped;
-use crate::page::View;
+use crate::page::Output;
 use anyhow::{Context, Result, ensure};
 use reticent_attacks::{Attack, Beside, Need, Panel, Scoring, chosen};
 use reticent_corpus::{TokenId, Tokenizer, Unit};
@@ -25,20 +25,15 @@ const NEIGHBOURS: usize = 25;
 /// Records of the per-token picture, and tokens of each.
 const HEATED: (usize, usize) = (5, 400);
 
-pub(super) fn run(
-    asked: &MembershipArgs,
-    format: Format,
-    view: View,
-    interrupt: &Interrupt,
-) -> Result<Exit> {
-    let outputs = Outputs::open(asked)?;
+pub(super) fn run(asked: &MembershipArgs, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let outputs = Outputs::open(asked, output)?;
     let mut model = Opened::audited(&asked.on.of, interrupt)?;
     let mut reference = match &asked.on.reference {
         Some(source) => Some(model.beside(source, &asked.on.of, "--reference", interrupt)?),
         None => None,
     };
     let (report, heat) = measured(asked, &mut model, reference.as_mut(), interrupt)?;
-    outputs.finish(asked, (format, view), &report, &heat)
+    outputs.finish(asked, &report, &heat)
 }
 
 /// The report, and the picture of the members with the highest scores.

@@ -42,7 +42,7 @@ mod train;
 use super::cli::{Audit, Command};
 use super::{diff, epsilon, figure, membership as scores, policy, screen, simulate};
 use crate::contract::{Exit, Interrupt};
-use crate::page::View;
+use crate::page::{Output, View};
 use anyhow::Result;
 
 /// What a build without the feature `audit` says to commands that need a model.
@@ -53,11 +53,10 @@ const NO_ENGINE: &str = "this build has no engine; build with the default featur
 /// # Errors
 /// Whatever keeps the command from finishing.
 pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
-    let format = audit.format;
-    let view = View::of_terminal(audit.verbose);
+    let output = Output::new(audit.format, View::of_terminal(audit.verbose));
     match &audit.command {
         Command::Simulate(simulation) => {
-            simulate::run(&simulation.what, format, interrupt)?;
+            simulate::run(&simulation.what, output, interrupt)?;
             Ok(Exit::Finished)
         }
         Command::Completions(completions) => {
@@ -70,38 +69,38 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         }
         #[cfg(feature = "audit")]
         Command::Membership(asked) if asked.on.of.source().is_ok() => {
-            membership::run(asked, format, view, interrupt)
+            membership::run(asked, output, interrupt)
         }
         Command::Membership(asked) => {
             // Without an engine.
             anyhow::ensure!(asked.on.of.source().is_err(), NO_ENGINE);
-            scores::run(asked, format, view, interrupt)
+            scores::run(asked, output, interrupt)
         }
-        Command::Epsilon(asked) => epsilon::run(asked, format, view),
-        Command::Diff(asked) => diff::run(asked, format, view),
-        Command::Figure(asked) => figure::run(asked, format),
-        Command::Policy(asked) => policy::run(asked, format, interrupt),
-        Command::Screen(asked) => screen::run(asked, format, interrupt),
-        Command::Prepare(asked) => prepare::run(asked, format, interrupt),
-        Command::Neighbours(asked) => neighbours::run(asked, format, interrupt),
-        Command::Redact(asked) => redact::run(asked, format, interrupt),
-        Command::Incidence(asked) => incidence::run(asked, format, interrupt),
+        Command::Epsilon(asked) => epsilon::run(asked, output),
+        Command::Diff(asked) => diff::run(asked, output),
+        Command::Figure(asked) => figure::run(asked, output),
+        Command::Policy(asked) => policy::run(asked, output, interrupt),
+        Command::Screen(asked) => screen::run(asked, output, interrupt),
+        Command::Prepare(asked) => prepare::run(asked, output, interrupt),
+        Command::Neighbours(asked) => neighbours::run(asked, output, interrupt),
+        Command::Redact(asked) => redact::run(asked, output, interrupt),
+        Command::Incidence(asked) => incidence::run(asked, output, interrupt),
         #[cfg(feature = "audit")]
-        Command::Demo(asked) => demo::run(asked, format, view, interrupt),
+        Command::Demo(asked) => demo::run(asked, output, interrupt),
         #[cfg(feature = "audit")]
-        Command::Train(asked) => train::run(asked, format, interrupt),
+        Command::Train(asked) => train::run(asked, output, interrupt),
         #[cfg(feature = "audit")]
-        Command::Perplexity(asked) => perplexity::run(asked, format, view, interrupt),
+        Command::Perplexity(asked) => perplexity::run(asked, output, interrupt),
         #[cfg(feature = "audit")]
-        Command::Convert(asked) => convert::run(asked, format),
+        Command::Convert(asked) => convert::run(asked, output),
         #[cfg(feature = "audit")]
-        Command::Exposure(asked) => exposure::run(asked, format, view, interrupt),
+        Command::Exposure(asked) => exposure::run(asked, output, interrupt),
         #[cfg(feature = "audit")]
-        Command::Extract(asked) => extract::run(asked, format, view, interrupt),
+        Command::Extract(asked) => extract::run(asked, output, interrupt),
         #[cfg(feature = "audit")]
         Command::Serve(asked) => opened::answer(asked, interrupt),
         #[cfg(feature = "audit")]
-        Command::Report(asked) => report::run(asked, format, view, interrupt),
+        Command::Report(asked) => report::run(asked, output, interrupt),
         #[cfg(not(feature = "audit"))]
         Command::Demo(_)
         | Command::Train(_)

@@ -3,8 +3,9 @@
 use super::reading::{documents, list};
 use crate::audit::cli::NeighboursArgs;
 use crate::audit::published::published;
-use crate::contract::{Align, Envelope, Exit, Format, Inputs, Interrupt, Progress, Table, print};
+use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Progress, Table};
 use crate::number::grouped;
+use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::Confidence;
 use reticent_accounting::statistics::clopper_pearson_upper;
@@ -48,7 +49,7 @@ struct Missed<'a> {
     diff: NeighbourDiff,
 }
 
-pub(super) fn run(asked: &NeighboursArgs, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+pub(super) fn run(asked: &NeighboursArgs, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let options = asked.prepare.options()?;
     let read = documents(&asked.data, &asked.reading).context("DATA")?;
     interrupt.check()?;
@@ -75,19 +76,16 @@ pub(super) fn run(asked: &NeighboursArgs, format: Format, interrupt: &Interrupt)
         "DATA: no secret is marked in it, nor found by the policy; --list names some"
     );
     let shown = shown(&found, marked, asked.show_secrets)?;
-    let text = match format {
-        Format::Json => {
-            let inputs = Inputs::new()
-                .given("data", asked.data.display().to_string())?
-                .given("options", published(&options)?)?
-                .given("policy_sha256", options.policy.policy.sha256())?
-                .given_path("list", asked.list.as_deref())?
-                .given("selection", selection)?;
-            Envelope::new("neighbours", inputs, &shown).to_text()?
-        }
-        Format::Text => summary(&shown),
-    };
-    print(&text)?;
+    let inputs = Inputs::new()
+        .given("data", asked.data.display().to_string())?
+        .given("options", published(&options)?)?
+        .given("policy_sha256", options.policy.policy.sha256())?
+        .given_path("list", asked.list.as_deref())?
+        .given("selection", selection)?;
+    output.answer(
+        || Ok(Envelope::new("neighbours", inputs, &shown).to_text()?),
+        || Ok(page(&shown)),
+    )?;
     Ok(Exit::Finished)
 }
 
@@ -157,43 +155,63 @@ fn shown<'a>(found: &'a Neighbours, marked: &'static str, show: bool) -> Result<
     })
 }
 
-fn summary(shown: &Shown<'_>) -> String {
+fn page(shown: &Shown<'_>) -> Page {
     let all = &shown.all;
-    let mut lines = vec![
-        format!(
-            "secrets      {} distinct, marked {}; {} taken",
-            grouped(shown.distinct),
-            shown.marked,
-            if shown.missed_share.is_some() {
-                format!("a simple random sample of {}", grouped(all.examined))
-            } else {
-                "all".to_owned()
-            }
+    let taken = match shown.missed_share {
+        Some(_) => format!("a simple random sample of {}", grouped(all.examined)),
+        None => "all".to_owned(),
+    };
+    let said = format!(
+        "{} of {} secrets are missed: masking them beforehand changes at most {} records.",
+        grouped(all.missed),
+        grouped(all.examined),
+        grouped(all.most_records)
+    );
+    let mut facts = vec![
+        (
+            "secrets",
+            format!(
+                "{} distinct, marked {}; {taken} examined",
+                grouped(shown.distinct),
+                shown.marked
+            ),
         ),
-        format!(
-            "caught       {}: masking them beforehand changes no record",
-            grouped(all.caught)
+        (
+            "caught",
+            format!(
+                "{}: masking them beforehand changes no record",
+                grouped(all.caught)
+            ),
         ),
-        format!(
-            "missed       {}; after {} of them a record is on the other side",
-            grouped(all.missed),
-            grouped(all.other_side)
+        (
+            "missed",
+            format!(
+                "{}; after {} of them a record is on the other side",
+                grouped(all.missed),
+                grouped(all.other_side)
+            ),
         ),
-        format!(
-            "k            at most {} (records that differ for one secret)",
-            grouped(all.most_records)
+        (
+            "k",
+            format!(
+                "at most {} (records that differ for one secret)",
+                grouped(all.most_records)
+            ),
         ),
     ];
     if let Some(share) = &shown.missed_share {
-        lines.push(format!(
-            "miss rate    below {} of all secrets, with confidence {}",
-            rounded_up(share.upper),
-            share.confidence
+        facts.push((
+            "miss rate",
+            format!(
+                "below {} of all secrets, with confidence {}",
+                rounded_up(share.upper),
+                share.confidence
+            ),
         ));
     }
     let mut table = Table::new([
         ("kind", Align::Left),
-        ("taken", Align::Right),
+        ("examined", Align::Right),
         ("caught", Align::Right),
         ("missed", Align::Right),
         ("other side", Align::Right),
@@ -209,21 +227,21 @@ fn summary(shown: &Shown<'_>) -> String {
         ];
         table.row(std::iter::once(kind.clone()).chain(numbers.map(grouped)));
     }
-    lines.push(String::new());
-    lines.push(table.to_text().trim_end().to_owned());
-    let named: Vec<String> = shown
-        .missed_secrets
-        .iter()
-        .filter_map(|one| one.secret.map(|secret| (one, secret)))
-        .map(|(one, secret)| {
-            format!(
-                "missed       {secret:?} ({}): k = {}",
-                one.kind, one.diff.records
-            )
-        })
-        .collect();
-    lines.extend(named);
-    lines.join("\n")
+    let mut page = Page::new("Neighbouring corpora", said)
+        .answer(Section::facts(facts))
+        .answer(Section::table("By kind", table));
+    let named = shown.missed_secrets.iter().filter_map(|one| {
+        let secret = one.secret?;
+        Some(format!(
+            "missed {secret:?} ({}): k = {}",
+            one.kind, one.diff.records
+        ))
+    });
+    let named: Vec<String> = named.collect();
+    if !named.is_empty() {
+        page = page.answer(Section::untitled(named));
+    }
+    page
 }
 
 /// An upper bound keeps its direction in four decimals.

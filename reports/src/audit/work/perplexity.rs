@@ -3,8 +3,8 @@
 use super::opened::Opened;
 use crate::audit::cli::Perplexity as Asked;
 use crate::audit::perplexity::PerplexityReport;
-use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, Progress, print};
-use crate::page::{View, write_page};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};
+use crate::page::Output;
 use anyhow::{Context, Result, ensure};
 use reticent_attacks::{Perplexity, perplexity, windows as places};
 use reticent_backends::Scorer;
@@ -30,12 +30,8 @@ pub(super) fn measure<S: Scorer + ?Sized>(
     Ok(result?)
 }
 
-pub(super) fn run(
-    asked: &Asked,
-    format: Format,
-    view: View,
-    interrupt: &Interrupt,
-) -> Result<Exit> {
+pub(super) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let output = output.and_page(asked.html.as_deref())?;
     let mut model = Opened::audited(&asked.of, interrupt)?;
     let context = model.context;
     let unit = asked.unit.unwrap_or_else(|| model.unit());
@@ -50,22 +46,15 @@ pub(super) fn run(
     let (records, cut) = windows(records, context);
     let measured = measure(model.scorer(), &records, interrupt)?;
     let report = PerplexityReport::new(&measured, count, cut, unit);
-    let page = report.to_page(&asked.of.name(), context)?;
-    if let Some(path) = &asked.html {
-        write_page(path, &page)?;
-    }
-    let text = match format {
-        Format::Json => {
-            let inputs = Inputs::new()
-                .given("model", asked.of.name())?
-                .given("data", asked.data.display().to_string())?
-                .or_assumed("unit", asked.unit, unit)?
-                .given("without_end", asked.without_end)?;
-            Envelope::new("perplexity", inputs, &report).to_text()?
-        }
-        Format::Text => page.to_text(view),
-    };
-    print(&text)?;
+    let inputs = Inputs::new()
+        .given("model", asked.of.name())?
+        .given("data", asked.data.display().to_string())?
+        .or_assumed("unit", asked.unit, unit)?
+        .given("without_end", asked.without_end)?;
+    output.answer(
+        || Ok(Envelope::new("perplexity", inputs, &report).to_text()?),
+        || report.to_page(&asked.of.name(), context),
+    )?;
     Ok(Exit::Finished)
 }
 

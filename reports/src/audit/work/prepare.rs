@@ -3,8 +3,9 @@
 use super::reading::warn;
 use crate::audit::cli::Prepare;
 use crate::audit::published::published;
-use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, Interrupted, Progress, print};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, Progress};
 use crate::number::grouped;
+use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
 use reticent_corpus::{
     CopyFate, Cover, Facts, Level, Levels, Passage, PolicyChoice, Preparation, PrepareFiles,
@@ -27,7 +28,7 @@ struct Shown<'a> {
     megabytes_per_second: f64,
 }
 
-pub(super) fn run(asked: &Prepare, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+pub(super) fn run(asked: &Prepare, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let options = asked.how.options()?;
     let reading = asked.reading.options(None);
     let files = PrepareFiles {
@@ -59,18 +60,15 @@ pub(super) fn run(asked: &Prepare, format: Format, interrupt: &Interrupt) -> Res
         taken_up_documents: prepared.taken_up,
         megabytes_per_second: size.saturating_sub(before) as f64 / 1e6 / seconds.max(1e-9),
     };
-    let text = match format {
-        Format::Json => {
-            let inputs = Inputs::new()
-                .given("data", asked.data.display().to_string())?
-                .given("options", published(&prepared.options)?)?
-                .given("policy_sha256", options.policy.policy.sha256())?
-                .given("threads", asked.threads)?;
-            Envelope::new("preparation", inputs, shown).to_text()?
-        }
-        Format::Text => summary(&prepared, &shown.out),
-    };
-    print(&text)?;
+    let inputs = Inputs::new()
+        .given("data", asked.data.display().to_string())?
+        .given("options", published(&prepared.options)?)?
+        .given("policy_sha256", options.policy.policy.sha256())?
+        .given("threads", asked.threads)?;
+    output.answer(
+        || Ok(Envelope::new("preparation", inputs, &shown).to_text()?),
+        || Ok(page(&prepared, &shown.out)),
+    )?;
     Ok(Exit::Finished)
 }
 
@@ -148,69 +146,86 @@ fn of_argument(error: reticent_corpus::Error, asked: &Prepare) -> anyhow::Error 
 }
 
 /// What was deduplicated, redacted and flagged, and what became of the canaries.
-fn summary(prepared: &Preparation, out: &str) -> String {
+fn page(prepared: &Preparation, out: &str) -> Page {
     let f = &prepared.facts;
-    let mut lines = vec![
-        format!(
-            "{out}: {} {}s from {} documents, {} documents held out",
-            grouped(f.units),
-            f.unit,
-            grouped(f.documents),
-            grouped(f.held_out_documents)
+    let said = format!(
+        "{out}: {} {}s from {} documents, {} documents held out.",
+        grouped(f.units),
+        f.unit,
+        grouped(f.documents),
+        grouped(f.held_out_documents)
+    );
+    let mut facts = vec![
+        (
+            "duplicates",
+            format!(
+                "{} replaced by <MASK> ({} distinct before)",
+                grouped(f.duplicates),
+                grouped(f.distinct_units)
+            ),
         ),
-        format!(
-            "duplicates   {} dropped to a mask ({} distinct before)",
-            grouped(f.duplicates),
-            grouped(f.distinct_units)
+        (
+            "redaction",
+            format!(
+                "{} records with a mask; {} of {} distinct secrets missed by the policy, {} by both policies",
+                grouped(f.redacted),
+                grouped(f.secrets.all.missed),
+                grouped(f.secrets.all.distinct),
+                grouped(f.secrets.all.missed_by_both)
+            ),
         ),
-        format!(
-            "redaction    {} records with a mask; {} of {} distinct secrets missed by the policy, {} by both policies",
-            grouped(f.redacted),
-            grouped(f.secrets.all.missed),
-            grouped(f.secrets.all.distinct),
-            grouped(f.secrets.all.missed_by_both)
+        (
+            "sides",
+            format!(
+                "{} public, {} private (of which {} are only <MASK>)",
+                grouped(f.public),
+                grouped(f.private),
+                grouped(f.mask_only)
+            ),
         ),
-        format!(
-            "sides        {} public, {} private (of which {} are only a mask)",
-            grouped(f.public),
-            grouped(f.private),
-            grouped(f.mask_only)
-        ),
-        format!(
-            "tokens       {} with loss, vocabulary of {} ({})",
-            grouped(f.loss_tokens),
-            f.vocabulary_size,
-            origin(prepared)
+        (
+            "tokens",
+            format!(
+                "{} with loss, vocabulary of {} ({})",
+                grouped(f.loss_tokens),
+                f.vocabulary_size,
+                origin(prepared)
+            ),
         ),
     ];
     if let Some(documents) = prepared.taken_up {
-        lines.push(format!(
-            "taken up     after {} documents of a preparation that was stopped",
-            grouped(documents)
+        facts.push((
+            "resumed",
+            format!(
+                "after {} documents of a preparation that was stopped",
+                grouped(documents)
+            ),
         ));
     }
     if let (Some(preflight), Some(plan)) = (&f.canaries, &prepared.plan) {
-        let kept = preflight.count(CopyFate::Kept);
-        let planned = preflight.copies.len() as u64;
-        lines.push(format!(
-            "canaries     {}x{}{} of `{}`: {} of {} copies reach training{}",
-            plan.canaries.len(),
-            plan.copies,
-            in_turn(&plan.doses),
-            plan.template,
-            grouped(kept),
-            grouped(planned),
-            lost(preflight)
+        facts.push((
+            "canaries",
+            format!(
+                "{}x{}{} of `{}`: {} of {} copies reach training{}",
+                plan.canaries.len(),
+                plan.copies,
+                in_turn(&plan.doses),
+                plan.template,
+                grouped(preflight.count(CopyFate::Kept)),
+                grouped(preflight.copies.len() as u64),
+                lost(preflight)
+            ),
         ));
     }
     if f.public == 0 && prepared.options.conservative.is_none() {
-        lines.push(
-            "hint         nothing is public without --conservative (for instance digits,capitals,names): every record is private"
+        facts.push((
+            "hint",
+            "nothing is public without --conservative (for instance digits,capitals,names): every record is private"
                 .to_owned(),
-        );
+        ));
     }
-    lines.extend(covered(prepared));
-    lines.join("\n")
+    facts.extend(covered(prepared).map(|entities| ("entities", entities)));
+    Page::new("Prepared corpus", said).answer(Section::facts(facts))
 }
 
 /// The numbers of copies that canaries have in turn.
@@ -254,7 +269,7 @@ fn covered(prepared: &Preparation) -> Option<String> {
     } else {
         ""
     };
-    Some(format!("entities     {}{parser}", said.join("; ")))
+    Some(format!("{}{parser}", said.join("; ")))
 }
 
 fn origin(prepared: &Preparation) -> String {
@@ -266,9 +281,9 @@ fn origin(prepared: &Preparation) -> String {
 
 fn lost(preflight: &reticent_corpus::Preflight) -> String {
     let fates = [
-        (CopyFate::Deduplicated, "dropped by deduplication"),
+        (CopyFate::Deduplicated, "removed as duplicates"),
         (CopyFate::Masked, "masked by the policy"),
-        (CopyFate::Truncated, "cut off"),
+        (CopyFate::Truncated, "truncated"),
         (CopyFate::Lost, "in no unit"),
     ];
     let said: Vec<String> = fates

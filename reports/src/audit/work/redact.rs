@@ -2,12 +2,11 @@
 
 use super::reading::warn;
 use crate::audit::cli::Redact;
-use crate::contract::{
-    Envelope, Exit, Format, Inputs, Interrupt, Interrupted, Progress, print, write_file,
-};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, Progress, write_file};
 use crate::number::grouped;
+use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
-use reticent_corpus::{Documents, Redacted, Redaction, RedactionOptions, RedactionState};
+use reticent_corpus::{Documents, Redacted, Redaction, RedactionOptions, RedactionState, Unit};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -30,7 +29,7 @@ struct Stopped {
 }
 
 /// The output while it grows.
-struct Output {
+struct PartialFile {
     file: BufWriter<File>,
     part: PathBuf,
     progress: PathBuf,
@@ -49,7 +48,7 @@ struct Shown<'a> {
     megabytes_per_second: f64,
 }
 
-pub(super) fn run(asked: &Redact, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+pub(super) fn run(asked: &Redact, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let options = RedactionOptions {
         unit: asked.unit,
         policy: asked.policy.choice().context("--policy")?,
@@ -61,16 +60,16 @@ pub(super) fn run(asked: &Redact, format: Format, interrupt: &Interrupt) -> Resu
         Documents::with(&asked.data, &asked.reading.options(None)).context("DATA")?;
     let began = Instant::now();
     let sha256 = options.policy.sha256();
-    let mut output = Output::open(asked, options, documents.size()).context("--out")?;
-    let before = output.stopped.state.bytes;
-    let state = output.stopped.state.clone();
+    let mut partial = PartialFile::open(asked, options, documents.size()).context("--out")?;
+    let before = partial.stopped.state.bytes;
+    let state = partial.stopped.state.clone();
     redaction.resume(&mut documents, state).context("DATA")?;
     let progress = Progress::bytes(documents.size(), "redacting");
     let mut failed = None;
     redaction
         .run(&mut documents, |kept, state, read| {
             progress.at(read);
-            let done = output.enter(kept, state, interrupt.raised());
+            let done = partial.enter(kept, state, interrupt.raised());
             let go_on = done.is_ok() && !interrupt.raised();
             failed = done.err();
             Ok(go_on)
@@ -84,7 +83,7 @@ pub(super) fn run(asked: &Redact, format: Format, interrupt: &Interrupt) -> Resu
         let resume = Some("the same --out".to_owned());
         return Err(Interrupted { resume }.into());
     }
-    output.finish(&asked.out).context("--out")?;
+    partial.finish(&asked.out).context("--out")?;
     documents.skipped().iter().for_each(warn);
     let seconds = began.elapsed().as_secs_f64();
     let shown = Shown {
@@ -98,11 +97,11 @@ pub(super) fn run(asked: &Redact, format: Format, interrupt: &Interrupt) -> Resu
         seconds,
         megabytes_per_second: (redaction.state().bytes - before) as f64 / 1e6 / seconds.max(1e-9),
     };
-    show(&shown, asked, &sha256, format)?;
+    show(&shown, asked, &sha256, output)?;
     Ok(Exit::Finished)
 }
 
-impl Output {
+impl PartialFile {
     /// Goes on where the same command stopped, or begins.
     fn open(asked: &Redact, options: RedactionOptions, size: u64) -> Result<Self> {
         let beside = |ending: &str| {
@@ -184,51 +183,56 @@ fn earlier(progress: &Path, part: &Path, fresh: &Stopped) -> Option<Stopped> {
     (same && whole).then_some(stopped)
 }
 
-fn show(shown: &Shown<'_>, asked: &Redact, sha256: &str, format: Format) -> Result<()> {
+fn show(shown: &Shown<'_>, asked: &Redact, sha256: &str, output: Output) -> Result<()> {
+    let inputs = Inputs::new()
+        .given("data", asked.data.display().to_string())?
+        .given("unit", asked.unit)?
+        .given("policy", asked.policy.to_string())?
+        .given("policy_sha256", sha256)?
+        .given("deduplicate", !asked.no_deduplication)?
+        .given("threads", asked.threads)?;
+    output.answer(
+        || Ok(Envelope::new("redaction", inputs, shown).to_text()?),
+        || Ok(page(shown, asked.unit)),
+    )
+}
+
+fn page(shown: &Shown<'_>, unit: Unit) -> Page {
     let state = shown.state;
-    let text = match format {
-        Format::Json => {
-            let inputs = Inputs::new()
-                .given("data", asked.data.display().to_string())?
-                .given("unit", asked.unit)?
-                .given("policy", asked.policy.to_string())?
-                .given("policy_sha256", sha256)?
-                .given("deduplicate", !asked.no_deduplication)?
-                .given("threads", asked.threads)?;
-            Envelope::new("redaction", inputs, shown).to_text()?
-        }
-        Format::Text => {
-            let kinds: Vec<String> = state
-                .spans
-                .iter()
-                .map(|(kind, count)| format!("{kind} {}", grouped(*count)))
-                .collect();
-            format!(
-                "{}: {} of {} {}s stay, {} were there before\nredaction    {} with a mask: {}\nthroughput   {:.1} MB in {:.1} s, {:.1} MB/s",
-                shown.out,
-                grouped(state.units - state.duplicates),
-                grouped(state.units),
-                asked.unit,
-                grouped(state.duplicates),
-                grouped(state.redacted),
-                if kinds.is_empty() {
-                    "nothing found".to_owned()
-                } else {
-                    kinds.join(", ")
-                },
-                state.bytes as f64 / 1e6,
-                shown.seconds,
-                shown.megabytes_per_second,
-            )
-        }
+    let said = format!(
+        "{}: {} of {} {unit}s written, {} duplicates removed.",
+        shown.out,
+        grouped(state.units - state.duplicates),
+        grouped(state.units),
+        grouped(state.duplicates)
+    );
+    let kinds = state.spans.iter();
+    let kinds: Vec<String> = kinds
+        .map(|(kind, count)| format!("{kind} {}", grouped(*count)))
+        .collect();
+    let kinds = match kinds.as_slice() {
+        [] => "nothing found".to_owned(),
+        kinds => kinds.join(", "),
     };
-    Ok(print(&text)?)
+    let redacted = format!("{} {unit}s with a mask: {kinds}", grouped(state.redacted));
+    let throughput = format!(
+        "{:.1} MB in {:.1} s, {:.1} MB/s",
+        state.bytes as f64 / 1e6,
+        shown.seconds,
+        shown.megabytes_per_second
+    );
+    Page::new("Redaction", said).answer(Section::facts([
+        ("redaction", redacted),
+        ("throughput", throughput),
+    ]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::audit::cli::{Audit, Command};
+    use crate::contract::Format;
+    use crate::page::View;
     use clap::Parser;
     use std::sync::atomic::Ordering;
 
@@ -246,7 +250,7 @@ mod tests {
         let Command::Redact(asked) = Audit::try_parse_from(line)?.command else {
             anyhow::bail!("another command");
         };
-        run(&asked, Format::Json, interrupt)
+        run(&asked, Output::new(Format::Json, View::full()), interrupt)
     }
 
     /// Stopped after one document, what is there and where it stopped stay; the same command

@@ -6,12 +6,11 @@ use crate::audit::cli::{Exposure, Extract, MembershipArgs, OnModel, Report as As
 use crate::audit::exposure::ExposureReport;
 use crate::audit::extract::ExtractReport;
 use crate::audit::membership::{HeatLine, MembershipReport};
-use crate::contract::{AtomicFile, Envelope, Exit, Format, Inputs, Interrupt, print};
-use crate::page::{Page, View};
-use anyhow::{Context, Result};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt};
+use crate::page::{Output, Page};
+use anyhow::Result;
 use reticent_accounting::Confidence;
 use serde::Serialize;
-use std::io::Write;
 
 /// Each interval of membership and extraction in a report, so that `audit diff` has some of its
 /// level left for the other rows.
@@ -36,31 +35,16 @@ struct Document {
     no_extraction: Option<String>,
 }
 
-pub(super) fn run(
-    asked: &Asked,
-    format: Format,
-    view: View,
-    interrupt: &Interrupt,
-) -> Result<Exit> {
-    let html = match &asked.html {
-        Some(path) => Some(AtomicFile::create(path).context("--html")?),
-        None => None,
-    };
+pub(super) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let output = output.and_page(asked.html.as_deref())?;
     let members = members(asked)?;
     let texts = extraction(asked)?;
     let (document, heat) = measured(asked, members.as_ref(), texts.as_ref(), interrupt)?;
     let exit = exit(&document, asked);
-    let page = page(&document, members.as_ref(), asked, exit, &heat)?;
-    if let Some(mut file) = html {
-        file.write_all(page.to_html()?.as_bytes())
-            .context("--html")?;
-        file.finish().context("--html")?;
-    }
-    let text = match format {
-        Format::Json => Envelope::new("report", inputs(asked)?, &document).to_text()?,
-        Format::Text => page.to_text(view),
-    };
-    print(&text)?;
+    output.answer(
+        || Ok(Envelope::new("report", inputs(asked)?, &document).to_text()?),
+        || page(&document, members.as_ref(), asked, exit, &heat),
+    )?;
     Ok(exit)
 }
 

@@ -4,15 +4,17 @@ use super::material::Material;
 use super::model::{Beginning, dropout_of};
 use super::options::{inputs, options};
 use crate::account::secrets::SecretPosteriors;
+use crate::account::words::{neighbours, promise, promised};
 use crate::audit::cli::{ModelArg, Start, Train};
 use crate::contract::{
-    Envelope, Exit, Format, Inputs, Interrupt, Interrupted, OutputFolder, Progress, print,
+    Align, Envelope, Exit, Inputs, Interrupt, Interrupted, OutputFolder, Progress, Table,
 };
 use crate::number::{grouped, nearest, rounded_up};
+use crate::page::{Output, Page, Section};
 use crate::plan::{PreparedFacts, build, inputs as plan_inputs, redaction, unauthenticated};
 use anyhow::{Context, Result, ensure};
-use reticent_accounting::training::{Recipe, Run, Subject};
-use reticent_accounting::{Convention, Delta, Guarantee, Mechanism, Notion, Tolerance};
+use reticent_accounting::training::{Recipe, Run};
+use reticent_accounting::{Guarantee, Mechanism, Tolerance};
 use reticent_backends::{
     Checkpoint, Corpus, Device, Dropout, Error, FolderLock, Initial, Manifest, Model, Owner,
     Schedule, Surroundings, TrainOptions, Trained, erase_finished, free_for, open, state_folder,
@@ -151,7 +153,7 @@ struct Shown {
     dropout: Option<Dropped>,
 }
 
-pub(super) fn run(train: &Train, format: Format, interrupt: &Interrupt) -> Result<Exit> {
+pub(super) fn run(train: &Train, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let request = train.request()?;
     train.within_limits(&request)?;
     // before anything is read: of two runs for one folder the second ends here
@@ -247,76 +249,62 @@ pub(super) fn run(train: &Train, format: Format, interrupt: &Interrupt) -> Resul
         dropout: Dropped::of(trained.dropout, train),
     };
     let inputs = inputs(train, of_plan, &options)?;
-    let text = match format {
-        Format::Json => Envelope::new("training", inputs, &shown).to_text()?,
-        Format::Text => summary(&shown, &inputs),
-    };
-    print(&text)?;
+    output.answer(
+        || Ok(Envelope::new("training", inputs.clone(), &shown).to_text()?),
+        || Ok(page(&shown, &inputs)),
+    )?;
     Ok(Exit::Finished)
 }
 
-/// Whom a guarantee speaks of, in words.
-fn whose(row: &Guarantee) -> String {
-    let together = match row.group {
-        Some(group) => format!("{} {}s", group.get(), row.unit),
-        None => format!("one {}", row.unit),
-    };
-    match (row.about, row.notion) {
-        (Some(Subject::Canary), _) => format!("a canary's copies in {together}"),
-        (Some(Subject::Secret), _) => format!("a secret in {together}"),
-        (_, Notion::SelectiveDp) => format!("what the policy finds in {together}"),
-        _ => together,
+/// The first guarantee in a sentence, then all of them.
+fn page(shown: &Shown, inputs: &Inputs) -> Page {
+    let title = format!("{}: trained by {}", shown.out, shown.recipe);
+    let mut guarantees = Table::new([
+        ("guarantee", Align::Left),
+        ("neighbouring relation", Align::Left),
+        ("δ", Align::Right),
+        ("ε ≤", Align::Right),
+    ]);
+    for row in &shown.guarantees {
+        let upper = row.epsilon.and_then(|bounds| bounds.upper);
+        let upper = upper.map_or(f64::INFINITY, |upper| upper.get().get());
+        guarantees.row([
+            promise(row),
+            neighbours(row).to_owned(),
+            row.delta
+                .map_or_else(String::new, |delta| nearest(delta.get(), 2)),
+            rounded_up(upper, 5),
+        ]);
     }
-}
-
-fn summary(shown: &Shown, inputs: &Inputs) -> String {
-    let mut lines = vec![format!("{}: trained by {}", shown.out, shown.recipe)];
-    if let Mechanism::Repeat { times, .. } = &shown.mechanism {
-        lines.push(format!("private steps {}", grouped(times.get())));
-    }
-    for g in &shown.guarantees {
-        let convention = match g.convention {
-            Convention::Definition => "definition",
-            Convention::Paper => "papers' convention",
-        };
-        let upper = g
-            .epsilon
-            .and_then(|b| b.upper)
-            .map_or(f64::INFINITY, |u| u.get().get());
-        let said = if upper.is_finite() {
-            format!("at most {}", rounded_up(upper, 5))
-        } else {
-            "infinite: nothing is promised".into()
-        };
-        lines.push(format!(
-            "ε ({}, {}, {convention}, δ = {}) {said}",
-            g.neighbours,
-            whose(g),
-            nearest(g.delta.map_or(f64::NAN, Delta::get), 2)
-        ));
-    }
+    let mut page = Page::new(title, promised(&shown.guarantees))
+        .answer(Section::table("Guarantees", guarantees));
     if let Some(secrets) = &shown.secrets {
-        lines.extend(secrets.sentences());
-        lines.push(secrets.table().to_text().trim_end().to_owned());
+        page = page
+            .answer(Section::untitled(secrets.sentences()))
+            .answer(Section::table("Of each secret", secrets.table()));
     }
+    let mut notes: Vec<String> = Vec::new();
     if let Some(why) = &shown.because {
-        lines.push(format!("because {why}"));
+        notes.push(format!("Nothing is promised because {why}."));
     }
-    lines.extend(shown.caveat.map(str::to_owned));
+    if shown.seeded {
+        notes.push("A fixed seed made the noise: this model is NOT private.".into());
+    }
+    if let Mechanism::Repeat { times, .. } = &shown.mechanism {
+        notes.push(format!("Private steps: {}.", grouped(times.get())));
+    }
+    notes.extend(shown.caveat.map(str::to_owned));
     if !shown.estimates.is_empty() {
-        lines.push("The manifest also holds the paper's estimate, which is no bound.".into());
+        notes.push("The manifest also holds the paper's estimate, which is no bound.".into());
     }
     if !shown.held_out_perplexity.is_empty() {
         let all = shown.held_out_perplexity.iter().map(|p| nearest(*p, 4));
-        lines.push(format!(
-            "perplexity of the held-out text by epoch: {} (no guarantee covers it)",
+        notes.push(format!(
+            "Perplexity of the held-out text by epoch: {} (no guarantee covers it).",
             all.collect::<Vec<_>>().join(", ")
         ));
     }
-    lines.extend(shown.dropout.as_ref().map(Dropped::text));
-    lines.extend(inputs.assumed_line());
-    if shown.seeded {
-        lines.push("A fixed seed made the noise: this model is NOT private.".into());
-    }
-    lines.join("\n")
+    notes.extend(shown.dropout.as_ref().map(Dropped::text));
+    notes.extend(inputs.assumed_line());
+    page.answer(Section::notes("", notes))
 }

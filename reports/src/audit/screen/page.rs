@@ -1,0 +1,169 @@
+//! A screening as a page.
+
+use super::measure::{MissingRate, Screening};
+use super::sheet::Sheet;
+use crate::contract::{Align, Table};
+use crate::number::{grouped, nearest, rounded_down, rounded_up};
+use crate::page::{Page, Section};
+use reticent_accounting::{Confidence, MissRate, Upper};
+use std::path::Path;
+
+/// What to do with a sheet that has no labels yet.
+pub(super) fn waiting(sheet: &Sheet, name: &str) -> Page {
+    let h = &sheet.header;
+    let near = match h.near {
+        0 => String::new(),
+        near => format!(", and {} near the threshold", grouped(near)),
+    };
+    let drawn = format!(
+        "{name}: {} of {} {}s drawn at random with seed {}{near}.",
+        grouped(h.sample),
+        grouped(h.records),
+        h.unit,
+        h.seed,
+    );
+    let open = format!(
+        "{} of {} have no labels yet: label them with --label, or write \"secrets\": \
+         [{{\"start\", \"end\", \"kind\"}}] (characters; [] for none) into each line, and run the same command again.",
+        grouped(sheet.open() as u64),
+        grouped(sheet.lines.len() as u64),
+    );
+    Page::new("Screening", drawn).answer(Section::untitled(vec![open]))
+}
+
+impl Screening {
+    /// The bounds first; `labels`: where they were written.
+    pub(super) fn to_page(&self, confidence: Confidence, labels: Option<&Path>) -> Page {
+        let percent = nearest(confidence.get() * 100.0, 4);
+        let said = format!(
+            "{} records drawn at random, {} with a secret, {} of these with one that the policy misses.",
+            grouped(self.sample),
+            grouped(self.with_secrets),
+            grouped(self.missed)
+        );
+        let mut page = Page::new("Screening", said);
+        page = match &self.rates {
+            Some(rates) => {
+                let share = |rate: Upper<MissRate>| {
+                    format!("at most {} of the records with a secret", rounded_up(rate.get().get(), 4))
+                };
+                let mut facts = vec![("missed (gamma)", share(rates.gamma))];
+                if self.kinds.values().any(|k| k.eta.is_some()) {
+                    facts.push(("missed by both (eta)", share(rates.eta)));
+                }
+                let how = format!(
+                    "Together with {percent} % confidence, by Clopper and Pearson; a record counts as missed \
+                     when one of its secrets is."
+                );
+                page.answer(Section::facts(facts))
+                    .answer(Section::untitled(vec![how]))
+            }
+            None => page.answer(Section::untitled(vec![
+                "The sample has no secret: nothing can be said about what is missed; draw a larger one.".to_owned(),
+            ])),
+        };
+        page = page
+            .answer(Section::Table {
+                heading: format!("By kind; each bound holds with {percent} % confidence by itself"),
+                caption: String::new(),
+                table: self.by_kind(),
+            })
+            .answer(Section::table("What the policy found", self.by_span()));
+        if self.near > 0 {
+            page = page.answer(Section::untitled(vec![format!(
+                "Near the threshold: {} of {} records have a missed secret. They were not drawn at random and bound nothing.",
+                grouped(self.near_missed),
+                grouped(self.near)
+            )]));
+        }
+        if let Some(rate) = &self.missing_rate {
+            page = page.answer(rate.to_section());
+        }
+        if let Some(path) = labels {
+            page = page.answer(Section::untitled(vec![format!(
+                "Next: account --labels {} --sigma ... --sample-rate ... --steps ...",
+                path.display()
+            )]));
+        }
+        page
+    }
+
+    fn by_kind(&self) -> Table {
+        let mut table = Table::new([
+            ("kind", Align::Left),
+            ("records", Align::Right),
+            ("missed", Align::Right),
+            ("gamma at most", Align::Right),
+            ("by both", Align::Right),
+            ("eta at most", Align::Right),
+            ("secrets", Align::Right),
+            ("caught", Align::Right),
+            ("recall", Align::Right),
+        ]);
+        for (kind, row) in &self.kinds {
+            table.row([
+                kind.clone(),
+                grouped(row.records),
+                grouped(row.missed),
+                rounded_up(row.gamma.get().get(), 4),
+                row.missed_by_both.map_or_else(String::new, grouped),
+                row.eta
+                    .map_or_else(String::new, |eta| rounded_up(eta.get().get(), 4)),
+                grouped(row.secrets),
+                grouped(row.caught),
+                nearest(row.recall, 4),
+            ]);
+        }
+        table
+    }
+
+    fn by_span(&self) -> Table {
+        let mut table = Table::new([
+            ("kind", Align::Left),
+            ("spans", Align::Right),
+            ("right", Align::Right),
+            ("precision", Align::Right),
+            ("records", Align::Right),
+            ("all right", Align::Right),
+            ("share at least", Align::Right),
+        ]);
+        for (kind, row) in &self.found {
+            table.row([
+                kind.clone(),
+                grouped(row.spans),
+                grouped(row.right),
+                nearest(row.precision, 4),
+                grouped(row.records),
+                grouped(row.records_right),
+                rounded_down(row.records_all_right.get().get(), 4),
+            ]);
+        }
+        table
+    }
+}
+
+impl MissingRate {
+    fn to_section(&self) -> Section {
+        let (low, high) = (nearest(*self.low.get(), 4), nearest(*self.high.get(), 4));
+        let facts = [
+            ("missed words over all words", format!("{low} to {high}")),
+            ("redacted words over all words", nearest(self.redacted, 4)),
+            (
+                "recall, 1 - m/Pct",
+                format!(
+                    "{} to {}",
+                    nearest(*self.recall_low.get(), 4),
+                    nearest(*self.recall_high.get(), 4)
+                ),
+            ),
+            (
+                "for audit train --recipe jft",
+                format!("--token-miss {low},{high}"),
+            ),
+        ];
+        Section::Facts {
+            heading: "JFT's estimate (ten samples, Student's 95 % interval; no bound)".into(),
+            facts: facts.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        }
+    }
+}
