@@ -92,7 +92,7 @@ impl SecretPosteriors {
             ("records each", Align::Right),
             ("before", Align::Right),
             ("promised", Align::Right),
-            ("after <=", Align::Right),
+            ("after, upper", Align::Right),
         ]);
         let mut nearest: Vec<_> = self.classes.iter().collect();
         let share = |row: &(u64, u64, Probability, Probability, Upper<Probability>)| {

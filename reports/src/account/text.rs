@@ -216,7 +216,7 @@ pub fn calibration(document: &Envelope<Calibrated>) -> Page {
         .lower
         .map_or_else(dash, |end| rounded_down(end.get().0, DIGITS));
     let mut facts = vec![format!(
-        "{} <= {upper} (allowed {}), >= {lower}",
+        "{} at most {upper} (allowed {}), at least {lower}",
         promise.quantity,
         shortest(promise.allowed.0)
     )];
@@ -260,13 +260,13 @@ pub fn calibration(document: &Envelope<Calibrated>) -> Page {
 /// are; with how each was found, or without.
 fn tables(rows: &[Guarantee], how: bool) -> Vec<Table> {
     let bound = match rows.iter().any(|row| row.delta_bounds.is_some()) {
-        true => "delta <=",
-        false => "epsilon <=",
+        true => "δ upper",
+        false => "ε upper",
     };
-    let method_column = how.then_some(("how", Align::Left));
-    let what = [("what is promised", Align::Left)];
-    let ends_of = |name| [(name, Align::Right), (">=", Align::Right)];
-    let compared = [("compared", Align::Left)];
+    let method_column = how.then_some(("accountant", Align::Left));
+    let what = [("guarantee", Align::Left)];
+    let ends_of = |name| [(name, Align::Right), ("lower", Align::Right)];
+    let compared = [("neighbouring relation", Align::Left)];
     let before = [("before", Align::Right)];
     let mut ranges = Table::new(
         what.into_iter()
@@ -277,7 +277,7 @@ fn tables(rows: &[Guarantee], how: bool) -> Vec<Table> {
     let mut posteriors = Table::new(
         what.into_iter()
             .chain(before)
-            .chain(ends_of("after <="))
+            .chain(ends_of("after, upper"))
             .chain(method_column),
     );
     let mut gaussians = Vec::new();
@@ -326,12 +326,12 @@ fn tables(rows: &[Guarantee], how: bool) -> Vec<Table> {
 fn gaussian(row: &Guarantee) -> Option<Table> {
     let (mu, regret) = (row.mu.as_ref()?, row.regret.as_ref()?);
     let mut table = Table::new([
-        ("what is promised", Align::Left),
-        ("compared", Align::Left),
-        ("mu <=", Align::Right),
-        (">=", Align::Right),
+        ("guarantee", Align::Left),
+        ("neighbouring relation", Align::Left),
+        ("μ upper", Align::Right),
+        ("lower", Align::Right),
         ("slack", Align::Right),
-        ("regret <=", Align::Right),
+        ("regret upper", Align::Right),
     ]);
     table.row([
         promise(row),
@@ -380,10 +380,10 @@ fn what_if(rows: &[WhatIf]) -> Table {
     let mut columns = vec![
         ("changed", Align::Left),
         ("to", Align::Right),
-        ("epsilon <=", Align::Right),
+        ("ε upper", Align::Right),
     ];
     if redacted {
-        columns.push(("adversary ignores the secret <=", Align::Right));
+        columns.push(("without prior knowledge of the secret", Align::Right));
     }
     let mut table = Table::new(columns);
     for row in rows {

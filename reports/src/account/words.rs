@@ -171,12 +171,12 @@ fn infinite(row: &Guarantee) -> bool {
 /// What the numbers mean.
 fn meaning(of_delta: bool) -> String {
     if of_delta {
-        "delta <=: but for this chance, no outcome of training becomes more than e^epsilon times as likely when the \
+        "δ upper: but for this chance, no outcome of training becomes more than e^epsilon times as likely when the \
          data change as the row says. Smaller is better; a delta near one over the number of records promises \
          little, as it allows one of them to be published."
             .to_owned()
     } else {
-        "epsilon <=: no outcome of training becomes more than e^epsilon times as likely when the data change as the \
+        "ε upper: no outcome of training becomes more than e^epsilon times as likely when the data change as the \
          row says, but for a chance of delta. Smaller is better; 0 would be no trace at all. It does not say that \
          nothing is learned, only how much one change can matter."
             .to_owned()
@@ -254,7 +254,7 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     }
     if has(&|row| row.notion == Notion::Gdp) {
         notes.push(
-            "mu <=: telling apart what the row says is no easier than telling two bell curves apart whose means lie mu \
+            "μ upper: telling apart what the row says is no easier than telling two bell curves apart whose means lie mu \
              deviations from each other, give or take the slack. The regret is how far that summary overstates the \
              error rates at worst; the rows above are what it summarises."
                 .to_owned(),

@@ -23,8 +23,8 @@ pub fn page(document: &Envelope<Points>) -> Page {
     let first = if whole { "" } else { "at the first point " };
     let mut table = Table::new([
         (x.to_owned(), Align::Right),
-        (format!("{y} <="), Align::Right),
-        (">=".to_owned(), Align::Right),
+        (format!("{y} upper"), Align::Right),
+        ("lower".to_owned(), Align::Right),
     ]);
     for point in &body.points {
         let upper = point

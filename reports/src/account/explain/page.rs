@@ -80,7 +80,9 @@ fn answer(asked: &Asked, body: &Explanation) -> Option<String> {
     } else {
         format!(" No accountant can promise less than {lower} for it.")
     };
-    Some(format!("{what} <= {upper} for {records} {change}.{least}"))
+    Some(format!(
+        "{what} is at most {upper} for {records} {change}.{least}"
+    ))
 }
 
 fn ends(way: &OneWay) -> (String, String) {
@@ -119,13 +121,13 @@ fn direction(way: &OneWay) -> String {
     };
     match way.direction {
         Some(Direction::Remove) => {
-            format!("Chance with the records over chance without them: {what} <= {upper}.")
+            format!("Chance with the records over chance without them: {what} is at most {upper}.")
         }
         Some(Direction::Add) => {
-            format!("Chance without the records over chance with them: {what} <= {upper}.")
+            format!("Chance without the records over chance with them: {what} is at most {upper}.")
         }
         None => format!(
-            "The pair is its own mirror image, so one direction stands for both: {what} <= {upper}."
+            "The pair is its own mirror image, so one direction stands for both: {what} is at most {upper}."
         ),
     }
 }
@@ -164,7 +166,7 @@ fn certified(certificate: &Certificate) -> Vec<String> {
 fn errors(certificate: &Certificate) -> Table {
     let mut table = Table::new([
         ("error", Align::Left),
-        ("share of delta <=", Align::Right),
+        ("share of δ, upper", Align::Right),
         ("moves", Align::Left),
         ("bounded by", Align::Left),
     ]);
@@ -259,7 +261,7 @@ fn beside(body: &Explanation) -> Vec<String> {
         };
         let value = value.map_or_else(dash, |value| rounded_up(value, DIGITS));
         said.push(format!(
-            "By Rényi divergence{order}, as most accountants: {what} <= {value}. It holds and is looser."
+            "By Rényi divergence{order}, as most accountants: {what} is at most {value}. It holds and is looser."
         ));
     }
     for derived in &body.derived {
@@ -274,7 +276,7 @@ fn beside(body: &Explanation) -> Vec<String> {
         if let Some((what, value)) = value {
             let value = rounded_up(value, DIGITS);
             said.push(format!(
-                "{}: {what} <= {value}; {}.",
+                "{}: {what} is at most {value}; {}.",
                 promise(row),
                 derived.how
             ));

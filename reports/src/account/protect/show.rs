@@ -67,7 +67,7 @@ fn notes(body: &Protection) -> Vec<String> {
         "compared: inputs that differ in the content of all examples of one secret, arbitrarily. Finer changes \
          (only the secret inside an example) are not supported. Which example contains which secret, and so the \
          weights, are taken as public.",
-        "sigma <=: at this noise every secret's promise is certified by the blow-up, which is tight for the pair of \
+        "σ upper: at this noise every secret's promise is certified by the blow-up, which is tight for the pair of \
          distributions that dominates training. >=: at this noise the binding secret's bound certainly exceeds its \
          promise. Fano: what the same promises cost when proved by divergences, as in the paper (KL).",
         "examples must be drawn into each batch independently, each at its own rate, and clipped one by one.",
@@ -120,13 +120,13 @@ fn settings(rows: &[Setting], infeasible: &[Infeasible]) -> Table {
         "kept",
         "weight",
         "gap",
-        "sigma <=",
-        ">=",
+        "σ upper",
+        "lower",
         "Fano, Rényi",
         "Fano, KL",
     ];
     if joint {
-        columns.extend(["together <=", "saved"]);
+        columns.extend(["together upper", "saved"]);
     }
     let count = columns.len();
     let mut table = Table::new(columns.into_iter().map(|name| (name, Align::Right)));
@@ -181,8 +181,8 @@ fn own(rows: &[Row]) -> Table {
         ("examples", Align::Right),
         ("before", Align::Right),
         ("promised", Align::Right),
-        ("sigma <=", Align::Right),
-        (">=", Align::Right),
+        ("σ upper", Align::Right),
+        ("lower", Align::Right),
         ("Fano, Rényi", Align::Right),
         ("Fano, KL", Align::Right),
     ]);
@@ -211,9 +211,9 @@ fn posteriors(rows: &[Row]) -> Table {
         ("draws a step", Align::Right),
         ("before", Align::Right),
         ("promised", Align::Right),
-        ("blow-up <=", Align::Right),
-        ("Fano, Rényi <=", Align::Right),
-        ("Fano, KL <=", Align::Right),
+        ("blow-up upper", Align::Right),
+        ("Fano, Rényi upper", Align::Right),
+        ("Fano, KL upper", Align::Right),
     ]);
     for row in rows {
         table.row([
@@ -234,8 +234,8 @@ fn kinds(body: &Protection) -> Table {
     let mut table = Table::new([
         ("kind", Align::Left),
         ("secrets", Align::Right),
-        ("largest chance <=", Align::Right),
-        ("share of its promise <=", Align::Right),
+        ("largest chance, upper", Align::Right),
+        ("share of its promise, upper", Align::Right),
     ]);
     for row in &body.kinds {
         let kind = if row.kind.is_empty() { "-" } else { &row.kind };

@@ -28,10 +28,10 @@ pub fn page(run: &PlannedRun, document: &Envelope<Sheet>, plots: bool) -> Result
     let mut page = Page::new(title, body.says.clone())
         .mood(mood)
         .answer(Section::Table {
-            heading: "What is promised, to whom, against whom".into(),
+            heading: "Guarantees".into(),
             caption: format!(
-                "Upper bounds ε ≤ at δ = {}; ≥ is what no accountant could promise less than, so the gap is rounding. \
-                 Rows for planning are not promises.",
+                "Both ends of ε at δ = {}: the upper one is guaranteed, and no accountant can guarantee less than the \
+                 lower one. Rows for planning guarantee nothing.",
                 shortest(run.plan.delta.get()),
             ),
             table: promises(&body.promises),
@@ -237,7 +237,7 @@ pub(super) const fn adversary(promised: &Promised) -> &'static str {
     ) {
         (_, Some(_), _) => "no bound",
         (Adversary::KnowsEverything, ..) => "may know everything",
-        (Adversary::IgnoresTheSecret, ..) => "ignores the secret: planning only",
+        (Adversary::IgnoresTheSecret, ..) => "no prior knowledge of the secret (planning only)",
     }
 }
 
@@ -246,8 +246,8 @@ pub(super) fn promises(rows: &[Promised]) -> Table {
         ("for", Align::Left),
         ("notion", Align::Left),
         ("adversary", Align::Left),
-        ("epsilon <=", Align::Right),
-        (">=", Align::Right),
+        ("ε upper", Align::Right),
+        ("lower", Align::Right),
     ]);
     for promised in rows {
         let bounds = promised.guarantee.epsilon;
@@ -300,7 +300,7 @@ pub(super) fn ceilings(rows: &[Bounded]) -> Table {
 pub(super) fn tighten(body: &Sheet) -> Table {
     let mut table = Table::new([
         ("single change", Align::Left),
-        ("epsilon <=", Align::Right),
+        ("ε upper", Align::Right),
         ("its price", Align::Left),
     ]);
     for row in body.tighten.iter().filter(|row| helps(body, row)) {

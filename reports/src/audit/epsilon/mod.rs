@@ -118,7 +118,7 @@ impl EpsilonReport {
 fn counted(counts: &Counted) -> String {
     match counts {
         Counted::OneRun(c) => format!(
-            "{} canaries with a coin each, {} guessed, {} rightly",
+            "{} canaries included at random, {} guesses, {} correct",
             grouped(c.canaries),
             grouped(c.guesses),
             grouped(c.correct)

@@ -263,7 +263,7 @@ fn page(shown: &Shown, inputs: &Inputs) -> Page {
         ("guarantee", Align::Left),
         ("neighbouring relation", Align::Left),
         ("δ", Align::Right),
-        ("ε ≤", Align::Right),
+        ("ε upper", Align::Right),
     ]);
     for row in &shown.guarantees {
         let upper = row.epsilon.and_then(|bounds| bounds.upper);
