@@ -48,8 +48,8 @@ pub use policy::{
     Simulated, Span, Tagger, Threshold, View, missed_strings, resolved,
 };
 pub use prepare::{
-    Anew, ButFor, CanarySight, Copies, Facts, KindFacts, NeighbourCounts, NeighbourDiff,
-    Neighbours, Passage, Preparation, PrepareFiles, PrepareOptions, Prepared, Preparer,
+    ButFor, CanarySight, Copies, Facts, KindFacts, NeighbourCounts, NeighbourDiff, Neighbours,
+    Phase, Preparation, PrepareFiles, PrepareOptions, Prepared, Preparer, RestartCause,
     SecretCopies, SecretDiff, SecretFacts, SecretSource, Selection, Stability, Stage,
     StageStability, TokenizerChoice, mask_secret, neighbour_diff, prepare,
 };

@@ -10,7 +10,7 @@ mod prepare_shared;
 
 use prepare_shared::{files, full, near};
 use reticent_corpus::{
-    Deduplication, DetectorOptions, Document, Error, Masked, Passage, PolicyChoice, PolicyOptions,
+    Deduplication, DetectorOptions, Document, Error, Masked, Phase, PolicyChoice, PolicyOptions,
     Preparation, PrepareFiles, PrepareOptions, ReadOptions, TokenizerChoice, Unit, prepare,
     read_documents, simulate,
 };
@@ -38,7 +38,7 @@ fn write(
     options: &PrepareOptions,
     threads: usize,
     out: &Path,
-    watch: &dyn Fn(Passage, u64) -> bool,
+    watch: &dyn Fn(Phase, u64) -> bool,
 ) -> reticent_corpus::Result<Option<(Preparation, Vec<Error>)>> {
     let files = PrepareFiles {
         data,
@@ -209,14 +209,14 @@ fn stopped_or_refused_it_leaves_nothing() {
         },
         ..PrepareOptions::default()
     };
-    for at in [Passage::Secrets, Passage::Duplicates] {
+    for at in [Phase::Secrets, Phase::Duplicates] {
         let stopped = write(&data, &every, 2, &out, &|passage, _| passage != at);
         assert!(stopped.unwrap().is_none(), "{at:?}");
         assert_eq!(names(place.path()), ["data.jsonl"]);
     }
     // What was prepared by then stays for the next one.
     let stopped = write(&data, &every, 2, &out, &|passage, _| {
-        passage != Passage::Prepare
+        passage != Phase::Prepare
     });
     assert!(stopped.unwrap().is_none());
     assert_eq!(names(place.path()), [".preparing-out", "data.jsonl"]);
@@ -246,7 +246,7 @@ fn a_corpus_that_changes_meanwhile_is_refused() {
     let changed = text.replacen("SYS: H", "SYS: h", 1);
     assert_ne!(changed, text);
     let refused = write(&data, &options, 2, &out, &|passage, _| {
-        if passage == Passage::Secrets {
+        if passage == Phase::Secrets {
             std::fs::write(&data, &changed).unwrap();
         }
         true

@@ -9,8 +9,8 @@ mod prepare_shared;
 
 use prepare_shared::{files, near};
 use reticent_corpus::{
-    Anew, Deduplication, Passage, PolicyChoice, Preparation, PrepareFiles, PrepareOptions,
-    ReadOptions, simulate,
+    Deduplication, Phase, PolicyChoice, Preparation, PrepareFiles, PrepareOptions, ReadOptions,
+    RestartCause, simulate,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ impl Scene {
         &self,
         out: &str,
         threads: usize,
-        watch: &dyn Fn(Passage, u64) -> bool,
+        watch: &dyn Fn(Phase, u64) -> bool,
     ) -> reticent_corpus::Result<Option<Preparation>> {
         let files = PrepareFiles {
             data: &self.at("data.jsonl"),
@@ -83,8 +83,8 @@ impl Scene {
     fn killed(&self, at: usize, threads: usize) -> bool {
         let batches = Cell::new(0);
         let stopped = self.prepare("out", threads, &|passage, _| {
-            batches.set(batches.get() + usize::from(passage == Passage::Prepare));
-            if passage == Passage::Prepare && batches.get() == at {
+            batches.set(batches.get() + usize::from(passage == Phase::Prepare));
+            if passage == Phase::Prepare && batches.get() == at {
                 copy(&self.at(HIDDEN), &self.at(SNAPSHOT));
                 return false;
             }
@@ -99,10 +99,10 @@ impl Scene {
     }
 
     /// To the end: how many documents had been done, and why it began anew if it did.
-    fn go_on(&self) -> (Option<u64>, Option<Anew>) {
+    fn go_on(&self) -> (Option<u64>, Option<RestartCause>) {
         let anew = RefCell::new(None);
         let made = self.prepare("out", 2, &|passage, _| {
-            if let Passage::Anew(cause) = passage {
+            if let Phase::Restart(cause) = passage {
                 anew.replace(Some(cause));
             }
             true
@@ -222,12 +222,12 @@ fn damaged_parts_begin_anew() {
     for (name, change) in changes {
         assert!(scene.killed(3, 2));
         scene.edit(name, change);
-        assert_eq!(scene.go_on(), (None, Some(Anew::Damaged)), "{name}");
+        assert_eq!(scene.go_on(), (None, Some(RestartCause::Damaged)), "{name}");
         assert!(scene.out() == expected, "{name}");
     }
     assert!(scene.killed(3, 2));
     fs::remove_file(scene.at(HIDDEN).join("train.jsonl")).unwrap();
-    assert_eq!(scene.go_on(), (None, Some(Anew::Damaged)));
+    assert_eq!(scene.go_on(), (None, Some(RestartCause::Damaged)));
     assert!(scene.out() == expected);
 }
 
@@ -236,7 +236,7 @@ fn another_policy_begins_anew() {
     let mut scene = Scene::new(2000, full());
     assert!(scene.killed(3, 2));
     scene.options.policy.policy = PolicyChoice::Gold;
-    assert_eq!(scene.go_on(), (None, Some(Anew::Options)));
+    assert_eq!(scene.go_on(), (None, Some(RestartCause::Options)));
     let gold = scene.out();
     assert!(gold == scene.undisturbed());
 }
@@ -254,7 +254,7 @@ fn other_options_begin_anew() {
         let mut scene = Scene::new(2000, full());
         assert!(scene.killed(3, 2));
         change(&mut scene.options);
-        assert_eq!(scene.go_on(), (None, Some(Anew::Options)));
+        assert_eq!(scene.go_on(), (None, Some(RestartCause::Options)));
         let out = scene.out();
         assert!(out == scene.undisturbed());
     }
@@ -265,7 +265,7 @@ fn another_corpus_begins_anew() {
     let scene = Scene::new(2000, full());
     assert!(scene.killed(3, 2));
     scene.corpus(2000, 4);
-    assert_eq!(scene.go_on(), (None, Some(Anew::Corpus)));
+    assert_eq!(scene.go_on(), (None, Some(RestartCause::Corpus)));
     let out = scene.out();
     assert!(out == scene.undisturbed());
 }

@@ -139,7 +139,7 @@ impl Deduplication {
         if let Self::Substring { length } = *self {
             return Ok(substring::fates(units, length));
         }
-        let mut gate = Gate::new(self, units.len(), seed);
+        let mut gate = DuplicateIndex::new(self, units.len(), seed);
         let marker = Marker::new(self, seed);
         let fates = units.iter().map(|unit| {
             let marks = marker.marks(unit.clone());
@@ -210,7 +210,7 @@ impl Marker {
 
 /// Lets units in one by one, in corpus order.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct DuplicateIndex {
     /// Digests of the units that came.
     seen: HashSet<[u8; 20]>,
     otherwise: Option<Otherwise>,
@@ -225,7 +225,7 @@ enum Otherwise {
     All,
 }
 
-impl Gate {
+impl DuplicateIndex {
     /// `units`: how many will come, for the size of a Bloom filter.
     pub(crate) fn new(by: &Deduplication, units: usize, seed: u64) -> Self {
         let otherwise = match *by {

@@ -1,8 +1,8 @@
 //! Reading a prepared folder as untrusted input.
 
 use super::{
-    CANARIES, FACTS, HELD_OUT, Product, RECORDS, RecordLine, Sheet, TEST, TEXTS, TOKENIZER,
-    TextLine,
+    CANARIES, FACTS, HELD_OUT, PreparedDocument, Product, RECORDS, RecordLine, TEST, TEXTS,
+    TOKENIZER, TextLine,
 };
 use crate::canary::{CanaryPlan, Preflight};
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ impl Prepared {
     /// A missing file, another schema, or any contradiction, with the file and the numbers.
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join(FACTS);
-        let sheet: Sheet = serde_json::from_str(&read_text(&path)?)
+        let sheet: PreparedDocument = serde_json::from_str(&read_text(&path)?)
             .map_err(|error| wrong(&path, error.to_string()))?;
         check_sheet(&path, &sheet)?;
         let facts = &sheet.facts;
@@ -78,7 +78,7 @@ fn expect<T: PartialEq + std::fmt::Display>(
     }
 }
 
-fn check_sheet(path: &Path, sheet: &Sheet) -> Result<()> {
+fn check_sheet(path: &Path, sheet: &PreparedDocument) -> Result<()> {
     let facts = &sheet.facts;
     expect(path, "schema", sheet.schema, 1)?;
     expect(path, "type", sheet.kind.as_str(), "preparation")?;

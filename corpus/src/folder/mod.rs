@@ -35,7 +35,7 @@ const TEST: &str = "test.jsonl";
 
 /// The content of `prepared.json`.
 #[derive(Debug, Serialize, Deserialize)]
-struct Sheet {
+struct PreparedDocument {
     schema: u32,
     #[serde(rename = "type")]
     kind: String,

@@ -3,12 +3,14 @@
 use super::beside::{Beside, hidden};
 use super::stopped::{self, Growing, Mark, PROGRESS, Stopped};
 use super::{
-    CANARIES, FACTS, HELD_OUT, Product, RECORDS, RecordLine, Sheet, TEST, TEXTS, TOKENIZER,
+    CANARIES, FACTS, HELD_OUT, PreparedDocument, Product, RECORDS, RecordLine, TEST, TEXTS,
+    TOKENIZER,
 };
 use crate::canary::CanaryPlan;
 use crate::error::{Error, Result};
 use crate::prepare::{
-    Anew, Copies, Done, DoneNow, Facts, Identity, Preparation, PrepareOptions, Prepared, Put,
+    Copies, Done, DoneNow, Facts, Identity, Preparation, PrepareOptions, Prepared, Put,
+    RestartCause,
 };
 use crate::record::{Record, Side, content_digest, record_id};
 use crate::tokenize::Tokenizer;
@@ -52,7 +54,7 @@ pub(crate) enum Start {
     /// Empty.
     Fresh,
     /// Empty, though an earlier preparation left something.
-    Anew(Anew),
+    Restart(RestartCause),
     /// Where an earlier preparation stopped.
     On(Box<Done>),
 }
@@ -148,13 +150,13 @@ impl Place {
             } else if let Some(files) = Files::again(folder, &stopped.files, held_out)? {
                 return self.on(identity, files, stopped.done);
             } else {
-                Some(Anew::Damaged)
+                Some(RestartCause::Damaged)
             }
         } else {
-            Some(Anew::Damaged)
+            Some(RestartCause::Damaged)
         };
         let out = self.empty(held_out, Some(identity))?;
-        Ok((out, anew.map_or(Start::Fresh, Start::Anew)))
+        Ok((out, anew.map_or(Start::Fresh, Start::Restart)))
     }
 
     fn empty(mut self, held_out: bool, identity: Option<Identity>) -> Result<FolderWriter> {
@@ -247,7 +249,7 @@ impl FolderWriter {
             write_text(&folder.join(CANARIES), &plan.to_json()?)?;
         }
         write_text(&folder.join(TOKENIZER), &tokenizer.to_json()?)?;
-        let sheet = Sheet {
+        let sheet = PreparedDocument {
             schema: 1,
             kind: "preparation".to_owned(),
             options: options.clone(),

@@ -1,6 +1,6 @@
 //! What deduplication does to the copies of each secret.
 
-use super::before::unit_tokens;
+use super::first_pass::unit_tokens;
 use super::preparer::Preparer;
 use super::record_work::Work;
 use crate::dedup::Fate;

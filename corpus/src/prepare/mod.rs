@@ -1,9 +1,10 @@
 //! The pipeline, in the order of CRT: split, tokenise, deduplicate, redact, take sides.
 
-mod before;
+mod context;
 mod copies;
 mod diff;
 mod facts;
+mod first_pass;
 mod neighbours;
 mod options;
 mod points;
@@ -12,7 +13,6 @@ mod record_work;
 mod resume;
 mod run;
 mod secrets;
-mod settled;
 mod shape;
 mod sink;
 mod source;
@@ -28,10 +28,10 @@ pub use neighbours::{NeighbourCounts, Neighbours, SecretDiff, Selection};
 pub use options::{CanarySight, PrepareOptions, TokenizerChoice};
 pub use preparer::{Prepared, Preparer, prepare};
 pub(crate) use record_work::Work;
-pub use resume::Anew;
+pub use resume::RestartCause;
 pub(crate) use resume::{Done, DoneNow, Identity};
 pub(crate) use run::Put;
-pub use source::Passage;
+pub use source::Phase;
 pub use stream::{Preparation, PrepareFiles};
 
 pub use stability::{ButFor, Copies, Stability, Stage, StageStability};

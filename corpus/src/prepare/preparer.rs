@@ -1,10 +1,10 @@
 //! The pipeline with everything settled that depends on the corpus as a whole.
 
+use super::context::{Corpus, PreparationContext};
 use super::facts::Facts;
 use super::options::PrepareOptions;
 use super::record_work::Work;
 use super::run::{Pass, Put, feed};
-use super::settled::{Corpus, Settled};
 use super::sink::All;
 use super::source::{Role, Source, again};
 use crate::canary::CanaryPlan;
@@ -87,7 +87,7 @@ pub fn prepare(documents: &[Document], options: &PrepareOptions) -> Result<Prepa
 /// Neighbouring corpora are prepared by one preparer: these choices are part of the mechanism.
 #[derive(Debug)]
 pub struct Preparer {
-    pub(super) settled: Settled,
+    pub(super) settled: PreparationContext,
     documents: Vec<Document>,
     held_out: Vec<Document>,
 }
@@ -111,7 +111,8 @@ impl Preparer {
         plan: Option<CanaryPlan>,
     ) -> Result<Self> {
         let source = Source::Memory(documents);
-        let settled = Settled::new(source, options, plan, default_threads(), &|_, _| true)?;
+        let settled =
+            PreparationContext::new(source, options, plan, default_threads(), &|_, _| true)?;
         // Nobody said no.
         let (settled, _) = settled.ok_or_else(|| Error::Empty("interrupted".to_owned()))?;
         let read = Cell::new(0);

@@ -1,8 +1,8 @@
 //! What a stopped preparation leaves besides its files, and whether another one may go on from it.
 
+use super::context::PreparationContext;
 use super::facts::{Facts, SecretSource};
 use super::secrets::{SecretBook, SecretLine};
-use super::settled::Settled;
 use crate::canary::CopyReport;
 use crate::error::Result;
 use crate::random::sha256;
@@ -14,7 +14,7 @@ const FORMAT: u32 = 1;
 
 /// Why a preparation begins anew beside what an earlier one left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Anew {
+pub enum RestartCause {
     /// Another version left it.
     Version,
     /// It was made with other options, another policy or another tokenizer.
@@ -27,7 +27,7 @@ pub enum Anew {
     Damaged,
 }
 
-impl std::fmt::Display for Anew {
+impl std::fmt::Display for RestartCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Version => "what a stopped preparation left is of another version",
@@ -55,7 +55,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// None of a corpus that is not read twice: nothing says whether it is the same.
-    pub(super) fn of(settled: &Settled) -> Result<Option<Self>> {
+    pub(super) fn of(settled: &PreparationContext) -> Result<Option<Self>> {
         let Some(seal) = settled.division.seal else {
             return Ok(None);
         };
@@ -83,12 +83,12 @@ impl Identity {
 
     /// What keeps this one from going on where `earlier` stopped. The corpus comes first among
     /// what is keyed by it.
-    pub(crate) fn against(&self, earlier: &Self) -> Option<Anew> {
+    pub(crate) fn against(&self, earlier: &Self) -> Option<RestartCause> {
         let differs = [
-            (self.version != earlier.version, Anew::Version),
-            (self.corpus != earlier.corpus, Anew::Corpus),
-            (self.options != earlier.options, Anew::Options),
-            (self.choices != earlier.choices, Anew::Choices),
+            (self.version != earlier.version, RestartCause::Version),
+            (self.corpus != earlier.corpus, RestartCause::Corpus),
+            (self.options != earlier.options, RestartCause::Options),
+            (self.choices != earlier.choices, RestartCause::Choices),
         ];
         let first = differs.into_iter().find(|(differs, _)| *differs);
         first.map(|(_, cause)| cause)

@@ -1,17 +1,17 @@
 //! One pass over a corpus: workers take units through the stages, and what they make of them is
 //! put together in corpus order, so that the number of workers changes nothing.
 
-use super::before::{Before, unit_tokens};
+use super::context::{Corpus, PreparationContext};
 use super::facts::{Facts, SecretSource};
+use super::first_pass::{FirstPass, unit_tokens};
 use super::resume::{Done, DoneNow, Lines};
 use super::secrets::SecretBook;
-use super::settled::{Corpus, Settled};
 use super::sink::Sink;
-use super::source::{Feed, Passage, Role, batches};
+use super::source::{Feed, Phase, Role, batches};
 use super::stability::StageStability;
 use super::unit_work::{InContext, Kept, Recorded, UnitMade, Worker};
 use crate::canary::{CanaryPlace, CopyFate, CopyReport, Preflight};
-use crate::dedup::{Deduplication, Gate, Marker, Marks, digest};
+use crate::dedup::{Deduplication, DuplicateIndex, Marker, Marks, digest};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::record::{Record, Side};
@@ -32,7 +32,7 @@ pub(crate) enum Put {
 
 /// What a pass is made with.
 pub(super) struct Pass<'a, F> {
-    pub(super) settled: &'a Settled,
+    pub(super) settled: &'a PreparationContext,
     pub(super) corpus: Corpus,
     pub(super) threads: usize,
     /// Opens the corpus, once for each time it has to be read.
@@ -62,7 +62,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
     pub(super) fn run(&self, done: Option<Done>, sink: &mut impl Sink<O>) -> Result<Option<Facts>> {
         let settled = self.settled;
         let options = &settled.options;
-        let Some(before) = Before::look(self, &|passage| sink.go_on(passage))? else {
+        let Some(before) = FirstPass::look(self, &|passage| sink.go_on(passage))? else {
             return Ok(None);
         };
         let mut gate = before.gate(settled);
@@ -127,7 +127,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                         }
                     }
                 }
-                let go_on = sink.go_on(Passage::Prepare);
+                let go_on = sink.go_on(Phase::Prepare);
                 sink.between(&run.done(documents, gate.distinct()), !go_on)?;
                 Ok(go_on)
             },
@@ -150,8 +150,8 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
         &self,
         feed: &mut Feed<'_>,
         documents: u64,
-        (gate, marker): (&mut Gate, &Marker),
-        go_on: &impl Fn(Passage) -> bool,
+        (gate, marker): (&mut DuplicateIndex, &Marker),
+        go_on: &impl Fn(Phase) -> bool,
     ) -> Result<bool> {
         let settled = self.settled;
         let mut left = documents;
@@ -182,7 +182,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                 for (key, marks) in made {
                     gate.enter(&key, &marks);
                 }
-                Ok(go_on(Passage::Resume))
+                Ok(go_on(Phase::Resume))
             },
         )
     }
@@ -190,7 +190,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
 
 fn made<O, F: Fn(Record, String) -> Result<O>>(
     worker: &Worker<'_, F>,
-    before: &Before,
+    before: &FirstPass,
     role: Role,
     document: &Document,
     known: &mut impl FnMut(&[u8; 20]) -> bool,
@@ -216,7 +216,7 @@ fn made<O, F: Fn(Record, String) -> Result<O>>(
 
 /// What a pass has counted so far.
 struct Run<'a> {
-    settled: &'a Settled,
+    settled: &'a PreparationContext,
     corpus: Corpus,
     book: SecretBook,
     facts: Facts,
@@ -226,7 +226,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(settled: &'a Settled, corpus: Corpus) -> Self {
+    fn new(settled: &'a PreparationContext, corpus: Corpus) -> Self {
         let source = if corpus.marked {
             SecretSource::Gold
         } else {
@@ -278,7 +278,7 @@ impl<'a> Run<'a> {
     fn unit<O>(
         &mut self,
         made: UnitMade<O>,
-        gate: &mut Gate,
+        gate: &mut DuplicateIndex,
         sink: &mut impl Sink<O>,
     ) -> Result<()> {
         let point = self.facts.units;
@@ -367,7 +367,7 @@ impl<'a> Run<'a> {
 }
 
 /// Facts before the first unit.
-fn blank(settled: &Settled, corpus: Corpus, book: &SecretBook) -> Facts {
+fn blank(settled: &PreparationContext, corpus: Corpus, book: &SecretBook) -> Facts {
     Facts {
         unit: settled.options.unit,
         vocabulary: settled.tokenizer.origin(),

@@ -1,7 +1,7 @@
 //! Redacting one unit, taking its side, and its record.
 
+use super::context::PreparationContext;
 use super::record_work::Work;
-use super::settled::Settled;
 use crate::policy::{resolve, resolved};
 use crate::record::{Record, Side, TokenId};
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub(super) struct Made {
     pub(super) flagged: bool,
 }
 
-impl Settled {
+impl PreparationContext {
     /// Redacts one unit and takes its side.
     pub(super) fn shape(&self, work: &mut Work<'_>) -> Made {
         // Before redaction: what π has masked must not hide a record from π_c.

@@ -2,7 +2,7 @@
 
 use super::resume::DoneNow;
 use super::run::Put;
-use super::source::Passage;
+use super::source::Phase;
 use crate::error::Result;
 
 /// Who is given the records of a pass.
@@ -11,7 +11,7 @@ pub(super) trait Sink<O> {
     fn put(&mut self, put: Put, form: O) -> Result<()>;
 
     /// Whether the pass goes on.
-    fn go_on(&self, passage: Passage) -> bool;
+    fn go_on(&self, passage: Phase) -> bool;
 
     /// Between two batches: how far the pass is, and whether it ends here, unfinished.
     fn between(&mut self, done: &DoneNow<'_>, last: bool) -> Result<()>;
@@ -25,7 +25,7 @@ impl<O, P: FnMut(Put, O) -> Result<()>> Sink<O> for All<P> {
         self.0(put, form)
     }
 
-    fn go_on(&self, _: Passage) -> bool {
+    fn go_on(&self, _: Phase) -> bool {
         true
     }
 

@@ -1,6 +1,6 @@
 //! A corpus that is gone through more than once: in memory, or in files that are opened again.
 
-use super::resume::Anew;
+use super::resume::RestartCause;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::read::{Documents, ReadOptions, regular};
@@ -16,7 +16,7 @@ const BATCH: usize = 1 << 19;
 
 /// The part a preparation is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passage {
+pub enum Phase {
     /// Every document is read once, for what depends on all of them.
     Survey,
     /// What the policy finds, of which a simulated miss rate misses a share.
@@ -31,12 +31,12 @@ pub enum Passage {
     /// behind it.
     Resume,
     /// What a stopped preparation left is of no use: this one begins anew.
-    Anew(Anew),
+    Restart(RestartCause),
 }
 
 /// Who is told how far a preparation is: the part, and the bytes of the files read in it. When
 /// it says no, the preparation ends.
-pub(super) type Watch<'w> = &'w dyn Fn(Passage, u64) -> bool;
+pub(super) type Watch<'w> = &'w dyn Fn(Phase, u64) -> bool;
 
 /// What a document is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Preparing a corpus of any size from files into a folder.
 
+use super::context::PreparationContext;
 use super::facts::Facts;
 use super::options::PrepareOptions;
 use super::resume::{DoneNow, Identity};
 use super::run::{Pass, Put};
-use super::settled::Settled;
 use super::sink::Sink;
-use super::source::{Passage, Source, again};
+use super::source::{Phase, Source, again};
 use crate::canary::CanaryPlan;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -86,7 +86,7 @@ impl PrepareFiles<'_> {
     /// beside, `.preparing-NAME`, as it does after a crash or when the disk is full. The next call
     /// for the same folder goes on there, and comes to the same bytes, if version, options,
     /// policy, tokenizer and corpus are the same; or else it says why not
-    /// ([`Passage::Anew`]), and begins anew. The corpus is read once more in any case, and cut into
+    /// ([`Phase::Restart`]), and begins anew. The corpus is read once more in any case, and cut into
     /// tokens as far as it was done, but no policy looks at that part again. With the result come the errors
     /// of files that were left out, if [`ReadOptions::skip_unreadable`] asked for that.
     ///
@@ -112,7 +112,7 @@ impl PrepareFiles<'_> {
         &self,
         folder: &Path,
         force: bool,
-        watch: &dyn Fn(Passage, u64) -> bool,
+        watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<Option<(Preparation, Vec<Error>)>> {
         let threads = checked_threads(self.threads)?;
         let files = Source::Files(self.data, self.reading);
@@ -144,11 +144,12 @@ impl PrepareFiles<'_> {
         threads: usize,
         folder: &Path,
         force: bool,
-        watch: &dyn Fn(Passage, u64) -> bool,
+        watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<Option<(Preparation, Vec<Error>)>> {
         // Before the work: a place that cannot be written is found out at once.
         let place = Place::take(folder, force)?;
-        let Some((settled, skipped)) = Settled::new(source, self.options, None, threads, watch)?
+        let Some((settled, skipped)) =
+            PreparationContext::new(source, self.options, None, threads, watch)?
         else {
             return Ok(None);
         };
@@ -159,8 +160,8 @@ impl PrepareFiles<'_> {
         };
         let (done, say) = match start {
             Start::Fresh => (None, None),
-            Start::Anew(cause) => (None, Some(Passage::Anew(cause))),
-            Start::On(done) => (Some(*done), Some(Passage::Resume)),
+            Start::Restart(cause) => (None, Some(Phase::Restart(cause))),
+            Start::On(done) => (Some(*done), Some(Phase::Resume)),
         };
         let taken_up = done.as_ref().map(|done| done.documents);
         let read = Cell::new(0);
@@ -218,7 +219,7 @@ const RARE: u32 = 50;
 struct Written<'a> {
     out: FolderWriter,
     read: &'a Cell<u64>,
-    watch: &'a dyn Fn(Passage, u64) -> bool,
+    watch: &'a dyn Fn(Phase, u64) -> bool,
     pause: Duration,
     /// The last checkpoint, and how long it took.
     since: Instant,
@@ -230,7 +231,7 @@ impl Sink<Lines> for Written<'_> {
         self.out.put(put, &lines)
     }
 
-    fn go_on(&self, passage: Passage) -> bool {
+    fn go_on(&self, passage: Phase) -> bool {
         (self.watch)(passage, self.read.get())
     }
 

@@ -1,6 +1,6 @@
 //! What is to be known of a whole corpus before its first record: one look at every document.
 
-use super::source::{Passage, Seal, Source, Watch};
+use super::source::{Phase, Seal, Source, Watch};
 use crate::canary::{gaps, speaks};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -65,7 +65,7 @@ impl Survey {
             }
             blank &= document.text.trim().is_empty();
             out.looks.push(Look::at(&document, places));
-            if out.looks.len().is_multiple_of(1024) && !watch(Passage::Survey, stream.read()) {
+            if out.looks.len().is_multiple_of(1024) && !watch(Phase::Survey, stream.read()) {
                 return Ok(None);
             }
         }

@@ -1,8 +1,8 @@
 //! What a worker makes of a unit: everything that takes no other unit to know.
 
+use super::context::PreparationContext;
 use super::record_work::Work;
 use super::secrets::{KnownSecret, Outcome, known_secrets};
-use super::settled::Settled;
 use crate::canary::{CANARY_KIND, CanaryPlace, CopyFate};
 use crate::dedup::{Marker, Marks, digest};
 use crate::error::Result;
@@ -54,7 +54,7 @@ pub(super) struct InContext(pub(super) bool);
 
 /// How workers work.
 pub(super) struct Worker<'a, F> {
-    pub(super) settled: &'a Settled,
+    pub(super) settled: &'a PreparationContext,
     /// Whether secrets are those that are marked, or else what the policy finds.
     pub(super) marked: bool,
     /// What units are compared by besides digests.

@@ -90,7 +90,7 @@ impl PlannedRun {
 
 /// The page as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sheet {
+pub struct PlanPage {
     /// The answer in a sentence or two.
     #[serde(default)]
     pub says: String,
@@ -126,11 +126,11 @@ pub struct Sheet {
 ///
 /// # Errors
 /// A plan that can't be accounted.
-pub fn sheet(run: &PlannedRun) -> Result<Envelope<Sheet>> {
+pub fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
     let rates = run.labels().map(|labels| labels.rates.clone());
     let guarantees = run.plan.guarantees(run.tolerance)?;
     let promises = promises::promises(run, &guarantees)?;
-    let mut body = Sheet {
+    let mut body = PlanPage {
         says: String::new(),
         headline: tighten::headline_of(&promises)?,
         promises,

@@ -4,7 +4,7 @@ use super::ceilings::{Bounded, Ceiling};
 use super::figure::{amplification, profile};
 use super::promises::{Adversary, Promised};
 use super::tighten::Tightened;
-use super::{PlannedRun, Sheet};
+use super::{PlanPage, PlannedRun};
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{exposure_at_most, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Page, Section};
@@ -17,7 +17,7 @@ use std::fmt::Write;
 ///
 /// # Errors
 /// A plot that can't be drawn.
-pub fn page(run: &PlannedRun, document: &Envelope<Sheet>, plots: bool) -> Result<Page> {
+pub fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Result<Page> {
     let body = &document.body;
     let title = format!("Privacy plan: {}", what_runs(run));
     let mood = if body.headline.get().get().is_finite() {
@@ -90,7 +90,7 @@ pub fn page(run: &PlannedRun, document: &Envelope<Sheet>, plots: bool) -> Result
         }))
 }
 
-fn with_plots(mut page: Page, run: &PlannedRun, body: &Sheet) -> Result<Page> {
+fn with_plots(mut page: Page, run: &PlannedRun, body: &PlanPage) -> Result<Page> {
     if let Some(plot) = profile(run)? {
         page = page.section(Section::Plot {
             heading: "The chance that the promise fails".into(),
@@ -109,7 +109,7 @@ fn with_plots(mut page: Page, run: &PlannedRun, body: &Sheet) -> Result<Page> {
 }
 
 /// The result in a sentence or two.
-pub(super) fn summary(run: &PlannedRun, body: &Sheet) -> String {
+pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     let epsilon = body.headline.get().get();
     let first = body
         .promises
@@ -297,7 +297,7 @@ pub(super) fn ceilings(rows: &[Bounded]) -> Table {
 }
 
 /// The changes that help.
-pub(super) fn tighten(body: &Sheet) -> Table {
+pub(super) fn tighten(body: &PlanPage) -> Table {
     let mut table = Table::new([
         ("single change", Align::Left),
         ("ε upper", Align::Right),
@@ -311,7 +311,7 @@ pub(super) fn tighten(body: &Sheet) -> Table {
 }
 
 /// Those that do not.
-pub(super) fn no_help(body: &Sheet) -> Option<String> {
+pub(super) fn no_help(body: &PlanPage) -> Option<String> {
     let rest: Vec<&str> = body
         .tighten
         .iter()
@@ -321,7 +321,7 @@ pub(super) fn no_help(body: &Sheet) -> Option<String> {
     (!rest.is_empty()).then(|| format!("No help alone: {}.", rest.join("; ")))
 }
 
-fn helps(body: &Sheet, row: &Tightened) -> bool {
+fn helps(body: &PlanPage, row: &Tightened) -> bool {
     row.epsilon.get().get() < body.headline.get().get() * (1.0 - 1e-3)
         || row.epsilon.get().get().is_finite() && body.headline.get().get().is_infinite()
 }

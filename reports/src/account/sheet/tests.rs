@@ -1,7 +1,7 @@
 //! The page: documents against their schema, numbers against the accountant, bad input by name.
 
 use super::promises::Adversary;
-use super::{PlannedRun, Sheet, of_file, page, sheet, show};
+use super::{PlanPage, PlannedRun, of_file, page, sheet, show};
 use crate::contract::Envelope;
 use crate::contract::{Exit, Format};
 use crate::page::{Output, View};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 const TRAINING: &str = "[training]\nsigma = 1.1\nbatch_size = 256\nepochs = 2\n";
 
-fn read(run: &PlannedRun, document: &Envelope<Sheet>) -> String {
+fn read(run: &PlannedRun, document: &Envelope<PlanPage>) -> String {
     page(run, document, false).unwrap().to_text(View::full())
 }
 
@@ -139,7 +139,7 @@ fn every_page_fits_its_schema_and_says_what_it_must() {
             Vec::<String>::new(),
             "{plan}"
         );
-        let back: crate::contract::Envelope<super::Sheet> = serde_json::from_str(&json).unwrap();
+        let back: crate::contract::Envelope<super::PlanPage> = serde_json::from_str(&json).unwrap();
         assert_eq!(back.body.promises, document.body.promises);
         let page = page(&subject, &document, true).unwrap();
         let html = page.to_html().unwrap();

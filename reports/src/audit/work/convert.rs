@@ -9,7 +9,7 @@ use reticent_backends::{Model, convert_llama2c};
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct Shown {
+struct Body {
     out: String,
     model: Model,
 }
@@ -30,7 +30,7 @@ pub(super) fn run(asked: &Convert, output: Output) -> Result<Exit> {
         ("positions", grouped(config.positions as u64)),
     ];
     let model = config.into();
-    let shown = Shown { out, model };
+    let shown = Body { out, model };
     let said = format!("{}: written in the layout of Hugging Face.", shown.out);
     output.answer(
         || Ok(Envelope::new("conversion", inputs, &shown).to_text()?),

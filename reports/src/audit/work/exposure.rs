@@ -1,7 +1,7 @@
 //! `audit exposure`: exact ranks of planted canaries in a checkpoint, and the verdict.
 
 use super::attack::Attack;
-use super::opened::Opened;
+use super::loaded_model::LoadedModel;
 use crate::account::mechanism::load;
 use crate::audit::cli::{Exposure as Asked, Source};
 use crate::audit::exposure::{Checkpoint, ExposureReport, SampledReport};
@@ -19,7 +19,7 @@ const FLAT_SAMPLE: u64 = 200;
 
 pub(super) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let output = output.and_page(asked.html.as_deref())?;
-    let mut model = Opened::audited(&asked.of, interrupt)?;
+    let mut model = LoadedModel::audited(&asked.of, interrupt)?;
     if let Some(sample) = asked.sample {
         return sampled(asked, sample, &mut model, output, interrupt);
     }
@@ -35,7 +35,7 @@ pub(super) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Resul
 fn sampled(
     asked: &Asked,
     sample: u64,
-    model: &mut Opened,
+    model: &mut LoadedModel,
     output: Output,
     interrupt: &Interrupt,
 ) -> Result<Exit> {
@@ -63,7 +63,7 @@ fn sampled(
 /// The report.
 pub(super) fn measured(
     asked: &Asked,
-    model: &mut Opened,
+    model: &mut LoadedModel,
     interrupt: &Interrupt,
 ) -> Result<ExposureReport> {
     let (plan, canaries) = plan(asked, model)?;
@@ -119,7 +119,7 @@ fn inputs(asked: &Asked) -> Result<Inputs> {
 
 /// The plan, and how the run met it: sealed by the manifest of a checkpoint of ours, or the file
 /// that was named for a model that others trained.
-fn plan(asked: &Asked, model: &Opened) -> Result<(CanaryPlan, Canaries)> {
+fn plan(asked: &Asked, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
     let (plan, canaries) = stored(asked, model)?;
     if let Some(spec) = asked.canaries {
         let stored = plan.spec()?;
@@ -135,7 +135,7 @@ fn plan(asked: &Asked, model: &Opened) -> Result<(CanaryPlan, Canaries)> {
     Ok((plan, canaries))
 }
 
-fn stored(asked: &Asked, model: &Opened) -> Result<(CanaryPlan, Canaries)> {
+fn stored(asked: &Asked, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
     let seal = model.manifest.as_ref().and_then(|m| m.canaries.as_ref());
     match (seal, &asked.of.model, &asked.canary_file) {
         (Some(seal), Some(folder), _) => sealed(asked, folder, seal),

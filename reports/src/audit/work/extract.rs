@@ -1,7 +1,7 @@
 //! `audit extract`: prompts from the training text, and secrets among their candidates.
 
+use super::loaded_model::LoadedModel;
 use super::membership::{framed, watched};
-use super::opened::Opened;
 use super::perplexity::BATCH_TOKENS;
 use super::records::cut;
 use super::secrets;
@@ -31,7 +31,7 @@ const STATES: usize = 64;
 
 pub(super) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let output = output.and_page(asked.html.as_deref())?;
-    let mut model = Opened::audited(&asked.of, interrupt)?;
+    let mut model = LoadedModel::audited(&asked.of, interrupt)?;
     let mut baseline = match &asked.baseline {
         Some(source) => Some(model.beside(source, &asked.of, "--baseline", interrupt)?),
         None => None,
@@ -69,8 +69,8 @@ impl std::fmt::Display for TooShort {
 /// The report, or that nothing is long enough for one.
 pub(super) fn measured(
     asked: &Asked,
-    model: &mut Opened,
-    baseline: Option<&mut Opened>,
+    model: &mut LoadedModel,
+    baseline: Option<&mut LoadedModel>,
     interrupt: &Interrupt,
 ) -> Result<std::result::Result<ExtractReport, TooShort>> {
     let confidence = asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
@@ -129,8 +129,8 @@ fn records(path: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Vec<Tok
 fn study(
     asked: &Asked,
     data: &Path,
-    model: &mut Opened,
-    mut baseline: Option<&mut Opened>,
+    model: &mut LoadedModel,
+    mut baseline: Option<&mut LoadedModel>,
     confidence: Confidence,
     interrupt: &Interrupt,
 ) -> Result<std::result::Result<ExtractReport, TooShort>> {
@@ -139,7 +139,7 @@ fn study(
         ("--baseline", baseline.as_deref()),
     ] {
         ensure!(
-            model.is_none_or(Opened::has_statistics),
+            model.is_none_or(LoadedModel::has_statistics),
             "{flag}: it gives no `statistics`, and extraction needs the model's first choice at each place"
         );
     }

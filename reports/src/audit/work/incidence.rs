@@ -19,7 +19,7 @@ use std::path::PathBuf;
 const PREPARED_RECORDS: &str = "train.jsonl";
 
 #[derive(Debug, Default, Serialize)]
-struct Shown {
+struct Body {
     out: String,
     records: u64,
     records_with_secrets: u64,
@@ -98,9 +98,9 @@ pub(super) fn run(asked: &IncidenceArgs, output: Output, interrupt: &Interrupt) 
     let (sense, sensed_by) = sense(asked, &source, threads, interrupt)?;
     let mut documents = source.open(asked)?;
     let progress = Progress::bytes(documents.size(), "finding secrets");
-    let mut shown = Shown {
+    let mut shown = Body {
         out: asked.out.display().to_string(),
-        ..Shown::default()
+        ..Body::default()
     };
     let mut names = Names {
         show: asked.show_secrets,
@@ -208,7 +208,7 @@ impl Names {
 }
 
 fn show(
-    shown: &Shown,
+    shown: &Body,
     (asked, source): (&IncidenceArgs, &Source),
     sensed_by: Inputs,
     output: Output,
@@ -222,7 +222,7 @@ fn show(
     )
 }
 
-fn page(shown: &Shown, unit: &str) -> Page {
+fn page(shown: &Body, unit: &str) -> Page {
     let said = format!(
         "{}: {} of {} {unit}s hold a secret; {} pairs.",
         shown.out,

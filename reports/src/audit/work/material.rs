@@ -51,7 +51,7 @@ fn held_out(asked: &Train, prepared: &Prepared) -> Result<Option<Vec<Vec<TokenId
     };
     let held_out = Prepared::load(folder).context("--held-out")?;
     ensure!(
-        super::opened::same_tokenizer(&held_out.tokenizer, &prepared.tokenizer)?,
+        super::loaded_model::same_tokenizer(&held_out.tokenizer, &prepared.tokenizer)?,
         "--held-out: {} has another tokenizer than PREPARED",
         folder.display()
     );

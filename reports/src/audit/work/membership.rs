@@ -1,6 +1,6 @@
 //! `audit membership --model`: attacks on a model, all from one table of token scores.
 
-use super::opened::Opened;
+use super::loaded_model::LoadedModel;
 use super::perplexity::BATCH_TOKENS;
 use super::records::{Cut, cut};
 use super::shadow::{Start, Training, lira_scores, rmia_scores, shadows};
@@ -27,7 +27,7 @@ const HEATED: (usize, usize) = (5, 400);
 
 pub(super) fn run(asked: &MembershipArgs, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let outputs = Outputs::open(asked, output)?;
-    let mut model = Opened::audited(&asked.on.of, interrupt)?;
+    let mut model = LoadedModel::audited(&asked.on.of, interrupt)?;
     let mut reference = match &asked.on.reference {
         Some(source) => Some(model.beside(source, &asked.on.of, "--reference", interrupt)?),
         None => None,
@@ -39,8 +39,8 @@ pub(super) fn run(asked: &MembershipArgs, output: Output, interrupt: &Interrupt)
 /// The report, and the picture of the members with the highest scores.
 pub(super) fn measured(
     asked: &MembershipArgs,
-    model: &mut Opened,
-    mut reference: Option<&mut Opened>,
+    model: &mut LoadedModel,
+    mut reference: Option<&mut LoadedModel>,
     interrupt: &Interrupt,
 ) -> Result<(MembershipReport, Vec<HeatLine>)> {
     let confidence = confidence(asked)?;
@@ -138,14 +138,14 @@ fn shadowed(
     asked: &MembershipArgs,
     sides: &[Cut; 2],
     panel: &Panel,
-    (model, reference): (&Opened, Option<&Opened>),
+    (model, reference): (&LoadedModel, Option<&LoadedModel>),
     attacked: &mut Vec<Attacked>,
     interrupt: &Interrupt,
 ) -> Result<ShadowTraining> {
     let members = sides[0].texts.len();
     let groups = super::records::shared_groups(sides).concat();
-    let own = |model: &Opened| model.weights().map(|(_, w)| w.to_vec());
-    let architecture = |model: &Opened| model.weights().map(|(m, _)| m.clone());
+    let own = |model: &LoadedModel| model.weights().map(|(_, w)| w.to_vec());
+    let architecture = |model: &LoadedModel| model.weights().map(|(m, _)| m.clone());
     let weights = match reference {
         Some(base) => Some(
             own(base).context("--reference: shadow models start from a folder, not a command")?,

@@ -12,14 +12,14 @@ mod exposure;
 mod extract;
 mod incidence;
 #[cfg(feature = "audit")]
+mod loaded_model;
+#[cfg(feature = "audit")]
 mod material;
 #[cfg(feature = "audit")]
 mod membership;
 #[cfg(feature = "audit")]
 mod model;
 mod neighbours;
-#[cfg(feature = "audit")]
-mod opened;
 #[cfg(feature = "audit")]
 mod options;
 #[cfg(feature = "audit")]
@@ -98,7 +98,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         #[cfg(feature = "audit")]
         Command::Extract(asked) => extract::run(asked, output, interrupt),
         #[cfg(feature = "audit")]
-        Command::Serve(asked) => opened::answer(asked, interrupt),
+        Command::Serve(asked) => loaded_model::answer(asked, interrupt),
         #[cfg(feature = "audit")]
         Command::Report(asked) => report::run(asked, output, interrupt),
         #[cfg(not(feature = "audit"))]

@@ -1,6 +1,6 @@
 //! The model a run starts from.
 
-use super::opened::same_tokenizer;
+use super::loaded_model::same_tokenizer;
 use crate::audit::cli::{ModelArg, Start};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{CompletedRun, Recipe, TrainingPlan};

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const CONFIDENCE: f64 = 0.95;
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct Body<'a> {
     distinct: u64,
     marked: &'static str,
     #[serde(flatten)]
@@ -129,12 +129,12 @@ fn marked(
     Ok((out, "found by the policy"))
 }
 
-fn shown<'a>(found: &'a Neighbours, marked: &'static str, show: bool) -> Result<Shown<'a>> {
+fn shown<'a>(found: &'a Neighbours, marked: &'static str, show: bool) -> Result<Body<'a>> {
     let missed = found.secrets.iter().filter(|one| !one.diff.identical());
     let sampled = found.all.examined < found.distinct;
     let confidence = Confidence::new(CONFIDENCE)?;
     let upper = clopper_pearson_upper(found.all.missed, found.all.examined, confidence)?;
-    Ok(Shown {
+    Ok(Body {
         distinct: found.distinct,
         marked,
         all: found.all,
@@ -155,7 +155,7 @@ fn shown<'a>(found: &'a Neighbours, marked: &'static str, show: bool) -> Result<
     })
 }
 
-fn page(shown: &Shown<'_>) -> Page {
+fn page(shown: &Body<'_>) -> Page {
     let all = &shown.all;
     let taken = match shown.missed_share {
         Some(_) => format!("a simple random sample of {}", grouped(all.examined)),

@@ -1,6 +1,6 @@
 //! `audit perplexity`: how well a model predicts a text.
 
-use super::opened::Opened;
+use super::loaded_model::LoadedModel;
 use crate::audit::cli::Perplexity as Asked;
 use crate::audit::perplexity::PerplexityReport;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};
@@ -32,7 +32,7 @@ pub(super) fn measure<S: Scorer + ?Sized>(
 
 pub(super) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let output = output.and_page(asked.html.as_deref())?;
-    let mut model = Opened::audited(&asked.of, interrupt)?;
+    let mut model = LoadedModel::audited(&asked.of, interrupt)?;
     let context = model.context;
     let unit = asked.unit.unwrap_or_else(|| model.unit());
     let mut records = framed(&asked.data, unit, &model.tokenizer).context("--data")?;

@@ -8,7 +8,7 @@ use crate::number::grouped;
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
 use reticent_corpus::{
-    CopyFate, Cover, Facts, Level, Levels, Passage, PolicyChoice, Preparation, PrepareFiles,
+    CopyFate, Cover, Facts, Level, Levels, Phase, PolicyChoice, Preparation, PrepareFiles,
     TaggerModel,
 };
 use serde::Serialize;
@@ -17,7 +17,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct Body<'a> {
     out: String,
     facts: &'a Facts,
     skipped: Vec<String>,
@@ -52,7 +52,7 @@ pub(super) fn run(asked: &Prepare, output: Output, interrupt: &Interrupt) -> Res
     };
     skipped.iter().for_each(warn);
     let seconds = began.elapsed().as_secs_f64();
-    let shown = Shown {
+    let shown = Body {
         out: asked.out.display().to_string(),
         facts: &prepared.facts,
         skipped: skipped.iter().map(ToString::to_string).collect(),
@@ -78,7 +78,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// The progress line.
 struct Bar {
     size: u64,
-    passage: Passage,
+    passage: Phase,
     line: Progress,
     /// Bytes that a stopped preparation had done.
     before: u64,
@@ -88,14 +88,14 @@ impl Bar {
     fn new(size: u64) -> Self {
         Self {
             size,
-            passage: Passage::Survey,
-            line: Progress::bytes(size, said(Passage::Survey)),
+            passage: Phase::Survey,
+            line: Progress::bytes(size, said(Phase::Survey)),
             before: 0,
         }
     }
 
-    fn at(&mut self, passage: Passage, read: u64) {
-        if let Passage::Anew(cause) = passage {
+    fn at(&mut self, passage: Phase, read: u64) {
+        if let Phase::Restart(cause) = passage {
             // A broken stderr is no reason to stop.
             let _ = writeln!(std::io::stderr(), "note: {cause}; this one begins anew");
             return;
@@ -103,11 +103,11 @@ impl Bar {
         if self.passage != passage {
             self.passage = passage;
             self.line = Progress::bytes(self.size, said(passage));
-            if passage == Passage::Prepare {
+            if passage == Phase::Prepare {
                 self.line.begins_at(self.before);
             }
         }
-        if passage == Passage::Resume {
+        if passage == Phase::Resume {
             self.before = read;
         }
         self.line.at(read);
@@ -115,14 +115,14 @@ impl Bar {
 }
 
 /// What the progress line says.
-const fn said(passage: Passage) -> &'static str {
+const fn said(passage: Phase) -> &'static str {
     match passage {
-        Passage::Survey => "looking through",
-        Passage::Secrets => "finding secrets",
-        Passage::Canaries => "placing canaries",
-        Passage::Duplicates => "finding repetitions",
-        Passage::Prepare | Passage::Anew(_) => "preparing",
-        Passage::Resume => "reading again",
+        Phase::Survey => "looking through",
+        Phase::Secrets => "finding secrets",
+        Phase::Canaries => "placing canaries",
+        Phase::Duplicates => "finding repetitions",
+        Phase::Prepare | Phase::Restart(_) => "preparing",
+        Phase::Resume => "reading again",
     }
 }
 

@@ -39,7 +39,7 @@ struct PartialFile {
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct Body<'a> {
     out: String,
     #[serde(flatten)]
     state: &'a RedactionState,
@@ -86,7 +86,7 @@ pub(super) fn run(asked: &Redact, output: Output, interrupt: &Interrupt) -> Resu
     partial.finish(&asked.out).context("--out")?;
     documents.skipped().iter().for_each(warn);
     let seconds = began.elapsed().as_secs_f64();
-    let shown = Shown {
+    let shown = Body {
         out: asked.out.display().to_string(),
         state: redaction.state(),
         skipped: documents
@@ -183,7 +183,7 @@ fn earlier(progress: &Path, part: &Path, fresh: &Stopped) -> Option<Stopped> {
     (same && whole).then_some(stopped)
 }
 
-fn show(shown: &Shown<'_>, asked: &Redact, sha256: &str, output: Output) -> Result<()> {
+fn show(shown: &Body<'_>, asked: &Redact, sha256: &str, output: Output) -> Result<()> {
     let inputs = Inputs::new()
         .given("data", asked.data.display().to_string())?
         .given("unit", asked.unit)?
@@ -197,7 +197,7 @@ fn show(shown: &Shown<'_>, asked: &Redact, sha256: &str, output: Output) -> Resu
     )
 }
 
-fn page(shown: &Shown<'_>, unit: Unit) -> Page {
+fn page(shown: &Body<'_>, unit: Unit) -> Page {
     let state = shown.state;
     let said = format!(
         "{}: {} of {} {unit}s written, {} duplicates removed.",

@@ -1,6 +1,6 @@
 //! `audit report`: everything that can be measured on a model, on one page, with one exit code.
 
-use super::opened::Opened;
+use super::loaded_model::LoadedModel;
 use super::{exposure, extract, membership};
 use crate::audit::cli::{Exposure, Extract, MembershipArgs, OnModel, Report as Asked};
 use crate::audit::exposure::ExposureReport;
@@ -117,7 +117,7 @@ fn measured(
     texts: Option<&Extract>,
     interrupt: &Interrupt,
 ) -> Result<(Document, Vec<HeatLine>)> {
-    let mut model = Opened::audited(&asked.of, interrupt)?;
+    let mut model = LoadedModel::audited(&asked.of, interrupt)?;
     let mut reference = match &asked.reference {
         Some(source) => Some(model.beside(source, &asked.of, "--reference", interrupt)?),
         None => None,

@@ -1,7 +1,7 @@
 //! `audit extract --secrets`: secrets among fresh candidates, against what is promised of each.
 
+use super::loaded_model::LoadedModel;
 use super::membership::{framed, watched};
-use super::opened::Opened;
 use super::perplexity::BATCH_TOKENS;
 use crate::account::protect::weights::Weights;
 use crate::audit::cli::Extract as Asked;
@@ -72,7 +72,7 @@ struct Bound {
 
 pub(super) fn measured(
     asked: &Asked,
-    model: &mut Opened,
+    model: &mut LoadedModel,
     interrupt: &Interrupt,
 ) -> Result<Option<SecretsReport>> {
     let Some(path) = &asked.secrets else {

@@ -127,7 +127,7 @@ fn warmup_fits(options: &TrainOptions, corpus: &Corpus<'_>) -> Result<()> {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct Body {
     out: String,
     recipe: Recipe,
     mechanism: Mechanism,
@@ -235,7 +235,7 @@ pub(super) fn run(train: &Train, output: Output, interrupt: &Interrupt) -> Resul
     };
     job.save(&train.out, &trained).context("--out")?;
     trained.erase_state()?;
-    let shown = Shown {
+    let shown = Body {
         out: train.out.display().to_string(),
         recipe: request.recipe(),
         guarantees: trained.plan.guarantees(tolerance)?,
@@ -257,7 +257,7 @@ pub(super) fn run(train: &Train, output: Output, interrupt: &Interrupt) -> Resul
 }
 
 /// The first guarantee in a sentence, then all of them.
-fn page(shown: &Shown, inputs: &Inputs) -> Page {
+fn page(shown: &Body, inputs: &Inputs) -> Page {
     let title = format!("{}: trained by {}", shown.out, shown.recipe);
     let mut guarantees = Table::new([
         ("guarantee", Align::Left),

@@ -2,7 +2,7 @@
 
 use crate::audit::cli::OnModel;
 use crate::audit::membership::ShadowTraining;
-use crate::audit::work::opened::Opened;
+use crate::audit::work::loaded_model::LoadedModel;
 use crate::audit::work::train::INITIAL_SEED;
 use anyhow::Result;
 use reticent_accounting::UnitName;
@@ -43,8 +43,8 @@ struct Private {
 impl Training {
     /// By the audited model's own recipe and settings; what the arguments say instead goes first.
     pub(in crate::audit::work) fn of(
-        model: &Opened,
-        reference: Option<&Opened>,
+        model: &LoadedModel,
+        reference: Option<&LoadedModel>,
         asked: &OnModel,
         seed: u64,
     ) -> Result<Self> {
@@ -251,7 +251,7 @@ fn noised(
 }
 
 /// Where the weights begin, against where the model's began.
-fn start(model: &Opened, reference: Option<&Opened>, differs: &mut Vec<String>) {
+fn start(model: &LoadedModel, reference: Option<&LoadedModel>, differs: &mut Vec<String>) {
     let initial = model.manifest.as_ref().map(|m| &m.initial);
     let said = match (initial, reference) {
         (Some(Initial::Random { .. }), None) => return,
@@ -279,7 +279,7 @@ fn start(model: &Opened, reference: Option<&Opened>, differs: &mut Vec<String>) 
         }
     };
     differs.push(said.to_owned());
-    let shape = |opened: &Opened| opened.weights().map(|(model, _)| model.clone());
+    let shape = |opened: &LoadedModel| opened.weights().map(|(model, _)| model.clone());
     if reference.is_some_and(|base| shape(base) != shape(model)) {
         differs.push("the reference has another architecture than the model".to_owned());
     }

@@ -1,10 +1,10 @@
 //! What has to be known of the units of a whole corpus before its first record.
 
+use super::context::PreparationContext;
 use super::record_work::Work;
 use super::run::Pass;
-use super::settled::Settled;
-use super::source::{Passage, Role, batches};
-use crate::dedup::{Deduplication, Gate, Repeats, Stretches};
+use super::source::{Phase, Role, batches};
+use crate::dedup::{Deduplication, DuplicateIndex, Repeats, Stretches};
 use crate::error::Result;
 use crate::record::TokenId;
 use crate::split::units;
@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// What duplicates take of a look at the whole corpus before the first record.
 #[derive(Default)]
-pub(super) struct Before {
+pub(super) struct FirstPass {
     /// How many units there are, where a Bloom filter has to know.
     units: usize,
     /// What is cut out of them, where stretches are.
@@ -21,10 +21,10 @@ pub(super) struct Before {
     starts: Vec<usize>,
 }
 
-impl Before {
+impl FirstPass {
     pub(super) fn look<F>(
         pass: &Pass<'_, F>,
-        go_on: &impl Fn(Passage) -> bool,
+        go_on: &impl Fn(Phase) -> bool,
     ) -> Result<Option<Self>> {
         let settled = pass.settled;
         let options = &settled.options;
@@ -61,14 +61,14 @@ impl Before {
                     }
                     out.units += units;
                 }
-                Ok(go_on(Passage::Duplicates))
+                Ok(go_on(Phase::Duplicates))
             },
         )?;
         if !whole {
             return Ok(None);
         }
         if let Some(stretches) = stretches {
-            let repeats = stretches.repeats(pass.threads, &|| go_on(Passage::Duplicates));
+            let repeats = stretches.repeats(pass.threads, &|| go_on(Phase::Duplicates));
             if repeats.is_none() {
                 return Ok(None);
             }
@@ -77,12 +77,12 @@ impl Before {
         Ok(Some(out))
     }
 
-    pub(super) fn gate(&self, settled: &Settled) -> Gate {
+    pub(super) fn gate(&self, settled: &PreparationContext) -> DuplicateIndex {
         let options = &settled.options;
         if options.deduplicate {
-            Gate::new(&options.duplicates, self.units, options.seed)
+            DuplicateIndex::new(&options.duplicates, self.units, options.seed)
         } else {
-            Gate::open()
+            DuplicateIndex::open()
         }
     }
 
@@ -95,7 +95,7 @@ impl Before {
 
 /// The tokens of units before redaction.
 pub(super) fn unit_tokens(
-    settled: &Settled,
+    settled: &PreparationContext,
     units: &[crate::split::UnitText<'_>],
 ) -> Result<Vec<Vec<TokenId>>> {
     let mask = settled.tokenizer.mask();

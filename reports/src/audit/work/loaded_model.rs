@@ -16,7 +16,7 @@ use std::time::Duration;
 const TIMEOUT: u64 = 600;
 
 /// A model with its tokenizer, ready to score.
-pub(super) struct Opened {
+pub(super) struct LoadedModel {
     /// Where it came from, in words.
     pub(super) name: String,
     pub(super) tokenizer: Tokenizer,
@@ -38,7 +38,7 @@ enum Engine {
     Command(Box<CommandScorer>),
 }
 
-impl Opened {
+impl LoadedModel {
     /// The model that the arguments name.
     pub(super) fn audited(asked: &Audited, interrupt: &Interrupt) -> Result<Self> {
         let limit = limit(asked);
@@ -172,7 +172,7 @@ fn load(tokenizer: &TokenizerArg) -> Result<Tokenizer> {
 
 /// `audit serve`: answers on stdin and stdout.
 pub(super) fn answer(asked: &Serve, interrupt: &Interrupt) -> Result<Exit> {
-    let mut model = Opened::folder(&asked.model, asked.device).context("--model")?;
+    let mut model = LoadedModel::folder(&asked.model, asked.device).context("--model")?;
     let context = model.context;
     let served = serve(
         model.scorer(),

@@ -3,7 +3,7 @@
 
 use super::options::{CanarySight, PrepareOptions};
 use super::record_work::Work;
-use super::source::{Division, Passage, Role, Source, Watch, again, batches};
+use super::source::{Division, Phase, Role, Source, Watch, again, batches};
 use super::survey::Survey;
 use crate::canary::{CanaryPlace, CanaryPlan, Draw, Ground, plant};
 use crate::document::{Document, Offsets};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Which documents are held out, where the canaries are, which secrets a simulated policy misses.
 /// Neighbouring corpora are prepared with the same choices: they are part of the mechanism.
 #[derive(Debug)]
-pub(super) struct Settled {
+pub(super) struct PreparationContext {
     pub(super) options: PrepareOptions,
     pub(super) tokenizer: Tokenizer,
     /// The redaction policy before simulated errors.
@@ -83,7 +83,7 @@ struct Settling<'a> {
     division: Division,
 }
 
-impl Settled {
+impl PreparationContext {
     /// Holds documents out, plants canaries, settles what the policy misses. None when `watch`
     /// said no, and the errors of files that were left out.
     pub(super) fn new(
@@ -181,7 +181,7 @@ impl Settling<'_> {
             |(of_training, held_out): (HashSet<String>, HashSet<String>)| {
                 trained.extend(of_training);
                 other.extend(held_out);
-                Ok((self.watch)(Passage::Secrets, read.get()))
+                Ok((self.watch)(Phase::Secrets, read.get()))
             },
         )?;
         if !whole {
@@ -258,7 +258,7 @@ impl Settling<'_> {
                 out.insert(number, document.into_owned());
             }
             number += 1;
-            if number.is_multiple_of(1024) && !(self.watch)(Passage::Canaries, read.get()) {
+            if number.is_multiple_of(1024) && !(self.watch)(Phase::Canaries, read.get()) {
                 return Ok(None);
             }
         }
