@@ -1,21 +1,37 @@
-//! What `audit` parses and shows.
+//! The `audit` command: a folder for each of its commands (`args` parses, `run` does the work, the others are the
+//! document and its page), and beside them what several share.
 
 pub mod cli;
+pub mod convert;
 pub mod demo;
 pub mod diff;
 pub mod epsilon;
 pub mod exposure;
 pub mod extract;
 pub mod figure;
+pub mod incidence;
+#[cfg(feature = "audit")]
+mod loaded_model;
 pub mod membership;
+pub mod neighbours;
 pub mod perplexity;
 pub mod policy;
+pub mod prepare;
 mod published;
+mod reading;
+#[cfg(feature = "audit")]
+mod records;
+pub mod redact;
+pub mod report;
+mod run;
 #[cfg(feature = "audit")]
 mod scorer;
 pub mod screen;
+pub mod serve;
 pub mod simulate;
-pub mod work;
+pub mod train;
+
+pub use run::run;
 
 use reticent_accounting::{Bounds, Probability};
 

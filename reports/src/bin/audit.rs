@@ -1,12 +1,11 @@
 //! The `audit` command.
 
 use reticent_reports::audit::cli::{Audit, GREETING};
-use reticent_reports::audit::work;
 use reticent_reports::contract::{Interrupt, main as run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     run(GREETING, |audit: Audit| {
-        work::run(&audit, &Interrupt::listen()?)
+        reticent_reports::audit::run(&audit, &Interrupt::listen()?)
     })
 }

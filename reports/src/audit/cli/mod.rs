@@ -3,40 +3,40 @@
 //! Nothing here reads a file or looks at a device: a value that has a type of its own is
 //! checked against its range, and that is all.
 
-mod attack;
 mod audited;
-mod convert;
-mod corpus;
 mod course;
-mod extract;
-mod figure;
-mod measure;
-mod prepare;
+pub(super) mod measured;
+pub(super) mod preparing;
+mod reading;
 mod recipe;
-mod report;
-mod screen;
-mod serve;
-mod train;
-mod uses;
 mod values;
 
-pub use attack::{Exposure, Perplexity};
+pub use super::convert::args::{Convert, Layout};
+pub use super::demo::args::{ArmName, Demo};
+pub use super::diff::args::Diff;
+pub use super::epsilon::args::EpsilonArgs;
+pub use super::exposure::args::Exposure;
+pub use super::extract::args::Extract;
+pub use super::figure::args::Figure;
+pub use super::incidence::args::{IncidenceArgs, Sensing};
+pub use super::membership::args::{AttackArg, GroupBy, MembershipArgs, OnModel, Protocol};
+pub use super::neighbours::args::NeighboursArgs;
+pub use super::perplexity::args::Perplexity;
+pub use super::policy::args::Policy;
+pub use super::prepare::args::Prepare;
+pub use super::redact::args::Redact;
+pub use super::report::args::Report;
+pub use super::screen::args::Screen;
+pub use super::serve::args::Serve;
+pub use super::simulate::args::{Simulate, Simulation};
+pub use super::train::args::{Start, Train};
 pub use audited::{Audited, Source};
-pub use convert::{Convert, Layout};
-pub use corpus::{IncidenceArgs, NeighboursArgs, Reading, Redact, Sensing};
 pub use course::{Course, DecayArg};
-pub use extract::Extract;
-pub use figure::Figure;
-pub use measure::{AttackArg, EpsilonArgs, GroupBy, MembershipArgs, OnModel, Protocol};
-pub use prepare::{Prepare, Preparing, Simulate, Simulation};
+pub use measured::Measured;
+pub use preparing::Preparing;
+pub use reading::Reading;
 pub use recipe::{ClippingArg, OptimizerArg, PrivateArgs};
-pub use report::{Diff, Report};
-pub use screen::{Measured, Policy, Screen};
-pub use serve::Serve;
-pub use train::{ArmName, Demo, Start, Train};
-#[cfg(feature = "audit")]
-pub(super) use uses::by_recipe;
-pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, TokenizerArg};
+pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, PrecisionArg, TokenizerArg};
 
 use crate::contract::{Completions, Format, ManualPage};
 use clap::{Parser, Subcommand};

@@ -1,6 +1,9 @@
 //! The comparison of the demo's arms, as JSON, text and page.
 
+pub mod args;
 mod page;
+#[cfg(feature = "audit")]
+pub(super) mod run;
 mod tables;
 
 use super::exposure::ExposureReport;

@@ -6,6 +6,7 @@
 //! old one's upper end, which takes no independence. All rows share the level; an area's interval
 //! is the document's own, so it takes one minus that confidence, and the rest share what is left.
 
+pub mod args;
 mod exposures;
 mod page;
 

@@ -1,5 +1,6 @@
 //! `audit epsilon`: lower bounds on ε from counts.
 
+pub mod args;
 mod page;
 
 use super::cli::EpsilonArgs;

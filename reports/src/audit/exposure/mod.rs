@@ -1,9 +1,16 @@
 //! The exposure of canaries, as JSON, text and page.
 
+pub mod args;
+#[cfg(feature = "audit")]
+pub(super) mod attack;
 mod dose;
 mod facts;
 mod page;
 mod pieces;
+#[cfg(feature = "audit")]
+pub(super) mod promise;
+#[cfg(feature = "audit")]
+pub(super) mod run;
 mod sampled;
 
 pub use dose::Dose;

@@ -1,6 +1,11 @@
 //! `audit extract`: what comes out of a model word by word.
 
+pub mod args;
+#[cfg(feature = "audit")]
+pub(super) mod candidates;
 mod page;
+#[cfg(feature = "audit")]
+pub(super) mod run;
 mod secrets;
 mod tables;
 

@@ -1,6 +1,7 @@
 //! `audit figure`: many documents as one figure, such as exposure over the miss rate of a policy,
 //! a line for each recipe (CRT, Figures 3 to 5).
 
+pub mod args;
 mod pattern;
 mod quantity;
 

@@ -1,9 +1,14 @@
 //! `audit membership`: what scores of members and non-members prove.
 
+pub mod args;
 mod attacks;
 mod figure;
 mod page;
 mod read;
+#[cfg(feature = "audit")]
+pub(super) mod run;
+#[cfg(feature = "audit")]
+pub(super) mod shadow;
 mod shadows;
 mod tables;
 

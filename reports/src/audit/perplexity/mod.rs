@@ -1,5 +1,9 @@
 //! What `audit perplexity` says: one number, and how it is spread over the records.
 
+pub mod args;
+#[cfg(feature = "audit")]
+pub(super) mod run;
+
 use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest};
 use crate::page::{Page, Section};

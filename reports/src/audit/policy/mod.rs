@@ -1,5 +1,7 @@
 //! `audit policy`: what a policy finds in a corpus, and how much of what is marked there.
 
+pub mod args;
+
 use super::cli::Policy;
 use super::published::published;
 use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Table};

@@ -1,5 +1,6 @@
 //! `audit screen`: a sample drawn, labelled, and measured.
 
+pub mod args;
 mod ask;
 mod measure;
 mod page;

@@ -1,0 +1,43 @@
+//! What several commands share.
+
+use crate::audit::cli::preparing::{conservative, unit};
+use crate::audit::cli::{ConservativeSign, PolicyArg};
+use anyhow::{Context, Result};
+use clap::Args;
+use reticent_corpus::{ConservativeOptions, PolicyChoice, Unit};
+use std::path::PathBuf;
+
+/// What is measured on what.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct Measured {
+    /// A corpus: JSON Lines {"id", "text"}, or plain text.
+    pub data: PathBuf,
+    /// What one record is: turn, sentence, dialogue or document.
+    #[arg(long, default_value = "turn", value_parser = unit)]
+    pub unit: Unit,
+    /// The redaction policy, as for `audit prepare`.
+    #[arg(long, default_value = "customers")]
+    pub policy: PolicyArg,
+    /// What makes the conservative policy flag a record, as for `audit prepare`; without it
+    /// nothing is said about the share that both policies miss.
+    #[arg(long, value_delimiter = ',', value_name = "SIGNS")]
+    pub conservative: Vec<ConservativeSign>,
+}
+
+impl Measured {
+    /// The policy as data.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no policy.
+    pub fn choice(&self) -> Result<PolicyChoice> {
+        self.policy.choice().context("--policy")
+    }
+
+    /// The conservative policy as data.
+    ///
+    /// # Errors
+    /// A token classifier that does not load.
+    pub fn conservative(&self) -> Result<Option<ConservativeOptions>> {
+        conservative(&self.conservative)
+    }
+}

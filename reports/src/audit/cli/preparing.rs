@@ -1,0 +1,233 @@
+//! What several commands share.
+
+use crate::audit::cli::{ConservativeSign, PolicyArg, TokenizerArg};
+use crate::contract::quantity;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use reticent_accounting::{MissRate, Probability};
+use reticent_corpus::{
+    CanaryOptions, CanarySight, CanaryTemplate, Carriers, ConservativeOptions, Deduplication,
+    Names, Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
+};
+
+/// How a corpus is prepared.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct Preparing {
+    /// What one record is: turn, sentence, dialogue or document.
+    #[arg(long, default_value = "turn", value_parser = unit)]
+    pub unit: Unit,
+    /// The redaction policy: customers, detectors (validated patterns), names (by the
+    /// tagger), low-entity, high-entity, low-contextual or high-contextual (JFT's levels), gold
+    /// (the marked secrets), nothing, onnx:FOLDER[@THRESHOLD] (a token classifier of your own), or
+    /// a file: a composed policy (.toml or .json), or a list of patterns (.json).
+    #[arg(long, default_value = "customers")]
+    pub policy: PolicyArg,
+    /// The share of secrets that the policy is made to miss, in [0, 1].
+    #[arg(long, value_name = "GAMMA", default_value = "0", value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
+    pub miss_rate: MissRate,
+    /// The share of other words that the policy is made to mask, in [0, 1].
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
+    pub false_positive_rate: Probability,
+    /// What makes a record private besides a mask: digits, capitals (inside a sentence), names
+    /// (by the tagger, at a tenth of certainty), policy (what the redaction policy finds, before
+    /// simulated misses), onnx:FOLDER[@THRESHOLD] (0.1 unless said); without it every record is
+    /// private.
+    #[arg(long, value_delimiter = ',', value_name = "SIGNS")]
+    pub conservative: Vec<ConservativeSign>,
+    /// Keep repeated records.
+    #[arg(long)]
+    pub no_deduplication: bool,
+    /// How repeated records are told: exact, bloom:BITS per record, near:SIMILARITY, or
+    /// substring:TOKENS. Only exact has a stability that a promise can rest on.
+    #[arg(long, value_name = "METHOD", default_value = "exact", value_parser = duplicates, conflicts_with = "no_deduplication")]
+    pub duplicates: Deduplication,
+    /// Mask nothing in the text; the policy still decides what is private.
+    #[arg(long)]
+    pub no_redaction: bool,
+    /// Canaries to plant: how many, and how often each.
+    #[arg(long, value_name = "MxR")]
+    pub canaries: Option<Spec>,
+    /// Numbers of copies that the canaries have in turn, for exposure by number of copies; the
+    /// largest is that of --canaries.
+    #[arg(
+        long,
+        value_name = "COPIES",
+        value_delimiter = ',',
+        requires = "canaries"
+    )]
+    pub doses: Vec<u32>,
+    /// The shape of a canary; fields: {digits:n}, {letters:n}, {upper:n}, {list:a|b}.
+    #[arg(
+        long,
+        value_name = "TEMPLATE",
+        default_value = "My ID is: {digits:6}",
+        requires = "canaries"
+    )]
+    pub canary_format: CanaryTemplate,
+    /// Plant all copies of a canary alike, so that deduplication leaves one.
+    #[arg(long, requires = "canaries")]
+    pub same_carriers: bool,
+    /// Give each canary words of its own before its secret: canaries with one context compete for
+    /// the first ranks in it, and bound epsilon less.
+    #[arg(long, requires = "canaries")]
+    pub own_carriers: bool,
+    /// Let two canaries share a secret: each is drawn independently.
+    #[arg(long, requires = "canaries")]
+    pub independent_secrets: bool,
+    /// What the policies see of the canaries: ordinary, missed-by-policy or missed-by-both.
+    #[arg(long, value_name = "SIGHT", default_value = "missed-by-policy", value_parser = sight, requires = "canaries")]
+    pub canary_sight: CanarySight,
+    /// The tokenizer: characters, bytes, or a tokenizer.json.
+    #[arg(long, default_value = "characters")]
+    pub tokenizer: TokenizerArg,
+    /// Where the vocabulary of a tokenizer.json comes from: pretrained, declared-public or leaks.
+    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
+    pub vocabulary: Option<Origin>,
+    /// Longest record in tokens, at least 3; longer ones are cut.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(3..))]
+    pub max_tokens: Option<u64>,
+    /// The share of documents held out, in [0, 1).
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
+    pub held_out: Probability,
+    /// Seed of what is held out, missed and planted.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+}
+
+impl Preparing {
+    /// The options of the corpus crate; reads the pattern file, if there is one.
+    ///
+    /// # Errors
+    /// A pattern file that cannot be read, a tokenizer.json without its origin, and what the
+    /// options themselves refuse.
+    pub fn options(&self) -> Result<PrepareOptions> {
+        let canaries = self.canaries.map(|spec| CanaryOptions {
+            doses: self.doses.clone(),
+            template: self.canary_format.clone(),
+            carriers: if self.same_carriers {
+                Carriers::Same
+            } else {
+                Carriers::Vary
+            },
+            own_contexts: self.own_carriers,
+            distinct: !self.independent_secrets,
+            seed: self.seed,
+            ..CanaryOptions::new(spec)
+        });
+        let options = PrepareOptions {
+            unit: self.unit,
+            tokenizer: self.tokenizer()?,
+            deduplicate: !self.no_deduplication,
+            duplicates: self.duplicates,
+            redact: !self.no_redaction,
+            policy: PolicyOptions {
+                policy: self.policy.choice().context("--policy")?,
+                miss_rate: self.miss_rate.get(),
+                false_positive_rate: self.false_positive_rate.get(),
+                seed: self.seed,
+            },
+            conservative: conservative(&self.conservative)?,
+            canaries,
+            canary_sight: self.canary_sight,
+            max_tokens: self
+                .max_tokens
+                .map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
+            held_out: self.held_out.get(),
+            seed: self.seed,
+        };
+        options.validate().context("audit prepare")?;
+        Ok(options)
+    }
+
+    fn tokenizer(&self) -> Result<TokenizerChoice> {
+        match (&self.tokenizer, self.vocabulary) {
+            (TokenizerArg::Characters, None) => Ok(TokenizerChoice::Characters),
+            (TokenizerArg::Bytes, None) => Ok(TokenizerChoice::Bytes),
+            (TokenizerArg::File(path), Some(origin)) => Ok(TokenizerChoice::File {
+                path: path.clone(),
+                origin,
+            }),
+            (TokenizerArg::File(path), None) => bail!(
+                "--vocabulary: must say where the vocabulary of {} comes from: pretrained, declared-public or leaks",
+                path.display()
+            ),
+            (_, Some(_)) => bail!("--vocabulary: belongs to a tokenizer.json only"),
+        }
+    }
+}
+
+/// The conservative policy of these signs; none without any.
+///
+/// # Errors
+/// Several token classifiers, or one that does not load.
+pub(in crate::audit) fn conservative(
+    signs: &[ConservativeSign],
+) -> Result<Option<ConservativeOptions>> {
+    if signs.is_empty() {
+        return Ok(None);
+    }
+    let has = |sign| signs.contains(&sign);
+    let mut models = signs.iter().filter_map(|sign| match sign {
+        ConservativeSign::Onnx(onnx) => Some(onnx),
+        _ => None,
+    });
+    let onnx = models
+        .next()
+        .map(|onnx| onnx.options(Names::CONSERVATIVE).context("--conservative"))
+        .transpose()?;
+    if models.next().is_some() {
+        bail!("--conservative: one token classifier at most");
+    }
+    Ok(Some(ConservativeOptions {
+        digits: has(ConservativeSign::Digits),
+        capitals: has(ConservativeSign::Capitals),
+        names: has(ConservativeSign::Names).then_some(Names::CONSERVATIVE),
+        policy: has(ConservativeSign::Policy),
+        onnx,
+        patterns: Vec::new(),
+    }))
+}
+
+/// A value of a closed list, by the name it has in JSON files.
+fn named<T: serde::de::DeserializeOwned>(text: &str, allowed: &str) -> Result<T, String> {
+    serde_json::from_value(serde_json::Value::String(text.to_owned()))
+        .map_err(|_| format!("must be one of {allowed}, got {text:?}"))
+}
+pub(in crate::audit) fn unit(text: &str) -> Result<Unit, String> {
+    named(text, "turn, sentence, dialogue, document")
+}
+/// Five tokens to a shingle, and bands that bring pairs together from a similarity of 0.5 on.
+fn duplicates(text: &str) -> Result<Deduplication, String> {
+    let allowed = "exact, bloom:BITS, near:SIMILARITY, substring:TOKENS";
+    let refused = || format!("must be one of {allowed}, got {text:?}");
+    let (name, number) = text.split_once(':').unwrap_or((text, ""));
+    let method = match name {
+        "exact" if number.is_empty() => Deduplication::Exact,
+        "bloom" => Deduplication::Bloom {
+            bits: number.parse().map_err(|_| refused())?,
+        },
+        "near" => Deduplication::Near {
+            shingle: 5,
+            bands: 32,
+            rows: 4,
+            similarity: number.parse().map_err(|_| refused())?,
+        },
+        "substring" => Deduplication::Substring {
+            length: number.parse().map_err(|_| refused())?,
+        },
+        _ => return Err(refused()),
+    };
+    method.validate().map_err(|error| error.to_string())?;
+    Ok(method)
+}
+fn sight(text: &str) -> Result<CanarySight, String> {
+    named(text, "ordinary, missed-by-policy, missed-by-both")
+}
+fn origin(text: &str) -> Result<Origin, String> {
+    match named(text, "pretrained, declared-public, leaks")? {
+        origin @ (Origin::Pretrained | Origin::DeclaredPublic | Origin::Leaks) => Ok(origin),
+        Origin::Bytes | Origin::Characters => Err(format!(
+            "must be one of pretrained, declared-public, leaks, got {text:?}"
+        )),
+    }
+}

@@ -1,0 +1,5 @@
+//! `audit convert`: a model of another layout as a Hugging Face folder.
+
+pub mod args;
+#[cfg(feature = "audit")]
+pub(super) mod run;

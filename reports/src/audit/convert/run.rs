@@ -1,0 +1,40 @@
+//! `audit convert`: a model of another layout as a Hugging Face folder.
+
+use crate::audit::cli::{Convert, Layout};
+use crate::contract::{Envelope, Exit, Inputs};
+use crate::number::grouped;
+use crate::page::{Output, Page, Section};
+use anyhow::Result;
+use reticent_backends::{Model, convert_llama2c};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Body {
+    out: String,
+    model: Model,
+}
+
+pub(in crate::audit) fn run(asked: &Convert, output: Output) -> Result<Exit> {
+    let Layout::Llama2c = asked.from;
+    let config = convert_llama2c(&asked.model, &asked.tokenizer, &asked.out)?;
+    let out = asked.out.display().to_string();
+    let inputs = Inputs::new()
+        .given("from", "llama2.c")?
+        .given("model", asked.model.display().to_string())?
+        .given("tokenizer", asked.tokenizer.display().to_string())?;
+    let facts = [
+        ("family", format!("{:?}", config.family)),
+        ("layers", grouped(config.layers as u64)),
+        ("width", grouped(config.width as u64)),
+        ("tokens", grouped(config.vocabulary as u64)),
+        ("positions", grouped(config.positions as u64)),
+    ];
+    let model = config.into();
+    let shown = Body { out, model };
+    let said = format!("{}: written in the layout of Hugging Face.", shown.out);
+    output.answer(
+        || Ok(Envelope::new("conversion", inputs, &shown).to_text()?),
+        || Ok(Page::new("Conversion", said).answer(Section::facts(facts))),
+    )?;
+    Ok(Exit::Finished)
+}

@@ -1,0 +1,459 @@
+//! `audit demo`: the whole job on one corpus, with and without protection.
+
+use crate::audit::cli::{ArmName, Demo};
+use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
+use crate::audit::exposure::attack::Attack;
+use crate::audit::exposure::promise::guarantees;
+use crate::audit::perplexity::run::measure;
+use crate::audit::train::model::Beginning;
+use crate::audit::train::run::{INITIAL_SEED, Job};
+use crate::contract::{Exit, Inputs, Interrupt, Interrupted, OutputFolder};
+use crate::page::{Output, Section};
+use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, Sigma};
+use crate::plan::{PlanRequest, PreparedFacts, build};
+use anyhow::{Context, Result, ensure};
+use reticent_accounting::training::{Recipe, TrainingPlan};
+use reticent_accounting::{NoiseMultiplier, SamplingRate};
+use reticent_backends::{
+    Clipping, Corpus, Dropout, Error, LearningRates, OptimizerSpec, Phase, Precision,
+    PrivateOptions, Surroundings, TrainOptions, Trained,
+};
+use reticent_corpus::{
+    CanaryOptions, CanarySight, ConservativeOptions, Document, PrepareOptions, Prepared, Trigram,
+    prepare, read_documents, simulate,
+};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The demo's schedule, the same for every arm and every corpus.
+mod schedule {
+    /// Dialogues to make up.
+    pub(in crate::audit) const DIALOGUES: u64 = 300;
+    /// Characters taken of a user's file when no number of dialogues is given: the size of the made-up corpus.
+    pub(in crate::audit) const CHARACTERS: usize = 450_000;
+    /// The same with `--quick`.
+    pub(in crate::audit) const QUICK_CHARACTERS: usize = 225_000;
+    pub(in crate::audit) const EPOCHS: u64 = 6;
+    pub(in crate::audit) const BATCH: u64 = 8;
+    pub(in crate::audit) const LEARNING_RATE: f64 = 4e-3;
+    pub(in crate::audit) const SAMPLING_RATE: f64 = 0.02;
+    /// So much that the promise about all copies of a canary lies well below what ten canaries can
+    /// prove.
+    pub(in crate::audit) const NOISE_MULTIPLIER: f64 = 17.0;
+    pub(in crate::audit) const CLIPPING_NORM: f64 = 1.0;
+    /// Of Adam, whose steps are as long with much noise as without: the arm without noise has the plan
+    /// of the others, and learns.
+    pub(in crate::audit) const PRIVATE_LEARNING_RATE: f64 = 2e-3;
+    /// Most passes over the public side within an epoch of CRT.
+    pub(in crate::audit) const MOST_PUBLIC_PASSES: u64 = 4;
+    pub(in crate::audit) const HELD_OUT: f64 = 0.1;
+    /// Dialogues to make up with `--quick`.
+    pub(in crate::audit) const QUICK_DIALOGUES: u64 = 150;
+}
+
+/// One arm: a name, what it does, the corpus it sees, and the recipe.
+struct Spec {
+    arm: ArmName,
+    name: &'static str,
+    folder: &'static str,
+    describes: &'static str,
+    recipe: Recipe,
+    deduplicate: bool,
+    sight: CanarySight,
+    /// Whether the noise of its plan is left out. It is held against what the plan would promise.
+    noiseless: bool,
+}
+
+/// The arms of `--quick`.
+const QUICK: [ArmName; 3] = [ArmName::SgdDedup, ArmName::Crt, ArmName::CrtNoiseless];
+
+const ARMS: [Spec; 6] = [
+    Spec {
+        name: "SGD",
+        arm: ArmName::Sgd,
+        folder: "sgd",
+        describes: "Ordinary training on redacted text. The policy misses the canaries.",
+        recipe: Recipe::Sgd,
+        deduplicate: false,
+        sight: CanarySight::MissedByPolicy,
+        noiseless: false,
+    },
+    Spec {
+        name: "SGD, dedup",
+        arm: ArmName::SgdDedup,
+        folder: "sgd-dedup",
+        describes: "Ordinary training on deduplicated, redacted text. The copies of a canary differ around it, so they survive.",
+        recipe: Recipe::Sgd,
+        deduplicate: true,
+        sight: CanarySight::MissedByPolicy,
+        noiseless: false,
+    },
+    Spec {
+        name: "DP-SGD",
+        arm: ArmName::Dpsgd,
+        folder: "dpsgd",
+        describes: "Clipped and noised training on every record of the deduplicated, redacted text.",
+        recipe: Recipe::Dpsgd,
+        deduplicate: true,
+        sight: CanarySight::MissedByPolicy,
+        noiseless: false,
+    },
+    Spec {
+        name: "CRT",
+        arm: ArmName::Crt,
+        folder: "crt",
+        describes: "Confidentially redacted training: ordinary on the public side (passed more often, to make about as many updates as ordinary training does; this costs no privacy), clipped and noised on the private side, where the conservative policy put the canaries.",
+        recipe: Recipe::Crt,
+        deduplicate: true,
+        sight: CanarySight::MissedByPolicy,
+        noiseless: false,
+    },
+    Spec {
+        name: "CRT, missed",
+        arm: ArmName::CrtMissed,
+        folder: "crt-missed",
+        describes: "The same, but the conservative policy misses the canaries too: they are trained on in the clear, and nothing is promised about them.",
+        recipe: Recipe::Crt,
+        deduplicate: true,
+        sight: CanarySight::MissedByBoth,
+        noiseless: false,
+    },
+    Spec {
+        name: "CRT, no noise",
+        arm: ArmName::CrtNoiseless,
+        folder: "crt-noiseless",
+        describes: "A planted bug: the plan, records and steps of CRT, and the noise left out. The checkpoint promises nothing, and says so; the audit holds it against what CRT promises.",
+        recipe: Recipe::Crt,
+        deduplicate: true,
+        sight: CanarySight::MissedByPolicy,
+        noiseless: true,
+    },
+];
+
+/// Tests that share the report's false-alarm rate: verdict and ceiling of the three arms that are held
+/// against a promise.
+const TESTS: usize = 6;
+
+pub(in crate::audit) fn run(asked: &Demo, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let begun = Instant::now();
+    let (documents, source) = corpus(asked)?;
+    let out = OutputFolder::create(&target(asked)?).context("--out")?;
+    let reference = prepared(&documents, asked, true, CanarySight::MissedByPolicy)?;
+    let trigram = Trigram::of(&reference)?
+        .evaluate(&reference.held_out)?
+        .perplexity();
+    let mut arms = Vec::with_capacity(ARMS.len());
+    let wanted = |spec: &&Spec| match asked.arms.as_slice() {
+        [] => !asked.quick || QUICK.contains(&spec.arm),
+        chosen => chosen.contains(&spec.arm),
+    };
+    for spec in ARMS.iter().filter(wanted) {
+        arms.push(arm(
+            spec,
+            &documents,
+            asked,
+            &reference,
+            out.path(),
+            interrupt,
+        )?);
+    }
+    let plan = reference
+        .plan
+        .as_ref()
+        .context("--canaries: no canary was planted")?;
+    let report = DemoReport {
+        source,
+        model: "the papers' LSTM: one layer, embedding 200, hidden 200, over characters".into(),
+        preparation: reference.facts.clone(),
+        planted: Planted {
+            canaries: plan.canaries.len() as u64,
+            copies: u64::from(plan.copies),
+            template: plan.template.to_string(),
+            seed: plan.seed,
+        },
+        trigram_perplexity: trigram,
+        arms,
+        seconds: begun.elapsed().as_secs_f64(),
+        secrets: asked.show_secrets.then(|| {
+            plan.canaries
+                .iter()
+                .map(|c| (c.id.clone(), c.secret.clone()))
+                .collect()
+        }),
+    };
+    let json = report.to_json(inputs(asked)?)?;
+    let page = report.to_page()?;
+    out.write("report.json", json.as_bytes())?;
+    out.write("report.html", page.to_html()?.as_bytes())?;
+    let folder = out.finish().context("--out")?;
+    let written = format!(
+        "Written: {}, report.json, and a checkpoint of each arm beside them.",
+        folder.join("report.html").display()
+    );
+    output.answer(
+        || Ok(json),
+        || Ok(page.answer(Section::untitled(vec![written]))),
+    )?;
+    Ok(report.exit())
+}
+
+/// The documents: made up, or as many of the file as the demo has time for.
+fn corpus(asked: &Demo) -> Result<(Vec<Document>, Source)> {
+    let Some(path) = &asked.file else {
+        let usual = match asked.quick {
+            true => schedule::QUICK_DIALOGUES,
+            false => schedule::DIALOGUES,
+        };
+        let dialogues = asked.dialogues.unwrap_or(usual);
+        let number = usize::try_from(dialogues).context("--dialogues")?;
+        return Ok((
+            simulate(number, asked.seed)?,
+            Source::Simulated {
+                dialogues,
+                seed: asked.seed,
+            },
+        ));
+    };
+    let mut documents = read_documents(path).context("FILE.jsonl")?;
+    let all = documents.len();
+    let taken = match asked.dialogues {
+        Some(n) => usize::try_from(n).context("--dialogues")?.min(all),
+        None => {
+            let most = match asked.quick {
+                true => schedule::QUICK_CHARACTERS,
+                false => schedule::CHARACTERS,
+            };
+            let mut characters = 0;
+            documents
+                .iter()
+                .take_while(|d| {
+                    characters += d.text.len();
+                    characters <= most
+                })
+                .count()
+                .max(1)
+        }
+    };
+    documents.truncate(taken);
+    let path = if taken < all {
+        format!(
+            "{} (the first {taken} of {all} documents; --dialogues takes more)",
+            path.display()
+        )
+    } else {
+        path.display().to_string()
+    };
+    Ok((documents, Source::File { path }))
+}
+
+/// The folder that was asked for, or the first free of `reticent-demo`, `reticent-demo-2`, ….
+fn target(asked: &Demo) -> Result<PathBuf> {
+    if let Some(out) = &asked.out {
+        return Ok(out.clone());
+    }
+    let names = std::iter::once("reticent-demo".to_owned())
+        .chain((2..1000).map(|n| format!("reticent-demo-{n}")));
+    names
+        .map(PathBuf::from)
+        .find(|p| !p.exists())
+        .context("--out: every default name is taken; name a folder")
+}
+
+fn prepared(
+    documents: &[Document],
+    asked: &Demo,
+    deduplicate: bool,
+    sight: CanarySight,
+) -> Result<Prepared> {
+    let canaries = CanaryOptions {
+        seed: asked.seed,
+        ..CanaryOptions::new(asked.canaries)
+    };
+    let options = PrepareOptions {
+        deduplicate,
+        conservative: Some(ConservativeOptions::default()),
+        canaries: Some(canaries),
+        canary_sight: sight,
+        held_out: schedule::HELD_OUT,
+        seed: asked.seed,
+        ..PrepareOptions::default()
+    };
+    let prepared = prepare(documents, &options)?;
+    ensure!(
+        !prepared.held_out.is_empty(),
+        "FILE.jsonl: too few documents to hold some out for the test"
+    );
+    Ok(prepared)
+}
+
+fn options(recipe: Recipe, prepared: &Prepared, facts: &PreparedFacts) -> Result<TrainOptions> {
+    let set = &prepared.training;
+    let private = PrivateOptions {
+        clipping_norm: schedule::CLIPPING_NORM,
+        clipping: Clipping::Flat,
+        optimizer: OptimizerSpec::Adam {
+            learning_rate: schedule::PRIVATE_LEARNING_RATE,
+        },
+    };
+    // every arm makes about as many updates as ordinary training on the same deduplicated text:
+    // CRT takes few private steps, so it passes its public side more often, which costs no privacy
+    let steps = |records: u64| records.div_ceil(schedule::BATCH);
+    let private_steps = (1.0 / schedule::SAMPLING_RATE) as u64;
+    let room = steps(set.records.len() as u64).saturating_sub(private_steps);
+    let public_passes =
+        (room / steps(set.public_size()).max(1)).clamp(1, schedule::MOST_PUBLIC_PASSES);
+    let noised = recipe.is_private();
+    let request = PlanRequest {
+        recipe: Some(recipe),
+        noise: NoiseArgs {
+            sigma: match noised {
+                true => Some(Sigma::Noise(NoiseMultiplier::new(
+                    schedule::NOISE_MULTIPLIER,
+                )?)),
+                false => None,
+            },
+            epsilon: None,
+        },
+        schedule: Schedule {
+            sample_rate: match noised {
+                true => Some(SamplingRate::new(schedule::SAMPLING_RATE)?),
+                false => None,
+            },
+            epochs: Some(schedule::EPOCHS as f64),
+            ..Schedule::default()
+        },
+        of_recipe: RecipeArgs {
+            public_passes: (recipe == Recipe::Crt).then_some(public_passes),
+            ..RecipeArgs::default()
+        },
+        ..PlanRequest::default()
+    };
+    Ok(TrainOptions {
+        plan: build(&request, Some(facts))?,
+        batch_size: schedule::BATCH,
+        optimizer: OptimizerSpec::Adam {
+            learning_rate: schedule::LEARNING_RATE,
+        },
+        private: noised.then_some(private),
+        state_norm: None,
+        screened: None,
+        precision: Precision::Single,
+        dropout: Dropout::NONE,
+        learning_rates: LearningRates::default(),
+        initial_seed: INITIAL_SEED,
+        seed: None,
+    })
+}
+
+fn arm(
+    spec: &Spec,
+    documents: &[Document],
+    asked: &Demo,
+    reference: &Prepared,
+    folder: &Path,
+    interrupt: &Interrupt,
+) -> Result<Arm> {
+    let own = prepared(documents, asked, spec.deduplicate, spec.sight)?;
+    let facts = PreparedFacts::of_corpus(&own)?;
+    let mut options = options(spec.recipe, &own, &facts)?;
+    options.plan.noiseless = spec.noiseless;
+    let begun = Instant::now();
+    let surroundings = Surroundings::in_memory(interrupt.flag());
+    let what = format!("training {}", spec.name);
+    let Beginning {
+        model,
+        weights,
+        initial,
+        ..
+    } = Beginning::paper(&own, options.initial_seed);
+    let job = Job {
+        prepared: &own,
+        corpus: Corpus::plain(&own.training),
+        options: &options,
+        model: &model,
+        initial: &initial,
+    };
+    let mut trained = match job.train(weights, asked.device.into(), &surroundings, &what) {
+        Ok(trained) => trained,
+        Err(Error::Interrupted { .. }) => return Err(Interrupted::default().into()),
+        Err(error @ Error::Device { .. }) => return Err(error).context("--device"),
+        Err(error) => return Err(error.into()),
+    };
+    let seconds = begun.elapsed().as_secs_f64();
+    job.save(&folder.join(spec.folder), &trained)?;
+    let measured = measure(trained.trainer.as_mut(), &reference.held_out, interrupt)?;
+    let perplexity = measured.perplexity;
+    let plan = own
+        .plan
+        .as_ref()
+        .context("--canaries: no canary was planted")?;
+    let canaries = trained.plan.secrets.canaries.as_ref();
+    let canaries = canaries.map(|stated| stated.value);
+    let canaries = canaries.context("--canaries: no canary was planted")?;
+    let mut attack = Attack::new(plan, &own.tokenizer, spec.name, canaries)?;
+    // Without its noise the plan would promise nothing: the claim is that of the same plan with it.
+    attack.against(TrainingPlan {
+        noiseless: false,
+        ..trained.plan.clone()
+    });
+    attack.tests = TESTS;
+    let (exposure, held_against) = attack.run(trained.trainer.as_mut(), interrupt)?;
+    let (mut promised, claimed) = match spec.noiseless {
+        true => (Vec::new(), held_against),
+        false => (held_against, Vec::new()),
+    };
+    if promised.is_empty() {
+        promised = guarantees(
+            &trained.plan.mechanism_of_canaries(),
+            plan.unit,
+            u32::try_from(canaries.records).unwrap_or(u32::MAX),
+            *trained.plan.delta,
+        )?;
+    }
+    Ok(Arm {
+        name: spec.name.into(),
+        describes: spec.describes.into(),
+        recipe: spec.recipe.to_string(),
+        private_phase: private_phase(&trained),
+        mechanism: trained.mechanism(),
+        guarantees: promised,
+        claimed,
+        records_of_a_canary: canaries.records,
+        perplexity,
+        exposure,
+        seconds,
+    })
+}
+
+fn private_phase(trained: &Trained) -> Option<PrivatePhase> {
+    trained.phases.iter().find_map(|phase| match phase {
+        Phase::Private {
+            steps,
+            noise_multiplier,
+            sampling_rate,
+            ..
+        } => Some(PrivatePhase {
+            noise_multiplier: *noise_multiplier,
+            sampling_rate: *sampling_rate,
+            steps: *steps,
+        }),
+        _ => None,
+    })
+}
+
+fn inputs(asked: &Demo) -> Result<Inputs> {
+    let canaries = format!("{}x{}", asked.canaries.canaries(), asked.canaries.copies());
+    Ok(Inputs::new()
+        .given("file", asked.file.as_ref().map(|p| p.display().to_string()))?
+        .given("canaries", canaries)?
+        .given("seed", asked.seed)?
+        .given("quick", asked.quick)?
+        .assumed("epochs", schedule::EPOCHS)?
+        .assumed("batch_size", schedule::BATCH)?
+        .assumed("learning_rate", schedule::LEARNING_RATE)?
+        .assumed("sampling_rate", schedule::SAMPLING_RATE)?
+        .assumed("noise_multiplier", schedule::NOISE_MULTIPLIER)?
+        .assumed("clipping_norm", schedule::CLIPPING_NORM)?
+        .assumed("private_optimizer", "adam")?
+        .assumed("private_learning_rate", schedule::PRIVATE_LEARNING_RATE)?)
+}

@@ -1,0 +1,26 @@
+//! Arguments of `audit diff`.
+
+use crate::contract::quantity;
+use clap::Args;
+use reticent_accounting::Probability;
+use std::path::PathBuf;
+
+/// Arguments of `audit diff`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+Example:
+  audit diff old.json new.json")]
+pub struct Diff {
+    /// What `audit exposure`, `membership`, `extract` or `report` said of the old model, as JSON.
+    #[arg(value_name = "OLD")]
+    pub old: PathBuf,
+    /// The same of the new one.
+    #[arg(value_name = "NEW")]
+    pub new: PathBuf,
+    /// Probability of saying "more" of a model that leaks no more, over all rows together.
+    #[arg(long, value_name = "LEVEL", value_parser = quantity::<Probability>, default_value = "0.05", allow_negative_numbers = true)]
+    pub level: Probability,
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}

@@ -1,0 +1,76 @@
+//! Arguments of `audit exposure`.
+
+use crate::audit::cli::Audited;
+use crate::contract::{positive, quantity};
+use clap::{ArgGroup, Args};
+use reticent_accounting::{Confidence, Delta};
+use reticent_corpus::Spec;
+use std::path::PathBuf;
+
+/// Arguments of `audit exposure`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(
+    group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
+    after_help = "\
+Examples:
+  audit exposure --model ckpt --canaries 10x20
+  audit exposure --model ckpt --max-exposure 10 --format json
+  audit exposure --scorer command:./scorer --tokenizer tokenizer.json --canary-file canaries.json --sample 10000"
+)]
+pub struct Exposure {
+    /// The model.
+    #[command(flatten)]
+    pub of: Audited,
+    /// The canaries you expect: how many, and how often each. Another plan in the model is an error.
+    #[arg(long, value_name = "MxR")]
+    pub canaries: Option<Spec>,
+    /// The plan, where the checkpoint has none: the canaries.json that `audit prepare` wrote.
+    #[arg(long, value_name = "FILE")]
+    pub canary_file: Option<PathBuf>,
+    /// What ran, for the ceiling, where the checkpoint does not say: any file that `account
+    /// --mechanism` takes.
+    #[arg(long, value_name = "FILE")]
+    pub mechanism: Option<PathBuf>,
+    /// δ of the ε that is bounded; the promise's own if absent.
+    #[arg(long, value_parser = quantity::<Delta>, allow_negative_numbers = true)]
+    pub delta: Option<Delta>,
+    /// Probability with which the lower bound holds.
+    #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
+    pub confidence: Option<Confidence>,
+    /// Exit with 1 when a canary is certainly above this many bits.
+    #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true)]
+    pub max_exposure: Option<f64>,
+    /// Earlier checkpoints of the same training, oldest first: their exposures beside this one's.
+    #[arg(
+        long,
+        value_name = "DIRS",
+        value_delimiter = ',',
+        conflicts_with = "sample"
+    )]
+    pub earlier: Vec<PathBuf>,
+    /// Score at most this many positions; ranks are then ranges.
+    #[arg(long, value_name = "POSITIONS", value_parser = positive)]
+    pub budget: Option<u64>,
+    /// Score only so many candidates, drawn at random, instead of searching for exact ranks: each
+    /// rank is then an interval that holds with the stated confidence.
+    #[arg(long, value_name = "CANDIDATES", value_parser = positive, conflicts_with = "budget")]
+    pub sample: Option<u64>,
+    /// Draws the sample.
+    #[arg(long, default_value_t = 0, requires = "sample")]
+    pub seed: u64,
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print the secrets instead of dots.
+    #[arg(long)]
+    pub show_secrets: bool,
+}
+
+pub(in crate::audit) fn bits(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value >= 0.0 && value.is_finite() => Ok(value),
+        _ => Err(format!(
+            "must be a number of bits in [0, inf), got {text:?}"
+        )),
+    }
+}

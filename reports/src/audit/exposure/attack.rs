@@ -1,0 +1,468 @@
+//! Measuring the exposure of planted canaries, and holding it against what was promised.
+
+use crate::audit::exposure::promise::{alternatives, guarantees, reconstruction_loss, with_noise};
+use crate::audit::exposure::{Ceiling, ExposureReport};
+use crate::contract::{Interrupt, Progress};
+use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge, split};
+use anyhow::{Context, Result};
+use reticent_accounting::training::{Canaries, Run, Stated, TrainingPlan};
+use reticent_accounting::{
+    Confidence, Convention, Delta, Epsilon, Estimate, Guarantee, Mechanism, Notion, PrivacyLoss,
+    Probability, Tolerance, Upper,
+};
+use reticent_attacks::{
+    CandidateTree, CeilingAt, CeilingOutcome, Draw, EpsilonBound, ExposureFinding, ExposureSummary,
+    FlatSample, RankAudit, RankCount, Ranking, SampledExposure, Sampling, SearchOptions, Target,
+    ceiling_test, exposure_ceiling, plan_search, prior_mass, sample_flat, sampled_exposures,
+    search_ranks,
+};
+use reticent_backends::PrefixScorer;
+use reticent_corpus::{Canary, CanaryPlan, Tokenizer};
+use std::collections::BTreeMap;
+
+/// Candidates whose summed log-likelihoods differ by less than this many nats count as ties:
+/// above the rounding of f32 products summed over a secret, far below any leak.
+const TIE_TOLERANCE: f64 = 1e-5;
+
+/// Probability at which the exposure ceiling holds.
+const CEILING_LEVEL: f64 = 0.95;
+
+/// Confidence of the lower bound that is shown; the verdict has a stricter one of its own.
+const SHOWN_CONFIDENCE: f64 = 0.95;
+
+/// What is to be measured.
+pub(in crate::audit) struct Attack<'a> {
+    pub(in crate::audit) plan: &'a CanaryPlan,
+    /// The candidates, and the canaries among them.
+    search: (CandidateTree, Vec<Target>),
+    /// What was released, in words: the verdict names it.
+    pub(in crate::audit) released: String,
+    /// What ran, with these canaries; without it there is no promise.
+    run: Option<TrainingPlan>,
+    pub(in crate::audit) canaries: Canaries,
+    pub(in crate::audit) delta: Delta,
+    pub(in crate::audit) confidence: Option<Confidence>,
+    /// Tests of the whole report that share its false-alarm rate.
+    pub(in crate::audit) tests: usize,
+    pub(in crate::audit) budget: Option<u64>,
+    /// Time flat scoring on so many candidates, to set the search's seconds beside.
+    pub(in crate::audit) flat_sample: Option<u64>,
+    pub(in crate::audit) show_secrets: bool,
+}
+
+impl<'a> Attack<'a> {
+    /// The usual attack on a plan.
+    pub(in crate::audit) fn new(
+        plan: &'a CanaryPlan,
+        tokenizer: &Tokenizer,
+        released: &str,
+        canaries: Canaries,
+    ) -> Result<Self> {
+        Ok(Self {
+            plan,
+            search: plan_search(plan, tokenizer).context("--canaries")?,
+            released: released.to_owned(),
+            run: None,
+            canaries,
+            delta: TrainingPlan::default_delta(None),
+            confidence: None,
+            tests: 2,
+            budget: None,
+            flat_sample: None,
+            show_secrets: false,
+        })
+    }
+
+    /// Holds the measurement against this run, at its δ.
+    pub(in crate::audit) fn against(&mut self, mut run: TrainingPlan) {
+        // A canary may have been in more records of an earlier run.
+        let before = run.continues.as_ref().and_then(|run| run.canary_records);
+        self.canaries.records = self.canaries.records.max(before.unwrap_or(0));
+        run.secrets.canaries = Some(Stated::given(self.canaries, "the canary plan"));
+        self.delta = *run.delta;
+        self.run = Some(run);
+    }
+
+    /// Records that hold one canary, at most.
+    fn records(&self) -> u32 {
+        u32::try_from(self.canaries.records).unwrap_or(u32::MAX)
+    }
+
+    /// Ranks, exposures, the lower bound on ε; beside them what was promised, and the verdict.
+    pub(in crate::audit) fn run(
+        &self,
+        scorer: &mut dyn PrefixScorer,
+        interrupt: &Interrupt,
+    ) -> Result<(ExposureReport, Vec<Guarantee>)> {
+        let (ranking, flat_sample) = self.rank(scorer, interrupt)?;
+        let each = split(Probability::new(FALSE_ALARM)?, self.tests);
+        let shown = self
+            .confidence
+            .map_or_else(|| Confidence::new(SHOWN_CONFIDENCE), Ok)?;
+        let records = self.canaries.records.max(1);
+        let audit = RankAudit::of_plan(self.plan, records, shown, self.delta);
+        let names: Vec<(String, u64)> = self
+            .plan
+            .canaries
+            .iter()
+            .map(|c| (c.id.clone(), c.insertions.len() as u64))
+            .collect();
+        let finding = ExposureFinding {
+            flat_sample,
+            ..ExposureFinding::new(&ranking, &names, &audit, TIE_TOLERANCE)?
+        };
+        let mut report = ExposureReport::new(finding);
+        if self.show_secrets {
+            let secrets: BTreeMap<_, _> = self
+                .plan
+                .canaries
+                .iter()
+                .map(|c| (c.id.clone(), c.secret.clone()))
+                .collect();
+            report.secrets = Some(secrets);
+        }
+        if self.is_dead(&ranking) {
+            report.inconclusive = true;
+            report.no_verdict = Some(
+                "nothing can be concluded: the model gives its canaries no finite perplexity"
+                    .into(),
+            );
+            return Ok((report, Vec::new()));
+        }
+        let Some(run) = &self.run else {
+            report.no_verdict = Some("what ran is not known: give --mechanism".into());
+            return Ok((report, Vec::new()));
+        };
+        if matches!(run.run, Run::Protect { .. }) {
+            report.no_verdict = Some(
+                "the promise is about the secrets of the incidence, and canaries are none of them"
+                    .into(),
+            );
+            return Ok((report, Vec::new()));
+        }
+        if let Some(why) = run.unprotected() {
+            report.no_verdict = Some(format!("nothing was promised: {why}"));
+            return Ok((report, Vec::new()));
+        }
+        if run.canary_reach().is_none() {
+            report.no_verdict =
+                Some("in how many records of the earlier run a canary was is not known".into());
+            return Ok((report, Vec::new()));
+        }
+        let seen = run.mechanism_of_canaries();
+        let promised = guarantees(&seen, self.plan.unit, self.records(), self.delta)?;
+        // the verdict has its own, smaller false-alarm rate than the bound that is shown
+        let strict = RankAudit {
+            confidence: Confidence::new(1.0 - each.get())?,
+            ..audit.clone()
+        };
+        let bound = strict.bound(&ranking.counts)?;
+        let candidates = ranking.counts[0].candidates;
+        if self.hold_against(&mut report, &promised, (&strict, &bound, candidates), &seen)? {
+            let loss = reconstruction_loss(&seen, self.records())?;
+            let mut ceiling = self.ceiling(&loss, &ranking, &audit, each)?;
+            if ceiling.test.outcome == CeilingOutcome::Contradicted {
+                ceiling.suspects = self.suspects(&seen, &ranking, &audit, each)?;
+            }
+            report.ceiling = Some(ceiling);
+        }
+        Ok((report, promised))
+    }
+
+    /// Whether the model says nothing of any canary: exp of the mean loss per character, and so per
+    /// token, is no finite number.
+    fn is_dead(&self, ranking: &Ranking) -> bool {
+        let mut canaries = self.plan.canaries.iter().zip(&ranking.counts);
+        let silent = |(canary, count): (&Canary, &RankCount)| {
+            is_silent(count.nll, canary.secret.chars().count())
+        };
+        canaries.any(silent)
+    }
+
+    /// The exposures alone, of another model with the same tokens.
+    pub(in crate::audit) fn summary(
+        &self,
+        scorer: &mut dyn PrefixScorer,
+        interrupt: &Interrupt,
+    ) -> Result<ExposureSummary> {
+        let ranking = self.search(scorer, interrupt)?;
+        Ok(ExposureSummary::of(
+            &ranking.counts,
+            Draw::of_plan(self.plan),
+        )?)
+    }
+
+    /// What a sample of the candidates says, every end of every canary at this confidence.
+    pub(in crate::audit) fn sampled(
+        &self,
+        scorer: &mut dyn PrefixScorer,
+        (sample, seed): (u64, u64),
+        confidence: Confidence,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<SampledExposure>> {
+        let (tree, targets) = &self.search;
+        let progress = Progress::of(sample, "scoring candidates", "candidates");
+        let sampling = Sampling {
+            sample,
+            batch: SearchOptions::default().batch,
+            seed,
+        };
+        let found = sampled_exposures(scorer, tree, targets, sampling, confidence, &mut |done| {
+            progress.at(done);
+            interrupt.flow()
+        });
+        interrupt.check()?;
+        Ok(found?)
+    }
+
+    fn search(&self, scorer: &mut dyn PrefixScorer, interrupt: &Interrupt) -> Result<Ranking> {
+        let (tree, targets) = &self.search;
+        let progress = Progress::of(1000, "ranking canaries", "‰ of the candidates");
+        let ranking = search_ranks(scorer, tree, targets, &self.options(), &mut |at| {
+            progress.at((at.resolved * 1000.0) as u64);
+            interrupt.flow()
+        });
+        interrupt.check()?;
+        Ok(ranking?)
+    }
+
+    fn options(&self) -> SearchOptions {
+        SearchOptions {
+            tie_tolerance: TIE_TOLERANCE,
+            budget: self.budget,
+            ..SearchOptions::default()
+        }
+    }
+
+    fn rank(
+        &self,
+        scorer: &mut dyn PrefixScorer,
+        interrupt: &Interrupt,
+    ) -> Result<(Ranking, Option<FlatSample>)> {
+        let ranking = self.search(scorer, interrupt)?;
+        let (tree, targets) = &self.search;
+        let flat = match (self.flat_sample, targets.first()) {
+            (Some(sample), Some(target)) => {
+                let batch = self.options().batch;
+                let timed = sample_flat(scorer, tree, &target.context, sample, batch);
+                interrupt.check()?;
+                Some(timed?)
+            }
+            _ => None,
+        };
+        Ok((ranking, flat))
+    }
+
+    /// The verdict: the promise about all records of a canary against the measured lower
+    /// bound. Says whether anything was promised.
+    fn hold_against(
+        &self,
+        report: &mut ExposureReport,
+        promised: &[Guarantee],
+        (audit, bound, candidates): (&RankAudit, &EpsilonBound, u64),
+        seen: &Mechanism,
+    ) -> Result<bool> {
+        let notion = if self.canaries.records > 1 {
+            Notion::GroupDp
+        } else {
+            Notion::Dp
+        };
+        let matching = promised
+            .iter()
+            .find(|g| g.notion == notion && g.convention == Convention::Definition);
+        let mut promise = match matching.map(|g| Promise::of(&self.released, g)) {
+            Some(Ok(promise)) => promise,
+            Some(Err(reason)) => {
+                report.no_verdict = Some(reason.to_string());
+                return Ok(false);
+            }
+            None => {
+                report.no_verdict =
+                    Some("nothing was promised about all records of a canary".into());
+                return Ok(false);
+            }
+        };
+        if promise.at_most.get().get().is_infinite() {
+            report.no_verdict = Some("nothing was promised: ε is infinite".into());
+            return Ok(false);
+        }
+        if bound.lower.get() > promise.at_most.get() {
+            promise.mistakes = self.mistakes(seen, notion)?;
+        }
+        let terms = Terms {
+            delta: bound.delta,
+            neighbours: bound.neighbours,
+            group: bound.copies,
+            ..promise.terms.clone()
+        };
+        let false_alarm = Probability::new(1.0 - bound.confidence.get())?;
+        let canaries = bound.canaries;
+        let provable = audit.provable(candidates, canaries)?;
+        let power = match provable.get() > promise.at_most.get() {
+            true => self.power(audit, *promise.at_most.get(), (candidates, canaries), seen)?,
+            false => Vec::new(),
+        };
+        let measured = Measurement {
+            terms,
+            at_least: bound.lower,
+            false_alarm,
+            provable,
+            power,
+        };
+        match judge(&promise, &measured) {
+            Ok(verdict) => report.verdict = Some(verdict),
+            Err(mismatch) => report.no_verdict = Some(mismatch.to_string()),
+        }
+        Ok(true)
+    }
+
+    /// How likely the ranks would contradict ε if less noise had been added: the chance of a hit is
+    /// at most that of the best attack on the weaker run, and canaries are taken to be independent.
+    fn power(
+        &self,
+        audit: &RankAudit,
+        promised: Epsilon,
+        (candidates, canaries): (u64, u64),
+        seen: &Mechanism,
+    ) -> Result<Vec<Power>> {
+        let mut found = Vec::new();
+        for noise in [0.0, 0.25, 0.5, 0.75] {
+            let weaker = match noise {
+                0.0 => None,
+                share => match with_noise(seen, share)? {
+                    Some(weaker) => Some(reconstruction_loss(&weaker, self.records())?),
+                    None => return Ok(Vec::new()),
+                },
+            };
+            let mut most = Probability::new(0.0)?;
+            for &threshold in &audit.thresholds {
+                let wanted = audit.hits_beyond(promised, threshold, (candidates, canaries))?;
+                let Some(hits) = wanted else { continue };
+                let mass = prior_mass(threshold, candidates, canaries, audit.draw)?;
+                let each = match &weaker {
+                    Some(loss) => {
+                        let found = loss.blow_up(mass, Tolerance::new(1e-3)?)?.bounds.upper;
+                        found.map_or(Probability::ONE, |bound| *bound.get())
+                    }
+                    None => Probability::ONE,
+                };
+                let chance = *RankAudit::chance_of(hits, canaries, each).get();
+                most = if chance > most { chance } else { most };
+            }
+            found.push(Power {
+                noise,
+                chance: Estimate::new(most),
+            });
+        }
+        Ok(found)
+    }
+
+    /// What the promise would have been under known mistakes; missing noise, or a secret
+    /// that was trained on in the clear, would explain anything.
+    fn mistakes(&self, seen: &Mechanism, notion: Notion) -> Result<Vec<(Mistake, Upper<Epsilon>)>> {
+        let mut found = Vec::new();
+        for (mistake, mechanism, records) in alternatives(seen, self.records()) {
+            let notion = if records > 1 { Notion::GroupDp } else { notion };
+            let rows = guarantees(&mechanism, self.plan.unit, records, self.delta)?;
+            let upper = rows
+                .iter()
+                .find(|g| g.notion == notion && g.convention == Convention::Definition)
+                .and_then(|g| g.epsilon.and_then(|e| e.upper));
+            found.extend(upper.map(|upper| (mistake, upper)));
+        }
+        let anything = Upper::new(Epsilon::new(f64::INFINITY)?);
+        found.push((Mistake::NoiseOrClipping, anything));
+        found.push((Mistake::MissedSecret, anything));
+        Ok(found)
+    }
+
+    /// The mistakes under which the measured ranks would be possible.
+    fn suspects(
+        &self,
+        seen: &Mechanism,
+        ranking: &Ranking,
+        audit: &RankAudit,
+        alpha: Probability,
+    ) -> Result<Vec<Mistake>> {
+        let mut found = Vec::new();
+        for (mistake, mechanism, records) in alternatives(seen, self.records()) {
+            let loss = reconstruction_loss(&mechanism, records)?;
+            let test = self.ceiling(&loss, ranking, audit, alpha)?.test;
+            if test.outcome == CeilingOutcome::NotContradicted {
+                found.push(mistake);
+            }
+        }
+        found.extend([Mistake::MissedSecret, Mistake::NoiseOrClipping]);
+        Ok(found)
+    }
+
+    fn ceiling(
+        &self,
+        loss: &PrivacyLoss,
+        ranking: &Ranking,
+        audit: &RankAudit,
+        alpha: Probability,
+    ) -> Result<Ceiling> {
+        let tolerance = Tolerance::new(1e-3)?;
+        let bound = |mass: Probability| -> Result<Upper<Probability>> {
+            let answer = loss.blow_up(mass, tolerance)?;
+            answer.bounds.upper.context("the blow-up has no upper end")
+        };
+        let (canaries, candidates) = (
+            self.plan.canaries.len() as u64,
+            ranking.counts[0].candidates,
+        );
+        let at = audit
+            .thresholds
+            .iter()
+            .map(|&threshold| {
+                let each = bound(prior_mass(threshold, candidates, canaries, audit.draw)?)?;
+                Ok(CeilingAt {
+                    threshold,
+                    bounds: vec![each; canaries as usize],
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let exposure_at_most =
+            exposure_ceiling(candidates, canaries, audit.draw, CEILING_LEVEL, |mass| {
+                bound(mass)
+                    .map(|b| Upper::new(b.get().get()))
+                    .map_err(Failure)
+            })
+            .map_err(|f: Failure| f.0)?;
+        Ok(Ceiling {
+            exposure_at_most,
+            level: CEILING_LEVEL,
+            test: ceiling_test(&ranking.counts, &at, alpha.get())?,
+            suspects: Vec::new(),
+        })
+    }
+}
+
+/// Whether a loss over so many characters is that of a model whose perplexity is infinite.
+fn is_silent(nll: f64, characters: usize) -> bool {
+    !(nll / characters.max(1) as f64).exp().is_finite()
+}
+
+/// Carries an error of the accountant through a search of the attacks crate.
+struct Failure(anyhow::Error);
+
+impl From<reticent_attacks::Error> for Failure {
+    fn from(error: reticent_attacks::Error) -> Self {
+        Self(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_of_infinite_perplexity_is_silent() {
+        for nll in [f64::INFINITY, f64::NAN, 1e30, 4_500.0] {
+            assert!(is_silent(nll, 6), "{nll}");
+        }
+        // guessing among a million candidates, and a model that is sure of another one
+        assert!(!is_silent(1e6_f64.ln(), 6) && !is_silent(400.0, 6));
+    }
+}

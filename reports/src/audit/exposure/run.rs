@@ -1,0 +1,221 @@
+//! `audit exposure`: exact ranks of planted canaries in a checkpoint, and the verdict.
+
+use crate::account::mechanism::load;
+use crate::audit::cli::{Exposure as Asked, Source};
+use crate::audit::exposure::attack::Attack;
+use crate::audit::exposure::{Checkpoint, ExposureReport, SampledReport};
+use crate::audit::loaded_model::LoadedModel;
+use crate::contract::{Exit, Inputs, Interrupt};
+use crate::page::Output;
+use anyhow::{Context, Result, bail, ensure};
+use reticent_accounting::training::{Canaries, Run, TrainingPlan};
+use reticent_accounting::{Confidence, Neighbours, UnitName};
+use reticent_backends::{CanarySeal, Manifest, Owner, owner_folder};
+use reticent_corpus::CanaryPlan;
+use std::path::Path;
+
+/// Candidates scored flatly, to set the search's seconds beside.
+const FLAT_SAMPLE: u64 = 200;
+
+pub(in crate::audit) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let output = output.and_page(asked.html.as_deref())?;
+    let mut model = LoadedModel::audited(&asked.of, interrupt)?;
+    if let Some(sample) = asked.sample {
+        return sampled(asked, sample, &mut model, output, interrupt);
+    }
+    let report = measured(asked, &mut model, interrupt)?;
+    output.answer(
+        || Ok(report.to_json(inputs(asked)?)?),
+        || report.to_page(&model.name),
+    )?;
+    Ok(report.exit())
+}
+
+/// What a sample of the candidates says.
+fn sampled(
+    asked: &Asked,
+    sample: u64,
+    model: &mut LoadedModel,
+    output: Output,
+    interrupt: &Interrupt,
+) -> Result<Exit> {
+    ensure!(
+        asked.mechanism.is_none() && asked.delta.is_none(),
+        "--sample: it leaves ranks open, so that they meet no promise; leave --mechanism and --delta out"
+    );
+    let (plan, canaries) = plan(asked, model)?;
+    let confidence = asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let each = SampledReport::each(confidence, plan.canaries.len())?;
+    let attack = Attack::new(&plan, &model.tokenizer, &model.name, canaries)?;
+    let found = attack.sampled(model.scorer(), (sample, asked.seed), each, interrupt)?;
+    let report = SampledReport::new(&plan, found, confidence, asked.show_secrets)?;
+    let inputs = inputs(asked)?
+        .given("sample", sample)?
+        .given("seed", asked.seed)?
+        .or_assumed("confidence", asked.confidence, confidence)?;
+    output.answer(
+        || Ok(report.to_json(inputs)?),
+        || report.to_page(&model.name, asked.max_exposure),
+    )?;
+    Ok(report.exit(asked.max_exposure))
+}
+
+/// The report.
+pub(in crate::audit) fn measured(
+    asked: &Asked,
+    model: &mut LoadedModel,
+    interrupt: &Interrupt,
+) -> Result<ExposureReport> {
+    let (plan, canaries) = plan(asked, model)?;
+    if let (Some(why), true) = (&model.unknown_origin, asked.mechanism.is_some()) {
+        bail!("--mechanism: {why}");
+    }
+    let own = model.manifest.as_ref().map(Manifest::planned).transpose()?;
+    let run = match (&asked.mechanism, own) {
+        // A file gives back nothing that the checkpoint itself says is lost.
+        (Some(path), own) if own.as_ref().is_none_or(|own| own.unprotected().is_none()) => {
+            Some(of_mechanism(path, &plan).context("--mechanism")?)
+        }
+        (_, own) => own,
+    };
+    let mut attack = Attack::new(&plan, &model.tokenizer, &model.name, canaries)?;
+    if let Some(run) = run {
+        attack.against(run);
+    }
+    attack.confidence = asked.confidence;
+    attack.budget = asked.budget;
+    attack.flat_sample = Some(FLAT_SAMPLE);
+    attack.show_secrets = asked.show_secrets;
+    if let Some(delta) = asked.delta {
+        attack.delta = delta;
+    }
+    let (mut report, _) = attack.run(model.scorer(), interrupt)?;
+    report.limit = asked.max_exposure;
+    report.manifest = model.caveat();
+    if let Some(why) = &model.unknown_origin {
+        report.no_verdict = Some(why.clone());
+    }
+    for folder in &asked.earlier {
+        let source = Source::Folder(folder.clone());
+        let mut before = model.beside(&source, &asked.of, "--earlier", interrupt)?;
+        report.earlier.push(Checkpoint {
+            summary: attack.summary(before.scorer(), interrupt)?,
+            model: before.name,
+        });
+    }
+    Ok(report)
+}
+
+fn inputs(asked: &Asked) -> Result<Inputs> {
+    let mut inputs = Inputs::new().given("model", asked.of.name())?;
+    if let Some(spec) = asked.canaries {
+        inputs = inputs.given("canaries", format!("{}x{}", spec.canaries(), spec.copies()))?;
+    }
+    if let Some(limit) = asked.max_exposure {
+        inputs = inputs.given("max_exposure", limit)?;
+    }
+    Ok(inputs)
+}
+
+/// The plan, and how the run met it: sealed by the manifest of a checkpoint of ours, or the file
+/// that was named for a model that others trained.
+fn plan(asked: &Asked, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
+    let (plan, canaries) = stored(asked, model)?;
+    if let Some(spec) = asked.canaries {
+        let stored = plan.spec()?;
+        ensure!(
+            spec == stored,
+            "--canaries: the model was trained with {}x{}, got {}x{}",
+            stored.canaries(),
+            stored.copies(),
+            spec.canaries(),
+            spec.copies()
+        );
+    }
+    Ok((plan, canaries))
+}
+
+fn stored(asked: &Asked, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
+    let seal = model.manifest.as_ref().and_then(|m| m.canaries.as_ref());
+    match (seal, &asked.of.model, &asked.canary_file) {
+        (Some(seal), Some(folder), _) => sealed(asked, folder, seal),
+        (None, _, Some(path)) if model.manifest.is_none() => {
+            let plan = read_plan(path)?;
+            // Nobody says what became of the copies: all of them, as far as anyone knows.
+            let canaries = Canaries {
+                count: plan.canaries.len() as u64,
+                records: u64::from(plan.copies),
+                on_public_side: 0,
+                candidates: Some(Canaries::candidates(plan.candidates)),
+            };
+            Ok((plan, canaries))
+        }
+        _ => bail!(
+            "{}: {} names no canaries; plant them before training: \
+             `audit prepare DATA --canaries 10x20 --out prepared/` writes a plain train.jsonl for any trainer \
+             and a canaries.json, which --canary-file takes afterwards",
+            if asked.of.model.is_some() {
+                "--model"
+            } else {
+                "--scorer"
+            },
+            model.name
+        ),
+    }
+}
+
+fn read_plan(path: &Path) -> Result<CanaryPlan> {
+    let json = std::fs::read_to_string(path).with_context(|| {
+        format!(
+            "--canary-file: cannot read {}; name the canaries.json of this model",
+            path.display()
+        )
+    })?;
+    CanaryPlan::from_json(&json).with_context(|| format!("--canary-file: {}", path.display()))
+}
+
+/// The plan from the owner's folder beside the checkpoint, unless another file was named; it
+/// must be the one that was sealed.
+fn sealed(asked: &Asked, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, Canaries)> {
+    let owned = owner_folder(model).join("canaries.json");
+    let path = asked.canary_file.as_ref().unwrap_or(&owned);
+    let plan = read_plan(path)?;
+    let owner =
+        Owner::open(model).context("the owner's key, without which the seal can't be checked")?;
+    ensure!(
+        owner.digest(&plan)? == seal.digest,
+        "--canary-file: {} is not the plan this model was trained with (its seal differs)",
+        path.display()
+    );
+    let canaries = Canaries {
+        count: u64::from(seal.canaries),
+        records: u64::from(seal.records),
+        on_public_side: u64::from(seal.on_public_side),
+        candidates: Some(Canaries::candidates(plan.candidates)),
+    };
+    Ok((plan, canaries))
+}
+
+/// A run that is known by a mechanism from a file: the files that `account --mechanism` takes.
+fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<TrainingPlan> {
+    let loaded = load(path, Neighbours::AddRemove)?;
+    let unit = UnitName::new(plan.unit.to_string())?;
+    let document = loaded.document;
+    if let Some(other) = document.unit.filter(|other| *other != unit) {
+        bail!(
+            "one record is a {other} in {} and a {unit} in the canary plan: no promise about one \
+             bounds the other",
+            loaded.name
+        );
+    }
+    // The plan knows more, unless the document around it takes something back.
+    if let Some(plan) = document.plan
+        && plan.mechanism() == document.mechanism
+    {
+        return Ok(plan);
+    }
+    let run = Run::Mechanism {
+        mechanism: document.mechanism,
+    };
+    Ok(TrainingPlan::new(run, unit))
+}

@@ -1,0 +1,94 @@
+//! Arguments of `audit extract`.
+
+use crate::audit::cli::preparing::unit;
+use crate::audit::cli::{Audited, Source};
+use crate::contract::{positive, positive_number, quantity};
+use clap::{ArgGroup, Args};
+use reticent_accounting::Confidence;
+use reticent_corpus::Unit;
+use std::path::PathBuf;
+
+/// Arguments of `audit extract`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(
+    group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
+    group = ArgGroup::new("what").required(true).multiple(true).args(["data", "secrets"]),
+    after_help = "\
+Examples:
+  audit extract --model ckpt --data train-sample.jsonl --baseline base
+  audit extract --model ckpt --data train-sample.jsonl --prompt 50 --suffix 50 --near 0.1
+  audit extract --model ckpt --secrets secrets.jsonl --weights weights.json"
+)]
+pub struct Extract {
+    /// The model.
+    #[command(flatten)]
+    pub of: Audited,
+    /// Text it was trained on: JSON Lines, or plain text.
+    #[arg(long, value_name = "FILE")]
+    pub data: Option<PathBuf>,
+    /// A model with the same tokenizer that never saw the text: what it continues too is not
+    /// memory. A folder, or command:LINE.
+    #[arg(long, value_name = "DIR", requires = "data")]
+    pub baseline: Option<Source>,
+    /// What one record is; the model's own unit if absent, a document if it has none.
+    #[arg(long, value_parser = unit, requires = "data")]
+    pub unit: Option<Unit>,
+    /// Lengths of prompts in tokens; 10,25,50,100 if absent, as far as the records reach.
+    #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = positive, requires = "data")]
+    pub prompt: Vec<u64>,
+    /// Tokens that must come out behind the prompt.
+    #[arg(long, value_name = "TOKENS", value_parser = positive, default_value_t = 50)]
+    pub suffix: u64,
+    /// Also generate, and count continuations with at most this share of tokens to change.
+    #[arg(long, value_name = "SHARE", value_parser = share, requires = "data", allow_negative_numbers = true)]
+    pub near: Option<f64>,
+    /// The whole training text, to count copies in; --data itself if absent.
+    #[arg(long, value_name = "FILE", requires = "data")]
+    pub training: Option<PathBuf>,
+    /// Sampling temperature behind the numbers of draws.
+    #[arg(long, value_parser = positive_number, default_value_t = 1.0, allow_negative_numbers = true)]
+    pub temperature: f64,
+    /// Only so many of the most probable tokens are drawn.
+    #[arg(long, value_name = "K", value_parser = positive)]
+    pub top_k: Option<u64>,
+    /// Only the most probable tokens up to this mass are drawn.
+    #[arg(long, value_name = "MASS", value_parser = mass, allow_negative_numbers = true)]
+    pub top_p: Option<f64>,
+    /// Secrets, as lines of {"id", "context", "secret"} with a "shape" such as {digits:6} or their
+    /// "candidates", and with "prior" and "posterior" unless --weights says them.
+    #[arg(long, value_name = "FILE")]
+    pub secrets: Option<PathBuf>,
+    /// What was promised of each secret: the file that account protect --weights wrote.
+    #[arg(long, value_name = "FILE", requires = "secrets")]
+    pub weights: Option<PathBuf>,
+    /// Candidates of each secret that has a shape, itself among them, drawn afresh; 1000 if absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1_000_000), requires = "secrets")]
+    pub candidates: Option<u64>,
+    /// Draws the candidates.
+    #[arg(long, value_name = "SEED", default_value_t = 0, requires = "secrets")]
+    pub candidate_seed: u64,
+    /// Probability with which each interval holds; 0.95 if absent.
+    #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
+    pub confidence: Option<Confidence>,
+    /// Exit with 1 when certainly more than this share comes out verbatim, beyond the baseline.
+    #[arg(long, value_name = "SHARE", value_parser = share, requires = "data", allow_negative_numbers = true)]
+    pub max_rate: Option<f64>,
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+fn number(text: &str, fits: impl Fn(f64) -> bool, range: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if fits(value) => Ok(value),
+        _ => Err(format!("must be a number in {range}, got {text:?}")),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    number(text, |v| (0.0..=1.0).contains(&v), "[0, 1]")
+}
+
+fn mass(text: &str) -> Result<f64, String> {
+    number(text, |v| v > 0.0 && v <= 1.0, "(0, 1]")
+}

@@ -1,0 +1,497 @@
+//! `audit extract --secrets`: secrets among fresh candidates, against what is promised of each.
+
+use crate::account::protect::weights::Weights;
+use crate::audit::cli::Extract as Asked;
+use crate::audit::extract::{Drawn, PromisedSecrets, SecretsReport, Source};
+use crate::audit::loaded_model::LoadedModel;
+use crate::audit::membership::run::{framed, watched};
+use crate::audit::perplexity::run::BATCH_TOKENS;
+use crate::contract::{Interrupt, json_problem};
+use crate::number::{grouped, nearest};
+use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use reticent_accounting::protect::Secret;
+use reticent_accounting::training::{Recipe, Run, TrainingPlan};
+use reticent_accounting::{
+    Delta, Estimate, Neighbours, NoiseMultiplier, Notion, Probability, UnitName, Upper,
+};
+use reticent_attacks::{PromiseTest, RankAudit, SecretCase, SecretShape, reconstruct};
+use reticent_backends::Manifest;
+use reticent_corpus::{TokenId, Tokenizer};
+use serde::Deserialize;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+/// The most candidates that advice names, as a power of ten.
+const MOST_CANDIDATES: u32 = 6;
+
+/// Candidates of each secret that is drawn, where nobody says how many.
+pub(in crate::audit) const CANDIDATES: u64 = 1000;
+
+/// One line of a file of secrets.
+#[derive(Debug, Deserialize)]
+struct Line {
+    id: String,
+    context: String,
+    secret: String,
+    candidates: Option<Vec<String>>,
+    shape: Option<String>,
+    prior: Option<f64>,
+    posterior: Option<f64>,
+}
+
+/// A secret with its candidates and what is promised of it.
+struct Listed {
+    id: String,
+    context: Vec<TokenId>,
+    secret: Vec<TokenId>,
+    candidates: Vec<Vec<TokenId>>,
+    promised: Promised,
+}
+
+/// What is promised of a secret, and its class in the certificate, where the weights say it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Promised {
+    promise: Secret,
+    class: Option<usize>,
+}
+
+/// What holds of one promise (p, r): a guess of mass `prior` is right with probability `at_most`.
+struct Bound {
+    promise: Secret,
+    prior: Probability,
+    /// Of a secret whose class is not known.
+    at_most: Upper<Probability>,
+    /// The classes of the certificate that have this promise, each with a bound of its own.
+    classes: Vec<(usize, Upper<Probability>)>,
+    source: Source,
+    /// Why nothing is promised.
+    why: Option<String>,
+    records: u64,
+}
+
+pub(in crate::audit) fn measured(
+    asked: &Asked,
+    model: &mut LoadedModel,
+    interrupt: &Interrupt,
+) -> Result<Option<SecretsReport>> {
+    let Some(path) = &asked.secrets else {
+        return Ok(None);
+    };
+    let plan = model.manifest.as_ref().map(Manifest::planned).transpose()?;
+    let weights = match &asked.weights {
+        Some(path) => Some(promises(path, plan.as_ref()).context("--weights")?),
+        None => None,
+    };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("--secrets: cannot read {}", path.display()))?;
+    let count = asked.candidates.unwrap_or(CANDIDATES);
+    let (mut secrets, mut drawn, mut seen) = (Vec::new(), false, BTreeSet::new());
+    let lines = text.lines().enumerate();
+    for (number, line) in lines.filter(|(_, l)| !l.trim().is_empty()) {
+        let place = || format!("--secrets: {}, line {}", path.display(), number + 1);
+        let line: Line = serde_json::from_str(line)
+            .map_err(|error| anyhow!("{}: {}", place(), json_problem(&error)))?;
+        ensure!(
+            seen.insert(line.id.clone()),
+            "{}: id {:?} occurred before; ids must be unique",
+            place(),
+            line.id
+        );
+        drawn |= line.shape.is_some();
+        let promised = promised(&line, weights.as_ref()).with_context(place)?;
+        let candidates = candidates(&line, count, asked.candidate_seed).with_context(place)?;
+        secrets.push(tokens(line, candidates, promised, &model.tokenizer).with_context(place)?);
+    }
+    let unknown_origin = model.unknown_origin.as_deref();
+    let bounds = bounds(&secrets, plan.as_ref(), unknown_origin).context("--secrets")?;
+    let mut classes: Vec<Vec<Option<usize>>> = vec![Vec::new(); bounds.len()];
+    let mut cases = Vec::with_capacity(secrets.len());
+    for secret in secrets {
+        let Promised { promise, class } = secret.promised;
+        let group = bounds.iter().position(|bound| bound.promise == promise);
+        let group = group.context("a secret without a promise")?;
+        classes[group].push(class);
+        cases.push(SecretCase {
+            id: secret.id,
+            context: secret.context,
+            secret: secret.secret,
+            candidates: secret.candidates,
+            prior: bounds[group].prior.get(),
+            posterior: bounds[group].of_class(class).get().get(),
+            group,
+        });
+    }
+    let found = reconstruct(
+        model.scorer(),
+        &cases,
+        FALSE_ALARM,
+        BATCH_TOKENS,
+        &mut watched("ranking secrets", interrupt),
+    );
+    interrupt.check()?;
+    let found = found.context("--secrets")?;
+    let each = found.promises.iter().zip(bounds.iter().zip(&classes));
+    let by_promise = each
+        .map(|(test, bound)| met(test, bound, plan.as_ref(), &model.name))
+        .collect::<Result<_>>()?;
+    Ok(Some(SecretsReport {
+        found,
+        drawn: drawn.then_some(Drawn {
+            candidates: count,
+            seed: asked.candidate_seed,
+        }),
+        by_promise,
+        manifest: model.caveat(),
+    }))
+}
+
+/// What a file of weights promises, by id. It must be that of the run, unless nothing holds of that run.
+fn promises(path: &Path, plan: Option<&TrainingPlan>) -> Result<HashMap<String, Promised>> {
+    let weights = Weights::read(path)?;
+    if let Some(Run::Protect { weighted }) = plan.map(|plan| &plan.run)
+        && plan.is_some_and(|plan| plan.unprotected().is_none())
+        && weighted.secrets.as_ref() != Some(&weights.certified)
+    {
+        bail!(
+            "{}: was certified for another run than that of --model; give the file that it was trained with, or \
+             prior and posterior of each secret",
+            path.display()
+        );
+    }
+    let each = weights.secrets.into_iter();
+    each.map(|(id, prior, posterior, class)| {
+        let promised = Promised {
+            promise: Secret::new(prior, posterior)?,
+            class: Some(class),
+        };
+        Ok((id, promised))
+    })
+    .collect()
+}
+
+fn promised(line: &Line, weights: Option<&HashMap<String, Promised>>) -> Result<Promised> {
+    let stated = match (line.prior, line.posterior) {
+        (Some(prior), Some(posterior)) => Some(Secret::new(
+            Probability::new(prior)?,
+            Probability::new(posterior)?,
+        )?),
+        (None, None) => None,
+        _ => bail!("prior and posterior must both be given, or neither"),
+    };
+    let certified = match weights {
+        Some(weights) => Some(*weights.get(&line.id).with_context(|| {
+            format!(
+                "id {:?} is no secret of --weights: nothing was promised of it",
+                line.id
+            )
+        })?),
+        None => None,
+    };
+    match (certified, stated) {
+        (Some(certified), Some(stated)) if certified.promise != stated => {
+            bail!(
+                "id {:?}: prior and posterior are not those of --weights; leave them out",
+                line.id
+            )
+        }
+        (Some(found), _) => Ok(found),
+        (None, Some(promise)) => Ok(Promised {
+            promise,
+            class: None,
+        }),
+        (None, None) => bail!(
+            "id {:?}: prior and posterior are missing; give them, or --weights",
+            line.id
+        ),
+    }
+}
+
+fn candidates(line: &Line, count: u64, seed: u64) -> Result<Vec<String>> {
+    match (&line.candidates, &line.shape) {
+        (Some(listed), None) => Ok(listed.clone()),
+        (None, Some(shape)) => {
+            let shape: SecretShape = shape.parse()?;
+            Ok(shape.candidates(&line.secret, &line.id, count, seed)?)
+        }
+        _ => bail!(
+            "id {:?}: either candidates or a shape must be given",
+            line.id
+        ),
+    }
+}
+
+/// The tokens that all readings share are the context; each candidate keeps its own, so that
+/// tokens that reach over the boundary count where they differ.
+fn tokens(
+    line: Line,
+    candidates: Vec<String>,
+    promised: Promised,
+    tokenizer: &Tokenizer,
+) -> Result<Listed> {
+    let read = |what: &str| -> Result<Vec<TokenId>> {
+        Ok(framed(tokenizer, &format!("{}{what}", line.context), true)?)
+    };
+    let own = read(&line.secret)?;
+    let all = candidates
+        .iter()
+        .map(|c| read(c))
+        .collect::<Result<Vec<_>>>()?;
+    let shortest = all.iter().chain([&own]).map(Vec::len).min().unwrap_or(0);
+    let shared = (0..shortest.saturating_sub(1))
+        .take_while(|&i| all.iter().all(|tokens| tokens[i] == own[i]))
+        .count();
+    Ok(Listed {
+        id: line.id,
+        context: own[..shared].to_vec(),
+        secret: own[shared..].to_vec(),
+        candidates: all.iter().map(|tokens| tokens[shared..].to_vec()).collect(),
+        promised,
+    })
+}
+
+/// What holds of each promise in the file: of a run of `protect` its own certificate, at the chance
+/// with which one guess among the candidates is right; otherwise the promise as it was given.
+fn bounds(
+    secrets: &[Listed],
+    plan: Option<&TrainingPlan>,
+    unknown_origin: Option<&str>,
+) -> Result<Vec<Bound>> {
+    let protects = |plan: &&TrainingPlan| plan.run.recipe() == Some(Recipe::Protect);
+    let of_run = plan.filter(protects);
+    let mut found: Vec<Bound> = Vec::new();
+    for secret in secrets {
+        let promise = secret.promised.promise;
+        if found.iter().any(|bound| bound.promise == promise) {
+            continue;
+        }
+        let same = |other: &&Listed| other.promised.promise == promise;
+        let same = secrets.iter().filter(same);
+        let least = same.clone().map(|other| other.candidates.len()).min();
+        let bound = match (unknown_origin, of_run) {
+            (Some(why), _) => Bound::none(promise, least, why),
+            (None, None) => Bound {
+                promise,
+                prior: promise.prior(),
+                at_most: Upper::new(promise.posterior()),
+                classes: Vec::new(),
+                source: Source::Stated,
+                why: None,
+                records: 1,
+            },
+            (None, Some(plan)) => Bound::of(promise, least, same.count() as u64, plan)?,
+        };
+        found.push(bound);
+    }
+    Ok(found)
+}
+
+/// The mass of one guess: p, or that of a single candidate where this is more.
+fn mass(promise: Secret, candidates: Option<usize>) -> Result<Probability> {
+    let single = 1.0 / candidates.unwrap_or(1).max(1) as f64;
+    Ok(Probability::new(promise.prior().get().max(single))?)
+}
+
+impl Bound {
+    /// Nothing is promised: every guess may be right.
+    fn none(promise: Secret, candidates: Option<usize>, why: &str) -> Self {
+        Self {
+            promise,
+            prior: mass(promise, candidates).unwrap_or(Probability::ONE),
+            at_most: Upper::new(Probability::ONE),
+            classes: Vec::new(),
+            source: Source::Nothing,
+            why: Some(why.to_owned()),
+            records: 1,
+        }
+    }
+
+    /// What a run of `protect` certifies.
+    fn of(
+        promise: Secret,
+        candidates: Option<usize>,
+        secrets: u64,
+        plan: &TrainingPlan,
+    ) -> Result<Self> {
+        if let Some(why) = plan.unprotected() {
+            return Ok(Self::none(promise, candidates, &why));
+        }
+        if plan.continues.is_some() {
+            let why = "an earlier run on the same records is not in the certificate";
+            return Ok(Self::none(promise, candidates, why));
+        }
+        let Run::Protect { weighted } = &plan.run else {
+            bail!("the run is none of protect");
+        };
+        let Some(certified) = &weighted.secrets else {
+            let why = "its manifest, of an earlier version, certifies no secret";
+            return Ok(Self::none(promise, candidates, why));
+        };
+        let prior = mass(promise, candidates)?;
+        let each = plan.secret_posteriors_at(prior)?.into_iter().enumerate();
+        let each = each.filter(|(_, (class, _))| class.promise == promise);
+        let (mut classes, mut promised, mut records) = (Vec::new(), 0, 1);
+        for (number, (class, at_most)) in each {
+            classes.push((number, at_most));
+            promised += class.secrets;
+            records = records.max(certified.records_of(&class));
+        }
+        ensure!(
+            secrets <= promised,
+            "{secrets} secrets with the promise ({}, {}), and the run has {promised} such secrets",
+            promise.prior().get(),
+            promise.posterior().get()
+        );
+        let largest = classes.iter().map(|(_, at_most)| *at_most);
+        let largest = largest.reduce(|a, b| if a.get() > b.get() { a } else { b });
+        Ok(Self {
+            promise,
+            prior,
+            at_most: largest.context("the run certifies no secret")?,
+            classes,
+            source: Source::Certified,
+            why: None,
+            records,
+        })
+    }
+
+    /// The mean of secrets of these classes, where each class of the run has such a chance.
+    fn mean(&self, classes: &[Option<usize>], all: &[Upper<Probability>]) -> Result<Probability> {
+        let chance = |class: usize| all[class].get().get();
+        let largest = self.classes.iter().map(|(class, _)| chance(*class));
+        let largest = largest.fold(0.0, f64::max);
+        let each = classes.iter().map(|class| class.map_or(largest, chance));
+        Ok(Probability::new(each.sum::<f64>() / classes.len() as f64)?)
+    }
+
+    /// What holds of a secret of this class.
+    fn of_class(&self, class: Option<usize>) -> Upper<Probability> {
+        let own = |(number, _): &&(usize, Upper<Probability>)| Some(*number) == class;
+        let own = self.classes.iter().find(own);
+        own.map_or(self.at_most, |(_, at_most)| *at_most)
+    }
+}
+
+/// What was measured of the secrets of one promise meets the mean of their bounds in one verdict.
+fn met(
+    test: &PromiseTest,
+    (bound, classes): (&Bound, &Vec<Option<usize>>),
+    plan: Option<&TrainingPlan>,
+    released: &str,
+) -> Result<PromisedSecrets> {
+    let shown = |verdict, advice, no_verdict| PromisedSecrets {
+        advice,
+        promised: vec![(bound.promise.prior(), bound.promise.posterior())],
+        source: bound.source,
+        test: *test,
+        verdict,
+        no_verdict,
+    };
+    if let Some(why) = &bound.why {
+        let why = format!("nothing was promised: {why}");
+        return Ok(shown(None, None, Some(why)));
+    }
+    let terms = Terms {
+        released: released.to_owned(),
+        notion: Notion::SecretProtection,
+        neighbours: Neighbours::ZeroOut,
+        unit: UnitName::new("secret")?,
+        delta: Delta::new(0.0)?,
+        group: bound.records,
+        prior: Some(bound.prior),
+    };
+    let at_most = Upper::new(Probability::new(test.posterior)?);
+    let anything = Upper::new(Probability::ONE);
+    let promise = Promise {
+        terms: terms.clone(),
+        at_most,
+        mistakes: vec![
+            (Mistake::NoiseOrClipping, anything),
+            (Mistake::UncountedCopies, anything),
+            (Mistake::SamplingRate, anything),
+        ],
+    };
+    let (mut power, mut advice) = (Vec::new(), None);
+    match plan {
+        Some(plan) if test.provable.get() > at_most.get() => {
+            power = self::power(test, (bound, classes), plan)?;
+        }
+        _ => advice = Some(self::advice(test, (bound, classes), plan)?),
+    }
+    let measured = Measurement {
+        terms,
+        at_least: test.at_least,
+        false_alarm: Probability::new(test.false_alarm)?,
+        provable: test.provable,
+        power,
+    };
+    Ok(shown(Some(judge(&promise, &measured)?), advice, None))
+}
+
+/// What would make a contradiction possible: a guess so small that its bound lies below what all secrets
+/// together can prove, α.
+fn advice(
+    test: &PromiseTest,
+    (bound, classes): (&Bound, &[Option<usize>]),
+    plan: Option<&TrainingPlan>,
+) -> Result<String> {
+    let provable = test.provable.get().get();
+    let tests = format!(
+        "this test proves a chance of {} at most",
+        nearest(provable, 3)
+    );
+    if let (Source::Certified, Some(plan)) = (bound.source, plan) {
+        for exponent in 3..=MOST_CANDIDATES {
+            let prior = mass(bound.promise, Some(10_usize.pow(exponent)))?;
+            if prior >= bound.prior {
+                continue;
+            }
+            let all = plan.secret_posteriors_at(prior)?;
+            let all: Vec<_> = all.into_iter().map(|(_, posterior)| posterior).collect();
+            if bound.mean(classes, &all)?.get() < provable {
+                return Ok(format!(
+                    "{tests}; with {} candidates of each secret it could contradict the certificate",
+                    grouped(10_u64.pow(exponent))
+                ));
+            }
+        }
+    }
+    Ok(format!(
+        "{tests}, and no number of candidates makes the promise smaller than that; canaries, planted before training, can prove more: \
+         audit exposure"
+    ))
+}
+
+/// How likely the secrets would contradict their certificate, had less noise been added: each is hit
+/// with the mean of the largest chances there are, independently of the others.
+fn power(
+    test: &PromiseTest,
+    (bound, classes): (&Bound, &[Option<usize>]),
+    plan: &TrainingPlan,
+) -> Result<Vec<Power>> {
+    let Run::Protect { weighted } = &plan.run else {
+        return Ok(Vec::new());
+    };
+    let all = test.secrets as f64;
+    let needed =
+        (1..=test.secrets).find(|hits| test.false_alarm * *hits as f64 / all > test.posterior);
+    let (Some(needed), Some(certified)) = (needed, &weighted.secrets) else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for noise in [0.0, 0.25, 0.5, 0.75] {
+        let each = if noise > 0.0 {
+            let weaker = NoiseMultiplier::new(noise * weighted.noise_multiplier.get())?;
+            let all = certified.posteriors_at(bound.prior, weaker, *weighted.steps)?;
+            bound.mean(classes, &all)?
+        } else {
+            Probability::ONE
+        };
+        let chance: Estimate<Probability> = RankAudit::chance_of(needed, test.secrets, each);
+        found.push(Power { noise, chance });
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+//! `audit extract`: prompts from the training text, and secrets among their candidates.
+
+use crate::audit::cli::Extract as Asked;
+use crate::audit::extract::candidates as secrets;
+use crate::audit::extract::{ExtractReport, WithinDraws};
+use crate::audit::loaded_model::LoadedModel;
+use crate::audit::membership::run::{framed, watched};
+use crate::audit::perplexity::run::BATCH_TOKENS;
+use crate::audit::records::cut;
+use crate::contract::{Exit, Inputs, Interrupt};
+use crate::page::Output;
+use anyhow::{Context, Result, bail, ensure};
+use reticent_accounting::Confidence;
+use reticent_attacks::{
+    Continuation, Passage, PromptRates, Rate, SamplerSettings, continuations, contrast,
+    count_copies, draws_needed, ln_drawn, measure_distances, strata,
+};
+use reticent_backends::PrefixScorer;
+use reticent_corpus::{TokenId, Tokenizer, Unit};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Lengths of prompts where none is given.
+const PROMPTS: [usize; 4] = [10, 25, 50, 100];
+
+/// Numbers of draws that are reported.
+const DRAWS: [f64; 4] = [1.0, 100.0, 1e4, 1e6];
+
+/// States that generation holds at once.
+const STATES: usize = 64;
+
+pub(in crate::audit) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let output = output.and_page(asked.html.as_deref())?;
+    let mut model = LoadedModel::audited(&asked.of, interrupt)?;
+    let mut baseline = match &asked.baseline {
+        Some(source) => Some(model.beside(source, &asked.of, "--baseline", interrupt)?),
+        None => None,
+    };
+    let report = match measured(asked, &mut model, baseline.as_mut(), interrupt)? {
+        Ok(report) => report,
+        Err(short) => bail!("--suffix: {short}"),
+    };
+    let released = model.name;
+    output.answer(
+        || Ok(report.to_json(inputs(asked, &report)?)?),
+        || report.to_page(&released, asked.max_rate),
+    )?;
+    Ok(report.exit(asked.max_rate))
+}
+
+/// No record is long enough for a prompt with its suffix.
+#[derive(Debug)]
+pub(in crate::audit) struct TooShort {
+    data: String,
+    needed: usize,
+    longest: usize,
+}
+
+impl std::fmt::Display for TooShort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "no record of {} has {} tokens, the shortest prompt and the suffix; the longest has {}",
+            self.data, self.needed, self.longest
+        )
+    }
+}
+
+/// The report, or that nothing is long enough for one.
+pub(in crate::audit) fn measured(
+    asked: &Asked,
+    model: &mut LoadedModel,
+    baseline: Option<&mut LoadedModel>,
+    interrupt: &Interrupt,
+) -> Result<std::result::Result<ExtractReport, TooShort>> {
+    let confidence = asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let mut report = match &asked.data {
+        Some(data) => match study(asked, data, model, baseline, confidence, interrupt)? {
+            Ok(report) => report,
+            Err(short) => return Ok(Err(short)),
+        },
+        None => ExtractReport {
+            passages: 0,
+            suffix: asked.suffix as usize,
+            near_at_most: None,
+            prompts: Vec::new(),
+            draws: Vec::new(),
+            baseline: false,
+            secrets: None,
+            confidence,
+        },
+    };
+    report.secrets = secrets::measured(asked, model, interrupt)?;
+    Ok(Ok(report))
+}
+
+fn inputs(asked: &Asked, report: &ExtractReport) -> Result<Inputs> {
+    let mut inputs = Inputs::new();
+    if report.secrets.as_ref().is_some_and(|s| s.drawn.is_some()) {
+        inputs = inputs
+            .or_assumed("candidates", asked.candidates, secrets::CANDIDATES)?
+            .given("candidate_seed", asked.candidate_seed)?;
+    }
+    Ok(inputs
+        .given("model", asked.of.name())?
+        .given_path("data", asked.data.as_deref())?
+        .given("baseline", asked.baseline.as_ref().map(ToString::to_string))?
+        .given_path("training", asked.training.as_deref())?
+        .given_path("secrets", asked.secrets.as_deref())?
+        .given_path("weights", asked.weights.as_deref())?
+        .given("unit", asked.unit)?
+        .given("suffix", asked.suffix)?
+        .given("near", asked.near)?
+        .given("temperature", asked.temperature)?
+        .given("top_k", asked.top_k)?
+        .given("top_p", asked.top_p)?
+        .given("max_rate", asked.max_rate)?
+        .or_assumed("confidence", asked.confidence, report.confidence)?)
+}
+
+fn records(path: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Vec<TokenId>>> {
+    let texts = cut(path, unit, false)?.texts;
+    texts
+        .iter()
+        .map(|text| Ok(framed(tokenizer, text, true)?))
+        .collect()
+}
+
+fn study(
+    asked: &Asked,
+    data: &Path,
+    model: &mut LoadedModel,
+    mut baseline: Option<&mut LoadedModel>,
+    confidence: Confidence,
+    interrupt: &Interrupt,
+) -> Result<std::result::Result<ExtractReport, TooShort>> {
+    for (flag, model) in [
+        ("--scorer", Some(&*model)),
+        ("--baseline", baseline.as_deref()),
+    ] {
+        ensure!(
+            model.is_none_or(LoadedModel::has_statistics),
+            "{flag}: it gives no `statistics`, and extraction needs the model's first choice at each place"
+        );
+    }
+    let unit = asked.unit.unwrap_or_else(|| model.unit());
+    let records = records(data, unit, &model.tokenizer).context("--data")?;
+    let suffix = usize::try_from(asked.suffix).unwrap_or(usize::MAX);
+    let mut lengths: Vec<usize> = match asked.prompt.as_slice() {
+        [] => PROMPTS.to_vec(),
+        given => given.iter().map(|n| *n as usize).collect(),
+    };
+    lengths.sort_unstable();
+    lengths.dedup();
+    if let Some(context) = model.context {
+        let longest = lengths.last().copied().unwrap_or(0) + suffix + 1;
+        ensure!(
+            longest <= context,
+            "--prompt: with the suffix {longest} tokens, and the model reads {context}"
+        );
+    }
+    let longest = lengths.last().copied().unwrap_or(1);
+    let chosen = distinct(&records, lengths[0], longest, suffix);
+    if chosen.is_empty() {
+        return Ok(Err(TooShort {
+            data: data.display().to_string(),
+            needed: lengths[0].saturating_add(suffix),
+            longest: records.iter().map(|r| r.len() - 1).max().unwrap_or(0),
+        }));
+    }
+    // The suffix of a record is the same behind every prompt: its copies are counted once.
+    let cut = |i: usize, length: usize| Passage::of_record(&records[i], length, longest, suffix);
+    let suffixes: Vec<Vec<TokenId>> = chosen
+        .iter()
+        .map(|&i| cut(i, lengths[0]).map_or_else(Vec::new, |p| p.suffix))
+        .collect();
+    let copies = match &asked.training {
+        Some(path) => {
+            let training = self::records(path, unit, &model.tokenizer).context("--training")?;
+            count_copies(&training, &suffixes)
+        }
+        None => count_copies(&records, &suffixes),
+    };
+    let sampler = SamplerSettings {
+        temperature: asked.temperature,
+        top_k: asked.top_k.map(|k| k as usize),
+        top_p: asked.top_p,
+    };
+    let mut report = ExtractReport {
+        passages: chosen.len() as u64,
+        suffix,
+        near_at_most: asked.near,
+        prompts: Vec::new(),
+        draws: Vec::new(),
+        baseline: baseline.is_some(),
+        secrets: None,
+        confidence,
+    };
+    for &length in &lengths {
+        let (passages, copies): (Vec<Passage>, Vec<u64>) = chosen
+            .iter()
+            .zip(&copies)
+            .filter_map(|(&i, &copies)| Some((cut(i, length)?, copies)))
+            .unzip();
+        if passages.is_empty() {
+            continue;
+        }
+        let found = one_length(&passages, asked.near, sampler, model.scorer(), interrupt)?;
+        let base = match &mut baseline {
+            Some(base) => Some(verbatim(&forced(&passages, base.scorer(), interrupt)?)),
+            None => None,
+        };
+        let ours = verbatim(&found);
+        let trials = passages.len() as u64;
+        let count = |holds: &dyn Fn(&Continuation) -> bool| {
+            Rate::of(
+                found.iter().filter(|f| holds(f)).count() as u64,
+                trials,
+                confidence,
+            )
+        };
+        let near = asked
+            .near
+            .map(|most| count(&|f| f.distance.is_some_and(|d| d <= most)))
+            .transpose()?;
+        report.prompts.push(PromptRates {
+            prompt: length,
+            verbatim: count(&|f| f.verbatim)?,
+            near,
+            strata: strata(&ours, base.as_deref(), &copies, confidence)?,
+            contrast: base
+                .as_deref()
+                .map(|base| contrast(&ours, base, confidence))
+                .transpose()?,
+        });
+        for draws in DRAWS {
+            let within = |f: &Continuation| draws_needed(f.ln_once, 0.5).is_ok_and(|n| n <= draws);
+            report.draws.push(WithinDraws {
+                prompt: length,
+                draws,
+                rate: count(&within)?,
+            });
+        }
+    }
+    Ok(Ok(report))
+}
+
+/// Records that are long enough, one of those that ask for the same suffix behind the same prompt.
+fn distinct(
+    records: &[Vec<TokenId>],
+    shortest: usize,
+    longest: usize,
+    suffix: usize,
+) -> Vec<usize> {
+    let mut seen = BTreeSet::new();
+    (0..records.len())
+        .filter(|&i| {
+            Passage::of_record(&records[i], shortest, longest, suffix)
+                .is_some_and(|p| seen.insert((p.prompt, p.suffix)))
+        })
+        .collect()
+}
+
+fn forced(
+    passages: &[Passage],
+    model: &mut dyn PrefixScorer,
+    interrupt: &Interrupt,
+) -> Result<Vec<Continuation>> {
+    let found = continuations(
+        model,
+        passages,
+        BATCH_TOKENS,
+        &mut watched("scoring", interrupt),
+    );
+    interrupt.check()?;
+    Ok(found?)
+}
+
+fn one_length(
+    passages: &[Passage],
+    near: Option<f64>,
+    sampler: SamplerSettings,
+    model: &mut dyn PrefixScorer,
+    interrupt: &Interrupt,
+) -> Result<Vec<Continuation>> {
+    let mut found = forced(passages, model, interrupt)?;
+    if near.is_some() {
+        let mut watch = watched("generating", interrupt);
+        let measured = measure_distances(model, passages, &mut found, STATES, &mut watch);
+        interrupt.check()?;
+        measured?;
+    }
+    if !sampler.is_plain() {
+        let drawn = ln_drawn(model, passages, sampler);
+        interrupt.check()?;
+        for (found, ln_once) in found.iter_mut().zip(drawn?) {
+            found.ln_once = ln_once;
+        }
+    }
+    Ok(found)
+}
+
+fn verbatim(found: &[Continuation]) -> Vec<bool> {
+    found.iter().map(|f| f.verbatim).collect()
+}

@@ -1,0 +1,76 @@
+//! Arguments of `audit incidence`.
+
+use crate::audit::cli::PolicyArg;
+use crate::audit::cli::Reading;
+use crate::audit::cli::preparing::unit;
+use clap::Args;
+use reticent_corpus::{Unit, default_threads};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+/// Arguments of `audit incidence`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+One row for each record and secret in it, as `account protect --incidence` and `audit train --incidence` read them; \
+a record without secrets has a row with none. Records are called by the id of their document, with #NUMBER behind it \
+where they are parts of one; those of a prepared folder keep their names. Secrets are numbered by kind in the order in which they come, unless --show-secrets.
+
+Examples:
+  audit incidence data.jsonl --policy detectors --out pairs.csv
+  audit incidence prepared/ --list names.txt --out pairs.parquet
+  audit incidence notes.jsonl --unit document --field author --show-secrets --out pairs.csv
+  audit incidence abstracts.jsonl --unit document --words 50001-150000 --out pairs.jsonl")]
+pub struct IncidenceArgs {
+    /// The corpus, as for `audit prepare`; or a prepared folder.
+    #[arg(value_name = "DATA")]
+    pub data: PathBuf,
+    /// The file to write: .csv, .jsonl or .parquet.
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// What one record is: turn, sentence, dialogue or document [default: turn, or the records of a
+    /// prepared folder].
+    #[arg(long, value_parser = unit)]
+    pub unit: Option<Unit>,
+    /// What a secret is.
+    #[command(flatten)]
+    pub sensing: Sensing,
+    /// Write the secrets themselves.
+    #[arg(long)]
+    pub show_secrets: bool,
+    /// How many threads work [default: one for each core].
+    #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub threads: u64,
+    /// How the corpus is read.
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+/// What a secret is: one of these.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[group(required = true, multiple = false)]
+pub struct Sensing {
+    /// What a policy finds; as for `audit prepare`.
+    #[arg(long)]
+    pub policy: Option<PolicyArg>,
+    /// The secrets of this file, one a line, wherever they stand as whole words.
+    #[arg(long, value_name = "FILE")]
+    pub list: Option<PathBuf>,
+    /// The values of this key or column: text, numbers, or lists of them.
+    #[arg(long, value_name = "NAME")]
+    pub field: Option<String>,
+    /// Words, by the number of records they stand in: these ranks, the most frequent being 1.
+    #[arg(long, value_name = "FIRST-LAST", value_parser = ranks)]
+    pub words: Option<RangeInclusive<usize>>,
+}
+
+fn ranks(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let refused = || format!("must be two ranks from 1 up, such as 50001-150000, got {text:?}");
+    let (first, last) = text.split_once('-').ok_or_else(refused)?;
+    let parsed = |part: &str| part.parse::<usize>().map_err(|_| refused());
+    let (first, last) = (parsed(first)?, parsed(last)?);
+    if first >= 1 && first <= last {
+        Ok(first..=last)
+    } else {
+        Err(refused())
+    }
+}

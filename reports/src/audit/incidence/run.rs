@@ -1,0 +1,415 @@
+//! `audit incidence`: which record holds which secret, as a file.
+
+use crate::account::protect::read::Kind;
+use crate::audit::cli::IncidenceArgs;
+use crate::audit::reading::{list, warn};
+use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
+use crate::number::grouped;
+use crate::page::{Output, Page, Section};
+use crate::plan::PreparedFacts;
+use anyhow::{Context, Result, bail, ensure};
+use reticent_corpus::{
+    DocumentFrequencies, Documents, Incidence, PolicyChoice, SecretList, Sense, Sensed, Unit,
+};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+/// The records of a prepared corpus as text, beside its prepared.json.
+const PREPARED_RECORDS: &str = "train.jsonl";
+
+#[derive(Debug, Default, Serialize)]
+struct Body {
+    out: String,
+    records: u64,
+    records_with_secrets: u64,
+    pairs: u64,
+    distinct: u64,
+    most_records: u64,
+    by_kind: BTreeMap<String, u64>,
+    skipped: Vec<String>,
+}
+
+/// Secrets as they are written, and in how many records each is.
+#[derive(Default)]
+struct Names {
+    show: bool,
+    known: HashMap<Box<str>, (u64, u64)>,
+    by_kind: BTreeMap<String, u64>,
+}
+
+/// The text, and what one record of it is.
+struct Source {
+    path: PathBuf,
+    /// How it is cut.
+    cut: Unit,
+    /// What a record is called.
+    unit: String,
+    /// Whether these are the records of a prepared corpus.
+    is_prepared: bool,
+}
+
+impl Source {
+    /// A corpus as `--unit` cuts it. The records of a prepared one, by its folder or its train.jsonl,
+    /// stay as they are, so that their names are those that the trainer knows.
+    fn of(asked: &IncidenceArgs) -> Result<Self> {
+        let records = asked.data.file_name() == Some(PREPARED_RECORDS.as_ref());
+        let folder = match asked.data.parent() {
+            Some(parent) if records => parent,
+            _ => &asked.data,
+        };
+        if !folder.join("prepared.json").is_file() {
+            let unit = asked.unit.unwrap_or(Unit::Turn);
+            return Ok(Self {
+                path: asked.data.clone(),
+                cut: unit,
+                unit: unit.to_string(),
+                is_prepared: false,
+            });
+        }
+        let unit = PreparedFacts::read(folder)
+            .context("DATA")?
+            .unit
+            .to_string();
+        if let Some(other) = asked.unit
+            && other != Unit::Document
+            && other.to_string() != unit
+        {
+            bail!("--unit: the records of the prepared corpus are {unit}s, got {other}");
+        }
+        Ok(Self {
+            path: folder.join(PREPARED_RECORDS),
+            cut: Unit::Document,
+            unit,
+            is_prepared: true,
+        })
+    }
+
+    fn open(&self, asked: &IncidenceArgs) -> Result<Documents> {
+        let options = asked.reading.options(asked.sensing.field.as_deref());
+        Documents::with(&self.path, &options).context("DATA")
+    }
+}
+
+pub(in crate::audit) fn run(
+    asked: &IncidenceArgs,
+    output: Output,
+    interrupt: &Interrupt,
+) -> Result<Exit> {
+    let source = Source::of(asked)?;
+    let mut table = table::Table::create(&asked.out).context("--out")?;
+    let threads = usize::try_from(asked.threads).unwrap_or(usize::MAX);
+    let (sense, sensed_by) = sense(asked, &source, threads, interrupt)?;
+    let mut documents = source.open(asked)?;
+    let progress = Progress::bytes(documents.size(), "finding secrets");
+    let mut shown = Body {
+        out: asked.out.display().to_string(),
+        ..Body::default()
+    };
+    let mut names = Names {
+        show: asked.show_secrets,
+        ..Names::default()
+    };
+    let mut failed = None;
+    Incidence::each(
+        &mut documents,
+        source.cut,
+        &sense,
+        threads,
+        |found, read| {
+            progress.at(read);
+            shown.records += 1;
+            shown.records_with_secrets += u64::from(!found.secrets.is_empty());
+            shown.pairs += found.secrets.len() as u64;
+            let secrets: Vec<String> = found.secrets.iter().map(|s| names.of(s)).collect();
+            failed = table.row(&found.example, &secrets).err();
+            Ok(failed.is_none() && !interrupt.raised())
+        },
+    )
+    .context("DATA")?;
+    drop(progress);
+    if let Some(error) = failed {
+        return Err(error.context("--out"));
+    }
+    interrupt.check()?;
+    table.finish().context("--out")?;
+    documents.skipped().iter().for_each(warn);
+    shown.skipped = documents
+        .skipped()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    shown.distinct = names.known.len() as u64;
+    shown.most_records = names.known.values().map(|(_, n)| *n).max().unwrap_or(0);
+    shown.by_kind = names.by_kind;
+    show(&shown, (asked, &source), sensed_by, output)?;
+    Ok(Exit::Finished)
+}
+
+/// What secrets are told by, and how the report says so.
+fn sense(
+    asked: &IncidenceArgs,
+    source: &Source,
+    threads: usize,
+    interrupt: &Interrupt,
+) -> Result<(Sense, Inputs)> {
+    let inputs = Inputs::new();
+    let how = &asked.sensing;
+    if let Some(policy) = &how.policy {
+        let choice = policy.choice().context("--policy")?;
+        ensure!(
+            !(source.is_prepared && matches!(choice, PolicyChoice::Gold)),
+            "--policy: a prepared corpus keeps no marks for gold; give --list FILE with the secrets, a policy \
+             that finds them, or the marked corpus that it was prepared from"
+        );
+        let inputs = inputs
+            .given("policy", policy.to_string())?
+            .given("policy_sha256", choice.sha256())?;
+        return Ok((Sense::Policy(choice.build().context("--policy")?), inputs));
+    }
+    if let Some(path) = &how.list {
+        let secrets = list(path).context("--list")?;
+        let list = SecretList::new(secrets).context("--list")?;
+        let inputs = inputs
+            .given_path("list", Some(path))?
+            .given("list_sha256", list.sha256())?;
+        return Ok((Sense::List(list), inputs));
+    }
+    let Some(ranks) = &how.words else {
+        return Ok((Sense::Field, inputs.given("field", how.field.as_deref())?));
+    };
+    let mut documents = source.open(asked)?;
+    let progress = Progress::bytes(documents.size(), "counting words");
+    let counts = DocumentFrequencies::count(&mut documents, source.cut, threads, |read| {
+        progress.at(read);
+        !interrupt.raised()
+    })
+    .context("DATA")?;
+    interrupt.check()?;
+    let words = counts.ranked(ranks).context("--words")?;
+    let inputs = inputs.given("words", format!("{}-{}", ranks.start(), ranks.end()))?;
+    Ok((Sense::Words(words.into_iter().collect()), inputs))
+}
+
+impl Names {
+    /// The secret itself, or its kind with a number.
+    fn of(&mut self, sensed: &Sensed) -> String {
+        let next = self.by_kind.get(&*sensed.kind).copied().unwrap_or(0);
+        let (number, records) = self
+            .known
+            .entry(sensed.secret.as_str().into())
+            .or_insert_with(|| {
+                self.by_kind.insert(sensed.kind.to_string(), next + 1);
+                (next, 0)
+            });
+        *records += 1;
+        if self.show {
+            sensed.secret.clone()
+        } else {
+            format!("{}-{number}", sensed.kind)
+        }
+    }
+}
+
+fn show(
+    shown: &Body,
+    (asked, source): (&IncidenceArgs, &Source),
+    sensed_by: Inputs,
+    output: Output,
+) -> Result<()> {
+    let inputs = sensed_by
+        .given("data", asked.data.display().to_string())?
+        .given("unit", &source.unit)?;
+    output.answer(
+        || Ok(Envelope::new("incidence", inputs, shown).to_text()?),
+        || Ok(page(shown, &source.unit)),
+    )
+}
+
+fn page(shown: &Body, unit: &str) -> Page {
+    let said = format!(
+        "{}: {} of {} {unit}s hold a secret; {} pairs.",
+        shown.out,
+        grouped(shown.records_with_secrets),
+        grouped(shown.records),
+        grouped(shown.pairs)
+    );
+    let kinds = shown.by_kind.iter();
+    let kinds: Vec<String> = kinds
+        .map(|(kind, count)| format!("{kind} {}", grouped(*count)))
+        .collect();
+    let kinds = match kinds.as_slice() {
+        [] => "none".to_owned(),
+        kinds => kinds.join(", "),
+    };
+    let secrets = format!(
+        "{} distinct ({kinds}), one of them in {} {unit}s",
+        grouped(shown.distinct),
+        grouped(shown.most_records)
+    );
+    Page::new("Incidence", said).answer(Section::facts([("secrets", secrets)]))
+}
+
+mod table {
+    //! Rows (example, secret), written as they come.
+
+    use super::{AtomicFile, Kind};
+    use anyhow::Result;
+    use serde::Serialize;
+    use std::io::Write;
+    use std::path::Path;
+
+    pub(in crate::audit) enum Table {
+        Csv(Box<csv::Writer<AtomicFile>>),
+        Lines(AtomicFile),
+        #[cfg(feature = "parquet")]
+        Parquet(Box<super::parquet::Pairs>),
+    }
+
+    #[derive(Serialize)]
+    struct Row<'a> {
+        example: &'a str,
+        secrets: &'a [String],
+    }
+
+    impl Table {
+        pub(in crate::audit) fn create(path: &Path) -> Result<Self> {
+            let kind = Kind::of(path)?;
+            #[cfg(not(feature = "parquet"))]
+            if kind == Kind::Parquet {
+                anyhow::bail!(
+                    "{}: this build has no Parquet; build it with the feature parquet, or use .csv or .jsonl",
+                    path.display()
+                );
+            }
+            let file = AtomicFile::create(path)?;
+            Ok(match kind {
+                Kind::JsonLines => Self::Lines(file),
+                #[cfg(feature = "parquet")]
+                Kind::Parquet => Self::Parquet(Box::new(super::parquet::Pairs::new(file)?)),
+                _ => {
+                    let mut writer = csv::Writer::from_writer(file);
+                    writer.write_record(["example", "secret"])?;
+                    Self::Csv(Box::new(writer))
+                }
+            })
+        }
+
+        /// One record and its secrets; without any, it is named all the same.
+        pub(in crate::audit) fn row(&mut self, example: &str, secrets: &[String]) -> Result<()> {
+            match self {
+                Self::Csv(writer) => {
+                    if secrets.is_empty() {
+                        writer.write_record([example, ""])?;
+                    }
+                    for secret in secrets {
+                        writer.write_record([example, secret])?;
+                    }
+                }
+                Self::Lines(file) => {
+                    serde_json::to_writer(&mut *file, &Row { example, secrets })?;
+                    file.write_all(b"\n")?;
+                }
+                #[cfg(feature = "parquet")]
+                Self::Parquet(pairs) => pairs.row(example, secrets)?,
+            }
+            Ok(())
+        }
+
+        pub(in crate::audit) fn finish(self) -> Result<()> {
+            match self {
+                Self::Csv(writer) => writer
+                    .into_inner()
+                    .map_err(csv::IntoInnerError::into_error)?
+                    .finish(),
+                Self::Lines(file) => file.finish(),
+                #[cfg(feature = "parquet")]
+                Self::Parquet(pairs) => pairs.finish(),
+            }
+        }
+    }
+}
+
+#[cfg(feature = "parquet")]
+mod parquet {
+    //! The same as Parquet, in row groups of 65 536 pairs.
+
+    use super::AtomicFile;
+    use anyhow::Result;
+    use parquet::basic::Compression;
+    use parquet::data_type::{ByteArray, ByteArrayType};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+    use std::sync::Arc;
+
+    const GROUP: usize = 1 << 16;
+
+    pub(in crate::audit) struct Pairs {
+        writer: SerializedFileWriter<AtomicFile>,
+        examples: Vec<ByteArray>,
+        secrets: Vec<ByteArray>,
+        /// 1 where there is a secret, 0 where the record has none.
+        levels: Vec<i16>,
+    }
+
+    impl Pairs {
+        pub(in crate::audit) fn new(file: AtomicFile) -> Result<Self> {
+            let schema = parse_message_type(
+                "message pairs { required binary example (UTF8); optional binary secret (UTF8); }",
+            )?;
+            let properties = WriterProperties::builder()
+                .set_compression(Compression::SNAPPY)
+                .build();
+            let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
+            Ok(Self {
+                writer,
+                examples: Vec::new(),
+                secrets: Vec::new(),
+                levels: Vec::new(),
+            })
+        }
+
+        pub(in crate::audit) fn row(&mut self, example: &str, secrets: &[String]) -> Result<()> {
+            if secrets.is_empty() {
+                self.examples.push(example.into());
+                self.levels.push(0);
+            }
+            for secret in secrets {
+                self.examples.push(example.into());
+                self.secrets.push(secret.as_str().into());
+                self.levels.push(1);
+            }
+            if self.examples.len() >= GROUP {
+                self.group()?;
+            }
+            Ok(())
+        }
+
+        fn group(&mut self) -> Result<()> {
+            let mut group = self.writer.next_row_group()?;
+            if let Some(mut column) = group.next_column()? {
+                let out = column.typed::<ByteArrayType>();
+                out.write_batch(&self.examples, None, None)?;
+                column.close()?;
+            }
+            if let Some(mut column) = group.next_column()? {
+                let out = column.typed::<ByteArrayType>();
+                out.write_batch(&self.secrets, Some(&self.levels), None)?;
+                column.close()?;
+            }
+            group.close()?;
+            self.examples.clear();
+            self.secrets.clear();
+            self.levels.clear();
+            Ok(())
+        }
+
+        pub(in crate::audit) fn finish(mut self) -> Result<()> {
+            if !self.examples.is_empty() {
+                self.group()?;
+            }
+            self.writer.into_inner()?.finish()
+        }
+    }
+}

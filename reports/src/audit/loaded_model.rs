@@ -1,0 +1,195 @@
+//! A model that is ready to be attacked: a folder with an engine of ours, or a command.
+
+use crate::account::mechanism::unknown_origin;
+use crate::audit::cli::{Audited, DeviceArg, Serve, Source, TokenizerArg};
+use crate::audit::scorer::{CommandScorer, serve};
+use crate::contract::{Exit, Interrupt};
+use anyhow::{Context, Result, bail, ensure};
+use reticent_backends::{
+    Authentication, Dropout, Manifest, Model, PrefixScorer, Pretrained, Trainer, open as engine,
+};
+use reticent_corpus::{Origin, Tokenizer, Unit};
+use std::path::Path;
+use std::time::Duration;
+
+/// Seconds that a command may take for one answer where nothing is said.
+const TIMEOUT: u64 = 600;
+
+/// A model with its tokenizer, ready to score.
+pub(in crate::audit) struct LoadedModel {
+    /// Where it came from, in words.
+    pub(in crate::audit) name: String,
+    pub(in crate::audit) tokenizer: Tokenizer,
+    /// Most tokens that it reads at once.
+    pub(in crate::audit) context: Option<usize>,
+    /// What a checkpoint of ours says about its training.
+    pub(in crate::audit) manifest: Option<Manifest>,
+    /// Whether that is known to be its owner's.
+    pub(in crate::audit) authentication: Authentication,
+    /// Why nothing is promised, where its weights are ours and say so without a manifest.
+    pub(in crate::audit) unknown_origin: Option<String>,
+    /// What its training drops, as its folder says.
+    pub(in crate::audit) dropout: Dropout,
+    engine: Engine,
+}
+
+enum Engine {
+    Own(Box<Model>, Box<dyn Trainer>),
+    Command(Box<CommandScorer>),
+}
+
+impl LoadedModel {
+    /// The model that the arguments name.
+    pub(in crate::audit) fn audited(asked: &Audited, interrupt: &Interrupt) -> Result<Self> {
+        let limit = limit(asked);
+        match asked.source()? {
+            Source::Folder(folder) => Self::folder(&folder, asked.device).context("--model"),
+            Source::Command(line) => {
+                let tokenizer = asked.tokenizer.as_ref();
+                let tokenizer = tokenizer.context("--tokenizer: --scorer needs the model's own")?;
+                let tokenizer = load(tokenizer).context("--tokenizer")?;
+                Self::command(&line, tokenizer, limit, interrupt).context("--scorer")
+            }
+        }
+    }
+
+    /// A second model beside this one, with the same tokenizer.
+    pub(in crate::audit) fn beside(
+        &self,
+        source: &Source,
+        asked: &Audited,
+        flag: &'static str,
+        interrupt: &Interrupt,
+    ) -> Result<Self> {
+        let other = match source {
+            Source::Folder(folder) => Self::folder(folder, asked.device),
+            Source::Command(line) => {
+                Self::command(line, self.tokenizer.clone(), limit(asked), interrupt)
+            }
+        };
+        let other = other.context(flag)?;
+        ensure!(
+            same_tokenizer(&other.tokenizer, &self.tokenizer)?,
+            "{flag}: {source} has another tokenizer than the model; their log-likelihoods don't compare"
+        );
+        Ok(other)
+    }
+
+    /// A checkpoint of ours, or a Hugging Face folder. As it is: tokens that only our tokenizer
+    /// has, such as `<MASK>`, get no share of its probability.
+    pub(in crate::audit) fn folder(folder: &Path, device: DeviceArg) -> Result<Self> {
+        let loaded = Pretrained::load(folder)?;
+        let trainer = engine(&loaded.model, loaded.weights, device.into()).context("--device")?;
+        Ok(Self {
+            name: folder.display().to_string(),
+            tokenizer: loaded.tokenizer,
+            context: loaded.model.context(),
+            manifest: loaded.manifest,
+            authentication: loaded.authentication,
+            unknown_origin: loaded.mark.map(|mark| unknown_origin(folder, &mark)),
+            dropout: loaded.dropout,
+            engine: Engine::Own(Box::new(loaded.model), trainer),
+        })
+    }
+
+    fn command(
+        line: &str,
+        tokenizer: Tokenizer,
+        limit: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Self> {
+        let scorer = CommandScorer::start(line, limit, interrupt)?;
+        Ok(Self {
+            name: format!("command:{line}"),
+            tokenizer,
+            context: scorer.hello().context,
+            manifest: None,
+            authentication: Authentication::NoKey,
+            unknown_origin: None,
+            dropout: Dropout::NONE,
+            engine: Engine::Command(Box::new(scorer)),
+        })
+    }
+
+    /// What is to be said of the manifest that its promise rests on.
+    pub(in crate::audit) fn caveat(&self) -> Option<String> {
+        let manifest = self.manifest.as_ref()?;
+        let caveat = self.authentication.caveat()?;
+        let uncovered = manifest.digests.is_none();
+        let earlier = if uncovered {
+            "; an earlier version wrote it, without digests of config.json and tokenizer.json"
+        } else {
+            ""
+        };
+        Some(format!("manifest.json is {caveat}{earlier}"))
+    }
+
+    pub(in crate::audit) fn scorer(&mut self) -> &mut dyn PrefixScorer {
+        match &mut self.engine {
+            Engine::Own(_, trainer) => trainer.as_mut(),
+            Engine::Command(scorer) => scorer.as_mut(),
+        }
+    }
+
+    /// What one record was in training; a document where nobody says.
+    pub(in crate::audit) fn unit(&self) -> Unit {
+        self.manifest.as_ref().map_or(Unit::Document, |m| m.unit)
+    }
+
+    /// Its architecture and weights, where it runs on an engine of ours.
+    pub(in crate::audit) fn weights(&self) -> Option<(&Model, &[Vec<f32>])> {
+        match &self.engine {
+            Engine::Own(model, trainer) => Some((model, trainer.weights())),
+            Engine::Command(_) => None,
+        }
+    }
+
+    /// Whether it says what the whole vocabulary gets at each place, not only ln p of the text.
+    pub(in crate::audit) fn has_statistics(&self) -> bool {
+        match &self.engine {
+            Engine::Own(..) => true,
+            Engine::Command(scorer) => scorer.hello().statistics,
+        }
+    }
+}
+
+/// Whether two models cut text into the same tokens.
+pub(in crate::audit) fn same_tokenizer(one: &Tokenizer, other: &Tokenizer) -> Result<bool> {
+    Ok(one.to_json()? == other.to_json()?)
+}
+
+fn limit(asked: &Audited) -> Duration {
+    Duration::from_secs(asked.scorer_timeout.unwrap_or(TIMEOUT))
+}
+
+fn load(tokenizer: &TokenizerArg) -> Result<Tokenizer> {
+    Ok(match tokenizer {
+        TokenizerArg::Characters => Tokenizer::characters(),
+        TokenizerArg::Bytes => Tokenizer::bytes(),
+        TokenizerArg::File(path) => Tokenizer::load(path, Origin::Pretrained)?,
+    })
+}
+
+/// `audit serve`: answers on stdin and stdout.
+pub(in crate::audit) fn answer(asked: &Serve, interrupt: &Interrupt) -> Result<Exit> {
+    let mut model = LoadedModel::folder(&asked.model, asked.device).context("--model")?;
+    let context = model.context;
+    let served = serve(
+        model.scorer(),
+        context,
+        std::io::stdin().lock(),
+        std::io::stdout().lock(),
+        interrupt,
+    );
+    match served {
+        // Whoever asked has left: nothing is owed any more.
+        Err(error) if closed(&error) => Ok(Exit::Finished),
+        Err(error) => bail!(error),
+        Ok(()) => Ok(Exit::Finished),
+    }
+}
+
+fn closed(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+}

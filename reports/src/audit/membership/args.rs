@@ -1,0 +1,182 @@
+//! Arguments of `audit membership`.
+
+use crate::audit::cli::preparing::unit;
+use crate::audit::cli::{Audited, Source};
+use crate::contract::{positive, positive_number, quantity};
+use clap::{ArgGroup, Args, ValueEnum};
+use reticent_accounting::Confidence;
+use reticent_attacks::Attack;
+use reticent_corpus::Unit;
+use std::path::PathBuf;
+
+/// Arguments of `audit membership`.
+#[derive(Debug, Clone, PartialEq, Default, Args)]
+#[command(
+    group = ArgGroup::new("source").required(true).args(["scores", "members"]),
+    after_help = "\
+Examples:
+  audit membership --model ckpt --members train-sample.jsonl --non-members held-out.jsonl --reference base
+  audit membership --model ckpt --members in.jsonl --non-members out.jsonl --protocol crt --html page.html
+  audit membership --scores scores.csv
+  audit membership --members in.csv --non-members out.csv --lower-is-member --plot roc.svg"
+)]
+pub struct MembershipArgs {
+    /// Scores: a CSV with the columns id, member (0 or 1), score, and perhaps group and text.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["non_members", "audited"])]
+    pub scores: Option<PathBuf>,
+    /// With --model the members' texts: JSON Lines, or plain text. Without it their scores: a CSV
+    /// with the columns id, score, and perhaps group and text.
+    #[arg(long, value_name = "FILE", requires = "non_members")]
+    pub members: Option<PathBuf>,
+    /// The non-members, likewise: of the same kind and time as the members, but never trained on.
+    #[arg(long, value_name = "FILE", requires = "members")]
+    pub non_members: Option<PathBuf>,
+    /// Lower scores speak for membership: losses, perplexities.
+    #[arg(long, conflicts_with = "audited")]
+    pub lower_is_member: bool,
+    /// False-positive rates to report true positives at; 0.01,0.001 if absent.
+    #[arg(long, value_name = "RATES", value_delimiter = ',', value_parser = rate, allow_negative_numbers = true)]
+    pub fpr: Vec<f64>,
+    /// A threshold named before the scores were seen, for the accuracy; without it one half of
+    /// the records chooses it for the other.
+    #[arg(long, value_name = "SCORE", value_parser = score, conflicts_with = "audited", allow_negative_numbers = true)]
+    pub threshold: Option<f64>,
+    /// Probability with which each interval holds; 0.95 if absent.
+    #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
+    pub confidence: Option<Confidence>,
+    /// Draws halves, pairs and bootstrap samples.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Also draw the ROC curve with its band, on logarithmic axes, as SVG.
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Exit with 1 when the AUC is certainly above this.
+    #[arg(long, value_name = "AUC", value_parser = area, allow_negative_numbers = true)]
+    pub max_auc: Option<f64>,
+    /// Attacks on a model.
+    #[command(flatten)]
+    pub on: OnModel,
+}
+
+/// What `audit membership` runs on a model.
+#[derive(Debug, Clone, PartialEq, Default, Args)]
+#[command(
+    next_help_heading = "Attacks on a model",
+    group = ArgGroup::new("audited").args(["model", "scorer"])
+)]
+pub struct OnModel {
+    /// The model that may have seen the members.
+    #[command(flatten)]
+    pub of: Audited,
+    /// A model with the same tokenizer that saw neither, such as the base before fine-tuning; for
+    /// the attacks reference and ez. A folder, or command:LINE.
+    #[arg(long, value_name = "DIR", requires = "audited")]
+    pub reference: Option<Source>,
+    /// Attacks to run, the one that decides first: loss, reference, zlib, min-k, min-k++, ez,
+    /// lower-case (twice the time), neighbourhood (26 times; mutates digits), or all. Without it
+    /// those that take one pass of each model; reference decides, or else loss.
+    #[arg(long = "attack", value_name = "NAMES", value_delimiter = ',', value_parser = attack, requires = "audited")]
+    pub attacks: Vec<AttackArg>,
+    /// What one record is; the model's own unit if absent, a document if it has none.
+    #[arg(long, value_parser = unit, requires = "audited")]
+    pub unit: Option<Unit>,
+    /// Records that are no independent evidence of each other; document if absent.
+    #[arg(long, value_enum, requires = "audited")]
+    pub group_by: Option<GroupBy>,
+    /// Also attack groups of so many records at once.
+    #[arg(long, value_name = "RECORDS", value_parser = positive, requires = "audited", conflicts_with = "protocol")]
+    pub group_size: Option<u64>,
+    /// A paper's protocol: crt draws 1000 members and 1000 non-members, and attacks groups of 20.
+    #[arg(long, value_enum, requires = "audited")]
+    pub protocol: Option<Protocol>,
+    /// Also run LiRA and RMIA, with so many shadow models: half of the records are trained on by
+    /// each, from the reference if there is one, by the recipe and settings that the model's
+    /// manifest names. An even number; each costs a training.
+    #[arg(long, value_name = "MODELS", value_parser = even, requires = "model")]
+    pub shadows: Option<u64>,
+    /// Passes of a shadow model over its records; absent, as many as the model had, or 4 where
+    /// nobody knows.
+    #[arg(long, value_name = "E", value_parser = positive, requires = "shadows")]
+    pub shadow_epochs: Option<u64>,
+    /// Step size of shadow models; absent, the model's own, or 0.004 (Adam) where nobody knows.
+    #[arg(long, value_name = "RATE", value_parser = positive_number, requires = "shadows", allow_negative_numbers = true)]
+    pub shadow_rate: Option<f64>,
+    /// Score the text alone, without the end-of-text token behind each record: for models that
+    /// never saw one.
+    #[arg(long, requires = "audited")]
+    pub without_end: bool,
+    /// Show the texts in the page instead of dots.
+    #[arg(long, requires = "audited")]
+    pub show_secrets: bool,
+}
+
+/// One name in `--attack`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum AttackArg {
+    /// Every attack that the evidence allows.
+    All,
+    /// This one.
+    One(Attack),
+}
+
+/// What makes records one piece of evidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum GroupBy {
+    /// Records cut from one document.
+    #[default]
+    Document,
+    /// Those, and records that share a marked secret.
+    Secret,
+    /// Every record stands for itself.
+    Nothing,
+}
+
+/// A published protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Protocol {
+    /// Zhao et al. 2022: 1000 + 1000 records, 1000 groups of 20 a side, sums of perplexities.
+    Crt,
+}
+
+fn even(text: &str) -> Result<u64, String> {
+    match text.trim().parse::<u64>() {
+        Ok(n) if n >= 2 && n.is_multiple_of(2) && n <= 1000 => Ok(n),
+        _ => Err(format!(
+            "must be an even number of models in [2, 1000], got {text:?}"
+        )),
+    }
+}
+
+fn attack(text: &str) -> Result<AttackArg, String> {
+    if text == "all" {
+        return Ok(AttackArg::All);
+    }
+    Attack::named(text).map(AttackArg::One).ok_or_else(|| {
+        let names: Vec<&str> = Attack::ALL.iter().map(|a| a.name()).collect();
+        format!("must be one of all, {}, got {text:?}", names.join(", "))
+    })
+}
+
+pub(in crate::audit) fn area(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if (0.5..=1.0).contains(&value) => Ok(value),
+        _ => Err(format!("must be an area in [0.5, 1], got {text:?}")),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if (1e-15..1.0).contains(&value) => Ok(value),
+        _ => Err(format!("must be a rate in [1e-15, 1), got {text:?}")),
+    }
+}
+
+fn score(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if !value.is_nan() => Ok(value),
+        _ => Err(format!("must be a number, got {text:?}")),
+    }
+}

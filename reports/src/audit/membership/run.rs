@@ -1,0 +1,343 @@
+//! `audit membership --model`: attacks on a model, all from one table of token scores.
+
+use crate::audit::cli::{AttackArg, GroupBy, MembershipArgs, Protocol};
+use crate::audit::loaded_model::LoadedModel;
+use crate::audit::membership::shadow::{Start, Training, lira_scores, rmia_scores, shadows};
+use crate::audit::membership::{
+    Attacked, HeatLine, LeftOut, MembershipReport, Outputs, Records, ShadowTraining, confidence,
+};
+use crate::audit::perplexity::run::BATCH_TOKENS;
+use crate::audit::records::{Cut, cut};
+use crate::contract::{Exit, Interrupt, Progress};
+use crate::number::grouped;
+use crate::page::Output;
+use anyhow::{Context, Result, ensure};
+use reticent_attacks::{Attack, Beside, Need, Panel, Scoring, chosen};
+use reticent_corpus::{TokenId, Tokenizer, Unit};
+use std::ops::ControlFlow;
+
+/// Records a side, and records a group, of CRT's protocol.
+const CRT: (usize, usize) = (1000, 20);
+
+/// Neighbours of each record.
+const NEIGHBOURS: usize = 25;
+
+/// Records of the per-token picture, and tokens of each.
+const HEATED: (usize, usize) = (5, 400);
+
+pub(in crate::audit) fn run(
+    asked: &MembershipArgs,
+    output: Output,
+    interrupt: &Interrupt,
+) -> Result<Exit> {
+    let outputs = Outputs::open(asked, output)?;
+    let mut model = LoadedModel::audited(&asked.on.of, interrupt)?;
+    let mut reference = match &asked.on.reference {
+        Some(source) => Some(model.beside(source, &asked.on.of, "--reference", interrupt)?),
+        None => None,
+    };
+    let (report, heat) = measured(asked, &mut model, reference.as_mut(), interrupt)?;
+    outputs.finish(asked, &report, &heat)
+}
+
+/// The report, and the picture of the members with the highest scores.
+pub(in crate::audit) fn measured(
+    asked: &MembershipArgs,
+    model: &mut LoadedModel,
+    mut reference: Option<&mut LoadedModel>,
+    interrupt: &Interrupt,
+) -> Result<(MembershipReport, Vec<HeatLine>)> {
+    let confidence = confidence(asked)?;
+    let sides = sides(asked, asked.on.unit.unwrap_or_else(|| model.unit()))?;
+    let [inside, outside] = &sides;
+    let members = inside.texts.len();
+    let texts: Vec<String> = inside.texts.iter().chain(&outside.texts).cloned().collect();
+    let attacks = wanted(asked);
+    let beside = Beside {
+        lower_case: attacks.iter().any(|a| a.needs() == Need::LowerCase),
+        neighbours: attacks
+            .iter()
+            .any(|a| a.needs() == Need::Neighbours)
+            .then_some((NEIGHBOURS, asked.seed)),
+    };
+    let tokenizer = model.tokenizer.clone();
+    let context = model.context;
+    let panel = Panel::of(
+        model.scorer(),
+        texts,
+        &|text| Ok(framed(&tokenizer, text, asked.on.without_end)?),
+        beside,
+        scoring(context),
+        &mut watched("scoring", interrupt),
+    );
+    interrupt.check()?;
+    let mut panel = panel?;
+    if let Some(base) = &mut reference {
+        let context = base.context;
+        let both = panel.with_reference(
+            base.scorer(),
+            scoring(context),
+            &mut watched("scoring by the reference", interrupt),
+        );
+        interrupt.check()?;
+        panel = both?;
+    }
+    let mut left_out = Vec::new();
+    let mut attacked = Vec::new();
+    for attack in attacks {
+        if needs_statistics(attack) && !model.has_statistics() {
+            left_out.push(LeftOut {
+                attack: attack.name().to_owned(),
+                why: "the scorer gives no `statistics`".to_owned(),
+            });
+            continue;
+        }
+        match panel.scores(attack)? {
+            Some(mut scores) => {
+                let others = scores.split_off(members);
+                attacked.push(Attacked {
+                    name: attack.name(),
+                    scores: [scores, others],
+                    mean_nll: attack == Attack::Loss,
+                });
+            }
+            None => left_out.push(lacking(attack, &panel)),
+        }
+    }
+    let models = (&*model, reference.as_deref());
+    let shadows = asked
+        .on
+        .shadows
+        .map(|_| shadowed(asked, &sides, &panel, models, &mut attacked, interrupt))
+        .transpose()
+        .context("--shadows")?;
+    let first = attacked.first().context("--attack: no attack was left")?;
+    let heat = if model.has_statistics() || reference.is_some() {
+        heat(&panel, &first.scores[0], &tokenizer, asked.on.show_secrets)?
+    } else {
+        Vec::new()
+    };
+    let records = Records {
+        groups: groups(asked, &sides),
+        texts: sides.map(|side| side.texts),
+        group_size: match asked.on.protocol {
+            Some(Protocol::Crt) => Some(CRT.1),
+            None => asked
+                .on
+                .group_size
+                .map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
+        },
+        protocol: asked.on.protocol.map(|Protocol::Crt| "crt"),
+        tokens: panel.target().scored_tokens(),
+        left_out,
+        shadows,
+    };
+    let report = MembershipReport::of_attacks(&attacked, records, asked, confidence)?;
+    interrupt.check()?;
+    Ok((report, heat))
+}
+
+/// LiRA and RMIA behind the other attacks, and how their shadow models were trained.
+fn shadowed(
+    asked: &MembershipArgs,
+    sides: &[Cut; 2],
+    panel: &Panel,
+    (model, reference): (&LoadedModel, Option<&LoadedModel>),
+    attacked: &mut Vec<Attacked>,
+    interrupt: &Interrupt,
+) -> Result<ShadowTraining> {
+    let members = sides[0].texts.len();
+    let groups = crate::audit::records::shared_groups(sides).concat();
+    let own = |model: &LoadedModel| model.weights().map(|(_, w)| w.to_vec());
+    let architecture = |model: &LoadedModel| model.weights().map(|(m, _)| m.clone());
+    let weights = match reference {
+        Some(base) => Some(
+            own(base).context("--reference: shadow models start from a folder, not a command")?,
+        ),
+        None => None,
+    };
+    let architecture = architecture(reference.unwrap_or(model));
+    let architecture = architecture.context("shadow models need a folder as --model")?;
+    let start = Start {
+        model: &architecture,
+        weights: weights.as_deref(),
+        device: asked.on.of.device,
+    };
+    let training = Training::of(model, reference, &asked.on, asked.seed)?;
+    let records = panel.target().tokens();
+    let found = shadows(&start, records, &groups, &training, interrupt)?;
+    let targets = panel.target().losses()?;
+    for (name, mut scores) in [
+        ("lira", lira_scores(&targets, &found)?),
+        ("rmia", rmia_scores(&targets, &found)?),
+    ] {
+        let others = scores.split_off(members);
+        attacked.push(Attacked {
+            name,
+            scores: [scores, others],
+            mean_nll: false,
+        });
+    }
+    Ok(training.told)
+}
+
+/// Whether an attack reads what the whole vocabulary gets at a place.
+const fn needs_statistics(attack: Attack) -> bool {
+    matches!(attack, Attack::MinKPlusPlus(_) | Attack::Ez)
+}
+
+/// Both files cut into records; CRT's protocol takes a sample of each.
+fn sides(asked: &MembershipArgs, unit: Unit) -> Result<[Cut; 2]> {
+    let shared = asked.on.group_by.unwrap_or_default() == GroupBy::Secret;
+    let side = |path: &Option<std::path::PathBuf>, flag: &'static str| -> Result<Cut> {
+        let path = path
+            .as_ref()
+            .with_context(|| format!("{flag} must be given"))?;
+        let mut side = cut(path, unit, shared).context(flag)?;
+        if asked.on.protocol == Some(Protocol::Crt) {
+            let count = side.texts.len();
+            ensure!(
+                count >= CRT.0,
+                "{flag}: the protocol crt takes {} records a side, {} has {}",
+                grouped(CRT.0 as u64),
+                path.display(),
+                grouped(count as u64)
+            );
+            side = side.only(&chosen(count, CRT.0, asked.seed));
+        }
+        Ok(side)
+    };
+    Ok([
+        side(&asked.members, "--members")?,
+        side(&asked.non_members, "--non-members")?,
+    ])
+}
+
+/// Names of groups on both sides; nothing where every record stands for itself.
+fn groups(asked: &MembershipArgs, sides: &[Cut; 2]) -> Option<[Vec<String>; 2]> {
+    let by = asked.on.group_by.unwrap_or_default();
+    if by == GroupBy::Nothing {
+        return None;
+    }
+    let named = crate::audit::records::shared_groups(sides);
+    let mut distinct: Vec<&String> = named.iter().flatten().collect();
+    distinct.sort();
+    distinct.dedup();
+    let records: usize = named.iter().map(Vec::len).sum();
+    (distinct.len() < records).then_some(named)
+}
+
+/// The attacks in order, the one that decides first.
+fn wanted(asked: &MembershipArgs) -> Vec<Attack> {
+    let with_reference = asked.on.reference.is_some();
+    let cheap = |a: &Attack| match a.needs() {
+        Need::Nothing => true,
+        Need::Reference => with_reference,
+        Need::LowerCase | Need::Neighbours => false,
+    };
+    let mut order: Vec<Attack> = Attack::ALL.to_vec();
+    if with_reference {
+        order.sort_by_key(|a| *a != Attack::Reference);
+    }
+    if asked.on.attacks.is_empty() {
+        order.retain(cheap);
+        return order;
+    }
+    let mut wanted = Vec::new();
+    for argument in &asked.on.attacks {
+        let more = match argument {
+            AttackArg::All => order.clone(),
+            AttackArg::One(attack) => vec![*attack],
+        };
+        for attack in more {
+            if !wanted.contains(&attack) {
+                wanted.push(attack);
+            }
+        }
+    }
+    wanted
+}
+
+fn lacking(attack: Attack, panel: &Panel) -> LeftOut {
+    let why = match attack.needs() {
+        Need::Reference => "it needs --reference".to_owned(),
+        Need::Neighbours => format!(
+            "{} texts have no digit to mutate, and it would judge another sample without them",
+            grouped(panel.without_digits() as u64)
+        ),
+        Need::Nothing | Need::LowerCase => "its evidence is missing".to_owned(),
+    };
+    LeftOut {
+        attack: attack.name().to_owned(),
+        why,
+    }
+}
+
+/// A text as the model was trained to read it.
+pub(in crate::audit) fn framed(
+    tokenizer: &Tokenizer,
+    text: &str,
+    without_end: bool,
+) -> reticent_corpus::Result<Vec<TokenId>> {
+    let mut tokens = tokenizer.frame(text)?;
+    if without_end && tokens.len() > 2 {
+        tokens.pop();
+    }
+    Ok(tokens)
+}
+
+pub(in crate::audit) const fn scoring(context: Option<usize>) -> Scoring {
+    Scoring {
+        context,
+        batch_tokens: BATCH_TOKENS,
+    }
+}
+
+/// A progress line that stops the work when the user does.
+pub(in crate::audit) fn watched<'a>(
+    what: &'static str,
+    interrupt: &'a Interrupt,
+) -> impl FnMut(usize) -> ControlFlow<()> + 'a {
+    let progress = Progress::spinner(what);
+    move |done| {
+        progress.at(done as u64);
+        interrupt.flow()
+    }
+}
+
+/// The members with the highest scores, token by token: ln p under the model less that under the
+/// reference, or less the mean over the vocabulary where there is none.
+fn heat(panel: &Panel, scores: &[f64], tokenizer: &Tokenizer, show: bool) -> Result<Vec<HeatLine>> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+    order
+        .into_iter()
+        .take(HEATED.0)
+        .enumerate()
+        .map(|(place, index)| {
+            let target = panel.target().record(index)?;
+            let reference = panel.reference().map(|r| r.record(index)).transpose()?;
+            let base: Vec<f64> = match reference {
+                Some(reference) => reference.each().map(|(_, s)| s.log_probability).collect(),
+                None => target.each().map(|(_, s)| s.mean).collect(),
+            };
+            let pieces = target.each().zip(base).take(HEATED.1);
+            let pieces = pieces.map(|((token, score), base)| {
+                let text = tokenizer.decode(&[token]);
+                let shown = if show { text } else { masked(&text) };
+                (shown, score.log_probability - base)
+            });
+            Ok(HeatLine {
+                name: format!("member {} (place {})", index + 1, place + 1),
+                pieces: pieces.collect(),
+            })
+        })
+        .collect()
+}
+
+/// Letters and digits as dots.
+fn masked(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_alphanumeric() { '•' } else { c })
+        .collect()
+}

@@ -1,0 +1,342 @@
+//! How shadow models are trained: as the audited model was, as far as it says, and in what they differ.
+
+use crate::audit::cli::OnModel;
+use crate::audit::loaded_model::LoadedModel;
+use crate::audit::membership::ShadowTraining;
+use crate::audit::train::run::INITIAL_SEED;
+use anyhow::Result;
+use reticent_accounting::UnitName;
+use reticent_accounting::training::{NoisySteps, Recipe, Run, Stated, TrainingPlan};
+use reticent_backends::{
+    Clipping, Dropout, Initial, LearningRates, Manifest, Model, OptimizerSpec, Phase, Precision,
+    PrivateOptions, TrainOptions, weights_digest,
+};
+
+/// What is assumed of a model that says nothing: batches, step size, epochs.
+const BATCH: u64 = 8;
+const RATE: f64 = 4e-3;
+const EPOCHS: u64 = 4;
+
+/// The options of every shadow model, and what is said of them.
+#[derive(Debug, Clone)]
+pub(in crate::audit) struct Training {
+    /// Pairs of models: what one is trained on, the other is not.
+    pub(in crate::audit) pairs: u64,
+    options: TrainOptions,
+    pub(in crate::audit) seed: u64,
+    pub(in crate::audit) told: ShadowTraining,
+}
+
+/// The steps that a manifest declares, as far as shadow models can take the same.
+struct Steps {
+    batch_size: u64,
+    optimizer: OptimizerSpec,
+    private: Option<Private>,
+}
+
+struct Private {
+    options: PrivateOptions,
+    noise_multiplier: f64,
+    rate: f64,
+}
+
+impl Training {
+    /// By the audited model's own recipe and settings; what the arguments say instead goes first.
+    pub(in crate::audit) fn of(
+        model: &LoadedModel,
+        reference: Option<&LoadedModel>,
+        asked: &OnModel,
+        seed: u64,
+    ) -> Result<Self> {
+        let manifest = model.manifest.as_ref();
+        let mut differs = Vec::new();
+        let steps = match manifest.and_then(|m| steps(m, &mut differs)) {
+            Some(steps) => steps,
+            None => {
+                differs.push(format!(
+                    "how the model was trained is not known: ordinary steps of {BATCH} records by Adam are assumed"
+                ));
+                let optimizer = OptimizerSpec::Adam {
+                    learning_rate: RATE,
+                };
+                Steps {
+                    batch_size: BATCH,
+                    optimizer,
+                    private: None,
+                }
+            }
+        };
+        let course = manifest.and_then(|m| m.course);
+        let epochs = match (asked.shadow_epochs, planned(manifest)) {
+            (Some(asked), Some(known)) if asked != known => {
+                differs.push(format!(
+                    "the model had {known} epochs, --shadow-epochs asks for {asked}"
+                ));
+                asked
+            }
+            (Some(epochs), _) | (None, Some(epochs)) => epochs,
+            (None, None) => {
+                differs.push(format!(
+                    "how many epochs the model had is not known: {EPOCHS} are assumed"
+                ));
+                EPOCHS
+            }
+        };
+        let rates = course.map_or_else(LearningRates::default, |c| c.learning_rates);
+        if rates.warmup > 0 {
+            differs.push(format!(
+                "the warm-up of {} steps is one of the shadow models' own, fewer steps",
+                rates.warmup
+            ));
+        }
+        start(model, reference, &mut differs);
+        let own = |optimizer| at_rate(optimizer, asked.shadow_rate);
+        let run = match &steps.private {
+            Some(p) => Run::Dpsgd {
+                private: NoisySteps::poisson(p.noise_multiplier, p.rate, epochs)?,
+            },
+            None => Run::Sgd {
+                epochs: Stated::given(epochs, "the model"),
+                steps: None,
+            },
+        };
+        let private = steps.private.map(|p| PrivateOptions {
+            optimizer: own(p.options.optimizer),
+            ..p.options
+        });
+        let options = TrainOptions {
+            plan: TrainingPlan {
+                seeded: true,
+                ..TrainingPlan::new(run, UnitName::new("record")?)
+            },
+            batch_size: steps.batch_size,
+            optimizer: own(steps.optimizer),
+            private,
+            state_norm: None,
+            screened: None,
+            precision: Precision::Single,
+            dropout: dropped(model.dropout, reference.unwrap_or(model).weights()),
+            learning_rates: rates,
+            initial_seed: INITIAL_SEED,
+            seed: Some(seed),
+        };
+        let models = asked.shadows.unwrap_or(0);
+        Ok(Self {
+            pairs: models / 2,
+            told: told(models, &options, epochs, reference.is_some(), differs),
+            options,
+            seed,
+        })
+    }
+
+    /// The options of one shadow model.
+    pub(in crate::audit) fn of_number(&self, number: u64) -> TrainOptions {
+        TrainOptions {
+            seed: Some(self.seed.wrapping_add(number)),
+            ..self.options.clone()
+        }
+    }
+}
+
+/// The epochs that the model had, where it says so.
+fn planned(manifest: Option<&Manifest>) -> Option<u64> {
+    let manifest = manifest?;
+    let stopped = manifest.phases.iter().find_map(|phase| match phase {
+        Phase::Stopped { epochs, .. } => Some(*epochs),
+        _ => None,
+    });
+    stopped.or_else(|| Some(manifest.course?.epochs))
+}
+
+/// The last phase, and what of the run it leaves out.
+fn steps(manifest: &Manifest, differs: &mut Vec<String>) -> Option<Steps> {
+    let mut phases = manifest.phases.iter();
+    let last = phases.rfind(|phase| !matches!(phase, Phase::Stopped { .. }))?;
+    let ordinary = |batch_size: u64, optimizer: OptimizerSpec| Steps {
+        batch_size,
+        optimizer,
+        private: None,
+    };
+    let found = match last {
+        Phase::Public {
+            batch_size,
+            optimizer,
+            ..
+        }
+        | Phase::Unprotected {
+            batch_size,
+            optimizer,
+            ..
+        } => ordinary(*batch_size, *optimizer),
+        Phase::Private {
+            noise_multiplier,
+            sampling_rate,
+            clipping_norm,
+            clipping,
+            optimizer,
+            ..
+        } => noised(
+            (*noise_multiplier, *clipping_norm),
+            *clipping,
+            *sampling_rate,
+            *optimizer,
+        ),
+        Phase::Weighted {
+            steps,
+            noise_multiplier,
+            largest_rate,
+            clipping_norm,
+            clipping,
+            optimizer,
+            ..
+        } => {
+            let course = manifest.course.map(|c| c.epochs as f64);
+            let mean = course.map_or(*largest_rate, |e| (e / *steps as f64).min(1.0));
+            differs.push(format!(
+                "the model drew each record at a rate of its own, shadow models draw all at {mean:.3}"
+            ));
+            noised(
+                (*noise_multiplier, *clipping_norm),
+                *clipping,
+                mean,
+                *optimizer,
+            )
+        }
+        Phase::Selective {
+            batch_size,
+            ordinary_optimizer,
+            ..
+        } => {
+            differs.push(
+                "the model noised what its policy finds, shadow models train on everything without noise".to_owned(),
+            );
+            ordinary(*batch_size, *ordinary_optimizer)
+        }
+        Phase::Redacted { .. } | Phase::LightNoise { .. } | Phase::Stopped { .. } => return None,
+    };
+    for before in phases {
+        let said = match before {
+            Phase::Public { .. } => {
+                "the model trained its public side without noise; which of these records that would be is not known here, so shadow models train on all of them with noise"
+            }
+            Phase::Redacted { .. } | Phase::LightNoise { .. } => {
+                "the model trained on redacted text first, shadow models do not"
+            }
+            _ => continue,
+        };
+        differs.push(said.to_owned());
+    }
+    Some(found)
+}
+
+fn noised(
+    (noise_multiplier, clipping_norm): (f64, f64),
+    clipping: Clipping,
+    rate: f64,
+    optimizer: OptimizerSpec,
+) -> Steps {
+    Steps {
+        batch_size: BATCH,
+        optimizer,
+        private: Some(Private {
+            options: PrivateOptions {
+                clipping_norm,
+                clipping,
+                optimizer,
+            },
+            noise_multiplier,
+            rate,
+        }),
+    }
+}
+
+/// Where the weights begin, against where the model's began.
+fn start(model: &LoadedModel, reference: Option<&LoadedModel>, differs: &mut Vec<String>) {
+    let initial = model.manifest.as_ref().map(|m| &m.initial);
+    let said = match (initial, reference) {
+        (Some(Initial::Random { .. }), None) => return,
+        (Some(Initial::Random { .. }), Some(_)) => {
+            "the model started from fresh weights, shadow models start from the reference"
+        }
+        (
+            Some(Initial::Pretrained { weights, .. } | Initial::Continued { weights, .. }),
+            Some(base),
+        ) => {
+            let given = base.weights().map(|(_, w)| weights_digest(w));
+            if given.as_ref() == Some(weights) {
+                return;
+            }
+            "the reference is not what the model started from"
+        }
+        (Some(Initial::Pretrained { .. } | Initial::Continued { .. }), None) => {
+            "the model went on from another one, shadow models start from fresh weights: name that one as --reference"
+        }
+        (None, None) => {
+            "where the model started from is not known, shadow models start from fresh weights"
+        }
+        (None, Some(_)) => {
+            "where the model started from is not known, shadow models start from the reference"
+        }
+    };
+    differs.push(said.to_owned());
+    let shape = |opened: &LoadedModel| opened.weights().map(|(model, _)| model.clone());
+    if reference.is_some_and(|base| shape(base) != shape(model)) {
+        differs.push("the reference has another architecture than the model".to_owned());
+    }
+}
+
+const fn at_rate(optimizer: OptimizerSpec, asked: Option<f64>) -> OptimizerSpec {
+    let Some(learning_rate) = asked else {
+        return optimizer;
+    };
+    match optimizer {
+        OptimizerSpec::Sgd { momentum, .. } => OptimizerSpec::Sgd {
+            learning_rate,
+            momentum,
+        },
+        OptimizerSpec::Adam { .. } => OptimizerSpec::Adam { learning_rate },
+        OptimizerSpec::AdamW { weight_decay, .. } => OptimizerSpec::AdamW {
+            learning_rate,
+            weight_decay,
+        },
+    }
+}
+
+/// The model's own rates; an LSTM has no attention to drop from.
+const fn dropped(rates: Dropout, architecture: Option<(&Model, &[Vec<f32>])>) -> Dropout {
+    match architecture {
+        Some((Model::Lstm(_), _)) => Dropout {
+            attention: 0.0,
+            ..rates
+        },
+        _ => rates,
+    }
+}
+
+fn told(
+    models: u64,
+    options: &TrainOptions,
+    epochs: u64,
+    from_reference: bool,
+    differs: Vec<String>,
+) -> ShadowTraining {
+    let noisy = options.plan.run.noisy();
+    ShadowTraining {
+        models,
+        recipe: options.recipe().unwrap_or(Recipe::Sgd),
+        from: if from_reference {
+            "the reference"
+        } else {
+            "fresh weights"
+        },
+        epochs,
+        batch_size: options.private.is_none().then_some(options.batch_size),
+        sampling_rate: noisy.map(|steps| steps.sampling_rate.get()),
+        noise_multiplier: noisy.map(|steps| steps.noise_multiplier.get()),
+        clipping_norm: options.private.map(|p| p.clipping_norm),
+        optimizer: options.private.map_or(options.optimizer, |p| p.optimizer),
+        learning_rates: options.learning_rates,
+        dropout: options.dropout,
+        differs,
+    }
+}

@@ -1,0 +1,40 @@
+//! Arguments of `audit neighbours`.
+
+use crate::audit::cli::Preparing;
+use crate::audit::cli::Reading;
+use crate::contract::positive;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Arguments of `audit neighbours`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+The corpus is prepared as it is and once more for each secret, with every marked occurrence of it masked beforehand. \
+A secret is caught if nothing differs; k is the number of records that differ. Where no secret is marked in the \
+corpus, those of --list are, or what the policy finds before simulated misses.
+
+Example:
+  audit neighbours data.jsonl --unit turn --policy customers --sample 200")]
+pub struct NeighboursArgs {
+    /// The corpus; as for `audit prepare`.
+    #[arg(value_name = "DATA")]
+    pub data: PathBuf,
+    /// How it is prepared.
+    #[command(flatten)]
+    pub prepare: Preparing,
+    /// Take a simple random sample of so many secrets.
+    #[arg(long, value_name = "N", value_parser = positive, default_value = "200", allow_negative_numbers = true)]
+    pub sample: u64,
+    /// Take every secret.
+    #[arg(long, conflicts_with = "sample")]
+    pub all: bool,
+    /// Mark these secrets, one a line, wherever they stand.
+    #[arg(long, value_name = "FILE")]
+    pub list: Option<PathBuf>,
+    /// Show the secrets that are missed.
+    #[arg(long)]
+    pub show_secrets: bool,
+    /// How the corpus is read.
+    #[command(flatten)]
+    pub reading: Reading,
+}

@@ -1,0 +1,254 @@
+//! `audit neighbours`: prepare(D) against prepare(D′), secret by secret.
+
+use crate::audit::cli::NeighboursArgs;
+use crate::audit::published::published;
+use crate::audit::reading::{documents, list};
+use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Progress, Table};
+use crate::number::grouped;
+use crate::page::{Output, Page, Section};
+use anyhow::{Context, Result, ensure};
+use reticent_accounting::Confidence;
+use reticent_accounting::statistics::clopper_pearson_upper;
+use reticent_corpus::{
+    Document, NeighbourCounts, NeighbourDiff, Neighbours, PolicyChoice, Preparer, SecretList,
+    Selection, View, resolved,
+};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The share of misses in the corpus is below its bound with this confidence.
+const CONFIDENCE: f64 = 0.95;
+
+#[derive(Serialize)]
+struct Body<'a> {
+    distinct: u64,
+    marked: &'static str,
+    #[serde(flatten)]
+    all: NeighbourCounts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missed_share: Option<Share>,
+    by_kind: &'a BTreeMap<String, NeighbourCounts>,
+    by_records: &'a BTreeMap<u64, u64>,
+    missed_secrets: Vec<Missed<'a>>,
+}
+
+/// Of all secrets, from a sample of them.
+#[derive(Serialize)]
+struct Share {
+    upper: f64,
+    confidence: f64,
+}
+
+#[derive(Serialize)]
+struct Missed<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<&'a str>,
+    kind: &'a str,
+    documents: u64,
+    #[serde(flatten)]
+    diff: NeighbourDiff,
+}
+
+pub(in crate::audit) fn run(
+    asked: &NeighboursArgs,
+    output: Output,
+    interrupt: &Interrupt,
+) -> Result<Exit> {
+    let options = asked.prepare.options()?;
+    let read = documents(&asked.data, &asked.reading).context("DATA")?;
+    interrupt.check()?;
+    let (documents, marked) = marked(read, asked, &options.policy.policy)?;
+    let preparer = Preparer::new(&documents, &options)?;
+    let selection = if asked.all {
+        Selection::All
+    } else {
+        Selection::Sample {
+            count: usize::try_from(asked.sample).unwrap_or(usize::MAX),
+            seed: options.seed,
+        }
+    };
+    let progress = Progress::of(0, "neighbours", "secrets");
+    let found = preparer.neighbours(selection, &|done, all| {
+        progress.length(all);
+        progress.at(done);
+        !interrupt.raised()
+    })?;
+    drop(progress);
+    interrupt.check()?;
+    ensure!(
+        found.distinct > 0,
+        "DATA: no secret is marked in it, nor found by the policy; --list names some"
+    );
+    let shown = shown(&found, marked, asked.show_secrets)?;
+    let inputs = Inputs::new()
+        .given("data", asked.data.display().to_string())?
+        .given("options", published(&options)?)?
+        .given("policy_sha256", options.policy.policy.sha256())?
+        .given_path("list", asked.list.as_deref())?
+        .given("selection", selection)?;
+    output.answer(
+        || Ok(Envelope::new("neighbours", inputs, &shown).to_text()?),
+        || Ok(page(&shown)),
+    )?;
+    Ok(Exit::Finished)
+}
+
+/// The corpus with its secrets marked, and who marked them.
+fn marked(
+    documents: Vec<Document>,
+    asked: &NeighboursArgs,
+    policy: &PolicyChoice,
+) -> Result<(Vec<Document>, &'static str)> {
+    if let Some(path) = &asked.list {
+        let secrets = list(path).context("--list")?;
+        let secrets = SecretList::new(secrets).context("--list")?;
+        let marked = documents.iter().map(|d| secrets.mark(d, "listed"));
+        return Ok((marked.collect(), "listed"));
+    }
+    if documents.iter().any(|d| !d.secrets.is_empty()) {
+        return Ok((documents, "in the corpus"));
+    }
+    let policy = policy.build()?;
+    let mut by_kind: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in documents.iter().flat_map(|d| d.text.lines()) {
+        let view = View {
+            text: line,
+            secrets: &[],
+        };
+        for span in resolved(policy.as_ref(), &view) {
+            let text = line[span.start..span.end].to_owned();
+            if !text.trim().is_empty() {
+                by_kind
+                    .entry(span.kind.to_string())
+                    .or_default()
+                    .insert(text);
+            }
+        }
+    }
+    let mut out = documents;
+    for (kind, secrets) in by_kind {
+        let secrets = SecretList::new(secrets.into_iter().collect())?;
+        out = out.iter().map(|d| secrets.mark(d, &kind)).collect();
+    }
+    Ok((out, "found by the policy"))
+}
+
+fn shown<'a>(found: &'a Neighbours, marked: &'static str, show: bool) -> Result<Body<'a>> {
+    let missed = found.secrets.iter().filter(|one| !one.diff.identical());
+    let sampled = found.all.examined < found.distinct;
+    let confidence = Confidence::new(CONFIDENCE)?;
+    let upper = clopper_pearson_upper(found.all.missed, found.all.examined, confidence)?;
+    Ok(Body {
+        distinct: found.distinct,
+        marked,
+        all: found.all,
+        missed_share: sampled.then_some(Share {
+            upper: upper.get().get(),
+            confidence: CONFIDENCE,
+        }),
+        by_kind: &found.by_kind,
+        by_records: &found.by_records,
+        missed_secrets: missed
+            .map(|one| Missed {
+                secret: show.then_some(one.secret.as_str()),
+                kind: &one.kind,
+                documents: one.documents,
+                diff: one.diff,
+            })
+            .collect(),
+    })
+}
+
+fn page(shown: &Body<'_>) -> Page {
+    let all = &shown.all;
+    let taken = match shown.missed_share {
+        Some(_) => format!("a simple random sample of {}", grouped(all.examined)),
+        None => "all".to_owned(),
+    };
+    let said = format!(
+        "{} of {} secrets are missed: masking them beforehand changes at most {} records.",
+        grouped(all.missed),
+        grouped(all.examined),
+        grouped(all.most_records)
+    );
+    let mut facts = vec![
+        (
+            "secrets",
+            format!(
+                "{} distinct, marked {}; {taken} examined",
+                grouped(shown.distinct),
+                shown.marked
+            ),
+        ),
+        (
+            "caught",
+            format!(
+                "{}: masking them beforehand changes no record",
+                grouped(all.caught)
+            ),
+        ),
+        (
+            "missed",
+            format!(
+                "{}; after {} of them a record is on the other side",
+                grouped(all.missed),
+                grouped(all.other_side)
+            ),
+        ),
+        (
+            "k",
+            format!(
+                "at most {} (records that differ for one secret)",
+                grouped(all.most_records)
+            ),
+        ),
+    ];
+    if let Some(share) = &shown.missed_share {
+        facts.push((
+            "miss rate",
+            format!(
+                "below {} of all secrets, with confidence {}",
+                rounded_up(share.upper),
+                share.confidence
+            ),
+        ));
+    }
+    let mut table = Table::new([
+        ("kind", Align::Left),
+        ("examined", Align::Right),
+        ("caught", Align::Right),
+        ("missed", Align::Right),
+        ("other side", Align::Right),
+        ("largest k", Align::Right),
+    ]);
+    for (kind, counts) in shown.by_kind {
+        let numbers = [
+            counts.examined,
+            counts.caught,
+            counts.missed,
+            counts.other_side,
+            counts.most_records,
+        ];
+        table.row(std::iter::once(kind.clone()).chain(numbers.map(grouped)));
+    }
+    let mut page = Page::new("Neighbouring corpora", said)
+        .answer(Section::facts(facts))
+        .answer(Section::table("By kind", table));
+    let named = shown.missed_secrets.iter().filter_map(|one| {
+        let secret = one.secret?;
+        Some(format!(
+            "missed {secret:?} ({}): k = {}",
+            one.kind, one.diff.records
+        ))
+    });
+    let named: Vec<String> = named.collect();
+    if !named.is_empty() {
+        page = page.answer(Section::untitled(named));
+    }
+    page
+}
+
+/// An upper bound keeps its direction in four decimals.
+fn rounded_up(value: f64) -> String {
+    format!("{:.4}", (value * 1e4).ceil() / 1e4)
+}

@@ -1,0 +1,38 @@
+//! Arguments of `audit prepare`.
+
+use crate::audit::cli::Preparing;
+use crate::audit::cli::Reading;
+use clap::Args;
+use reticent_corpus::default_threads;
+use std::path::PathBuf;
+
+/// Arguments of `audit prepare`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+A corpus of any size: it is read more than once, by several threads, and memory grows by about 40 bytes for every \
+different record, 80 for every document and 100 for every different secret; --duplicates near takes 320 to 480 more for \
+every record that stays, and its text; substring takes 100 MB and 1.4 bytes for every character of the corpus, or 2.4 for every token of a tokenizer.json. The folder is the same whatever the number of \
+threads, and appears when it is complete. Until then it grows in .preparing-NAME beside it: after an interruption, a \
+crash or a full disk the same command goes on there and writes the same bytes. Where the version, the options, the policy, \
+the tokenizer or the corpus are others, or that folder is damaged, it says so and begins anew.
+
+Example:
+  audit prepare data.jsonl --unit turn --policy customers --miss-rate 0.1 --canaries 10x20 --out prepared/")]
+pub struct Prepare {
+    /// The corpus, a file or folder (links to folders are not followed): JSON Lines {"id", "text", "secrets"?}, JSON dialogues (MultiWOZ, SGD),
+    /// CSV or Parquet with a column text, or plain text with blank lines between documents; .gz and .zst too.
+    #[arg(value_name = "DATA")]
+    pub data: PathBuf,
+    /// The folder to write; it must not exist, or be empty.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// How it is prepared.
+    #[command(flatten)]
+    pub how: Preparing,
+    /// How many threads work [default: one for each core].
+    #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub threads: u64,
+    /// How it is read.
+    #[command(flatten)]
+    pub reading: Reading,
+}

@@ -1,0 +1,304 @@
+//! `audit prepare`: from text to a training set in a folder.
+
+use crate::audit::cli::Prepare;
+use crate::audit::published::published;
+use crate::audit::reading::warn;
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, Progress};
+use crate::number::grouped;
+use crate::page::{Output, Page, Section};
+use anyhow::{Context, Result};
+use reticent_corpus::{
+    CopyFate, Cover, Facts, Level, Levels, Phase, PolicyChoice, Preparation, PrepareFiles,
+    TaggerModel,
+};
+use serde::Serialize;
+use std::cell::RefCell;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+#[derive(Serialize)]
+struct Body<'a> {
+    out: String,
+    facts: &'a Facts,
+    skipped: Vec<String>,
+    /// Documents that a stopped preparation had done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    taken_up_documents: Option<u64>,
+    seconds: f64,
+    megabytes_per_second: f64,
+}
+
+pub(in crate::audit) fn run(
+    asked: &Prepare,
+    output: Output,
+    interrupt: &Interrupt,
+) -> Result<Exit> {
+    let options = asked.how.options()?;
+    let reading = asked.reading.options(None);
+    let files = PrepareFiles {
+        data: &asked.data,
+        reading: &reading,
+        options: &options,
+        threads: usize::try_from(asked.threads).unwrap_or(usize::MAX),
+        pause: PAUSE,
+    };
+    let size = files.size().context("DATA")?;
+    let began = Instant::now();
+    let bar = RefCell::new(Bar::new(size));
+    let made = files.write(&asked.out, false, &|passage, read| {
+        bar.borrow_mut().at(passage, read);
+        !interrupt.raised()
+    });
+    let before = bar.into_inner().before;
+    let Some((prepared, skipped)) = made.map_err(|error| of_argument(error, asked))? else {
+        let resume = PrepareFiles::stopped(&asked.out).then(|| "the same --out".to_owned());
+        return Err(Interrupted { resume }.into());
+    };
+    skipped.iter().for_each(warn);
+    let seconds = began.elapsed().as_secs_f64();
+    let shown = Body {
+        out: asked.out.display().to_string(),
+        facts: &prepared.facts,
+        skipped: skipped.iter().map(ToString::to_string).collect(),
+        seconds,
+        taken_up_documents: prepared.taken_up,
+        megabytes_per_second: size.saturating_sub(before) as f64 / 1e6 / seconds.max(1e-9),
+    };
+    let inputs = Inputs::new()
+        .given("data", asked.data.display().to_string())?
+        .given("options", published(&prepared.options)?)?
+        .given("policy_sha256", options.policy.policy.sha256())?
+        .given("threads", asked.threads)?;
+    output.answer(
+        || Ok(Envelope::new("preparation", inputs, &shown).to_text()?),
+        || Ok(page(&prepared, &shown.out)),
+    )?;
+    Ok(Exit::Finished)
+}
+
+/// Work of this length at most is lost with a crash.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// The progress line.
+struct Bar {
+    size: u64,
+    passage: Phase,
+    line: Progress,
+    /// Bytes that a stopped preparation had done.
+    before: u64,
+}
+
+impl Bar {
+    fn new(size: u64) -> Self {
+        Self {
+            size,
+            passage: Phase::Survey,
+            line: Progress::bytes(size, said(Phase::Survey)),
+            before: 0,
+        }
+    }
+
+    fn at(&mut self, passage: Phase, read: u64) {
+        if let Phase::Restart(cause) = passage {
+            // A broken stderr is no reason to stop.
+            let _ = writeln!(std::io::stderr(), "note: {cause}; this one begins anew");
+            return;
+        }
+        if self.passage != passage {
+            self.passage = passage;
+            self.line = Progress::bytes(self.size, said(passage));
+            if passage == Phase::Prepare {
+                self.line.begins_at(self.before);
+            }
+        }
+        if passage == Phase::Resume {
+            self.before = read;
+        }
+        self.line.at(read);
+    }
+}
+
+/// What the progress line says.
+const fn said(passage: Phase) -> &'static str {
+    match passage {
+        Phase::Survey => "looking through",
+        Phase::Secrets => "finding secrets",
+        Phase::Canaries => "placing canaries",
+        Phase::Duplicates => "finding repetitions",
+        Phase::Prepare | Phase::Restart(_) => "preparing",
+        Phase::Resume => "reading again",
+    }
+}
+
+/// The error, and the argument it is about.
+fn of_argument(error: reticent_corpus::Error, asked: &Prepare) -> anyhow::Error {
+    use reticent_corpus::Error as E;
+    let about = match &error {
+        E::Write { .. } if PrepareFiles::stopped(&asked.out) => {
+            "--out (what was done stays; the same command goes on there)"
+        }
+        E::Write { .. } | E::Occupied { .. } => "--out",
+        E::Read { path, .. } | E::Place { path, .. } | E::Line { path, .. }
+            if path.starts_with(&asked.data) =>
+        {
+            "DATA"
+        }
+        E::Several(_) | E::EmptyCorpus { .. } | E::Changed { .. } | E::Span { .. } => "DATA",
+        _ => return error.into(),
+    };
+    anyhow::Error::from(error).context(about)
+}
+
+/// What was deduplicated, redacted and flagged, and what became of the canaries.
+fn page(prepared: &Preparation, out: &str) -> Page {
+    let f = &prepared.facts;
+    let said = format!(
+        "{out}: {} {}s from {} documents, {} documents held out.",
+        grouped(f.units),
+        f.unit,
+        grouped(f.documents),
+        grouped(f.held_out_documents)
+    );
+    let mut facts = vec![
+        (
+            "duplicates",
+            format!(
+                "{} replaced by <MASK> ({} distinct before)",
+                grouped(f.duplicates),
+                grouped(f.distinct_units)
+            ),
+        ),
+        (
+            "redaction",
+            format!(
+                "{} records with a mask; {} of {} distinct secrets missed by the policy, {} by both policies",
+                grouped(f.redacted),
+                grouped(f.secrets.all.missed),
+                grouped(f.secrets.all.distinct),
+                grouped(f.secrets.all.missed_by_both)
+            ),
+        ),
+        (
+            "sides",
+            format!(
+                "{} public, {} private (of which {} are only <MASK>)",
+                grouped(f.public),
+                grouped(f.private),
+                grouped(f.mask_only)
+            ),
+        ),
+        (
+            "tokens",
+            format!(
+                "{} with loss, vocabulary of {} ({})",
+                grouped(f.loss_tokens),
+                f.vocabulary_size,
+                origin(prepared)
+            ),
+        ),
+    ];
+    if let Some(documents) = prepared.taken_up {
+        facts.push((
+            "resumed",
+            format!(
+                "after {} documents of a preparation that was stopped",
+                grouped(documents)
+            ),
+        ));
+    }
+    if let (Some(preflight), Some(plan)) = (&f.canaries, &prepared.plan) {
+        facts.push((
+            "canaries",
+            format!(
+                "{}x{}{} of `{}`: {} of {} copies reach training{}",
+                plan.canaries.len(),
+                plan.copies,
+                in_turn(&plan.doses),
+                plan.template,
+                grouped(preflight.count(CopyFate::Kept)),
+                grouped(preflight.copies.len() as u64),
+                lost(preflight)
+            ),
+        ));
+    }
+    if f.public == 0 && prepared.options.conservative.is_none() {
+        facts.push((
+            "hint",
+            "nothing is public without --conservative (for instance digits,capitals,names): every record is private"
+                .to_owned(),
+        ));
+    }
+    facts.extend(covered(prepared).map(|entities| ("entities", entities)));
+    Page::new("Prepared corpus", said).answer(Section::facts(facts))
+}
+
+/// The numbers of copies that canaries have in turn.
+fn in_turn(doses: &[u32]) -> String {
+    let doses: Vec<String> = doses.iter().map(u32::to_string).collect();
+    match doses.len() {
+        0 => String::new(),
+        _ => format!(" (copies in turn: {})", doses.join(", ")),
+    }
+}
+
+/// For one of JFT's levels: what finds each of the eighteen kinds of entities.
+fn covered(prepared: &Preparation) -> Option<String> {
+    let PolicyChoice::Level { level, .. } = prepared.options.policy.policy else {
+        return None;
+    };
+    let tagger = TaggerModel::shipped().ok()?;
+    let coverage = Levels::new(level, Some(tagger)).ok()?.coverage();
+    let words = [
+        (Cover::Grammar, "by grammar"),
+        (Cover::Tagger, "by a tagger and capitals inside sentences"),
+        (
+            Cover::ListAndCapitals,
+            "by a short list and capitals inside sentences",
+        ),
+        (Cover::CapitalsOnly, "by capitals inside sentences only"),
+        (Cover::NotAsked, "not sensitive at this level"),
+    ];
+    let kinds = |cover| -> Vec<&str> {
+        let of = coverage.iter().filter(|(_, c)| *c == cover);
+        of.map(|(kind, _)| kind.name()).collect()
+    };
+    let said: Vec<String> = words
+        .iter()
+        .map(|(cover, how)| (kinds(*cover), how))
+        .filter(|(kinds, _)| !kinds.is_empty())
+        .map(|(kinds, how)| format!("{how}: {}", kinds.join(", ")))
+        .collect();
+    let parser = if level >= Level::LowContextual {
+        "; proper nouns, pronouns, subjects, objects and verbs by a tagger"
+    } else {
+        ""
+    };
+    Some(format!("{}{parser}", said.join("; ")))
+}
+
+fn origin(prepared: &Preparation) -> String {
+    match serde_json::to_value(prepared.tokenizer.origin()) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => String::new(),
+    }
+}
+
+fn lost(preflight: &reticent_corpus::Preflight) -> String {
+    let fates = [
+        (CopyFate::Deduplicated, "removed as duplicates"),
+        (CopyFate::Masked, "masked by the policy"),
+        (CopyFate::Truncated, "truncated"),
+        (CopyFate::Lost, "in no unit"),
+    ];
+    let said: Vec<String> = fates
+        .iter()
+        .map(|(fate, words)| (preflight.count(*fate), words))
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, words)| format!("{} {words}", grouped(n)))
+        .collect();
+    if said.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", said.join(", "))
+    }
+}

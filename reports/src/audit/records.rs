@@ -1,0 +1,164 @@
+//! Texts cut into records, with what makes several of them one piece of evidence.
+
+use anyhow::{Context, Result, ensure};
+use reticent_corpus::{
+    Document, PolicyChoice, PolicyOptions, PrepareOptions, Preparer, Unit, read_documents,
+};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The records of a file.
+#[derive(Debug, Clone, Default)]
+pub(in crate::audit) struct Cut {
+    /// Their texts as they stand.
+    pub(in crate::audit) texts: Vec<String>,
+    /// What each is tied to: its document, and the secrets that are marked in it.
+    ties: Vec<Vec<String>>,
+}
+
+impl Cut {
+    /// Some of the records.
+    pub(in crate::audit) fn only(&self, kept: &[usize]) -> Self {
+        Self {
+            texts: kept.iter().map(|&i| self.texts[i].clone()).collect(),
+            ties: kept.iter().map(|&i| self.ties[i].clone()).collect(),
+        }
+    }
+}
+
+/// Cuts every document of a file into units, nothing masked, nothing dropped. With `secrets`
+/// records are tied by the secrets marked in their documents, too.
+pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cut> {
+    let mut out = Cut::default();
+    for document in read_documents(path)? {
+        let texts = match unit {
+            Unit::Document | Unit::Dialogue => vec![document.text.clone()],
+            Unit::Turn | Unit::Sentence => units(&document, unit)?,
+        };
+        for text in texts.into_iter().filter(|t| !t.trim().is_empty()) {
+            let mut ties = vec![format!("document {}", document.id)];
+            if secrets {
+                let marked = document.secrets.iter().map(|s| document.secret_text(s));
+                let inside = marked.filter(|s| !s.is_empty() && text.contains(s));
+                ties.extend(inside.map(|s| format!("secret {s}")));
+            }
+            out.texts.push(text);
+            out.ties.push(ties);
+        }
+    }
+    ensure!(
+        !out.texts.is_empty(),
+        "{} has no record to score",
+        path.display()
+    );
+    Ok(out)
+}
+
+/// All units of one document, as the corpus crate cuts them.
+fn units(document: &Document, unit: Unit) -> Result<Vec<String>> {
+    if document.text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let documents = std::slice::from_ref(document);
+    texts(documents, unit).with_context(|| format!("document {:?}", document.id))
+}
+
+/// All units of documents, nothing masked, nothing dropped.
+pub(in crate::audit) fn texts(documents: &[Document], unit: Unit) -> Result<Vec<String>> {
+    let options = PrepareOptions {
+        unit,
+        deduplicate: false,
+        redact: false,
+        policy: PolicyOptions {
+            policy: PolicyChoice::Nothing,
+            ..PolicyOptions::default()
+        },
+        ..PrepareOptions::default()
+    };
+    Ok(Preparer::new(documents, &options)?.run()?.texts)
+}
+
+/// One name for all records that are tied to each other, directly or through others, over both
+/// files: the first of their ties.
+pub(in crate::audit) fn shared_groups(sides: &[Cut; 2]) -> [Vec<String>; 2] {
+    let mut numbers: HashMap<&str, usize> = HashMap::new();
+    let mut parents: Vec<usize> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    fn root(parents: &mut [usize], mut at: usize) -> usize {
+        while parents[at] != at {
+            parents[at] = parents[parents[at]];
+            at = parents[at];
+        }
+        at
+    }
+    for record in sides.iter().flat_map(|side| &side.ties) {
+        let mut first = None;
+        for tie in record {
+            let number = *numbers.entry(tie).or_insert_with(|| {
+                parents.push(parents.len());
+                names.push(tie);
+                parents.len() - 1
+            });
+            let at = root(&mut parents, number);
+            match first {
+                None => first = Some(at),
+                Some(before) => {
+                    let before = root(&mut parents, before);
+                    let (low, high) = (before.min(at), before.max(at));
+                    parents[high] = low;
+                }
+            }
+        }
+    }
+    let mut named = |side: &Cut| -> Vec<String> {
+        side.ties
+            .iter()
+            .map(|record| {
+                let number = numbers[record[0].as_str()];
+                names[root(&mut parents, number)].to_owned()
+            })
+            .collect()
+    };
+    [named(&sides[0]), named(&sides[1])]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(ties: &[&[&str]]) -> Cut {
+        Cut {
+            texts: ties.iter().map(|_| "text".to_owned()).collect(),
+            ties: ties
+                .iter()
+                .map(|record| record.iter().map(ToString::to_string).collect())
+                .collect(),
+        }
+    }
+
+    /// Records hang together through documents, through secrets, and across the two files.
+    #[test]
+    fn ties_are_followed_to_their_end() {
+        let inside = side(&[&["a", "x"], &["b"], &["c", "y", "x"]]);
+        let outside = side(&[&["d"], &["e", "y"], &["b"]]);
+        let [members, others] = shared_groups(&[inside, outside]);
+        assert_eq!(members, ["a", "b", "a"]);
+        assert_eq!(others, ["d", "a", "b"]);
+    }
+
+    #[test]
+    fn turns_are_tied_by_their_document() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("d.jsonl");
+        std::fs::write(
+            &path,
+            "{\"id\":\"p\",\"text\":\"USR: one\\nSYS: one\\nUSR: one\"}\n{\"id\":\"q\",\"text\":\"USR: two\"}\n",
+        )
+        .unwrap();
+        let turns = cut(&path, Unit::Turn, false).unwrap();
+        assert_eq!(turns.texts.len(), 4, "repetitions stay");
+        assert_eq!(turns.ties[2], ["document p"]);
+        assert_eq!(cut(&path, Unit::Document, false).unwrap().texts.len(), 2);
+        assert_eq!(turns.only(&[3]).texts, ["USR: two"]);
+    }
+}

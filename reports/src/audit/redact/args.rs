@@ -1,0 +1,40 @@
+//! Arguments of `audit redact`.
+
+use crate::audit::cli::PolicyArg;
+use crate::audit::cli::Reading;
+use crate::audit::cli::preparing::unit;
+use clap::Args;
+use reticent_corpus::{Unit, default_threads};
+use std::path::PathBuf;
+
+/// Arguments of `audit redact`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+A corpus of any size, as a stream: repeated records are left out, what the policy finds becomes <MASK>. Memory grows \
+by about 40 bytes for every record. After an interruption the same command goes on where it stopped.
+
+Example:
+  audit redact corpus/ --policy detectors --out clean.jsonl")]
+pub struct Redact {
+    /// A file or folder: JSON Lines, JSON dialogues, CSV, Parquet, plain text; .gz and .zst too.
+    #[arg(value_name = "DATA")]
+    pub data: PathBuf,
+    /// The file to write, one {"id", "text"} per line.
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// What one record is: turn, sentence, dialogue or document.
+    #[arg(long, default_value = "turn", value_parser = unit)]
+    pub unit: Unit,
+    /// The redaction policy; as for `audit prepare`.
+    #[arg(long, default_value = "detectors")]
+    pub policy: PolicyArg,
+    /// Keep repeated records.
+    #[arg(long)]
+    pub no_deduplication: bool,
+    /// How many threads work [default: one for each core].
+    #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub threads: u64,
+    /// How the corpus is read.
+    #[command(flatten)]
+    pub reading: Reading,
+}

@@ -1,0 +1,54 @@
+//! Arguments of `audit report`.
+
+use crate::audit::cli::{Audited, Source};
+use crate::audit::exposure::args::bits;
+use crate::audit::membership::args::area;
+use clap::{ArgGroup, Args};
+use std::path::PathBuf;
+
+/// Arguments of `audit report`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(
+    group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
+    after_help = "\
+Examples:
+  audit report --model ckpt --max-exposure 10 --format json
+  audit report --model ckpt --members train-sample.jsonl --non-members held-out.jsonl --reference base --html report.html"
+)]
+pub struct Report {
+    /// The model.
+    #[command(flatten)]
+    pub of: Audited,
+    /// The plan, where the checkpoint has none: the canaries.json that `audit prepare` wrote.
+    #[arg(long, value_name = "FILE")]
+    pub canary_file: Option<PathBuf>,
+    /// What ran, for the promise, where the checkpoint does not say: any file that `account
+    /// --mechanism` takes.
+    #[arg(long, value_name = "FILE")]
+    pub mechanism: Option<PathBuf>,
+    /// Text it was trained on: JSON Lines, or plain text.
+    #[arg(long, value_name = "FILE", requires = "non_members")]
+    pub members: Option<PathBuf>,
+    /// Text of the same kind and time that it was not trained on.
+    #[arg(long, value_name = "FILE", requires = "members")]
+    pub non_members: Option<PathBuf>,
+    /// A model with the same tokenizer that saw neither, such as the base before fine-tuning: a
+    /// folder, or command:LINE.
+    #[arg(long, value_name = "DIR", requires = "members")]
+    pub reference: Option<Source>,
+    /// Exit with 1 when a canary is certainly above this many bits.
+    #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true)]
+    pub max_exposure: Option<f64>,
+    /// Exit with 1 when the AUC of membership inference is certainly above this.
+    #[arg(long, value_name = "AUC", value_parser = area, requires = "members", allow_negative_numbers = true)]
+    pub max_auc: Option<f64>,
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Draws halves, pairs and bootstrap samples.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Print the secrets instead of dots.
+    #[arg(long)]
+    pub show_secrets: bool,
+}

@@ -1,0 +1,5 @@
+//! `audit report`: every attack that the evidence allows, on one page.
+
+pub mod args;
+#[cfg(feature = "audit")]
+pub(super) mod run;

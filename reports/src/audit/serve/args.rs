@@ -1,0 +1,17 @@
+//! Arguments of `audit serve`.
+
+use crate::audit::cli::DeviceArg;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Arguments of `audit serve`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "Example:\n  audit serve --model ckpt")]
+pub struct Serve {
+    /// The model: a checkpoint folder, or a Hugging Face folder.
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
+    #[arg(long, default_value_t)]
+    pub device: DeviceArg,
+}

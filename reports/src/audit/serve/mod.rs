@@ -1,0 +1,3 @@
+//! `audit serve`: a model of ours as a scorer for other programs.
+
+pub mod args;

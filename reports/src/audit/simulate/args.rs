@@ -1,0 +1,32 @@
+//! Arguments of `audit simulate`.
+
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// Arguments of `audit simulate`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct Simulate {
+    /// What to make up.
+    #[command(subcommand)]
+    pub what: Simulation,
+}
+
+/// What to make up.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum Simulation {
+    /// Customer-service dialogues with names, addresses, phone, order and tracking numbers.
+    #[command(
+        after_help = "Example:\n  audit simulate customers --dialogues 10000 --seed 0 --out data.jsonl"
+    )]
+    Customers {
+        /// How many dialogues, from 1 to 10 million.
+        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+        dialogues: u64,
+        /// The same seed and number give the same bytes.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// The file to write, one {"id", "text", "secrets"} per line.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+}

@@ -1,0 +1,131 @@
+//! What single recipes need to know about a prepared corpus: its sensitive tokens, its rates.
+
+use crate::audit::cli::Train;
+use crate::plan::{PlanRequest, PreparedFacts, record_rates};
+use anyhow::{Context, Result, ensure};
+use reticent_accounting::confidentiality::RedactedAlike;
+use reticent_accounting::training::{FirstPhase, Recipe, Run, TrainingPlan};
+use reticent_backends::{Corpus, SecretRates, Sensitive};
+use reticent_corpus::{Prepared, TokenId};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Sensitive tokens and rates, where the recipe needs them.
+#[derive(Default)]
+pub(in crate::audit) struct Material {
+    sensitive: Option<Sensitive>,
+    rates: Option<SecretRates>,
+    held_out: Option<Vec<Vec<TokenId>>>,
+}
+
+impl Material {
+    /// What the plan needs.
+    pub(in crate::audit) fn of(
+        train: &Train,
+        request: &PlanRequest,
+        plan: &TrainingPlan,
+        (prepared, facts): (&Prepared, &PreparedFacts),
+    ) -> Result<Self> {
+        Ok(Self {
+            sensitive: sensitive(plan, prepared)?,
+            rates: rates(request, plan, facts)?,
+            held_out: held_out(train, prepared)?,
+        })
+    }
+
+    /// Together with the records.
+    pub(in crate::audit) fn corpus<'a>(&'a self, prepared: &'a Prepared) -> Corpus<'a> {
+        Corpus {
+            sensitive: self.sensitive.as_ref(),
+            rates: self.rates.as_ref(),
+            held_out: self.held_out.as_deref(),
+            ..Corpus::plain(&prepared.training)
+        }
+    }
+}
+
+/// The records of --held-out, which must be cut into the same tokens.
+fn held_out(asked: &Train, prepared: &Prepared) -> Result<Option<Vec<Vec<TokenId>>>> {
+    let Some(folder) = &asked.course.held_out else {
+        return Ok(None);
+    };
+    let held_out = Prepared::load(folder).context("--held-out")?;
+    ensure!(
+        crate::audit::loaded_model::same_tokenizer(&held_out.tokenizer, &prepared.tokenizer)?,
+        "--held-out: {} has another tokenizer than PREPARED",
+        folder.display()
+    );
+    let records = held_out.training.records.into_iter().map(|r| r.tokens);
+    let records: Vec<Vec<TokenId>> = records.filter(|tokens| tokens.len() > 1).collect();
+    ensure!(
+        !records.is_empty(),
+        "--held-out: {} has no record with a token to predict",
+        folder.display()
+    );
+    Ok(Some(records))
+}
+
+/// Which tokens the policy calls sensitive, with what the plan says of it.
+fn sensitive(plan: &TrainingPlan, prepared: &Prepared) -> Result<Option<Sensitive>> {
+    let alike = match &plan.run {
+        Run::Sdp { selective } => RedactedAlike {
+            every_content_caught: *selective.every_content_caught,
+            ..RedactedAlike::YES
+        },
+        Run::Jft {
+            first: FirstPhase::Ordinary { alike, .. },
+            ..
+        } => **alike,
+        Run::Jft { .. } => RedactedAlike::YES,
+        _ => return Ok(None),
+    };
+    let mask = prepared.tokenizer.mask();
+    Ok(Some(Sensitive::marked(&prepared.training, mask, alike)?))
+}
+
+/// The names of the records in `train.jsonl`.
+pub(in crate::audit) fn names(prepared: &Prepared) -> HashMap<String, u32> {
+    prepared.ids().zip(0..).collect()
+}
+
+/// The rates of the records, for `protect`.
+fn rates(
+    request: &PlanRequest,
+    plan: &TrainingPlan,
+    facts: &PreparedFacts,
+) -> Result<Option<SecretRates>> {
+    if plan.run.recipe() != Some(Recipe::Protect) {
+        return Ok(None);
+    }
+    let files = &request.of_recipe;
+    let (Some(weights), Some(incidence)) = (&files.weights, &files.incidence) else {
+        return Ok(None);
+    };
+    let found = record_rates(request, facts, (weights, incidence))?;
+    let rates = SecretRates::new(found.rates, found.secrets)?;
+    Ok(Some(rates.promising(found.promises)?))
+}
+
+/// Numbers of the records whose ids a file lists, one a line.
+pub(in crate::audit) fn screened(path: &Path, prepared: &Prepared) -> Result<Vec<u32>> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let names = names(prepared);
+    let mut records = Vec::new();
+    for (line, id) in (1..).zip(text.lines()) {
+        let id = id.trim();
+        if id.is_empty() {
+            continue;
+        }
+        let record = names.get(id).with_context(|| {
+            format!(
+                "{}, line {line}: {id:?} is no record of PREPARED; ids are those of its train.jsonl",
+                path.display()
+            )
+        })?;
+        records.push(*record);
+    }
+    records.sort_unstable();
+    records.dedup();
+    Ok(records)
+}

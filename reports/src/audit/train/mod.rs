@@ -1,0 +1,12 @@
+//! `audit train`: a recipe on a prepared corpus, to a checkpoint.
+
+pub mod args;
+#[cfg(feature = "audit")]
+pub(super) mod material;
+#[cfg(feature = "audit")]
+pub(super) mod model;
+#[cfg(feature = "audit")]
+pub(super) mod options;
+#[cfg(feature = "audit")]
+pub(super) mod run;
+pub(super) mod uses;

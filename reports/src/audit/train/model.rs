@@ -1,0 +1,181 @@
+//! The model a run starts from.
+
+use crate::audit::cli::{ModelArg, Start};
+use crate::audit::loaded_model::same_tokenizer;
+use anyhow::{Context, Result, bail, ensure};
+use reticent_accounting::training::{CompletedRun, Recipe, TrainingPlan};
+use reticent_backends::{
+    Dropout, Family, Initial, LstmConfig, Manifest, Model, Pretrained, TransformerConfig,
+    weights_digest,
+};
+use reticent_corpus::{Origin, Prepared};
+use std::path::Path;
+
+/// What a run starts from.
+pub(in crate::audit) struct Beginning {
+    pub(in crate::audit) model: Model,
+    pub(in crate::audit) weights: Vec<Vec<f32>>,
+    pub(in crate::audit) initial: Initial,
+    /// What its folder asks training to drop; nothing where it is freshly drawn.
+    pub(in crate::audit) dropout: Dropout,
+}
+
+impl Beginning {
+    /// The papers' LSTM, freshly drawn.
+    pub(in crate::audit) fn paper(prepared: &Prepared, seed: u64) -> Self {
+        Self::drawn(
+            LstmConfig::paper(prepared.tokenizer.vocabulary_size()).into(),
+            seed,
+        )
+    }
+
+    fn drawn(model: Model, seed: u64) -> Self {
+        Self {
+            weights: model.starting_weights(seed),
+            model,
+            initial: Initial::Random { seed },
+            dropout: Dropout::NONE,
+        }
+    }
+
+    /// What the arguments name, with room for every token of the prepared corpus.
+    pub(in crate::audit) fn asked(
+        asked: &Start,
+        plan: &TrainingPlan,
+        prepared: &Prepared,
+        seed: u64,
+    ) -> Result<Self> {
+        let begun = match &asked.model {
+            ModelArg::Lstm => Self::paper(prepared, seed),
+            ModelArg::Gpt2 => Self::drawn(gpt2(asked, prepared)?, seed),
+            ModelArg::Folder(folder) => {
+                Self::loaded(folder, asked.declared_public, plan, prepared)?
+            }
+        };
+        begun.fits(prepared)?;
+        ensure!(
+            plan.run.recipe() != Some(Recipe::Sdp) || matches!(begun.model, Model::Lstm(_)),
+            "--model: the recipe sdp releases the states of a recurrent model; it must be lstm, got {}",
+            asked.model
+        );
+        Ok(begun)
+    }
+
+    fn loaded(
+        folder: &Path,
+        declared_public: bool,
+        plan: &TrainingPlan,
+        prepared: &Prepared,
+    ) -> Result<Self> {
+        let loaded = Pretrained::load(folder).context("--model")?;
+        same_tokens(folder, &loaded, prepared).context("--model")?;
+        let earlier = plan.continues.as_ref().map(|run| &run.value);
+        let weights = weights_digest(&loaded.weights);
+        let initial = match loaded.manifest {
+            Some(manifest) => {
+                continued(weights, &manifest, earlier, prepared).context("--model")?
+            }
+            None => Initial::Pretrained {
+                weights,
+                declared_public,
+            },
+        };
+        let (tokens, dropout) = (prepared.tokenizer.vocabulary_size(), loaded.dropout);
+        let (model, weights) = if tokens > loaded.model.vocabulary() {
+            loaded.model.grown(loaded.weights, tokens)?
+        } else {
+            (loaded.model, loaded.weights)
+        };
+        Ok(Self {
+            model,
+            weights,
+            initial,
+            dropout,
+        })
+    }
+
+    /// No record may be longer than the model can read.
+    fn fits(&self, prepared: &Prepared) -> Result<()> {
+        let Some(context) = self.model.context() else {
+            return Ok(());
+        };
+        let records = prepared.training.records.iter();
+        let longest = records.map(|r| r.tokens.len()).max().unwrap_or(0);
+        ensure!(
+            longest <= context,
+            "--model: it takes at most {context} tokens, and the longest record has {longest}; \
+             prepare with --max-tokens {context}, or give a fresh gpt2 a longer --context"
+        );
+        Ok(())
+    }
+}
+
+fn gpt2(asked: &Start, prepared: &Prepared) -> Result<Model> {
+    let [layers, width, heads, context] = [
+        asked.layers.unwrap_or(4),
+        asked.width.unwrap_or(256),
+        asked.heads.unwrap_or(8),
+        asked.context.unwrap_or(512),
+    ];
+    ensure!(
+        width.is_multiple_of(heads),
+        "--width: must be a multiple of --heads ({heads}), got {width}"
+    );
+    let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let config = TransformerConfig::new(
+        Family::Gpt2,
+        prepared.tokenizer.vocabulary_size(),
+        size(width),
+        size(layers),
+        size(heads),
+        size(context),
+    );
+    Ok(config.validated()?.into())
+}
+
+/// One rate at every place that a model has.
+pub(in crate::audit) fn dropout_of(model: &Model, rate: f64) -> Result<Dropout> {
+    let all = Dropout::all(rate).context("--dropout")?;
+    Ok(match model {
+        Model::Lstm(_) => Dropout {
+            attention: 0.0,
+            ..all
+        },
+        Model::Transformer(_) => all,
+    })
+}
+
+/// The corpus must have been cut into the model's own tokens.
+fn same_tokens(folder: &Path, loaded: &Pretrained, prepared: &Prepared) -> Result<()> {
+    if same_tokenizer(&loaded.tokenizer, &prepared.tokenizer)? {
+        return Ok(());
+    }
+    bail!(
+        "{} has another tokenizer than PREPARED; prepare the corpus with \
+         `--tokenizer {}/tokenizer.json --vocabulary pretrained`",
+        folder.display(),
+        folder.display()
+    )
+}
+
+/// Goes on from the checkpoint that the plan was accounted with.
+fn continued(
+    weights: String,
+    found: &Manifest,
+    accounted: Option<&CompletedRun>,
+    prepared: &Prepared,
+) -> Result<Initial> {
+    ensure!(
+        found.vocabulary != Origin::Leaks || prepared.tokenizer.origin() == Origin::Leaks,
+        "its vocabulary was built from private text; prepare with `--vocabulary leaks`"
+    );
+    let earlier = accounted
+        .filter(|run| run.recipe == Some(found.recipe) && run.mechanism == *found.mechanism());
+    let earlier = earlier.context("its manifest.json was changed while it was read")?;
+    Ok(Initial::Continued {
+        weights,
+        recipe: found.recipe,
+        mechanism: Box::new(earlier.mechanism.clone()),
+        seeded: found.seeded,
+    })
+}
