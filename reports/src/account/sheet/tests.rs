@@ -145,7 +145,7 @@ fn every_page_fits_its_schema_and_says_what_it_must() {
         let html = page.to_html().unwrap();
         let page = page.to_text(View::full());
         for said in [
-            "what is promised",
+            "guarantees",
             "under these assumptions",
             "not covered",
             "Signature",

@@ -93,7 +93,7 @@ fn text_and_document_say_the_same_and_fit_the_schema() {
         assert_eq!(problems("policy.schema.json", &json), Vec::<String>::new());
         let text = report.to_page().to_text(View::full());
         assert!(
-            text.contains("Marked secrets") && text.contains("recall"),
+            text.contains("marked secrets") && text.contains("recall"),
             "{text}"
         );
         let levels = !report.coverage.is_empty();
