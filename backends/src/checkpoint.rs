@@ -161,6 +161,13 @@ fn not_covered(plan: &TrainingPlan, vocabulary: Origin) -> Vec<String> {
     ]
     .map(str::to_owned)
     .to_vec();
+    if plan.run.recipe() == Some(reticent_accounting::training::Recipe::Protect) {
+        list.push(
+            "preparation: the promise is about the records that were trained on; where duplicates were \
+             removed, another secret may have left other records"
+                .to_owned(),
+        );
+    }
     if plan.noiseless {
         list.insert(
             0,

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// The file of the authentication code of the checkpoint's manifest.
 const CODE: &str = "manifest.code";
+/// The code of the secrets that a run of `protect` was certified for.
+const SECRETS: &str = "secrets.code";
 
 /// Whether a checkpoint's manifest is known to be the one that its owner wrote.
 ///
@@ -167,6 +169,37 @@ impl Owner {
             &self.folder.join(CODE),
             hexadecimal(&code(&self.key, &manifest)).as_bytes(),
         )
+    }
+
+    /// Writes down, under this key, which secrets the run was certified for: nobody without the key can test a
+    /// guess of their names by it.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn keep_secrets(&self, names: &[u8]) -> Result<()> {
+        write_whole(
+            &self.folder.join(SECRETS),
+            hexadecimal(&self.code_of_secrets(names)).as_bytes(),
+        )
+    }
+
+    /// Whether these are the secrets that were kept; nothing where none were.
+    ///
+    /// # Errors
+    /// A file that can't be read.
+    pub fn kept_secrets(&self, names: &[u8]) -> Result<Option<bool>> {
+        let path = self.folder.join(SECRETS);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let kept = at(&path, std::fs::read_to_string(&path))?;
+        Ok(Some(
+            kept.trim() == hexadecimal(&self.code_of_secrets(names)),
+        ))
+    }
+
+    fn code_of_secrets(&self, names: &[u8]) -> [u8; 32] {
+        keyed_digest(&keyed_digest(&self.key, b"secrets"), names)
     }
 
     /// HMAC-SHA256 of a plan under this key, hexadecimal.

@@ -56,7 +56,7 @@ pub use prepare::{
 pub use read::{Documents, LINE_LIMIT, ReadOptions, read_documents, read_readable};
 #[cfg(feature = "parquet")]
 pub use read::{ParquetRow, ParquetRows, field_list, field_name};
-pub use record::{Record, Side, TokenId, TrainingSet, misplaced};
+pub use record::{Record, Side, TokenId, TrainingSet, misplaced, record_id};
 pub use screening::{
     FoundSpan, Judged, PolicyJudge, SecretFate, Words, draw_sample, screening_records,
 };

@@ -49,8 +49,21 @@ pub(crate) fn content_digest(text: &str, tokens: &[TokenId]) -> String {
         .collect()
 }
 
-/// The id of a record in `train.jsonl` and `test.jsonl`.
-pub(crate) fn record_id(number: u64, digest: &str) -> String {
+/// The id of a record in `train.jsonl` and `test.jsonl`: `unit-NUMBER-DIGEST`, with 64 bits of the SHA-256 of
+/// its text and tokens.
+///
+/// ```
+/// use reticent_corpus::record_id;
+/// assert_eq!(record_id(3, "ab", &[1, 7, 2]).len(), "unit-3-".len() + 16);
+/// assert_ne!(record_id(3, "ab", &[1, 7, 2]), record_id(3, "ab", &[1, 8, 2]));
+/// ```
+#[must_use]
+pub fn record_id(number: u64, text: &str, tokens: &[TokenId]) -> String {
+    numbered(number, &content_digest(text, tokens))
+}
+
+/// The same of a digest.
+pub(crate) fn numbered(number: u64, digest: &str) -> String {
     format!("unit-{number}-{digest}")
 }
 

@@ -335,6 +335,12 @@ fn weights_of_one_corpus_are_not_taken_for_another() {
         &format!("train raw --recipe protect {files} --out edited"),
         &["its id is not that of its text and tokens"],
     );
+    let output = account_output(at, &format!("--prepared raw --recipe protect {files}"));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && error.contains("its id is not that"),
+        "{error}"
+    );
 }
 
 /// Finding A1, A2 and A3: selective DP-SGD counts passes and states in full, and the records of a

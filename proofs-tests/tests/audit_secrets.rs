@@ -161,6 +161,15 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
         &["--weights", "another run"],
     );
 
+    // The same certificate with another name in it: whose bound is whose is what the run's owner keeps.
+    let renamed = std::fs::read_to_string(at.join("weights.json")).unwrap();
+    std::fs::write(at.join("renamed.json"), renamed.replace("\"s7\"", "\"s9\"")).unwrap();
+    refused(
+        at,
+        "extract --model kept --secrets secrets.jsonl --weights renamed.json",
+        &["--weights", "another run"],
+    );
+
     // The weights without their noise promise nothing.
     ok(
         at,

@@ -81,7 +81,7 @@ fn neighbours_agree_with_the_preparation() {
         assert!(known.contains(one["secret"].as_str().unwrap()));
     }
     let text = ok(at, "neighbours data.jsonl --policy gold --all");
-    assert!(text.contains("missed       0; after 0 of them"), "{text}");
+    assert!(text.contains("missed: 0; after 0 of them"), "{text}");
 }
 
 /// Without marks: what a list names, or what the policy finds.

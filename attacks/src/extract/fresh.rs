@@ -50,6 +50,12 @@ impl std::str::FromStr for SecretShape {
 }
 
 impl SecretShape {
+    /// How many texts have this shape.
+    #[must_use]
+    pub fn texts(&self) -> u128 {
+        self.template.candidates()
+    }
+
     /// The secret and other texts of its shape, `count` in all or as many as there are, sorted. Every set
     /// of others is as likely as any other, whatever the secret is: of a secret that is uniform on its
     /// shape nobody who sees the list alone can tell which one it is.

@@ -7,7 +7,7 @@ use super::{
 use crate::canary::{CanaryPlan, Preflight};
 use crate::error::{Error, Result};
 use crate::prepare::{Copies, Facts, Prepared};
-use crate::record::{Record, TokenId, TrainingSet, content_digest, misplaced, record_id};
+use crate::record::{Record, TokenId, TrainingSet, misplaced, record_id};
 use crate::tokenize::Tokenizer;
 use serde::de::DeserializeOwned;
 use std::fs::File;
@@ -237,7 +237,7 @@ fn read_texts(path: &Path, records: &[Record], numbers: &[u64]) -> Result<Vec<St
     expect(path, "lines", lines.len(), records.len())?;
     let each = lines.iter().zip(records).zip(numbers);
     for (number, ((line, record), own)) in (1u64..).zip(each) {
-        let id = record_id(*own, &content_digest(&line.text, &record.tokens));
+        let id = record_id(*own, &line.text, &record.tokens);
         if line.id != id {
             return Err(wrong(
                 path,

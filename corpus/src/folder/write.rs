@@ -12,7 +12,7 @@ use crate::prepare::{
     Copies, Done, DoneNow, Facts, Identity, Preparation, PrepareOptions, Prepared, Put,
     RestartCause,
 };
-use crate::record::{Record, Side, content_digest, record_id};
+use crate::record::{Record, Side, content_digest, numbered};
 use crate::tokenize::Tokenizer;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -106,7 +106,7 @@ pub(crate) fn lines(record: &Record, text: &str) -> Result<Lines> {
 
 /// What a line of text begins with.
 fn text_begins(number: u64, lines: &Lines) -> String {
-    format!("{{\"id\":\"{}\",", record_id(number, &lines.digest))
+    format!("{{\"id\":\"{}\",", numbered(number, &lines.digest))
 }
 
 fn json<T: Serialize>(line: &T) -> Result<Vec<u8>> {

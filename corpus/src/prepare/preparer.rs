@@ -10,7 +10,7 @@ use super::source::{Role, Source, again};
 use crate::canary::CanaryPlan;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::record::{Record, TrainingSet, content_digest, record_id};
+use crate::record::{Record, TrainingSet, record_id};
 use crate::split::units;
 use crate::sweep::default_threads;
 use crate::tokenize::Tokenizer;
@@ -49,7 +49,7 @@ impl Prepared {
             .iter()
             .zip(&self.texts)
             .zip(&self.training.records);
-        each.map(|((point, text), record)| record_id(*point, &content_digest(text, &record.tokens)))
+        each.map(|((point, text), record)| record_id(*point, text, &record.tokens))
     }
 }
 

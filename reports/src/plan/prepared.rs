@@ -171,6 +171,8 @@ enum Factor {
 /// A line of `records.jsonl`.
 #[derive(Deserialize)]
 struct RecordLine {
+    #[cfg(feature = "findings")]
+    point: u64,
     tokens: Vec<u32>,
     #[serde(default)]
     sensitive: Vec<Range<usize>>,
@@ -180,6 +182,8 @@ struct RecordLine {
 #[derive(Deserialize)]
 struct TextLine {
     id: String,
+    #[cfg(feature = "findings")]
+    text: String,
 }
 
 #[derive(Deserialize)]
@@ -302,15 +306,44 @@ impl PreparedFacts {
     /// A folder without readable records, an id that is there twice.
     pub fn names(&self) -> Result<HashMap<String, u32>> {
         let mut names = HashMap::new();
+        #[cfg(feature = "findings")]
+        let mut contents = self.contents()?.into_iter();
         self.lines("train.jsonl", |line: TextLine, number| {
+            #[cfg(feature = "findings")]
+            ensure!(
+                contents.next().is_some_and(|(point, tokens)| {
+                    line.id == reticent_corpus::record_id(point, &line.text, &tokens)
+                }),
+                "{}, line {number}: its id is not that of its text and tokens; the folder was edited, or \
+                 prepared by an earlier version: prepare it again",
+                self.folder.join("train.jsonl").display()
+            );
             let place = u32::try_from(names.len()).context("more than 2^32 records")?;
             ensure!(
                 names.insert(line.id, place).is_none(),
-                "train.jsonl, line {number}: its id occurred before"
+                "{}, line {number}: its id occurred before",
+                self.folder.join("train.jsonl").display()
             );
             Ok(())
         })?;
+        #[cfg(feature = "findings")]
+        ensure!(
+            contents.next().is_none(),
+            "{}: has fewer lines than there are records",
+            self.folder.join("train.jsonl").display()
+        );
         Ok(names)
+    }
+
+    /// The number and the tokens of each record.
+    #[cfg(feature = "findings")]
+    fn contents(&self) -> Result<Vec<(u64, Vec<u32>)>> {
+        let mut contents = Vec::new();
+        self.lines("records.jsonl", |line: RecordLine, _| {
+            contents.push((line.point, line.tokens));
+            Ok(())
+        })?;
+        Ok(contents)
     }
 
     fn lines<T: DeserializeOwned>(

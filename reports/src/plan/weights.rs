@@ -28,6 +28,8 @@ pub struct RecordRates {
     certificate: SecretClasses,
     /// The class of each secret in it.
     class_of: Vec<usize>,
+    /// The secrets by id, for the owner of the run.
+    pub assignment: Vec<u8>,
 }
 
 /// Reads both files against the names of the records.
@@ -41,15 +43,16 @@ pub fn read_record_rates(
     names: &HashMap<String, u32>,
 ) -> Result<RecordRates> {
     let file = Weights::read(weights).with_context(|| weights_name.to_owned())?;
+    let assignment = file.assignment();
     let mut rates: Vec<Option<f64>> = vec![None; names.len()];
-    for (id, _, rate) in &file.records {
+    for (number, (id, _, rate)) in (1..).zip(&file.records) {
         let Some(record) = names.get(id) else {
-            bail!("{weights_name}: {}", unknown(weights, id));
+            bail!("{weights_name}: {}", unknown(weights, number));
         };
         let own = &mut rates[*record as usize];
         ensure!(
             own.is_none(),
-            "{weights_name}: {}: {id:?} is there twice",
+            "{weights_name}: {}: record {number} is there twice",
             weights.display()
         );
         *own = Some(*rate);
@@ -113,6 +116,7 @@ pub fn read_record_rates(
         noise_multiplier: file.noise_multiplier,
         certificate: file.certified,
         class_of,
+        assignment,
     })
 }
 
@@ -166,9 +170,10 @@ impl RecordRates {
     }
 }
 
-fn unknown(path: &Path, name: &str) -> String {
+/// Its name is not said: in a file that names examples otherwise it may be private.
+fn unknown(path: &Path, number: usize) -> String {
     format!(
-        "{}: {name:?} is no record of the prepared corpus; examples must be ids of its train.jsonl, \
+        "{}: example {number} is no record of the prepared corpus; examples must be ids of its train.jsonl, \
          such as unit-0-85ab0c1b2f7de9a4: audit incidence PREPARED writes them",
         path.display()
     )
@@ -180,10 +185,10 @@ fn secrets(path: &Path, names: &HashMap<String, u32>) -> Result<Vec<(Box<str>, V
     gathered.read(path, None)?;
     let examples = gathered.examples.all();
     let mut records = Vec::with_capacity(examples.len());
-    for name in examples {
+    for (number, name) in (1..).zip(examples) {
         match names.get(&**name) {
             Some(record) => records.push(*record),
-            None => bail!("{}", unknown(path, name)),
+            None => bail!("{}", unknown(path, number)),
         }
     }
     let incidence = gathered.incidence(None)?;

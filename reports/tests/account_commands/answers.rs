@@ -16,7 +16,7 @@ fn delta_and_epsilon_are_two_sides_of_one_answer() {
     );
     assert!(low <= high && high <= 1e-6 && low > 0.99e-6, "{row}");
     assert_eq!(row["delta"], row["delta_bounds"]["upper"]);
-    assert!(fine(at, "--sigma 1.1 --at-epsilon 2").contains("delta <="));
+    assert!(fine(at, "--sigma 1.1 --at-epsilon 2").contains("δ upper"));
 }
 
 #[test]

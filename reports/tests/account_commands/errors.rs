@@ -112,10 +112,6 @@ fn bad_input_is_two_with_argument_value_and_range() {
             "--mechanism: broken.json: each.noise_multiplier: ",
         ),
         (
-            "explain --sigma 1.1 --format csv",
-            "--format: an explanation is text or json, got csv",
-        ),
-        (
             "calibrate --max-exposure 0 --chance 0.1",
             "--max-exposure: must be a number of bits in (0, 1074], got \"0\"",
         ),

@@ -129,7 +129,7 @@ fn bad_lines_are_told_with_file_line_and_value() {
         ),
         (
             "id,prior,posterior\nk,0.1,0.2\nk,0.1,0.2\n",
-            "line 3: id \"k\" occurred before",
+            "line 3: its id occurred before",
         ),
         ("id,prior\nk,0.1\n", "line 1: no column posterior"),
         ("id,prior,posterior\n", "there is no secret in it"),
@@ -166,7 +166,7 @@ fn a_secret_outside_the_table_is_refused_by_line() {
     .unwrap();
     let error = Input::gather(&wish).unwrap_err().to_string();
     assert!(
-        error.ends_with("pairs.csv, line 3: secret \"other\" is not in the table of secrets"),
+        error.ends_with("pairs.csv, line 3: its secret is not in the table of secrets"),
         "{error}"
     );
 }

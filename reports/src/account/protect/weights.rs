@@ -68,6 +68,14 @@ impl Weights {
             .with_context(|| path.display().to_string())
     }
 
+    /// The secrets by id, each with its promise and class: what a run is certified for.
+    #[must_use]
+    pub fn assignment(&self) -> Vec<u8> {
+        let mut rows: Vec<_> = self.secrets.iter().collect();
+        rows.sort_by(|a, b| a.0.cmp(&b.0));
+        serde_json::to_vec(&rows).unwrap_or_default()
+    }
+
     fn checked(self) -> Result<Self> {
         ensure!(
             self.schema == 1 && self.kind == KIND,

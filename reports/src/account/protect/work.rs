@@ -76,7 +76,11 @@ pub fn protect(wish: &Protect, input: &Input) -> Result<Found> {
         });
     }
     let c = wish.c.unwrap_or(body.full_c.max(f64::MIN_POSITIVE));
-    let (setting, weighed, noise) = work.setting(c, None, None)?;
+    let found = work.setting(c, None, None);
+    let (setting, weighed, noise) = found.map_err(|error| match too_light(&error) {
+        Some(_) => error.context("--batch-size"),
+        None => error,
+    })?;
     body.settings.push(setting);
     let plan = work.training.protection(&weighed.rates);
     let certified = plan.certified(Some(noise.sigma))?;

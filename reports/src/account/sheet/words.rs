@@ -174,6 +174,13 @@ pub(super) fn not_covered(run: &PlannedRun) -> Vec<String> {
     ]
     .map(str::to_owned)
     .to_vec();
+    if run.plan.run.recipe() == Some(Recipe::Protect) {
+        said.push(
+            "Preparation: the promise is about the records that are trained on; where duplicates are removed, \
+             another secret may leave other records."
+                .to_owned(),
+        );
+    }
     if run.plan.delta.get() > 1e-4 {
         said.push(format!(
             "delta {} is a real chance that a promise fails: keep it well below one over the number of {}s.",

@@ -14,7 +14,7 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
             CeilingOutcome::CouldNotContradict => "no ranks could have contradicted it",
         };
         let said = format!(
-            "promised: no canary above {} bits with probability {}; {outcome} (p = {}, false-alarm rate {})",
+            "promised: no canary above {} bits with probability {}; {outcome} (p = {}, {} at least whatever the ranks, false-alarm rate {})",
             exposure_at_most(
                 *ceiling.exposure_at_most.get(),
                 4,
@@ -22,6 +22,7 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
             ),
             shortest(ceiling.level),
             nearest(ceiling.test.p_value, 2),
+            nearest(ceiling.test.least_p_value, 2),
             shortest(ceiling.test.alpha),
         );
         facts.push(("ceiling".to_owned(), said));

@@ -1,7 +1,7 @@
 //! `audit extract --secrets`: secrets among fresh candidates, against what is promised of each.
 
 use crate::account::protect::weights::Weights;
-use crate::audit::cli::Extract as Asked;
+use crate::audit::cli::{Extract as Asked, Source as AuditedSource};
 use crate::audit::extract::{Drawn, PromisedSecrets, SecretsReport, Source};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run::{framed, watched};
@@ -16,7 +16,7 @@ use reticent_accounting::{
     Delta, Estimate, Neighbours, NoiseMultiplier, Notion, Probability, UnitName, Upper,
 };
 use reticent_attacks::{PromiseTest, RankAudit, SecretCase, SecretShape, reconstruct};
-use reticent_backends::Manifest;
+use reticent_backends::{Manifest, Owner};
 use reticent_corpus::{TokenId, Tokenizer};
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
@@ -47,6 +47,8 @@ struct Listed {
     secret: Vec<TokenId>,
     candidates: Vec<Vec<TokenId>>,
     promised: Promised,
+    /// How many candidates it can have.
+    most: u128,
 }
 
 /// What is promised of a secret, and its class in the certificate, where the weights say it.
@@ -68,6 +70,8 @@ struct Bound {
     /// Why nothing is promised.
     why: Option<String>,
     records: u64,
+    /// How many candidates each of its secrets can have.
+    most: u128,
 }
 
 pub(in crate::audit) fn measured(
@@ -80,7 +84,14 @@ pub(in crate::audit) fn measured(
     };
     let plan = model.manifest.as_ref().map(Manifest::planned).transpose()?;
     let weights = match &asked.weights {
-        Some(path) => Some(promises(path, plan.as_ref()).context("--weights")?),
+        Some(path) => {
+            let checkpoint = match asked.of.source() {
+                Ok(AuditedSource::Folder(folder)) => Some(folder),
+                _ => None,
+            };
+            let found = promises(path, plan.as_ref(), checkpoint.as_deref());
+            Some(found.context("--weights")?)
+        }
         None => None,
     };
     let text = std::fs::read_to_string(path)
@@ -94,9 +105,8 @@ pub(in crate::audit) fn measured(
             .map_err(|error| anyhow!("{}: {}", place(), json_problem(&error)))?;
         ensure!(
             seen.insert(line.id.clone()),
-            "{}: id {:?} occurred before; ids must be unique",
-            place(),
-            line.id
+            "{}: its id occurred before; ids must be unique",
+            place()
         );
         drawn |= line.shape.is_some();
         let promised = promised(&line, weights.as_ref()).with_context(place)?;
@@ -146,24 +156,35 @@ pub(in crate::audit) fn measured(
     }))
 }
 
-/// What a file of weights promises, by id. It must be that of the run, unless nothing holds of that run.
-fn promises(path: &Path, plan: Option<&TrainingPlan>) -> Result<HashMap<String, Promised>> {
+/// What a file of weights promises, by id. It must be that of the run, unless nothing holds of that run; which
+/// class a secret has is believed only where the owner of the run confirms it.
+fn promises(
+    path: &Path,
+    plan: Option<&TrainingPlan>,
+    checkpoint: Option<&Path>,
+) -> Result<HashMap<String, Promised>> {
     let weights = Weights::read(path)?;
+    let mut confirmed = false;
     if let Some(Run::Protect { weighted }) = plan.map(|plan| &plan.run)
         && plan.is_some_and(|plan| plan.unprotected().is_none())
-        && weighted.secrets.as_ref() != Some(&weights.certified)
     {
-        bail!(
-            "{}: was certified for another run than that of --model; give the file that it was trained with, or \
-             prior and posterior of each secret",
-            path.display()
-        );
+        let owner = checkpoint.and_then(|folder| Owner::open(folder).ok());
+        let kept = owner.map(|owner| owner.kept_secrets(&weights.assignment()));
+        let kept = kept.transpose()?.flatten();
+        if weighted.secrets.as_ref() != Some(&weights.certified) || kept == Some(false) {
+            bail!(
+                "{}: was certified for another run than that of --model; give the file that it was trained with, \
+                 or prior and posterior of each secret",
+                path.display()
+            );
+        }
+        confirmed = kept == Some(true);
     }
     let each = weights.secrets.into_iter();
     each.map(|(id, prior, posterior, class)| {
         let promised = Promised {
             promise: Secret::new(prior, posterior)?,
-            class: Some(class),
+            class: confirmed.then_some(class),
         };
         Ok((id, promised))
     })
@@ -181,43 +202,33 @@ fn promised(line: &Line, weights: Option<&HashMap<String, Promised>>) -> Result<
     };
     let certified = match weights {
         Some(weights) => Some(*weights.get(&line.id).with_context(|| {
-            format!(
-                "id {:?} is no secret of --weights: nothing was promised of it",
-                line.id
-            )
+            "its id is no secret of --weights: nothing was promised of it".to_owned()
         })?),
         None => None,
     };
     match (certified, stated) {
         (Some(certified), Some(stated)) if certified.promise != stated => {
-            bail!(
-                "id {:?}: prior and posterior are not those of --weights; leave them out",
-                line.id
-            )
+            bail!("prior and posterior are not those of --weights; leave them out")
         }
         (Some(found), _) => Ok(found),
         (None, Some(promise)) => Ok(Promised {
             promise,
             class: None,
         }),
-        (None, None) => bail!(
-            "id {:?}: prior and posterior are missing; give them, or --weights",
-            line.id
-        ),
+        (None, None) => bail!("prior and posterior are missing; give them, or --weights"),
     }
 }
 
-fn candidates(line: &Line, count: u64, seed: u64) -> Result<Vec<String>> {
+/// The candidates, and how many there could be.
+fn candidates(line: &Line, count: u64, seed: u64) -> Result<(Vec<String>, u128)> {
     match (&line.candidates, &line.shape) {
-        (Some(listed), None) => Ok(listed.clone()),
+        (Some(listed), None) => Ok((listed.clone(), listed.len() as u128)),
         (None, Some(shape)) => {
             let shape: SecretShape = shape.parse()?;
-            Ok(shape.candidates(&line.secret, &line.id, count, seed)?)
+            let drawn = shape.candidates(&line.secret, &line.id, count, seed)?;
+            Ok((drawn, shape.texts()))
         }
-        _ => bail!(
-            "id {:?}: either candidates or a shape must be given",
-            line.id
-        ),
+        _ => bail!("either candidates or a shape must be given"),
     }
 }
 
@@ -225,7 +236,7 @@ fn candidates(line: &Line, count: u64, seed: u64) -> Result<Vec<String>> {
 /// tokens that reach over the boundary count where they differ.
 fn tokens(
     line: Line,
-    candidates: Vec<String>,
+    (candidates, most): (Vec<String>, u128),
     promised: Promised,
     tokenizer: &Tokenizer,
 ) -> Result<Listed> {
@@ -247,6 +258,7 @@ fn tokens(
         secret: own[shared..].to_vec(),
         candidates: all.iter().map(|tokens| tokens[shared..].to_vec()).collect(),
         promised,
+        most,
     })
 }
 
@@ -268,7 +280,7 @@ fn bounds(
         let same = |other: &&Listed| other.promised.promise == promise;
         let same = secrets.iter().filter(same);
         let least = same.clone().map(|other| other.candidates.len()).min();
-        let bound = match (unknown_origin, of_run) {
+        let mut bound = match (unknown_origin, of_run) {
             (Some(why), _) => Bound::none(promise, least, why),
             (None, None) => Bound {
                 promise,
@@ -278,9 +290,11 @@ fn bounds(
                 source: Source::Stated,
                 why: None,
                 records: 1,
+                most: 0,
             },
-            (None, Some(plan)) => Bound::of(promise, least, same.count() as u64, plan)?,
+            (None, Some(plan)) => Bound::of(promise, least, same.clone().count() as u64, plan)?,
         };
+        bound.most = same.map(|other| other.most).min().unwrap_or(0);
         found.push(bound);
     }
     Ok(found)
@@ -303,6 +317,7 @@ impl Bound {
             source: Source::Nothing,
             why: Some(why.to_owned()),
             records: 1,
+            most: 0,
         }
     }
 
@@ -352,6 +367,7 @@ impl Bound {
             source: Source::Certified,
             why: None,
             records,
+            most: 0,
         })
     }
 
@@ -441,7 +457,8 @@ fn advice(
         nearest(provable, 3)
     );
     if let (Source::Certified, Some(plan)) = (bound.source, plan) {
-        for exponent in 3..=MOST_CANDIDATES {
+        let within = |exponent: &u32| 10_u128.pow(*exponent) <= bound.most;
+        for exponent in (3..=MOST_CANDIDATES).filter(within) {
             let prior = mass(bound.promise, Some(10_usize.pow(exponent)))?;
             if prior >= bound.prior {
                 continue;
@@ -457,8 +474,8 @@ fn advice(
         }
     }
     Ok(format!(
-        "{tests}, and no number of candidates makes the promise smaller than that; canaries, planted before training, can prove more: \
-         audit exposure"
+        "{tests}, and no number of candidates that these secrets can have makes the bound smaller than that; \
+         canaries, planted before training, can prove more: audit exposure"
     ))
 }
 

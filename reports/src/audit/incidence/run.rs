@@ -12,7 +12,7 @@ use reticent_corpus::{
     DocumentFrequencies, Documents, Incidence, PolicyChoice, SecretList, Sense, Sensed, Unit,
 };
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
 /// The records of a prepared corpus as text, beside its prepared.json.
@@ -28,6 +28,9 @@ struct Body {
     most_records: u64,
     by_kind: BTreeMap<String, u64>,
     skipped: Vec<String>,
+    /// Secrets of --list that no record holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_found: Option<u64>,
 }
 
 /// Secrets as they are written, and in how many records each is.
@@ -67,10 +70,9 @@ impl Source {
                 is_prepared: false,
             });
         }
-        let unit = PreparedFacts::read(folder)
-            .context("DATA")?
-            .unit
-            .to_string();
+        let facts = PreparedFacts::read(folder).context("DATA")?;
+        facts.names().context("DATA")?;
+        let unit = facts.unit.to_string();
         if let Some(other) = asked.unit
             && other != Unit::Document
             && other.to_string() != unit
@@ -99,7 +101,7 @@ pub(in crate::audit) fn run(
     let source = Source::of(asked)?;
     let mut table = table::Table::create(&asked.out).context("--out")?;
     let threads = usize::try_from(asked.threads).unwrap_or(usize::MAX);
-    let (sense, sensed_by) = sense(asked, &source, threads, interrupt)?;
+    let (sense, sensed_by, listed) = sense(asked, &source, threads, interrupt)?;
     let mut documents = source.open(asked)?;
     let progress = Progress::bytes(documents.size(), "finding secrets");
     let mut shown = Body {
@@ -140,19 +142,20 @@ pub(in crate::audit) fn run(
         .map(ToString::to_string)
         .collect();
     shown.distinct = names.known.len() as u64;
+    shown.not_found = listed.map(|listed| listed.saturating_sub(shown.distinct));
     shown.most_records = names.known.values().map(|(_, n)| *n).max().unwrap_or(0);
     shown.by_kind = names.by_kind;
     show(&shown, (asked, &source), sensed_by, output)?;
     Ok(Exit::Finished)
 }
 
-/// What secrets are told by, and how the report says so.
+/// How secrets are found, how the report says so, and how many a list names.
 fn sense(
     asked: &IncidenceArgs,
     source: &Source,
     threads: usize,
     interrupt: &Interrupt,
-) -> Result<(Sense, Inputs)> {
+) -> Result<(Sense, Inputs, Option<u64>)> {
     let inputs = Inputs::new();
     let how = &asked.sensing;
     if let Some(policy) = &how.policy {
@@ -165,18 +168,21 @@ fn sense(
         let inputs = inputs
             .given("policy", policy.to_string())?
             .given("policy_sha256", choice.sha256())?;
-        return Ok((Sense::Policy(choice.build().context("--policy")?), inputs));
+        let policy = choice.build().context("--policy")?;
+        return Ok((Sense::Policy(policy), inputs, None));
     }
     if let Some(path) = &how.list {
         let secrets = list(path).context("--list")?;
+        let listed = secrets.iter().collect::<BTreeSet<_>>().len() as u64;
         let list = SecretList::new(secrets).context("--list")?;
         let inputs = inputs
             .given_path("list", Some(path))?
             .given("list_sha256", list.sha256())?;
-        return Ok((Sense::List(list), inputs));
+        return Ok((Sense::List(list), inputs, Some(listed)));
     }
     let Some(ranks) = &how.words else {
-        return Ok((Sense::Field, inputs.given("field", how.field.as_deref())?));
+        let inputs = inputs.given("field", how.field.as_deref())?;
+        return Ok((Sense::Field, inputs, None));
     };
     let mut documents = source.open(asked)?;
     let progress = Progress::bytes(documents.size(), "counting words");
@@ -188,7 +194,7 @@ fn sense(
     interrupt.check()?;
     let words = counts.ranked(ranks).context("--words")?;
     let inputs = inputs.given("words", format!("{}-{}", ranks.start(), ranks.end()))?;
-    Ok((Sense::Words(words.into_iter().collect()), inputs))
+    Ok((Sense::Words(words.into_iter().collect()), inputs, None))
 }
 
 impl Names {
@@ -247,7 +253,15 @@ fn page(shown: &Body, unit: &str) -> Page {
         grouped(shown.distinct),
         grouped(shown.most_records)
     );
-    Page::new("Incidence", said).answer(Section::facts([("secrets", secrets)]))
+    let mut facts = vec![("secrets", secrets)];
+    if let Some(missing) = shown.not_found.filter(|missing| *missing > 0) {
+        let said = format!(
+            "{} of --list are in no record: nothing can be promised of them",
+            grouped(missing)
+        );
+        facts.push(("not found", said));
+    }
+    Page::new("Incidence", said).answer(Section::facts(facts))
 }
 
 mod table {

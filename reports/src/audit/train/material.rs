@@ -16,6 +16,8 @@ pub(in crate::audit) struct Material {
     sensitive: Option<Sensitive>,
     rates: Option<SecretRates>,
     held_out: Option<Vec<Vec<TokenId>>>,
+    /// Of `protect`: the secrets that the run is certified for, for its owner.
+    pub(in crate::audit) assignment: Option<Vec<u8>>,
 }
 
 impl Material {
@@ -26,10 +28,12 @@ impl Material {
         plan: &TrainingPlan,
         (prepared, facts): (&Prepared, &PreparedFacts),
     ) -> Result<Self> {
+        let (rates, assignment) = rates(request, plan, facts)?.unzip();
         Ok(Self {
             sensitive: sensitive(plan, prepared)?,
-            rates: rates(request, plan, facts)?,
+            rates,
             held_out: held_out(train, prepared)?,
+            assignment,
         })
     }
 
@@ -88,12 +92,12 @@ pub(in crate::audit) fn names(prepared: &Prepared) -> HashMap<String, u32> {
     prepared.ids().zip(0..).collect()
 }
 
-/// The rates of the records, for `protect`.
+/// The rates of the records and the secrets behind them, for `protect`.
 fn rates(
     request: &PlanRequest,
     plan: &TrainingPlan,
     facts: &PreparedFacts,
-) -> Result<Option<SecretRates>> {
+) -> Result<Option<(SecretRates, Vec<u8>)>> {
     if plan.run.recipe() != Some(Recipe::Protect) {
         return Ok(None);
     }
@@ -103,7 +107,8 @@ fn rates(
     };
     let found = record_rates(request, facts, (weights, incidence))?;
     let rates = SecretRates::new(found.rates, found.secrets)?;
-    Ok(Some(rates.promising(found.promises)?))
+    let rates = rates.promising(found.promises)?;
+    Ok(Some((rates, found.assignment)))
 }
 
 /// Numbers of the records whose ids a file lists, one a line.
@@ -119,7 +124,7 @@ pub(in crate::audit) fn screened(path: &Path, prepared: &Prepared) -> Result<Vec
         }
         let record = names.get(id).with_context(|| {
             format!(
-                "{}, line {line}: {id:?} is no record of PREPARED; ids are those of its train.jsonl",
+                "{}, line {line}: is no record of PREPARED; ids are those of its train.jsonl",
                 path.display()
             )
         })?;

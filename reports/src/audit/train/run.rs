@@ -234,6 +234,10 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         Err(error) => return Err(error.into()),
     };
     job.save(&train.out, &trained).context("--out")?;
+    if let Some(secrets) = &material.assignment {
+        let owner = Owner::open_or_create(&train.out).context("--out")?;
+        owner.keep_secrets(secrets).context("--out")?;
+    }
     trained.erase_state()?;
     let shown = Body {
         out: train.out.display().to_string(),

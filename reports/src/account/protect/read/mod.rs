@@ -142,7 +142,7 @@ impl Gathered {
         let secret = match self.secrets.get(secret) {
             Some(index) => index,
             None if self.closed => {
-                bail!("{place}: secret {secret:?} is not in the table of secrets")
+                bail!("{place}: its secret is not in the table of secrets")
             }
             None => self.secrets.index(secret)?,
         };

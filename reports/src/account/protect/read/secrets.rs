@@ -38,10 +38,8 @@ pub fn read_secrets(path: &Path) -> Result<(Names, Vec<Promise>)> {
             bail!("{place}: id must not be empty");
         }
         if names.get(&entry.id).is_some() {
-            bail!(
-                "{place}: id {:?} occurred before; ids must be unique",
-                entry.id
-            );
+            // An id may be the secret itself.
+            bail!("{place}: its id occurred before; ids must be unique");
         }
         let prior = number("prior", entry.prior.as_deref(), place)?;
         let posterior = number("posterior", entry.posterior.as_deref(), place)?;
