@@ -54,6 +54,12 @@ pub fn ok(home: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// What a command says, without the breaks of its lines.
+pub fn said(home: &Path, line: &str) -> String {
+    let text = ok(home, line);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// A line that must end with 2, name these words, print no data and leave nothing behind.
 pub fn refused(home: &Path, line: &str, words: &[&str]) {
     let before = listing(home);

@@ -1,7 +1,7 @@
 //! Every recipe and every kind of model through the command, as a user types it.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_proofs_tests::commands::{account, ok, refused};
+use reticent_proofs_tests::commands::{account, ok, refused, said};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
@@ -44,23 +44,23 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
     let at = home.path();
     let line = "train redacted/ --recipe crt --sigma 1 --epochs 3 --sample-rate 0.1";
     let course = "--decay cosine --warmup 2 --held-out redacted --held-out-is public --patience 1";
-    let public = ok(at, &format!("{line} {course} --out public"));
+    let public = said(at, &format!("{line} {course} --out public"));
     assert!(
-        public.contains("private steps 30") && public.contains("no guarantee covers it"),
+        public.contains("Private steps: 30.") && public.contains("no guarantee covers it"),
         "{public}"
     );
-    assert!(!public.contains("nothing is promised"), "{public}");
+    assert!(!public.contains("romises nothing"), "{public}");
     // What private text decided, no promise covers; what it only shows is said to be uncovered.
-    let decided = ok(
+    let decided = said(
         at,
         &format!("{line} --held-out redacted --patience 1 --out decided"),
     );
     assert!(
-        decided.contains("nothing is promised") && decided.contains("not public"),
+        decided.contains("Nothing is promised because") && decided.contains("not public"),
         "{decided}"
     );
-    let shown = ok(at, &format!("{line} --held-out redacted --out shown"));
-    assert!(!shown.contains("nothing is promised"), "{shown}");
+    let shown = said(at, &format!("{line} --held-out redacted --out shown"));
+    assert!(!shown.contains("romises nothing"), "{shown}");
     refused(at, &format!("{line} --patience 2 --out x"), &["--held-out"]);
     refused(
         at,
@@ -110,9 +110,9 @@ fn just_fine_tune_twice_promises_what_its_first_phase_leaves() {
     };
     assert_eq!(sides(&manifest(at, "direct")), ["redacted", "private"]);
     // A detector that misses leaves its misses to the first phase, without noise.
-    let leaky = ok(at, &format!("train missed/ {line} --out leaky"));
+    let leaky = said(at, &format!("train missed/ {line} --out leaky"));
     assert!(
-        leaky.contains("nothing is promised") && leaky.contains("misses"),
+        leaky.contains("Nothing is promised because") && leaky.contains("misses"),
         "{leaky}"
     );
     let light = "--first-phase light-noise --first-sigma 0.8 --token-miss 0.01,0.1";
@@ -130,7 +130,7 @@ fn just_fine_tune_twice_promises_what_its_first_phase_leaves() {
     let screened = json(at, &format!("train raw/ {line} {screened} --out screened"));
     assert!((epsilon(&screened) - epsilon(&direct)).abs() < 1e-9);
     let unsaid = "--first-phase screened --screened ids.txt";
-    let unsaid = ok(at, &format!("train raw/ {line} {unsaid} --out unsaid"));
+    let unsaid = said(at, &format!("train raw/ {line} {unsaid} --out unsaid"));
     assert!(unsaid.contains("depends on secrets"), "{unsaid}");
     refused(
         at,
@@ -235,7 +235,7 @@ fn secret_protection_trains_at_the_rates_that_were_planned() {
             "--epochs 7",
             "--epochs: of the recipe protect it is what --weights says",
         ),
-        ("--sigma 0.01", "do not hold for this corpus"),
+        ("--sigma 0.01", "must be 0 or that of --weights"),
     ] {
         refused(at, &format!("{line} {files} {flag} --out x"), &[said]);
     }

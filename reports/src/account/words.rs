@@ -32,7 +32,8 @@ pub(crate) fn promise(row: &Guarantee) -> String {
     };
     match row.about {
         Some(Subject::Canary) => format!("{said}, a planted canary"),
-        _ => said,
+        Some(Subject::Secret) => format!("{said}, a marked secret"),
+        Some(Subject::Record) | None => said,
     }
 }
 

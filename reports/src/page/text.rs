@@ -5,6 +5,8 @@ use std::io::IsTerminal;
 
 /// How wide text is where nobody looks at a terminal.
 const WIDTH: usize = 100;
+/// Lines of a value hang below its first where its name is at most so long.
+const HANGING: usize = 16;
 
 /// How much of a page is shown, and how wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,9 +88,13 @@ impl Section {
                 filled.collect()
             }
             Self::Facts { facts, .. } => {
-                let filled = facts
-                    .iter()
-                    .map(|(name, value)| fill("", &format!("{name}: {value}"), width));
+                let filled = facts.iter().map(|(name, value)| {
+                    let name = format!("{name}: ");
+                    match name.chars().count() {
+                        0..=HANGING => fill(&name, value, width),
+                        _ => fill("", &format!("{name}{value}"), width),
+                    }
+                });
                 filled.collect()
             }
             Self::Table { table, .. } if table.rows().is_empty() => String::new(),

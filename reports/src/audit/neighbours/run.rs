@@ -166,10 +166,13 @@ fn page(shown: &Body<'_>) -> Page {
         None => "all".to_owned(),
     };
     let said = format!(
-        "{} of {} secrets are missed: masking them beforehand changes at most {} records.",
+        "{} of {} secrets are missed; masking one of them beforehand changes at most {}.",
         grouped(all.missed),
         grouped(all.examined),
-        grouped(all.most_records)
+        match all.most_records {
+            1 => "1 record".to_owned(),
+            many => format!("{} records", grouped(many)),
+        }
     );
     let mut facts = vec![
         (
