@@ -235,7 +235,7 @@ fn secret_protection_trains_at_the_rates_that_were_planned() {
             "--epochs 7",
             "--epochs: of the recipe protect it is what --weights says",
         ),
-        ("--sigma 0.01", "must be 0 or that of --weights"),
+        ("--sigma 0.01", "must be 0 or at least that of --weights"),
     ] {
         refused(at, &format!("{line} {files} {flag} --out x"), &[said]);
     }

@@ -232,7 +232,7 @@ impl TryFrom<f64> for Sigma {
 /// Noise: given, or found for an ε.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct NoiseArgs {
-    /// Noise standard deviation over clipping norm; of protect that of --weights, or 0 for its
+    /// Noise standard deviation over clipping norm; of protect at least that of --weights, or 0 for its
     /// weights without noise, which promises nothing.
     #[arg(long, value_name = "S", value_parser = quantity::<Sigma>, allow_negative_numbers = true)]
     pub sigma: Option<Sigma>,

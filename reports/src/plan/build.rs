@@ -407,14 +407,15 @@ impl Builder<'_> {
         }
         let found = record_rates(request, corpus, (weights, incidence))?;
         let noise_multiplier = match noise.sigma {
-            Some(Sigma::Noise(sigma)) if sigma != found.noise_multiplier => bail!(
-                "{}: of the recipe protect it must be 0 or that of {}, {}, got {}",
+            Some(Sigma::Noise(sigma)) if sigma < found.noise_multiplier => bail!(
+                "{}: of the recipe protect it must be 0 or at least that of {}, {}, got {}",
                 self.name("sigma"),
                 self.name("weights"),
                 found.noise_multiplier.get(),
                 sigma.get()
             ),
-            _ => self.given(found.noise_multiplier, "weights"),
+            Some(Sigma::Noise(sigma)) => self.given(sigma, "sigma"),
+            Some(Sigma::Zero) | None => self.given(found.noise_multiplier, "weights"),
         };
         let secrets = match noise.sigma {
             Some(Sigma::Zero) => found.certified(None),
