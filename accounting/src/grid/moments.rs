@@ -9,6 +9,8 @@ use crate::special::ln_add_exp;
 
 /// Distances of the tilt from its pole that are tried.
 const TILTS: (f64, f64) = (1e-7, 1e7);
+/// The same of losses so small that it takes more.
+const HIGHEST_TILT: f64 = 1e12;
 
 /// The distinct steps, and the nodes of each with its count.
 #[derive(Debug)]
@@ -296,6 +298,9 @@ impl Moments {
     /// Where, on a logarithmic scale, an increasing condition becomes true.
     fn bisect(holds: impl Fn(f64) -> bool) -> f64 {
         let (mut low, mut high) = (TILTS.0.ln(), TILTS.1.ln());
+        if !holds(TILTS.1) {
+            (low, high) = (high, HIGHEST_TILT.ln());
+        }
         while high - low > 1e-3 {
             let middle = 0.5 * (low + high);
             if holds(f64::exp(middle)) {

@@ -17,6 +17,7 @@ mod sampling;
 mod spread;
 mod stated;
 mod stretches;
+mod tails;
 
 pub(crate) use atoms::Atoms;
 pub(crate) use closed::{range_divergence, range_moment};
@@ -233,13 +234,6 @@ impl Law {
     pub(crate) fn components(&self) -> usize {
         let of = |piece: &Piece| piece.first.components().len() + piece.second.components().len();
         self.pieces.iter().map(of).max().unwrap_or(0)
-    }
-
-    /// The atom at the largest loss, if nothing reaches farther.
-    pub(crate) fn top_atom(&self) -> Option<Atom> {
-        let top = (self.atoms.iter()).max_by(|a, b| a.loss.total_cmp(&b.loss))?;
-        let reached = |piece: &Piece| piece.to.is_some() && piece.losses(-1.0).1 <= top.loss;
-        (self.infinite <= 0.0 && self.pieces.iter().all(reached)).then_some(top)
     }
 
     /// A loss that lines of this spacing should meet: the comb's, or that of the heavy atom from

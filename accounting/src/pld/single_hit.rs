@@ -226,7 +226,7 @@ impl Solver {
             return None;
         }
         let upper = ln_add_exp(ln_unit + (count * upper).ln() + ROOM, ln_quiet + ROOM).min(0.0);
-        let lower = (ln_unit + (count * lower).ln() - ROOM).min(upper);
+        let lower = ln_unit + (count * lower).ln() - ROOM;
         Some(LnBounds {
             lower,
             middle: 0.5 * (lower.max(upper - 1.0) + upper),
