@@ -1,11 +1,12 @@
 //! Extreme configurations at random: finite, ordered, consistent, and how long they take.
 //!
-//! `cargo run --release -p reticent-accounting --example sweep [-- COUNT [SEED [KIND [SECONDS [NUMBERS]]]]]` asks
-//! COUNT (default 3000) questions about runs of every mechanism and sampler (or of one KIND, see the
-//! table that is printed; `all` for every one) with σ from 0.01 to 1e4, T to 1e9, q from 1e-9 to 1, groups to 1000 and
-//! every relation: ε for δ down to 1e-300, δ for ε to 1e4, and the blow-up of priors down to 2^-256.
-//! It ends early after SECONDS, and asks only those of these NUMBERS (7,35,…), which stand beside what is printed; runs of different seeds ask different questions, so that the tables
-//! of several short runs add up to a long one's.
+//! `cargo run --release -p reticent-accounting --example sweep [-- COUNT [SEED [KIND [SECONDS [NUMBERS]]]]]`
+//! asks COUNT (default 3000) questions about runs of every mechanism and sampler (or of one KIND, see the
+//! table that is printed; `all` for every one) with σ from 0.01 to 1e4, T to 1e9, q from 1e-9 to 1, groups to
+//! 1000 and every relation: ε for δ down to 1e-300, δ for ε to 1e4, and the blow-up of priors down to 2^-256.
+//! It ends early after SECONDS, and asks only those of the NUMBERS (7,35,…) that stand beside what was printed
+//! before; runs of different seeds ask different questions, so that the tables of several short runs add up to
+//! a long one's.
 //! Prints what fails, slow answers, ends wider than asked and the most memory held. Exit code 1 when an answer is
 //! not a number, not ordered, contradicts its inverse, or is wider than asked without saying why.
 //!

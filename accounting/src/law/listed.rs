@@ -58,6 +58,7 @@ impl Law {
             let mut both = Self::of_atoms(atoms, None);
             both.infinite = -((-self.infinite).ln_1p() + (-next.infinite).ln_1p()).exp_m1();
             both.missing = self.missing + next.missing;
+            both.short = self.short || next.short;
             both.variance = (self.variance.zip(next.variance)).map(|(a, b)| a + b);
             both.roundings = self.roundings + next.roundings + 16.0;
             both.attained = self.attained.min(next.attained);
@@ -116,6 +117,7 @@ impl Law {
         let mut all = Self::of_atoms(atoms, None);
         all.infinite = -(n * (-self.infinite).ln_1p()).exp_m1();
         all.missing = n * self.missing;
+        all.short = self.short;
         all.variance = self.variance.map(|variance| n * variance);
         // Every mass is a sum of products of n, with the roundings of each.
         all.roundings = n * (self.roundings + 32.0) + 2.0 * count as f64;

@@ -111,6 +111,9 @@ pub(crate) struct Law {
     /// Further roundings in the masses of atoms.
     #[serde(default)]
     pub(crate) roundings: f64,
+    /// Whether masses were rounded inwards, so that they add up to less than one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) short: bool,
     /// All that is known of a step without a law. Its whole mass counts as missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stated: Option<Stated>,
@@ -130,6 +133,7 @@ impl Law {
             range: None,
             cut: None,
             roundings: 0.0,
+            short: false,
             stated: None,
         }
     }
@@ -314,6 +318,7 @@ impl Law {
         self.atoms.listed().extend(other.atoms.iter());
         self.roundings = self.roundings.max(other.roundings);
         self.infinite += other.infinite;
+        self.short |= other.short;
         self.variance = None;
         self.range = None;
         self.cut = None;

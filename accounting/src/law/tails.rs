@@ -18,6 +18,22 @@ struct Cell {
 }
 
 impl Law {
+    /// ln of the P-mass of all outcomes, rounded down: zero unless masses were rounded inwards.
+    pub(crate) fn ln_least_mass(&self) -> f64 {
+        if !self.short {
+            return 0.0;
+        }
+        let mut sum = self.infinite_at_least();
+        for atom in self.atoms.iter() {
+            let ln = atom.loss + atom.ln_second;
+            let size = 16.0 + self.roundings + 8.0 * (atom.loss.abs() + atom.ln_second.abs());
+            sum += (ln - ROUND * size - atom.loss_error).exp();
+        }
+        let count = self.atoms.len() as f64;
+        // Pieces are left out: less is on the safe side.
+        (sum * (1.0 - ROUND * count)).min(1.0).ln()
+    }
+
     /// Losses, ascending, each with ln of the P-mass of outcomes that lose no less, rounded down; `None`
     /// of laws with very many outcomes, or with Gaussian pieces.
     pub(crate) fn ln_tails(&self) -> Option<Vec<(f64, f64)>> {
@@ -53,7 +69,7 @@ impl Law {
             .collect();
         tails.reverse();
         // Near one the mass below says more.
-        let mut below = self.missing;
+        let mut below = self.missing - self.ln_least_mass().exp_m1();
         for (tail, cell) in tails.iter_mut().zip(&cells) {
             if below < 0.5 {
                 tail.1 = tail.1.max((-below * (1.0 + room)).ln_1p() - ROUND);

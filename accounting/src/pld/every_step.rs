@@ -80,3 +80,50 @@ impl Solver {
 
 /// ln of one over a δ that is zero as a number.
 const LN_SMALLEST: f64 = 750.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::{Mechanism, Sampling};
+    use crate::neighbours::Neighbours;
+    use crate::pld::{Direction, PrivacyLoss, Query};
+    use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
+
+    /// No event says more than what the grid certifies from above, and the largest loss is attained.
+    #[test]
+    fn events_of_every_step_stay_below_the_engines() {
+        for (steps, rate) in [(1, 1.0), (7, 1.0), (7, 0.3), (40, 0.6)] {
+            let run = Mechanism::Repeat {
+                times: Steps::new(steps),
+                each: Box::new(Mechanism::SubsampledLaplace {
+                    scale: NoiseMultiplier::new(0.8).unwrap(),
+                    sampling_rate: SamplingRate::new(rate).unwrap(),
+                    sampling: Sampling::Poisson,
+                }),
+            };
+            let query = Query::single(Neighbours::AddRemove);
+            let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+            let mut solver = Solver::new(&loss);
+            let most = solver.largest_loss();
+            for share in [0.2, 0.6, 0.9, 0.999] {
+                let epsilon = share * most;
+                let event = solver.ln_delta_of_every_step(epsilon);
+                let upper = solver.grid_ln_delta(epsilon, 1e-6).unwrap().upper;
+                assert!(event <= upper + 1e-9, "{steps} {share} {event} {upper}");
+                let found = solver.grid_epsilon(upper.exp(), 1e-6).unwrap().upper;
+                let lower = solver.epsilon_of_every_step(upper).unwrap_or(0.0);
+                assert!(
+                    lower <= found * (1.0 + 1e-9),
+                    "{steps} {share} {lower} {found}"
+                );
+            }
+            for ln_x in [-0.1, -1.0, -10.0, -80.0] {
+                let event = solver.ln_blow_up_of_every_step(ln_x);
+                let upper = solver.grid_ln_blow_up(ln_x, 1e-6).unwrap().upper;
+                assert!(event <= upper + 1e-9, "{steps} {ln_x} {event} {upper}");
+            }
+            let rare = solver.ln_blow_up_of_every_step(-200.0);
+            assert!((rare + 200.0 - most).abs() < 1e-9, "{rare} {most}");
+        }
+    }
+}

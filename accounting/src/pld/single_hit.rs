@@ -25,7 +25,7 @@ const ABOVE: f64 = 40.0;
 /// Within so many deviations evenly.
 const INNER: f64 = 3.0;
 /// Cells per deviation, and per e-fold of what a single step loses.
-const CELLS: (f64, f64) = (4.0, 60.0);
+const CELLS: (f64, f64) = (5.0, 70.0);
 /// Deviations of this share of that e-fold are passed over from below.
 const FEW: f64 = 0.015;
 /// How exactly the profile of the others is asked for.

@@ -164,7 +164,7 @@ impl Solver {
             engine = engine.coarser(by);
             effort += match by {
                 Engine::Closed => 1,
-                Engine::Contour => 3,
+                Engine::Contour => 6,
                 Engine::Grid => 4,
                 Engine::Chernoff => 12,
             };
