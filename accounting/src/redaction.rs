@@ -218,6 +218,7 @@ impl Redaction {
             return Ok(Answer {
                 bounds: none,
                 engine: Engine::Closed,
+                limit: None,
             });
         };
         let forward = |epsilon: Epsilon| self.forward(epsilon.get()).max(0.0);
@@ -234,6 +235,7 @@ impl Redaction {
             Ok(Answer {
                 bounds,
                 engine: base.engine,
+                limit: base.limit,
             })
         };
         let goal = 0.5 * tolerance.get();

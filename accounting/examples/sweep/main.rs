@@ -1,21 +1,27 @@
 //! Extreme configurations at random: finite, ordered, consistent, and how long they take.
 //!
-//! `cargo run --release -p reticent-accounting --example sweep [-- COUNT [SEED [KIND [SECONDS]]]]` asks
-//! COUNT (default 3000) questions about runs of every mechanism and sampler (or of one KIND, see the
-//! table that is printed; `all` for every one) with σ from 0.01 to 1e4, T to 1e9, q from 1e-9 to 1, groups to 1000 and
-//! every relation: ε for δ down to 1e-300, δ for ε to 1e4, and the blow-up of priors down to 2^-256.
-//! It ends early after SECONDS; runs of different seeds ask different questions, so that the tables
-//! of several short runs add up to a long one's.
+//! `cargo run --release -p reticent-accounting --example sweep [-- COUNT [SEED [KIND [SECONDS [NUMBERS]]]]]`
+//! asks COUNT (default 3000) questions about runs of every mechanism and sampler (or of one KIND, see the
+//! table that is printed; `all` for every one) with σ from 0.01 to 1e4, T to 1e9, q from 1e-9 to 1, groups to
+//! 1000 and every relation: ε for δ down to 1e-300, δ for ε to 1e4, and the blow-up of priors down to 2^-256.
+//! It ends early after SECONDS, and asks only those of the NUMBERS (7,35,…) that stand beside what was printed
+//! before; runs of different seeds ask different questions, so that the tables of several short runs add up to
+//! a long one's.
 //! Prints what fails, slow answers, ends wider than asked and the most memory held. Exit code 1 when an answer is
-//! not a number, not ordered or contradicts its inverse.
+//! not a number, not ordered, contradicts its inverse, or is wider than asked without saying why.
+//!
+//! `unknown` counts questions about runs whose own law is not known: their two ends are those of other
+//! runs, or there is no lower one, so that no engine can bring them together. Of those the upper end is
+//! asked to be close to the pair that it rests on, and they are counted as `wider` where it is not.
+//! `tiny` counts answers too small for a number.
 #![expect(clippy::print_stdout, reason = "a report for people and scripts")]
 
 mod draw;
 
 use draw::{Chance, Kind};
 use reticent_accounting::{
-    Delta, Direction, Epsilon, Error, GroupSize, Mechanism, Neighbours, PrivacyLoss, Probability,
-    Query, Result, Tolerance,
+    Answer, Delta, Direction, Epsilon, Error, GroupSize, Limit, Mechanism, Neighbours, PrivacyLoss,
+    Probability, Query, Result, Tolerance,
 };
 use std::time::Instant;
 
@@ -90,49 +96,82 @@ impl Question {
         }
     }
 
-    /// What is wrong with the answer, and how far apart its ends are.
-    fn ask(self, loss: &PrivacyLoss, unbounded: bool) -> Result<(Vec<String>, Met)> {
-        let mut wrong = Vec::new();
-        let met = match self {
-            Self::Epsilon { delta, tolerance } => {
-                let answer = loss.epsilon(Delta::new(delta)?, Tolerance::new(tolerance)?)?;
-                let low = answer.bounds.lower.map_or(0.0, |end| end.get().get());
-                let high = answer
-                    .bounds
-                    .upper
-                    .map_or(f64::INFINITY, |end| end.get().get());
-                if !(low <= high && (high.is_finite() || unbounded)) {
-                    wrong.push(format!("ends {low:e} {high:e}"));
-                }
-                Met::of(low, high, tolerance)
+    /// Relative distance of the ends that is asked for.
+    const fn tolerance(self) -> f64 {
+        match self {
+            Self::Epsilon { tolerance, .. } => tolerance,
+            _ => 1e-6,
+        }
+    }
+
+    /// Both ends as numbers, with what keeps them apart; the Rényi bound has one end.
+    fn ends(self, loss: &PrivacyLoss) -> Result<Met> {
+        let tolerance = Tolerance::new(self.tolerance())?;
+        Ok(match self {
+            Self::Epsilon { delta, .. } => {
+                let answer = loss.epsilon(Delta::new(delta)?, tolerance)?;
+                Met::of(&answer, |end| end.get(), f64::INFINITY)
             }
             Self::Delta { epsilon } => {
-                let answer = loss.delta(Epsilon::new(epsilon)?, Tolerance::new(1e-6)?)?;
-                let low = answer.bounds.lower.map_or(0.0, |end| end.get().get());
-                let high = answer.bounds.upper.map_or(1.0, |end| end.get().get());
-                if low.is_nan() || high.is_nan() || low > high {
-                    wrong.push(format!("ends {low:e} {high:e}"));
-                }
-                Met::of(low, high, 1e-6)
+                let answer = loss.delta(Epsilon::new(epsilon)?, tolerance)?;
+                Met::of(&answer, |end| end.get(), 1.0)
             }
             Self::BlowUp { prior } => {
-                let answer = loss.blow_up(Probability::new(prior)?, Tolerance::new(1e-6)?)?;
-                let low = answer.bounds.lower.map_or(0.0, |end| end.get().get());
-                let high = answer.bounds.upper.map_or(1.0, |end| end.get().get());
-                if !(prior * (1.0 - 1e-12) <= low && low <= high && high <= 1.0) {
-                    wrong.push(format!("ends {low:e} {high:e}"));
-                }
-                Met::of(low, high, 1e-6)
+                let answer = loss.blow_up(Probability::new(prior)?, tolerance)?;
+                Met::of(&answer, |end| end.get(), 1.0)
             }
             Self::Rdp { delta } => {
-                let (upper, _) = loss.epsilon_by_rdp(Delta::new(delta)?)?;
-                if !(upper.get().get().is_finite() || unbounded) {
-                    wrong.push(format!("{upper:?}"));
+                let high = loss.epsilon_by_rdp(Delta::new(delta)?)?.0.get().get();
+                Met {
+                    low: high,
+                    high,
+                    limit: None,
                 }
-                Met::of(0.0, 0.0, 0.0)
             }
+        })
+    }
+
+    /// What is wrong with the answer.
+    fn wrong(self, met: Met, unbounded: bool) -> Vec<String> {
+        let Met { low, high, limit } = met;
+        let least = match self {
+            Self::BlowUp { prior } => prior * (1.0 - 1e-12),
+            _ => 0.0,
         };
-        Ok((wrong, met))
+        let most = match self {
+            Self::Epsilon { .. } | Self::Rdp { .. } if unbounded => f64::INFINITY,
+            Self::Epsilon { .. } | Self::Rdp { .. } => f64::MAX,
+            Self::Delta { .. } | Self::BlowUp { .. } => 1.0,
+        };
+        let mut wrong = Vec::new();
+        if !(least <= low && low <= high && high <= most) {
+            wrong.push(format!("ends {low:e} {high:e}"));
+        }
+        if high - low > self.tolerance() * high * (1.0 + 1e-6) && limit.is_none() {
+            wrong.push(format!("ends {low:e} {high:e}, and it does not say why"));
+        }
+        wrong
+    }
+
+    /// Relative distance of the ends; of a run whose own law is not known, of the upper end from what it
+    /// rests on. Nothing where there is no upper end.
+    fn width(self, loss: &PrivacyLoss, met: Met) -> Result<Option<f64>> {
+        let mut low = met.low;
+        if met.limit == Some(Limit::UnknownLaw) {
+            for above in loss.dominating() {
+                low = low.max(self.ends(&above)?.low.min(met.high));
+                // Either of them may be the smaller one.
+                if met.high - low <= self.tolerance() * met.high {
+                    break;
+                }
+            }
+        }
+        let width = if met.high > 0.0 {
+            (met.high - low) / met.high
+        } else {
+            0.0
+        };
+        Ok(met.high.is_finite().then_some(width))
     }
 
     /// δ at both ends of ε must lie on both sides of δ.
@@ -163,24 +202,22 @@ impl Question {
     }
 }
 
-/// How far apart the ends of an answer are, relatively; nothing where one of them is unknown.
+/// The ends of an answer, and what keeps them apart.
 #[derive(Debug, Clone, Copy)]
 struct Met {
-    width: Option<f64>,
-    tolerance: f64,
+    low: f64,
+    high: f64,
+    limit: Option<Limit>,
 }
 
 impl Met {
-    fn of(low: f64, high: f64, tolerance: f64) -> Self {
-        let known = high.is_finite() && (low > 0.0 || high <= 0.0);
+    fn of<T: Copy>(answer: &Answer<T>, number: impl Fn(T) -> f64, most: f64) -> Self {
+        let bounds = &answer.bounds;
         Self {
-            width: known.then(|| if high > 0.0 { (high - low) / high } else { 0.0 }),
-            tolerance,
+            low: bounds.lower.map_or(0.0, |end| number(*end.get())),
+            high: bounds.upper.map_or(most, |end| number(*end.get())),
+            limit: answer.limit,
         }
-    }
-
-    fn wide(self) -> bool {
-        self.width.is_some_and(|width| width > self.tolerance)
     }
 }
 
@@ -216,7 +253,11 @@ struct Tally {
     failed: u64,
     /// Ends wider than asked.
     wide: u64,
-    /// An end is not known.
+    /// The own law is not known: the ends are not expected to meet.
+    unknown: u64,
+    /// Nothing but the smallest number tells them from zero.
+    tiny: u64,
+    /// There is no finite upper end.
     open: u64,
     /// The widest of the ends that met the tolerance, as a share of it.
     share: f64,
@@ -224,7 +265,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, case: &Case, question: Question) {
+    fn count(&mut self, number: u64, case: &Case, question: Question) {
         self.asked += 1;
         let begun = Instant::now();
         let from = now(begun);
@@ -240,32 +281,47 @@ impl Tally {
                 return println!("FAILED {case:?}: {error}");
             }
         };
-        let answer = question.ask(&loss, unbounded);
+        let answer = question.ends(&loss);
         let spent = now(begun) - from;
         self.slowest = self.slowest.max(spent);
         if spent > SLOW {
-            println!("SLOW {:9.1} ms  {case:?} {question:?}", spent * 1e3);
+            println!(
+                "SLOW #{number} {:.1} ms  {case:?} {question:?}",
+                spent * 1e3
+            );
         }
-        match answer {
-            Ok((mut wrong, met)) => {
+        let asked = answer.and_then(|met| Ok((met, question.width(&loss, met)?)));
+        match asked {
+            Ok((met, width)) => {
+                let mut wrong = question.wrong(met, unbounded);
                 wrong.extend(question.invert(&loss).unwrap_or_default());
                 if !wrong.is_empty() {
                     self.wrong += 1;
-                    println!("WRONG {case:?} {question:?}: {}", wrong.join("; "));
+                    println!(
+                        "WRONG #{number} {case:?} {question:?}: {}",
+                        wrong.join("; ")
+                    );
                 }
-                if met.wide() {
+                self.unknown += u64::from(met.limit == Some(Limit::UnknownLaw));
+                self.open += u64::from(width.is_none());
+                let share = width.unwrap_or(0.0) / question.tolerance();
+                if met.limit == Some(Limit::SmallestNumbers) {
+                    self.tiny += 1;
+                } else if share > 1.0 + 1e-6 {
                     self.wide += 1;
-                    let width = met.width.unwrap_or(f64::NAN);
-                    println!("WIDE {width:.1e}  {case:?} {question:?}");
-                }
-                self.open += u64::from(met.width.is_none());
-                if let Some(width) = met.width.filter(|_| met.tolerance > 0.0 && !met.wide()) {
-                    self.share = self.share.max(width / met.tolerance);
+                    let Met { low, high, limit } = met;
+                    let why = limit.map_or_else(|| "-".into(), |limit| format!("{limit:?}"));
+                    println!(
+                        "WIDE #{number} {why} {:.1e} [{low:e}, {high:e}] {case:?} {question:?}",
+                        share * question.tolerance()
+                    );
+                } else {
+                    self.share = self.share.max(share);
                 }
             }
             Err(error) => {
                 self.failed += 1;
-                println!("FAILED {case:?} {question:?}: {error}");
+                println!("FAILED #{number} {case:?} {question:?}: {error}");
             }
         }
     }
@@ -290,13 +346,19 @@ fn main() -> Result<std::process::ExitCode> {
     let mut chance = Chance(seed);
     let mut tallies = vec![Tally::default(); Kind::ALL.len()];
     let mut memory = MOST_MEMORY;
-    for _ in 0..count {
+    let only: Option<Vec<u64>> = words
+        .next()
+        .map(|list| list.split(',').filter_map(|w| w.parse().ok()).collect());
+    for number in 0..count {
         if begun.elapsed().as_secs_f64() > seconds {
             break;
         }
         let case = Case::draw(&mut chance, &kinds)?;
         let question = Question::draw(&mut chance);
-        tallies[case.kind as usize].count(&case, question);
+        if only.as_ref().is_some_and(|only| !only.contains(&number)) {
+            continue;
+        }
+        tallies[case.kind as usize].count(number, &case, question);
         if most_memory() > memory {
             memory = most_memory();
             println!("MEMORY {memory} kB  {case:?} {question:?}");
@@ -304,7 +366,9 @@ fn main() -> Result<std::process::ExitCode> {
     }
     let asked: u64 = tallies.iter().map(|tally| tally.asked).sum();
     println!("{asked} questions, seed {seed}");
-    println!("kind\tasked\twrong\trefused\tfailed\twider\topen\twidest_share\tslowest_ms");
+    println!(
+        "kind\tasked\twrong\trefused\tfailed\twider\tunknown\ttiny\topen\twidest_share\tslowest_ms"
+    );
     for (kind, tally) in Kind::ALL.iter().zip(&tallies) {
         let Tally {
             asked,
@@ -312,13 +376,15 @@ fn main() -> Result<std::process::ExitCode> {
             refused,
             failed,
             wide,
+            unknown,
+            tiny,
             open,
             share,
             slowest,
         } = tally;
         let slowest = slowest * 1e3;
         println!(
-            "{kind:?}\t{asked}\t{wrong}\t{refused}\t{failed}\t{wide}\t{open}\t{share:.2}\t{slowest:.1}"
+            "{kind:?}\t{asked}\t{wrong}\t{refused}\t{failed}\t{wide}\t{unknown}\t{tiny}\t{open}\t{share:.2}\t{slowest:.1}"
         );
     }
     println!("most memory {} kB", most_memory());

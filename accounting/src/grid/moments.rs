@@ -9,6 +9,8 @@ use crate::special::ln_add_exp;
 
 /// Distances of the tilt from its pole that are tried.
 const TILTS: (f64, f64) = (1e-7, 1e7);
+/// The same of losses so small that it takes more.
+const HIGHEST_TILT: f64 = 1e12;
 
 /// The distinct steps, and the nodes of each with its count.
 #[derive(Debug)]
@@ -252,7 +254,7 @@ impl Moments {
             let theta = 1.0 + distance;
             self.at(theta).first - epsilon - 1.0 / theta - 1.0 / distance > 0.0
         };
-        1.0 + Self::bisect(rises)
+        1.0 + self.bisect(rises)
     }
 
     /// The tilt at which δ, by the saddle-point approximation, is e^`ln_delta`, and the ε there.
@@ -268,7 +270,7 @@ impl Moments {
                 - 0.5 * (std::f64::consts::TAU * spread).ln();
             (epsilon, ln)
         };
-        let distance = Self::bisect(|distance| place(distance).1 < ln_delta);
+        let distance = self.bisect(|distance| place(distance).1 < ln_delta);
         (1.0 + distance, place(distance).0)
     }
 
@@ -289,13 +291,18 @@ impl Moments {
             let spread = std::f64::consts::TAU * (k.second + 1.0 / (order * order));
             (t, k.value - order * t - order.ln() - 0.5 * spread.ln())
         };
-        let order = Self::bisect(|order| place(order).1 < ln_tail);
+        let order = self.bisect(|order| place(order).1 < ln_tail);
         (order, place(order).0)
     }
 
     /// Where, on a logarithmic scale, an increasing condition becomes true.
-    fn bisect(holds: impl Fn(f64) -> bool) -> f64 {
+    fn bisect(&self, holds: impl Fn(f64) -> bool) -> f64 {
         let (mut low, mut high) = (TILTS.0.ln(), TILTS.1.ln());
+        // What was cut is far out, where so high an order would look for it.
+        let cut = self.steps.iter().any(|(law, _)| law.cut.is_some());
+        if !cut && !holds(TILTS.1) {
+            (low, high) = (high, HIGHEST_TILT.ln());
+        }
         while high - low > 1e-3 {
             let middle = 0.5 * (low + high);
             if holds(f64::exp(middle)) {
@@ -318,7 +325,7 @@ impl Moments {
             let there = self.at(theta + sign * step);
             sign * step * there.first - there.value + here.value >= wanted
         };
-        let step = Self::bisect(enough);
+        let step = self.bisect(enough);
         let there = self.at(theta + sign * step);
         let excess = there.value - here.value - sign * step * here.first;
         ((wanted + excess) / step, theta + sign * step)

@@ -23,6 +23,14 @@ const MOST_STEPS: u64 = 100;
 const MOST_COMPONENTS: usize = 64;
 /// Longer grids are not kept for the next question.
 const KEPT: usize = 1 << 15;
+/// The work that grids of one attempt take, in units of the last attempt's, and that of one which cannot
+/// be refined any more: about a quarter of a second and a second of a processor.
+const WORK_OF_FINER: f64 = 2.5;
+const LAST_ATTEMPT: i32 = ATTEMPTS as i32 - 1;
+const WORK_OF_FINEST: f64 = 3.0;
+/// After so much of it grids are not refined any more, and after so much more none is laid.
+const MUCH_WORK: f64 = 10.0;
+const MOST_WORK: f64 = 18.0;
 /// An answer this far from where the grid was laid for, relatively, wants another grid.
 const ELSEWHERE: f64 = 0.1;
 /// Where δ is so flat that the digits of ε would take more of its own than this share of the tolerance,
@@ -53,6 +61,7 @@ impl Solver {
     /// Grids tried before the best is taken.
     fn attempts(&self) -> usize {
         match self.effort() {
+            Effort::Full if self.grid_work >= MUCH_WORK => 1,
             Effort::Full if self.rough => ROUGH_ATTEMPTS,
             Effort::Full => ATTEMPTS,
             Effort::Modest => 1,
@@ -82,7 +91,7 @@ impl Solver {
     }
 
     /// A single step that says everything, if there is just one.
-    fn single_law(&self) -> Option<&crate::law::Law> {
+    pub(crate) fn single_law(&self) -> Option<&crate::law::Law> {
         match (self.loss.laws.as_slice(), self.loss.parts.is_empty()) {
             ([(law, 1)], true) if self.loss.gaussian <= 0.0 => Some(law),
             _ => None,
@@ -163,6 +172,12 @@ impl Solver {
         attempt: usize,
     ) -> Result<Convolution> {
         self.moments()?;
+        if self.grid_work >= MOST_WORK {
+            return Err(Error::NotCertified {
+                what: "the grid",
+                why: "it would take too many fine ones".into(),
+            });
+        }
         let moments = self.moments.as_ref().ok_or_else(no_moments)?;
         let wanted = Wanted {
             theta,
@@ -171,7 +186,15 @@ impl Solver {
             finer: FINER.powi(i32::try_from(attempt).unwrap_or(i32::MAX)),
             effort: self.effort(),
         };
-        Convolution::new(moments, wanted)
+        let found = Convolution::new(moments, wanted);
+        // What fails has taken its time too.
+        let most = found.as_ref().map_or(true, |found| !found.refinable);
+        self.grid_work += if most {
+            WORK_OF_FINEST
+        } else {
+            WORK_OF_FINER.powi(i32::try_from(attempt).unwrap_or(i32::MAX) - LAST_ATTEMPT)
+        };
+        found
     }
 
     /// Both ends of ε(δ) on a grid, a relative `tolerance` apart if the grid allows.
@@ -210,7 +233,7 @@ impl Solver {
         }
         let mut before = f64::INFINITY;
         let mut best = self
-            .epsilon_of_the_top(ln_delta)
+            .epsilon_of_every_step(ln_delta)
             .map(|lower| found(lower, f64::INFINITY));
         let (mut finer, mut slope) = (0, theta - 1.0);
         for _ in 0..self.attempts() {
@@ -256,24 +279,6 @@ impl Solver {
             finer += 1;
         }
         best.ok_or_else(no_moments)
-    }
-
-    /// A lower end of ε(δ) from the event that every step comes out at its largest loss, if that
-    /// has mass: δ(ε) ≥ P(top)(1 − e^{ε − top}).
-    fn epsilon_of_the_top(&self, ln_delta: f64) -> Option<f64> {
-        if !self.loss.parts.is_empty() || self.loss.gaussian > 0.0 {
-            return None;
-        }
-        let (mut top, mut ln_mass) = (0.0, 0.0);
-        for (law, times) in &self.loss.laws {
-            let atom = law.top_atom()?;
-            top += *times as f64 * atom.loss;
-            ln_mass += *times as f64 * (atom.loss + atom.ln_second);
-        }
-        let slack = 1e-12 * (1.0 + ln_mass.abs());
-        let share = ln_delta - ln_mass + slack;
-        let lower = top + crate::special::ln_one_minus_exp(share.min(0.0)) - 1e-12 * top.abs();
-        (share < 0.0 && lower > 0.0).then_some(lower)
     }
 
     /// ln B(x) on a grid.

@@ -350,6 +350,7 @@ impl Sum {
             };
             law.missing = lost * (1.0 + ROUNDING);
         }
+        law.short = !above;
         law
     }
 }

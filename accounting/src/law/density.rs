@@ -318,13 +318,18 @@ impl Density {
         for (position, ln_weight) in &self.components {
             let (exponent, slope) = shape.exponent(x, *position);
             let weight = ln_weight.exp();
-            let change = exponent.exp_m1();
-            sum += weight * change;
-            first += weight * (1.0 + change) * slope;
+            // A tiny weight may meet an exponential beyond the largest number.
+            let (change, grown) = if exponent < 1.0 {
+                (weight * exponent.exp_m1(), weight * exponent.exp())
+            } else {
+                let grown = (ln_weight + exponent).exp();
+                (grown - weight, grown)
+            };
+            sum += change;
+            first += grown * slope;
             let rounding = shape.exponent_size(x, *position);
-            size += weight
-                * (change.abs() * (6.0 + 2.0 * ln_weight.abs() + self.roundings)
-                    + (1.0 + change) * rounding);
+            size +=
+                change.abs() * (6.0 + 2.0 * ln_weight.abs() + self.roundings) + grown * rounding;
         }
         Ratio {
             ln: sum.ln_1p(),

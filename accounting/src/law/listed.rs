@@ -18,9 +18,14 @@ impl PrivacyLoss {
             return None;
         }
         let mut whole = Law::of_atoms(vec![Atom::new(0.0, 0.0)], None);
+        whole.variance = Some(0.0);
         for (law, times) in &self.laws {
             whole = whole.followed_by(&law.repeated(*times)?)?;
         }
+        if whole.missing > 0.0 && whole.variance.is_none() {
+            return None;
+        }
+        whole.variance = whole.variance.filter(|_| whole.missing > 0.0);
         if whole.attained < Attained::Always {
             whole.attained = Attained::Never;
         }
@@ -34,7 +39,7 @@ impl PrivacyLoss {
 impl Law {
     /// Whether all there is are so few atoms.
     fn is_listed(&self) -> bool {
-        self.pieces.is_empty() && self.missing <= 0.0 && self.atoms.len() <= MOST
+        self.pieces.is_empty() && self.atoms.len() <= MOST
     }
 
     fn followed_by(&self, next: &Self) -> Option<Self> {
@@ -52,6 +57,9 @@ impl Law {
                 .collect();
             let mut both = Self::of_atoms(atoms, None);
             both.infinite = -((-self.infinite).ln_1p() + (-next.infinite).ln_1p()).exp_m1();
+            both.missing = self.missing + next.missing;
+            both.short = self.short || next.short;
+            both.variance = (self.variance.zip(next.variance)).map(|(a, b)| a + b);
             both.roundings = self.roundings + next.roundings + 16.0;
             both.attained = self.attained.min(next.attained);
             both
@@ -108,6 +116,9 @@ impl Law {
             .collect();
         let mut all = Self::of_atoms(atoms, None);
         all.infinite = -(n * (-self.infinite).ln_1p()).exp_m1();
+        all.missing = n * self.missing;
+        all.short = self.short;
+        all.variance = self.variance.map(|variance| n * variance);
         // Every mass is a sum of products of n, with the roundings of each.
         all.roundings = n * (self.roundings + 32.0) + 2.0 * count as f64;
         all.attained = self.attained;

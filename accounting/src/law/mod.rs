@@ -17,6 +17,7 @@ mod sampling;
 mod spread;
 mod stated;
 mod stretches;
+mod tails;
 
 pub(crate) use atoms::Atoms;
 pub(crate) use closed::{range_divergence, range_moment};
@@ -110,6 +111,9 @@ pub(crate) struct Law {
     /// Further roundings in the masses of atoms.
     #[serde(default)]
     pub(crate) roundings: f64,
+    /// Whether masses were rounded inwards, so that they add up to less than one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) short: bool,
     /// All that is known of a step without a law. Its whole mass counts as missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stated: Option<Stated>,
@@ -129,6 +133,7 @@ impl Law {
             range: None,
             cut: None,
             roundings: 0.0,
+            short: false,
             stated: None,
         }
     }
@@ -235,13 +240,6 @@ impl Law {
         self.pieces.iter().map(of).max().unwrap_or(0)
     }
 
-    /// The atom at the largest loss, if nothing reaches farther.
-    pub(crate) fn top_atom(&self) -> Option<Atom> {
-        let top = (self.atoms.iter()).max_by(|a, b| a.loss.total_cmp(&b.loss))?;
-        let reached = |piece: &Piece| piece.to.is_some() && piece.losses(-1.0).1 <= top.loss;
-        (self.infinite <= 0.0 && self.pieces.iter().all(reached)).then_some(top)
-    }
-
     /// A loss that lines of this spacing should meet: the comb's, or that of the heavy atom from
     /// which the others lie on lines or the least above them, weighed by the tilt θ. An atom just
     /// below a line falls by a whole spacing from below, one just above a line by next to nothing.
@@ -320,6 +318,7 @@ impl Law {
         self.atoms.listed().extend(other.atoms.iter());
         self.roundings = self.roundings.max(other.roundings);
         self.infinite += other.infinite;
+        self.short |= other.short;
         self.variance = None;
         self.range = None;
         self.cut = None;

@@ -33,7 +33,7 @@ pub(crate) struct Node {
 pub(super) struct Point {
     pub(super) loss: f64,
     pub(super) slope: f64,
-    error: f64,
+    pub(super) error: f64,
     pub(super) second: Ratio,
 }
 

@@ -309,6 +309,7 @@ impl Redaction {
             return Ok(Answer {
                 bounds,
                 engine: Engine::Closed,
+                limit: None,
             });
         }
         let goal = 0.5 * tolerance.get();
@@ -330,9 +331,11 @@ impl Redaction {
             used = used.coarser(engine);
         }
         let room = 1.0 + 1e-13;
+        let limit = Solver::new(with).limit((lower, upper), used, tolerance.get());
         Ok(Answer {
             bounds: Bounds::between(Delta::clamped(lower / room), Delta::clamped(upper * room)),
             engine: used,
+            limit,
         })
     }
 }

@@ -9,6 +9,8 @@ use crate::interval::LnBounds;
 
 /// See [`Solver::modest`].
 const MODEST: f64 = 1e-4;
+/// ln of a δ that may be one.
+const NEARLY_ONE: f64 = -0.1;
 
 impl Solver {
     /// ln δ(ε) for any real ε, aiming at relative error `goal`.
@@ -29,13 +31,21 @@ impl Solver {
             Some(_) => None,
         };
         if let Some(common) = common.filter(|common| common.width() <= 2.0 * goal) {
-            return Ok((common, Engine::Closed));
+            return Ok((common.consistent()?, Engine::Closed));
         }
         let (ends, engine) = match alone {
             None => self.ln_delta_of_pair(epsilon, goal)?,
             Some(engine) => (self.ln_delta_alone(engine, epsilon, goal)?, engine),
         };
-        let ends = common.map_or(ends, |common| ends.meet(common));
+        let mut ends = ends;
+        if self.below.is_some() || self.loss.bounds_only() {
+            // What the pair attains is not the run's.
+            ends.lower = f64::NEG_INFINITY;
+        }
+        let mut ends = common.map_or(ends, |common| ends.meet(common));
+        if alone.is_none() && ends.width() > 2.0 * goal && ends.upper > NEARLY_ONE {
+            ends.lower = ends.lower.max(self.ln_delta_nearly_one(epsilon));
+        }
         let upper = match &mut self.told {
             Some(told) => {
                 let told = known_around(told.ln_delta_by(alone, epsilon, goal), alone)?;
@@ -47,20 +57,16 @@ impl Solver {
             Some(below) => {
                 let goal = below.modest(goal);
                 let below = known_around(below.ln_delta_by(alone, epsilon, goal), alone)?;
-                below.map_or(f64::NEG_INFINITY, |(below, _)| below.lower.min(upper))
+                below.map_or(f64::NEG_INFINITY, |(below, _)| below.lower)
             }
-            None if self.loss.bounds_only() => f64::NEG_INFINITY,
             None => ends.lower,
         };
-        let middle = ends.middle.min(upper);
-        Ok((
-            LnBounds {
-                lower,
-                middle,
-                upper,
-            },
-            engine,
-        ))
+        let met = LnBounds {
+            lower,
+            middle: ends.middle,
+            upper,
+        };
+        Ok((met.consistent()?, engine))
     }
 
     /// What a run below another one is worth: on a grid, less than the two are apart.
@@ -126,7 +132,7 @@ impl Solver {
             None => found.lower,
         };
         Ok(Found {
-            lower: lower.map(|lower| lower.min(upper)),
+            lower,
             upper,
             ..found
         })

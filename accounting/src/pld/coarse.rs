@@ -23,7 +23,6 @@ impl Solver {
             _ => 0.0,
         };
         let upper = by_moments.min(added);
-        lower = lower.min(upper);
         LnBounds {
             lower,
             middle: 0.5 * (lower + upper),

@@ -1,6 +1,7 @@
 //! The questions: δ(ε) and ε(δ), each with both ends.
 
 use super::compose::PrivacyLoss;
+use super::limit::Limit;
 use super::solver::Solver;
 use crate::bound::Bounds;
 use crate::error::Result;
@@ -14,6 +15,8 @@ pub struct Answer<T> {
     pub bounds: Bounds<T>,
     /// The engine.
     pub engine: Engine,
+    /// Why the ends are farther apart than asked, if they are.
+    pub limit: Option<Limit>,
 }
 
 impl PrivacyLoss {
@@ -37,7 +40,8 @@ impl PrivacyLoss {
     /// # Errors
     /// [`crate::Error::NotCertified`] when not even the coarse path can be certified.
     pub fn delta(&self, epsilon: Epsilon, tolerance: Tolerance) -> Result<Answer<Delta>> {
-        let (ends, engine) = Solver::new(self).ln_delta(epsilon.get(), 0.5 * tolerance.get())?;
+        let mut solver = Solver::new(self);
+        let (ends, engine) = solver.ln_delta(epsilon.get(), 0.5 * tolerance.get())?;
         let lower = Delta::new(ends.lower.exp().clamp(0.0, 1.0))?;
         // Below the smallest number the upper end stays above zero unless it is exactly zero.
         let floor = if ends.upper == f64::NEG_INFINITY {
@@ -49,6 +53,7 @@ impl PrivacyLoss {
         Ok(Answer {
             bounds: Bounds::between(lower, upper),
             engine,
+            limit: solver.limit((lower.get(), upper.get()), engine, tolerance.get()),
         })
     }
 

@@ -7,6 +7,7 @@ use crate::bound::Bounds;
 use crate::error::{Error, Result};
 use crate::guarantee::Engine;
 use crate::interval::LnBounds;
+use crate::law::Attained;
 use crate::quantity::{Delta, Epsilon, Tolerance};
 
 impl PrivacyLoss {
@@ -26,6 +27,28 @@ impl PrivacyLoss {
         let lower = Delta::new(ends.lower.exp().clamp(0.0, 1.0))?;
         let upper = Delta::new((ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(0.0, 1.0))?;
         Ok(Bounds::between(lower, upper))
+    }
+
+    /// The laws that the upper ends rest on, as if they were attained, where the run's own law is not known:
+    /// upper ends are as close as asked where they are so to the smallest of them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn dominating(&self) -> Vec<Self> {
+        let alone = |loss: &Self| {
+            let mut loss = Self {
+                told: None,
+                below: None,
+                overlap: None,
+                only_bounding: false,
+                ..loss.clone()
+            };
+            for (law, _) in &mut loss.laws {
+                law.attained = Attained::Always;
+            }
+            loss
+        };
+        let own = std::iter::once(alone(self));
+        own.chain(self.told.as_deref().map(alone)).collect()
     }
 
     /// Both ends of ε(δ) by the contour or by the grid alone, the lower first; an upper end may be

@@ -4,6 +4,7 @@ use super::convert::Answer;
 use crate::bound::{Bounds, Lower, Upper};
 use crate::error::Result;
 use crate::guarantee::Engine;
+use crate::interval::in_order;
 use crate::quantity::Epsilon;
 
 /// Both ends of ε; an unknown lower end is absent, an upper end may be infinite.
@@ -45,19 +46,16 @@ impl Found {
     /// # Errors
     /// [`crate::Error::NotCertified`] when the ends contradict each other.
     pub(crate) fn answer(self) -> Result<Answer<Epsilon>> {
-        if self.lower.is_some_and(|lower| lower > self.upper) || self.upper.is_nan() {
-            return Err(crate::Error::NotCertified {
-                what: "epsilon",
-                why: "two bounds contradict each other, which is a bug; please report it".into(),
-            });
-        }
+        let (lower, upper) = in_order(self.lower.unwrap_or(0.0), self.upper)?;
+        let lower = self.lower.map(|_| Epsilon::new(lower)).transpose()?;
         let bounds = Bounds {
-            lower: self.lower.map(Epsilon::new).transpose()?.map(Lower::new),
-            upper: Some(Upper::new(Epsilon::new(self.upper)?)),
+            lower: lower.map(Lower::new),
+            upper: Some(Upper::new(Epsilon::new(upper)?)),
         };
         Ok(Answer {
             bounds,
             engine: self.engine,
+            limit: None,
         })
     }
 }

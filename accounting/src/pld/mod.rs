@@ -8,10 +8,13 @@ mod compose;
 mod convert;
 mod curve;
 mod cut;
+mod every_step;
 mod forced;
 pub(crate) mod found;
 mod gaussian;
+mod limit;
 mod mixture;
+pub(crate) mod nearly_one;
 mod overlapping;
 mod profile;
 pub(crate) mod roots;
@@ -21,6 +24,7 @@ pub(crate) mod solver;
 
 pub use compose::{Direction, PrivacyLoss, Query};
 pub use convert::Answer;
+pub use limit::Limit;
 pub use mixture::{Mixture, Pair};
 pub use profile::{Profile, ProfilePoint, losses};
 

@@ -16,7 +16,7 @@ impl Solver {
     pub(super) fn ln_delta_by_overlap(&self, epsilon: f64) -> Option<LnBounds> {
         let upper = self.loss.overlap?.ln_excess(epsilon);
         let lower = if self.events_may_tell(epsilon) {
-            self.simple_event(epsilon).min(upper)
+            self.simple_event(epsilon)
         } else {
             f64::NEG_INFINITY
         };
@@ -62,7 +62,7 @@ impl Solver {
     pub(crate) fn blow_up_by_overlap(&self, x: f64) -> Option<(f64, f64)> {
         let upper = self.loss.overlap?.blow_up(x);
         let lower = if x > 0.0 && self.events_may_tell(-x.ln()) {
-            self.blow_up_of_events(x).clamp(x, upper)
+            self.blow_up_of_events(x).max(x)
         } else {
             x
         };

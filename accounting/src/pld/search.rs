@@ -16,7 +16,12 @@ use crate::special::above_zero;
 impl Solver {
     /// [`Solver::epsilon`] in the types of the outside.
     pub(crate) fn answer(&mut self, delta: Delta, tolerance: Tolerance) -> Result<Answer<Epsilon>> {
-        self.epsilon(delta.get(), tolerance.get())?.answer()
+        let found = self.epsilon(delta.get(), tolerance.get())?;
+        let ends = (found.lower.unwrap_or(0.0), found.upper);
+        Ok(Answer {
+            limit: self.limit(ends, found.engine, tolerance.get()),
+            ..found.answer()?
+        })
     }
 
     pub(super) fn epsilon_of_pair(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
@@ -58,10 +63,7 @@ impl Solver {
         // No loss exceeds its supremum, whatever the tail bounds say.
         Ok(Found {
             upper: found.upper.min(most),
-            lower: found
-                .lower
-                .map(|low| low.min(most))
-                .filter(|_| !self.loss.bounds_only()),
+            lower: found.lower.filter(|_| !self.loss.bounds_only()),
             ..found
         })
     }
@@ -304,10 +306,13 @@ impl Solver {
             Err(error) if basic == f64::INFINITY => return Err(error),
             Err(_) => basic,
         };
-        let mut low = self.epsilon_of_events(ln_delta, 1e-6).min(upper);
+        let mut low = self.epsilon_of_events(ln_delta, 1e-6);
         let mut high = upper;
         // More than a few halvings tell the window's bounds apart no better.
         for _ in 0..7 {
+            if low >= high {
+                break;
+            }
             let middle = 0.5 * (low + high);
             let Ok(scout) = self.scout_for(middle) else {
                 break;

@@ -25,7 +25,7 @@ const ABOVE: f64 = 40.0;
 /// Within so many deviations evenly.
 const INNER: f64 = 3.0;
 /// Cells per deviation, and per e-fold of what a single step loses.
-const CELLS: (f64, f64) = (4.0, 60.0);
+const CELLS: (f64, f64) = (5.0, 70.0);
 /// Deviations of this share of that e-fold are passed over from below.
 const FEW: f64 = 0.015;
 /// How exactly the profile of the others is asked for.
@@ -226,7 +226,7 @@ impl Solver {
             return None;
         }
         let upper = ln_add_exp(ln_unit + (count * upper).ln() + ROOM, ln_quiet + ROOM).min(0.0);
-        let lower = (ln_unit + (count * lower).ln() - ROOM).min(upper);
+        let lower = ln_unit + (count * lower).ln() - ROOM;
         Some(LnBounds {
             lower,
             middle: 0.5 * (lower.max(upper - 1.0) + upper),

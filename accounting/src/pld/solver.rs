@@ -3,6 +3,7 @@
 use super::coarse::with_coarse;
 use super::compose::PrivacyLoss;
 use super::mixture::Pair;
+use super::nearly_one::Partition;
 use crate::contour::inversion::Contour;
 use crate::contour::kernel::Kernel;
 use crate::contour::scout::Scout;
@@ -45,6 +46,10 @@ pub(crate) struct Solver {
     pub(crate) without_hits: u32,
     /// The grid of the latest question, for the next one.
     pub(crate) kept: Option<Convolution>,
+    /// What grids have taken so far.
+    pub(crate) grid_work: f64,
+    /// The run's outcomes in cells.
+    pub(crate) partition: Option<Partition>,
     /// Whether this is only what another run dominates: closer than the two are, nothing is gained.
     pub(crate) rough: bool,
     /// The same run with more told to the adversary.
@@ -70,6 +75,8 @@ impl Solver {
             out_of_reach: f64::INFINITY,
             without_hits: 0,
             kept: None,
+            grid_work: 0.0,
+            partition: None,
             rough: false,
             told: around(loss.told.as_deref()),
             below: around(loss.below.as_deref()).map(|mut below| {
@@ -131,7 +138,7 @@ impl Solver {
         })
     }
 
-    pub(super) fn ln_delta_of_pair(
+    pub(crate) fn ln_delta_of_pair(
         &mut self,
         epsilon: f64,
         goal: f64,
@@ -195,7 +202,9 @@ impl Solver {
             }
             best = Some(met);
         }
-        let coarse = self.coarse(epsilon);
+        let mut coarse = self.coarse(epsilon);
+        let event = self.ln_delta_of_every_step(epsilon);
+        coarse.lower = coarse.lower.max(event);
         Ok(with_coarse(best, engine, coarse))
     }
 

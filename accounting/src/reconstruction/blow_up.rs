@@ -1,10 +1,11 @@
 //! B(x) = max{P(E) : Q(E) ≤ x} over randomised tests.
 
+use super::minimum::Minimum;
 use crate::bound::Bounds;
 use crate::contour::inversion::Contour;
 use crate::error::Result;
 use crate::guarantee::Engine;
-use crate::interval::LnBounds;
+use crate::interval::{LnBounds, in_order};
 use crate::pld::coarse::with_coarse;
 use crate::pld::solver::{Solver, TRIM};
 use crate::pld::{Answer, Pair, PrivacyLoss};
@@ -17,6 +18,12 @@ use crate::special::{ln_add_exp, ln_normal_tail};
 const ROUGH: f64 = 1e-4;
 /// Contours are asked for no less than about this.
 const LOOSEST: f64 = 1e-3;
+/// Relative room for a few roundings.
+const ROOM: f64 = 1e-14;
+/// How often the profile is asked for, where nothing else is close: on grids less often.
+const MOST_EFFORT: u32 = 24;
+/// A guess that may be sure.
+const NEARLY_ONE: f64 = 0.9;
 /// Far components of mass so small in all are left out when B is first looked at.
 const MASS: f64 = 1e-9;
 
@@ -48,7 +55,12 @@ impl PrivacyLoss {
         let mut solver = Solver::new(self);
         let (lower, upper, engine) = solver.blow_up(prior.get(), tolerance.get())?;
         let bounds = Bounds::between(Probability::new(lower)?, Probability::new(upper)?);
-        Ok(Answer { bounds, engine })
+        let limit = solver.limit((lower, upper), engine, tolerance.get());
+        Ok(Answer {
+            bounds,
+            engine,
+            limit,
+        })
     }
 }
 
@@ -57,6 +69,7 @@ impl Solver {
     fn blow_up(&mut self, x: f64, tolerance: f64) -> Result<(f64, f64, Engine)> {
         let common = self.blow_up_by_overlap(x);
         if let Some((lower, upper)) = common.filter(|(low, high)| high - low <= tolerance * low) {
+            let (lower, upper) = in_order(lower, upper)?;
             return Ok((lower, upper, Engine::Closed));
         }
         let (lower, upper, engine) = self.blow_up_of_pair(x, tolerance)?;
@@ -71,7 +84,8 @@ impl Solver {
             Some(below) => below.blow_up(x, below.modest(tolerance))?.0,
             None => lower,
         };
-        Ok((lower.min(upper), upper, engine))
+        let (lower, upper) = in_order(lower, upper)?;
+        Ok((lower, upper, engine))
     }
 
     fn blow_up_of_pair(&mut self, x: f64, tolerance: f64) -> Result<(f64, f64, Engine)> {
@@ -91,13 +105,31 @@ impl Solver {
         if self.loss.is_stated() {
             return Ok((x, self.blow_up_of_stated(x)?, Engine::Chernoff));
         }
+        let known = self.below.is_none() && !self.loss.bounds_only();
+        let near = |lower: f64, upper: f64| known && upper - lower <= tolerance * upper;
+        let (least, most) = self.blow_up_of_the_top(x);
+        // A single step is known to all its digits.
+        if near(least, most) && self.single_law().is_none() {
+            return Ok((least, most, Engine::Closed));
+        }
         let goal = 0.25 * tolerance;
-        let (ends, engine) = self.ln_blow_up(x.ln(), goal)?;
-        let upper = (ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(x, 1.0);
-        if self.below.is_some() || self.loss.bounds_only() {
+        let (ends, mut engine) = self.ln_blow_up(x.ln(), goal)?;
+        let mut upper = (ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(x, most);
+        let mut lower = ends.lower.exp().clamp(x, 1.0).max(least);
+        if upper > NEARLY_ONE && !near(lower, upper) {
+            lower = lower.max(self.blow_up_nearly_one(x.ln()));
+        }
+        if !self.rough && upper - lower > tolerance * upper {
+            let (ends, by) = self.blow_up_by_profile(x.ln(), goal)?;
+            let (below, above) = (ends.lower.exp(), ends.upper.exp() * (1.0 + ROOM));
+            if below > lower || above < upper {
+                engine = by;
+            }
+            (lower, upper) = (lower.max(below * (1.0 - ROOM)), upper.min(above));
+        }
+        if !known {
             return Ok((x, upper, engine));
         }
-        let mut lower = ends.lower.exp().clamp(x, 1.0);
         // B rises: where it has all but reached one, its value at a smaller x says more.
         for share in [0.3, 0.1, 0.01] {
             // B is concave and B(1) = 1: at a smaller x it is no more than this.
@@ -108,7 +140,57 @@ impl Solver {
             let earlier = self.ln_blow_up((x * share).ln(), goal)?.0;
             lower = lower.max(earlier.lower.exp().min(1.0));
         }
-        Ok((lower, upper.max(lower), engine))
+        Ok((lower, upper, engine))
+    }
+
+    /// Both ends of B(x) from the largest loss: no event's chance grows by more, and one of large losses
+    /// only grows by nearly all of it.
+    fn blow_up_of_the_top(&self, x: f64) -> (f64, f64) {
+        let most = self.largest_loss();
+        let upper = (x.ln() + most + ROOM * (1.0 + most.abs())).exp().min(1.0);
+        let lower = self.ln_blow_up_of_every_step(x.ln()).exp();
+        (lower.clamp(x, upper.max(x)), upper.max(x))
+    }
+
+    /// Both ends of ln B(x) from δ at several ε: see [`Minimum`].
+    fn blow_up_by_profile(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+        let mut engine = Engine::Closed;
+        let (start, step) = self.start_by_moments(ln_x);
+        let mut minimum = Minimum::new(ln_x, step);
+        let mut t = start.min(-ln_x);
+        let mut effort = 0;
+        while effort < MOST_EFFORT {
+            let (excess, by) = self.ln_delta_of_pair(t, 0.3 * goal)?;
+            engine = engine.coarser(by);
+            effort += match by {
+                Engine::Closed => 1,
+                Engine::Contour => 6,
+                Engine::Grid => 4,
+                Engine::Chernoff => 12,
+            };
+            minimum.add(t, excess);
+            let ends = minimum.ends();
+            if ends.width() <= 2.0 * goal {
+                break;
+            }
+            let Some(next) = minimum.next() else { break };
+            t = next;
+        }
+        Ok((minimum.ends(), engine))
+    }
+
+    /// A t near the minimum by what is known of the moments, and about how far it may be off.
+    fn start_by_moments(&mut self, ln_x: f64) -> (f64, f64) {
+        let scale = |second: f64| (0.1 * second.sqrt()).clamp(1e-9, 0.5);
+        if let Ok((t, _)) = self.start_blow_up(ln_x)
+            && let Ok(scout) = self.scout(1.0)
+        {
+            return (t, scale(scout.moment(1.0).second));
+        }
+        self.moments().map_or((-ln_x, 0.5), |moments| {
+            let (order, t) = moments.order_for_tail(ln_x);
+            (t, scale(moments.at(order).second))
+        })
     }
 
     /// The solver without far mixture components of mass `mass` in all, if it has such.
@@ -119,10 +201,7 @@ impl Solver {
     /// ln B(x), aiming at relative error `goal`.
     fn ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Engine)> {
         if self.needs_grid() {
-            return Ok(match self.grid_ln_blow_up(ln_x, goal) {
-                Ok(ends) => (ends, Engine::Grid),
-                Err(_) => (self.coarse_blow_up(ln_x), Engine::Chernoff),
-            });
+            return Ok(self.ln_blow_up_of_laws(ln_x, goal));
         }
         if let Some(distance) = self.closed.as_ref().and_then(Pair::gaussian_distance) {
             return Ok((ln_blow_up_of_gaussian(ln_x, distance), Engine::Closed));
@@ -188,6 +267,30 @@ impl Solver {
         let mut trimmed = self.trimmed(1e-3 * ln_x.exp());
         let coarse = trimmed.as_mut().unwrap_or(self).coarse_blow_up(ln_x);
         Ok(with_coarse(best, engine, coarse))
+    }
+
+    /// Of steps that are no Gaussian mixtures.
+    fn ln_blow_up_of_laws(&mut self, ln_x: f64, goal: f64) -> (LnBounds, Engine) {
+        let mut best: Option<(LnBounds, Engine)> = None;
+        for by_contour in self.engines().iter().copied() {
+            let found = if by_contour {
+                let found = self.blow_up_by_contour(ln_x, goal);
+                found.map(|(ends, _)| (ends, Engine::Contour))
+            } else {
+                let found = self.grid_ln_blow_up(ln_x, goal);
+                found.map(|ends| (ends, Engine::Grid))
+            };
+            let Ok((ends, engine)) = found else { continue };
+            best = Some(match best {
+                Some((before, by)) if before.width() <= ends.width() => (before.meet(ends), by),
+                Some((before, _)) => (ends.meet(before), engine),
+                None => (ends, engine),
+            });
+            if best.is_some_and(|(ends, _)| ends.width() <= 4.0 * goal) {
+                break;
+            }
+        }
+        best.unwrap_or_else(|| (self.coarse_blow_up(ln_x), Engine::Chernoff))
     }
 
     /// The mass of far components that is at most about so small a share of B(x).
@@ -292,7 +395,7 @@ impl Solver {
             let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
             least(&sum, start_closed(&sum)).lower
         });
-        let lower = single.fold(ln_x, f64::max).min(upper);
+        let lower = single.fold(ln_x, f64::max);
         LnBounds {
             lower,
             middle: 0.5 * (lower + upper),

@@ -19,5 +19,6 @@ pub mod chi_square;
 pub mod closed;
 pub mod fano;
 pub mod membership;
+mod minimum;
 pub mod redacted;
 pub mod several;

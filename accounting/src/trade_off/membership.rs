@@ -37,7 +37,8 @@ impl PrivacyLoss {
                 value: ln_order,
             });
         }
-        let (ends, engine) = Solver::new(self).ln_delta(ln_order, 0.5 * tolerance.get())?;
+        let mut solver = Solver::new(self);
+        let (ends, engine) = solver.ln_delta(ln_order, 0.5 * tolerance.get())?;
         let lower = (ends.lower.exp() * (1.0 - SLACK)).clamp(0.0, 1.0);
         // Below the smallest number the upper end stays above zero unless it is exactly zero.
         let floor = if ends.upper == f64::NEG_INFINITY {
@@ -49,6 +50,7 @@ impl PrivacyLoss {
         Ok(Answer {
             bounds: Bounds::between(Delta::new(lower)?, Delta::new(upper)?),
             engine,
+            limit: solver.limit((lower, upper), engine, tolerance.get()),
         })
     }
 
@@ -90,6 +92,7 @@ impl PrivacyLoss {
         Ok(Answer {
             bounds: Bounds::between(Probability::new(lower)?, Probability::new(upper)?),
             engine: excess.engine,
+            limit: excess.limit,
         })
     }
 
@@ -110,6 +113,7 @@ impl PrivacyLoss {
                 upper: upper.transpose()?.map(Upper::new),
             },
             engine: excess.engine,
+            limit: excess.limit,
         })
     }
 }
@@ -205,6 +209,7 @@ pub(crate) fn larger(
                         .map(|(a, b)| if a > b { a } else { b }),
                 },
                 engine: before.engine.coarser(answer.engine),
+                limit: before.limit.or(answer.limit),
             },
         });
     }

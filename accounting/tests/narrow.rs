@@ -1,0 +1,197 @@
+//! Answers that were far wider than asked: each class with a truth that shares no code with the engines, and
+//! that those which stay wide say why.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+use reticent_accounting::{
+    Answer, Delta, Direction, Epsilon, GroupSize, Limit, Mechanism, Neighbours, NoiseMultiplier,
+    PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
+};
+
+fn loss(each: Mechanism, times: u64, neighbours: Neighbours, direction: Direction) -> PrivacyLoss {
+    let run = Mechanism::Repeat {
+        times: Steps::new(times),
+        each: Box::new(each),
+    };
+    PrivacyLoss::of(&run, Query::single(neighbours), direction).unwrap()
+}
+
+fn laplace(scale: f64) -> Mechanism {
+    Mechanism::Laplace {
+        scale: NoiseMultiplier::new(scale).unwrap(),
+    }
+}
+
+fn ends<T: Copy>(answer: &Answer<T>, number: impl Fn(T) -> f64) -> (f64, f64) {
+    let (low, high) = (answer.bounds.lower.unwrap(), answer.bounds.upper.unwrap());
+    (number(*low.get()), number(*high.get()))
+}
+
+fn blow_up(loss: &PrivacyLoss, prior: f64) -> (f64, f64) {
+    let prior = Probability::new(prior).unwrap();
+    let answer = loss.blow_up(prior, Tolerance::new(1e-6).unwrap()).unwrap();
+    ends(&answer, |end| end.get())
+}
+
+/// Three Laplace steps lose 3/b at most, and do so with chance 1/8: B(x) = x e^{3/b} for x below that of the
+/// second law, e^{−3/b}/8. The upper end was 1e-8 beside a prior of 2e-37.
+#[test]
+fn a_rare_guess_gains_the_largest_loss() {
+    let scale = 1082.6;
+    let loss = loss(laplace(scale), 3, Neighbours::AddRemove, Direction::Remove);
+    for prior in [2e-37, 1e-3, 0.1] {
+        let (low, high) = blow_up(&loss, prior);
+        let truth = prior * (3.0 / scale).exp();
+        assert!(low <= truth * (1.0 + 1e-12) && truth <= high * (1.0 + 1e-12));
+        assert!(high - low <= 1e-6 * high, "{prior} {low} {high}");
+    }
+}
+
+/// k of T randomised responses tell the truth under the first law: B(x) by adding up binomial outcomes from
+/// the largest loss on, the last one in part. The upper end was 1e-15 beside 4e-24.
+#[test]
+fn guesses_after_many_responses_are_sums_of_binomials() {
+    let (epsilon, steps) = (0.3f64, 3000u32);
+    let pure = Mechanism::PureDp {
+        epsilon: Epsilon::new(epsilon).unwrap(),
+        neighbours: Neighbours::Replace,
+    };
+    let loss = loss(
+        pure,
+        u64::from(steps),
+        Neighbours::Replace,
+        Direction::Remove,
+    );
+    let p = epsilon.exp() / (1.0 + epsilon.exp());
+    // ln P(k of T) by products of quotients.
+    let mut ln_masses = vec![f64::from(steps) * (1.0 - p).ln()];
+    for k in 1..=steps {
+        let quotient = f64::from(steps - k + 1) / f64::from(k) * p / (1.0 - p);
+        ln_masses.push(ln_masses[k as usize - 1] + quotient.ln());
+    }
+    for prior in [1e-40, 1e-12, 0.01] {
+        let (mut first, mut second) = (0.0, 0.0);
+        for (k, ln) in ln_masses.iter().enumerate().rev() {
+            let lost = (2.0 * k as f64 - f64::from(steps)) * epsilon;
+            let q = (ln - lost).exp();
+            let share = ((prior - second) / q).clamp(0.0, 1.0);
+            first += if q > 0.0 { share * ln.exp() } else { 0.0 };
+            second += share * q;
+        }
+        let (low, high) = blow_up(&loss, prior);
+        assert!(
+            low <= first * (1.0 + 1e-9) && first <= high * (1.0 + 1e-9),
+            "{prior} {low} {first} {high}"
+        );
+        assert!(high - low <= 2e-6 * high, "{prior} {low} {high}");
+    }
+}
+
+/// Noise so small that each of 51 steps loses 1/2σ² but for 1e-250: ε(δ) = 51/2σ² + ln(1 − δ). The lower end
+/// was zero.
+#[test]
+fn losses_on_few_whole_numbers_have_lower_ends() {
+    let sigma = 0.0206;
+    let each = Mechanism::DiscreteGaussian {
+        sigma: NoiseMultiplier::new(sigma).unwrap(),
+        sensitivity: 1,
+    };
+    let loss = loss(each, 51, Neighbours::AddRemove, Direction::Add);
+    let tolerance = Tolerance::new(1e-9).unwrap();
+    let found = loss
+        .epsilon(Delta::new(5.6e-11).unwrap(), tolerance)
+        .unwrap();
+    let (low, high) = ends(&found, |end| end.get());
+    let truth = 51.0 * 0.5 / (sigma * sigma);
+    assert!(
+        low <= truth && truth <= high * (1.0 + 1e-12),
+        "{low} {truth} {high}"
+    );
+    assert!(high - low <= 1e-9 * high, "{low} {high}");
+}
+
+/// 59 records of one secret hardly ever drawn: no event of positive chance worth a number loses 2951. δ was
+/// 0.019, since components of tiny weight met exponentials beyond the largest number.
+#[test]
+fn far_components_of_tiny_weight_do_not_overflow() {
+    let run = Mechanism::Repeat {
+        times: Steps::new(201_495),
+        each: Box::new(Mechanism::SubsampledLaplace {
+            scale: NoiseMultiplier::new(0.070_939_643).unwrap(),
+            sampling_rate: SamplingRate::new(1.585_970_65e-9).unwrap(),
+            sampling: Sampling::Poisson,
+        }),
+    };
+    let query = Query {
+        neighbours: Neighbours::Replace,
+        group: GroupSize::new(59).unwrap(),
+    };
+    let loss = PrivacyLoss::of(&run, query, Direction::Add).unwrap();
+    let tolerance = Tolerance::new(1e-6).unwrap();
+    let delta = loss
+        .delta(Epsilon::new(2951.0).unwrap(), tolerance)
+        .unwrap();
+    // To lose that much takes 100 draws at least: their number is Poisson of mean 0.019.
+    assert!(ends(&delta, |end| end.get()).1 <= 1e-300, "{delta:?}");
+}
+
+/// Each answer that is wider than asked says why, and no other does.
+#[test]
+fn wide_answers_say_why() {
+    let fine = Tolerance::new(1e-12).unwrap();
+    let delta = Delta::new(1e-6).unwrap();
+    let run = loss(laplace(1.0), 10, Neighbours::AddRemove, Direction::Remove);
+    let close = run.epsilon(delta, Tolerance::new(1e-3).unwrap()).unwrap();
+    assert_eq!(close.limit, None);
+    let shuffled = Mechanism::SubsampledGaussian {
+        noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
+        sampling_rate: SamplingRate::new(0.1).unwrap(),
+        sampling: Sampling::Shuffled,
+    };
+    let run = loss(shuffled, 10, Neighbours::ZeroOut, Direction::Remove);
+    let apart = run.epsilon(delta, fine).unwrap();
+    assert_eq!(apart.limit, Some(Limit::UnknownLaw), "{apart:?}");
+    let pure = Mechanism::PureDp {
+        epsilon: Epsilon::new(0.3).unwrap(),
+        neighbours: Neighbours::Replace,
+    };
+    let run = loss(pure, 10_000_000, Neighbours::Replace, Direction::Remove);
+    let rounded = run.delta(Epsilon::new(440_000.0).unwrap(), fine).unwrap();
+    assert_eq!(rounded.limit, Some(Limit::Precision), "{rounded:?}");
+    let run = loss(
+        laplace(10.0),
+        10_000,
+        Neighbours::Replace,
+        Direction::Remove,
+    );
+    let tiny = run.delta(Epsilon::new(1900.0).unwrap(), fine).unwrap();
+    assert_eq!(tiny.limit, Some(Limit::SmallestNumbers), "{tiny:?}");
+}
+
+/// A million epochs whose law from below is known in cells rounded inwards: what they fall short of one was
+/// taken for certain, and the lower end passed the upper one.
+#[test]
+fn epochs_in_rounded_cells_keep_their_ends_in_order() {
+    for (scale, bins, steps, prior, direction) in [
+        (
+            2.609_422_427_939_618_8,
+            24u32,
+            264_667_741u64,
+            3.9e-54,
+            Direction::Remove,
+        ),
+        (1.437_705_505_654_705_7, 3, 298_725, 3.3e-10, Direction::Add),
+    ] {
+        let each = Mechanism::SubsampledLaplace {
+            scale: NoiseMultiplier::new(scale).unwrap(),
+            sampling_rate: SamplingRate::new(1.0 / f64::from(bins)).unwrap(),
+            sampling: Sampling::RandomAllocation {
+                selected: 1,
+                steps: u64::from(bins),
+            },
+        };
+        let loss = loss(each, steps, Neighbours::ZeroOut, direction);
+        let (low, high) = blow_up(&loss, prior);
+        assert!(low <= high && high <= 1.0 && low > 0.5, "{low} {high}");
+    }
+}
