@@ -59,6 +59,7 @@ pub(super) fn page(report: &DemoReport) -> Result<Page> {
             heading: "Beside these".into(),
             paragraphs: null_line(report)
                 .into_iter()
+                .chain(provable_line(report))
                 .chain([format!(
                     "A trigram model has perplexity {}.",
                     nearest(report.trigram_perplexity, 3)
@@ -78,6 +79,23 @@ pub(super) fn page(report: &DemoReport) -> Result<Page> {
             items: caveats(),
         });
     Ok(page)
+}
+
+/// The largest ε that a verdict of these canaries can prove, and how likely it is to.
+fn provable_line(report: &DemoReport) -> Option<String> {
+    let held = report.arms.iter().filter(|arm| arm.claim().is_some());
+    let verdict = held
+        .filter_map(|arm| arm.exposure.verdict.as_ref())
+        .next()?;
+    let power: Vec<String> = verdict.power().iter().map(ToString::to_string).collect();
+    let power = match power.as_slice() {
+        [] => String::new(),
+        power => format!("; estimated power {}", power.join(", ")),
+    };
+    Some(format!(
+        "A verdict here can prove ε = {} for all copies at most{power}.",
+        rounded_up(verdict.provable(), 4)
+    ))
 }
 
 /// What the exposures would be without any leak.

@@ -61,8 +61,7 @@ pub(super) fn leaks(report: &DemoReport) -> Table {
         ("mean (bits)", Align::Right),
         ("p", Align::Right),
         ("in top 10", Align::Right),
-        ("ε lower", Align::Right),
-        ("ε provable", Align::Right),
+        ("ε ≥", Align::Right),
         ("ceiling (bits)", Align::Right),
         ("verdict", Align::Left),
     ]);
@@ -77,7 +76,6 @@ pub(super) fn leaks(report: &DemoReport) -> Table {
             nearest(mean.p_value(), 2),
             format!("{} of {}", in_top_ten(arm), finding.canaries.len()),
             rounded_down(finding.epsilon.lower.get().get(), 3),
-            provable(arm),
             ceiling(arm),
             verdict(arm),
         ]);
@@ -89,14 +87,6 @@ pub(super) fn leaks(report: &DemoReport) -> Table {
 pub(super) fn in_top_ten(arm: &Arm) -> usize {
     let canaries = &arm.exposure.finding.canaries;
     canaries.iter().filter(|c| c.rank.max <= 10).count()
-}
-
-/// The largest ε that the verdict's audit could prove.
-fn provable(arm: &Arm) -> String {
-    match &arm.exposure.verdict {
-        Some(verdict) if arm.claim().is_some() => rounded_up(verdict.provable(), 4),
-        _ => "–".to_owned(),
-    }
 }
 
 /// The exposure that the promise allows.
