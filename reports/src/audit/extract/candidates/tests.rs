@@ -140,6 +140,27 @@ fn ranks_meet_the_certificate_of_the_manifest() {
     assert!(!verdict.could_contradict() && verdict.power().is_empty());
 }
 
+/// Advice names no more candidates than the secrets can have. At σ = 4 a guess of mass 1e-4 is right with
+/// chance Φ(Φ⁻¹(1e-4) + 1/4) = 2.5e-4, below what the test proves, 1e-3, and one of mass 1e-3 with 2.3e-3.
+#[test]
+fn advice_can_be_followed() {
+    let promises = [promise(1e-5, 1e-2); 3];
+    let plan = plan(&promises, 4.0);
+    for (most, says) in [
+        (1_000_000, "with 10 000 candidates"),
+        (1000, "no number of candidates that these secrets can have"),
+    ] {
+        let bound = Bound {
+            most,
+            ..Bound::of(promises[0], Some(100), 3, &plan).unwrap()
+        };
+        let test = hits(&bound, 3, 3);
+        let found = met(&test, (&bound, &no_class(3)), Some(&plan), "ckpt").unwrap();
+        let advice = found.advice.unwrap().replace('\u{202f}', " ");
+        assert!(advice.contains(says), "{advice}");
+    }
+}
+
 /// Nothing is held against a run that promises nothing, and a promise that the run never made is no
 /// promise of its.
 #[test]
