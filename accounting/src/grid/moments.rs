@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::law::Law;
 use crate::pld::PrivacyLoss;
 use crate::special::ln_add_exp;
+use std::cell::Cell;
 
 /// Distances of the tilt from its pole that are tried.
 const TILTS: (f64, f64) = (1e-7, 1e7);
@@ -17,6 +18,10 @@ const HIGHEST_TILT: f64 = 1e12;
 pub(crate) struct Moments {
     pub(crate) steps: Vec<(Law, u64)>,
     parts: Vec<(Vec<Place>, f64)>,
+    /// Whether higher tilts than usual are tried.
+    far: bool,
+    /// Whether a search ended at the highest tilt that is usual.
+    stopped: Cell<bool>,
 }
 
 /// Q-mass e^`ln_second` of loss `loss`.
@@ -149,7 +154,22 @@ impl Moments {
             })?;
             parts.push((nodes, *times as f64));
         }
-        Ok(Self { steps, parts })
+        Ok(Self {
+            steps,
+            parts,
+            far: false,
+            stopped: Cell::new(false),
+        })
+    }
+
+    /// Tries higher tilts than usual from now on, or no more.
+    pub(crate) const fn look_far(&mut self, far: bool) {
+        self.far = far;
+    }
+
+    /// Whether a search ended at the highest usual tilt since this was asked last.
+    pub(crate) fn stopped_near(&self) -> bool {
+        self.stopped.take()
     }
 
     /// Where a part's tilted mass is, but for atoms that need no cell because of `settled`.
@@ -301,7 +321,11 @@ impl Moments {
         // What was cut is far out, where so high an order would look for it.
         let cut = self.steps.iter().any(|(law, _)| law.cut.is_some());
         if !cut && !holds(TILTS.1) {
-            (low, high) = (high, HIGHEST_TILT.ln());
+            if self.far {
+                (low, high) = (high, HIGHEST_TILT.ln());
+            } else {
+                self.stopped.set(true);
+            }
         }
         while high - low > 1e-3 {
             let middle = 0.5 * (low + high);

@@ -120,12 +120,49 @@ impl Solver {
         Ok(ends)
     }
 
+    /// What a search gives with the usual tilts, and with higher ones where these end it too soon and its
+    /// ends are too wide: losses may be so small that it takes those, but a grid around them may fail.
+    fn near_then_far<T>(
+        &mut self,
+        search: impl Fn(&mut Self) -> Result<T>,
+        narrow: impl Fn(&T) -> bool,
+        meet: impl Fn(T, T) -> T,
+    ) -> Result<T> {
+        let near = search(self);
+        let stopped = self.moments.as_ref().is_some_and(Moments::stopped_near);
+        if !stopped || near.as_ref().is_ok_and(narrow) {
+            return near;
+        }
+        self.look_far(true);
+        let far = search(self);
+        self.look_far(false);
+        match (near, far) {
+            (Ok(near), Ok(far)) => Ok(meet(near, far)),
+            (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+
+    const fn look_far(&mut self, far: bool) {
+        if let Some(moments) = &mut self.moments {
+            moments.look_far(far);
+        }
+    }
+
     /// ln δ(ε), with the finest grid that was needed; a single step needs none.
     pub(crate) fn grid_at(
         &mut self,
         epsilon: f64,
         goal: f64,
     ) -> Result<(LnBounds, Option<Convolution>)> {
+        self.near_then_far(
+            |solver| solver.grid_at_tilt(epsilon, goal),
+            |(ends, _)| ends.width() <= 2.0 * goal,
+            |(near, grid), (far, _)| (near.meet(far), grid),
+        )
+    }
+
+    fn grid_at_tilt(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Option<Convolution>)> {
         if let Some(law) = self.single_law() {
             return Ok((law.ln_delta(epsilon, LN_NOTHING)?, None));
         }
@@ -199,6 +236,14 @@ impl Solver {
 
     /// Both ends of ε(δ) on a grid, a relative `tolerance` apart if the grid allows.
     pub(crate) fn grid_epsilon(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        self.near_then_far(
+            |solver| solver.grid_epsilon_at_tilt(delta, tolerance),
+            |found| found.width() <= tolerance * found.upper,
+            Found::meet,
+        )
+    }
+
+    fn grid_epsilon_at_tilt(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
         let ln_delta = delta.ln();
         let found = |lower: f64, upper: f64| Found {
             lower: Some(lower),
@@ -283,6 +328,14 @@ impl Solver {
 
     /// ln B(x) on a grid.
     pub(crate) fn grid_ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<LnBounds> {
+        self.near_then_far(
+            |solver| solver.grid_ln_blow_up_at_tilt(ln_x, goal),
+            |ends| ends.width() <= 4.0 * goal,
+            LnBounds::meet,
+        )
+    }
+
+    fn grid_ln_blow_up_at_tilt(&mut self, ln_x: f64, goal: f64) -> Result<LnBounds> {
         if let Some(law) = self.single_law() {
             if let Some(ends) = law.ln_blow_up_of_atoms(ln_x, LN_NOTHING) {
                 return Ok(ends);
