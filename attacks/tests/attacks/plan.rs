@@ -95,7 +95,7 @@ fn another_plans_space_is_refused() {
     let space = CandidateSpace::new(&three, &Tokenizer::characters()).unwrap();
     assert!(matches!(
         plan_targets(&four, &space),
-        Err(Error::OutOfRange { .. })
+        Err(Error::Unsuitable { .. })
     ));
 }
 
