@@ -43,7 +43,7 @@ pub fn read_record_rates(
     names: &HashMap<String, u32>,
 ) -> Result<RecordRates> {
     let file = Weights::read(weights).with_context(|| weights_name.to_owned())?;
-    let assignment = file.assignment();
+    let assignment = file.assignment()?;
     let mut rates: Vec<Option<f64>> = vec![None; names.len()];
     for (number, (id, _, rate)) in (1..).zip(&file.records) {
         let Some(record) = names.get(id) else {

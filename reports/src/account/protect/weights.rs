@@ -69,11 +69,13 @@ impl Weights {
     }
 
     /// The secrets by id, each with its promise and class: what a run is certified for.
-    #[must_use]
-    pub fn assignment(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// None for what was read.
+    pub fn assignment(&self) -> serde_json::Result<Vec<u8>> {
         let mut rows: Vec<_> = self.secrets.iter().collect();
         rows.sort_by(|a, b| a.0.cmp(&b.0));
-        serde_json::to_vec(&rows).unwrap_or_default()
+        serde_json::to_vec(&rows)
     }
 
     fn checked(self) -> Result<Self> {

@@ -1,4 +1,4 @@
-//! What several commands share.
+//! What `audit policy` and `audit screen` measure on what.
 
 use crate::audit::cli::preparing::{conservative, unit};
 use crate::audit::cli::{ConservativeSign, PolicyArg};

@@ -1,4 +1,4 @@
-//! What several commands share.
+//! How a corpus is prepared: for `audit prepare` and `audit neighbours`.
 
 use crate::audit::cli::{ConservativeSign, PolicyArg, TokenizerArg};
 use crate::contract::quantity;

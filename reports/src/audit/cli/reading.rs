@@ -1,4 +1,4 @@
-//! What several commands share.
+//! How a corpus is read.
 
 use clap::Args;
 use reticent_corpus::{LINE_LIMIT, ReadOptions};

@@ -28,27 +28,27 @@ use std::time::Instant;
 /// The demo's schedule, the same for every arm and every corpus.
 mod schedule {
     /// Dialogues to make up.
-    pub(in crate::audit) const DIALOGUES: u64 = 300;
+    pub(super) const DIALOGUES: u64 = 300;
     /// Characters taken of a user's file when no number of dialogues is given: the size of the made-up corpus.
-    pub(in crate::audit) const CHARACTERS: usize = 450_000;
+    pub(super) const CHARACTERS: usize = 450_000;
     /// The same with `--quick`.
-    pub(in crate::audit) const QUICK_CHARACTERS: usize = 225_000;
-    pub(in crate::audit) const EPOCHS: u64 = 6;
-    pub(in crate::audit) const BATCH: u64 = 8;
-    pub(in crate::audit) const LEARNING_RATE: f64 = 4e-3;
-    pub(in crate::audit) const SAMPLING_RATE: f64 = 0.02;
+    pub(super) const QUICK_CHARACTERS: usize = 225_000;
+    pub(super) const EPOCHS: u64 = 6;
+    pub(super) const BATCH: u64 = 8;
+    pub(super) const LEARNING_RATE: f64 = 4e-3;
+    pub(super) const SAMPLING_RATE: f64 = 0.02;
     /// So much that the promise about all copies of a canary lies well below what ten canaries can
     /// prove.
-    pub(in crate::audit) const NOISE_MULTIPLIER: f64 = 17.0;
-    pub(in crate::audit) const CLIPPING_NORM: f64 = 1.0;
+    pub(super) const NOISE_MULTIPLIER: f64 = 17.0;
+    pub(super) const CLIPPING_NORM: f64 = 1.0;
     /// Of Adam, whose steps are as long with much noise as without: the arm without noise has the plan
     /// of the others, and learns.
-    pub(in crate::audit) const PRIVATE_LEARNING_RATE: f64 = 2e-3;
+    pub(super) const PRIVATE_LEARNING_RATE: f64 = 2e-3;
     /// Most passes over the public side within an epoch of CRT.
-    pub(in crate::audit) const MOST_PUBLIC_PASSES: u64 = 4;
-    pub(in crate::audit) const HELD_OUT: f64 = 0.1;
+    pub(super) const MOST_PUBLIC_PASSES: u64 = 4;
+    pub(super) const HELD_OUT: f64 = 0.1;
     /// Dialogues to make up with `--quick`.
-    pub(in crate::audit) const QUICK_DIALOGUES: u64 = 150;
+    pub(super) const QUICK_DIALOGUES: u64 = 150;
 }
 
 /// One arm: a name, what it does, the corpus it sees, and the recipe.

@@ -130,13 +130,6 @@ impl ExposureReport {
     pub fn says(&self) -> String {
         page::summary(self)
     }
-    /// A page.
-    ///
-    /// # Errors
-    /// A plot without anything to show.
-    pub fn to_html(&self, released: &str) -> anyhow::Result<String> {
-        Ok(self.to_page(released)?.to_html()?)
-    }
     /// The page, for every format.
     ///
     /// # Errors

@@ -78,7 +78,7 @@ fn the_document_has_the_keys_of_the_contract() {
 #[test]
 fn secrets_are_masked_unless_shown() {
     let mut report = leaking();
-    let html = report.to_html("sgd").unwrap();
+    let html = report.to_page("sgd").unwrap().to_html().unwrap();
     assert!(
         report
             .to_page("m")
@@ -90,7 +90,7 @@ fn secrets_are_masked_unless_shown() {
     report.secrets = Some(BTreeMap::from([("canary-3".into(), "341752".into())]));
     let (text, html) = (
         report.to_page("m").unwrap().to_text(View::full()),
-        report.to_html("sgd").unwrap(),
+        report.to_page("sgd").unwrap().to_html().unwrap(),
     );
     assert!(text.contains("341752") && html.contains("341752"));
 }
@@ -104,7 +104,7 @@ fn a_maximum_never_stands_without_its_null() {
             maximum.contains("4.23") && maximum.contains("7.61"),
             "{maximum}"
         );
-        let html = report.to_html("m").unwrap();
+        let html = report.to_page("m").unwrap().to_html().unwrap();
         assert!(html.contains("95 % of the maxima of 10 such canaries lie below"));
     }
     assert!(page_of(&leaking()).contains("The model leaks"));
@@ -112,7 +112,7 @@ fn a_maximum_never_stands_without_its_null() {
 }
 
 fn page_of(report: &ExposureReport) -> String {
-    report.to_html("m").unwrap()
+    report.to_page("m").unwrap().to_html().unwrap()
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn doses_are_summarised_each_by_itself() {
     assert!((once.lower() - mean).abs() < 1e-9);
     let text = report.to_page("m").unwrap().to_text(View::full());
     assert!(text.contains("mean exposure (bits)"), "{text}");
-    let html = report.to_html("ckpt").unwrap();
+    let html = report.to_page("ckpt").unwrap().to_html().unwrap();
     assert!(html.contains("By number of copies"));
     let document = report.to_json(Inputs::new()).unwrap();
     let problems = crate::schema::problems("exposure.schema.json", &document);

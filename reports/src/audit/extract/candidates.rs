@@ -169,7 +169,8 @@ fn promises(
         && plan.is_some_and(|plan| plan.unprotected().is_none())
     {
         let owner = checkpoint.and_then(|folder| Owner::open(folder).ok());
-        let kept = owner.map(|owner| owner.kept_secrets(&weights.assignment()));
+        let assignment = weights.assignment()?;
+        let kept = owner.map(|owner| owner.kept_secrets(&assignment));
         let kept = kept.transpose()?.flatten();
         if weighted.secrets.as_ref() != Some(&weights.certified) || kept == Some(false) {
             bail!(

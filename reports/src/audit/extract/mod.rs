@@ -89,14 +89,6 @@ impl ExtractReport {
         Envelope::new("extraction", inputs, self).to_text()
     }
 
-    /// A page.
-    ///
-    /// # Errors
-    /// A plot without anything to show.
-    pub fn to_html(&self, released: &str, limit: Option<f64>) -> anyhow::Result<String> {
-        Ok(self.to_page(released, limit)?.to_html()?)
-    }
-
     /// The page, for every format.
     ///
     /// # Errors

@@ -150,7 +150,7 @@ fn text_and_page_say_the_same() {
             .to_text(View::full())
             .contains("Without --baseline")
     );
-    let html = with.to_html("ckpt", None).unwrap();
+    let html = with.to_page("ckpt", None).unwrap().to_html().unwrap();
     assert!(html.contains("<svg") && html.contains("it remembers its training text"));
 }
 

@@ -273,7 +273,7 @@ mod table {
     use std::io::Write;
     use std::path::Path;
 
-    pub(in crate::audit) enum Table {
+    pub(super) enum Table {
         Csv(Box<csv::Writer<AtomicFile>>),
         Lines(AtomicFile),
         #[cfg(feature = "parquet")]
@@ -287,7 +287,7 @@ mod table {
     }
 
     impl Table {
-        pub(in crate::audit) fn create(path: &Path) -> Result<Self> {
+        pub(super) fn create(path: &Path) -> Result<Self> {
             let kind = Kind::of(path)?;
             #[cfg(not(feature = "parquet"))]
             if kind == Kind::Parquet {
@@ -310,7 +310,7 @@ mod table {
         }
 
         /// One record and its secrets; without any, it is named all the same.
-        pub(in crate::audit) fn row(&mut self, example: &str, secrets: &[String]) -> Result<()> {
+        pub(super) fn row(&mut self, example: &str, secrets: &[String]) -> Result<()> {
             match self {
                 Self::Csv(writer) => {
                     if secrets.is_empty() {
@@ -330,7 +330,7 @@ mod table {
             Ok(())
         }
 
-        pub(in crate::audit) fn finish(self) -> Result<()> {
+        pub(super) fn finish(self) -> Result<()> {
             match self {
                 Self::Csv(writer) => writer
                     .into_inner()
@@ -359,7 +359,7 @@ mod parquet {
 
     const GROUP: usize = 1 << 16;
 
-    pub(in crate::audit) struct Pairs {
+    pub(super) struct Pairs {
         writer: SerializedFileWriter<AtomicFile>,
         examples: Vec<ByteArray>,
         secrets: Vec<ByteArray>,
@@ -368,7 +368,7 @@ mod parquet {
     }
 
     impl Pairs {
-        pub(in crate::audit) fn new(file: AtomicFile) -> Result<Self> {
+        pub(super) fn new(file: AtomicFile) -> Result<Self> {
             let schema = parse_message_type(
                 "message pairs { required binary example (UTF8); optional binary secret (UTF8); }",
             )?;
@@ -384,7 +384,7 @@ mod parquet {
             })
         }
 
-        pub(in crate::audit) fn row(&mut self, example: &str, secrets: &[String]) -> Result<()> {
+        pub(super) fn row(&mut self, example: &str, secrets: &[String]) -> Result<()> {
             if secrets.is_empty() {
                 self.examples.push(example.into());
                 self.levels.push(0);
@@ -419,7 +419,7 @@ mod parquet {
             Ok(())
         }
 
-        pub(in crate::audit) fn finish(mut self) -> Result<()> {
+        pub(super) fn finish(mut self) -> Result<()> {
             if !self.examples.is_empty() {
                 self.group()?;
             }
