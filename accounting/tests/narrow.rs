@@ -195,3 +195,70 @@ fn epochs_in_rounded_cells_keep_their_ends_in_order() {
         assert!(low <= high && high <= 1.0 && low > 0.5, "{low} {high}");
     }
 }
+
+/// Two steps of an (ε, δ) promise: what is lost without bound has chance 1 − (1 − δ)², beside which a prior
+/// of 1e-23 gains e^{2ε} at most. The upper end was 3e-14, a rounding of the largest loss.
+#[test]
+fn a_guess_gains_no_rounding_of_the_largest_loss() {
+    let (epsilon, delta, prior) = (
+        2.457_211_998_495_114f64,
+        1.983_286_120_967_465e-20,
+        1.481e-23,
+    );
+    let promise = Mechanism::ApproxDp {
+        epsilon: Epsilon::new(epsilon).unwrap(),
+        delta: Delta::new(delta).unwrap(),
+        neighbours: Neighbours::AddRemove,
+    };
+    let loss = loss(promise, 2, Neighbours::AddRemove, Direction::Remove);
+    let (low, high) = blow_up(&loss, prior);
+    // All the outcomes of infinite loss, and of the others those of the largest loss.
+    let truth = 2.0 * delta + prior * (2.0 * epsilon).exp();
+    assert!(
+        low <= truth * (1.0 + 1e-9) && truth <= high * (1.0 + 1e-9),
+        "{low} {high}"
+    );
+    assert!(high - low <= 1e-6 * high, "{low} {high}");
+}
+
+/// One batch of fixed size under noise so small that it shows whether the record was drawn: B(x) is the rate
+/// for every x from e^{−100} on. The lower end was 1.5e-7.
+#[test]
+fn a_guess_after_a_batch_that_hides_nothing_is_the_rate() {
+    let rate = 0.108_19;
+    let batch = Mechanism::SubsampledGaussian {
+        noise_multiplier: NoiseMultiplier::new(0.030_94).unwrap(),
+        sampling_rate: SamplingRate::new(rate).unwrap(),
+        sampling: Sampling::WithoutReplacement,
+    };
+    let loss = loss(batch, 1, Neighbours::Replace, Direction::Add);
+    for prior in [1e-51, 1e-30, 1e-12] {
+        let (low, high) = blow_up(&loss, prior);
+        let truth = rate + (1.0 - rate) * prior;
+        assert!(
+            low <= truth * (1.0 + 1e-9) && truth <= high * (1.0 + 1e-9),
+            "{low} {high}"
+        );
+        assert!(high - low <= 1e-6 * high, "{prior} {low} {high}");
+    }
+}
+
+/// Four steps of sampled Laplace noise, where the least of H + zx is a kink between two atoms.
+#[test]
+fn a_kink_between_atoms_is_found() {
+    let run = Mechanism::Repeat {
+        times: Steps::new(4),
+        each: Box::new(Mechanism::SubsampledLaplace {
+            scale: NoiseMultiplier::new(0.053_426).unwrap(),
+            sampling_rate: SamplingRate::new(7.9126e-4).unwrap(),
+            sampling: Sampling::Poisson,
+        }),
+    };
+    let query = Query {
+        neighbours: Neighbours::ZeroOut,
+        group: GroupSize::new(22).unwrap(),
+    };
+    let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+    let (low, high) = blow_up(&loss, 0.008_886_9);
+    assert!(low <= high && high - low <= 1e-5 * high, "{low} {high}");
+}

@@ -30,7 +30,7 @@ mod renyi;
 pub(crate) mod ruler;
 mod side;
 mod single;
-mod solve;
+pub(crate) mod solve;
 mod spectrum;
 
 #[cfg(test)]

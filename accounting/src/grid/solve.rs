@@ -20,7 +20,7 @@ const ROUGH_ATTEMPTS: usize = 3;
 /// With more steps of Gaussian mixtures than this the contour is the engine.
 const MOST_STEPS: u64 = 100;
 /// With more components than this, a grid takes too long beside a contour.
-const MOST_COMPONENTS: usize = 64;
+pub(crate) const MOST_COMPONENTS: usize = 64;
 /// Longer grids are not kept for the next question.
 const KEPT: usize = 1 << 15;
 /// The work that grids of one attempt take, in units of the last attempt's, and that of one which cannot
@@ -52,7 +52,7 @@ impl Solver {
     }
 
     /// The most components of a step's first law.
-    fn components(&self) -> usize {
+    pub(crate) fn components(&self) -> usize {
         let parts = self.loss.parts.iter();
         let components = parts.map(|(pair, _)| pair.first.components().count());
         components.max().unwrap_or(0)
@@ -130,7 +130,9 @@ impl Solver {
     ) -> Result<T> {
         let near = search(self);
         let stopped = self.moments.as_ref().is_some_and(Moments::stopped_near);
-        if !stopped || near.as_ref().is_ok_and(narrow) {
+        // Of laws that only bound from above no two ends come together.
+        let enough = |found: &T| self.loss.bounds_only() || narrow(found);
+        if !stopped || near.as_ref().is_ok_and(enough) {
             return near;
         }
         self.look_far(true);

@@ -137,8 +137,13 @@ impl Law {
             // The true place is as far off as the loss.
             let lower = here.lower - 2.0 * atom.loss_error;
             least.lower = least.lower.min(lower);
-            if here.upper < least.upper {
-                (least.middle, least.upper) = (here.middle, here.upper);
+            // Just past it, where the atom's own roundings no longer count.
+            let past = atom.loss + 2.0 * atom.loss_error + 8.0 * f64::EPSILON * atom.loss.abs();
+            let past = at(self.ln_delta(past, ln_cut).ok()?, past, ln_x);
+            for ends in [here, past] {
+                if ends.upper < least.upper {
+                    (least.middle, least.upper) = (ends.middle, ends.upper);
+                }
             }
         }
         Some(least)

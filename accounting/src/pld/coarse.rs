@@ -7,6 +7,9 @@ use crate::guarantee::Engine;
 use crate::interval::LnBounds;
 use crate::special::{ln_add_exp, ln_one_minus_exp};
 
+/// Chances below e^this are their sum over the steps.
+const LN_SMALLEST: f64 = -600.0;
+
 impl Solver {
     /// Chernoff and plain addition from above; from below the window, or a single step.
     pub(crate) fn coarse(&mut self, epsilon: f64) -> LnBounds {
@@ -83,6 +86,8 @@ impl Solver {
     pub(super) fn ln_events(&self, threshold: f64) -> ((f64, f64), (f64, f64)) {
         // ln of the chance that no step is above.
         let (mut none, mut none_without) = (0.0, 0.0);
+        // ln of the sum of the chances of each step.
+        let mut sum_without = f64::NEG_INFINITY;
         let (mut every, mut every_without) = (0.0, 0.0);
         for (pair, times) in &self.loss.parts {
             let times = *times as f64;
@@ -91,11 +96,17 @@ impl Solver {
             every_without += times * (q + q_error);
             none += times * ln_one_minus_exp((p - p_error).min(0.0));
             none_without += times * ln_one_minus_exp((q + q_error).min(0.0));
+            sum_without = ln_add_exp(sum_without, times.ln() + q + q_error);
         }
         // Room for the roundings of tiny chances.
         let chance = |none: f64, room: f64| (-(none * (1.0 + room)).exp_m1()).ln();
-        let any = (chance(none, -1e-13), chance(none_without, 1e-13));
-        (any, (every, every_without))
+        // A chance that is zero as a number still counts beside e^ε.
+        let any_without = if sum_without < LN_SMALLEST {
+            sum_without * (1.0 - 1e-14)
+        } else {
+            chance(none_without, 1e-13)
+        };
+        ((chance(none, -1e-13), any_without), (every, every_without))
     }
 }
 
@@ -118,5 +129,34 @@ fn ln_difference(a: f64, b: f64) -> f64 {
         a + ln_one_minus_exp(b - a) - 1e-13 * (1.0 + a.abs())
     } else {
         f64::NEG_INFINITY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::Mechanism;
+    use crate::neighbours::Neighbours;
+    use crate::pld::{Direction, PrivacyLoss, Query};
+    use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
+
+    /// One step in 19 000 is drawn and then shows itself: e^ε takes a chance of e^−1380 from the event.
+    #[test]
+    fn chances_that_vanish_as_numbers_still_count() {
+        let run = Mechanism::dp_sgd(
+            NoiseMultiplier::new(0.019_576_183_887_564_49).unwrap(),
+            SamplingRate::new(9.094_956_160_134_984e-9).unwrap(),
+            Steps::new(5758),
+        );
+        for neighbours in [Neighbours::Replace, Neighbours::AddRemove] {
+            let loss = PrivacyLoss::of(&run, Query::single(neighbours), Direction::Remove).unwrap();
+            let solver = Solver::new(&loss);
+            for epsilon in [1340.0, 1355.0, 1356.529, 1370.0] {
+                let event = solver.simple_event(epsilon);
+                let union = loss.parts[0].0.ln_delta_of_one_step(epsilon).upper + 5758f64.ln();
+                assert!(event <= union + 1e-3, "{epsilon} {event} {union}");
+                assert!(event >= union - 1e-3, "{epsilon} {event} {union}");
+            }
+        }
     }
 }

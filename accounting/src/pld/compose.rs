@@ -237,6 +237,28 @@ impl PrivacyLoss {
         both
     }
 
+    /// The steps of each kind alone, plain Gaussians as one.
+    pub(crate) fn kinds(&self) -> Vec<Self> {
+        let bare = || Self {
+            unbounded: self.unbounded,
+            only_bounding: self.only_bounding,
+            ..Self::default()
+        };
+        let gaussian = (self.gaussian > 0.0).then(|| Self {
+            gaussian: self.gaussian,
+            ..bare()
+        });
+        let parts = self.parts.iter().map(|part| Self {
+            parts: vec![part.clone()],
+            ..bare()
+        });
+        let laws = self.laws.iter().map(|law| Self {
+            laws: vec![law.clone()],
+            ..bare()
+        });
+        gaussian.into_iter().chain(parts).chain(laws).collect()
+    }
+
     /// The same run with more told to the adversary, or itself.
     pub(crate) fn told_more(&self) -> &Self {
         self.told.as_deref().unwrap_or(self)

@@ -8,6 +8,7 @@ use super::solver::{Solver, TRIM};
 use crate::contour::inversion::Contour;
 use crate::contour::kernel::Kernel;
 use crate::error::{Error, Result};
+use crate::grid::solve::MOST_COMPONENTS;
 use crate::guarantee::Engine;
 use crate::quantity::{Delta, Epsilon, Tolerance};
 use crate::search::{bisect, minimiser_to};
@@ -97,7 +98,8 @@ impl Solver {
         let coarse = match self.epsilon_coarse(delta) {
             Ok(coarse) => coarse,
             Err(error) if most.is_infinite() => {
-                return best.ok_or_else(|| failure.unwrap_or(error));
+                let found = best.or_else(|| self.epsilon_added_up(delta, tolerance));
+                return found.ok_or_else(|| failure.unwrap_or(error));
             }
             Err(_) => Found {
                 lower: None,
@@ -112,6 +114,24 @@ impl Solver {
                 found.meet(coarse)
             }
         }))
+    }
+
+    /// Ends for runs of several kinds of steps that no engine can compose: each kind keeps ε_i at its share
+    /// of δ, and Σ ε_i holds; whoever sees one kind alone sees less. `None` where one kind has no answer.
+    fn epsilon_added_up(&self, delta: f64, tolerance: f64) -> Option<Found> {
+        let kinds = self.loss.kinds();
+        if kinds.len() < 2 {
+            return None;
+        }
+        let share = delta / kinds.len() as f64 * (1.0 - 1e-14);
+        let mut all = Found::exactly(0.0, Engine::Chernoff);
+        for kind in &kinds {
+            all.upper += Self::new(kind).epsilon(share, tolerance).ok()?.upper;
+            let alone = Self::new(kind).epsilon(delta, tolerance).ok()?.lower;
+            all.lower = all.lower.zip(alone).map(|(a, b)| a.max(b)).or(all.lower);
+        }
+        all.upper *= 1.0 + 1e-14;
+        Some(all)
     }
 
     /// Bisection of a closed form: the upper end keeps δ ≤ `delta`, the lower end δ ≥ `delta`.
@@ -161,7 +181,17 @@ impl Solver {
             return self.epsilon_within(delta, tolerance);
         }
         let trimmed = self.loss.trimmed(delta * tolerance * TRIM);
-        Self::new(&trimmed).epsilon_within(delta, tolerance)
+        let found = Self::new(&trimmed).epsilon_within(delta, tolerance);
+        let close = |found: &Found| found.width() <= tolerance * found.upper;
+        if found.as_ref().is_ok_and(close) || self.components() > MOST_COMPONENTS {
+            return found;
+        }
+        // A grid keeps all components at little cost.
+        Ok(match (found, self.grid_epsilon(delta, tolerance)) {
+            (Ok(found), Ok(whole)) => found.meet(whole),
+            (Err(error), Err(_)) => return Err(error),
+            (Ok(found), Err(_)) | (Err(_), Ok(found)) => found,
+        })
     }
 
     fn epsilon_within(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
@@ -414,5 +444,97 @@ impl Solver {
         let c = 1.0 + minimiser_to(rough, centre - 3.0, (centre + 1.5).min(highest), 1e-4).exp();
         let (total, _) = scout.certified(c);
         Ok((at(c, total.ln + total.error), c))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::{Mechanism, Sampling};
+    use crate::neighbours::Neighbours;
+    use crate::pld::{Direction, PrivacyLoss, Query};
+    use crate::quantity::{GroupSize, NoiseMultiplier, Probability, SamplingRate, Steps};
+
+    fn loss(run: &Mechanism, query: Query) -> PrivacyLoss {
+        PrivacyLoss::of(run, query, Direction::Remove).unwrap()
+    }
+
+    fn repeat(times: u64, each: Mechanism) -> Mechanism {
+        Mechanism::Repeat {
+            times: Steps::new(times),
+            each: Box::new(each),
+        }
+    }
+
+    /// Two kinds of steps, of which no engine follows the second beside the first.
+    #[test]
+    fn kinds_that_no_engine_composes_add_up() {
+        let noise = |sigma: f64| NoiseMultiplier::new(sigma).unwrap();
+        let allocated = repeat(
+            25,
+            Mechanism::SubsampledGaussian {
+                noise_multiplier: noise(1.388),
+                sampling_rate: SamplingRate::new(0.25).unwrap(),
+                sampling: Sampling::RandomAllocation {
+                    selected: 1,
+                    steps: 4,
+                },
+            },
+        );
+        let far = repeat(
+            80,
+            Mechanism::MixtureOfGaussians {
+                noise_multiplier: noise(0.0444),
+                sensitivities: vec![1.8, 4.2, 9.9, 16.6],
+                probabilities: [0.25, 0.35, 0.1, 0.3]
+                    .map(|p| Probability::new(p).unwrap())
+                    .to_vec(),
+            },
+        );
+        let query = Query::single(Neighbours::AddRemove);
+        let both = Mechanism::Sequence {
+            parts: vec![allocated, far],
+        };
+        let found = Solver::new(&loss(&both, query)).epsilon(7.6e-175, 1e-6);
+        let found = found.unwrap();
+        assert!(found.upper.is_finite() && found.lower.unwrap() <= found.upper);
+        // Each kind has its share of δ.
+        let mild = Mechanism::Sequence {
+            parts: vec![
+                Mechanism::Gaussian {
+                    noise_multiplier: noise(1.0),
+                },
+                Mechanism::Laplace { scale: noise(1.0) },
+            ],
+        };
+        let mild = loss(&mild, query);
+        let kinds = mild.kinds();
+        assert_eq!(kinds.len(), 2);
+        let each = |delta: f64| -> f64 {
+            let upper = |kind| Solver::new(kind).epsilon(delta, 1e-6).unwrap().upper;
+            kinds.iter().map(upper).sum()
+        };
+        let (delta, own) = (1e-5, Solver::new(&mild).epsilon(1e-5, 1e-6).unwrap());
+        let added = Solver::new(&mild).epsilon_added_up(delta, 1e-6).unwrap();
+        assert!(added.upper >= each(0.5 * delta) * (1.0 - 1e-9), "{added:?}");
+        assert!(added.upper >= own.upper && added.lower.unwrap() <= own.upper);
+    }
+
+    /// Few components may be dropped from the contour, and none from a grid.
+    #[test]
+    fn groups_of_rare_records_are_known_to_a_thousandth() {
+        let run = Mechanism::dp_sgd(
+            NoiseMultiplier::new(89.883_739_632_303_82).unwrap(),
+            SamplingRate::new(1.504_258_753_153_608_9e-9).unwrap(),
+            Steps::new(17_098_243),
+        );
+        let query = Query {
+            neighbours: Neighbours::AddRemove,
+            group: GroupSize::new(11).unwrap(),
+        };
+        let found = Solver::new(&loss(&run, query))
+            .epsilon(3.84e-12, 1e-3)
+            .unwrap();
+        assert!(found.width() <= 1e-3 * found.upper, "{found:?}");
     }
 }

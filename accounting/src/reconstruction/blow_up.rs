@@ -21,7 +21,7 @@ const LOOSEST: f64 = 1e-3;
 /// Relative room for a few roundings.
 const ROOM: f64 = 1e-14;
 /// How often the profile is asked for, where nothing else is close: on grids less often.
-const MOST_EFFORT: u32 = 24;
+const MOST_EFFORT: u32 = 40;
 /// A guess that may be sure.
 const NEARLY_ONE: f64 = 0.9;
 /// Far components of mass so small in all are left out when B is first looked at.

@@ -5,6 +5,8 @@ use crate::interval::LnBounds;
 
 /// Relative room for the few roundings of a value and of a chord.
 const ROOM: f64 = 16.0 * f64::EPSILON;
+/// Steps out that are no longer than this grow; then comes the last place of all.
+const FAR: f64 = 1.0;
 /// How close two places may be, in t.
 const CLOSEST: f64 = 2e-15;
 
@@ -79,15 +81,28 @@ impl Minimum {
         let least = self
             .stretches()
             .min_by(|a, b| a.value.total_cmp(&b.value))?;
+        let close = |next: f64| {
+            let near = |place: &Place| (place.t - next).abs() <= CLOSEST * (1.0 + next.abs());
+            self.places.iter().any(near)
+        };
         let next = if least.t < first.t {
             first.t - step
         } else if least.t > last.t {
-            last.t + step
+            // Where zx alone exceeds the least that is known: nothing beyond is of use.
+            let end = self.unit - self.ln_x;
+            if step < FAR {
+                last.t + step
+            } else {
+                end.max(last.t + FAR)
+            }
+        } else if close(least.t) {
+            let right = self.places.partition_point(|place| place.t <= least.t);
+            let right = right.clamp(1, self.places.len() - 1);
+            0.5 * (self.places[right - 1].t + self.places[right].t)
         } else {
             least.t
         };
-        let close = |place: &Place| (place.t - next).abs() <= CLOSEST * (1.0 + next.abs());
-        (next.is_finite() && !self.places.iter().any(close)).then_some(next)
+        (next.is_finite() && !close(next)).then_some(next)
     }
 
     /// What lies between the places, before the first and beyond the last.
@@ -163,8 +178,10 @@ impl Minimum {
             }
         }
         let place = 0.5 * (a + b);
+        // Far apart the rounding of the width takes all of it, but not that H falls and zx rises.
+        let chords = bound(place) * (1.0 - room) - room * width * slopes;
         Least {
-            value: bound(place) * (1.0 - room) - room * width * slopes,
+            value: chords.max((least + line) * (1.0 - room)),
             t: left.t + place.ln_1p(),
         }
     }
