@@ -3,6 +3,7 @@
 
 use crate::bound::Bounds;
 use crate::neighbours::Neighbours;
+use crate::pld::Looseness;
 use crate::quantity::{
     Confidence, Delta, Epsilon, GroupSize, MissRate, Order, Probability, UnitName,
 };
@@ -137,6 +138,9 @@ pub struct Guarantee {
     /// The numerical engine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub engine: Option<Engine>,
+    /// Why the ends are farther apart than asked, if they are.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub looseness: Option<Looseness>,
     /// ε at `delta`, both certified ends.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub epsilon: Option<Bounds<Epsilon>>,
@@ -199,6 +203,7 @@ impl Guarantee {
             method,
             base: None,
             engine: None,
+            looseness: None,
             epsilon: None,
             delta: None,
             delta_bounds: None,

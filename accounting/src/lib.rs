@@ -38,7 +38,7 @@ pub use guarantee::{Base, ByDirection, Convention, Engine, Guarantee, Method, No
 pub use mechanism::{Mechanism, Sampling};
 pub use neighbours::Neighbours;
 pub use plan::Plan;
-pub use pld::{Answer, Direction, Limit, PrivacyLoss, Profile, ProfilePoint, Query};
+pub use pld::{Answer, Direction, Looseness, PrivacyLoss, Profile, ProfilePoint, Query};
 pub use quantity::{
     Confidence, Delta, Divergence, Epsilon, GroupSize, MeanRepetitions, MissRate, NoiseMultiplier,
     Order, Probability, RepetitionShape, SamplingRate, Steps, Tolerance, UnitName,

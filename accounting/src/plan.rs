@@ -137,7 +137,7 @@ impl Plan {
             group: self.group,
         };
         let mut solvers = self.solvers(query)?;
-        Ok(larger(&self.answers(&mut solvers, self.delta)?)?.0)
+        Ok(larger(&self.answers(&mut solvers, self.delta)?)?.bounds)
     }
 
     /// ε' against an adversary who ignores the secret, in the notion's own neighbours; absent
@@ -222,10 +222,11 @@ impl Plan {
             }),
             _ => None,
         };
-        let (epsilon, engine) = larger(&answers)?;
+        let worst = larger(&answers)?;
         Ok(Guarantee {
-            engine: Some(engine),
-            epsilon: Some(epsilon),
+            engine: Some(worst.engine),
+            looseness: worst.looseness,
+            epsilon: Some(worst.bounds),
             by_direction,
             ..self.row(notion, self.neighbours, Method::Pld)
         })
@@ -301,14 +302,16 @@ impl Plan {
         let mut rows = vec![Guarantee {
             epsilon: Some(exact.bounds),
             engine: Some(exact.engine),
+            looseness: exact.looseness,
             ..row(Method::Pld)
         }];
         if let Some(delta) = base_delta {
-            let (by_law, engine) = larger(&base)?;
+            let by_law = larger(&base)?;
             rows.push(Guarantee {
                 base: Some(Base::Pld),
-                engine: Some(engine),
-                epsilon: Some(amplified(redaction, by_law)),
+                engine: Some(by_law.engine),
+                looseness: by_law.looseness,
+                epsilon: Some(amplified(redaction, by_law.bounds)),
                 ..row(Method::Proposition6)
             });
             let (by_renyi, order) = by_renyi(&mut solvers, delta)?;
@@ -377,9 +380,10 @@ fn covered(convention: Convention, rows: Result<Vec<Guarantee>>) -> Result<Vec<G
 
 /// The larger of the directions, end by end. An end is known when it is known in every
 /// direction (upper) or in any (lower).
-fn larger(answers: &[Answer<Epsilon>]) -> Result<(Bounds<Epsilon>, Engine)> {
+fn larger(answers: &[Answer<Epsilon>]) -> Result<Answer<Epsilon>> {
     let mut engine = Engine::Closed;
     let (mut lower, mut upper): (Option<f64>, f64) = (None, 0.0);
+    let mut looseness = None;
     for answer in answers {
         engine = engine.coarser(answer.engine);
         let low = answer.bounds.lower.map(|end| end.get().get());
@@ -387,18 +391,23 @@ fn larger(answers: &[Answer<Epsilon>]) -> Result<(Bounds<Epsilon>, Engine)> {
             (Some(a), Some(b)) => Some(a.max(b)),
             (a, b) => a.or(b),
         };
-        upper = upper.max(
-            answer
-                .bounds
-                .upper
-                .map_or(f64::INFINITY, |end| end.get().get()),
-        );
+        let high = answer
+            .bounds
+            .upper
+            .map_or(f64::INFINITY, |end| end.get().get());
+        if high >= upper {
+            (upper, looseness) = (high, answer.looseness);
+        }
     }
     let bounds = Bounds {
         lower: lower.map(Epsilon::new).transpose()?.map(Lower::new),
         upper: Some(Upper::new(Epsilon::new(upper)?)),
     };
-    Ok((bounds, engine))
+    Ok(Answer {
+        bounds,
+        engine,
+        looseness,
+    })
 }
 
 fn by_renyi(solvers: &mut [Solver], delta: Delta) -> Result<(Upper<Epsilon>, Option<Order>)> {

@@ -218,7 +218,7 @@ impl Redaction {
             return Ok(Answer {
                 bounds: none,
                 engine: Engine::Closed,
-                limit: None,
+                looseness: None,
             });
         };
         let forward = |epsilon: Epsilon| self.forward(epsilon.get()).max(0.0);
@@ -235,7 +235,7 @@ impl Redaction {
             Ok(Answer {
                 bounds,
                 engine: base.engine,
-                limit: base.limit,
+                looseness: base.looseness,
             })
         };
         let goal = 0.5 * tolerance.get();

@@ -4,8 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use reticent_accounting::{
-    Answer, Delta, Direction, Epsilon, GroupSize, Limit, Mechanism, Neighbours, NoiseMultiplier,
-    PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
+    Answer, Delta, Direction, Epsilon, GroupSize, Looseness, Mechanism, Neighbours,
+    NoiseMultiplier, PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
 };
 
 fn loss(each: Mechanism, times: u64, neighbours: Neighbours, direction: Direction) -> PrivacyLoss {
@@ -142,7 +142,7 @@ fn wide_answers_say_why() {
     let delta = Delta::new(1e-6).unwrap();
     let run = loss(laplace(1.0), 10, Neighbours::AddRemove, Direction::Remove);
     let close = run.epsilon(delta, Tolerance::new(1e-3).unwrap()).unwrap();
-    assert_eq!(close.limit, None);
+    assert_eq!(close.looseness, None);
     let shuffled = Mechanism::SubsampledGaussian {
         noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
         sampling_rate: SamplingRate::new(0.1).unwrap(),
@@ -150,14 +150,14 @@ fn wide_answers_say_why() {
     };
     let run = loss(shuffled, 10, Neighbours::ZeroOut, Direction::Remove);
     let apart = run.epsilon(delta, fine).unwrap();
-    assert_eq!(apart.limit, Some(Limit::UnknownLaw), "{apart:?}");
+    assert_eq!(apart.looseness, Some(Looseness::UnknownLaw), "{apart:?}");
     let pure = Mechanism::PureDp {
         epsilon: Epsilon::new(0.3).unwrap(),
         neighbours: Neighbours::Replace,
     };
     let run = loss(pure, 10_000_000, Neighbours::Replace, Direction::Remove);
     let rounded = run.delta(Epsilon::new(440_000.0).unwrap(), fine).unwrap();
-    assert_eq!(rounded.limit, Some(Limit::Precision), "{rounded:?}");
+    assert_eq!(rounded.looseness, Some(Looseness::Precision), "{rounded:?}");
     let run = loss(
         laplace(10.0),
         10_000,
@@ -165,7 +165,7 @@ fn wide_answers_say_why() {
         Direction::Remove,
     );
     let tiny = run.delta(Epsilon::new(1900.0).unwrap(), fine).unwrap();
-    assert_eq!(tiny.limit, Some(Limit::SmallestNumbers), "{tiny:?}");
+    assert_eq!(tiny.looseness, Some(Looseness::SmallestNumbers), "{tiny:?}");
 }
 
 /// A million epochs whose law from below is known in cells rounded inwards: what they fall short of one was

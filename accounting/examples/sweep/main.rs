@@ -20,8 +20,8 @@ mod draw;
 
 use draw::{Chance, Kind};
 use reticent_accounting::{
-    Answer, Delta, Direction, Epsilon, Error, GroupSize, Limit, Mechanism, Neighbours, PrivacyLoss,
-    Probability, Query, Result, Tolerance,
+    Answer, Delta, Direction, Epsilon, Error, GroupSize, Looseness, Mechanism, Neighbours,
+    PrivacyLoss, Probability, Query, Result, Tolerance,
 };
 use std::time::Instant;
 
@@ -125,7 +125,7 @@ impl Question {
                 Met {
                     low: high,
                     high,
-                    limit: None,
+                    looseness: None,
                 }
             }
         })
@@ -133,7 +133,11 @@ impl Question {
 
     /// What is wrong with the answer.
     fn wrong(self, met: Met, unbounded: bool) -> Vec<String> {
-        let Met { low, high, limit } = met;
+        let Met {
+            low,
+            high,
+            looseness,
+        } = met;
         let least = match self {
             Self::BlowUp { prior } => prior * (1.0 - 1e-12),
             _ => 0.0,
@@ -147,7 +151,7 @@ impl Question {
         if !(least <= low && low <= high && high <= most) {
             wrong.push(format!("ends {low:e} {high:e}"));
         }
-        if high - low > self.tolerance() * high * (1.0 + 1e-6) && limit.is_none() {
+        if high - low > self.tolerance() * high * (1.0 + 1e-6) && looseness.is_none() {
             wrong.push(format!("ends {low:e} {high:e}, and it does not say why"));
         }
         wrong
@@ -157,7 +161,7 @@ impl Question {
     /// rests on. Nothing where there is no upper end.
     fn width(self, loss: &PrivacyLoss, met: Met) -> Result<Option<f64>> {
         let mut low = met.low;
-        if met.limit == Some(Limit::UnknownLaw) {
+        if met.looseness == Some(Looseness::UnknownLaw) {
             for above in loss.dominating() {
                 low = low.max(self.ends(&above)?.low.min(met.high));
                 // Either of them may be the smaller one.
@@ -207,7 +211,7 @@ impl Question {
 struct Met {
     low: f64,
     high: f64,
-    limit: Option<Limit>,
+    looseness: Option<Looseness>,
 }
 
 impl Met {
@@ -216,7 +220,7 @@ impl Met {
         Self {
             low: bounds.lower.map_or(0.0, |end| number(*end.get())),
             high: bounds.upper.map_or(most, |end| number(*end.get())),
-            limit: answer.limit,
+            looseness: answer.looseness,
         }
     }
 }
@@ -302,15 +306,20 @@ impl Tally {
                         wrong.join("; ")
                     );
                 }
-                self.unknown += u64::from(met.limit == Some(Limit::UnknownLaw));
+                self.unknown += u64::from(met.looseness == Some(Looseness::UnknownLaw));
                 self.open += u64::from(width.is_none());
                 let share = width.unwrap_or(0.0) / question.tolerance();
-                if met.limit == Some(Limit::SmallestNumbers) {
+                if met.looseness == Some(Looseness::SmallestNumbers) {
                     self.tiny += 1;
                 } else if share > 1.0 + 1e-6 {
                     self.wide += 1;
-                    let Met { low, high, limit } = met;
-                    let why = limit.map_or_else(|| "-".into(), |limit| format!("{limit:?}"));
+                    let Met {
+                        low,
+                        high,
+                        looseness,
+                    } = met;
+                    let why =
+                        looseness.map_or_else(|| "-".into(), |looseness| format!("{looseness:?}"));
                     println!(
                         "WIDE #{number} {why} {:.1e} [{low:e}, {high:e}] {case:?} {question:?}",
                         share * question.tolerance()

@@ -84,12 +84,13 @@ impl Plan {
             }),
             _ => None,
         };
-        let (delta, engine) = larger(&answers);
+        let worst = larger(&answers);
         let row = self.row(notion, self.neighbours, Method::Pld);
         Ok(Guarantee {
-            engine: Some(engine),
+            engine: Some(worst.engine),
+            looseness: worst.looseness,
             delta_by_direction,
-            ..Self::with_delta(row, epsilon, delta)
+            ..Self::with_delta(row, epsilon, worst.bounds)
         })
     }
 
@@ -121,7 +122,7 @@ impl Plan {
         let k = f64::from(self.group.get());
         // Rounded down: a smaller ε has a larger δ.
         let each = Epsilon::new(epsilon.get() / k * (1.0 - 1e-15))?;
-        let (single, _) = larger(&self.deltas(solvers, each)?);
+        let single = larger(&self.deltas(solvers, each)?).bounds;
         let sum = if each.get() < 1e-9 {
             k
         } else {
@@ -155,19 +156,21 @@ impl Plan {
                 redaction.exact_delta(&with.loss, &without.loss, epsilon, self.tolerance)?;
             rows.push(Guarantee {
                 engine: Some(exact.engine),
+                looseness: exact.looseness,
                 ..Self::with_delta(row(Method::Pld), epsilon, exact.bounds)
             });
         }
         // Rounded down by more than its roundings.
         let base = Epsilon::new(redaction.base_epsilon(epsilon).get() * (1.0 - 1e-14))?;
-        let (by_law, engine) = larger(&self.deltas(&solvers, base)?);
+        let by_law = larger(&self.deltas(&solvers, base)?);
         rows.push(Guarantee {
             base: Some(Base::Pld),
-            engine: Some(engine),
+            engine: Some(by_law.engine),
+            looseness: by_law.looseness,
             ..Self::with_delta(
                 row(Method::Proposition6),
                 epsilon,
-                upper_shrunk(redaction, by_law),
+                upper_shrunk(redaction, by_law.bounds),
             )
         });
         let by_renyi = self.delta_by_renyi(&mut solvers, base)?;
@@ -188,13 +191,13 @@ impl Plan {
             )
         });
         if convention == Convention::Definition {
-            let (plain, engine) = larger(&self.deltas(&solvers, epsilon)?);
+            let plain = larger(&self.deltas(&solvers, epsilon)?);
             rows.push(Guarantee {
-                engine: Some(engine),
+                engine: Some(plain.engine),
                 ..Self::with_delta(
                     self.knower_row(redaction, query),
                     epsilon,
-                    upper_shrunk(redaction, plain),
+                    upper_shrunk(redaction, plain.bounds),
                 )
             });
         }
@@ -214,18 +217,23 @@ fn upper_shrunk(redaction: Redaction, delta: Bounds<Delta>) -> Bounds<Delta> {
 }
 
 /// The larger of the directions, end by end.
-fn larger(answers: &[Answer<Delta>]) -> (Bounds<Delta>, Engine) {
+fn larger(answers: &[Answer<Delta>]) -> Answer<Delta> {
     let mut engine = Engine::Closed;
     let (mut lower, mut upper) = (0.0f64, 0.0f64);
+    let mut looseness = None;
     for answer in answers {
         engine = engine.coarser(answer.engine);
         lower = lower.max(answer.bounds.lower.map_or(0.0, |end| end.get().get()));
-        upper = upper.max(answer.bounds.upper.map_or(1.0, |end| end.get().get()));
+        let high = answer.bounds.upper.map_or(1.0, |end| end.get().get());
+        if high >= upper {
+            (upper, looseness) = (high, answer.looseness);
+        }
     }
-    (
-        Bounds::between(Delta::clamped(lower), Delta::clamped(upper)),
+    Answer {
+        bounds: Bounds::between(Delta::clamped(lower), Delta::clamped(upper)),
         engine,
-    )
+        looseness,
+    }
 }
 
 impl Solver {
@@ -309,7 +317,7 @@ impl Redaction {
             return Ok(Answer {
                 bounds,
                 engine: Engine::Closed,
-                limit: None,
+                looseness: None,
             });
         }
         let goal = 0.5 * tolerance.get();
@@ -331,11 +339,11 @@ impl Redaction {
             used = used.coarser(engine);
         }
         let room = 1.0 + 1e-13;
-        let limit = Solver::new(with).limit((lower, upper), used, tolerance.get());
+        let looseness = Solver::new(with).looseness((lower, upper), used, tolerance.get());
         Ok(Answer {
             bounds: Bounds::between(Delta::clamped(lower / room), Delta::clamped(upper * room)),
             engine: used,
-            limit,
+            looseness,
         })
     }
 }

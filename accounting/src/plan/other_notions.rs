@@ -54,6 +54,7 @@ impl Plan {
         Ok(vec![
             Guarantee {
                 engine: Some(exact.engine),
+                looseness: exact.looseness,
                 ..row(Method::BlowUp, exact.bounds)
             },
             row(Method::KlFano, kl),

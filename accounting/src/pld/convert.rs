@@ -1,7 +1,7 @@
 //! The questions: δ(ε) and ε(δ), each with both ends.
 
 use super::compose::PrivacyLoss;
-use super::limit::Limit;
+use super::looseness::Looseness;
 use super::solver::Solver;
 use crate::bound::Bounds;
 use crate::error::Result;
@@ -16,7 +16,7 @@ pub struct Answer<T> {
     /// The engine.
     pub engine: Engine,
     /// Why the ends are farther apart than asked, if they are.
-    pub limit: Option<Limit>,
+    pub looseness: Option<Looseness>,
 }
 
 impl PrivacyLoss {
@@ -53,7 +53,7 @@ impl PrivacyLoss {
         Ok(Answer {
             bounds: Bounds::between(lower, upper),
             engine,
-            limit: solver.limit((lower.get(), upper.get()), engine, tolerance.get()),
+            looseness: solver.looseness((lower.get(), upper.get()), engine, tolerance.get()),
         })
     }
 

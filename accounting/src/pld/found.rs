@@ -55,7 +55,7 @@ impl Found {
         Ok(Answer {
             bounds,
             engine: self.engine,
-            limit: None,
+            looseness: None,
         })
     }
 }

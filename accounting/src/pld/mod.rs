@@ -12,7 +12,7 @@ mod every_step;
 mod forced;
 pub(crate) mod found;
 mod gaussian;
-mod limit;
+mod looseness;
 mod mixture;
 pub(crate) mod nearly_one;
 mod overlapping;
@@ -24,7 +24,7 @@ pub(crate) mod solver;
 
 pub use compose::{Direction, PrivacyLoss, Query};
 pub use convert::Answer;
-pub use limit::Limit;
+pub use looseness::Looseness;
 pub use mixture::{Mixture, Pair};
 pub use profile::{Profile, ProfilePoint, losses};
 

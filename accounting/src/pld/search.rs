@@ -20,7 +20,7 @@ impl Solver {
         let found = self.epsilon(delta.get(), tolerance.get())?;
         let ends = (found.lower.unwrap_or(0.0), found.upper);
         Ok(Answer {
-            limit: self.limit(ends, found.engine, tolerance.get()),
+            looseness: self.looseness(ends, found.engine, tolerance.get()),
             ..found.answer()?
         })
     }

@@ -55,11 +55,11 @@ impl PrivacyLoss {
         let mut solver = Solver::new(self);
         let (lower, upper, engine) = solver.blow_up(prior.get(), tolerance.get())?;
         let bounds = Bounds::between(Probability::new(lower)?, Probability::new(upper)?);
-        let limit = solver.limit((lower, upper), engine, tolerance.get());
+        let looseness = solver.looseness((lower, upper), engine, tolerance.get());
         Ok(Answer {
             bounds,
             engine,
-            limit,
+            looseness,
         })
     }
 }

@@ -178,10 +178,8 @@ impl Minimum {
             }
         }
         let place = 0.5 * (a + b);
-        // Far apart the rounding of the width takes all of it, but not that H falls and zx rises.
-        let chords = bound(place) * (1.0 - room) - room * width * slopes;
         Least {
-            value: chords.max((least + line) * (1.0 - room)),
+            value: bound(place) * (1.0 - room) - room * width * slopes,
             t: left.t + place.ln_1p(),
         }
     }

@@ -50,7 +50,7 @@ impl PrivacyLoss {
         Ok(Answer {
             bounds: Bounds::between(Delta::new(lower)?, Delta::new(upper)?),
             engine,
-            limit: solver.limit((lower, upper), engine, tolerance.get()),
+            looseness: solver.looseness((lower, upper), engine, tolerance.get()),
         })
     }
 
@@ -92,7 +92,7 @@ impl PrivacyLoss {
         Ok(Answer {
             bounds: Bounds::between(Probability::new(lower)?, Probability::new(upper)?),
             engine: excess.engine,
-            limit: excess.limit,
+            looseness: excess.looseness,
         })
     }
 
@@ -113,7 +113,7 @@ impl PrivacyLoss {
                 upper: upper.transpose()?.map(Upper::new),
             },
             engine: excess.engine,
-            limit: excess.limit,
+            looseness: excess.looseness,
         })
     }
 }
@@ -209,7 +209,7 @@ pub(crate) fn larger(
                         .map(|(a, b)| if a > b { a } else { b }),
                 },
                 engine: before.engine.coarser(answer.engine),
-                limit: before.limit.or(answer.limit),
+                looseness: before.looseness.or(answer.looseness),
             },
         });
     }

@@ -5,8 +5,8 @@ use super::plan::Asked;
 use crate::number::{rounded_up, shortest};
 use reticent_accounting::training::Subject;
 use reticent_accounting::{
-    Base, Convention, Direction, Engine, GroupSize, Guarantee, Method, Neighbours, Notion,
-    PrivacyLoss, Probability, Query, Tolerance,
+    Base, Convention, Direction, Engine, GroupSize, Guarantee, Looseness, Method, Neighbours,
+    Notion, PrivacyLoss, Probability, Query, Tolerance,
 };
 
 /// What is promised, as the first column of the table.
@@ -156,9 +156,21 @@ pub(super) fn wide(guarantees: &[Guarantee], tolerance: Tolerance) -> Option<Str
         .filter(computed)
         .filter_map(|row| Some((row, relative(row)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let why = match widest.0.looseness {
+        Some(Looseness::UnknownLaw) => {
+            ": the exact worst case of this mechanism is not known, so the upper end is that of a pair that \
+             dominates it"
+        }
+        Some(Looseness::SmallestNumbers) => ": they lie among the smallest numbers",
+        Some(Looseness::Precision) => ": the numerical errors are certified to no less",
+        Some(Looseness::OutOfReach) => {
+            ": neither engine reaches this question, and coarse bounds stand in"
+        }
+        None => "",
+    };
     Some(format!(
         "The ends of \"{}\" are {} apart, relatively; {tolerance} was asked for and could not be \
-         certified. The upper end holds all the same.",
+         certified{why}. The upper end holds all the same.",
         promise(widest.0),
         rounded_up(widest.1, 2),
     ))

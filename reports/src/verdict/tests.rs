@@ -167,6 +167,7 @@ fn guarantee() -> Guarantee {
         unit: UnitName::new("turn").unwrap(),
         method: Method::Pld,
         base: None,
+        looseness: None,
         engine: None,
         epsilon: Some(Bounds::between(epsilon(1.9), epsilon(2.0))),
         delta: Some(Delta::new(1e-5).unwrap()),

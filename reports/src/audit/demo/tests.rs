@@ -62,6 +62,7 @@ fn guarantee(convention: Convention, group: Option<u32>, epsilon: f64) -> Guaran
         unit: UnitName::new("turn").unwrap(),
         method: Method::Pld,
         base: None,
+        looseness: None,
         engine: None,
         epsilon: Some(Bounds::at_most(Epsilon::new(epsilon).unwrap())),
         delta: Some(Delta::new(1e-5).unwrap()),

@@ -12,7 +12,7 @@ const ROOM: f64 = 1e-9;
 /// What keeps the ends of an answer farther apart than asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Limit {
+pub enum Looseness {
     /// The run's own worst case is not known: the upper end is that of a run which it is sure to be no
     /// worse than, the lower end, if there is one, that of a run which it is sure to be no better than.
     UnknownLaw,
@@ -27,24 +27,24 @@ pub enum Limit {
 
 impl Solver {
     /// What keeps these ends farther apart than a relative `tolerance`, if they are.
-    pub(crate) fn limit(
+    pub(crate) fn looseness(
         &self,
         (lower, upper): (f64, f64),
         engine: Engine,
         tolerance: f64,
-    ) -> Option<Limit> {
+    ) -> Option<Looseness> {
         if upper - lower <= tolerance * upper * (1.0 + ROOM) {
             return None;
         }
         let unknown = self.below.is_some() || self.loss.bounds_only() || self.loss.unbounded;
         Some(if unknown || self.loss.is_stated() {
-            Limit::UnknownLaw
+            Looseness::UnknownLaw
         } else if upper < SMALLEST {
-            Limit::SmallestNumbers
+            Looseness::SmallestNumbers
         } else if engine == Engine::Chernoff {
-            Limit::OutOfReach
+            Looseness::OutOfReach
         } else {
-            Limit::Precision
+            Looseness::Precision
         })
     }
 }
