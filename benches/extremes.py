@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 MEGABYTES = 50
-SECONDS = 20
+SECONDS = 5
 NEIGHBOURS = ["add-remove", "replace", "zero-out"]
 
 

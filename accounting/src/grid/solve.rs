@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::guarantee::Engine;
 use crate::interval::LnBounds;
 use crate::pld::found::Found;
-use crate::pld::roots::{ROOM, both_ends};
+use crate::pld::roots::{ROOM, both_ends, ends_of_step};
 use crate::pld::solver::Solver;
 use crate::reconstruction::blow_up::{at, least};
 use crate::search::minimiser_to;
@@ -262,13 +262,11 @@ impl Solver {
             });
         }
         if let Some(law) = self.single_law() {
+            // A law that is too wide for the quadrature is so at every ε.
+            law.ln_delta(0.0, LN_NOTHING)?;
             // What can't be computed is taken as unknown, on both sides.
             let at = |epsilon: f64| law.ln_delta(epsilon, LN_NOTHING).unwrap_or(UNKNOWN);
-            let ends = |side: fn(&LnBounds) -> f64, level: f64| {
-                crate::search::bisect(|epsilon| side(&at(epsilon)) <= level, 0.25 * tolerance)
-            };
-            let upper = ends(|ends| ends.upper, ln_delta - ROOM).1;
-            let lower = ends(|ends| ends.lower, ln_delta + ROOM).0;
+            let (lower, upper) = ends_of_step(at, ln_delta, tolerance);
             return Ok(found(lower, upper));
         }
         let (mut theta, mut guess) = self.moments()?.tilt_for_delta(rest.ln());

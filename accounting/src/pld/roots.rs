@@ -1,6 +1,7 @@
 //! Where a decreasing function passes a level: roots and certified ends.
 
 use crate::interval::LnBounds;
+use crate::search::bisect;
 
 /// Both ends of ε are certified with this relative room in δ, so that a few roundings of δ
 /// before or after the search do no harm.
@@ -12,7 +13,7 @@ const CLOSE: f64 = 1e-9;
 
 /// About where a function that decreases on [0, ∞) crosses zero, to a relative `tolerance`: secants
 /// between the ends of a bracket, the end that stays counting half each time.
-pub(super) fn crossing(f: impl Fn(f64) -> f64, tolerance: f64) -> f64 {
+fn crossing(f: impl Fn(f64) -> f64, tolerance: f64) -> f64 {
     let (mut low, mut high) = (0.25, 1.0);
     let (mut at_low, mut at_high) = (f(low), f(high));
     while at_high > 0.0 && high < 1e300 {
@@ -45,6 +46,28 @@ pub(super) fn crossing(f: impl Fn(f64) -> f64, tolerance: f64) -> f64 {
         }
     }
     0.5 * (low + high)
+}
+
+/// Both ends of the ε ≥ 0 at which ln δ of a single step passes `ln_delta`, about a `tolerance` apart,
+/// relatively: δ is certified to be at most that at the upper end, and at least that at the lower.
+pub(crate) fn ends_of_step(
+    at: impl Fn(f64) -> LnBounds,
+    ln_delta: f64,
+    tolerance: f64,
+) -> (f64, f64) {
+    let above = |epsilon: f64| at(epsilon).upper <= ln_delta - ROOM;
+    let below = |epsilon: f64| at(epsilon).lower >= ln_delta + ROOM;
+    if above(0.0) {
+        return (0.0, 0.0);
+    }
+    let centre = crossing(|epsilon| at(epsilon).middle - ln_delta, 0.02 * tolerance);
+    let step = 0.05 * tolerance * centre;
+    if step > 0.0 && below(centre - step) && above(centre + step) {
+        return (centre - step, centre + step);
+    }
+    let upper = bisect(above, 0.125 * tolerance);
+    let lower = bisect(|epsilon| !below(epsilon), 0.125 * tolerance);
+    (lower.0, upper.1)
 }
 
 /// Both ends of the ε ≥ 0 at which a decreasing ln δ passes `ln_delta`, searched from `start`

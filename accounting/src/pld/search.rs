@@ -3,7 +3,7 @@
 use super::convert::Answer;
 use super::found::Found;
 use super::mixture::Pair;
-use super::roots::{ROOM, both_ends, crossing};
+use super::roots::{ROOM, both_ends, ends_of_step};
 use super::solver::{Solver, TRIM};
 use crate::contour::inversion::Contour;
 use crate::contour::kernel::Kernel;
@@ -134,7 +134,7 @@ impl Solver {
         Some(all)
     }
 
-    /// Bisection of a closed form: the upper end keeps δ ≤ `delta`, the lower end δ ≥ `delta`.
+    /// From a closed form.
     fn epsilon_closed(&self, ln_delta: f64, tolerance: f64) -> Found {
         let Some(pair) = &self.closed else {
             return Found {
@@ -143,25 +143,16 @@ impl Solver {
                 engine: Engine::Closed,
             };
         };
-        let at = |epsilon: f64| pair.ln_delta_of_one_step(epsilon);
-        let above = |epsilon: f64| at(epsilon).upper <= ln_delta - ROOM;
-        let below = |epsilon: f64| at(epsilon).lower >= ln_delta + ROOM;
-        let ends = |lower: f64, upper: f64| Found {
+        let (lower, upper) = ends_of_step(
+            |epsilon| pair.ln_delta_of_one_step(epsilon),
+            ln_delta,
+            tolerance,
+        );
+        Found {
             lower: Some(lower),
             upper,
             engine: Engine::Closed,
-        };
-        if above(0.0) {
-            return ends(0.0, 0.0);
         }
-        let centre = crossing(|epsilon| at(epsilon).middle - ln_delta, 0.02 * tolerance);
-        let step = 0.05 * tolerance * centre;
-        if step > 0.0 && below(centre - step) && above(centre + step) {
-            return ends(centre - step, centre + step);
-        }
-        let upper = bisect(above, 0.125 * tolerance);
-        let lower = bisect(|epsilon| !below(epsilon), 0.125 * tolerance);
-        ends(lower.0, upper.1)
     }
 
     fn epsilon_open(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
