@@ -15,7 +15,7 @@ mod grid;
 pub mod group;
 mod guarantee;
 mod interval;
-mod law;
+mod loss;
 pub mod mechanism;
 mod neighbours;
 mod plan;

@@ -327,19 +327,19 @@ impl Plan {
             });
         }
         if convention == Convention::Definition {
-            rows.push(self.knower(redaction, query, base.first())?);
+            rows.push(self.informed(redaction, query, base.first())?);
         }
         Ok(rows)
     }
 
     /// The row for an adversary who may know the secret: (ε, (γ − η)δ + η).
-    fn knower(
+    fn informed(
         &self,
         redaction: Redaction,
         query: Query,
         base: Option<&Answer<Epsilon>>,
     ) -> Result<Guarantee> {
-        let row = self.knower_row(redaction, query);
+        let row = self.informed_row(redaction, query);
         let Some(base) = base else {
             let none = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
             return Ok(Guarantee {
@@ -360,7 +360,7 @@ impl Plan {
         })
     }
 
-    fn knower_row(&self, redaction: Redaction, query: Query) -> Guarantee {
+    fn informed_row(&self, redaction: Redaction, query: Query) -> Guarantee {
         let notion = if self.group > GroupSize::ONE {
             Notion::GroupConfidentiality
         } else {

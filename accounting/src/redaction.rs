@@ -15,8 +15,8 @@
 //! ```compile_fail
 //! use reticent_accounting::{Profile, Redaction};
 //! fn twice(redaction: Redaction, profile: &Profile) {
-//!     let once = redaction.against_a_stranger(profile);
-//!     let again = redaction.against_a_stranger(&once);
+//!     let once = redaction.against_uninformed(profile);
+//!     let again = redaction.against_uninformed(&once);
 //! }
 //! ```
 //!
@@ -25,14 +25,14 @@
 //! ```compile_fail
 //! use reticent_accounting::{PrivacyLoss, Profile, Redaction};
 //! fn compose(redaction: Redaction, profile: &Profile, phase: &PrivacyLoss) -> PrivacyLoss {
-//!     phase.then(&redaction.against_a_stranger(profile))
+//!     phase.then(&redaction.against_uninformed(profile))
 //! }
 //! ```
 
 use crate::bound::{Bounds, Lower, Upper};
 use crate::error::{Error, Result};
 use crate::guarantee::Engine;
-use crate::law::Overlap;
+use crate::loss::Overlap;
 use crate::pld::solver::Solver;
 use crate::pld::{Answer, Curve, PrivacyLoss, Profile, ProfilePoint};
 use crate::quantity::{Delta, Epsilon, MissRate, Tolerance};
@@ -151,7 +151,7 @@ impl Redaction {
     /// Bound: both ends of the base go through. Source: CRT Prop. 6; the reverse direction
     /// holds because the base holds in both.
     #[must_use]
-    pub fn against_a_stranger(&self, base: &Profile) -> BayesianUnknown {
+    pub fn against_uninformed(&self, base: &Profile) -> BayesianUnknown {
         let points = self.shrink(base, |epsilon| self.amplified(epsilon));
         BayesianUnknown {
             redaction: *self,
@@ -163,7 +163,7 @@ impl Redaction {
     ///
     /// Bound: upper; the lower ends hold when missing is independent of everything else.
     #[must_use]
-    pub fn against_a_knower(&self, base: &Profile) -> BayesianKnown {
+    pub fn against_informed(&self, base: &Profile) -> BayesianKnown {
         let points = self.shrink(base, |epsilon| epsilon);
         BayesianKnown {
             redaction: *self,
@@ -180,7 +180,7 @@ impl Redaction {
         base.points().iter().map(point).collect()
     }
 
-    /// ε' at `delta` for a stranger, exactly on the dominating pair and in both directions:
+    /// ε' at `delta` for an uninformed adversary, exactly on the dominating pair and in both directions:
     /// forward δ = η + (γ−η) H_a(P‖Q) with a = (e^{ε'} − 1 + γ)/(γ − η), so that
     /// ε' = ln(1 − γ + (γ−η) e^{ε(δ_base)}); reverse δ = c·H_b(Q‖P) with c = 1 − e^{ε'}(1 − γ)
     /// and b = e^{ε'}(γ − η)/c, zero when c ≤ 0.

@@ -63,7 +63,7 @@ fn ratio(target: &Target, mechanism: &Mechanism, fine: Tolerance) -> f64 {
             });
             ends.fold(0.0, f64::max) / delta.get()
         }
-        Target::Stranger {
+        Target::Uninformed {
             redaction,
             group,
             epsilon,
@@ -85,7 +85,7 @@ fn ratio(target: &Target, mechanism: &Mechanism, fine: Tolerance) -> f64 {
             let found = epsilon_by_renyi(mechanism, query, delta, None).unwrap();
             found.get().get() / epsilon.get()
         }
-        Target::StrangerByRenyi {
+        Target::UninformedByRenyi {
             redaction,
             query,
             epsilon,
@@ -145,7 +145,7 @@ fn target() -> impl Strategy<Value = Target> {
                 delta: Delta::new(10f64.powf(-d)).unwrap(),
             }
         }),
-        (0.05f64..0.5, 0.5f64..2.0).prop_map(|(gamma, epsilon)| Target::Stranger {
+        (0.05f64..0.5, 0.5f64..2.0).prop_map(|(gamma, epsilon)| Target::Uninformed {
             redaction: Redaction::single_policy(MissRate::new(gamma).unwrap()),
             group: GroupSize::ONE,
             epsilon: Epsilon::new(epsilon).unwrap(),

@@ -122,7 +122,7 @@ fn calibration_by_renyi_is_tight_in_its_own_terms() {
             None,
         ),
         (
-            Target::StrangerByRenyi {
+            Target::UninformedByRenyi {
                 redaction,
                 query,
                 epsilon,

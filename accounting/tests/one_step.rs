@@ -362,15 +362,15 @@ fn chances_that_were_cut_off_are_not_forgotten() {
     };
     let upper = |run: &Mechanism| ends(run).upper.unwrap().get().get();
     // One over, one under; what they may have stood for is below both.
-    for (told, truth) in [
+    for (given, truth) in [
         ([1.0 - 1e-10, 0.0], [1.0 - 1e-10, 1e-10]),
         ([0.9, 0.1 + 1e-10], [0.9 - 1e-10, 0.1 + 1e-10]),
         ([0.9, 0.1 - 1e-10], [0.9, 0.1]),
     ] {
-        let (found, least) = (upper(&run(told)), upper(&run(truth)));
-        assert!(found >= least * (1.0 - 1e-6), "{told:?}: {found} {least}");
+        let (found, least) = (upper(&run(given)), upper(&run(truth)));
+        assert!(found >= least * (1.0 - 1e-6), "{given:?}: {found} {least}");
         assert!(
-            ends(&run(told))
+            ends(&run(given))
                 .lower
                 .is_none_or(|end| end.get().get() <= 0.0)
         );

@@ -77,7 +77,7 @@ proptest! {
     /// share η of all secrets missed by both policies and trained on in the raw. Against the run
     /// with masks, ε' = ln(1 + γ(e^ε − 1)) holds with (γ − η)δ + η, in both directions.
     #[test]
-    fn a_stranger_sees_the_amplified_guarantee(
+    fn the_uninformed_adversary_sees_the_amplified_guarantee(
         masked in law(ALPHABET),
         runs in proptest::collection::vec(law(ALPHABET), 3),
         raw in law(ALPHABET),
@@ -103,7 +103,7 @@ proptest! {
 
     /// An adversary who knows the secret: no amplification of ε, the same δ.
     #[test]
-    fn a_knower_sees_epsilon_unchanged(
+    fn the_informed_adversary_sees_epsilon_unchanged(
         masked in law(ALPHABET),
         run in law(ALPHABET),
         raw in law(ALPHABET),
@@ -339,7 +339,7 @@ fn profiles_carry_their_certificates_through_redaction() {
     let query = Query::single(Neighbours::Replace);
     let profile = Profile::at_deltas(&run, query, &[base], Tolerance::new(1e-9).unwrap()).unwrap();
     let after = redaction
-        .against_a_stranger(&profile)
+        .against_uninformed(&profile)
         .epsilon(delta)
         .unwrap();
     let (low, high) = (
@@ -351,7 +351,7 @@ fn profiles_carry_their_certificates_through_redaction() {
         "{low} {high}"
     );
     let known = redaction
-        .against_a_knower(&profile)
+        .against_informed(&profile)
         .epsilon(delta)
         .unwrap()
         .unwrap()

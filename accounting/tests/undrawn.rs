@@ -200,7 +200,7 @@ fn calibrations_end_where_every_noise_will_do() {
         bits: 10.0,
         probability: probability(0.45),
     };
-    let stranger = Target::Stranger {
+    let stranger = Target::Uninformed {
         redaction: Redaction::single_policy(MissRate::new(0.5).unwrap()),
         group: GroupSize::ONE,
         epsilon,

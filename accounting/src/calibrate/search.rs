@@ -211,8 +211,8 @@ fn interpolate(
         if gap <= width {
             break;
         }
-        let edge = (0.45 * width / gap).min(0.5);
-        let share_now = share.clamp(edge, 1.0 - edge);
+        let boundary = (0.45 * width / gap).min(0.5);
+        let share_now = share.clamp(boundary, 1.0 - boundary);
         // Values that are to be interpolated need digits in proportion.
         let new = at(a.x + share_now * (b.x - a.x), 0.03 * gap)?;
         // `c` is the point that leaves the bracket.

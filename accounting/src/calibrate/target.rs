@@ -1,7 +1,7 @@
 //! What a plan has to achieve, and by how much it does.
 
 use crate::error::{Error, Result};
-use crate::law::Overlap;
+use crate::loss::Overlap;
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::pld::solver::Solver;
@@ -25,7 +25,7 @@ pub enum Target {
         delta: Delta,
     },
     /// (ε', δ) against an adversary who ignores the secret, in the notion's own neighbours.
-    Stranger {
+    Uninformed {
         /// The redaction policy.
         redaction: Redaction,
         /// Records of one secret.
@@ -45,7 +45,7 @@ pub enum Target {
         delta: Delta,
     },
     /// (ε', δ) against an adversary who ignores the secret, by Proposition 6 on the Rényi curve.
-    StrangerByRenyi {
+    UninformedByRenyi {
         /// The redaction policy.
         redaction: Redaction,
         /// Who is compared with whom: by definition a replacement; the papers computed add-remove.
@@ -164,7 +164,7 @@ impl Target {
             {
                 above_prior("target delta at epsilon 0", "(0, 1]", 0.0, delta.get())
             }
-            Self::Stranger { epsilon, .. } | Self::StrangerByRenyi { epsilon, .. } => {
+            Self::Uninformed { epsilon, .. } | Self::UninformedByRenyi { epsilon, .. } => {
                 above_prior("target epsilon", "(0, inf]", 0.0, epsilon.get())
             }
             Self::Posterior {
@@ -196,11 +196,11 @@ impl Target {
         match &mut target {
             Self::Epsilon { query, .. }
             | Self::EpsilonByRenyi { query, .. }
-            | Self::StrangerByRenyi { query, .. }
+            | Self::UninformedByRenyi { query, .. }
             | Self::TruePositiveRate { query, .. } => {
                 query.group = group;
             }
-            Self::Stranger { group: old, .. }
+            Self::Uninformed { group: old, .. }
             | Self::Posterior { group: old, .. }
             | Self::PosteriorByKlFano { group: old, .. }
             | Self::Exposure { group: old, .. } => *old = group,
@@ -266,7 +266,7 @@ impl Target {
                 bits,
                 probability,
             } => (guessed(mechanism, group, share(bits)?)?, probability.get()),
-            Self::Stranger {
+            Self::Uninformed {
                 redaction,
                 group,
                 epsilon,
@@ -280,7 +280,7 @@ impl Target {
             // What another proof says is that proof's own number.
             Self::PosteriorByKlFano { .. }
             | Self::EpsilonByRenyi { .. }
-            | Self::StrangerByRenyi { .. } => return Ok(None),
+            | Self::UninformedByRenyi { .. } => return Ok(None),
         };
         let margin = Margin::of(value, value, allowed);
         Ok((margin.upper <= 0.0).then_some(margin))
@@ -328,7 +328,7 @@ impl Target {
                 }
                 within(&loss.delta(epsilon, goal)?, delta.get())
             }),
-            Self::Stranger {
+            Self::Uninformed {
                 redaction,
                 group,
                 epsilon,
@@ -350,7 +350,7 @@ impl Target {
                 let found = epsilon_by_renyi(mechanism, query, delta, None)?.into_inner();
                 Ok(Margin::of(found.get(), found.get(), epsilon.get()))
             }
-            Self::StrangerByRenyi {
+            Self::UninformedByRenyi {
                 redaction,
                 query,
                 epsilon,

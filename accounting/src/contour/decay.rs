@@ -4,7 +4,7 @@
 //! integration is bent into the complex plane. Where they are small but the steps are many,
 //! |φ(y)|² = 1 − E[1 − cos y(L − L')] loses what a window of losses contributes.
 
-use super::chart::{Cells, Chart, Slopes};
+use super::partition::{CellPartition, Cells, Slopes};
 use super::strip::{arcsine, half_ln_shrinkage};
 use crate::special::{LANES, above_zero, exp};
 
@@ -15,7 +15,7 @@ const HALVINGS: usize = 12;
 
 /// Bounds on |φ(c + iy)|/φ(c) for one pair at one order c.
 pub(crate) struct Decay<'a> {
-    chart: &'a Chart,
+    partition: &'a CellPartition,
     c: f64,
     /// Bounds on the mass of each cell under the tilted law, from below and from above.
     least: Vec<f64>,
@@ -28,7 +28,7 @@ pub(crate) struct Decay<'a> {
     cost: Vec<f64>,
     /// The middle loss of the tilted law.
     centre: f64,
-    /// Heights of the path at the edges.
+    /// Heights of the path at the boundaries.
     path: Vec<f64>,
     /// What each cell adds to the bound.
     terms: Vec<f64>,
@@ -41,20 +41,20 @@ const PATHS: [(f64, f64); 2] = [(0.05, 0.35), (0.3, 1.0)];
 
 impl<'a> Decay<'a> {
     /// Bounds at order c, given ln φ(c).
-    pub(crate) fn new(chart: &'a Chart, c: f64, ln_moment: f64) -> Self {
-        let (ln_mass, swing) = chart.cells.ln_masses(c);
-        let cells = &chart.cells;
+    pub(crate) fn new(partition: &'a CellPartition, c: f64, ln_moment: f64) -> Self {
+        let (ln_mass, swing) = partition.cells.ln_masses(c);
+        let cells = &partition.cells;
         let count = cells.len();
         let mut decay = Self {
-            chart,
+            partition,
             c,
             least: vec![0.0; count],
             most: vec![0.0; count],
             ln_tails: [
-                chart.ln_tail(0, c, -1.0) - ln_moment,
-                chart.ln_tail(chart.edges.len() - 1, c, 1.0) - ln_moment,
+                partition.ln_tail(0, c, -1.0) - ln_moment,
+                partition.ln_tail(partition.boundaries.len() - 1, c, 1.0) - ln_moment,
             ],
-            beyond: [chart.slopes_beyond(-1.0), chart.slopes_beyond(1.0)],
+            beyond: [partition.slopes_beyond(-1.0), partition.slopes_beyond(1.0)],
             mean: vec![0.0; count],
             cost: vec![0.0; count],
             centre: 0.0,
@@ -76,7 +76,7 @@ impl<'a> Decay<'a> {
             below += mass;
             below >= half
         });
-        decay.centre = chart.loss[middle.unwrap_or(0)];
+        decay.centre = partition.loss[middle.unwrap_or(0)];
         decay
     }
 
@@ -103,11 +103,11 @@ impl<'a> Decay<'a> {
         best
     }
 
-    /// Heights b ≥ 0 at the edges: per cell near the best b of −ybE + b²(yV + V' + 1)/2 with V'
+    /// Heights b ≥ 0 at the boundaries: per cell near the best b of −ybE + b²(yV + V' + 1)/2 with V'
     /// what the modulus of M₋ costs, zero where nothing is to be gained, changing by at most
     /// `steepness` per unit.
     fn lay_path(&mut self, y: f64, least_turn: f64, steepness: f64) {
-        let cells = &self.chart.cells;
+        let cells = &self.partition.cells;
         let count = cells.len();
         let (plus, minus) = (
             &cells.plus_variance[..count],
@@ -131,7 +131,7 @@ impl<'a> Decay<'a> {
         path[count] = end(&self.beyond[1]);
         let mut wish = path[0];
         path[0] = wish.min(end(&self.beyond[0]));
-        // Each edge is as high as the lower of its cells allows, and its neighbour's slope.
+        // Each boundary is as high as the lower of its cells allows, and its neighbour's slope.
         let widths = |j: usize| cells.right[j] - cells.left[j];
         for j in 1..=count {
             let own = path[j];
@@ -149,7 +149,7 @@ impl<'a> Decay<'a> {
         let count = path.len() - 1;
         let ends = (&path[..count], &path[1..]);
         bending(
-            &self.chart.cells,
+            &self.partition.cells,
             &self.mean,
             ends,
             y,
@@ -176,7 +176,7 @@ impl<'a> Decay<'a> {
     /// Z/`high` they contribute at least (sin(Z/2)/(Z/2))² y²/2 · (L − L')², together
     /// that factor times y² · m · S: m the window's mass and S = ∫ (L − mean)² over it.
     pub(crate) fn window(&self, low: f64, high: f64) -> f64 {
-        let loss = &self.chart.loss;
+        let loss = &self.partition.loss;
         let mut most: f64 = 0.0;
         for phase in [1.5, 3.0] {
             let reach = 0.5 * phase / high;
@@ -300,10 +300,10 @@ mod tests {
             .into_iter()
             .flat_map(|pair| [(pair.clone(), 1.0), (pair, 1e4)])
         {
-            let chart = Chart::new(&pair, times, 4.0, -70.0).unwrap();
+            let partition = CellPartition::new(&pair, times, 4.0, -70.0).unwrap();
             for c in [0.5, 1.5, 4.0] {
                 let moment = characteristic(&pair, c, 0.0).0;
-                let mut decay = Decay::new(&chart, c, moment.ln());
+                let mut decay = Decay::new(&partition, c, moment.ln());
                 for y in [1.0, 5.0, 20.0, 80.0] {
                     let bound = decay.bent(y, 0.0);
                     for further in [1.0, 1.1, 1.5, 3.0] {
@@ -326,10 +326,10 @@ mod tests {
             .into_iter()
             .flat_map(|pair| [(pair.clone(), 1.0), (pair, 1e4)])
         {
-            let chart = Chart::new(&pair, times, 4.0, -70.0).unwrap();
+            let partition = CellPartition::new(&pair, times, 4.0, -70.0).unwrap();
             for c in [0.5, 1.5, 4.0] {
                 let moment = characteristic(&pair, c, 0.0).0;
-                let decay = Decay::new(&chart, c, moment.ln());
+                let decay = Decay::new(&partition, c, moment.ln());
                 for y in [0.1, 0.5, 2.0, 20.0] {
                     let bound = decay.window(y, 1.25 * y);
                     for further in [1.0, 1.1, 1.25] {

@@ -1,8 +1,8 @@
 //! The Kullback–Leibler divergence of the composed pair, K'(1) = Σ T E_P[L], certified.
 
-use super::chart::Chart;
+use super::cumulants::{CumulantFunction, PairNodes, Source};
 use super::nodes::Nodes;
-use super::scout::{PairPart, Scout, Source};
+use super::partition::CellPartition;
 use crate::bound::Upper;
 use crate::error::Result;
 use crate::pld::PrivacyLoss;
@@ -19,15 +19,15 @@ impl PrivacyLoss {
         if self.unbounded {
             return Ok(Upper::new(f64::INFINITY));
         }
-        if let Some(told) = &self.told {
-            return told.divergence();
+        if let Some(informed) = &self.more_informed {
+            return informed.divergence();
         }
-        let scout = Scout::new(&self.without_laws(), 2.0)?;
+        let cumulants = CumulantFunction::new(&self.without_laws(), 2.0)?;
         let mut total = 0.5 * self.gaussian;
         for (law, times) in &self.laws {
             total += *times as f64 * law.divergence()?;
         }
-        for part in &scout.parts {
+        for part in &cumulants.parts {
             // Laws were left out above.
             if let Source::Pair(pair) = &part.source {
                 let (value, error) = pair.divergence(part.nodes());
@@ -38,29 +38,29 @@ impl PrivacyLoss {
     }
 }
 
-impl PairPart {
+impl PairNodes {
     /// E_P[L] of one step with a bound on its error.
     fn divergence(&self, nodes: &Nodes) -> (f64, f64) {
         let (value, rounding) = nodes.divergence();
         let (left, right) = self.span;
         let tails = ln_add_exp(
-            self.chart.ln_loss_tail(left, -1.0),
-            self.chart.ln_loss_tail(right, 1.0),
+            self.partition.ln_loss_tail(left, -1.0),
+            self.partition.ln_loss_tail(right, 1.0),
         );
         let spacing = nodes.spacing;
         let outside = (tails + spacing.ln_1p()).exp();
         (
             value,
-            rounding + outside + self.chart.loss_trapezoid_error(spacing),
+            rounding + outside + self.partition.loss_trapezoid_error(spacing),
         )
     }
 }
 
-impl Chart {
-    /// ln of a bound on ∫ f_1 |L| beyond an edge: |L| grows by at most its steepest slope S per
+impl CellPartition {
+    /// ln of a bound on ∫ f_1 |L| beyond a boundary: |L| grows by at most its steepest slope S per
     /// unit, and u ≤ e^u.
-    pub(super) fn ln_loss_tail(&self, edge: usize, sign: f64) -> f64 {
-        let at = &self.edges[edge];
+    pub(super) fn ln_loss_tail(&self, boundary: usize, sign: f64) -> f64 {
+        let at = &self.boundaries[boundary];
         let steepest = self.pair.first.farthest() + self.pair.second.farthest();
         let slope = if sign > 0.0 {
             self.pair.first.farthest()

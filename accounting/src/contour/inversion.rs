@@ -5,9 +5,9 @@
 //! upper = Σ_{|n| ≤ M} + R_y + R_F and lower = the same sum − aliases − R_y − R_F, with R_y
 //! the terms left out and R_F what quadrature and rounding do to the terms kept.
 
+use super::cumulants::{AnyDecay, CumulantFunction};
 use super::kernel::Kernel;
 use super::nodes::Moment;
-use super::scout::{AnyDecay, Scout};
 use crate::error::Result;
 use crate::interval::LnBounds;
 use crate::special::{ROUND, ln_add_exp};
@@ -79,26 +79,31 @@ impl Contour {
     /// # Errors
     /// [`crate::Error::NotCertified`] when an order is out of reach, or too many terms or nodes
     /// would be needed.
-    pub(crate) fn new(scout: &Scout, kernel: Kernel, epsilon: f64, ln_goal: f64) -> Result<Self> {
-        let saddle = scout
+    pub(crate) fn new(
+        cumulants: &CumulantFunction,
+        kernel: Kernel,
+        epsilon: f64,
+        ln_goal: f64,
+    ) -> Result<Self> {
+        let saddle = cumulants
             .saddle(kernel, epsilon)
-            .ok_or_else(Scout::out_of_reach)?;
-        let c = temper(scout, kernel, epsilon, saddle);
-        let (mut contour, tilts, aim) = Self::begun(scout, kernel, (epsilon, c), ln_goal);
-        let end = contour.choose_end(scout, &tilts, aim.variance, aim.ln_goal)?;
-        contour.sum_terms(scout, &tilts, end, aim.ln_goal - aim.ln_size)?;
+            .ok_or_else(CumulantFunction::out_of_reach)?;
+        let c = temper(cumulants, kernel, epsilon, saddle);
+        let (mut contour, tilts, aim) = Self::begun(cumulants, kernel, (epsilon, c), ln_goal);
+        let end = contour.choose_end(cumulants, &tilts, aim.variance, aim.ln_goal)?;
+        contour.sum_terms(cumulants, &tilts, end, aim.ln_goal - aim.ln_size)?;
         Ok(contour)
     }
 
     /// At order c, with its step and without terms; each part's moment, and what is aimed at.
     fn begun(
-        scout: &Scout,
+        cumulants: &CumulantFunction,
         kernel: Kernel,
         (epsilon, c): (f64, f64),
         ln_goal: f64,
     ) -> (Self, Vec<Moment>, Aim) {
-        let (front, tilts) = scout.certified(c);
-        let variance = scout.moment(c).second;
+        let (front, tilts) = cumulants.certified(c);
+        let variance = cumulants.moment(c).second;
         let curvature = variance + Kernel::ln_factor_slopes(c).1;
         let ln_size = -(c * (c - 1.0).abs()).ln() - 0.5 * (TAU * curvature).ln();
         let ln_goal =
@@ -117,7 +122,7 @@ impl Contour {
             nodes: 0,
             quiet: None,
         };
-        contour.choose_step(scout, epsilon, curvature.sqrt(), ln_goal);
+        contour.choose_step(cumulants, epsilon, curvature.sqrt(), ln_goal);
         let aim = Aim {
             ln_goal,
             ln_size,
@@ -127,14 +132,23 @@ impl Contour {
     }
 
     /// Widens the period Δ = 2π/η until the aliases weigh at most e^`ln_goal` of the front.
-    fn choose_step(&mut self, scout: &Scout, epsilon: f64, spread: f64, ln_goal: f64) {
+    fn choose_step(
+        &mut self,
+        cumulants: &CumulantFunction,
+        epsilon: f64,
+        spread: f64,
+        ln_goal: f64,
+    ) {
         let mut period = spread * (-2.0 * ln_goal).max(1.0).sqrt();
         for _ in 0..24 {
             self.step = TAU / period;
             for (slot, sign) in [(0, 1.0), (1, -1.0)] {
                 let from = self.alias[slot].0;
-                let order = scout.lean(self.kernel, epsilon + sign * period, Some(from));
-                self.alias[slot] = (order, self.kernel.ln_chernoff(order) + scout.ceiling(order));
+                let order = cumulants.lean(self.kernel, epsilon + sign * period, Some(from));
+                self.alias[slot] = (
+                    order,
+                    self.kernel.ln_chernoff(order) + cumulants.ceiling(order),
+                );
             }
             let alias = self.ln_alias(epsilon);
             if alias <= ln_goal {
@@ -172,7 +186,7 @@ impl Contour {
     /// backwards as long as their sum stays below the goal.
     fn choose_end(
         &mut self,
-        scout: &Scout,
+        cumulants: &CumulantFunction,
         tilts: &[Moment],
         variance: f64,
         ln_goal: f64,
@@ -181,9 +195,9 @@ impl Contour {
         let step = self.step;
         let ln_factor = |y: f64| {
             // Σ η/|s(s−1)| over nodes beyond y is at most (1 + η/y)/y.
-            -0.5 * scout.gaussian * y * y - (PI * y).ln() + (step / y).ln_1p()
+            -0.5 * cumulants.gaussian * y * y - (PI * y).ln() + (step / y).ln_1p()
         };
-        let mut decays: Vec<(f64, AnyDecay<'_>)> = scout
+        let mut decays: Vec<(f64, AnyDecay<'_>)> = cumulants
             .parts
             .iter()
             .zip(tilts)
@@ -192,9 +206,9 @@ impl Contour {
         let farthest = MOST_TERMS * step;
         let single = decays.len() == 1;
         let first = ((-2.0 * ln_goal).max(1.0) / variance).sqrt();
-        let edge = |block: i32| first * RATIO.powi(block);
+        let boundary = |block: i32| first * RATIO.powi(block);
         let mut beyond = |block: i32| {
-            let y = edge(block);
+            let y = boundary(block);
             // One part alone knows what is enough.
             let enough = if single {
                 (ln_goal - 1.0 - ln_factor(y)) / decays[0].0
@@ -206,13 +220,13 @@ impl Contour {
                 .map(|(times, decay)| *times * decay.bent(y, enough.exp()).ln());
             ln_factor(y) + bent.sum::<f64>()
         };
-        // The first block edge beyond which bending suffices: gallop, then halve.
+        // The first block boundary beyond which bending suffices: gallop, then halve.
         let (mut short, mut last, mut stride) = (-1, 2, 2);
         let mut rest = beyond(last);
         while rest > ln_goal - 1.0 {
             // Blocks reach far beyond the terms: only the window's bound needs them.
-            if edge(last) > 1e4 * farthest {
-                return Err(Scout::out_of_reach());
+            if boundary(last) > 1e4 * farthest {
+                return Err(CumulantFunction::out_of_reach());
             }
             short = last;
             last += stride;
@@ -229,7 +243,7 @@ impl Contour {
             }
         }
         while last > 0 {
-            let (low, high) = (edge(last - 1), edge(last));
+            let (low, high) = (boundary(last - 1), boundary(last));
             let window = decays
                 .iter()
                 .map(|(times, decay)| times * decay.window(low, high).ln());
@@ -241,15 +255,21 @@ impl Contour {
             last -= 1;
         }
         self.rest = rest.exp();
-        let end = edge(last);
+        let end = boundary(last);
         if end > farthest {
-            Err(Scout::out_of_reach())
+            Err(CumulantFunction::out_of_reach())
         } else {
             Ok(end)
         }
     }
 
-    fn sum_terms(&mut self, scout: &Scout, tilts: &[Moment], end: f64, ln_goal: f64) -> Result<()> {
+    fn sum_terms(
+        &mut self,
+        cumulants: &CumulantFunction,
+        tilts: &[Moment],
+        end: f64,
+        ln_goal: f64,
+    ) -> Result<()> {
         let count = (end / self.step).ceil() as usize + 1;
         let end = (count - 1) as f64 * self.step;
         let mut ln_size = vec![0.0; count];
@@ -257,14 +277,14 @@ impl Contour {
         let mut ln_excess = vec![0.0; count];
         for (n, ln) in ln_size.iter_mut().enumerate() {
             let y = n as f64 * self.step;
-            *ln = -0.5 * scout.gaussian * y * y;
-            angle[n] = scout.gaussian * y * (self.c - 0.5);
+            *ln = -0.5 * cumulants.gaussian * y * y;
+            angle[n] = cumulants.gaussian * y * (self.c - 0.5);
         }
         let mut turning = 0.0;
-        for (part, moment) in scout.parts.iter().zip(tilts) {
+        for (part, moment) in cumulants.parts.iter().zip(tilts) {
             let line = Line::new(part, self.c, *moment, end, ln_goal - part.times.ln())?;
             if line.tilted.loss.len() as f64 * count as f64 > BUDGET {
-                return Err(Scout::out_of_reach());
+                return Err(CumulantFunction::out_of_reach());
             }
             self.nodes += line.tilted.loss.len();
             line.accumulate(
@@ -276,7 +296,7 @@ impl Contour {
             );
             turning += part.times * line.speed;
         }
-        turning += scout.gaussian * self.c;
+        turning += cumulants.gaussian * self.c;
         for n in 0..count {
             let y = n as f64 * self.step;
             let (re, im) = self.kernel.factor(self.c, y);
@@ -382,10 +402,10 @@ impl Contour {
 /// Where rare large losses set in, K'' jumps by orders of magnitude within a narrow range of
 /// orders, and the saddle sits in it: the tilted law has two humps and the terms decay slowly.
 /// A little below, K(c) − ε(c−1) has hardly grown and one hump is gone.
-fn temper(scout: &Scout, kernel: Kernel, epsilon: f64, saddle: f64) -> f64 {
+fn temper(cumulants: &CumulantFunction, kernel: Kernel, epsilon: f64, saddle: f64) -> f64 {
     let low = kernel.interval().0;
     let ln_size = |c: f64| {
-        let total = scout.moment(c);
+        let total = cumulants.moment(c);
         let curvature = total.second + Kernel::ln_factor_slopes(c).1;
         total.ln - epsilon * (c - 1.0) - (c * (c - 1.0).abs()).ln() + 0.5 * curvature.ln()
     };

@@ -8,14 +8,14 @@
 
 use super::nodes::Nodes;
 use crate::error::{Error, Result};
-use crate::law::{Law, Mask, Served, Stretch};
+use crate::loss::{LossDistribution, Mask, Served, Stretch};
 use crate::special::ln_add_exp;
 
 mod decay;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use decay::{LawDecay, Shifted};
+pub(crate) use decay::{LossDecay, Shifted};
 
 /// P-mass beyond infinite ends matters less than this to any number.
 const LN_NOTHING: f64 = -745.0;
@@ -26,8 +26,8 @@ pub(super) const ROOM: f64 = 1e-9;
 
 /// A law with the nodes for real orders up to some highest.
 #[derive(Debug, Clone)]
-pub(crate) struct LawChart {
-    law: Law,
+pub(crate) struct LossPartition {
+    law: LossDistribution,
     stretches: Vec<Stretch>,
     /// How many nodes are atoms; they come first.
     atoms: usize,
@@ -39,19 +39,24 @@ pub(crate) struct LawChart {
     mask: Option<Mask>,
 }
 
-impl LawChart {
-    /// The chart and nodes for orders in [0, `order`] and imaginary parts up to `turn`, to a relative
+impl LossPartition {
+    /// The partition and nodes for orders in [0, `order`] and imaginary parts up to `turn`, to a relative
     /// error of e^`ln_error` beside the tails.
     ///
     /// # Errors
     /// [`crate::Error::NotCertified`] when that takes too many nodes.
-    pub(crate) fn new(law: &Law, order: f64, turn: f64, ln_error: f64) -> Result<(Self, Nodes)> {
+    pub(crate) fn new(
+        law: &LossDistribution,
+        order: f64,
+        turn: f64,
+        ln_error: f64,
+    ) -> Result<(Self, Nodes)> {
         Self::masked(law, (order, turn), ln_error, None)
     }
 
-    /// As [`LawChart::new`], of the outcomes that a mask lets count, each with its chance.
+    /// As [`LossPartition::new`], of the outcomes that a mask lets count, each with its chance.
     pub(crate) fn masked(
-        law: &Law,
+        law: &LossDistribution,
         (order, turn): (f64, f64),
         ln_error: f64,
         mask: Option<Mask>,
@@ -72,7 +77,7 @@ impl LawChart {
         };
         let (all, stretches) = law.serving(served)?;
         let nodes = Nodes::of_law(&all, complete);
-        let chart = Self {
+        let partition = Self {
             law: law.clone(),
             atoms: law.atoms.len(),
             stretches,
@@ -81,7 +86,7 @@ impl LawChart {
             complete,
             mask,
         };
-        Ok((chart, nodes))
+        Ok((partition, nodes))
     }
 
     /// The same for one order and imaginary parts up to `turn`.
@@ -164,7 +169,7 @@ impl LawChart {
 }
 
 /// How far apart positions of both densities of a law are at most.
-pub(crate) fn reach(law: &Law) -> f64 {
+pub(crate) fn reach(law: &LossDistribution) -> f64 {
     let far = law.pieces.iter().map(|piece| {
         let (a, b) = (piece.first.range(), piece.second.range());
         a.1.max(b.1) - a.0.min(b.0)

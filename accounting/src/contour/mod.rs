@@ -5,25 +5,25 @@
 //! δ(ε) = (1/2π) ∫ e^{T K(s) − ε(s−1)} / (s(s−1)) dy along s = c + iy, c > 1 the saddle.
 //! Cost does not depend on T or δ.
 //!
-//! * [`chart`]: the line cut into cells with rigorous bounds, computed once per pair;
+//! * [`partition`]: the line cut into cells with rigorous bounds, computed once per pair;
 //! * [`strip`]: bounds off the real axis, hence the quadrature error of K;
 //! * [`decay`]: how fast the characteristic function decays;
 //! * [`nodes`]: the trapezoid rule in x;
 //! * [`laws`]: steps that are no Gaussian mixtures;
-//! * [`scout`]: K on the real axis, saddle points;
+//! * [`cumulants`]: K on the real axis, saddle points;
 //! * [`kernel`]: which expectation is inverted, and Chernoff's bound for it;
 //! * [`inversion`]: the certified sum;
 //! * [`window`]: the coarse path for when that can't be certified.
 
-pub(crate) mod chart;
+pub(crate) mod cumulants;
 mod decay;
 mod divergence;
 pub(crate) mod inversion;
 pub(crate) mod kernel;
 pub(crate) mod laws;
 pub(crate) mod nodes;
+pub(crate) mod partition;
 #[cfg(test)]
 mod samples;
-pub(crate) mod scout;
 pub(crate) mod strip;
 mod window;

@@ -1,8 +1,8 @@
 //! The trapezoid rule in x, and K on the real axis with relative accuracy when it is tiny.
 
-use super::chart::too_wide;
+use super::partition::too_wide;
 use crate::error::Result;
-use crate::law::Node;
+use crate::loss::Node;
 use crate::pld::Pair;
 use crate::special::{EXP_ERROR, LANES, LN_SQRT_TAU, ROUND, exp, exp_second_order};
 

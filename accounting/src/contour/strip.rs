@@ -5,7 +5,7 @@
 //! variance of κ under p_k ∝ w_k e^{κ_k x − κ_k²/2}. So M has no zero where a²V < 2, and f_s
 //! is analytic there.
 
-use super::chart::{Cells, Chart, Slopes};
+use super::partition::{CellPartition, Cells, Slopes};
 use crate::special::{ln_add_exp, ln_sum_exp};
 use std::f64::consts::PI;
 
@@ -90,7 +90,7 @@ impl Cells {
 
 /// ∫ |f_s(x ± ia)| dx at one order c for |Im s| ≤ y, bounded for any shift a.
 struct Strip<'a> {
-    chart: &'a Chart,
+    partition: &'a CellPartition,
     c: f64,
     y: f64,
     /// ln of a bound on f_c times the width, for each cell.
@@ -101,17 +101,22 @@ struct Strip<'a> {
 }
 
 impl<'a> Strip<'a> {
-    fn new(chart: &'a Chart, c: f64, y: f64) -> Self {
-        let (mut ln_most, swing) = chart.cells.ln_masses(c);
+    fn new(partition: &'a CellPartition, c: f64, y: f64) -> Self {
+        let (mut ln_most, swing) = partition.cells.ln_masses(c);
         for (ln, swing) in ln_most.iter_mut().zip(&swing) {
             *ln += swing;
         }
-        let tail = |edge, sign| (chart.ln_tail(edge, c, sign), chart.slopes_beyond(sign));
+        let tail = |boundary, sign| {
+            (
+                partition.ln_tail(boundary, c, sign),
+                partition.slopes_beyond(sign),
+            )
+        };
         Self {
             exponents: Vec::with_capacity(ln_most.len()),
             ln_most,
-            tails: [tail(0, -1.0), tail(chart.edges.len() - 1, 1.0)],
-            chart,
+            tails: [tail(0, -1.0), tail(partition.boundaries.len() - 1, 1.0)],
+            partition,
             c,
             y,
         }
@@ -120,7 +125,7 @@ impl<'a> Strip<'a> {
     /// ln of the bound at the shift a.
     fn ln_integral(&mut self, a: f64) -> f64 {
         self.exponents.clone_from(&self.ln_most);
-        self.chart
+        self.partition
             .cells
             .grow(self.c, a, self.y, &mut self.exponents);
         for (tail, slopes) in &self.tails {
@@ -134,7 +139,7 @@ impl<'a> Strip<'a> {
     /// with index `from`, and the index of the best; stops at a value that is small `enough`.
     fn least(&mut self, from: usize, enough: f64, value: impl Fn(f64, f64) -> f64) -> (f64, usize) {
         let mut at = |index: usize| {
-            let a = self.chart.shift(index);
+            let a = self.partition.shift(index);
             value(a, self.ln_integral(a))
         };
         let mut best = (at(from), from);
@@ -159,7 +164,7 @@ impl<'a> Strip<'a> {
     }
 }
 
-impl Chart {
+impl CellPartition {
     /// The largest shift a that is allowed along the whole line.
     pub(super) fn least_height(&self) -> f64 {
         let cells = self.cells.height.iter().copied();
@@ -188,8 +193,8 @@ impl Chart {
                     + self.cells.slopes(cell).change(a);
                 total += (ln_mass[cell] + swing[cell]).exp() * moved;
             }
-            for (edge, sign) in [(0, -1.0), (self.edges.len() - 1, 1.0)] {
-                total += self.ln_loss_tail(edge, sign).exp()
+            for (boundary, sign) in [(0, -1.0), (self.boundaries.len() - 1, 1.0)] {
+                total += self.ln_loss_tail(boundary, sign).exp()
                     * (1.0 + self.slopes_beyond(sign).change(a));
             }
             best = best.min(2.0 * total * (0.5 * a * a).exp() / (2.0 * PI * a / h).exp_m1());
@@ -208,7 +213,7 @@ impl Chart {
         (-ln, best)
     }
 
-    /// ln of the trapezoid rule's error at spacing `h`, as in [`Chart::spacing`]; does not look
+    /// ln of the trapezoid rule's error at spacing `h`, as in [`CellPartition::spacing`]; does not look
     /// further once it is at most `enough`.
     pub(crate) fn ln_trapezoid_error(&self, c: f64, h: f64, from: usize, enough: f64) -> f64 {
         let error = |a: f64, ln_integral: f64| {
@@ -245,10 +250,10 @@ mod tests {
             .into_iter()
             .flat_map(|pair| [(pair.clone(), 1.0), (pair, 1e4)])
         {
-            let chart = Chart::new(&pair, times, 4.0, -70.0).unwrap();
+            let partition = CellPartition::new(&pair, times, 4.0, -70.0).unwrap();
             for (c, y) in [(0.5, 0.0), (1.5, 3.0), (4.0, 0.0), (4.0, 10.0)] {
                 let truth = characteristic(&pair, c, y);
-                let (spacing, best) = chart.spacing(c, y, -6.0, 0);
+                let (spacing, best) = partition.spacing(c, y, -6.0, 0);
                 let rough = Nodes::new(&pair, -20.0, 60.0, spacing)
                     .unwrap()
                     .transform(c, y);
@@ -258,7 +263,7 @@ mod tests {
                     "{error} at spacing {spacing}, c = {c}, y = {y}"
                 );
                 if y == 0.0 {
-                    let error = chart.ln_trapezoid_error(c, spacing, best, f64::NEG_INFINITY);
+                    let error = partition.ln_trapezoid_error(c, spacing, best, f64::NEG_INFINITY);
                     assert!(error <= -5.99);
                 }
                 // Not absurdly pessimistic either.

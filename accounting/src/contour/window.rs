@@ -4,11 +4,11 @@
 //! Canonne, Kamath and Steinke). Below: most of the tilted law lies in a window, where the
 //! averaged function is at least its value at one of the window's ends.
 
+use super::cumulants::CumulantFunction;
 use super::kernel::Kernel;
-use super::scout::Scout;
 use crate::special::ln_one_minus_exp;
 
-impl Scout {
+impl CumulantFunction {
     /// ln of an upper bound on δ(ε), and the order that gives it.
     pub(crate) fn chernoff(&self, epsilon: f64) -> (f64, f64) {
         let bound = |c: f64| {

@@ -6,10 +6,10 @@
 //! merged ratio is the line's, which is post-processing; what finds no partner goes to the line
 //! below with its P-mass kept and its Q-mass raised. Both err by the square of the spacing.
 
+use super::loss_grid::{Lines, LossGrid};
 use super::merge::{Cell, Merger};
-use super::ruler::{Lines, Ruler};
 use crate::error::{Error, Result};
-use crate::law::{Law, Node};
+use crate::loss::{LossDistribution, Node};
 use crate::special::{ROUND, ln_add_exp};
 
 /// How far a law's mass may be from one: sums of millions of terms.
@@ -38,9 +38,9 @@ pub(crate) struct Brackets {
     pub(crate) below: Lattice,
 }
 
-/// The cells between a ruler's bounds, and what lies on lines already.
+/// The cells between a grid's bounds, and what lies on lines already.
 struct Cells<'r> {
-    ruler: &'r Ruler,
+    loss_grid: &'r LossGrid,
     /// 1 for cells from above, −1 for those from below.
     sign: f64,
     cells: Vec<Cell>,
@@ -49,7 +49,7 @@ struct Cells<'r> {
     nudge: f64,
 }
 
-impl Law {
+impl LossDistribution {
     /// Smallest and largest loss among the nodes.
     pub(crate) fn loss_range(&self, ln_cut: f64) -> (f64, f64) {
         let ends = self.pieces.iter().map(|piece| piece.losses(ln_cut));
@@ -60,35 +60,50 @@ impl Law {
             })
     }
 
-    /// The law in the cells of `ruler`, from above and from below; P-mass up to about e^`ln_cut`
+    /// The law in the cells of `loss_grid`, from above and from below; P-mass up to about e^`ln_cut`
     /// beyond the ends counts as infinite loss above and as nothing below. Atoms no farther than
     /// `slack` from a line are put on it.
     ///
     /// # Errors
     /// [`crate::Error::NotCertified`] when there would be too many nodes.
-    pub(crate) fn brackets(&self, ruler: &Ruler, ln_cut: f64, slack: f64) -> Result<Brackets> {
-        let ([above, below], left_out) = self.gathered([1.0, -1.0], ruler, ln_cut, slack)?;
+    pub(crate) fn brackets(
+        &self,
+        loss_grid: &LossGrid,
+        ln_cut: f64,
+        slack: f64,
+    ) -> Result<Brackets> {
+        let ([above, below], left_out) = self.gathered([1.0, -1.0], loss_grid, ln_cut, slack)?;
         Ok(Brackets {
             above: self.laid_above(above, left_out)?,
             below: self.laid_below(below)?,
         })
     }
 
-    /// [`Law::brackets`] from above alone.
+    /// [`LossDistribution::brackets`] from above alone.
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn bracket_above(&self, ruler: &Ruler, ln_cut: f64, slack: f64) -> Result<Lattice> {
-        let ([above], left_out) = self.gathered([1.0], ruler, ln_cut, slack)?;
+    pub(crate) fn bracket_above(
+        &self,
+        loss_grid: &LossGrid,
+        ln_cut: f64,
+        slack: f64,
+    ) -> Result<Lattice> {
+        let ([above], left_out) = self.gathered([1.0], loss_grid, ln_cut, slack)?;
         self.laid_above(above, left_out)
     }
 
-    /// [`Law::brackets`] from below alone.
+    /// [`LossDistribution::brackets`] from below alone.
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn bracket_below(&self, ruler: &Ruler, ln_cut: f64, slack: f64) -> Result<Lattice> {
-        let ([below], _) = self.gathered([-1.0], ruler, ln_cut, slack)?;
+    pub(crate) fn bracket_below(
+        &self,
+        loss_grid: &LossGrid,
+        ln_cut: f64,
+        slack: f64,
+    ) -> Result<Lattice> {
+        let ([below], _) = self.gathered([-1.0], loss_grid, ln_cut, slack)?;
         self.laid_below(below)
     }
 
@@ -102,16 +117,16 @@ impl Law {
     fn gathered<'r, const N: usize>(
         &self,
         signs: [f64; N],
-        ruler: &'r Ruler,
+        loss_grid: &'r LossGrid,
         ln_cut: f64,
         slack: f64,
     ) -> Result<([Cells<'r>; N], f64)> {
-        let mut all = signs.map(|sign| Cells::new(ruler, sign));
+        let mut all = signs.map(|sign| Cells::new(loss_grid, sign));
         let mut near = 0;
         // Of very many atoms those left out are like the tails of a density.
         let rare = ln_cut - (self.atoms.len() as f64).ln();
         let (many, mut left_out) = (self.has_many_atoms(), None);
-        let dropped = self.spread(ln_cut, Some(ruler), &mut |node: Node| {
+        let dropped = self.discretise(ln_cut, Some(loss_grid), &mut |node: Node| {
             let ln_first = node.ln_second + node.loss;
             if many && node.is_atom && ln_first < rare {
                 *left_out.get_or_insert(0.0) += (ln_first - rare).exp();
@@ -120,7 +135,7 @@ impl Law {
             if node.is_atom && all.iter_mut().all(|cells| cells.settle(&node, slack)) {
                 return;
             }
-            near = ruler.cell_of(node.loss, near);
+            near = loss_grid.cell_of(node.loss, near);
             for cells in &mut all {
                 cells.add(&node, near);
             }
@@ -167,38 +182,39 @@ fn not_kept() -> Error {
 
 impl<'r> Cells<'r> {
     /// Nothing in them yet.
-    fn new(ruler: &'r Ruler, sign: f64) -> Self {
+    fn new(loss_grid: &'r LossGrid, sign: f64) -> Self {
         Self {
-            ruler,
+            loss_grid,
             sign,
-            cells: vec![Cell::EMPTY; ruler.bounds.len().saturating_sub(1)],
+            cells: vec![Cell::EMPTY; loss_grid.bounds.len().saturating_sub(1)],
             on_lines: Vec::new(),
             nudge: 0.0,
         }
     }
 
     fn width(&self, cell: usize) -> f64 {
-        (self.ruler.bounds[cell + 1] - self.ruler.bounds[cell]) as f64 * self.ruler.lines.spacing
+        (self.loss_grid.bounds[cell + 1] - self.loss_grid.bounds[cell]) as f64
+            * self.loss_grid.lines.spacing
     }
 
     /// Into the cell of its loss, which is close to the cell `near`.
     fn add(&mut self, node: &Node, near: usize) {
-        let error = node.loss_error + self.ruler.line_error(near);
+        let error = node.loss_error + self.loss_grid.line_error(near);
         let loss = node.loss + self.sign * error;
         let ln_mass = node.ln_second + self.sign * node.weight_error;
         if ln_mass == f64::NEG_INFINITY {
             return;
         }
-        let lines = self.ruler.lines;
-        let cell = self.ruler.cell_of(loss, near);
+        let lines = self.loss_grid.lines;
+        let cell = self.loss_grid.cell_of(loss, near);
         let width = self.width(cell);
-        let t = (loss - lines.at(self.ruler.bounds[cell])).clamp(0.0, width);
+        let t = (loss - lines.at(self.loss_grid.bounds[cell])).clamp(0.0, width);
         self.cells[cell].add(ln_mass, t, width);
     }
 
     /// Puts an atom on the line it lies on, up to rounding or `slack`; `false` when there is none.
     fn settle(&mut self, atom: &Node, slack: f64) -> bool {
-        let Some((index, off)) = self.ruler.lines.nearest(atom.loss, slack) else {
+        let Some((index, off)) = self.loss_grid.lines.nearest(atom.loss, slack) else {
             return false;
         };
         let ln_mass = atom.ln_second + self.sign * atom.weight_error;
@@ -213,7 +229,7 @@ impl<'r> Cells<'r> {
         weights.retain(|(_, w)| *w > f64::NEG_INFINITY);
         weights.sort_unstable_by_key(|(index, _)| *index);
         Lattice {
-            lines: self.ruler.lines,
+            lines: self.loss_grid.lines,
             weights,
             infinite,
             nudge: self.nudge,
@@ -222,7 +238,7 @@ impl<'r> Cells<'r> {
 
     /// Each cell to both its ends.
     fn spread_apart(self, infinite: f64) -> Lattice {
-        let mut weights: Vec<(i64, f64)> = (self.ruler.bounds.iter())
+        let mut weights: Vec<(i64, f64)> = (self.loss_grid.bounds.iter())
             .map(|bound| (*bound, f64::NEG_INFINITY))
             .collect();
         for (i, cell) in self.cells.iter().enumerate() {
@@ -241,7 +257,7 @@ impl<'r> Cells<'r> {
     fn merged(self, infinite: f64) -> Lattice {
         let widths: Vec<f64> = (0..self.cells.len()).map(|i| self.width(i)).collect();
         let masses = Merger::new(&self.cells, &widths).masses();
-        let weights = (self.ruler.bounds.iter())
+        let weights = (self.loss_grid.bounds.iter())
             .zip(masses)
             .map(|(bound, ln)| (*bound, ln - CELL_ERROR));
         self.lattice(weights.collect(), infinite)

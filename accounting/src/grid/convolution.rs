@@ -2,8 +2,8 @@
 
 use super::cells::Lattice;
 use super::layout::{Layout, MODEST};
+use super::loss_grid::LossGrid;
 use super::moments::Moments;
-use super::ruler::Ruler;
 use super::side::{Pieces, Side, Window};
 use crate::certificate::{ErrorEnds, ErrorSource, ErrorTerm};
 use crate::error::{Error, Result};
@@ -249,7 +249,7 @@ enum Below {
     Laid(Lattice),
     /// In these cells with this slack, when the side above is done with: two of so many atoms take too
     /// much memory.
-    Later(Ruler, f64),
+    Later(LossGrid, f64),
 }
 
 /// Both sides.
@@ -297,13 +297,13 @@ impl Rows<'_> {
                 let allowed = there.whole * GROWTH / growth.abs().max(1.0);
                 masses.push((there, allowed));
             }
-            let ruler = Ruler::new(lines, law.loss_range(self.ln_cut), &masses, most)?;
+            let loss_grid = LossGrid::new(lines, law.loss_range(self.ln_cut), &masses, most)?;
             if law.has_many_atoms() {
-                let above = law.bracket_above(&ruler, self.ln_cut, slack)?;
+                let above = law.bracket_above(&loss_grid, self.ln_cut, slack)?;
                 laid.above.push((above, *times));
-                laid.below.push(Below::Later(ruler, slack));
+                laid.below.push(Below::Later(loss_grid, slack));
             } else {
-                let both = law.brackets(&ruler, self.ln_cut, slack)?;
+                let both = law.brackets(&loss_grid, self.ln_cut, slack)?;
                 laid.above.push((both.above, *times));
                 laid.below.push(Below::Laid(both.below));
             }
@@ -317,7 +317,9 @@ impl Rows<'_> {
         let each = steps.zip(below).map(|((law, times), below)| {
             let lattice = match below {
                 Below::Laid(lattice) => lattice,
-                Below::Later(ruler, slack) => law.bracket_below(&ruler, self.ln_cut, slack)?,
+                Below::Later(loss_grid, slack) => {
+                    law.bracket_below(&loss_grid, self.ln_cut, slack)?
+                }
             };
             Ok((lattice, *times))
         });

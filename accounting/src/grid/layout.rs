@@ -1,10 +1,10 @@
 //! How far apart the grid's lines are, how many of them go around, and where they lie.
 
 use super::convolution::Wanted;
+use super::loss_grid::Lines;
 use super::moments::Moments;
-use super::ruler::Lines;
 use crate::error::{Error, Result};
-use crate::law::{Comb, Law};
+use crate::loss::{Comb, LossDistribution};
 
 /// The longest grid that is laid out: three arrays of it fit in 25 MB.
 const LONGEST: i64 = 1 << 20;
@@ -36,7 +36,11 @@ pub(super) struct Layout {
 impl Layout {
     /// Lines as close as `wanted`, however many; `None` where a modest number does, or where no
     /// number does.
-    pub(super) fn fine(steps: &[(Law, u64)], wanted: Wanted, span: f64) -> Option<Self> {
+    pub(super) fn fine(
+        steps: &[(LossDistribution, u64)],
+        wanted: Wanted,
+        span: f64,
+    ) -> Option<Self> {
         let (spacing, exact) = match common(steps) {
             Some(spacing) => (spacing, true),
             None => {
@@ -62,7 +66,11 @@ impl Layout {
     }
 
     /// Lines as close as `wanted`, but not more than can be laid out.
-    pub(super) fn laid_out(steps: &[(Law, u64)], wanted: Wanted, span: f64) -> Result<Self> {
+    pub(super) fn laid_out(
+        steps: &[(LossDistribution, u64)],
+        wanted: Wanted,
+        span: f64,
+    ) -> Result<Self> {
         let longest = if steps.len() > 1 {
             LONGEST_OF_SEVERAL
         } else {
@@ -93,7 +101,7 @@ impl Layout {
     }
 
     /// Lines farther apart by about `factor`; no finer grid is to be had then.
-    pub(super) fn coarser(&self, steps: &[(Law, u64)], factor: f64) -> Self {
+    pub(super) fn coarser(&self, steps: &[(LossDistribution, u64)], factor: f64) -> Self {
         let wish = factor * self.spacing;
         let spacing = fit((wish, 0.8 * wish), &gaps(steps));
         Self {
@@ -105,7 +113,12 @@ impl Layout {
     }
 
     /// Lines through the law's heaviest atom, or through the middle of what lies closest together.
-    pub(super) fn lines(&self, law: &Law, moments: &Moments, (part, theta): (usize, f64)) -> Lines {
+    pub(super) fn lines(
+        &self,
+        law: &LossDistribution,
+        moments: &Moments,
+        (part, theta): (usize, f64),
+    ) -> Lines {
         let origin = if law.atoms.is_empty() {
             moments.crowded(part, theta, self.spacing)
         } else {
@@ -127,7 +140,7 @@ fn circle(lines: f64) -> i64 {
 }
 
 /// The spacing of all laws, if atoms of one comb are all there is.
-fn common(steps: &[(Law, u64)]) -> Option<f64> {
+fn common(steps: &[(LossDistribution, u64)]) -> Option<f64> {
     let combs: Option<Vec<Comb>> = steps.iter().map(|(law, _)| law.comb).collect();
     let combs = combs?;
     let first = *combs.first()?;
@@ -136,7 +149,7 @@ fn common(steps: &[(Law, u64)]) -> Option<f64> {
 }
 
 /// Spreading within cells of width h raises K(θ) by at most θ(θ−1)h²/8 a step.
-fn wish(steps: &[(Law, u64)], wanted: Wanted) -> f64 {
+fn wish(steps: &[(LossDistribution, u64)], wanted: Wanted) -> f64 {
     let rough: f64 = steps
         .iter()
         .filter(|(law, _)| common(steps).is_none() || law.comb.is_none())
@@ -148,8 +161,8 @@ fn wish(steps: &[(Law, u64)], wanted: Wanted) -> f64 {
 }
 
 /// Distances that lines should divide, each with its steps.
-fn gaps(steps: &[(Law, u64)]) -> Vec<(f64, f64)> {
-    let each = |(law, n): &(Law, u64)| {
+fn gaps(steps: &[(LossDistribution, u64)]) -> Vec<(f64, f64)> {
+    let each = |(law, n): &(LossDistribution, u64)| {
         let times = *n as f64;
         law.atom_gaps().into_iter().map(move |gap| (gap, times))
     };

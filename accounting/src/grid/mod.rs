@@ -4,7 +4,7 @@
 //! does not decay.
 //!
 //! * [`quadrature`]: nodes on stretches that lie in one grid cell each;
-//! * [`ruler`]: where cells end;
+//! * [`loss_grid`]: where cells end;
 //! * [`cells`]: each cell's mass moved to grid lines, spread apart (above) or merged (below);
 //! * [`merge`]: how mass finds its partner on the other side of a line;
 //! * [`moments`]: K of the law itself, to choose the tilt and the window;
@@ -23,11 +23,11 @@ pub(crate) mod cells;
 pub(crate) mod convolution;
 mod decay;
 mod layout;
+pub(crate) mod loss_grid;
 mod merge;
 pub(crate) mod moments;
 pub(crate) mod quadrature;
 mod renyi;
-pub(crate) mod ruler;
 mod side;
 mod single;
 pub(crate) mod solve;

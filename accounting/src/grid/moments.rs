@@ -1,9 +1,9 @@
 //! K(θ) = Σ T_i ln E_Q e^{θL_i} of the law itself, by quadrature: for choosing the tilt, the
 //! spacing and the window. Nothing here is certified, nothing needs to be.
 
-use crate::contour::scout::Scout;
+use crate::contour::cumulants::CumulantFunction;
 use crate::error::Result;
-use crate::law::Law;
+use crate::loss::LossDistribution;
 use crate::pld::PrivacyLoss;
 use crate::special::ln_add_exp;
 use std::cell::Cell;
@@ -16,7 +16,7 @@ const HIGHEST_TILT: f64 = 1e12;
 /// The distinct steps, and the nodes of each with its count.
 #[derive(Debug)]
 pub(crate) struct Moments {
-    pub(crate) steps: Vec<(Law, u64)>,
+    pub(crate) steps: Vec<(LossDistribution, u64)>,
     parts: Vec<(Vec<Place>, f64)>,
     /// Whether higher tilts than usual are tried.
     far: bool,
@@ -114,21 +114,25 @@ pub(crate) struct Derivatives {
 }
 
 /// Every distinct step of a loss as a law, plain Gaussians as one step.
-pub(crate) fn steps(loss: &PrivacyLoss) -> Vec<(Law, u64)> {
+pub(crate) fn steps(loss: &PrivacyLoss) -> Vec<(LossDistribution, u64)> {
     let mut steps = loss.laws.clone();
-    steps.extend(loss.parts.iter().map(|(pair, n)| (Law::of_pair(pair), *n)));
+    steps.extend(
+        loss.parts
+            .iter()
+            .map(|(pair, n)| (LossDistribution::of_pair(pair), *n)),
+    );
     if loss.gaussian > 0.0 {
         let whole = crate::pld::Pair::gaussian(loss.gaussian.sqrt());
-        steps.push((Law::of_pair(&whole), 1));
+        steps.push((LossDistribution::of_pair(&whole), 1));
     }
     steps
 }
 
 impl Moments {
-    pub(crate) fn new(steps: Vec<(Law, u64)>, ln_cut: f64) -> Result<Self> {
+    pub(crate) fn new(steps: Vec<(LossDistribution, u64)>, ln_cut: f64) -> Result<Self> {
         if steps.iter().any(|(law, _)| law.stated.is_some()) {
             // There is no law to lay on a grid.
-            return Err(Scout::out_of_reach());
+            return Err(CumulantFunction::out_of_reach());
         }
         let mut parts = Vec::with_capacity(steps.len());
         for (law, times) in &steps {
@@ -136,7 +140,7 @@ impl Moments {
             // Very many atoms are neighbours on a comb: a few of them stand together.
             let together = law.atoms.len() / MOST_ATOMS + 1;
             let mut seen = 0;
-            law.spread(ln_cut, None, &mut |node| {
+            law.discretise(ln_cut, None, &mut |node| {
                 let place = Place {
                     ln_second: node.ln_second,
                     loss: node.loss,

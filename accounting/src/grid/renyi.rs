@@ -2,13 +2,13 @@
 //! has the larger moment and the one from below the smaller.
 
 use super::cells::Brackets;
+use super::loss_grid::{Lines, LossGrid};
 use super::moments::Moments;
-use super::ruler::{Lines, Ruler};
+use crate::contour::cumulants::CumulantFunction;
 use crate::contour::kernel::Kernel;
-use crate::contour::laws::LawChart;
-use crate::contour::scout::Scout;
+use crate::contour::laws::LossPartition;
 use crate::error::Result;
-use crate::law::Law;
+use crate::loss::LossDistribution;
 use crate::pld::PrivacyLoss;
 use crate::pld::solver::Solver;
 use crate::search::minimiser;
@@ -29,7 +29,7 @@ const WIDE: f64 = 0.25;
 /// Cells for a moment that the nodes could not give.
 const MOST_CELLS: usize = 1 << 17;
 
-impl Law {
+impl LossDistribution {
     /// The law in cells fine enough for its moment of order c, and the ln P-mass cut off.
     fn fine_brackets(&self, order: f64) -> Result<(Brackets, f64)> {
         let ln_cut = self.cut_for(order);
@@ -48,17 +48,17 @@ impl Law {
         let tilted = moments.tilted(0, order, |loss| lines.meets(loss, 0.0));
         let allowed = tilted.allowance(spacing);
         let masses = [(tilted, allowed)];
-        let ruler = Ruler::new(lines, self.loss_range(ln_cut), &masses, MOST_CELLS)?;
-        Ok((self.brackets(&ruler, ln_cut, 0.0)?, ln_cut))
+        let loss_grid = LossGrid::new(lines, self.loss_range(ln_cut), &masses, MOST_CELLS)?;
+        Ok((self.brackets(&loss_grid, ln_cut, 0.0)?, ln_cut))
     }
 
     /// Both ends of K(c) by the nodes of the contour.
     fn charted_moment(&self, order: f64) -> Result<(f64, f64)> {
-        let (chart, nodes) = LawChart::new(self, order, 0.0, LN_ERROR)?;
+        let (partition, nodes) = LossPartition::new(self, order, 0.0, LN_ERROR)?;
         let moment = nodes.moment(order);
-        let error = moment.rounding + chart.moment_error(order, moment.ln);
+        let error = moment.rounding + partition.moment_error(order, moment.ln);
         if error.is_nan() || error > 1.0 {
-            return Err(Scout::out_of_reach());
+            return Err(CumulantFunction::out_of_reach());
         }
         Ok((moment.ln - error, moment.ln + error))
     }
@@ -75,7 +75,7 @@ impl Law {
             return Ok((f64::INFINITY, f64::INFINITY));
         }
         if let Some(range) = self.range {
-            return Ok(crate::law::range_moment(range, order));
+            return Ok(crate::loss::range_moment(range, order));
         }
         if self.missing > 0.0 && self.variance.is_none() {
             // What was left out may lose anything.
@@ -133,7 +133,7 @@ impl Law {
     /// An upper bound on E_P[L].
     ///
     /// # Errors
-    /// As [`Law::ln_moment`].
+    /// As [`LossDistribution::ln_moment`].
     pub(crate) fn divergence(&self) -> Result<f64> {
         if let Some(stated) = &self.stated {
             return stated.divergence();
@@ -142,7 +142,7 @@ impl Law {
             return Ok(f64::INFINITY);
         }
         if let Some(range) = self.range {
-            return Ok(crate::law::range_divergence(range));
+            return Ok(crate::loss::range_divergence(range));
         }
         if let Some(variance) = self.variance {
             return Ok(0.5 * variance * (1.0 + 1e-14));
@@ -203,11 +203,11 @@ impl PrivacyLoss {
 
     /// Both ends of K(c) of the whole run.
     pub(crate) fn ln_moment(&self, order: f64) -> Result<(f64, f64)> {
-        if let Some(told) = &self.told {
-            return Ok((0.0, told.ln_moment(order)?.1));
+        if let Some(informed) = &self.more_informed {
+            return Ok((0.0, informed.ln_moment(order)?.1));
         }
         let laws = self.ln_moment_of_laws(order)?;
-        let rest = Scout::new(&self.without_laws(), order.max(2.0))?
+        let rest = CumulantFunction::new(&self.without_laws(), order.max(2.0))?
             .certified(order)
             .0;
         let upper = laws.1 + rest.ln + rest.error;
@@ -278,6 +278,6 @@ impl Solver {
                 break;
             }
         }
-        best.ok_or_else(|| failure.unwrap_or_else(Scout::out_of_reach))
+        best.ok_or_else(|| failure.unwrap_or_else(CumulantFunction::out_of_reach))
     }
 }

@@ -1,20 +1,20 @@
 //! One step: δ(ε) = ∫ (p − e^ε q)₊ by quadrature from the crossing on, exact to roundings.
 
 use crate::error::Result;
-use crate::grid::ruler::Ruler;
+use crate::grid::loss_grid::LossGrid;
 use crate::interval::LnBounds;
-use crate::law::{Law, Node};
+use crate::loss::{LossDistribution, Node};
 use crate::special::ln_one_minus_exp;
 
-impl Law {
+impl LossDistribution {
     /// ln δ(ε) of a single step, for any real ε.
     ///
     /// # Errors
     /// [`crate::Error::NotCertified`] when the densities are too steep for the quadrature.
     pub(crate) fn ln_delta(&self, epsilon: f64, ln_cut: f64) -> Result<LnBounds> {
-        let ruler = Ruler::single(epsilon);
+        let loss_grid = LossGrid::single(epsilon);
         let mut terms: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
-        let dropped = self.spread(ln_cut, Some(&ruler), &mut |node: Node| {
+        let dropped = self.discretise(ln_cut, Some(&loss_grid), &mut |node: Node| {
             for (terms, sign) in terms.iter_mut().zip([1.0, -1.0]) {
                 let gap = node.loss + sign * (node.loss_error + 2.0 * f64::EPSILON * epsilon.abs())
                     - epsilon;

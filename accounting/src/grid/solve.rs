@@ -91,7 +91,7 @@ impl Solver {
     }
 
     /// A single step that says everything, if there is just one.
-    pub(crate) fn single_law(&self) -> Option<&crate::law::Law> {
+    pub(crate) fn single_law(&self) -> Option<&crate::loss::LossDistribution> {
         match (self.loss.laws.as_slice(), self.loss.parts.is_empty()) {
             ([(law, 1)], true) if self.loss.gaussian <= 0.0 => Some(law),
             _ => None,

@@ -3,7 +3,7 @@
 use super::convolution::{Convolution, Effort, Wanted};
 use super::moments::{Cumulative, Moments, steps};
 use crate::interval::LnBounds;
-use crate::law::Law;
+use crate::loss::LossDistribution;
 use crate::pld::solver::Solver;
 use crate::pld::{Direction, PrivacyLoss, Query};
 use crate::quantity::GroupSize;
@@ -146,7 +146,7 @@ fn one_step_is_exact() {
         scale: NoiseMultiplier::new(1.0).unwrap(),
     };
     let loss = loss(&run, Neighbours::AddRemove, Direction::Remove);
-    let (law, _): &(Law, u64) = &loss.laws[0];
+    let (law, _): &(LossDistribution, u64) = &loss.laws[0];
     for epsilon in [-0.7f64, 0.0, 0.3, 0.999, 1.5] {
         let expected = -(0.5 * (epsilon - 1.0)).exp_m1().min(0.0);
         let ends = law.ln_delta(epsilon, -760.0).unwrap();
@@ -270,8 +270,8 @@ fn the_transform_errs_less_than_its_bound() {
 #[test]
 fn what_is_cut_off_counts_as_infinite_above_and_as_nothing_below() {
     // N(2, 1) against N(0, 1), cut hard enough to see.
-    let law = Law::of_pair(&crate::pld::Pair::gaussian(2.0));
-    let lines = super::ruler::Lines {
+    let law = LossDistribution::of_pair(&crate::pld::Pair::gaussian(2.0));
+    let lines = super::loss_grid::Lines {
         origin: 0.0,
         spacing: 0.01,
     };
@@ -280,9 +280,10 @@ fn what_is_cut_off_counts_as_infinite_above_and_as_nothing_below() {
         below: vec![(-100.0, 0.0), (100.0, 1.0)],
         whole: 1.0,
     };
-    let ruler =
-        super::ruler::Ruler::new(lines, law.loss_range(ln_cut), &[(even, 0.0)], 10_000).unwrap();
-    let both = law.brackets(&ruler, ln_cut, 0.0).unwrap();
+    let loss_grid =
+        super::loss_grid::LossGrid::new(lines, law.loss_range(ln_cut), &[(even, 0.0)], 10_000)
+            .unwrap();
+    let both = law.brackets(&loss_grid, ln_cut, 0.0).unwrap();
     // Beyond 2 ± √8 on both sides.
     let cut = libm::erfc(2.0);
     assert!(both.above.infinite >= cut && both.above.infinite < cut * 1.001);

@@ -195,7 +195,7 @@ impl Plan {
             rows.push(Guarantee {
                 engine: Some(plain.engine),
                 ..Self::with_delta(
-                    self.knower_row(redaction, query),
+                    self.informed_row(redaction, query),
                     epsilon,
                     upper_shrunk(redaction, plain.bounds),
                 )
@@ -270,20 +270,20 @@ impl Solver {
             };
             return Ok((delta, Order::new(order).ok()));
         }
-        let scout = match self.scout_for(epsilon) {
-            Ok(scout) => scout,
-            Err(_) => self.scout(1.0)?,
+        let cumulants = match self.cumulants_for(epsilon) {
+            Ok(cumulants) => cumulants,
+            Err(_) => self.cumulants(1.0)?,
         };
         let constant = |c: f64| Kernel::Excess.ln_chernoff(c) - epsilon * (c - 1.0);
         // The best order lies near the saddle.
-        let highest = (scout.highest - 1.0).ln();
-        let near = (scout.chernoff(epsilon).1 - 1.0)
+        let highest = (cumulants.highest - 1.0).ln();
+        let near = (cumulants.chernoff(epsilon).1 - 1.0)
             .max(1e-9)
             .ln()
             .min(highest);
-        let rough = |t: f64| scout.moment(1.0 + t.exp()).ln + constant(1.0 + t.exp());
+        let rough = |t: f64| cumulants.moment(1.0 + t.exp()).ln + constant(1.0 + t.exp());
         let order = 1.0 + minimiser(rough, near - 1.0, (near + 1.0).min(highest)).exp();
-        let total = scout.certified(order).0;
+        let total = cumulants.certified(order).0;
         let ln_delta = total.ln + total.error + constant(order);
         if ln_delta.is_nan() || ln_delta >= 0.0 {
             return Ok((1.0, None));
@@ -294,7 +294,7 @@ impl Solver {
 }
 
 impl Redaction {
-    /// δ' at ε' for a stranger, exactly on the dominating pair: the larger of
+    /// δ' at ε' for an uninformed adversary, exactly on the dominating pair: the larger of
     /// η + (γ−η) H_a(P‖Q), a = (e^{ε'} − 1 + γ)/(γ − η), and c·H_b(Q‖P),
     /// c = 1 − e^{ε'}(1 − γ), b = e^{ε'}(γ − η)/c.
     ///

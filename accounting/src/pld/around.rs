@@ -46,10 +46,10 @@ impl Solver {
         if alone.is_none() && ends.width() > 2.0 * goal && ends.upper > NEARLY_ONE {
             ends.lower = ends.lower.max(self.ln_delta_nearly_one(epsilon));
         }
-        let upper = match &mut self.told {
-            Some(told) => {
-                let told = known_around(told.ln_delta_by(alone, epsilon, goal), alone)?;
-                told.map_or(ends.upper, |(told, _)| ends.upper.min(told.upper))
+        let upper = match &mut self.more_informed {
+            Some(informed) => {
+                let informed = known_around(informed.ln_delta_by(alone, epsilon, goal), alone)?;
+                informed.map_or(ends.upper, |(informed, _)| ends.upper.min(informed.upper))
             }
             None => ends.upper,
         };
@@ -116,10 +116,10 @@ impl Solver {
             engine: found.engine,
             ..common.map_or(found, |common| found.meet(common))
         };
-        let upper = match &mut self.told {
-            Some(told) => {
-                let told = known_around(told.epsilon_by(alone, delta, tolerance), alone)?;
-                told.map_or(found.upper, |told| found.upper.min(told.upper))
+        let upper = match &mut self.more_informed {
+            Some(informed) => {
+                let informed = known_around(informed.epsilon_by(alone, delta, tolerance), alone)?;
+                informed.map_or(found.upper, |informed| found.upper.min(informed.upper))
             }
             None => found.upper,
         };

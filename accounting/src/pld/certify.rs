@@ -70,7 +70,9 @@ impl Solver {
                 let order = if self.loss.is_stated() {
                     self.ln_delta_of_stated(e)?.1
                 } else {
-                    self.scout_for(e).map(|scout| scout.chernoff(e).1).ok()
+                    self.cumulants_for(e)
+                        .map(|cumulants| cumulants.chernoff(e).1)
+                        .ok()
                 };
                 let errors = vec![both(ErrorSource::Coarseness, ends)];
                 Ok(Certificate {

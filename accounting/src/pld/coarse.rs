@@ -16,11 +16,11 @@ impl Solver {
         let missing = self.mass_beyond().1;
         let mut lower = self.simple_event(epsilon).max(self.mass_beyond().0.ln());
         let added = self.added_up(epsilon);
-        let ready = self.scout_for(epsilon).is_ok() || self.scout(1.0).is_ok();
-        let by_moments = match (&self.scout, ready) {
-            (Some(scout), true) => {
-                lower = lower.max(scout.window(epsilon));
-                let upper = scout.chernoff(epsilon).0;
+        let ready = self.cumulants_for(epsilon).is_ok() || self.cumulants(1.0).is_ok();
+        let by_moments = match (&self.cumulants, ready) {
+            (Some(cumulants), true) => {
+                lower = lower.max(cumulants.window(epsilon));
+                let upper = cumulants.chernoff(epsilon).0;
                 ln_add_exp(upper, missing.ln())
             }
             _ => 0.0,

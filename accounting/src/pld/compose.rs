@@ -3,7 +3,7 @@
 
 use super::mixture::Pair;
 use crate::error::{Error, Result};
-use crate::law::{Attained, Fold, Law, Overlap, fold};
+use crate::loss::{Attained, Fold, LossDistribution, Overlap, fold};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::quantity::{GroupSize, Steps};
@@ -55,7 +55,7 @@ pub struct PrivacyLoss {
     pub(crate) parts: Vec<(Pair, u64)>,
     /// Steps of any other law, with their count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) laws: Vec<(Law, u64)>,
+    pub(crate) laws: Vec<(LossDistribution, u64)>,
     /// A part without protection: nothing bounds the loss.
     pub(crate) unbounded: bool,
     /// A part whose pair is not known to be attained: nothing is known from below.
@@ -63,7 +63,7 @@ pub struct PrivacyLoss {
     pub(crate) only_bounding: bool,
     /// The same run with more told to the adversary, where that has a simpler law.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) told: Option<Box<Self>>,
+    pub(crate) more_informed: Option<Box<Self>>,
     /// What the run dominates, where its own law is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) below: Option<Box<Self>>,
@@ -99,9 +99,9 @@ impl PrivacyLoss {
         })?;
         let mut loss = Self::sum(folds.iter().map(Fold::above));
         if folds.iter().any(|fold| matches!(fold, Fold::Bracket(_))) {
-            let mut told = Self::sum(folds.iter().map(Fold::told));
-            (loss.only_bounding, told.only_bounding) = (true, true);
-            loss.told = (told != loss).then(|| Box::new(told));
+            let mut informed = Self::sum(folds.iter().map(Fold::more_informed));
+            (loss.only_bounding, informed.only_bounding) = (true, true);
+            loss.more_informed = (informed != loss).then(|| Box::new(informed));
             let below = folds.iter().filter_map(Fold::below);
             loss.below = Some(Box::new(Self::sum(below)));
         }
@@ -169,7 +169,7 @@ impl PrivacyLoss {
                     loss.only_bounding = true;
                     loss.add_pair(pair, *times);
                 }
-                Fold::Law(law, times) => loss.add_law(law, *times),
+                Fold::LossDistribution(law, times) => loss.add_law(law, *times),
                 // Brackets are resolved before; above, one too many does no harm.
                 Fold::Bracket(_) | Fold::Unbounded => loss.unbounded = true,
             }
@@ -177,7 +177,7 @@ impl PrivacyLoss {
         loss
     }
 
-    fn add_law(&mut self, law: &Law, times: u64) {
+    fn add_law(&mut self, law: &LossDistribution, times: u64) {
         if let Some((_, count)) = self.laws.iter_mut().find(|(other, _)| other == law) {
             *count += times;
         } else {
@@ -225,7 +225,7 @@ impl PrivacyLoss {
         both.only_bounding |= next.only_bounding;
         both.overlap = (self.overlap.zip(next.overlap)).map(|(here, there)| here.then(there, 1));
         if self.below.is_some() || next.below.is_some() {
-            both.told = Some(Box::new(self.told_more().then(next.told_more())));
+            both.more_informed = Some(Box::new(self.more_informed().then(next.more_informed())));
             both.below = Some(Box::new(self.known_below().then(&next.known_below())));
         }
         for (pair, times) in &next.parts {
@@ -260,8 +260,8 @@ impl PrivacyLoss {
     }
 
     /// The same run with more told to the adversary, or itself.
-    pub(crate) fn told_more(&self) -> &Self {
-        self.told.as_deref().unwrap_or(self)
+    pub(crate) fn more_informed(&self) -> &Self {
+        self.more_informed.as_deref().unwrap_or(self)
     }
 
     /// The same upper ends, without the work for lower ones that are another run's.

@@ -11,7 +11,7 @@ use super::mixture::Pair;
 use super::solver::{Solver, TRIM};
 use crate::guarantee::Engine;
 use crate::interval::LnBounds;
-use crate::law::Law;
+use crate::loss::LossDistribution;
 
 /// P-mass that is left out when nothing is known of the answer.
 const FIRST: f64 = 1e-12;
@@ -34,7 +34,7 @@ impl PrivacyLoss {
         let mut laws = self.laws.clone();
         for (pair, times) in &self.parts {
             let end = end_for(pair, ln_share - (*times as f64).ln())?;
-            laws.push((Law::of_pair_up_to(pair, end), *times));
+            laws.push((LossDistribution::of_pair_up_to(pair, end), *times));
         }
         Some(Self {
             laws,

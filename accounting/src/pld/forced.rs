@@ -7,7 +7,7 @@ use crate::bound::Bounds;
 use crate::error::{Error, Result};
 use crate::guarantee::Engine;
 use crate::interval::LnBounds;
-use crate::law::Attained;
+use crate::loss::Attained;
 use crate::quantity::{Delta, Epsilon, Tolerance};
 
 impl PrivacyLoss {
@@ -36,7 +36,7 @@ impl PrivacyLoss {
     pub fn dominating(&self) -> Vec<Self> {
         let alone = |loss: &Self| {
             let mut loss = Self {
-                told: None,
+                more_informed: None,
                 below: None,
                 overlap: None,
                 only_bounding: false,
@@ -48,7 +48,8 @@ impl PrivacyLoss {
             loss
         };
         let own = std::iter::once(alone(self));
-        own.chain(self.told.as_deref().map(alone)).collect()
+        own.chain(self.more_informed.as_deref().map(alone))
+            .collect()
     }
 
     /// Both ends of ε(δ) by the contour or by the grid alone, the lower first; an upper end may be

@@ -12,7 +12,7 @@
 
 use super::mixture::Pair;
 use super::solver::Solver;
-use crate::law::{Law, Piece, Shape};
+use crate::loss::{LossDistribution, Piece, Shape};
 use crate::search::minimiser_to;
 use crate::special::ln_add_exp;
 use std::f64::consts::LN_2;
@@ -153,7 +153,7 @@ fn mass_between(from: [(f64, f64); 2], to: [(f64, f64); 2]) -> (f64, f64) {
     (of(0), of(1))
 }
 
-fn cells_of_law(law: &Law) -> Vec<(f64, f64)> {
+fn cells_of_law(law: &LossDistribution) -> Vec<(f64, f64)> {
     let mut cells: Vec<(f64, f64)> = Vec::new();
     let room = ROOM + f64::EPSILON * law.roundings;
     let together = law.atoms.len() / MOST_CELLS + 1;
@@ -180,7 +180,7 @@ fn cells_of_piece(piece: &Piece) -> Vec<(f64, f64)> {
     };
     let middle = 0.5 * (from + to);
     let cell = |from: f64, to: f64| {
-        let of = |density: &crate::law::Density| {
+        let of = |density: &crate::loss::Density| {
             let room = ROOM + f64::EPSILON * density.roundings();
             let each = density.components().iter().map(|(position, ln)| {
                 // On a stretch without a kink each component is an exponential, largest at one end.

@@ -6,7 +6,7 @@ use super::roots::ROOM;
 use super::solver::Solver;
 use crate::guarantee::Engine;
 use crate::interval::LnBounds;
-use crate::law::Overlap;
+use crate::loss::Overlap;
 
 /// Such events are looked at where a single step loses all but this share of what it can.
 const NEARLY: f64 = 0.05;

@@ -265,18 +265,18 @@ impl Solver {
                 0.5 * (lower + centre)
             };
         }
-        best.ok_or_else(crate::contour::scout::Scout::out_of_reach)
+        best.ok_or_else(crate::contour::cumulants::CumulantFunction::out_of_reach)
     }
 
     /// An ε near the answer with the order of its saddle, by the saddle-point approximation.
     ///
     /// ε and ln δ are both explicit in the order, and ln δ falls with it: bisect the order.
     fn start(&mut self, ln_delta: f64) -> Result<(f64, f64)> {
-        let mut high = self.scout(1.0)?.highest;
+        let mut high = self.cumulants(1.0)?.highest;
         while self.approximate_at(high)?.1 > ln_delta {
             high = 1.0 + 3.0 * (high - 1.0);
             if high > super::solver::HIGHEST_ORDER {
-                return Err(crate::contour::scout::Scout::out_of_reach());
+                return Err(crate::contour::cumulants::CumulantFunction::out_of_reach());
             }
         }
         let (mut low, mut high) = ((1e-12f64).ln(), (high - 1.0).ln());
@@ -335,10 +335,10 @@ impl Solver {
                 break;
             }
             let middle = 0.5 * (low + high);
-            let Ok(scout) = self.scout_for(middle) else {
+            let Ok(cumulants) = self.cumulants_for(middle) else {
                 break;
             };
-            if scout.window(middle) >= ln_delta + ROOM {
+            if cumulants.window(middle) >= ln_delta + ROOM {
                 low = middle
             } else {
                 high = middle
@@ -408,8 +408,8 @@ impl Solver {
     /// The Rényi bound on ε at δ, least over orders, with the order:
     /// ε ≤ (K(c) + ln C(c) − ln δ)/(c − 1), C the constant of Canonne, Kamath and Steinke.
     pub(crate) fn renyi_epsilon(&mut self, delta: f64) -> Result<(f64, f64)> {
-        if let Some(told) = &mut self.told {
-            return told.renyi_epsilon(delta);
+        if let Some(informed) = &mut self.more_informed {
+            return informed.renyi_epsilon(delta);
         }
         if self.loss.is_stated() {
             return self.epsilon_of_stated(delta);
@@ -420,20 +420,20 @@ impl Solver {
         }
         let order = match self.start(ln_delta) {
             Ok((_, order)) => order,
-            Err(_) => self.scout(1.0)?.highest,
+            Err(_) => self.cumulants(1.0)?.highest,
         };
         let roomy = 1.0 + 1.5 * (order - 1.0);
-        let ready = self.scout(roomy).is_ok();
-        let scout = self.scout(if ready { roomy } else { 1.0 })?;
+        let ready = self.cumulants(roomy).is_ok();
+        let cumulants = self.cumulants(if ready { roomy } else { 1.0 })?;
         let at = |c: f64, ln: f64| {
             let bound = (ln + Kernel::Excess.ln_chernoff(c) - ln_delta) / (c - 1.0);
             above_zero(bound)
         };
-        let highest = (scout.highest - 1.0).ln();
+        let highest = (cumulants.highest - 1.0).ln();
         let centre = (order - 1.0).ln().min(highest);
-        let rough = |t: f64| at(1.0 + t.exp(), scout.moment(1.0 + t.exp()).ln);
+        let rough = |t: f64| at(1.0 + t.exp(), cumulants.moment(1.0 + t.exp()).ln);
         let c = 1.0 + minimiser_to(rough, centre - 3.0, (centre + 1.5).min(highest), 1e-4).exp();
-        let (total, _) = scout.certified(c);
+        let (total, _) = cumulants.certified(c);
         Ok((at(c, total.ln + total.error), c))
     }
 }

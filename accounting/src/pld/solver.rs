@@ -4,9 +4,9 @@ use super::coarse::with_coarse;
 use super::compose::PrivacyLoss;
 use super::mixture::Pair;
 use super::nearly_one::Partition;
+use crate::contour::cumulants::CumulantFunction;
 use crate::contour::inversion::Contour;
 use crate::contour::kernel::Kernel;
-use crate::contour::scout::Scout;
 use crate::error::Result;
 use crate::grid::convolution::Convolution;
 use crate::grid::moments::Moments;
@@ -37,7 +37,7 @@ pub(crate) struct Solver {
     pub(crate) loss: PrivacyLoss,
     /// A single pair that says everything, if there is one.
     pub(crate) closed: Option<Pair>,
-    pub(crate) scout: Option<Scout>,
+    pub(crate) cumulants: Option<CumulantFunction>,
     /// What the grid is laid by.
     pub(crate) moments: Option<Moments>,
     /// Charts up to here were tried in vain.
@@ -53,7 +53,7 @@ pub(crate) struct Solver {
     /// Whether this is only what another run dominates: closer than the two are, nothing is gained.
     pub(crate) rough: bool,
     /// The same run with more told to the adversary.
-    pub(crate) told: Option<Box<Self>>,
+    pub(crate) more_informed: Option<Box<Self>>,
     /// What the run dominates.
     pub(crate) below: Option<Box<Self>>,
 }
@@ -70,7 +70,7 @@ impl Solver {
         let around = |other: Option<&PrivacyLoss>| other.map(|other| Box::new(Self::new(other)));
         Self {
             closed,
-            scout: None,
+            cumulants: None,
             moments: None,
             out_of_reach: f64::INFINITY,
             without_hits: 0,
@@ -78,7 +78,7 @@ impl Solver {
             grid_work: 0.0,
             partition: None,
             rough: false,
-            told: around(loss.told.as_deref()),
+            more_informed: around(loss.more_informed.as_deref()),
             below: around(loss.below.as_deref()).map(|mut below| {
                 below.rough = true;
                 below
@@ -87,49 +87,51 @@ impl Solver {
         }
     }
 
-    /// The scout, charted at least up to `order`.
-    pub(crate) fn scout(&mut self, order: f64) -> Result<&Scout> {
+    /// The cumulants, charted at least up to `order`.
+    pub(crate) fn cumulants(&mut self, order: f64) -> Result<&CumulantFunction> {
         let ready = self
-            .scout
+            .cumulants
             .as_ref()
-            .is_some_and(|scout| scout.highest >= order);
+            .is_some_and(|cumulants| cumulants.highest >= order);
         if !ready {
-            let order = order.max(Scout::first_highest(&self.loss));
+            let order = order.max(CumulantFunction::first_highest(&self.loss));
             if order >= self.out_of_reach {
-                return Err(Scout::out_of_reach());
+                return Err(CumulantFunction::out_of_reach());
             }
-            match Scout::new(&self.loss, order) {
-                Ok(scout) => self.scout = Some(scout),
+            match CumulantFunction::new(&self.loss, order) {
+                Ok(cumulants) => self.cumulants = Some(cumulants),
                 Err(error) => {
                     self.out_of_reach = order;
                     return Err(error);
                 }
             }
         }
-        self.scout.as_ref().ok_or_else(Scout::out_of_reach)
+        self.cumulants
+            .as_ref()
+            .ok_or_else(CumulantFunction::out_of_reach)
     }
 
-    /// The scout, charted far enough for the saddle at `epsilon`.
-    pub(crate) fn scout_for(&mut self, epsilon: f64) -> Result<&Scout> {
+    /// The cumulants, charted far enough for the saddle at `epsilon`.
+    pub(crate) fn cumulants_for(&mut self, epsilon: f64) -> Result<&CumulantFunction> {
         let mut order = 1.0;
         let saddle = loop {
-            let scout = self.scout(order)?;
-            if let Some(saddle) = scout.saddle(Kernel::Excess, epsilon) {
+            let cumulants = self.cumulants(order)?;
+            if let Some(saddle) = cumulants.saddle(Kernel::Excess, epsilon) {
                 break saddle;
             }
-            order = 1.0 + 3.0 * (scout.highest - 1.0);
+            order = 1.0 + 3.0 * (cumulants.highest - 1.0);
             if order > HIGHEST_ORDER {
-                return Err(Scout::out_of_reach());
+                return Err(CumulantFunction::out_of_reach());
             }
         };
         // Room above for the aliases and for the window.
-        self.scout(1.0 + 1.3 * (saddle - 1.0))
+        self.cumulants(1.0 + 1.3 * (saddle - 1.0))
     }
 
     /// The kernel that keeps relative accuracy at `epsilon`: the excess, except so far below the
     /// mean loss that δ is nearly one and the excess would need many terms.
     fn kernel(&mut self, epsilon: f64) -> Result<Kernel> {
-        let law = self.scout(1.0)?.moment(1.0);
+        let law = self.cumulants(1.0)?.moment(1.0);
         let below = law.first - epsilon > 4.0 * law.second.sqrt();
         Ok(if below {
             Kernel::Shared
@@ -368,7 +370,7 @@ impl Solver {
     /// (ε, ln δ(ε)) at the ε whose saddle is at order c, by the saddle-point approximation, and
     /// about how fast ln δ falls with c: no bound, a start for searches.
     pub(crate) fn approximate_at(&mut self, c: f64) -> Result<(f64, f64, f64)> {
-        let total = self.scout(c)?.moment(c);
+        let total = self.cumulants(c)?.moment(c);
         let (slope, curvature) = Kernel::ln_factor_slopes(c);
         let epsilon = total.first + slope;
         let exponent = total.ln - epsilon * (c - 1.0) - (c * (c - 1.0)).ln();
@@ -378,10 +380,10 @@ impl Solver {
     }
 
     pub(super) fn approximate(&mut self, epsilon: f64) -> Result<f64> {
-        let scout = self.scout_for(epsilon)?;
-        let c = scout
+        let cumulants = self.cumulants_for(epsilon)?;
+        let c = cumulants
             .saddle(Kernel::Excess, epsilon)
-            .ok_or_else(Scout::out_of_reach)?;
+            .ok_or_else(CumulantFunction::out_of_reach)?;
         Ok(self.approximate_at(c)?.1.min(0.0))
     }
 
@@ -389,13 +391,13 @@ impl Solver {
     pub(crate) fn contour(&mut self, epsilon: f64, ln_goal: f64) -> Result<Contour> {
         let kernel = self.kernel(epsilon)?;
         let hopeless = self.without_hits >= MOST_FAILURES;
-        let scout = match kernel {
-            Kernel::Excess => self.scout_for(epsilon)?,
-            Kernel::Shared => self.scout(1.0)?,
+        let cumulants = match kernel {
+            Kernel::Excess => self.cumulants_for(epsilon)?,
+            Kernel::Shared => self.cumulants(1.0)?,
         };
-        match Contour::new(scout, kernel, epsilon, ln_goal) {
+        match Contour::new(cumulants, kernel, epsilon, ln_goal) {
             Err(error) if kernel == Kernel::Excess && !hopeless => {
-                let found = Contour::of_hits(scout, epsilon, ln_goal);
+                let found = Contour::of_hits(cumulants, epsilon, ln_goal);
                 self.without_hits += u32::from(found.is_err());
                 found.map_err(|_| error)
             }
@@ -421,12 +423,12 @@ impl Solver {
 
     /// P-mass that is not in the moments: at least, of infinite loss, and at most.
     pub(crate) fn mass_beyond(&self) -> (f64, f64) {
-        let all = |each: fn(&crate::law::Law) -> f64| {
+        let all = |each: fn(&crate::loss::LossDistribution) -> f64| {
             let laws = self.loss.laws.iter();
             let whole: f64 = laws.map(|(law, n)| *n as f64 * (-each(law)).ln_1p()).sum();
             -whole.exp_m1()
         };
-        let least = all(crate::law::Law::infinite_at_least);
+        let least = all(crate::loss::LossDistribution::infinite_at_least);
         let most = all(|law| law.infinite + law.missing) + self.loss.missing();
         (least * (1.0 - 1e-14), most * (1.0 + 1e-14))
     }

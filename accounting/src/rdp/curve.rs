@@ -2,7 +2,7 @@
 
 use super::convert::epsilon_from_renyi;
 use crate::bound::{Bounds, Upper};
-use crate::contour::scout::Scout;
+use crate::contour::cumulants::CumulantFunction;
 use crate::error::{Error, Result};
 use crate::pld::PrivacyLoss;
 use crate::pld::solver::Solver;
@@ -69,7 +69,7 @@ impl RdpCurve {
     /// # Errors
     /// As [`RdpCurve::of`].
     pub fn bounds(loss: &PrivacyLoss, orders: &[Order]) -> Result<Vec<Bounds<f64>>> {
-        let loss = loss.told_more();
+        let loss = loss.more_informed();
         if loss.unbounded {
             return Err(Error::Unsupported {
                 what: "the Rényi curve of a run without protection".into(),
@@ -77,9 +77,9 @@ impl RdpCurve {
             });
         }
         let highest = orders.iter().map(|order| order.get()).fold(2.0, f64::max);
-        let scout = Scout::new(&loss.without_laws(), highest)?;
+        let cumulants = CumulantFunction::new(&loss.without_laws(), highest)?;
         let both = |order: &Order| {
-            let total = scout.certified(order.get()).0;
+            let total = cumulants.certified(order.get()).0;
             let laws = loss.ln_moment_of_laws(order.get())?;
             let over = |ln: f64| ln / (order.get() - 1.0);
             let high = above_zero(over(total.ln + total.error + laws.1)) * (1.0 + f64::EPSILON);
@@ -115,7 +115,7 @@ pub(crate) fn renyi_fano(
     loss: &PrivacyLoss,
     prior: Probability,
 ) -> Result<(Upper<Probability>, Order)> {
-    let (two, loss) = (Order::new(2.0)?, loss.told_more());
+    let (two, loss) = (Order::new(2.0)?, loss.more_informed());
     if loss.unbounded {
         return Ok((Upper::new(Probability::new(1.0)?), two));
     }
@@ -157,16 +157,16 @@ fn posterior_by_order(loss: &PrivacyLoss, ln_p: f64) -> Result<(f64, f64)> {
         let (bound, c) = Solver::new(loss).least_by_moments(at)?;
         return Ok((bound.min(0.0), c));
     }
-    let mut highest = Scout::first_highest(loss);
+    let mut highest = CumulantFunction::first_highest(loss);
     loop {
-        let scout = Scout::new(loss, highest)?;
+        let cumulants = CumulantFunction::new(loss, highest)?;
         let at = |c: f64, ln: f64| (ln + (c - 1.0) * ln_p) / c;
-        let rough = |t: f64| at(1.0 + t.exp(), scout.moment(1.0 + t.exp()).ln);
+        let rough = |t: f64| at(1.0 + t.exp(), cumulants.moment(1.0 + t.exp()).ln);
         let end = (highest - 1.0).ln();
         let t = minimiser_to(rough, -7.0, end, 1e-5);
         if end - t > 0.1 || highest > 1e6 {
             let c = 1.0 + t.exp();
-            let (total, _) = scout.certified(c);
+            let (total, _) = cumulants.certified(c);
             return Ok((at(c, total.ln + total.error).min(0.0), c));
         }
         highest = 1.0 + 4.0 * (highest - 1.0);

@@ -76,8 +76,8 @@ impl Solver {
         let (lower, upper) = common.map_or((lower, upper), |common| {
             (lower.max(common.0), upper.min(common.1))
         });
-        let upper = match &mut self.told {
-            Some(told) => upper.min(told.blow_up(x, tolerance)?.1),
+        let upper = match &mut self.more_informed {
+            Some(informed) => upper.min(informed.blow_up(x, tolerance)?.1),
             None => upper,
         };
         let lower = match &mut self.below {
@@ -183,9 +183,9 @@ impl Solver {
     fn start_by_moments(&mut self, ln_x: f64) -> (f64, f64) {
         let scale = |second: f64| (0.1 * second.sqrt()).clamp(1e-9, 0.5);
         if let Ok((t, _)) = self.start_blow_up(ln_x)
-            && let Ok(scout) = self.scout(1.0)
+            && let Ok(cumulants) = self.cumulants(1.0)
         {
-            return (t, scale(scout.moment(1.0).second));
+            return (t, scale(cumulants.moment(1.0).second));
         }
         self.moments().map_or((-ln_x, 0.5), |moments| {
             let (order, t) = moments.order_for_tail(ln_x);
@@ -333,19 +333,24 @@ impl Solver {
         }
         result
             .map(|ends| (ends, expected))
-            .ok_or_else(crate::contour::scout::Scout::out_of_reach)
+            .ok_or_else(crate::contour::cumulants::CumulantFunction::out_of_reach)
     }
 
     fn spread(&mut self, contour: &Contour) -> Result<f64> {
         let order = contour.order();
-        Ok(self.scout(order)?.moment(order).second.sqrt().max(1e-300))
+        Ok(self
+            .cumulants(order)?
+            .moment(order)
+            .second
+            .sqrt()
+            .max(1e-300))
     }
 
     /// t near the root of Q(L > t) = x and a rough ln B(x), by the saddle-point approximation
     /// Q(L > t) ≈ e^{K(c) − ct}/(c √(2πK'')), t = K'(c) − 1/c: bisect the order.
     fn start_blow_up(&mut self, ln_x: f64) -> Result<(f64, f64)> {
         let tail = |solver: &mut Self, c: f64| -> Result<(f64, f64, f64)> {
-            let total = solver.scout(c)?.moment(c);
+            let total = solver.cumulants(c)?.moment(c);
             let t = total.first - 1.0 / c;
             let spread = std::f64::consts::TAU * (total.second + 1.0 / (c * c));
             Ok((
@@ -354,11 +359,11 @@ impl Solver {
                 total.second,
             ))
         };
-        let mut high = self.scout(1.0)?.highest;
+        let mut high = self.cumulants(1.0)?.highest;
         while tail(self, high)?.1 > ln_x {
             high *= 3.0;
             if high > crate::pld::solver::HIGHEST_ORDER {
-                return Err(crate::contour::scout::Scout::out_of_reach());
+                return Err(crate::contour::cumulants::CumulantFunction::out_of_reach());
             }
         }
         let (mut low, mut high) = ((1e-9f64).ln(), high.ln());
@@ -381,10 +386,10 @@ impl Solver {
     fn coarse_blow_up(&mut self, ln_x: f64) -> LnBounds {
         let (t, _) = self.start_blow_up(ln_x).unwrap_or((0.0, 0.0));
         let ln_missing = self.mass_beyond().1.ln();
-        let ready = self.scout(1.0).is_ok();
+        let ready = self.cumulants(1.0).is_ok();
         let bound = |t: f64| {
-            let excess = match (&self.scout, ready) {
-                (Some(scout), true) => ln_add_exp(scout.chernoff(t).0, ln_missing),
+            let excess = match (&self.cumulants, ready) {
+                (Some(cumulants), true) => ln_add_exp(cumulants.chernoff(t).0, ln_missing),
                 _ => self.added_up(t),
             };
             ln_add_exp(excess, t + ln_x)

@@ -69,9 +69,9 @@ pub(crate) fn phi(x: f64) -> f64 {
 
 /// What is left of N(mean, σ²) in the cells between `cuts` (ascending).
 pub(crate) fn cells(mean: f64, sigma: f64, cuts: &[f64]) -> Vec<f64> {
-    let mut edges = vec![f64::NEG_INFINITY];
-    edges.extend_from_slice(cuts);
-    edges.push(f64::INFINITY);
+    let mut boundaries = vec![f64::NEG_INFINITY];
+    boundaries.extend_from_slice(cuts);
+    boundaries.push(f64::INFINITY);
     let mass = |a: f64, b: f64| {
         let (a, b) = ((a - mean) / sigma, (b - mean) / sigma);
         if a > 0.0 {
@@ -80,7 +80,7 @@ pub(crate) fn cells(mean: f64, sigma: f64, cuts: &[f64]) -> Vec<f64> {
             phi(b) - phi(a)
         }
     };
-    edges
+    boundaries
         .windows(2)
         .map(|w| mass(w[0], w[1]).max(0.0))
         .collect()

@@ -38,8 +38,8 @@ proptest! {
         // Close to each other, so that every δ is small and their order matters.
         let laws: Vec<Vec<f64>> = laws.iter().map(|law| mix(&[(0.95, &[0.25; 4]), (0.05, law)])).collect();
         let each: Vec<_> = epsilons.iter().enumerate().map(|(i, e)| {
-            let edges = (0..8usize).filter(|set| set >> i & 1 == 0);
-            let worst = edges.map(|set| both(&laws[set], &laws[set | 1 << i], *e)).fold(0.0, f64::max);
+            let boundaries = (0..8usize).filter(|set| set >> i & 1 == 0);
+            let worst = boundaries.map(|set| both(&laws[set], &laws[set | 1 << i], *e)).fold(0.0, f64::max);
             (epsilon(*e), delta(worst.min(1.0)))
         }).collect();
         let (total, promised) = group_lemma(&each);

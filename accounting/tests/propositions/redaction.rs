@@ -89,7 +89,7 @@ proptest! {
     /// Theorem 8.3 for one who may know the secret: no amplification of ε, δ' = (γ−η)δ + η; also
     /// when γ is an average over carriers.
     #[test]
-    fn averaging_over_carriers_is_safe_for_a_knower(
+    fn averaging_over_carriers_is_safe_against_an_informed_adversary(
         carriers in proptest::collection::vec((0.05f64..1.0, 0.0f64..1.0, 0.0f64..1.0, law(ALPHABET), law(ALPHABET)), 1..4),
         at in 0.0f64..3.0,
     ) {
@@ -203,12 +203,12 @@ fn a_bayesian_epsilon_of_zero_reveals_the_secret() {
         .map(|(x, (w, law))| w * law[x])
         .sum();
     assert!(guessed >= 1.0 - 1e-15);
-    // A knower's row says so: with everything missed, δ is that of the released pair.
+    // A informed's row says so: with everything missed, δ is that of the released pair.
     let base = both(&released[3], &mu, 0.0);
-    let knower = Redaction::single_policy(rate(1.0))
+    let informed = Redaction::single_policy(rate(1.0))
         .shrunk(delta(base))
         .get();
-    assert!((knower - 0.9).abs() < 1e-12);
+    assert!((informed - 0.9).abs() < 1e-12);
 }
 
 /// Trap: a base that holds in one direction only. The other direction of the mixture is not

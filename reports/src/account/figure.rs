@@ -30,17 +30,17 @@ pub fn privacy_curve(plan: &Plan) -> Result<Plot> {
             group: plan.group,
         };
         let base = profile(plan, content)?;
-        let knower = redaction.against_a_knower(&base);
-        let stranger = redaction.against_a_stranger(&base);
+        let informed = redaction.against_informed(&base);
+        let uninformed = redaction.against_uninformed(&base);
         layers.push(line(
             "redacted, secret known to the adversary".into(),
             Tone::Second,
-            knower.points(),
+            informed.points(),
         ));
         layers.push(line(
             "redacted, secret unknown (planning only)".into(),
             Tone::Third,
-            stranger.points(),
+            uninformed.points(),
         ));
     }
     let plot = Plot::new(

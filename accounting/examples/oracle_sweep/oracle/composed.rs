@@ -187,9 +187,9 @@ impl Composed {
         }
     }
 
-    /// Chernoff's bound for the tilted mass beyond `edge`, seen from `middle`.
-    fn beyond(lines: &[Tilted], middle: f64, edge: f64) -> f64 {
-        let sign = if edge > middle { 1.0 } else { -1.0 };
+    /// Chernoff's bound for the tilted mass beyond `boundary`, seen from `middle`.
+    fn beyond(lines: &[Tilted], middle: f64, boundary: f64) -> f64 {
+        let sign = if boundary > middle { 1.0 } else { -1.0 };
         let (mut low, mut high) = (0.0, 0.0);
         for (line, tilted, n) in lines {
             let ends = tilted.iter().map(|(index, _)| *index);
@@ -199,12 +199,12 @@ impl Composed {
         }
         // Nothing is there.
         let room = 0.5 * lines[0].0.spacing;
-        if sign > 0.0 && high < edge - room || sign < 0.0 && low > edge - room {
+        if sign > 0.0 && high < boundary - room || sign < 0.0 && low > boundary - room {
             return 0.0;
         }
         let mut best = 1.0f64;
         for strength in [12.0, 25.0, 37.0, 50.0, 80.0] {
-            let s = strength / (edge - middle);
+            let s = strength / (boundary - middle);
             let ln: f64 = lines
                 .iter()
                 .map(|(line, tilted, n)| {
@@ -215,7 +215,7 @@ impl Composed {
                 })
                 .sum();
             // Not a number bounds nothing.
-            best = best.min((ln - s * edge).exp());
+            best = best.min((ln - s * boundary).exp());
         }
         best
     }

@@ -10,12 +10,12 @@
 
 use super::line::{Spin, dot};
 use super::{Contour, MOST_TERMS, temper};
+use crate::contour::cumulants::{CumulantFunction, Source};
 use crate::contour::kernel::Kernel;
-use crate::contour::laws::{LawChart, Shifted, reach};
+use crate::contour::laws::{LossPartition, Shifted, reach};
 use crate::contour::nodes::{Moment, Nodes, Tilted};
-use crate::contour::scout::{Scout, Source};
 use crate::error::Result;
-use crate::law::{Law, Mask};
+use crate::loss::{LossDistribution, Mask};
 use crate::special::{LANES, ROUND};
 use std::f64::consts::PI;
 
@@ -40,7 +40,7 @@ const REACH: f64 = 14.0;
 
 /// One kind of step, cut in two.
 struct Halves {
-    law: Law,
+    law: LossDistribution,
     centre: f64,
     width: f64,
     times: f64,
@@ -57,7 +57,7 @@ impl Halves {
         upper: bool,
         (order, turn): (f64, f64),
         ln_error: f64,
-    ) -> Result<(LawChart, Nodes)> {
+    ) -> Result<(LossPartition, Nodes)> {
         // Where Φ is e^{−u²/2}, ∫ f_c ≤ e^{c²R²/2} does not matter.
         let mask = Mask {
             centre: self.centre,
@@ -65,7 +65,7 @@ impl Halves {
             upper,
             reach: order * reach(&self.law) + (-2.0 * ln_error).sqrt() + REACH,
         };
-        LawChart::masked(&self.law, (order, turn), ln_error, Some(mask))
+        LossPartition::masked(&self.law, (order, turn), ln_error, Some(mask))
     }
 }
 
@@ -75,18 +75,22 @@ impl Contour {
     /// # Errors
     /// [`crate::Error::NotCertified`] when no cut leaves little enough to quiet outcomes, or too many
     /// terms or nodes would be needed.
-    pub(crate) fn of_hits(scout: &Scout, epsilon: f64, ln_goal: f64) -> Result<Self> {
+    pub(crate) fn of_hits(
+        cumulants: &CumulantFunction,
+        epsilon: f64,
+        ln_goal: f64,
+    ) -> Result<Self> {
         let kernel = Kernel::Excess;
-        let saddle = scout
+        let saddle = cumulants
             .saddle(kernel, epsilon)
-            .ok_or_else(Scout::out_of_reach)?;
-        let c = temper(scout, kernel, epsilon, saddle);
-        let (mut contour, tilts, aim) = Self::begun(scout, kernel, (epsilon, c), ln_goal);
+            .ok_or_else(CumulantFunction::out_of_reach)?;
+        let c = temper(cumulants, kernel, epsilon, saddle);
+        let (mut contour, tilts, aim) = Self::begun(cumulants, kernel, (epsilon, c), ln_goal);
         let allowed = aim.ln_goal + contour.front.0 - epsilon * (c - 1.0);
-        let (halves, quiet) = cut(scout, &tilts, epsilon, allowed)?;
+        let (halves, quiet) = cut(cumulants, &tilts, epsilon, allowed)?;
         contour.quiet = Some(quiet);
         let end = contour.end_of_hits(&halves, aim.ln_goal)?;
-        contour.sum_hits(&halves, scout.gaussian, end, aim.ln_goal - aim.ln_size)?;
+        contour.sum_hits(&halves, cumulants.gaussian, end, aim.ln_goal - aim.ln_size)?;
         Ok(contour)
     }
 
@@ -95,9 +99,12 @@ impl Contour {
     fn end_of_hits(&mut self, halves: &[Halves], ln_goal: f64) -> Result<f64> {
         let shifted: Result<Vec<(f64, Shifted)>> = (halves.iter())
             .map(|half| {
-                let (chart, nodes) = half.half(true, (self.c, 0.0), LN_MASS)?;
-                let shifted = Shifted::new(&chart, &nodes, self.c, half.moment.ln);
-                Ok((half.times, shifted.ok_or_else(Scout::out_of_reach)?))
+                let (partition, nodes) = half.half(true, (self.c, 0.0), LN_MASS)?;
+                let shifted = Shifted::new(&partition, &nodes, self.c, half.moment.ln);
+                Ok((
+                    half.times,
+                    shifted.ok_or_else(CumulantFunction::out_of_reach)?,
+                ))
             })
             .collect();
         let shifted = shifted?;
@@ -111,7 +118,7 @@ impl Contour {
         while rest(y) > goal {
             y *= 1.25;
             if y.is_nan() || y >= farthest {
-                return Err(Scout::out_of_reach());
+                return Err(CumulantFunction::out_of_reach());
             }
         }
         let y = (y / self.step).ceil() * self.step;
@@ -135,7 +142,7 @@ impl Contour {
             let both = Both::new(half, self.c, end, ln_goal - half.times.ln() - 4.0)?;
             let nodes = both.quiet.loss.len() + both.loud.loss.len();
             if nodes as f64 * count as f64 > BUDGET {
-                return Err(Scout::out_of_reach());
+                return Err(CumulantFunction::out_of_reach());
             }
             self.nodes += nodes;
             turning += half.times * both.speed;
@@ -164,17 +171,17 @@ impl Contour {
 
 /// The highest cut that leaves quiet outcomes at most e^`allowed` of δ(ε).
 fn cut(
-    scout: &Scout,
+    cumulants: &CumulantFunction,
     tilts: &[Moment],
     epsilon: f64,
     allowed: f64,
 ) -> Result<(Vec<Halves>, Quiet)> {
     for share in CUTS {
-        let halves = scout.parts.iter().zip(tilts).map(|(part, moment)| {
+        let halves = cumulants.parts.iter().zip(tilts).map(|(part, moment)| {
             let Source::Pair(pair) = &part.source else {
                 return None;
             };
-            let law = Law::of_pair(&pair.chart.pair);
+            let law = LossDistribution::of_pair(&pair.partition.pair);
             if law.components() > MOST_COMPONENTS {
                 return None;
             }
@@ -190,14 +197,14 @@ fn cut(
         let Some(halves) = halves.collect::<Option<Vec<Halves>>>() else {
             continue;
         };
-        let Some(quiet) = quiet_outcomes(&halves, scout.gaussian, epsilon) else {
+        let Some(quiet) = quiet_outcomes(&halves, cumulants.gaussian, epsilon) else {
             continue;
         };
         if quiet.1 - epsilon * (quiet.0 - 1.0) <= allowed {
             return Ok((halves, quiet));
         }
     }
-    Err(Scout::out_of_reach())
+    Err(CumulantFunction::out_of_reach())
 }
 
 /// Chernoff's bound for outcomes of quiet steps only, at the best of some orders.
@@ -206,9 +213,9 @@ fn quiet_outcomes(halves: &[Halves], gaussian: f64, epsilon: f64) -> Option<Quie
         let order = 1.0 + scale / epsilon;
         let mut total = 0.5 * gaussian * order * (order - 1.0);
         for half in halves {
-            let (chart, nodes) = half.half(false, (order, 0.0), LN_ROUGH).ok()?;
+            let (partition, nodes) = half.half(false, (order, 0.0), LN_ROUGH).ok()?;
             let ln = nodes.ceiling(order);
-            total += half.times * crate::special::ln_add_exp(ln, chart.ln_error(order, ln));
+            total += half.times * crate::special::ln_add_exp(ln, partition.ln_error(order, ln));
         }
         let total = total + 1e-13 * (total.abs() + 1.0) + Kernel::Excess.ln_chernoff(order);
         total.is_finite().then_some((order, total))
@@ -275,9 +282,9 @@ impl Both {
     fn new(half: &Halves, c: f64, end: f64, ln_error: f64) -> Result<Self> {
         let ln_moment = half.moment.ln;
         let of = |upper: bool| -> Result<(Nodes, f64)> {
-            let (chart, nodes) = half.half(upper, (c, end), ln_error)?;
+            let (partition, nodes) = half.half(upper, (c, end), ln_error)?;
             // Relative to the whole, which is no less than either half.
-            Ok((nodes, (chart.ln_error(c, ln_moment) - ln_moment).exp()))
+            Ok((nodes, (partition.ln_error(c, ln_moment) - ln_moment).exp()))
         };
         let ((quiet, off), (loud, more)) = (of(false)?, of(true)?);
         let tilted = |nodes: Nodes| {

@@ -1,8 +1,8 @@
 //! One part's characteristic function at equally spaced points of the contour: sums over nodes
 //! that turn by a recurrence, with a bound on what quadrature and rounding do to each.
 
+use crate::contour::cumulants::{PairNodes, Part, Source};
 use crate::contour::nodes::{Moment, Nodes, Tilted};
-use crate::contour::scout::{PairPart, Part, Source};
 use crate::error::Result;
 use crate::special::{LANES, ROUND, ln_add_exp};
 
@@ -24,9 +24,9 @@ impl Line {
         let ln_goal = ln_goal - 3.0 + ln_moment;
         let (nodes, ln_error) = match &part.source {
             Source::Pair(part) => of_pair(part, c, end, ln_goal)?,
-            Source::Law(chart) => {
-                let (chart, nodes) = chart.along(c, end, ln_goal - 1.0 - ln_moment)?;
-                (nodes, chart.ln_error(c, ln_moment))
+            Source::LossDistribution(partition) => {
+                let (partition, nodes) = partition.along(c, end, ln_goal - 1.0 - ln_moment)?;
+                (nodes, partition.ln_error(c, ln_moment))
             }
         };
         let mut tilted = nodes.tilted(c, ln_moment);
@@ -75,19 +75,19 @@ impl Line {
 }
 
 /// Nodes for one order and imaginary parts up to `end`, and ln of a bound on the quadrature's error.
-fn of_pair(part: &PairPart, c: f64, end: f64, ln_goal: f64) -> Result<(Nodes, f64)> {
-    let chart = &part.chart;
-    let span = chart.span(&[c], ln_goal - 1.0);
-    let (spacing, _) = chart.spacing(c, end, ln_goal - 1.0, part.shift);
+fn of_pair(part: &PairNodes, c: f64, end: f64, ln_goal: f64) -> Result<(Nodes, f64)> {
+    let partition = &part.partition;
+    let span = partition.span(&[c], ln_goal - 1.0);
+    let (spacing, _) = partition.spacing(c, end, ln_goal - 1.0, part.shift);
     let nodes = Nodes::new(
-        &chart.pair,
-        chart.edges[span.0].x,
-        chart.edges[span.1].x,
+        &partition.pair,
+        partition.boundaries[span.0].x,
+        partition.boundaries[span.1].x,
         spacing,
     )?;
     let tails = ln_add_exp(
-        chart.ln_tail(span.0, c, -1.0),
-        chart.ln_tail(span.1, c, 1.0),
+        partition.ln_tail(span.0, c, -1.0),
+        partition.ln_tail(span.1, c, 1.0),
     );
     Ok((nodes, ln_add_exp(ln_goal - 1.0, tails + spacing.ln_1p())))
 }

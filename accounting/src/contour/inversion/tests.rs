@@ -36,8 +36,8 @@ fn reference_values_lie_between_the_ends() {
         ),
         (0.1, 2.0, 50, 2.0, 4.498_624_841_818_42e-7),
     ] {
-        let scout = Scout::new(&subsampled(q, sigma, times), 16.0).unwrap();
-        let contour = Contour::new(&scout, Kernel::Excess, epsilon, delta.ln() - 29.0).unwrap();
+        let cumulants = CumulantFunction::new(&subsampled(q, sigma, times), 16.0).unwrap();
+        let contour = Contour::new(&cumulants, Kernel::Excess, epsilon, delta.ln() - 29.0).unwrap();
         let ends = contour.value(epsilon);
         assert!(
             ends.lower <= delta.ln() && delta.ln() <= ends.upper,
@@ -52,11 +52,11 @@ fn reference_values_lie_between_the_ends() {
 fn coarse_sums_err_upwards_only() {
     // Half the terms' spacing wanted, then ever coarser: Poisson summation keeps the sum
     // above the truth, and the alias bound brings the lower end below it.
-    let scout = Scout::new(&subsampled(0.01, 1.1, 10_000), 12.0).unwrap();
+    let cumulants = CumulantFunction::new(&subsampled(0.01, 1.1, 10_000), 12.0).unwrap();
     let truth = 1e-10f64.ln();
     let mut widest: f64 = 0.0;
     for ln_goal in [-44.0, -30.0, -26.0, -24.5] {
-        let contour = Contour::new(&scout, Kernel::Excess, 7.849_491_185_125, ln_goal).unwrap();
+        let contour = Contour::new(&cumulants, Kernel::Excess, 7.849_491_185_125, ln_goal).unwrap();
         let ends = contour.value(7.849_491_185_125);
         assert!(
             ends.lower <= truth + 1e-11 && truth <= ends.upper + 1e-11,
@@ -72,12 +72,12 @@ fn coarse_sums_err_upwards_only() {
 
 #[test]
 fn both_kernels_agree_where_both_apply() {
-    let scout = Scout::new(&subsampled(0.05, 1.0, 400), 12.0).unwrap();
+    let cumulants = CumulantFunction::new(&subsampled(0.05, 1.0, 400), 12.0).unwrap();
     for epsilon in [0.5, 1.0, 2.0, 3.0] {
-        let excess = Contour::new(&scout, Kernel::Excess, epsilon, -32.0)
+        let excess = Contour::new(&cumulants, Kernel::Excess, epsilon, -32.0)
             .unwrap()
             .value(epsilon);
-        let shared = Contour::new(&scout, Kernel::Shared, epsilon, -32.0)
+        let shared = Contour::new(&cumulants, Kernel::Shared, epsilon, -32.0)
             .unwrap()
             .value(epsilon);
         let (low, high) = (1.0 - shared.upper.exp(), 1.0 - shared.lower.exp());
@@ -96,8 +96,8 @@ fn what_the_sum_leaves_out_is_paid_for() {
         (0.2, 1.0, 30, 4.0, -7.0),
         (0.5, 8.0, 2_000, 15.0, -11.2),
     ] {
-        let scout = Scout::new(&subsampled(q, sigma, times), 16.0).unwrap();
-        let at = |ln_goal| Contour::new(&scout, Kernel::Excess, epsilon, ln_goal).unwrap();
+        let cumulants = CumulantFunction::new(&subsampled(q, sigma, times), 16.0).unwrap();
+        let at = |ln_goal| Contour::new(&cumulants, Kernel::Excess, epsilon, ln_goal).unwrap();
         let (coarse, fine) = (at(ln_delta - 4.0), at(ln_delta - 29.0));
         assert!((coarse.c - fine.c).abs() < 1e-9);
         // The fine sum over what the coarse one does not reach.
@@ -116,18 +116,18 @@ fn what_the_sum_leaves_out_is_paid_for() {
 
 #[test]
 fn a_coarse_line_knows_its_quadrature_error() {
-    let scout = Scout::new(&subsampled(0.2, 1.0, 1), 12.0).unwrap();
+    let cumulants = CumulantFunction::new(&subsampled(0.2, 1.0, 1), 12.0).unwrap();
     let (c, y) = (3.0, 4.0);
-    let (_, each) = scout.certified(c);
+    let (_, each) = cumulants.certified(c);
     let transform = |line: &Line| {
         let terms = line.tilted.weight.iter().zip(&line.tilted.loss);
         terms.fold((0.0, 0.0), |(re, im), (w, l)| {
             (re + w * (y * l).cos(), im + w * (y * l).sin())
         })
     };
-    let fine = transform(&Line::new(&scout.parts[0], c, each[0], y, -32.0).unwrap());
+    let fine = transform(&Line::new(&cumulants.parts[0], c, each[0], y, -32.0).unwrap());
     for ln_goal in [-2.0, -4.0, -6.0] {
-        let line = Line::new(&scout.parts[0], c, each[0], y, ln_goal).unwrap();
+        let line = Line::new(&cumulants.parts[0], c, each[0], y, ln_goal).unwrap();
         let coarse = transform(&line);
         let error = (coarse.0 - fine.0).hypot(coarse.1 - fine.1);
         assert!(

@@ -1,12 +1,12 @@
 //! How fast the characteristic function of a law decays: by parts and by scanning it, or by shifting
 //! the line of integration where it is masked.
 
-use super::{LawChart, ROOM};
+use super::{LossPartition, ROOM};
 use crate::contour::decay::least_scatter;
 use crate::contour::nodes::Nodes;
 use crate::contour::strip::{arcsine, half_ln_shrinkage};
 use crate::error::Result;
-use crate::law::Stretch;
+use crate::loss::Stretch;
 use crate::special::{ROUND, above_zero};
 
 /// |φ|^T below e to this is enough for anyone.
@@ -33,12 +33,17 @@ pub(crate) struct Shifted {
 
 impl Shifted {
     /// For Gaussian mixtures at order c, given ln φ(c); `None` where masses are not known well enough.
-    pub(crate) fn new(chart: &LawChart, nodes: &Nodes, c: f64, ln_moment: f64) -> Option<Self> {
-        let mask = chart.mask?;
-        let ordered = |piece: &crate::law::Piece| {
+    pub(crate) fn new(
+        partition: &LossPartition,
+        nodes: &Nodes,
+        c: f64,
+        ln_moment: f64,
+    ) -> Option<Self> {
+        let mask = partition.mask?;
+        let ordered = |piece: &crate::loss::Piece| {
             piece.first.range().0 >= 0.0 && piece.second.range().1 <= 0.0
         };
-        if !chart.law.pieces.iter().all(ordered) {
+        if !partition.law.pieces.iter().all(ordered) {
             return None;
         }
         let masses = |stretch: &Stretch| -> f64 {
@@ -50,17 +55,17 @@ impl Shifted {
         };
         let lump = |stretch: &Stretch| {
             let least = stretch.loss_slope().0;
-            let least = least - 1e-9 * least.abs() - 64.0 * ROUND * (1.0 + chart.reach());
+            let least = least - 1e-9 * least.abs() - 64.0 * ROUND * (1.0 + partition.reach());
             (masses(stretch), least, stretch.variances)
         };
-        let known = nodes.mass_error(c) < ROOM && chart.atoms == 0;
+        let known = nodes.mass_error(c) < ROOM && partition.atoms == 0;
         known.then(|| Self {
-            lumps: chart.stretches.iter().map(lump).collect(),
-            tail: (chart.ln_tail(c) - ln_moment).exp(),
+            lumps: partition.stretches.iter().map(lump).collect(),
+            tail: (partition.ln_tail(c) - ln_moment).exp(),
             excess: (c - 1.0).max(0.0),
             sharp: 1.0 + 1.0 / (mask.width * mask.width),
             // No zeros of either sum, and turns forwards, wherever the mean lies.
-            highest: 0.9 / chart.reach(),
+            highest: 0.9 / partition.reach(),
         })
     }
 
@@ -106,7 +111,7 @@ struct Lump {
 }
 
 /// Bounds on |φ(c + iy)|/φ(c) for one law at one order c.
-pub(crate) struct LawDecay {
+pub(crate) struct LossDecay {
     /// Ascending.
     lumps: Vec<Lump>,
     centre: f64,
@@ -120,11 +125,11 @@ pub(crate) struct LawDecay {
     moving: Vec<(f64, f64)>,
 }
 
-impl LawDecay {
+impl LossDecay {
     /// Bounds at order c for a law that comes up so many `times`, given ln φ(c) and the nodes of the
-    /// chart.
+    /// partition.
     pub(crate) fn new(
-        chart: &LawChart,
+        partition: &LossPartition,
         nodes: &Nodes,
         times: f64,
         (c, ln_moment): (f64, f64),
@@ -138,10 +143,10 @@ impl LawDecay {
                 mass,
             }
         };
-        let mut lumps: Vec<Lump> = (0..chart.atoms).map(atom).collect();
+        let mut lumps: Vec<Lump> = (0..partition.atoms).map(atom).collect();
         let still: f64 = lumps.iter().map(|lump| lump.mass).sum();
-        let mut moving = Vec::with_capacity(chart.stretches.len());
-        for stretch in &chart.stretches {
+        let mut moving = Vec::with_capacity(partition.stretches.len());
+        for stretch in &partition.stretches {
             let masses = stretch.nodes.clone();
             let mass: f64 = masses.map(|j| nodes.tilted_mass(j, c, ln_moment).1).sum();
             let off = ROOM * (stretch.loss.1 - stretch.loss.0).abs() + 1e-14 * stretch.loss.1.abs();
@@ -164,13 +169,13 @@ impl LawDecay {
             below += lump.mass;
             below >= half
         });
-        let farthest = REACH / chart.swing(c, ln_moment);
+        let farthest = REACH / partition.swing(c, ln_moment);
         Self {
             centre: middle.map_or(0.0, |lump| 0.5 * (lump.low + lump.high)),
             lumps,
             enough: (LN_ENOUGH / times).exp(),
-            scanned: Scanned::new(chart, (c, ln_moment), farthest).ok(),
-            still: still + (chart.ln_tail(c) - ln_moment).exp(),
+            scanned: Scanned::new(partition, (c, ln_moment), farthest).ok(),
+            still: still + (partition.ln_tail(c) - ln_moment).exp(),
             moving,
         }
     }
@@ -219,8 +224,8 @@ struct Scanned {
 }
 
 impl Scanned {
-    fn new(chart: &LawChart, (c, ln_moment): (f64, f64), farthest: f64) -> Result<Self> {
-        let (fine, nodes) = chart.along(c, farthest, LN_SCAN)?;
+    fn new(partition: &LossPartition, (c, ln_moment): (f64, f64), farthest: f64) -> Result<Self> {
+        let (fine, nodes) = partition.along(c, farthest, LN_SCAN)?;
         let masses = (0..nodes.len()).map(|j| nodes.tilted_mass(j, c, ln_moment));
         let (mut loss, weight): (Vec<f64>, Vec<f64>) = masses.unzip();
         let mean: f64 = weight.iter().zip(&loss).map(|(w, l)| w * l).sum();

@@ -76,9 +76,9 @@ fn decay_bounds_the_characteristic_function_of_a_law() {
         );
         let (law, _) = &run.laws[0];
         for c in [1.3, 3.0] {
-            let (chart, nodes) = LawChart::new(law, 4.0, 0.0, -40.0).unwrap();
+            let (partition, nodes) = LossPartition::new(law, 4.0, 0.0, -40.0).unwrap();
             let ln_moment = nodes.moment(c).ln;
-            let decay = LawDecay::new(&chart, &nodes, 1e4, (c, ln_moment));
+            let decay = LossDecay::new(&partition, &nodes, 1e4, (c, ln_moment));
             let truth = |y: f64| {
                 let at = transform(sampled_laplace(scale, rate), |_| 1.0, (c, y));
                 at.0.hypot(at.1) / ln_moment.exp()
@@ -116,7 +116,7 @@ fn shifting_the_line_bounds_the_loud_half() {
             Neighbours::AddRemove,
             Direction::Remove,
         );
-        let law = Law::of_pair(&run.parts[0].0);
+        let law = LossDistribution::of_pair(&run.parts[0].0);
         let width = 0.35 * sigma;
         let mask = Mask {
             centre,
@@ -125,8 +125,9 @@ fn shifting_the_line_bounds_the_loud_half() {
             reach: 60.0,
         };
         for c in [1.5, 3.0] {
-            let (chart, nodes) = LawChart::masked(&law, (c, 0.0), -25.0, Some(mask)).unwrap();
-            let shifted = Shifted::new(&chart, &nodes, c, 0.0).unwrap();
+            let (partition, nodes) =
+                LossPartition::masked(&law, (c, 0.0), -25.0, Some(mask)).unwrap();
+            let shifted = Shifted::new(&partition, &nodes, c, 0.0).unwrap();
             let chance =
                 |x: f64| 0.5 * libm::erfc(-(x - centre) / (width * std::f64::consts::SQRT_2));
             let truth = |y: f64| {
@@ -201,7 +202,7 @@ fn the_bound_on_the_shifted_line_is_above_and_near() {
             Neighbours::AddRemove,
             Direction::Remove,
         );
-        let law = Law::of_pair(&run.parts[0].0);
+        let law = LossDistribution::of_pair(&run.parts[0].0);
         let width = 0.35 * sigma;
         let mask = Mask {
             centre,
@@ -210,8 +211,9 @@ fn the_bound_on_the_shifted_line_is_above_and_near() {
             reach: 60.0,
         };
         for c in [1.5, 3.0] {
-            let (chart, nodes) = LawChart::masked(&law, (c, 0.0), -25.0, Some(mask)).unwrap();
-            let shifted = Shifted::new(&chart, &nodes, c, 0.0).unwrap();
+            let (partition, nodes) =
+                LossPartition::masked(&law, (c, 0.0), -25.0, Some(mask)).unwrap();
+            let shifted = Shifted::new(&partition, &nodes, c, 0.0).unwrap();
             for (power, b) in shifted.shifts().enumerate() {
                 for y in [0.0, 1.0, 8.0] {
                     let bound = shifted.along(b, y);

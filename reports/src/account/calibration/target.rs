@@ -87,7 +87,7 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
                 By::Pld | By::Renyi => Neighbours::Replace,
             };
             return Ok((
-                Target::StrangerByRenyi {
+                Target::UninformedByRenyi {
                     redaction,
                     query: Query { neighbours, group },
                     epsilon,
@@ -98,7 +98,7 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
             ));
         }
         return Ok((
-            Target::Stranger {
+            Target::Uninformed {
                 redaction,
                 group,
                 epsilon,
@@ -134,7 +134,7 @@ pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
             epsilon.get(),
             numbered(at_most(plan.epsilon()?, certified(plan, target)?)),
         ),
-        Target::Stranger { epsilon, .. } => {
+        Target::Uninformed { epsilon, .. } => {
             let found = plan
                 .bayesian_epsilon()?
                 .ok_or_else(|| anyhow!("--gamma is needed"))?;
@@ -153,7 +153,7 @@ pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
             let found = epsilon_by_renyi(&plan.mechanism, query, delta, None)?;
             ("epsilon by Rényi", epsilon.get(), above(found))
         }
-        Target::StrangerByRenyi {
+        Target::UninformedByRenyi {
             redaction,
             query,
             epsilon,

@@ -2,10 +2,10 @@
 //! the loss, so that sums over the nodes of a grid cell are integrals over the cell.
 
 use super::density::Ratio;
-use super::{Atom, Law, Mask, Piece, Shape};
+use super::{Atom, LossDistribution, Mask, Piece, Shape};
 use crate::error::{Error, Result};
+use crate::grid::loss_grid::LossGrid;
 use crate::grid::quadrature::{Rule, rule};
-use crate::grid::ruler::Ruler;
 use crate::special::{ROUND, ln_add_exp};
 
 /// Stretches are no wider than this.
@@ -37,16 +37,16 @@ pub(super) struct Point {
     pub(super) second: Ratio,
 }
 
-impl Law {
+impl LossDistribution {
     /// Sends every node to `sink`; the P-mass left out beyond the ends is at most the returned
     /// logarithm, about e^`ln_cut`.
     ///
     /// # Errors
     /// [`Error::NotCertified`] when there would be too many.
-    pub(crate) fn spread(
+    pub(crate) fn discretise(
         &self,
         ln_cut: f64,
-        ruler: Option<&Ruler>,
+        loss_grid: Option<&LossGrid>,
         sink: &mut dyn FnMut(Node),
     ) -> Result<f64> {
         for atom in self.atoms.iter() {
@@ -55,7 +55,10 @@ impl Law {
         let mut dropped = f64::NEG_INFINITY;
         let mut count = 0;
         for piece in &self.pieces {
-            dropped = ln_add_exp(dropped, piece.spread(ln_cut, ruler, &mut count, sink)?);
+            dropped = ln_add_exp(
+                dropped,
+                piece.discretise(ln_cut, loss_grid, &mut count, sink)?,
+            );
         }
         Ok(dropped)
     }
@@ -93,16 +96,17 @@ impl Piece {
         (self.point(from).loss, self.point(to).loss)
     }
 
-    fn spread(
+    fn discretise(
         &self,
         ln_cut: f64,
-        ruler: Option<&Ruler>,
+        loss_grid: Option<&LossGrid>,
         count: &mut usize,
         sink: &mut dyn FnMut(Node),
     ) -> Result<f64> {
         let (from, to) = self.ends(ln_cut);
-        let ln_goal = (1e-2 * ROUND).ln() + ruler.map_or(0.0, |ruler| ruler.finest().min(1.0).ln());
-        let most = MOST_STRETCHES + ruler.map_or(0, |ruler| 2 * ruler.bounds.len());
+        let ln_goal = (1e-2 * ROUND).ln()
+            + loss_grid.map_or(0.0, |loss_grid| loss_grid.finest().min(1.0).ln());
+        let most = MOST_STRETCHES + loss_grid.map_or(0, |loss_grid| 2 * loss_grid.bounds.len());
         let (mut left, mut hint) = (from, 0);
         let mut start = self.point(from);
         while left < to {
@@ -115,11 +119,11 @@ impl Piece {
             }
             let steepness = self.steepness(left);
             let widest = (left + WIDEST.min(2.0 / steepness)).min(to);
-            let right = match ruler {
-                Some(ruler) => {
+            let right = match loss_grid {
+                Some(loss_grid) => {
                     // From a line itself, the next one.
-                    let nudge = 1e-9 * ruler.finest() + 4.0 * start.error;
-                    let next = ruler.next(start.loss + nudge, &mut hint);
+                    let nudge = 1e-9 * loss_grid.finest() + 4.0 * start.error;
+                    let next = loss_grid.next(start.loss + nudge, &mut hint);
                     let (x, point) = self.crossing((left, start), widest, next);
                     start = point;
                     x
@@ -132,24 +136,26 @@ impl Piece {
         Ok(self.ln_masses_beyond(ln_cut).0)
     }
 
-    /// See [`Law::ln_moment_beyond`]; Laplace pieces have finite ends.
+    /// See [`LossDistribution::ln_moment_beyond`]; Laplace pieces have finite ends.
     pub(super) fn ln_moment_beyond(&self, order: f64, ln_cut: f64, mask: Option<Mask>) -> f64 {
         let (from, to) = self.ends(ln_cut);
         let range = self.first.range();
         let mut total = f64::NEG_INFINITY;
-        for (end, edge, far, sign) in [
+        for (end, boundary, far, sign) in [
             (self.to, to, range.1, 1.0),
             (self.from, from, range.0, -1.0),
         ] {
-            let kept = mask.is_none_or(|mask| mask.keeps(edge, sign));
+            let kept = mask.is_none_or(|mask| mask.keeps(boundary, sign));
             if end.is_some() || self.shape != Shape::Gaussian || !kept {
                 continue;
             }
             let bound = |(position, ln_weight): &(f64, f64)| {
                 let gap = far - position;
                 let centre = order * far + (1.0 - order) * position;
-                let plain = self.shape.ln_tail(sign * (edge - centre));
-                let tail = mask.map_or(plain, |mask| plain.min(mask.ln_beyond(edge, sign, centre)));
+                let plain = self.shape.ln_tail(sign * (boundary - centre));
+                let tail = mask.map_or(plain, |mask| {
+                    plain.min(mask.ln_beyond(boundary, sign, centre))
+                });
                 (1.0 - order) * ln_weight + 0.5 * order * (order - 1.0) * gap * gap + tail
             };
             let least = self
@@ -363,7 +369,7 @@ mod tests {
                         );
                     }
                 };
-                law.spread(-60.0, None, &mut check).unwrap();
+                law.discretise(-60.0, None, &mut check).unwrap();
             }
             assert!(seen >= 2, "b {b} q {q}: {seen} atoms");
         }

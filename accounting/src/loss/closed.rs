@@ -1,7 +1,7 @@
 //! Moments and divergences without quadrature, of atoms and of pieces whose densities are single
 //! exponentials.
 
-use super::{Law, Piece, Shape};
+use super::{LossDistribution, Piece, Shape};
 use crate::special::{ROUND, above_zero, ln_add_exp};
 use std::f64::consts::LN_2;
 
@@ -16,7 +16,7 @@ struct Stretch {
     size: f64,
 }
 
-impl Law {
+impl LossDistribution {
     /// K(c) with a bound on its error; `None` where a density is not a single exponential.
     pub(crate) fn closed_moment(&self, order: f64) -> Option<(f64, f64)> {
         let stretches = self.stretches()?;

@@ -1,7 +1,7 @@
 //! Laws of finitely many outcomes, and two continuous ones with bounded loss.
 
 use super::atoms::{Atoms, WholeNumbers};
-use super::{Atom, Attained, Comb, Density, Law, Piece, Shape};
+use super::{Atom, Attained, Comb, Density, LossDistribution, Piece, Shape};
 use crate::error::{Error, Result};
 use crate::special::ln_one_minus_exp;
 use std::f64::consts::LN_2;
@@ -21,7 +21,7 @@ fn ln_one_plus_exp(x: f64) -> f64 {
 }
 
 /// The worst pair of an ε-DP mechanism: two outcomes of loss ±ε.
-pub(super) fn pure(epsilon: f64) -> Law {
+pub(super) fn pure(epsilon: f64) -> LossDistribution {
     // Q(loss ε) = 1/(1 + e^ε), Q(loss −ε) = 1/(1 + e^{−ε}).
     let atom = |loss: f64| Atom::new(loss, -ln_one_plus_exp(loss));
     let comb = Comb {
@@ -29,19 +29,19 @@ pub(super) fn pure(epsilon: f64) -> Law {
         spacing: 2.0 * epsilon,
     };
     if epsilon > 0.0 {
-        Law::of_atoms(vec![atom(-epsilon), atom(epsilon)], Some(comb))
+        LossDistribution::of_atoms(vec![atom(-epsilon), atom(epsilon)], Some(comb))
     } else {
         identical()
     }
 }
 
 /// P = Q.
-fn identical() -> Law {
-    Law::of_atoms(vec![Atom::new(0.0, 0.0)], None)
+fn identical() -> LossDistribution {
+    LossDistribution::of_atoms(vec![Atom::new(0.0, 0.0)], None)
 }
 
 /// The worst pair of an (ε, δ)-DP mechanism (Kairouz, Oh and Viswanath 2015).
-pub(super) fn approximate(epsilon: f64, delta: f64) -> Law {
+pub(super) fn approximate(epsilon: f64, delta: f64) -> LossDistribution {
     let comb = pure(epsilon).comb;
     let mut law = pure(epsilon).scaled((-delta).ln_1p());
     law.comb = comb;
@@ -54,13 +54,13 @@ pub(super) fn approximate(epsilon: f64, delta: f64) -> Law {
 /// One instance is two outcomes of loss t and t − ε for some t ∈ [0, ε]; the supremum over t,
 /// H_α = (1 − √(α e^{−ε}))²/(1 − e^{−ε}), has Q-density ∝ e^{−l/2} on [−ε, ε].
 /// Source: Dong, Durfee and Rogers 2020 for the range, the supremum by calculus.
-pub(super) fn exponential(epsilon: f64) -> Law {
+pub(super) fn exponential(epsilon: f64) -> LossDistribution {
     if epsilon <= 0.0 {
         return identical();
     }
     let half = 0.5 * epsilon;
     let side = |position: f64| Density::complete(vec![(position, 0.0)]);
-    Law {
+    LossDistribution {
         // e^{−|y ∓ ε/2|}/2 for |y| ≤ ε/2 has loss 2y and mass (1 − e^{−ε})/2.
         pieces: vec![Piece {
             shape: Shape::Laplace,
@@ -72,12 +72,12 @@ pub(super) fn exponential(epsilon: f64) -> Law {
         }],
         attained: Attained::OneStep,
         range: Some(epsilon),
-        ..Law::of_atoms(Vec::new(), None)
+        ..LossDistribution::of_atoms(Vec::new(), None)
     }
 }
 
 /// k-ary randomised response: the true category with probability `truth`, else another one.
-pub(super) fn randomised_response(truth: f64, categories: u32) -> Law {
+pub(super) fn randomised_response(truth: f64, categories: u32) -> LossDistribution {
     let other = (1.0 - truth) / f64::from(categories - 1);
     // Near one the ratio's distance from it keeps its digits.
     let gap = truth.mul_add(f64::from(categories), -1.0) / (f64::from(categories - 1) * other);
@@ -99,24 +99,24 @@ pub(super) fn randomised_response(truth: f64, categories: u32) -> Law {
         origin: -loss.abs(),
         spacing,
     };
-    Law::of_atoms(atoms, Some(comb))
+    LossDistribution::of_atoms(atoms, Some(comb))
 }
 
 /// Two-sided geometric noise of scale b, shifted by s: losses (2x − s)/b for 0 ≤ x ≤ s.
-pub(super) fn discrete_laplace(scale: f64, shift: u32) -> Law {
+pub(super) fn discrete_laplace(scale: f64, shift: u32) -> LossDistribution {
     let (s, rate) = (f64::from(shift), 1.0 / scale);
     let comb = Comb {
         origin: -s * rate,
         spacing: 2.0 * rate,
     };
-    Law::of_atoms(Atoms::Whole(WholeNumbers::laplace(rate, shift)), Some(comb))
+    LossDistribution::of_atoms(Atoms::Whole(WholeNumbers::laplace(rate, shift)), Some(comb))
 }
 
 /// Discrete Gaussian noise, shifted by s: losses (2xs − s²)/2σ².
 ///
 /// # Errors
 /// [`Error::Unsupported`] for a σ with too many outcomes to list.
-pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<Law> {
+pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<LossDistribution> {
     if sigma > WIDEST_DISCRETE {
         return Err(Error::Unsupported {
             what: format!("a discrete Gaussian of sigma {sigma}"),
@@ -130,11 +130,11 @@ pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<Law> {
         spacing: 2.0 * s * spread,
     };
     let atoms = Atoms::Whole(WholeNumbers::gaussian(s, spread, reach));
-    Ok(Law {
+    Ok(LossDistribution {
         // What lies further out weighs less than this.
         missing: f64::MIN_POSITIVE,
         // Σ_x e^{−(x−cs)²/2σ²} is largest at whole cs (Canonne, Kamath and Steinke 2020, Lemma 7).
         variance: Some(s * s / (sigma * sigma)),
-        ..Law::of_atoms(atoms, Some(comb))
+        ..LossDistribution::of_atoms(atoms, Some(comb))
     })
 }

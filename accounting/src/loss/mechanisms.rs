@@ -2,7 +2,7 @@
 //! refused here.
 
 use super::sampling::sampled;
-use super::{Atom, Attained, Density, Law, Piece, Shape, Stated, discrete};
+use super::{Atom, Attained, Density, LossDistribution, Piece, Shape, Stated, discrete};
 use crate::error::{Error, Result};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
@@ -17,7 +17,7 @@ pub(crate) enum Fold {
     /// Gaussian mixtures that only bound the mechanism, so many times.
     Bounding(Pair, u64),
     /// Any other law.
-    Law(Law, u64),
+    LossDistribution(LossDistribution, u64),
     /// Laws around a mechanism whose own is not known.
     Bracket(Box<Bracket>),
     /// Nothing bounds the loss.
@@ -34,9 +34,13 @@ impl Fold {
     }
 
     /// What dominates it when the adversary is told more.
-    pub(crate) fn told(&self) -> &Self {
+    pub(crate) fn more_informed(&self) -> &Self {
         match self {
-            Self::Bracket(around) => around.told.as_ref().unwrap_or(&around.above).told(),
+            Self::Bracket(around) => around
+                .more_informed
+                .as_ref()
+                .unwrap_or(&around.above)
+                .more_informed(),
             known => known,
         }
     }
@@ -46,7 +50,7 @@ impl Fold {
         match self {
             Self::Bracket(around) => around.below.as_ref()?.below(),
             Self::Bounding(..) => None,
-            Self::Law(law, _) if law.attained < Attained::Always => None,
+            Self::LossDistribution(law, _) if law.attained < Attained::Always => None,
             known => Some(known),
         }
     }
@@ -58,7 +62,7 @@ pub(crate) struct Bracket {
     /// Dominates the mechanism.
     pub(crate) above: Fold,
     /// Dominates it too, with a simpler law: the adversary is told more.
-    pub(crate) told: Option<Fold>,
+    pub(crate) more_informed: Option<Fold>,
     /// What the mechanism dominates, if anything is known.
     pub(crate) below: Option<Fold>,
 }
@@ -73,20 +77,20 @@ pub(crate) fn fold(
     direction: Direction,
     times: u64,
 ) -> Result<Fold> {
-    let each = |law: Law| Ok(Fold::Law(law, times));
-    let scaled = |epsilon: Epsilon, law: fn(f64) -> Law, stated: Neighbours| {
+    let each = |law: LossDistribution| Ok(Fold::LossDistribution(law, times));
+    let scaled = |epsilon: Epsilon, law: fn(f64) -> LossDistribution, stated: Neighbours| {
         let epsilon = epsilon.get() * steps_between(stated, query)?;
         if epsilon.is_infinite() {
             Ok(Fold::Unbounded)
         } else {
-            Ok(Fold::Law(law(epsilon), times))
+            Ok(Fold::LossDistribution(law(epsilon), times))
         }
     };
     // What several steps between neighbours add up to is a bound that no mechanism attains.
     let only_above = |fold: Fold, steps: f64| match fold {
-        Fold::Law(mut law, times) if steps > 1.0 => {
+        Fold::LossDistribution(mut law, times) if steps > 1.0 => {
             law.attained = Attained::Never;
-            Fold::Law(law, times)
+            Fold::LossDistribution(law, times)
         }
         other => other,
     };
@@ -218,7 +222,7 @@ pub(crate) fn fold(
             neighbours,
         } => {
             let links = steps_between(*neighbours, query)?;
-            each(Law::stated(Stated::line(*rho, *xi, links)))
+            each(LossDistribution::stated(Stated::line(*rho, *xi, links)))
         }
         Mechanism::RenyiDp {
             orders,
@@ -226,7 +230,11 @@ pub(crate) fn fold(
             neighbours,
         } => {
             let links = steps_between(*neighbours, query)?;
-            each(Law::stated(Stated::at_orders(orders, divergences, links)?))
+            each(LossDistribution::stated(Stated::at_orders(
+                orders,
+                divergences,
+                links,
+            )?))
         }
         Mechanism::RepeatAndSelect {
             each: run,
@@ -237,7 +245,7 @@ pub(crate) fn fold(
             if runs.iter().any(|run| run.unbounded) {
                 return Ok(Fold::Unbounded);
             }
-            each(Law::stated(Stated::best(runs, *mean, *shape)?))
+            each(LossDistribution::stated(Stated::best(runs, *mean, *shape)?))
         }
         Mechanism::NonPrivate { .. } => Ok(Fold::Unbounded),
         Mechanism::Repeat { .. } | Mechanism::Sequence { .. } | Mechanism::Estimated { .. } => {
@@ -251,8 +259,8 @@ pub(crate) fn fold(
 
 /// Probabilities that add up to one, and whether they did. What was cut off in writing them down may have been any
 /// sensitivity's, so it goes to the largest; what is too much leaves the smallest.
-pub(super) fn whole_chances(told: &[Probability]) -> (Vec<f64>, bool) {
-    let mut chances: Vec<f64> = told.iter().map(|p| p.get()).collect();
+pub(super) fn whole_chances(given: &[Probability]) -> (Vec<f64>, bool) {
+    let mut chances: Vec<f64> = given.iter().map(|p| p.get()).collect();
     let sum: f64 = chances.iter().sum();
     let mut excess = sum - 1.0;
     if excess.abs() <= f64::EPSILON * chances.len() as f64 {
@@ -324,7 +332,7 @@ pub(super) fn shifted(
     with: &Mixture,
     query: Query,
     direction: Direction,
-) -> Result<Law> {
+) -> Result<LossDistribution> {
     let pair = pair(with, query, direction)?;
     Ok(between(
         shape,
@@ -343,7 +351,7 @@ pub(super) fn between(
     to: Option<f64>,
     first: &Density,
     second: &Density,
-) -> Law {
+) -> LossDistribution {
     let mut pieces = Vec::new();
     let mut cuts: Vec<Option<f64>> = vec![from];
     if shape == Shape::Laplace {
@@ -380,9 +388,9 @@ pub(super) fn between(
             _ => pieces.push(stretch(ends)),
         }
     }
-    Law {
+    LossDistribution {
         pieces,
-        ..Law::of_atoms(atoms, None)
+        ..LossDistribution::of_atoms(atoms, None)
     }
 }
 
@@ -433,10 +441,10 @@ fn randomised(truth: f64, categories: u32, query: Query, times: u64) -> Result<F
     if truth <= 0.0 {
         // Never the true one: where Q never goes, P goes with 1/(k − 1).
         let rest = 1.0 / f64::from(categories - 1);
-        law = Law::of_atoms(vec![Atom::new(0.0, (1.0 - rest).ln())], None);
+        law = LossDistribution::of_atoms(vec![Atom::new(0.0, (1.0 - rest).ln())], None);
         law.infinite = rest;
     }
-    Ok(Fold::Law(law, total))
+    Ok(Fold::LossDistribution(law, total))
 }
 
 /// How many of the stated neighbours' steps the asked ones take.
@@ -466,7 +474,7 @@ fn approximate(epsilon: f64, delta: f64, steps: f64, times: u64) -> Result<Fold>
         return Ok(Fold::Unbounded);
     }
     let total = if delta > 0.0 { total } else { 0.0 };
-    Ok(Fold::Law(
+    Ok(Fold::LossDistribution(
         discrete::approximate(steps * epsilon, total),
         times,
     ))

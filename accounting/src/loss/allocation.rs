@@ -14,9 +14,9 @@
 mod cells;
 
 use super::mechanisms::between;
-use super::{Atom, Attained, Comb, Density, Law, Shape};
+use super::{Atom, Attained, Comb, Density, LossDistribution, Shape};
 use crate::error::Result;
-use crate::grid::ruler::{Lines, Ruler};
+use crate::grid::loss_grid::{Lines, LossGrid};
 use crate::pld::Direction;
 use cells::{Cells, pairs_above, pairs_below};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,11 +78,11 @@ pub(super) fn allocation(
     noise: f64,
     bins: (u64, u64),
     direction: Direction,
-) -> Result<Option<(Law, Law)>> {
+) -> Result<Option<(LossDistribution, LossDistribution)>> {
     if bins.0.max(bins.1) > MOST_BINS {
         return Ok(None);
     }
-    let of = |side: Side, bins: u64| -> Result<Option<Law>> {
+    let of = |side: Side, bins: u64| -> Result<Option<LossDistribution>> {
         Ok(latest((side, shape, noise.to_bits(), bins))?.map(|sum| sum.law(direction)))
     };
     let (above, below) = (of(Side::Above, bins.0)?, of(Side::Below, bins.1)?);
@@ -132,7 +132,7 @@ impl Sum {
             origin: 0.0,
             spacing,
         };
-        let ruler = Ruler {
+        let loss_grid = LossGrid {
             lines,
             bounds: (-last..=last).collect(),
         };
@@ -149,7 +149,7 @@ impl Sum {
                 Shape::Laplace => [0.0; 2],
             },
         };
-        law.spread(LN_CUT, Some(&ruler), &mut |node| {
+        law.discretise(LN_CUT, Some(&loss_grid), &mut |node| {
             let cell = (node.loss / spacing)
                 .floor()
                 .clamp(-last as f64, last as f64);
@@ -311,7 +311,7 @@ impl Sum {
     }
 
     /// The law of the loss ln(sum/terms), or of its negative with the laws exchanged.
-    fn law(&self, direction: Direction) -> Law {
+    fn law(&self, direction: Direction) -> LossDistribution {
         let shift = self.terms.ln();
         // Roundings may have moved values and masses: outwards from above, inwards from below.
         let out = match self.side {
@@ -341,7 +341,7 @@ impl Sum {
         atoms.sort_by(|a, b| a.loss.total_cmp(&b.loss));
         let comb = atoms.first().map(|atom| lines(atom.loss));
         let above = self.side == Side::Above;
-        let mut law = Law::of_atoms(atoms, comb.filter(|_| above));
+        let mut law = LossDistribution::of_atoms(atoms, comb.filter(|_| above));
         if above {
             law.attained = Attained::Never;
             let lost = match direction {

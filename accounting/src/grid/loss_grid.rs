@@ -44,12 +44,12 @@ impl Lines {
 
 /// Lines and the indices of those that bound cells, ascending.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Ruler {
+pub(crate) struct LossGrid {
     pub(crate) lines: Lines,
     pub(crate) bounds: Vec<i64>,
 }
 
-impl Ruler {
+impl LossGrid {
     /// Cells from `lowest` to `highest`, as wide as `masses` allow: in none of these may a cell have
     /// mass·width² above the number beside it, unless it is one line wide.
     ///
@@ -180,15 +180,15 @@ mod tests {
             .collect();
         let tilted = Cumulative { below, whole: 1.0 };
         let allowed = tilted.allowance(0.01);
-        let ruler = Ruler::new(lines, (-8.0, 8.0), &[(tilted, allowed)], 2000).unwrap();
+        let loss_grid = LossGrid::new(lines, (-8.0, 8.0), &[(tilted, allowed)], 2000).unwrap();
         let width = |x: f64| {
             let mut hint = 0;
-            let next = ruler.next(x, &mut hint);
-            next - lines.at(ruler.bounds[hint - 1])
+            let next = loss_grid.next(x, &mut hint);
+            next - lines.at(loss_grid.bounds[hint - 1])
         };
         assert!((width(0.0) - 0.01).abs() < 1e-9 && width(6.0) > 0.05);
-        assert!(ruler.bounds.len() < 1000 && ruler.bounds.windows(2).all(|b| b[0] < b[1]));
-        assert!(lines.at(ruler.bounds[0]) < -8.0);
-        assert!(lines.at(ruler.bounds[ruler.bounds.len() - 1]) > 8.0);
+        assert!(loss_grid.bounds.len() < 1000 && loss_grid.bounds.windows(2).all(|b| b[0] < b[1]));
+        assert!(lines.at(loss_grid.bounds[0]) < -8.0);
+        assert!(lines.at(loss_grid.bounds[loss_grid.bounds.len() - 1]) > 8.0);
     }
 }

@@ -18,7 +18,7 @@ const MOST_CELLS: usize = 60_000;
 
 /// ln M₊, ln M₋ and their slopes at one point.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Edge {
+pub(crate) struct CellBoundary {
     pub(crate) x: f64,
     pub(crate) ln_plus: f64,
     pub(crate) ln_minus: f64,
@@ -28,7 +28,7 @@ pub(crate) struct Edge {
     pub(crate) minus_mean: f64,
 }
 
-impl Edge {
+impl CellBoundary {
     fn at(pair: &Pair, x: f64) -> Self {
         let (plus, minus) = (pair.first.ratio(x), pair.second.ratio(-x));
         Self {
@@ -64,14 +64,14 @@ pub(crate) struct Slopes {
 struct Cell {
     left: f64,
     right: f64,
-    middle: Edge,
+    middle: CellBoundary,
     slopes: Slopes,
 }
 
 impl Cell {
-    fn between(pair: &Pair, left: &Edge, right: &Edge) -> Self {
+    fn between(pair: &Pair, left: &CellBoundary, right: &CellBoundary) -> Self {
         let reach = 0.5 * (right.x - left.x);
-        let middle = Edge::at(pair, left.x + reach);
+        let middle = CellBoundary::at(pair, left.x + reach);
         let variance = |side: &Mixture, x: f64, mean: f64, low: f64, high: f64| {
             // Bhatia–Davis: Var ≤ (max − mean)(mean − min), the mean anywhere on the cell.
             let by_mean = (side.farthest() - low) * (high - side.nearest());
@@ -172,18 +172,18 @@ impl Cells {
 
 /// The cells of one pair with both tails.
 #[derive(Debug, Clone)]
-pub(crate) struct Chart {
+pub(crate) struct CellPartition {
     pub(crate) pair: Pair,
     pub(crate) cells: Cells,
     /// Cell boundaries, one more than cells.
-    pub(crate) edges: Vec<Edge>,
+    pub(crate) boundaries: Vec<CellBoundary>,
     /// The loss at the boundaries.
     pub(crate) loss: Vec<f64>,
     /// How far from the real axis the bounds hold along the whole line.
     pub(crate) height: f64,
 }
 
-impl Chart {
+impl CellPartition {
     /// Cells for `times` steps, until both tails of f_c, c ∈ {0, 1, `order`}, weigh at most e^`ln_tail` each.
     ///
     /// # Errors
@@ -194,10 +194,10 @@ impl Chart {
         let reach = |sign: f64| -> Result<f64> {
             let mut x = start.max(4.0);
             while x < 1e7 {
-                let edge = Edge::at(pair, sign * x);
+                let boundary = CellBoundary::at(pair, sign * x);
                 if orders
                     .iter()
-                    .all(|c| ln_tail_beyond(pair, &edge, *c, sign) <= ln_tail)
+                    .all(|c| ln_tail_beyond(pair, &boundary, *c, sign) <= ln_tail)
                 {
                     return Ok(x);
                 }
@@ -206,10 +206,10 @@ impl Chart {
             Err(too_wide())
         };
         let (left, right) = (-reach(-1.0)?, reach(1.0)?);
-        let mut chart = Self {
+        let mut partition = Self {
             pair: pair.clone(),
             cells: Cells::default(),
-            edges: vec![Edge::at(pair, left)],
+            boundaries: vec![CellBoundary::at(pair, left)],
             loss: Vec::new(),
             height: 0.0,
         };
@@ -220,20 +220,20 @@ impl Chart {
         }
         for index in 1..=count as usize {
             let x = left + (right - left) * index as f64 / count;
-            let to = Edge::at(pair, x);
-            chart.extend(to, 10)?;
+            let to = CellBoundary::at(pair, x);
+            partition.extend(to, 10)?;
         }
-        let loss = |edge: &Edge| edge.ln_plus - edge.ln_minus;
-        chart.loss = chart.edges.iter().map(loss).collect();
-        chart.height = chart.least_height();
-        Ok(chart)
+        let loss = |boundary: &CellBoundary| boundary.ln_plus - boundary.ln_minus;
+        partition.loss = partition.boundaries.iter().map(loss).collect();
+        partition.height = partition.least_height();
+        Ok(partition)
     }
 
     /// Appends the stretch up to `to`, halved where the slopes change too much.
-    fn extend(&mut self, to: Edge, depth: u32) -> Result<()> {
-        let from = self.edges[self.edges.len() - 1];
+    fn extend(&mut self, to: CellBoundary, depth: u32) -> Result<()> {
+        let from = self.boundaries[self.boundaries.len() - 1];
         if depth > 0 && self.needs_halving(&from, &to) {
-            let middle = Edge::at(&self.pair, 0.5 * (from.x + to.x));
+            let middle = CellBoundary::at(&self.pair, 0.5 * (from.x + to.x));
             self.extend(middle, depth - 1)?;
             return self.extend(to, depth - 1);
         }
@@ -241,11 +241,11 @@ impl Chart {
             return Err(too_wide());
         }
         self.cells.push(&Cell::between(&self.pair, &from, &to));
-        self.edges.push(to);
+        self.boundaries.push(to);
         Ok(())
     }
 
-    fn needs_halving(&self, from: &Edge, to: &Edge) -> bool {
+    fn needs_halving(&self, from: &CellBoundary, to: &CellBoundary) -> bool {
         let rough = |side: &Mixture, low: f64, high: f64| {
             let range = side.farthest() - side.nearest();
             let settled =
@@ -259,18 +259,22 @@ impl Chart {
     /// Bounds on the slopes beyond the last cell, to the left (`sign` −1) or right (+1).
     pub(crate) fn slopes_beyond(&self, sign: f64) -> Slopes {
         let (plus, minus) = (&self.pair.first, &self.pair.second);
-        let edge = &self.edges[if sign > 0.0 { self.edges.len() - 1 } else { 0 }];
-        // Beyond an end the mean lies between the edge's and the extreme position;
+        let boundary = &self.boundaries[if sign > 0.0 {
+            self.boundaries.len() - 1
+        } else {
+            0
+        }];
+        // Beyond an end the mean lies between the boundary's and the extreme position;
         // Bhatia–Davis bounds the variance.
         let (plus_mean, minus_mean) = if sign > 0.0 {
             (
-                (edge.plus_mean, plus.farthest()),
-                (minus.nearest(), edge.minus_mean),
+                (boundary.plus_mean, plus.farthest()),
+                (minus.nearest(), boundary.minus_mean),
             )
         } else {
             (
-                (plus.nearest(), edge.plus_mean),
-                (edge.minus_mean, minus.farthest()),
+                (plus.nearest(), boundary.plus_mean),
+                (boundary.minus_mean, minus.farthest()),
             )
         };
         let variance = |side: &Mixture, mean: (f64, f64)| {
@@ -284,15 +288,15 @@ impl Chart {
         }
     }
 
-    /// The innermost stretch, as two edges, outside which f_c weighs at most e^`ln_tail` on each
+    /// The innermost stretch, as two boundaries, outside which f_c weighs at most e^`ln_tail` on each
     /// side for every one of `orders`.
     pub(crate) fn span(&self, orders: &[f64], ln_tail: f64) -> (usize, usize) {
-        let light = |edge: usize, sign: f64| {
+        let light = |boundary: usize, sign: f64| {
             orders
                 .iter()
-                .all(|c| self.ln_tail(edge, *c, sign) <= ln_tail)
+                .all(|c| self.ln_tail(boundary, *c, sign) <= ln_tail)
         };
-        let last = self.edges.len() - 1;
+        let last = self.boundaries.len() - 1;
         // Tail bounds shrink outwards: bisect on each side of the middle.
         let search = |mut light_at: usize, mut heavy_at: usize, sign: f64| {
             while light_at.abs_diff(heavy_at) > 1 {
@@ -313,43 +317,44 @@ impl Chart {
         ln_sum_exp(&self.cells.ln_masses(c).0)
     }
 
-    /// ln of a bound on ∫ f_c beyond the edge with this index, to the left (`sign` −1) or right (+1).
-    pub(crate) fn ln_tail(&self, edge: usize, c: f64, sign: f64) -> f64 {
-        ln_tail_beyond(&self.pair, &self.edges[edge], c, sign)
+    /// ln of a bound on ∫ f_c beyond the boundary with this index, to the left (`sign` −1) or right (+1).
+    pub(crate) fn ln_tail(&self, boundary: usize, c: f64, sign: f64) -> f64 {
+        ln_tail_beyond(&self.pair, &self.boundaries[boundary], c, sign)
     }
 }
 
-/// ln of a bound on the integral of f_c, c ≥ 0, beyond `edge`.
+/// ln of a bound on the integral of f_c, c ≥ 0, beyond `boundary`.
 ///
-/// ln M₊ and ln M₋ are convex, so beyond the edge each is bounded by a line: with the
+/// ln M₊ and ln M₋ are convex, so beyond the boundary each is bounded by a line: with the
 /// steepest possible slope where it enters with a positive exponent, with the slope at the
-/// edge where the exponent is negative. What is left is a Gaussian integral.
-fn ln_tail_beyond(pair: &Pair, edge: &Edge, c: f64, sign: f64) -> f64 {
+/// boundary where the exponent is negative. What is left is a Gaussian integral.
+fn ln_tail_beyond(pair: &Pair, boundary: &CellBoundary, c: f64, sign: f64) -> f64 {
     let slope = |plus: f64| {
         if sign > 0.0 {
             let minus = if c <= 1.0 {
                 pair.second.nearest()
             } else {
-                edge.minus_mean
+                boundary.minus_mean
             };
             c * plus + (c - 1.0) * minus
         } else {
             let minus = if c <= 1.0 {
                 pair.second.farthest()
             } else {
-                edge.minus_mean
+                boundary.minus_mean
             };
             -c * pair.first.nearest() + (1.0 - c) * minus
         }
     };
-    let bounded = |at: &Edge, slope: f64| at.ln_density(c) + ln_mills_above(sign * at.x - slope);
+    let bounded =
+        |at: &CellBoundary, slope: f64| at.ln_density(c) + ln_mills_above(sign * at.x - slope);
     let steepest = slope(pair.first.farthest());
-    let direct = bounded(edge, steepest);
-    if sign < 0.0 || steepest < edge.x {
+    let direct = bounded(boundary, steepest);
+    if sign < 0.0 || steepest < boundary.x {
         return direct;
     }
     // The steepest slope is reached only far out: use the slope up to there, and the bound beyond.
-    let far = Edge::at(pair, steepest + 9.0);
+    let far = CellBoundary::at(pair, steepest + 9.0);
     let far_slope = c * pair.first.farthest()
         + (c - 1.0)
             * if c <= 1.0 {
@@ -358,7 +363,7 @@ fn ln_tail_beyond(pair: &Pair, edge: &Edge, c: f64, sign: f64) -> f64 {
                 far.minus_mean
             };
     let staged = crate::special::ln_add_exp(
-        bounded(edge, slope(far.plus_mean)),
+        bounded(boundary, slope(far.plus_mean)),
         bounded(&far, far_slope),
     );
     direct.min(staged)
@@ -382,7 +387,7 @@ mod tests {
         let step = (to - from) / f64::from(count);
         (0..count)
             .map(|i| {
-                Edge::at(pair, from + (f64::from(i) + 0.5) * step)
+                CellBoundary::at(pair, from + (f64::from(i) + 0.5) * step)
                     .ln_density(c)
                     .exp()
                     * step
@@ -395,11 +400,11 @@ mod tests {
         for pair in pairs() {
             for c in [0.0, 0.3, 1.0, 1.7, 4.0] {
                 for x in [-3.0, -1.0, 2.0, 5.0] {
-                    let edge = Edge::at(&pair, x);
+                    let boundary = CellBoundary::at(&pair, x);
                     let right = integral(&pair, c, x, x + 60.0);
-                    assert!(right <= ln_tail_beyond(&pair, &edge, c, 1.0).exp() * (1.0 + 1e-5));
+                    assert!(right <= ln_tail_beyond(&pair, &boundary, c, 1.0).exp() * (1.0 + 1e-5));
                     let left = integral(&pair, c, x - 60.0, x);
-                    assert!(left <= ln_tail_beyond(&pair, &edge, c, -1.0).exp() * (1.0 + 1e-5));
+                    assert!(left <= ln_tail_beyond(&pair, &boundary, c, -1.0).exp() * (1.0 + 1e-5));
                 }
             }
         }
@@ -408,28 +413,28 @@ mod tests {
     #[test]
     fn cells_bound_density_and_curvature_inside() {
         for pair in pairs() {
-            let chart = Chart::new(&pair, 1.0, 6.0, -60.0).unwrap();
-            for index in (0..chart.cells.len()).step_by(5) {
+            let partition = CellPartition::new(&pair, 1.0, 6.0, -60.0).unwrap();
+            for index in (0..partition.cells.len()).step_by(5) {
                 let (left, width) = (
-                    chart.cells.left[index],
-                    chart.cells.right[index] - chart.cells.left[index],
+                    partition.cells.left[index],
+                    partition.cells.right[index] - partition.cells.left[index],
                 );
                 for part in 0..=4 {
                     let x = left + width * f64::from(part) / 4.0;
-                    let edge = Edge::at(&pair, x);
+                    let boundary = CellBoundary::at(&pair, x);
                     for c in [0.2, 1.0, 6.0] {
-                        let (mass, swing) = chart.cells.ln_masses(c);
-                        let off = (edge.ln_density(c) + width.ln() - mass[index]).abs();
+                        let (mass, swing) = partition.cells.ln_masses(c);
+                        let off = (boundary.ln_density(c) + width.ln() - mass[index]).abs();
                         assert!(off <= swing[index] + 1e-12);
                     }
                     let step = 1e-4;
-                    let up = Edge::at(&pair, x + step);
-                    let down = Edge::at(&pair, x - step);
+                    let up = CellBoundary::at(&pair, x + step);
+                    let down = CellBoundary::at(&pair, x - step);
                     let plus = (up.plus_mean - down.plus_mean) / (2.0 * step);
                     let minus = (down.minus_mean - up.minus_mean) / (2.0 * step);
                     // The points just outside the cell's ends cost a little.
-                    assert!(plus <= chart.cells.plus_variance[index] * 1.01 + 1e-9);
-                    assert!(minus <= chart.cells.minus_variance[index] * 1.01 + 1e-9);
+                    assert!(plus <= partition.cells.plus_variance[index] * 1.01 + 1e-9);
+                    assert!(minus <= partition.cells.minus_variance[index] * 1.01 + 1e-9);
                 }
             }
         }
@@ -438,7 +443,7 @@ mod tests {
     #[test]
     fn tiny_noise_does_not_blow_up_the_chart() {
         let with = Mixture::binomial(1, 0.01, 100.0).unwrap();
-        let chart = Chart::new(
+        let partition = CellPartition::new(
             &Pair {
                 first: with,
                 second: Mixture::point(0.0).unwrap(),
@@ -448,6 +453,6 @@ mod tests {
             -60.0,
         )
         .unwrap();
-        assert!(chart.cells.len() < 5_000, "{}", chart.cells.len());
+        assert!(partition.cells.len() < 5_000, "{}", partition.cells.len());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::allocation::allocation;
 use super::mechanisms::{Bracket, Fold, between, copies, pair, refused, shifted, single};
-use super::{Atom, Attained, Density, Law, Shape};
+use super::{Atom, Attained, Density, LossDistribution, Shape};
 use crate::error::{Error, Result};
 use crate::mechanism::Sampling;
 use crate::neighbours::Neighbours;
@@ -48,7 +48,7 @@ pub(super) fn sampled(
                     "a fixed-size batch keeps its size, so its neighbours are replace",
                 ));
             }
-            Ok(Fold::Law(
+            Ok(Fold::LossDistribution(
                 without_replacement(shape, rate.get(), 1.0 / noise),
                 times,
             ))
@@ -90,7 +90,7 @@ fn plain(
     let with = copies(query, rate, noise)?;
     Ok(match shape {
         Shape::Gaussian => Fold::Pair(pair(&with, query, direction)?, times),
-        Shape::Laplace => Fold::Law(shifted(shape, &with, query, direction)?, times),
+        Shape::Laplace => Fold::LossDistribution(shifted(shape, &with, query, direction)?, times),
     })
 }
 
@@ -156,36 +156,42 @@ impl Epoch {
         direction: Direction,
         shuffled: bool,
     ) -> Result<Fold> {
-        let told = self.told(shape, noise, query, direction)?;
+        let informed = self.more_informed(shape, noise, query, direction)?;
         let alone = query.group == GroupSize::ONE && query.neighbours != Neighbours::Replace;
         let block = self.steps.0 / self.selected;
         if !alone || block <= 1 {
-            return Ok(told);
+            return Ok(informed);
         }
         let Some((above, below)) = allocation(shape, noise, (block, self.steps.1), direction)?
         else {
-            return Ok(told);
+            return Ok(informed);
         };
         let below = if self.epochs.1 == 0 {
             None
         } else if self.selected == 1 {
-            Some(Fold::Law(below, self.epochs.1))
+            Some(Fold::LossDistribution(below, self.epochs.1))
         } else {
             self.summed(shape, noise, query, direction)?
         };
         let blocks = self.selected * self.epochs.0;
         Ok(Fold::Bracket(Box::new(Bracket {
             above: if shuffled {
-                told.clone()
+                informed.clone()
             } else {
-                Fold::Law(above, blocks)
+                Fold::LossDistribution(above, blocks)
             },
-            told: Some(told),
+            more_informed: Some(informed),
             below,
         })))
     }
 
-    fn told(self, shape: Shape, noise: f64, query: Query, direction: Direction) -> Result<Fold> {
+    fn more_informed(
+        self,
+        shape: Shape,
+        noise: f64,
+        query: Query,
+        direction: Direction,
+    ) -> Result<Fold> {
         let with = Mixture::point(f64::from(query.group.get()) / noise)?;
         let times = self.selected * self.epochs.0;
         Ok(match shape {
@@ -193,7 +199,7 @@ impl Epoch {
             Shape::Laplace => {
                 let mut law = shifted(shape, &with, query, direction)?;
                 law.attained = Attained::Never;
-                Fold::Law(law, times)
+                Fold::LossDistribution(law, times)
             }
         })
     }
@@ -271,8 +277,8 @@ fn truncated(
     let share = (share * (1.0 - 1e-9)).min(rate);
     let below = plain(shape, noise, share, query, direction, times)?;
     Ok(Fold::Bracket(Box::new(Bracket {
-        above: Fold::Law(above, times),
-        told: None,
+        above: Fold::LossDistribution(above, times),
+        more_informed: None,
         below: Some(below),
     })))
 }
@@ -282,7 +288,7 @@ fn truncated(
 /// (P, (1−γ)P + γQ) for α ≤ 1.
 ///
 /// Source: Zhu, Dong and Wang 2022, Theorem 11; Balle, Barthe and Gaboardi 2018 for one step.
-fn without_replacement(shape: Shape, share: f64, shift: f64) -> Law {
+fn without_replacement(shape: Shape, share: f64, shift: f64) -> LossDistribution {
     let (far, near) = ((shift, share.ln()), (-shift, (-share).ln_1p()));
     let mixed = |a: (f64, f64), b: (f64, f64)| {
         let components = [a, b].into_iter().filter(|c| c.1 > f64::NEG_INFINITY);

@@ -1,6 +1,6 @@
 //! How likely a step loses much, from below: for events that show a run's loss by every step's.
 
-use super::{Law, Piece, Shape};
+use super::{LossDistribution, Piece, Shape};
 use crate::special::{ROUND, ln_add_exp};
 use std::f64::consts::LN_2;
 
@@ -17,7 +17,7 @@ struct Cell {
     most: f64,
 }
 
-impl Law {
+impl LossDistribution {
     /// ln of the P-mass of all outcomes, rounded down: zero unless masses were rounded inwards.
     pub(crate) fn ln_least_mass(&self) -> f64 {
         if !self.short {
@@ -87,10 +87,10 @@ impl Piece {
             return None;
         };
         let step = (to - from) / parts as f64;
-        let edges = (0..parts).map(|i| from + step * i as f64);
+        let boundaries = (0..parts).map(|i| from + step * i as f64);
         let ends = (1..parts).map(|i| from + step * i as f64).chain([to]);
         Some(
-            edges
+            boundaries
                 .zip(ends)
                 .map(|(left, right)| {
                     let point = self.point(left);
@@ -125,7 +125,7 @@ impl Piece {
 
 #[cfg(test)]
 mod tests {
-    use crate::law::{Fold, fold};
+    use crate::loss::{Fold, fold};
     use crate::pld::{Direction, Query};
     use crate::{Mechanism, Neighbours, NoiseMultiplier, Sampling, SamplingRate};
 
@@ -153,7 +153,7 @@ mod tests {
         };
         for direction in Direction::BOTH {
             let query = Query::single(Neighbours::AddRemove);
-            let Fold::Law(law, _) = fold(&run, query, direction, 1).unwrap() else {
+            let Fold::LossDistribution(law, _) = fold(&run, query, direction, 1).unwrap() else {
                 panic!("a law");
             };
             let (first, second, sign) = match direction {

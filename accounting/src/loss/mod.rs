@@ -1,6 +1,6 @@
 //! One step of any mechanism as two laws on the line: what engine B integrates.
 //!
-//! A [`Law`] is a dominating pair (P, Q) cut into [`Piece`]s, on which both have densities that
+//! A [`LossDistribution`] is a dominating pair (P, Q) cut into [`Piece`]s, on which both have densities that
 //! are sums of Gaussians or of exponentials, and [`Atom`]s. Pieces and atoms are disjoint
 //! outcomes, so a law that first tells the adversary which of several pairs it is (truncated
 //! batches) is simply the union of their pieces, weighted.
@@ -10,11 +10,11 @@ mod atoms;
 mod closed;
 mod density;
 mod discrete;
+mod discretise;
 mod listed;
 mod mechanisms;
 mod overlap;
 mod sampling;
-mod spread;
 mod stated;
 mod stretches;
 mod tails;
@@ -22,9 +22,9 @@ mod tails;
 pub(crate) use atoms::Atoms;
 pub(crate) use closed::{range_divergence, range_moment};
 pub(crate) use density::{Density, Shape};
+pub(crate) use discretise::Node;
 pub(crate) use mechanisms::{Fold, fold};
 pub(crate) use overlap::Overlap;
-pub(crate) use spread::Node;
 pub(crate) use stated::Stated;
 pub(crate) use stretches::{Mask, Served, Stretch};
 
@@ -91,7 +91,7 @@ pub(crate) struct Comb {
 
 /// One step's dominating pair.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Law {
+pub(crate) struct LossDistribution {
     pub(crate) pieces: Vec<Piece>,
     pub(crate) atoms: Atoms,
     /// P-mass where Q has none.
@@ -119,7 +119,7 @@ pub(crate) struct Law {
     pub(crate) stated: Option<Stated>,
 }
 
-impl Law {
+impl LossDistribution {
     /// A law of atoms only.
     pub(crate) fn of_atoms(atoms: impl Into<Atoms>, comb: Option<Comb>) -> Self {
         Self {
@@ -286,7 +286,7 @@ impl Law {
         atoms.into_iter()
     }
 
-    /// With probability e^`ln_weight` this law, to which the adversary is told, beside `other`.
+    /// With probability e^`ln_weight` this law, as the adversary is told, beside `other`.
     pub(crate) fn scaled(mut self, ln_weight: f64) -> Self {
         if ln_weight == f64::NEG_INFINITY {
             self.pieces.clear();

@@ -1,7 +1,7 @@
 //! Compositions of few outcomes, listed: exact to roundings, and without a grid.
 
-use super::{Atom, Attained, Comb, Law};
-use crate::grid::ruler::Lines;
+use super::{Atom, Attained, Comb, LossDistribution};
+use crate::grid::loss_grid::Lines;
 use crate::interval::LnBounds;
 use crate::pld::PrivacyLoss;
 use crate::reconstruction::blow_up::at;
@@ -17,7 +17,7 @@ impl PrivacyLoss {
         if !many || !self.parts.is_empty() || self.gaussian > 0.0 || self.unbounded {
             return None;
         }
-        let mut whole = Law::of_atoms(vec![Atom::new(0.0, 0.0)], None);
+        let mut whole = LossDistribution::of_atoms(vec![Atom::new(0.0, 0.0)], None);
         whole.variance = Some(0.0);
         for (law, times) in &self.laws {
             whole = whole.followed_by(&law.repeated(*times)?)?;
@@ -36,7 +36,7 @@ impl PrivacyLoss {
     }
 }
 
-impl Law {
+impl LossDistribution {
     /// Whether all there is are so few atoms.
     fn is_listed(&self) -> bool {
         self.pieces.is_empty() && self.atoms.len() <= MOST

@@ -1,12 +1,12 @@
 //! The composed K on the real axis, certified, and its saddle points.
 
-use super::chart::{Chart, too_wide};
 use super::decay::Decay;
 use super::kernel::Kernel;
-use super::laws::{LawChart, LawDecay};
+use super::laws::{LossDecay, LossPartition};
 use super::nodes::{Moment, Nodes, Rough};
+use super::partition::{CellPartition, too_wide};
 use crate::error::Result;
-use crate::law::Law;
+use crate::loss::LossDistribution;
 use crate::pld::PrivacyLoss;
 use crate::special::{ROUND, ln_add_exp};
 use std::cell::Cell;
@@ -30,15 +30,15 @@ pub(crate) struct Part {
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// Gaussian mixtures, by the trapezoid rule.
-    Pair(Box<PairPart>),
+    Pair(Box<PairNodes>),
     /// Any other law, by Gauss–Legendre rules.
-    Law(Box<LawChart>),
+    LossDistribution(Box<LossPartition>),
 }
 
-/// A pair of Gaussian mixtures with its nodes' place on the chart.
+/// A pair of Gaussian mixtures with its nodes' place on the partition.
 #[derive(Debug, Clone)]
-pub(crate) struct PairPart {
-    pub(crate) chart: Chart,
+pub(crate) struct PairNodes {
+    pub(crate) partition: CellPartition,
     pub(crate) span: (usize, usize),
     /// Where to look for the shift that bounds the quadrature best.
     pub(crate) shift: usize,
@@ -51,7 +51,7 @@ pub(crate) struct PairPart {
 /// Bounds on how one part's characteristic function decays.
 pub(crate) enum AnyDecay<'a> {
     Pair(Box<Decay<'a>>),
-    Law(Box<LawDecay>),
+    LossDistribution(Box<LossDecay>),
 }
 
 impl AnyDecay<'_> {
@@ -59,7 +59,7 @@ impl AnyDecay<'_> {
     pub(crate) fn bent(&mut self, y: f64, enough: f64) -> f64 {
         match self {
             Self::Pair(decay) => decay.bent(y, enough),
-            Self::Law(decay) => decay.beyond(y),
+            Self::LossDistribution(decay) => decay.beyond(y),
         }
     }
 
@@ -67,14 +67,14 @@ impl AnyDecay<'_> {
     pub(crate) fn window(&self, low: f64, high: f64) -> f64 {
         match self {
             Self::Pair(decay) => decay.window(low, high),
-            Self::Law(decay) => decay.window(low, high),
+            Self::LossDistribution(decay) => decay.window(low, high),
         }
     }
 }
 
 /// Everything that is computed once per privacy loss.
 #[derive(Debug, Clone)]
-pub(crate) struct Scout {
+pub(crate) struct CumulantFunction {
     pub(crate) gaussian: f64,
     pub(crate) parts: Vec<Part>,
     /// Orders up to here are covered.
@@ -104,7 +104,7 @@ struct Search {
 impl Part {
     fn of_pair(pair: &crate::pld::Pair, times: u64, highest: f64) -> Result<Self> {
         let times = times as f64;
-        let (part, nodes) = PairPart::new(pair, times, highest)?;
+        let (part, nodes) = PairNodes::new(pair, times, highest)?;
         Ok(Self {
             source: Source::Pair(Box::new(part)),
             times,
@@ -113,15 +113,15 @@ impl Part {
         })
     }
 
-    fn of_law(law: &Law, times: u64, highest: f64) -> Result<Self> {
+    fn of_law(law: &LossDistribution, times: u64, highest: f64) -> Result<Self> {
         if law.stated.is_some() {
-            // There is no law to chart.
-            return Err(Scout::out_of_reach());
+            // There is nothing to partition.
+            return Err(CumulantFunction::out_of_reach());
         }
         let times = times as f64;
-        let (chart, nodes) = LawChart::new(law, highest, 0.0, LN_ERROR - times.ln())?;
+        let (partition, nodes) = LossPartition::new(law, highest, 0.0, LN_ERROR - times.ln())?;
         Ok(Self {
-            source: Source::Law(Box::new(chart)),
+            source: Source::LossDistribution(Box::new(partition)),
             times,
             thin: None,
             nodes,
@@ -137,7 +137,7 @@ impl Part {
     fn ln_quadrature_error(&self, c: f64, ln_moment: f64, enough: f64) -> f64 {
         match &self.source {
             Source::Pair(part) => part.ln_quadrature_error(c, enough),
-            Source::Law(chart) => chart.ln_error(c, ln_moment),
+            Source::LossDistribution(partition) => partition.ln_error(c, ln_moment),
         }
     }
 
@@ -145,37 +145,49 @@ impl Part {
     fn error(&self, c: f64, ln_moment: f64) -> f64 {
         match &self.source {
             Source::Pair(part) => part.error(c, ln_moment, self.times),
-            Source::Law(chart) => chart.moment_error(c, ln_moment),
+            Source::LossDistribution(partition) => partition.moment_error(c, ln_moment),
         }
     }
 
     /// How its characteristic function decays at order c, given K(c).
     pub(crate) fn decay(&self, c: f64, ln_moment: f64) -> AnyDecay<'_> {
         match &self.source {
-            Source::Pair(part) => AnyDecay::Pair(Box::new(Decay::new(&part.chart, c, ln_moment))),
-            Source::Law(chart) => {
+            Source::Pair(part) => {
+                AnyDecay::Pair(Box::new(Decay::new(&part.partition, c, ln_moment)))
+            }
+            Source::LossDistribution(partition) => {
                 let at = (c, ln_moment);
-                AnyDecay::Law(Box::new(LawDecay::new(chart, &self.nodes, self.times, at)))
+                AnyDecay::LossDistribution(Box::new(LossDecay::new(
+                    partition,
+                    &self.nodes,
+                    self.times,
+                    at,
+                )))
             }
         }
     }
 }
 
-impl PairPart {
+impl PairNodes {
     fn new(pair: &crate::pld::Pair, times: f64, highest: f64) -> Result<(Self, Nodes)> {
         let ln_error = LN_ERROR - times.ln();
-        let chart = Chart::new(pair, times, highest, ln_error + LN_MARGIN)?;
+        let partition = CellPartition::new(pair, times, highest, ln_error + LN_MARGIN)?;
         let orders = [0.0, 1.0, highest];
-        let span = chart.span(&orders, ln_error - 2.0);
+        let span = partition.span(&orders, ln_error - 2.0);
         let (mut spacing, mut shift) = (f64::INFINITY, 0);
         for c in orders {
-            let wanted = ln_error + chart.rough_ln_moment(c).max(0.0);
-            let (widest, best) = chart.spacing(c, 0.0, wanted, shift);
+            let wanted = ln_error + partition.rough_ln_moment(c).max(0.0);
+            let (widest, best) = partition.spacing(c, 0.0, wanted, shift);
             (spacing, shift) = (f64::min(spacing, widest), best);
         }
-        let nodes = Nodes::new(pair, chart.edges[span.0].x, chart.edges[span.1].x, spacing)?;
+        let nodes = Nodes::new(
+            pair,
+            partition.boundaries[span.0].x,
+            partition.boundaries[span.1].x,
+            spacing,
+        )?;
         let mut part = Self {
-            chart,
+            partition,
             span,
             shift,
             spacing,
@@ -188,13 +200,13 @@ impl PairPart {
     /// ln of a bound on |Σ − ∫| for f_c on these nodes; one at most `enough` will do.
     fn ln_quadrature_error(&self, c: f64, enough: f64) -> f64 {
         let inner = self
-            .chart
+            .partition
             .ln_trapezoid_error(c, self.spacing, self.shift, enough);
         // The nodes left out lie under a bell of unit width: their sum is at most (1 + h) times
         // its integral.
         let tails = ln_add_exp(
-            self.chart.ln_tail(self.span.0, c, -1.0),
-            self.chart.ln_tail(self.span.1, c, 1.0),
+            self.partition.ln_tail(self.span.0, c, -1.0),
+            self.partition.ln_tail(self.span.1, c, 1.0),
         );
         ln_add_exp(inner, tails + self.spacing.ln_1p())
     }
@@ -214,7 +226,7 @@ impl PairPart {
     }
 }
 
-impl Scout {
+impl CumulantFunction {
     /// Charts every part for orders in [0, `highest`].
     ///
     /// # Errors
@@ -291,7 +303,7 @@ impl Scout {
         (total, each)
     }
 
-    /// An upper bound on K(c) of the whole run, cheaper and looser than [`Scout::certified`].
+    /// An upper bound on K(c) of the whole run, cheaper and looser than [`CumulantFunction::certified`].
     pub(crate) fn ceiling(&self, c: f64) -> f64 {
         let plain = 0.5 * self.gaussian * c * (c - 1.0);
         let mut total = plain + 4.0 * ROUND * plain.abs();

@@ -4,7 +4,7 @@
 //! With K(α) = (α − 1) D_α, all that follows comes from Σ T K(α): Chernoff's bound on δ, Hölder's on
 //! guesses. Such a step says nothing from below, and its divergences hold in both directions.
 
-use super::{Atoms, Attained, Law};
+use super::{Atoms, Attained, LossDistribution};
 use crate::contour::kernel::Kernel;
 use crate::error::{Error, Result};
 use crate::pld::PrivacyLoss;
@@ -60,7 +60,7 @@ pub(crate) struct Best {
     added: Option<f64>,
 }
 
-impl Law {
+impl LossDistribution {
     /// A step of which only this is known.
     pub(crate) fn stated(stated: Stated) -> Self {
         Self {

@@ -6,7 +6,7 @@
 //! |arg M(x+ib) − bE| ≤ asin(b²V/2), E the logarithmic slope and V its derivative, as in
 //! `contour::strip`. That bounds the integrand on a Bernstein ellipse around a stretch.
 
-use super::{Law, Node, Piece, Shape};
+use super::{LossDistribution, Node, Piece, Shape};
 use crate::contour::strip::{arcsine, half_ln_shrinkage};
 use crate::error::{Error, Result};
 use crate::grid::quadrature::finest;
@@ -57,16 +57,16 @@ impl Mask {
         (ln, (u.abs() + 1.0) * off + ROUND * (32.0 + 4.0 * ln.abs()))
     }
 
-    /// Whether stretches end at an edge, to the right for `sign` 1 and to the left for −1, rather than
+    /// Whether stretches end at a boundary, to the right for `sign` 1 and to the left for −1, rather than
     /// where the mask keeps nothing.
-    pub(super) fn keeps(&self, edge: f64, sign: f64) -> bool {
-        (sign > 0.0) == self.upper || sign * (edge - self.centre) <= self.reach * self.width
+    pub(super) fn keeps(&self, boundary: f64, sign: f64) -> bool {
+        (sign > 0.0) == self.upper || sign * (boundary - self.centre) <= self.reach * self.width
     }
 
-    /// ln of a bound on the integral beyond an edge of a normal density about `mean`, times the chance:
+    /// ln of a bound on the integral beyond a boundary of a normal density about `mean`, times the chance:
     /// at most e^{−u²/2} on the side that does not count, so that the product is normal again.
-    pub(super) fn ln_beyond(&self, edge: f64, sign: f64, mean: f64) -> f64 {
-        let (far, from) = (sign * (mean - self.centre), sign * (edge - self.centre));
+    pub(super) fn ln_beyond(&self, boundary: f64, sign: f64, mean: f64) -> f64 {
+        let (far, from) = (sign * (mean - self.centre), sign * (boundary - self.centre));
         if (sign > 0.0) == self.upper || from < 0.0 {
             return f64::INFINITY;
         }
@@ -156,7 +156,7 @@ impl Stretch {
     }
 }
 
-impl Law {
+impl LossDistribution {
     /// Nodes for `served`, the atoms first, and the stretches that the others lie on.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl Law {
     }
 }
 
-impl Law {
+impl LossDistribution {
     /// Where the loss of a law of one piece passes `loss`.
     pub(crate) fn place_of(&self, loss: f64) -> Option<f64> {
         let [piece] = self.pieces.as_slice() else {
@@ -202,7 +202,7 @@ impl Piece {
         stretches: &mut Vec<Stretch>,
     ) -> Result<()> {
         // All lengths before the first node: where there would be too many, none is worth its time.
-        for (left, right) in self.edges(served, stretches.len())? {
+        for (left, right) in self.boundaries(served, stretches.len())? {
             let first = nodes.len();
             self.at_rule(left, right, finest(), &mut |mut node| {
                 if let Some(mask) = served.mask {
@@ -218,15 +218,15 @@ impl Piece {
     }
 
     /// Both ends of each stretch, where there are `before` others already.
-    fn edges(&self, served: Served, before: usize) -> Result<Vec<(f64, f64)>> {
+    fn boundaries(&self, served: Served, before: usize) -> Result<Vec<(f64, f64)>> {
         let ends = self.ends(served.ln_cut);
         let (from, to) = served.mask.map_or(ends, |mask| mask.within(ends));
         let bends = self.bends();
         let most = served.mask.map_or(MOST, |_| MOST_MASKED);
         let (mut left, mut half) = (from, 0.5 * (to - from));
-        let mut edges = Vec::new();
+        let mut boundaries = Vec::new();
         while left < to {
-            if before + edges.len() >= most {
+            if before + boundaries.len() >= most {
                 return Err(too_many());
             }
             half = (2.0 * half).min(0.5 * (to - left));
@@ -247,10 +247,10 @@ impl Piece {
             } else {
                 left + 2.0 * half
             };
-            edges.push((left, right));
+            boundaries.push((left, right));
             left = right;
         }
-        Ok(edges)
+        Ok(boundaries)
     }
 
     fn stretch_between(&self, left: f64, right: f64, nodes: std::ops::Range<usize>) -> Stretch {

@@ -136,20 +136,20 @@ pub(super) fn pairs_below(larger: &Sum, smaller: &Sum, between: (i64, i64), cell
         sum.moment.iter().zip(&sum.mass).map(mean).collect()
     };
     let (tall, small) = (means(larger), means(smaller));
-    let edges: Vec<f64> = (0..=larger.mass.len())
+    let boundaries: Vec<f64> = (0..=larger.mass.len())
         .map(|n| ((larger.first + n as i64) as f64 * h).exp())
         .collect();
     for d in distances(larger, smaller, between) {
         let value = (-(d as f64) * h).exp();
         let offset = (value.ln_1p() / h).floor();
-        let edge = ((offset + 1.0) * h).exp();
+        let boundary = ((offset + 1.0) * h).exp();
         let Some([n, i, j, k]) = aligned(larger, smaller, d, offset as i64, cells.first) else {
             continue;
         };
         for t in 0..n {
             let mass = larger.mass[i + t] * smaller.mass[j + t];
             let sum = tall[i + t] + small[j + t];
-            if sum < edges[i + t] * edge {
+            if sum < boundaries[i + t] * boundary {
                 cells.here[k + t] += mass;
                 cells.here_moment[k + t] += mass * sum;
             } else {
