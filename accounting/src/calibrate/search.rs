@@ -48,7 +48,7 @@ impl Goals {
 
 /// A value of the (signed, logarithmic) parameter and its margin.
 #[derive(Debug, Clone, Copy)]
-struct Point {
+struct Trial {
     x: f64,
     /// For interpolation; its sign says whether the promise is certified.
     margin: f64,
@@ -125,9 +125,9 @@ impl Continuous {
         } else {
             (-self.most.ln(), -self.least.ln())
         };
-        let at = |x: f64, rough: f64| -> Result<Point> {
+        let at = |x: f64, rough: f64| -> Result<Trial> {
             let margin = decide(|goal| ask(value(x), goal), goals.at_most(rough))?;
-            Ok(Point { x, margin })
+            Ok(Trial { x, margin })
         };
         let (fails, safe) = self.bracket(&at, sign * self.start.ln(), low, high)?;
         let Some(fails) = fails else {
@@ -141,11 +141,11 @@ impl Continuous {
     /// A failing and a safe point, by strides that grow.
     fn bracket(
         &self,
-        at: &impl Fn(f64, f64) -> Result<Point>,
+        at: &impl Fn(f64, f64) -> Result<Trial>,
         start: f64,
         low: f64,
         high: f64,
-    ) -> Result<(Option<Point>, Point)> {
+    ) -> Result<(Option<Trial>, Trial)> {
         let mut here = at(start, ROUGH)?;
         let mut stride = std::f64::consts::LN_2;
         let upwards = here.margin > 0.0;
@@ -183,7 +183,7 @@ impl Continuous {
 
 /// The next stride: a little beyond where the secant meets zero, at least twice the last one
 /// where the secant says nothing.
-fn leap(before: Point, here: Point, stride: f64) -> f64 {
+fn leap(before: Trial, here: Trial, stride: f64) -> f64 {
     let slope = (here.margin - before.margin) / (here.x - before.x);
     let secant = 1.2 * (here.margin / slope).abs() + 1e-3;
     let longest = STRIDE.ln();
@@ -199,11 +199,11 @@ fn leap(before: Point, here: Point, stride: f64) -> f64 {
 ///
 /// Source: Chandrupatla 1997.
 fn interpolate(
-    at: &impl Fn(f64, f64) -> Result<Point>,
-    fails: Point,
-    safe: Point,
+    at: &impl Fn(f64, f64) -> Result<Trial>,
+    fails: Trial,
+    safe: Trial,
     width: f64,
-) -> Result<(Point, Point)> {
+) -> Result<(Trial, Trial)> {
     let (mut a, mut b) = (safe, fails);
     let mut share = secant_share(a, b);
     loop {
@@ -241,7 +241,7 @@ fn interpolate(
     Ok(if a.margin > 0.0 { (a, b) } else { (b, a) })
 }
 
-fn secant_share(a: Point, b: Point) -> f64 {
+fn secant_share(a: Trial, b: Trial) -> f64 {
     let share = a.margin / (a.margin - b.margin);
     if share.is_finite() { share } else { 0.5 }
 }
@@ -337,7 +337,7 @@ impl Whole {
                 (false, false) => return Ok((next, Some(here))),
                 _ => {}
             }
-            let point = |p: (u64, f64)| Point {
+            let point = |p: (u64, f64)| Trial {
                 x: (p.0 as f64).ln(),
                 margin: p.1,
             };

@@ -17,7 +17,7 @@ const HIGHEST_TILT: f64 = 1e12;
 #[derive(Debug)]
 pub(crate) struct Moments {
     pub(crate) steps: Vec<(LossDistribution, u64)>,
-    parts: Vec<(Vec<Place>, f64)>,
+    parts: Vec<(Vec<WeightedLoss>, f64)>,
     /// Whether higher tilts than usual are tried.
     far: bool,
     /// Whether a search ended at the highest tilt that is usual.
@@ -26,14 +26,14 @@ pub(crate) struct Moments {
 
 /// Q-mass e^`ln_second` of loss `loss`.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct WeightedLoss {
     ln_second: f64,
     loss: f64,
     /// The loss of an atom that this stands for.
     atom: Option<f64>,
 }
 
-impl Place {
+impl WeightedLoss {
     /// One place for both, at their mean loss.
     fn join(&mut self, other: &Self) {
         self.ln_second = ln_add_exp(self.ln_second, other.ln_second);
@@ -136,12 +136,12 @@ impl Moments {
         }
         let mut parts = Vec::with_capacity(steps.len());
         for (law, times) in &steps {
-            let mut nodes: Vec<Place> = Vec::new();
+            let mut nodes: Vec<WeightedLoss> = Vec::new();
             // Very many atoms are neighbours on a comb: a few of them stand together.
             let together = law.atoms.len() / MOST_ATOMS + 1;
             let mut seen = 0;
             law.discretise(ln_cut, None, &mut |node| {
-                let place = Place {
+                let place = WeightedLoss {
                     ln_second: node.ln_second,
                     loss: node.loss,
                     atom: node.is_atom.then_some(node.loss),
@@ -184,7 +184,7 @@ impl Moments {
         settled: impl Fn(f64) -> bool,
     ) -> Cumulative {
         let nodes = &self.parts[part].0;
-        let exponent = |node: &Place| node.ln_second + theta * node.loss;
+        let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
         let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
         let mut below: Vec<(f64, f64)> = nodes
             .iter()
@@ -207,9 +207,9 @@ impl Moments {
     /// most of the tilted law lies within that distance: what gathers around a loss finds its
     /// partners when v is a line.
     pub(crate) fn crowded(&self, part: usize, theta: f64, spacing: f64) -> f64 {
-        let mut nodes: Vec<&Place> = self.parts[part].0.iter().collect();
+        let mut nodes: Vec<&WeightedLoss> = self.parts[part].0.iter().collect();
         nodes.sort_by(|a, b| a.loss.total_cmp(&b.loss));
-        let exponent = |node: &Place| node.ln_second + theta * node.loss;
+        let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
         let top = nodes
             .iter()
             .map(|node| exponent(node))
@@ -227,7 +227,7 @@ impl Moments {
         }
         let mut middle = best.1;
         for _ in 0..MIDDLES {
-            let near: Vec<&&Place> = (nodes.iter())
+            let near: Vec<&&WeightedLoss> = (nodes.iter())
                 .filter(|node| (node.loss - middle).abs() <= spacing)
                 .collect();
             let largest = near
@@ -253,7 +253,7 @@ impl Moments {
     pub(crate) fn at(&self, theta: f64) -> Derivatives {
         let mut total = Derivatives::default();
         for (nodes, times) in &self.parts {
-            let exponent = |node: &Place| node.ln_second + theta * node.loss;
+            let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
             let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
             let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
             let centre = nodes.first().map_or(0.0, |node| node.loss);

@@ -20,13 +20,13 @@ pub(super) struct Minimum {
     /// How far from the first place the second one is, in t; the next ones ever farther.
     step: f64,
     /// By ascending t.
-    places: Vec<Place>,
+    places: Vec<Evaluation>,
     /// The smallest upper end of ln g.
     unit: f64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Evaluation {
     t: f64,
     /// ln H and ln g.
     excess: LnBounds,
@@ -52,7 +52,7 @@ impl Minimum {
 
     /// What is known of H at t.
     pub(super) fn add(&mut self, t: f64, excess: LnBounds) {
-        let place = Place {
+        let place = Evaluation {
             t,
             excess,
             sum: at(excess, t, self.ln_x),
@@ -82,7 +82,7 @@ impl Minimum {
             .stretches()
             .min_by(|a, b| a.value.total_cmp(&b.value))?;
         let close = |next: f64| {
-            let near = |place: &Place| (place.t - next).abs() <= CLOSEST * (1.0 + next.abs());
+            let near = |place: &Evaluation| (place.t - next).abs() <= CLOSEST * (1.0 + next.abs());
             self.places.iter().any(near)
         };
         let next = if least.t < first.t {
