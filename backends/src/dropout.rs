@@ -87,7 +87,7 @@ impl Dropout {
     not(feature = "cpu"),
     expect(dead_code, reason = "engines have the places")
 )]
-pub(crate) enum Place {
+pub(crate) enum DropoutSite {
     /// Embedded tokens. The segment is that of a selective step, so that how long a sensitive
     /// segment is changes no mask behind it; 0 elsewhere.
     Embedding { segment: usize },
@@ -99,7 +99,7 @@ pub(crate) enum Place {
     Attention { layer: usize, head: usize },
 }
 
-impl Place {
+impl DropoutSite {
     const fn stream(self) -> u64 {
         let (kind, major, minor) = match self {
             Self::Embedding { segment } => (0, segment, 0),
@@ -168,7 +168,7 @@ impl std::fmt::Debug for RecordMasks {
 
 /// Which values stay, and the rate at which the others went.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Kept {
+pub(crate) struct DropoutMask {
     pub(crate) stays: Vec<bool>,
     pub(crate) rate: f64,
 }
@@ -177,7 +177,7 @@ pub(crate) struct Kept {
 impl RecordMasks {
     /// Which of so many values at a place stay; nothing where none is dropped. The first values
     /// do not depend on how many there are.
-    pub(crate) fn kept(&self, place: Place, count: usize) -> Option<Kept> {
+    pub(crate) fn kept(&self, place: DropoutSite, count: usize) -> Option<DropoutMask> {
         let rate = place.rate(&self.rates);
         if rate <= 0.0 {
             return None;
@@ -192,7 +192,7 @@ impl RecordMasks {
             stays.extend(words.iter().map(|word| *word >= threshold));
         }
         stays.truncate(count);
-        Some(Kept { stays, rate })
+        Some(DropoutMask { stays, rate })
     }
 }
 
@@ -204,7 +204,7 @@ mod tests {
         Masks::new(&RunKey::from_seed(seed), step, Dropout::all(rate).unwrap()).unwrap()
     }
 
-    fn bits(masks: &Masks, record: u32, place: Place) -> Vec<bool> {
+    fn bits(masks: &Masks, record: u32, place: DropoutSite) -> Vec<bool> {
         masks.of(record).kept(place, 4000).unwrap().stays
     }
 
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn the_share_that_goes_is_the_rate() {
         for rate in [0.01, 0.1, 0.5, 0.9] {
-            let stays = bits(&masks(1, 0, rate), 3, Place::Block { number: 0 });
+            let stays = bits(&masks(1, 0, rate), 3, DropoutSite::Block { number: 0 });
             let gone = stays.iter().filter(|s| !**s).count() as f64;
             let off = (gone - 4000.0 * rate).abs() / (4000.0 * rate * (1.0 - rate)).sqrt();
             assert!(off < 5.0, "{rate}: {gone}");
@@ -224,7 +224,7 @@ mod tests {
     /// 6 standard deviations (seeds below, 66 pairs of 4000 values, false alarm below 1e-6).
     #[test]
     fn every_key_step_record_and_place_has_its_own_mask() {
-        let embedding = Place::Embedding { segment: 0 };
+        let embedding = DropoutSite::Embedding { segment: 0 };
         let of = |seed, step, record, place| bits(&masks(seed, step, 0.5), record, place);
         let all = [
             of(1, 0, 0, embedding),
@@ -232,13 +232,13 @@ mod tests {
             of(1, 1, 0, embedding),
             of(1, 0, 1, embedding),
             of(1, 1, 1, embedding),
-            of(1, 0, 0, Place::Embedding { segment: 1 }),
-            of(1, 0, 0, Place::Block { number: 0 }),
-            of(1, 0, 0, Place::Block { number: 1 }),
-            of(1, 0, 0, Place::Output { segment: 0 }),
-            of(1, 0, 0, Place::Attention { layer: 0, head: 0 }),
-            of(1, 0, 0, Place::Attention { layer: 0, head: 1 }),
-            of(1, 0, 0, Place::Attention { layer: 1, head: 0 }),
+            of(1, 0, 0, DropoutSite::Embedding { segment: 1 }),
+            of(1, 0, 0, DropoutSite::Block { number: 0 }),
+            of(1, 0, 0, DropoutSite::Block { number: 1 }),
+            of(1, 0, 0, DropoutSite::Output { segment: 0 }),
+            of(1, 0, 0, DropoutSite::Attention { layer: 0, head: 0 }),
+            of(1, 0, 0, DropoutSite::Attention { layer: 0, head: 1 }),
+            of(1, 0, 0, DropoutSite::Attention { layer: 1, head: 0 }),
         ];
         for (i, a) in all.iter().enumerate() {
             for (j, b) in all.iter().enumerate().take(i) {
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_mask_repeats_and_begins_alike_whatever_its_length() {
-        let place = Place::Attention { layer: 2, head: 1 };
+        let place = DropoutSite::Attention { layer: 2, head: 1 };
         let record = masks(7, 9, 0.3).of(4);
         let long = record.kept(place, 1000).unwrap().stays;
         assert_eq!(
@@ -270,10 +270,10 @@ mod tests {
         };
         let key = RunKey::from_seed(1);
         let record = Masks::new(&key, 0, rates).unwrap().of(0);
-        assert!(record.kept(Place::Block { number: 0 }, 9).is_none());
+        assert!(record.kept(DropoutSite::Block { number: 0 }, 9).is_none());
         assert!(
             record
-                .kept(Place::Attention { layer: 0, head: 0 }, 9)
+                .kept(DropoutSite::Attention { layer: 0, head: 0 }, 9)
                 .is_some()
         );
         assert!(Masks::new(&key, 0, Dropout::NONE).is_none());

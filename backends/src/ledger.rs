@@ -78,11 +78,11 @@ type Digest = [u8; 32];
 pub struct Ledger {
     /// The last index that this process recorded.
     last: Option<u64>,
-    kept: Kept,
+    kept: CountedSteps,
 }
 
 #[derive(Debug)]
-enum Kept {
+enum CountedSteps {
     Memory(std::collections::BTreeSet<u64>),
     File(Box<Written>),
 }
@@ -137,7 +137,7 @@ impl Ledger {
     pub fn in_memory() -> Self {
         Self {
             last: None,
-            kept: Kept::Memory(std::collections::BTreeSet::new()),
+            kept: CountedSteps::Memory(std::collections::BTreeSet::new()),
         }
     }
 
@@ -248,7 +248,7 @@ impl Ledger {
         };
         let ledger = Self {
             last: None,
-            kept: Kept::File(Box::new(written)),
+            kept: CountedSteps::File(Box::new(written)),
         };
         Ok((ledger, head.run))
     }
@@ -267,10 +267,10 @@ impl Ledger {
             });
         }
         match &mut self.kept {
-            Kept::Memory(taken) => {
+            CountedSteps::Memory(taken) => {
                 taken.insert(index);
             }
-            Kept::File(written) => written.record(index)?,
+            CountedSteps::File(written) => written.record(index)?,
         }
         self.last = Some(index);
         Ok(())
@@ -278,8 +278,8 @@ impl Ledger {
 
     fn path(&self) -> PathBuf {
         match &self.kept {
-            Kept::Memory(_) => PathBuf::from("ledger"),
-            Kept::File(written) => written.path.clone(),
+            CountedSteps::Memory(_) => PathBuf::from("ledger"),
+            CountedSteps::File(written) => written.path.clone(),
         }
     }
 
@@ -287,8 +287,8 @@ impl Ledger {
     #[must_use]
     pub fn private_steps_of(&self, indices: &Range<u64>) -> u64 {
         match &self.kept {
-            Kept::Memory(taken) => taken.range(indices.clone()).count() as u64,
-            Kept::File(written) => {
+            CountedSteps::Memory(taken) => taken.range(indices.clone()).count() as u64,
+            CountedSteps::File(written) => {
                 let end = indices.end.min(written.steps());
                 end.saturating_sub(indices.start)
             }
@@ -304,11 +304,11 @@ impl Ledger {
     /// Where it stands, for a snapshot. In memory there is nothing to come back to.
     pub(crate) fn standing(&self) -> Standing {
         match &self.kept {
-            Kept::Memory(taken) => Standing {
+            CountedSteps::Memory(taken) => Standing {
                 steps: taken.len() as u64,
                 digest: String::new(),
             },
-            Kept::File(written) => Standing {
+            CountedSteps::File(written) => Standing {
                 steps: written.steps(),
                 digest: written
                     .digests
@@ -323,7 +323,7 @@ impl Ledger {
     /// # Errors
     /// [`Error::State`] with how many steps may have been spent.
     pub(crate) fn reaches(&self, there: &Standing) -> Result<()> {
-        let Kept::File(written) = &self.kept else {
+        let CountedSteps::File(written) = &self.kept else {
             return Ok(());
         };
         let place = usize::try_from(there.steps).unwrap_or(usize::MAX);

@@ -178,10 +178,10 @@ impl Noise for ChaChaNoise {
 
 /// The probability of each record to be in a batch.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rates(Kept);
+pub struct Rates(RateTable);
 
 #[derive(Debug, Clone, PartialEq)]
-enum Kept {
+enum RateTable {
     Uniform { rate: SamplingRate, records: usize },
     Each(Vec<f64>),
 }
@@ -190,7 +190,7 @@ impl Rates {
     /// The same rate for so many records.
     #[must_use]
     pub const fn uniform(rate: SamplingRate, records: usize) -> Self {
-        Self(Kept::Uniform { rate, records })
+        Self(RateTable::Uniform { rate, records })
     }
     /// A rate for every record; one of rate 0 is never drawn.
     ///
@@ -203,15 +203,15 @@ impl Rates {
                 range: "[0, 1]",
                 value,
             }),
-            None => Ok(Self(Kept::Each(rates))),
+            None => Ok(Self(RateTable::Each(rates))),
         }
     }
     /// How many records there are.
     #[must_use]
     pub const fn len(&self) -> usize {
         match &self.0 {
-            Kept::Uniform { records, .. } => *records,
-            Kept::Each(rates) => rates.len(),
+            RateTable::Uniform { records, .. } => *records,
+            RateTable::Each(rates) => rates.len(),
         }
     }
     /// Whether there is no record.
@@ -223,9 +223,9 @@ impl Rates {
     #[must_use]
     pub fn of(&self, record: usize) -> f64 {
         match &self.0 {
-            Kept::Uniform { rate, records } if record < *records => rate.get(),
-            Kept::Uniform { .. } => 0.0,
-            Kept::Each(rates) => rates.get(record).copied().unwrap_or(0.0),
+            RateTable::Uniform { rate, records } if record < *records => rate.get(),
+            RateTable::Uniform { .. } => 0.0,
+            RateTable::Each(rates) => rates.get(record).copied().unwrap_or(0.0),
         }
     }
     /// The largest rate: what the accountant needs for any one record. Absent when no record
@@ -233,8 +233,8 @@ impl Rates {
     #[must_use]
     pub fn largest(&self) -> Option<SamplingRate> {
         match &self.0 {
-            Kept::Uniform { rate, .. } => Some(*rate),
-            Kept::Each(rates) => {
+            RateTable::Uniform { rate, .. } => Some(*rate),
+            RateTable::Each(rates) => {
                 let most = rates.iter().copied().fold(0.0, f64::max);
                 SamplingRate::new(most).ok()
             }
@@ -244,8 +244,8 @@ impl Rates {
     #[must_use]
     pub fn expected_batch(&self) -> f64 {
         match &self.0 {
-            Kept::Uniform { rate, records } => rate.get() * *records as f64,
-            Kept::Each(rates) => rates.iter().sum(),
+            RateTable::Uniform { rate, records } => rate.get() * *records as f64,
+            RateTable::Each(rates) => rates.iter().sum(),
         }
     }
 }

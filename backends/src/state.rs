@@ -53,14 +53,14 @@ struct KeyFile {
 
 /// What a run is compared with: its options, its data and the weights it starts from.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RunIdentity<'a> {
     pub(crate) options: &'a TrainOptions,
     pub(crate) corpus: &'a Corpus<'a>,
     pub(crate) weights: &'a str,
     pub(crate) schedule: &'a Schedule,
 }
 
-impl Asked<'_> {
+impl RunIdentity<'_> {
     fn description(&self, key: &RunKey) -> Result<Description> {
         Description::of(key, self.options, self.corpus, self.weights, self.schedule)
     }
@@ -72,7 +72,7 @@ impl State {
     /// # Errors
     /// [`Error::Io`] (busy) where another run is at work on it; [`Error::State`] for the folder
     /// of another run, for one that is damaged, and for one whose key is lost.
-    pub(crate) fn open(folder: &Path, asked: Asked<'_>) -> Result<Self> {
+    pub(crate) fn open(folder: &Path, asked: RunIdentity<'_>) -> Result<Self> {
         private_folder(parent_of(folder))?;
         let lock = FolderLock::take(folder)?;
         clear_leftovers(folder)?;
@@ -200,7 +200,7 @@ fn is_free(folder: &Path) -> Result<bool> {
 }
 
 /// Makes the folder of a new run: whole under its name, or not there.
-fn create(folder: &Path, asked: Asked<'_>) -> Result<Description> {
+fn create(folder: &Path, asked: RunIdentity<'_>) -> Result<Description> {
     let seed = asked.options.seed;
     let key = seed.map_or_else(RunKey::from_system, |seed| Ok(RunKey::from_seed(seed)))?;
     let run = asked.description(&key)?;

@@ -30,7 +30,7 @@ pub(crate) struct Node {
 
 /// The loss at a point of a piece, with what nodes need.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Point {
+pub(super) struct LossAtPoint {
     pub(super) loss: f64,
     pub(super) slope: f64,
     pub(super) error: f64,
@@ -210,13 +210,13 @@ impl Piece {
         }
     }
 
-    pub(super) fn point(&self, x: f64) -> Point {
+    pub(super) fn point(&self, x: f64) -> LossAtPoint {
         let (first, second) = (
             self.first.ratio(self.shape, x),
             self.second.ratio(self.shape, x),
         );
         let loss = first.ln - second.ln;
-        Point {
+        LossAtPoint {
             loss,
             slope: first.slope - second.slope,
             error: first.error + second.error + ROUND * loss.abs(),
@@ -225,7 +225,12 @@ impl Piece {
     }
 
     /// The first point after `left` where the loss reaches `next`, or `widest`.
-    fn crossing(&self, (left, start): (f64, Point), widest: f64, next: f64) -> (f64, Point) {
+    fn crossing(
+        &self,
+        (left, start): (f64, LossAtPoint),
+        widest: f64,
+        next: f64,
+    ) -> (f64, LossAtPoint) {
         let guess = left + (next - start.loss) / start.slope;
         if guess.is_nan() || guess >= widest {
             let end = self.point(widest);

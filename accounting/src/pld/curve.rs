@@ -7,7 +7,7 @@ use crate::quantity::{Delta, Epsilon};
 
 /// One point: ε and both ends of δ there.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Point {
+pub(crate) struct CurvePoint {
     pub(crate) epsilon: f64,
     pub(crate) lower: f64,
     pub(crate) upper: f64,
@@ -16,7 +16,7 @@ pub(crate) struct Point {
 /// δ as a function of ε, decreasing and convex in e^ε, known at points in ascending order.
 #[derive(Debug, Clone)]
 pub(crate) struct Curve {
-    points: Vec<Point>,
+    points: Vec<CurvePoint>,
 }
 
 impl Curve {
@@ -24,7 +24,7 @@ impl Curve {
         Self {
             points: points
                 .iter()
-                .map(|p| Point {
+                .map(|p| CurvePoint {
                     epsilon: p.epsilon.get(),
                     lower: p.delta_lower.get().get(),
                     upper: p.delta_upper.get().get(),
@@ -132,7 +132,7 @@ mod tests {
         Curve {
             points: epsilons
                 .iter()
-                .map(|e| Point {
+                .map(|e| CurvePoint {
                     epsilon: *e,
                     lower: (delta(*e) - slack).max(0.0),
                     upper: delta(*e) + slack,

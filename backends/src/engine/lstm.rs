@@ -5,7 +5,7 @@ use super::ops;
 use super::packed::Packed;
 use super::selective::Plain;
 use crate::clip::{Clip, Factors, SquaredNorms};
-use crate::dropout::{Masks, Place};
+use crate::dropout::{DropoutSite, Masks};
 use crate::error::{Error, Result};
 use crate::optimizer::Update;
 use crate::segments::SelectiveBatch;
@@ -99,7 +99,7 @@ impl<B: Kernels> Lstm<B> {
         let mut hidden = ops::recurrence::<B>(z, w.recurrent.clone(), packed, self.precision);
         let (kept, mut read) = (hidden.clone().inner(), None);
         let width = self.config.hidden;
-        if let Some(factors) = packed.factors(Place::Output { segment: 0 }, width) {
+        if let Some(factors) = packed.factors(DropoutSite::Output { segment: 0 }, width) {
             let factors = self.matrix(factors, width);
             let out = kept.clone().mul(factors.clone());
             read = Some(out.clone());
@@ -137,7 +137,7 @@ impl<B: Kernels> Lstm<B> {
     /// Embedded tokens after dropout, N × E: rows of one token differ, so each has a product.
     fn dropped_inputs(&self, packed: &Packed) -> Option<Dropped<B>> {
         let width = self.config.embedding;
-        let factors = packed.factors(Place::Embedding { segment: 0 }, width)?;
+        let factors = packed.factors(DropoutSite::Embedding { segment: 0 }, width)?;
         let factors = self.matrix(factors, width);
         let values = B::lookup(self.weights.embedding.clone(), &packed.inputs);
         let values = values.mul(factors.clone());

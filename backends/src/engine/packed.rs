@@ -1,6 +1,6 @@
 //! Batches without padding: rows in time-major order inside groups of examples.
 
-use crate::dropout::{Place, RecordMasks};
+use crate::dropout::{DropoutSite, RecordMasks};
 use crate::error::{Error, Result};
 use reticent_corpus::TokenId;
 
@@ -131,7 +131,7 @@ impl Packed {
     }
 
     /// What the values of a place are multiplied by, N × width; nothing where none is dropped.
-    pub(crate) fn factors(&self, place: Place, width: usize) -> Option<Vec<f32>> {
+    pub(crate) fn factors(&self, place: DropoutSite, width: usize) -> Option<Vec<f32>> {
         let masks = self.masks.as_ref()?;
         let mut out = vec![0.0; self.rows() * width];
         for group in &self.groups {
@@ -171,7 +171,7 @@ impl Packed {
 }
 
 /// A record's mask as factors: 0, or 1/(1 − rate).
-pub(crate) fn factors(masks: &RecordMasks, place: Place, count: usize) -> Option<Vec<f32>> {
+pub(crate) fn factors(masks: &RecordMasks, place: DropoutSite, count: usize) -> Option<Vec<f32>> {
     let kept = masks.kept(place, count)?;
     let scale = (1.0 / (1.0 - kept.rate)) as f32;
     let one = |stays: &bool| if *stays { scale } else { 0.0 };

@@ -1,7 +1,7 @@
 //! Batches for transformers: the rows of an example lie together, in time order.
 
 use super::packed::factors;
-use crate::dropout::{Place, RecordMasks};
+use crate::dropout::{DropoutSite, RecordMasks};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
@@ -145,7 +145,7 @@ impl Rows {
 
     /// What the values of a place are multiplied by, N × width, 1 in unused rows; nothing where
     /// none is dropped.
-    pub(crate) fn factors(&self, place: Place, width: usize) -> Option<Vec<f32>> {
+    pub(crate) fn factors(&self, place: DropoutSite, width: usize) -> Option<Vec<f32>> {
         let masks = self.masks.as_ref()?;
         let examples = self.spans.par_iter().zip(masks);
         let own: Option<Vec<Vec<f32>>> = examples

@@ -12,7 +12,7 @@ use super::host::recurrence::{cell, cell_backward};
 use super::kernels::{GROUP, GROUPS};
 use super::packed::factors;
 use crate::clip::{Clip, Factors, SquaredNorms};
-use crate::dropout::{Masks, Place};
+use crate::dropout::{DropoutSite, Masks};
 use crate::error::Result;
 use crate::model::LstmConfig;
 use crate::segments::{Segment, SelectiveBatch};
@@ -149,14 +149,14 @@ impl<'a> Plain<'a> {
         let Some(masks) = self.masks.map(|m| m.of(record)) else {
             return Dropped::default();
         };
-        let all = |place: fn(usize) -> Place, width: usize| -> Option<Vec<f32>> {
+        let all = |place: fn(usize) -> DropoutSite, width: usize| -> Option<Vec<f32>> {
             let each = segments.iter().enumerate();
             let own = each.map(|(i, s)| factors(&masks, place(i), s.rows.len() * width));
             own.collect::<Option<Vec<_>>>().map(|own| own.concat())
         };
         Dropped {
-            inputs: all(|segment| Place::Embedding { segment }, self.embed),
-            outputs: all(|segment| Place::Output { segment }, self.width),
+            inputs: all(|segment| DropoutSite::Embedding { segment }, self.embed),
+            outputs: all(|segment| DropoutSite::Output { segment }, self.width),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::arithmetic::{cap, cap_slope, dot};
 use super::drop_out;
-use crate::dropout::{Place, RecordMasks};
+use crate::dropout::{DropoutSite, RecordMasks};
 use crate::model::TransformerConfig;
 
 /// What the backward pass needs.
@@ -65,7 +65,11 @@ impl Attention<'_> {
     fn factors(&self, head: usize, rows: usize) -> Vec<f64> {
         let layer = self.layer;
         let mut seen = vec![1.0; rows * (rows + 1) / 2];
-        drop_out(self.masks, Place::Attention { layer, head }, &mut seen);
+        drop_out(
+            self.masks,
+            DropoutSite::Attention { layer, head },
+            &mut seen,
+        );
         let mut all = vec![1.0; rows * rows];
         for row in 0..rows {
             let own = &seen[row * (row + 1) / 2..][..=row];

@@ -3,7 +3,7 @@
 use super::activation::sigmoid;
 use super::arithmetic::{add, add_outer, add_rows, add_to_rows, product, product_transposed};
 use super::{Network, Sequence, drop_out};
-use crate::dropout::Place;
+use crate::dropout::DropoutSite;
 use crate::model::LstmConfig;
 
 /// One step's values: the gates after their activation, the cell, and what came before.
@@ -24,8 +24,8 @@ struct Trace {
     logits: Vec<f64>,
 }
 
-const EMBEDDING: Place = Place::Embedding { segment: 0 };
-const OUTPUT: Place = Place::Output { segment: 0 };
+const EMBEDDING: DropoutSite = DropoutSite::Embedding { segment: 0 };
+const OUTPUT: DropoutSite = DropoutSite::Output { segment: 0 };
 
 impl LstmConfig {
     fn embedded<'a>(&self, w: &'a [Vec<f64>], token: u32) -> &'a [f64] {

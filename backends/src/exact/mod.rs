@@ -15,7 +15,7 @@ mod tests;
 mod transformer;
 
 use crate::clip::{Clip, SquaredNorms};
-use crate::dropout::{Masks, Place, RecordMasks};
+use crate::dropout::{DropoutSite, Masks, RecordMasks};
 use crate::error::{Error, Result};
 use crate::model::{Head, Model};
 use crate::optimizer::Update;
@@ -39,7 +39,7 @@ struct Sequence<'a> {
 }
 
 /// x ∘ mask of a place: what stays is divided by one minus the rate. Of values and gradients.
-fn drop_out(masks: Option<&RecordMasks>, place: Place, x: &mut [f64]) {
+fn drop_out(masks: Option<&RecordMasks>, place: DropoutSite, x: &mut [f64]) {
     if let Some(kept) = masks.and_then(|m| m.kept(place, x.len())) {
         for (x, stays) in x.iter_mut().zip(kept.stays) {
             *x = if stays {

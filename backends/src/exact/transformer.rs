@@ -5,7 +5,7 @@ use super::attention::{Attention, AttentionTrace};
 use super::head::HeadTrace;
 use super::norm::{self, NormTrace};
 use super::{Network, Sequence, drop_out};
-use crate::dropout::{Place, RecordMasks};
+use crate::dropout::{DropoutSite, RecordMasks};
 use crate::model::{LayerLayout, Layout, LinearAt, NormAt, TransformerConfig};
 
 /// A transformer's shape with its layout.
@@ -72,11 +72,11 @@ impl Transformer {
     }
 }
 
-const EMBEDDING: Place = Place::Embedding { segment: 0 };
+const EMBEDDING: DropoutSite = DropoutSite::Embedding { segment: 0 };
 
 /// The attention and the feed-forward part of a layer.
-fn blocks(layer: usize) -> [Place; 2] {
-    [0, 1].map(|part| Place::Block {
+fn blocks(layer: usize) -> [DropoutSite; 2] {
+    [0, 1].map(|part| DropoutSite::Block {
         number: 2 * layer + part,
     })
 }

@@ -4,7 +4,7 @@ use crate::model::{Family, HeadLayout, LayerLayout, LinearAt, NormAt, Transforme
 
 /// One of their tensors: some columns of one of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct TensorPart {
     /// Its name as transformers writes it.
     pub(super) name: String,
     /// Its columns in ours.
@@ -16,7 +16,7 @@ pub(super) struct Part {
 /// The map for one model.
 pub(super) struct Names {
     /// The parts of each parameter, left to right, in the order of the parameters.
-    pub(super) parts: Vec<Vec<Part>>,
+    pub(super) parts: Vec<Vec<TensorPart>>,
     /// The prefix that the bare model's tensors have inside a model with a head.
     pub(super) prefix: &'static str,
     /// Second names of tensors: (the other name, the name).
@@ -76,7 +76,7 @@ struct Writer<'a> {
     config: &'a TransformerConfig,
     /// The last axis of each parameter.
     last: Vec<usize>,
-    parts: Vec<Vec<Part>>,
+    parts: Vec<Vec<TensorPart>>,
     aliases: Vec<(String, String)>,
 }
 
@@ -222,7 +222,7 @@ impl Writer<'_> {
 
     /// A tensor that is the same on both sides.
     fn whole(&mut self, at: usize, name: String) {
-        self.parts[at] = vec![Part {
+        self.parts[at] = vec![TensorPart {
             name,
             columns: self.last[at],
             transposed: false,
@@ -271,7 +271,7 @@ impl Writer<'_> {
         let parts = |suffix: &str, transposed: bool| {
             layers
                 .iter()
-                .map(|(name, columns)| Part {
+                .map(|(name, columns)| TensorPart {
                     name: format!("{name}.{suffix}"),
                     columns: *columns,
                     transposed,

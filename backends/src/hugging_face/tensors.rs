@@ -1,6 +1,6 @@
 //! Between their tensors and our parameters: joined, turned, checked.
 
-use super::names::{Names, Part};
+use super::names::{Names, TensorPart};
 use crate::error::{Error, Result};
 use crate::model::TransformerConfig;
 use crate::trainer::Parameter;
@@ -42,7 +42,7 @@ fn sides(parameter: &Parameter) -> (usize, usize) {
     (parameter.len() / columns.max(1), columns)
 }
 
-impl Part {
+impl TensorPart {
     fn shape(&self, parameter: &Parameter) -> Vec<usize> {
         let (rows, _) = sides(parameter);
         match (parameter.shape.len(), self.transposed) {
@@ -76,7 +76,7 @@ impl Part {
 
 /// Where one of their tensors goes.
 #[derive(Clone, Copy)]
-struct Place {
+struct TensorSlot {
     parameter: usize,
     part: usize,
     offset: usize,
@@ -87,7 +87,7 @@ pub(super) struct Gathering<'a> {
     config: &'a TransformerConfig,
     parameters: Vec<Parameter>,
     names: Names,
-    places: HashMap<String, Place>,
+    places: HashMap<String, TensorSlot>,
     /// The file's own name of each tensor that was found.
     found: HashMap<String, String>,
     /// Tensors under their second name.
@@ -102,7 +102,7 @@ impl<'a> Gathering<'a> {
         for (parameter, parts) in names.parts.iter().enumerate() {
             let mut offset = 0;
             for (part, theirs) in parts.iter().enumerate() {
-                let place = Place {
+                let place = TensorSlot {
                     parameter,
                     part,
                     offset,
@@ -198,7 +198,7 @@ impl<'a> Gathering<'a> {
         pair.map_or(name, |(_, first)| first)
     }
 
-    fn put(&mut self, place: Place, theirs: &[f32]) {
+    fn put(&mut self, place: TensorSlot, theirs: &[f32]) {
         let parameter = &self.parameters[place.parameter];
         let part = &self.names.parts[place.parameter][place.part];
         let ours = &mut self.weights[place.parameter];

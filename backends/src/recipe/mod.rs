@@ -5,7 +5,7 @@ mod schedule;
 
 pub(crate) use phases::{estimates, run_of};
 pub use schedule::Schedule;
-pub(crate) use schedule::{Constants, Place, Stage, Work};
+pub(crate) use schedule::{Constants, Stage, StepPosition, Work};
 
 use crate::clip::{Clip, Clipping};
 use crate::dropout::Dropout;

@@ -127,7 +127,7 @@ pub(crate) struct Round {
 
 /// Where a step of the whole run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct StepPosition {
     pub(crate) stage: usize,
     /// The round it is in.
     pub(crate) round: usize,
@@ -327,7 +327,7 @@ impl Schedule {
     }
 
     /// The stage and epoch of a step of the whole run.
-    pub(crate) fn place(&self, position: u64) -> Option<Place> {
+    pub(crate) fn place(&self, position: u64) -> Option<StepPosition> {
         let mut left = position;
         for (number, round) in self.rounds.iter().enumerate() {
             let epoch = self.epoch(round);
@@ -335,7 +335,7 @@ impl Schedule {
                 let mut offset = left % epoch;
                 for stage in round.stages.clone() {
                     if offset < self.stages[stage].steps {
-                        return Some(Place {
+                        return Some(StepPosition {
                             stage,
                             round: number,
                             epoch: left / epoch,

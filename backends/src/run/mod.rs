@@ -10,8 +10,8 @@ use crate::manifest::{Course, Phase};
 use crate::material::Corpus;
 use crate::optimizer::{Optimizer, OptimizerSpec};
 use crate::random::{ChaChaNoise, NoNoise, Noise, RunKey};
-use crate::recipe::{Place, Schedule, TrainOptions, estimates};
-use crate::state::{Asked, State};
+use crate::recipe::{Schedule, StepPosition, TrainOptions, estimates};
+use crate::state::{RunIdentity, State};
 use crate::trainer::{Precision, Trainer};
 use rayon::prelude::*;
 use reticent_accounting::training::TrainingPlan;
@@ -152,7 +152,7 @@ pub fn train_on(
         .as_deref()
         .map(|folder| {
             let weights = crate::weights::weights_digest(trainer.weights());
-            let asked = Asked {
+            let asked = RunIdentity {
                 options: &options,
                 corpus,
                 weights: &weights,
@@ -312,7 +312,7 @@ impl Run {
     }
 
     /// Whether the step that was just taken is the last of an epoch of the last phase.
-    fn ends_an_epoch(&self, place: Place) -> bool {
+    fn ends_an_epoch(&self, place: StepPosition) -> bool {
         let next = self.schedule.place(self.position);
         place.round + 1 == self.schedule.rounds.len()
             && next.is_none_or(|next| (next.round, next.epoch) != (place.round, place.epoch))
@@ -329,7 +329,7 @@ impl Run {
             .after_epoch(self.trainer.as_mut(), &self.held_out, patience)
     }
 
-    fn step(&mut self, place: Place) -> Result<()> {
+    fn step(&mut self, place: StepPosition) -> Result<()> {
         let rates = self.options.learning_rates;
         let scale = rates.scale(self.position, place.epoch, place.epochs);
         self.optimizers.iter_mut().for_each(|o| o.set_scale(scale));

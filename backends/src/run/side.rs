@@ -8,7 +8,7 @@ use crate::manifest::Phase;
 use crate::material::Corpus;
 use crate::optimizer::Optimizer;
 use crate::random::{Noise, PoissonSampler, RunKey, Sampler, shuffled};
-use crate::recipe::{Constants, Place, Stage, TrainOptions, Work};
+use crate::recipe::{Constants, Stage, StepPosition, TrainOptions, Work};
 use crate::step::{PrivateStep, StateRelease, Step};
 use crate::trainer::Trainer;
 use reticent_accounting::confidentiality::RedactedAlike;
@@ -93,7 +93,7 @@ impl Side {
     pub(super) fn step(
         &mut self,
         stage: &Stage,
-        place: Place,
+        place: StepPosition,
         trainer: &mut dyn Trainer,
         optimizers: &mut [Optimizer; 2],
         ledger: &mut Ledger,

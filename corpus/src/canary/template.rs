@@ -19,7 +19,7 @@ pub enum Field {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Literal(String),
     Field(Field),
 }
@@ -42,7 +42,7 @@ pub struct CanaryTemplate {
     source: String,
     prefix: String,
     /// From the first field to the last.
-    core: Vec<Part>,
+    core: Vec<TemplatePart>,
     suffix: String,
     candidates: u128,
 }
@@ -53,7 +53,7 @@ impl Default for CanaryTemplate {
         Self {
             source: "My ID is: {digits:6}".to_owned(),
             prefix: "My ID is: ".to_owned(),
-            core: vec![Part::Field(Field::Digits(6))],
+            core: vec![TemplatePart::Field(Field::Digits(6))],
             suffix: String::new(),
             candidates: 1_000_000,
         }
@@ -86,11 +86,11 @@ impl CanaryTemplate {
         let mut out = Vec::new();
         for part in &self.core {
             match part {
-                Part::Literal(text) => out.push(vec![text.clone()]),
-                Part::Field(Field::List(items)) => out.push(items.clone()),
-                Part::Field(Field::Digits(n)) => repeat(&mut out, *n, '0'..='9'),
-                Part::Field(Field::Letters(n)) => repeat(&mut out, *n, 'a'..='z'),
-                Part::Field(Field::Upper(n)) => repeat(&mut out, *n, 'A'..='Z'),
+                TemplatePart::Literal(text) => out.push(vec![text.clone()]),
+                TemplatePart::Field(Field::List(items)) => out.push(items.clone()),
+                TemplatePart::Field(Field::Digits(n)) => repeat(&mut out, *n, '0'..='9'),
+                TemplatePart::Field(Field::Letters(n)) => repeat(&mut out, *n, 'a'..='z'),
+                TemplatePart::Field(Field::Upper(n)) => repeat(&mut out, *n, 'A'..='Z'),
             }
         }
         out
@@ -145,7 +145,7 @@ fn parse(source: &str) -> Parsed<CanaryTemplate> {
         return Err("it contains a special token such as <MASK>".to_owned());
     }
     let mut parts = pieces(source)?;
-    let is_field = |p: &Part| matches!(p, Part::Field(_));
+    let is_field = |p: &TemplatePart| matches!(p, TemplatePart::Field(_));
     let Some(first) = parts.iter().position(is_field) else {
         return Err("it has no field; give one such as {digits:6}".to_owned());
     };
@@ -174,17 +174,17 @@ fn parse(source: &str) -> Parsed<CanaryTemplate> {
     Ok(template)
 }
 
-fn literal(parts: Vec<Part>) -> String {
+fn literal(parts: Vec<TemplatePart>) -> String {
     parts
         .into_iter()
         .map(|p| match p {
-            Part::Literal(text) => text,
-            Part::Field(_) => String::new(),
+            TemplatePart::Literal(text) => text,
+            TemplatePart::Field(_) => String::new(),
         })
         .collect()
 }
 
-fn pieces(source: &str) -> Parsed<Vec<Part>> {
+fn pieces(source: &str) -> Parsed<Vec<TemplatePart>> {
     let mut parts = Vec::new();
     let mut rest = source;
     while !rest.is_empty() {
@@ -194,13 +194,13 @@ fn pieces(source: &str) -> Parsed<Vec<Part>> {
             return Err("a } without its {".to_owned());
         }
         if !text.is_empty() {
-            parts.push(Part::Literal(text.to_owned()));
+            parts.push(TemplatePart::Literal(text.to_owned()));
         }
         if after.is_empty() {
             break;
         }
         let close = after.find('}').ok_or("a { without its }")?;
-        parts.push(Part::Field(field(&after[1..close])?));
+        parts.push(TemplatePart::Field(field(&after[1..close])?));
         rest = &after[close + 1..];
     }
     Ok(parts)

@@ -29,7 +29,7 @@ pub(crate) struct Sketch {
 pub(super) struct Index {
     shape: Shape,
     bands: Vec<Band>,
-    kept: Kept,
+    kept: StoredTokens,
 }
 
 impl Index {
@@ -37,7 +37,7 @@ impl Index {
         Self {
             shape,
             bands: (0..shape.bands).map(|_| Band::default()).collect(),
-            kept: Kept::default(),
+            kept: StoredTokens::default(),
         }
     }
 
@@ -90,7 +90,7 @@ impl Index {
 
 /// The tokens of units, one after the other, seven bits to a byte.
 #[derive(Debug, Default)]
-struct Kept {
+struct StoredTokens {
     bytes: Vec<u8>,
     /// Where each ends.
     ends: Vec<u64>,
@@ -98,7 +98,7 @@ struct Kept {
     shingles: Vec<u32>,
 }
 
-impl Kept {
+impl StoredTokens {
     fn push(&mut self, unit: &[TokenId], shingles: usize) {
         for &token in unit {
             let mut rest = token;
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn tokens_of_every_length_are_kept() {
-        let mut kept = Kept::default();
+        let mut kept = StoredTokens::default();
         let units: [&[TokenId]; 4] = [&[0, 127, 128, 16_383], &[], &[u32::MAX, 1 << 21], &[7]];
         units.iter().for_each(|unit| kept.push(unit, 1));
         for (number, unit) in (0..).zip(units) {

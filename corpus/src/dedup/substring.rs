@@ -142,7 +142,7 @@ struct Share {
 impl Share {
     fn new(stretches: u64, threads: usize, room: u64) -> Self {
         // A byte for each place besides the entry; seven eighths of the places are taken.
-        let places = room / threads as u64 / (size_of::<Place>() as u64 + 1);
+        let places = room / threads as u64 / (size_of::<PackedOffset>() as u64 + 1);
         let most = (1 << places.max(64).ilog2()) / 8 * 7;
         Self {
             threads,
@@ -165,9 +165,9 @@ const HASHES: u128 = 1 << 64;
 
 /// Where a stretch begins, in 40 bits: that many tokens fit in no memory.
 #[derive(Debug, Clone, Copy)]
-struct Place([u8; 5]);
+struct PackedOffset([u8; 5]);
 
-impl Place {
+impl PackedOffset {
     fn of(at: usize) -> Self {
         let [a, b, c, d, e, ..] = (at as u64).to_le_bytes();
         Self([a, b, c, d, e])
@@ -194,7 +194,7 @@ fn marks<N: Name>(
         marks: &marks,
     };
     let table = || HashTable::with_capacity(share.entries as usize);
-    let mut tables: Vec<HashTable<Place>> = (0..share.threads).map(|_| table()).collect();
+    let mut tables: Vec<HashTable<PackedOffset>> = (0..share.threads).map(|_| table()).collect();
     let mut from = 0;
     while from < HASHES {
         if !go_on() {
@@ -246,7 +246,7 @@ struct Search<'a, N> {
 
 impl<N: Name> Search<'_, N> {
     /// Marks the repeated ones whose hashes are of a part, and what follows them.
-    fn part(&self, part: &Range<u128>, table: &mut HashTable<Place>) {
+    fn part(&self, part: &Range<u128>, table: &mut HashTable<PackedOffset>) {
         table.clear();
         let roll = Roll::new(self.length);
         let mut start = 0;
@@ -266,7 +266,7 @@ impl<N: Name> Search<'_, N> {
         }
     }
 
-    fn enter(&self, at: usize, key: u64, table: &mut HashTable<Place>, roll: &Roll) {
+    fn enter(&self, at: usize, key: u64, table: &mut HashTable<PackedOffset>, roll: &Roll) {
         if self.marks.has(at) {
             return;
         }
@@ -279,7 +279,7 @@ impl<N: Name> Search<'_, N> {
         );
         match found {
             Entry::Vacant(free) => {
-                free.insert(Place::of(at));
+                free.insert(PackedOffset::of(at));
             }
             Entry::Occupied(there) => self.mark(there.get().at(), at),
         }
@@ -459,7 +459,7 @@ mod tests {
             for threads in [1, 2, 64] {
                 let room = room(stretches);
                 let share = Share::new(stretches, threads, room);
-                let table = HashTable::<Place>::with_capacity(share.entries as usize);
+                let table = HashTable::<PackedOffset>::with_capacity(share.entries as usize);
                 assert!((threads * table.allocation_size()) as u64 <= room + room / 50);
             }
         }

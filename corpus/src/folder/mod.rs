@@ -17,7 +17,7 @@ mod stopped;
 mod write;
 
 use write::create;
-pub(crate) use write::{FolderWriter, Lines, Place, Start, lines};
+pub(crate) use write::{FolderWriter, Lines, OutputFolder, Start, lines};
 
 use crate::prepare::{Facts, PrepareOptions, Stability};
 use crate::record::{Side, TokenId};

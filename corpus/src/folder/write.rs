@@ -29,7 +29,8 @@ impl Prepared {
     /// # Errors
     /// A folder that exists and is not empty, or a place that cannot be written.
     pub fn write(&self, folder: &Path, force: bool) -> Result<()> {
-        let mut out = Place::take(folder, force)?.begin(self.facts.held_out_documents > 0)?;
+        let mut out =
+            OutputFolder::take(folder, force)?.begin(self.facts.held_out_documents > 0)?;
         let training = self.training.records.iter().zip(&self.texts);
         for ((record, text), point) in training.zip(&self.points) {
             out.put(Put::Training(*point), &lines(record, text)?)?;
@@ -47,7 +48,7 @@ impl Prepared {
 }
 
 /// A place that is taken for a prepared folder, with what an earlier process left in it.
-pub(crate) struct Place(Beside);
+pub(crate) struct OutputFolder(Beside);
 
 /// How a folder begins.
 pub(crate) enum Start {
@@ -116,7 +117,7 @@ fn json<T: Serialize>(line: &T) -> Result<Vec<u8>> {
     })
 }
 
-impl Place {
+impl OutputFolder {
     /// Opens the hidden folder.
     pub(crate) fn take(folder: &Path, force: bool) -> Result<Self> {
         let mut beside = Beside::begin(folder, force)?;

@@ -149,8 +149,8 @@ impl Preparer {
     }
 
     /// Every marked secret that is no canary: its first kind, and its documents.
-    fn places_of_secrets(&self) -> BTreeMap<String, Place> {
-        let mut places: BTreeMap<String, Place> = BTreeMap::new();
+    fn places_of_secrets(&self) -> BTreeMap<String, SecretDocuments> {
+        let mut places: BTreeMap<String, SecretDocuments> = BTreeMap::new();
         for (number, document) in self.documents().iter().enumerate() {
             for secret in document.secrets.iter().filter(|s| s.kind != CANARY_KIND) {
                 let (_, documents) = places
@@ -164,10 +164,13 @@ impl Preparer {
 }
 
 /// Kind and documents of a secret.
-type Place = (String, BTreeSet<usize>);
-type Taken<'a> = (&'a String, &'a Place);
+type SecretDocuments = (String, BTreeSet<usize>);
+type Taken<'a> = (&'a String, &'a SecretDocuments);
 
-fn taken(places: &BTreeMap<String, Place>, selection: Selection) -> Result<Vec<Taken<'_>>> {
+fn taken(
+    places: &BTreeMap<String, SecretDocuments>,
+    selection: Selection,
+) -> Result<Vec<Taken<'_>>> {
     let all: Vec<Taken<'_>> = places.iter().collect();
     Ok(match selection {
         Selection::All => all,

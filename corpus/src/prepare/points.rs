@@ -16,7 +16,7 @@ type Key = [u8; 20];
 
 /// One unit by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Point {
+struct UnitOutcome {
     key: Key,
     /// The digest of its record and its side; none when it is only `<MASK>`.
     out: Out,
@@ -28,7 +28,7 @@ type Out = Option<(Key, Side)>;
 #[derive(Debug, Default)]
 struct Changed {
     /// By number, as they are afterwards.
-    points: BTreeMap<usize, Point>,
+    points: BTreeMap<usize, UnitOutcome>,
     /// Of every key that comes or goes: the number of its first copy afterwards.
     firsts: HashMap<Key, Option<usize>>,
 }
@@ -36,7 +36,7 @@ struct Changed {
 /// Every unit of a corpus, and which are copies of which.
 #[derive(Debug)]
 pub(super) struct Points {
-    points: Vec<Point>,
+    points: Vec<UnitOutcome>,
     /// Where each document's begin, and the end.
     starts: Vec<usize>,
     /// Numbers of the points of one key, ascending. Empty without deduplication.
@@ -153,7 +153,7 @@ fn side(out: Out) -> Side {
     out.map_or(Side::Private, |(_, side)| side)
 }
 
-fn points(preparer: &Preparer, document: &Document, number: usize) -> Result<Vec<Point>> {
+fn points(preparer: &Preparer, document: &Document, number: usize) -> Result<Vec<UnitOutcome>> {
     let mask = preparer.settled.tokenizer.mask();
     units(document, number, preparer.settled.options.unit)?
         .iter()
@@ -162,7 +162,7 @@ fn points(preparer: &Preparer, document: &Document, number: usize) -> Result<Vec
             let key = digest(&work.tokens(mask));
             let made = preparer.settled.shape(&mut work);
             let record = preparer.settled.record(made);
-            Ok(Point {
+            Ok(UnitOutcome {
                 key,
                 out: record
                     .as_ref()

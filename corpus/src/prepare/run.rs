@@ -9,7 +9,7 @@ use super::secrets::SecretBook;
 use super::sink::Sink;
 use super::source::{Feed, Phase, Role, batches};
 use super::stability::StageStability;
-use super::unit_work::{InContext, Kept, Recorded, UnitMade, Worker};
+use super::unit_work::{InContext, KeptUnit, Recorded, UnitMade, Worker};
 use crate::canary::{CanaryPlace, CopyFate, CopyReport, Preflight};
 use crate::dedup::{Deduplication, DuplicateIndex, Marker, Marks, digest};
 use crate::document::Document;
@@ -312,7 +312,7 @@ impl<'a> Run<'a> {
         sink.put(Put::Training(point), record.form)
     }
 
-    fn count<O>(&mut self, kept: &Kept<O>) {
+    fn count<O>(&mut self, kept: &KeptUnit<O>) {
         self.facts.repeated += u64::from(kept.repeated);
         self.facts.escaped += u64::from(kept.escaped);
         self.facts.cut_secrets += kept.cut_secrets;

@@ -10,7 +10,7 @@ use super::source::{Phase, Source, again};
 use crate::canary::CanaryPlan;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::folder::{FolderWriter, Lines, Place, Start, lines};
+use crate::folder::{FolderWriter, Lines, OutputFolder, Start, lines};
 use crate::read::{Documents, ReadOptions, read_readable};
 use crate::sweep::checked_threads;
 use crate::tokenize::Tokenizer;
@@ -67,7 +67,7 @@ impl PrepareFiles<'_> {
     /// Whether a stopped preparation of a folder lies beside it.
     #[must_use]
     pub fn stopped(folder: &Path) -> bool {
-        Place::stopped(folder)
+        OutputFolder::stopped(folder)
     }
 
     /// How many bytes the files have.
@@ -147,7 +147,7 @@ impl PrepareFiles<'_> {
         watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<Option<(Preparation, Vec<Error>)>> {
         // Before the work: a place that cannot be written is found out at once.
-        let place = Place::take(folder, force)?;
+        let place = OutputFolder::take(folder, force)?;
         let Some((settled, skipped)) =
             PreparationContext::new(source, self.options, None, threads, watch)?
         else {

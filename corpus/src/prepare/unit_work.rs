@@ -20,11 +20,11 @@ pub(super) struct UnitMade<O> {
     /// Copies of canaries that stand in it whole.
     pub(super) canaries: Vec<CanaryPlace>,
     /// None for a copy of a unit that came before, of which nothing is kept.
-    pub(super) kept: Option<Kept<O>>,
+    pub(super) kept: Option<KeptUnit<O>>,
 }
 
 /// What there is to a unit that stays.
-pub(super) struct Kept<O> {
+pub(super) struct KeptUnit<O> {
     /// Whether a stretch of it that stood earlier is masked.
     pub(super) repeated: bool,
     pub(super) escaped: bool,
@@ -100,7 +100,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         cut: &[Range<usize>],
         copies: &[CanaryPlace],
         spans: &[&Range<usize>],
-    ) -> Result<Kept<O>> {
+    ) -> Result<KeptUnit<O>> {
         let settled = self.settled;
         let mask = settled.tokenizer.mask();
         work.hide(cut);
@@ -129,7 +129,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
             }
             self.arrival(&work, place, span, length)
         });
-        Ok(Kept {
+        Ok(KeptUnit {
             repeated: !cut.is_empty(),
             escaped: unit.escaped(),
             cut_secrets: unit.secrets.iter().filter(|s| s.cut).count() as u64,

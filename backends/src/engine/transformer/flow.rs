@@ -1,7 +1,7 @@
 //! The order of the layers, once for training and once for scoring.
 
 use super::Transformer;
-use crate::dropout::Place;
+use crate::dropout::DropoutSite;
 use crate::engine::layers::{
     EmbeddingTap, Floats, HeadTap, Layers, LinearTap, Matrix, Nonlinearity, NormTap, Tape,
 };
@@ -28,7 +28,7 @@ pub(super) trait Flow<B: Floats, K: Layers<B>> {
     fn activate(&mut self, z: Self::Value, nonlinearity: Nonlinearity) -> Self::Value;
     fn add(&mut self, x: Self::Value, y: Self::Value) -> Self::Value;
     /// Dropout, where the flow has any.
-    fn drop(&mut self, x: Self::Value, _: Place) -> Self::Value {
+    fn drop(&mut self, x: Self::Value, _: DropoutSite) -> Self::Value {
         x
     }
 }
@@ -43,7 +43,7 @@ pub(super) fn decoder<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     if let Some(at) = model.layout.embedding_norm {
         x = flow.norm(model, x, at);
     }
-    x = flow.drop(x, Place::Embedding { segment: 0 });
+    x = flow.drop(x, DropoutSite::Embedding { segment: 0 });
     for (index, at) in model.layout.layers.iter().enumerate() {
         x = layer(model, flow, x, (index, at));
     }
@@ -86,7 +86,7 @@ fn layer<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     y = flow.linear(model, y, at.attention_in);
     y = flow.attend(model, y, index);
     y = flow.linear(model, y, at.attention_out);
-    y = flow.drop(y, Place::Block { number: 2 * index });
+    y = flow.drop(y, DropoutSite::Block { number: 2 * index });
     let norms = (at.attention_before, at.attention_after);
     let x = joined(model, flow, (x, y), norms);
     let mut y = x.clone();
@@ -97,7 +97,7 @@ fn layer<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     y = flow.activate(y, model.nonlinearity());
     y = flow.linear(model, y, at.feed_forward_out);
     let number = 2 * index + 1;
-    y = flow.drop(y, Place::Block { number });
+    y = flow.drop(y, DropoutSite::Block { number });
     let norms = (at.feed_forward_before, at.feed_forward_after);
     joined(model, flow, (x, y), norms)
 }
@@ -253,7 +253,7 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Recording<'_, B, K> {
         x.add(y)
     }
 
-    fn drop(&mut self, x: Tracked<B>, place: Place) -> Tracked<B> {
+    fn drop(&mut self, x: Tracked<B>, place: DropoutSite) -> Tracked<B> {
         let [rows, width] = x.dims();
         let Some(factors) = self.rows.factors(place, width) else {
             return x;

@@ -1,7 +1,7 @@
 //! Dropout of probabilities: a record's mask of a head, drawn forwards and again on the way back.
 
 use super::{Attention, Block};
-use crate::dropout::Place;
+use crate::dropout::DropoutSite;
 use crate::engine::packed::factors;
 use crate::engine::rows::Rows;
 
@@ -19,7 +19,7 @@ impl Dropped {
     ) -> Option<Self> {
         let (length, layer) = (rows.spans[example].length, attention.layer);
         let masks = &rows.masks.as_ref()?[example];
-        let place = Place::Attention { layer, head };
+        let place = DropoutSite::Attention { layer, head };
         factors(masks, place, length * (length + 1) / 2).map(Self)
     }
 
