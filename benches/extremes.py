@@ -5,7 +5,7 @@
 
 ACCOUNT is the built command. COUNT (300) mechanisms of every type are drawn by SEED (1): noise from 0.01 to 1e4,
 rates from 1e-9, steps to 1e9, sequences to depth three, delta to 1e-300, epsilon to 1e4, priors to 2^-256. Each is
-one process. Printed are those that crash, take more than 50 MB or 20 s of the processor, or print a number that is
+one process. Printed are those that crash, take more than 50 MB or 5 s of the processor, or print a number that is
 none; then a summary. Ends with 1 if there was one. Needs Linux and Python 3 alone.
 """
 
