@@ -10,11 +10,12 @@ use reticent_accounting::{
     Bounds, Convention, Delta, Epsilon, GroupSize, Guarantee, Mechanism, Method, Neighbours,
     Notion, Plan, SamplingRate, Steps, Tolerance, UnitName,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The body of a `guarantees` document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Guarantees {
     /// The answer in a sentence.
     #[serde(default)]
@@ -33,7 +34,7 @@ pub struct Guarantees {
 }
 
 /// The plan with one thing changed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WhatIf {
     /// Which input.
     pub changed: String,

@@ -17,11 +17,12 @@ use reticent_accounting::{
     Bounds, Delta, GroupSize, Guarantee, Lower, Mechanism, NoiseMultiplier, Plan, Redaction,
     SamplingRate, Steps, Tolerance, UnitName, Upper,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use target::{guarantees, promise, target};
 
 /// The body of a `calibration` document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibrated {
     /// Which parameter was found.
     #[serde(default)]
@@ -50,7 +51,7 @@ pub struct Calibrated {
 }
 
 /// A quantity that was to be kept small, and what it is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Promise {
     /// Which quantity, in words.
     pub quantity: String,

@@ -18,13 +18,14 @@ use reticent_accounting::{
     Bounds, Delta, Engine, Epsilon, GroupSize, Lower, Mechanism, Neighbours, Order, PrivacyLoss,
     Probability, Profile, Query, Tolerance, Upper, pld::losses,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Enough for a smooth line.
 const POINTS_DRAWN: usize = 65;
 
 /// The body of a `curve` document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Points {
     /// Which curve.
     pub curve: Kind,
@@ -46,7 +47,7 @@ pub struct Points {
 }
 
 /// One point: the argument, and both ends of the value.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Where.
     pub at: Number,
@@ -55,7 +56,7 @@ pub struct Point {
 }
 
 /// Which curve, with its argument and value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// ε ↦ δ.

@@ -14,6 +14,7 @@ use reticent_accounting::training::{Canaries, Recipe};
 use reticent_accounting::{
     Direction, GroupSize, Neighbours, PrivacyLoss, Probability, Tolerance, Upper,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Relative width of a ceiling: printed to three digits.
@@ -26,7 +27,7 @@ const FALSE_POSITIVES: f64 = 1e-3;
 const LEVEL: f64 = 0.95;
 
 /// What is bounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ceiling {
     /// P(the secret is guessed first), by the zero-out pair.
@@ -46,7 +47,7 @@ pub enum Ceiling {
 }
 
 /// One ceiling.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bounded {
     /// What is bounded.
     pub quantity: Ceiling,

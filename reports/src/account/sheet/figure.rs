@@ -9,6 +9,7 @@ use reticent_accounting::{
     Delta, Direction, Epsilon, MissRate, Neighbours, NoiseMultiplier, PrivacyLoss, Profile,
     Redaction, Tolerance,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Miss rates drawn beside the plan's own.
@@ -17,7 +18,7 @@ const GAMMAS: [f64; 4] = [1.0, 0.3, 0.1, 0.01];
 const NOISE: [f64; 9] = [0.75, 0.85, 1.0, 1.2, 1.5, 2.0, 2.8, 4.0, 6.0];
 
 /// One curve: points (ε, ε') at the plan's δ as the noise varies.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Amplified {
     /// γ.
     pub gamma: MissRate,

@@ -24,6 +24,7 @@ use promises::Promised;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, MeasuredRates};
 use reticent_accounting::training::{LabelledRates, Run, TrainingPlan};
 use reticent_accounting::{Epsilon, GroupSize, Guarantee, Redaction, Tolerance, Upper};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use tighten::Tightened;
@@ -89,7 +90,7 @@ impl PlannedRun {
 }
 
 /// The page as data.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanPage {
     /// The answer in a sentence or two.
     #[serde(default)]

@@ -8,10 +8,11 @@ use reticent_accounting::{
     Bounds, Convention, Delta, Direction, Engine, Epsilon, Estimate, GroupSize, Guarantee, Method,
     Neighbours, Notion, PrivacyLoss, Query, Tolerance,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Who the other side is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Adversary {
     /// Knows everything but the one thing in question, which it may know too.
@@ -21,7 +22,7 @@ pub enum Adversary {
 }
 
 /// One promise.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Promised {
     /// Whom or what it protects.
     pub to: String,

@@ -10,13 +10,14 @@ use reticent_accounting::training::{LabelledRates, NoisySteps, Recipe, Run, Stat
 use reticent_accounting::{
     GroupSize, MissRate, NoiseMultiplier, Redaction, SamplingRate, Steps, Tolerance, Upper,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Relative width of the compared numbers: printed to four digits.
 const TOLERANCE: f64 = 1e-4;
 
 /// A change and what the headline becomes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tightened {
     /// What is changed, in words.
     pub change: String,

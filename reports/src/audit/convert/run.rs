@@ -6,10 +6,11 @@ use crate::number::grouped;
 use crate::page::{Output, Page, Section};
 use anyhow::Result;
 use reticent_backends::{Model, convert_llama2c};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Body {
     out: String,
     model: Model,
 }

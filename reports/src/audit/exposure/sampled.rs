@@ -8,10 +8,11 @@ use crate::plot::{Axis, Measured, Plot};
 use reticent_accounting::{Bounds, Confidence, Estimate, Lower, Upper};
 use reticent_attacks::SampledExposure;
 use reticent_corpus::CanaryPlan;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One canary.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SampledCanary {
     /// Its name in the plan.
     pub id: String,
@@ -39,7 +40,7 @@ pub struct SampledCanary {
 }
 
 /// The result of `audit exposure --sample`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SampledReport {
     /// N.
     pub candidates: u64,

@@ -11,13 +11,14 @@ use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
 use reticent_attacks::{Perplexity, RecordCost};
 use reticent_corpus::Unit;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Shares of records that [`PerplexityReport::spread`] tells.
 const SHARES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 
 /// The result of `audit perplexity`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PerplexityReport {
     /// exp(mean NLL) over all tokens but the first of each record.
     pub perplexity: f64,
@@ -38,7 +39,7 @@ pub struct PerplexityReport {
 }
 
 /// A point of the spread.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Share {
     /// This share of the records has…
     pub share: f64,

@@ -12,11 +12,12 @@ use reticent_corpus::{
     Cover, Document, EntityKind, Levels, PolicyChoice, PolicyJudge, TaggerModel, Words,
     read_documents, screening_records,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a policy names alike.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct SpanCounts {
     /// Spans.
     pub spans: u64,
@@ -31,7 +32,7 @@ pub struct SpanCounts {
 }
 
 /// Marked secrets of one kind.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct MarkedCounts {
     /// Places.
     pub secrets: u64,
@@ -54,7 +55,7 @@ pub struct MarkedCounts {
 }
 
 /// What finds a kind of named entity.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Covered {
     /// The kind.
     pub kind: EntityKind,
@@ -64,7 +65,7 @@ pub struct Covered {
 
 /// What a policy does to a corpus. Counts of all of it, so that they need no interval: they are
 /// no statement about secrets that nobody marked.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PolicyReport {
     /// Records.
     pub records: u64,

@@ -11,13 +11,14 @@ use reticent_corpus::{
     CopyFate, Cover, Facts, Level, Levels, Phase, PolicyChoice, Preparation, PrepareFiles,
     TaggerModel,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-#[derive(Serialize)]
-struct Body<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Body<'a> {
     out: String,
     facts: &'a Facts,
     skipped: Vec<String>,

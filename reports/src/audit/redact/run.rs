@@ -7,6 +7,7 @@ use crate::number::grouped;
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
 use reticent_corpus::{Documents, Redacted, Redaction, RedactionOptions, RedactionState, Unit};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -38,8 +39,8 @@ struct PartialFile {
     saved: u64,
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Body<'a> {
     out: String,
     #[serde(flatten)]
     state: &'a RedactionState,
@@ -168,7 +169,7 @@ impl PartialFile {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Line<'a> {
     id: &'a str,
     text: &'a str,

@@ -21,6 +21,7 @@ use reticent_backends::{
     train_on,
 };
 use reticent_corpus::Prepared;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
@@ -82,7 +83,7 @@ impl Job<'_> {
 }
 
 /// Rates of dropout, and who asked for them.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Dropped {
     #[serde(flatten)]
     rates: Dropout,
@@ -126,8 +127,8 @@ fn warmup_fits(options: &TrainOptions, corpus: &Corpus<'_>) -> Result<()> {
     Ok(())
 }
 
-#[derive(Serialize)]
-struct Body {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Body {
     out: String,
     recipe: Recipe,
     mechanism: Mechanism,
