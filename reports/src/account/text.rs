@@ -41,9 +41,10 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     if let Some(secrets) = &body.secrets {
         page = page
             .answer(Section::table("Of each secret", secrets.table()))
-            .answer(Section::untitled(secrets.sentences()));
+            .answer(Section::text("", secrets.sentences()));
     }
-    page = page.answer(Section::untitled(
+    page = page.answer(Section::text(
+        "",
         document.inputs.assumed_line().into_iter().collect(),
     ));
     page = page.section(Section::table(
@@ -57,25 +58,25 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     alarms.extend(about_the_run(asked, &document.inputs));
     alarms.extend(wide(&body.guarantees, asked.plan.tolerance));
     page = page
-        .answer(Section::Caveats {
-            heading: "About this answer".into(),
-            items: alarms,
-        })
-        .section(Section::Caveats {
-            heading: "What the numbers mean and do not cover".into(),
-            items: notes(&body.guarantees),
-        });
+        .answer(Section::notes("About this answer", alarms))
+        .section(Section::notes(
+            "What the numbers mean and do not cover",
+            notes(&body.guarantees),
+        ));
     if let Some(limit) = limit {
-        page = page.answer(Section::untitled(vec![format!(
-            "limit {}: promised epsilon {} is {}",
-            shortest(limit.allowed.get()),
-            rounded_up(limit.promised, DIGITS),
-            if limit.passed {
-                "above it"
-            } else {
-                "within it"
-            },
-        )]));
+        page = page.answer(Section::text(
+            "",
+            vec![format!(
+                "limit {}: promised epsilon {} is {}",
+                shortest(limit.allowed.get()),
+                rounded_up(limit.promised, DIGITS),
+                if limit.passed {
+                    "above it"
+                } else {
+                    "within it"
+                },
+            )],
+        ));
     }
     page
 }
@@ -236,11 +237,8 @@ pub fn calibration(document: &Envelope<Calibrated>) -> Page {
         Some(fails) => format!("not certified at {}", shown(fails, false)),
         None => all.to_owned(),
     };
-    let mut page =
-        Page::new(format!("{name} {}", shown(body.answer, true)), summary).answer(Section::Text {
-            heading: String::new(),
-            paragraphs: facts,
-        });
+    let mut page = Page::new(format!("{name} {}", shown(body.answer, true)), summary)
+        .answer(Section::text("", facts));
     for table in tables(&tightest(&body.guarantees), false) {
         page = page.brief(Section::table("", table));
     }
@@ -250,10 +248,10 @@ pub fn calibration(document: &Envelope<Calibrated>) -> Page {
             table,
         ));
     }
-    page.section(Section::Caveats {
-        heading: "What the numbers mean and do not cover".into(),
-        items: notes(&body.guarantees),
-    })
+    page.section(Section::notes(
+        "What the numbers mean and do not cover",
+        notes(&body.guarantees),
+    ))
 }
 
 /// One table of ε (of δ, if that was asked), one of μ-GDP, one of posteriors, whichever rows there

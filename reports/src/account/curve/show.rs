@@ -46,15 +46,8 @@ pub fn page(document: &Envelope<Points>) -> Page {
     }
     let title = format!("{}: {first}{}", title(body), line(&body.mechanism));
     Page::new(title, document.inputs.assumed_line().unwrap_or_default())
-        .answer(Section::Table {
-            heading: "Point by point".into(),
-            caption: String::new(),
-            table,
-        })
-        .answer(Section::Caveats {
-            heading: "What a point says".into(),
-            items: notes,
-        })
+        .answer(Section::table("Point by point", table))
+        .answer(Section::notes("What a point says", notes))
 }
 
 /// The points alone.

@@ -23,7 +23,8 @@ pub fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
     let mut how = vec![format!("Engine: {}.", body.engine)];
     how.extend(body.directions.iter().map(direction));
     let mut page = Page::new(title, answer(asked, body).unwrap_or_default())
-        .answer(Section::untitled(
+        .answer(Section::text(
+            "",
             document.inputs.assumed_line().into_iter().collect(),
         ))
         .answer(Section::notes("What runs", what_ran(body)))

@@ -31,7 +31,8 @@ pub fn page(document: &Envelope<Protection>) -> Page {
         rounded_up(body.full_c, DIGITS)
     );
     let mut page = Page::new(title, summary)
-        .answer(Section::untitled(
+        .answer(Section::text(
+            "",
             document.inputs.assumed_line().into_iter().collect(),
         ))
         .answer(Section::table(
@@ -56,10 +57,7 @@ pub fn page(document: &Envelope<Protection>) -> Page {
     if body.kinds.len() > 1 {
         page = page.section(Section::table("By kind", kinds(body)));
     }
-    page.section(Section::Caveats {
-        heading: "What the numbers mean".into(),
-        items: notes(body),
-    })
+    page.section(Section::notes("What the numbers mean", notes(body)))
 }
 
 fn notes(body: &Protection) -> Vec<String> {

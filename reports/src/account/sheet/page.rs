@@ -27,46 +27,32 @@ pub fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Res
     };
     let mut page = Page::new(title, body.says.clone())
         .mood(mood)
-        .answer(Section::Table {
-            heading: "Guarantees".into(),
-            caption: format!(
+        .answer(Section::table("Guarantees", promises(&body.promises)).caption(format!(
                 "Both ends of ε at δ = {}: the upper one is guaranteed, and no accountant can guarantee less than the \
                  lower one. Rows for planning guarantee nothing.",
                 shortest(run.plan.delta.get()),
-            ),
-            table: promises(&body.promises),
-        });
+            )));
     if let Some(secrets) = &body.secrets {
         page = page
-            .answer(Section::Table {
-                heading: "Of each secret".into(),
-                caption: "The chance of guessing it before and after training, at most.".into(),
-                table: secrets.table(),
-            })
-            .answer(Section::Text {
-                heading: String::new(),
-                paragraphs: secrets.sentences(),
-            });
+            .answer(
+                Section::table("Of each secret", secrets.table())
+                    .caption("The chance of guessing it before and after training, at most."),
+            )
+            .answer(Section::text("", secrets.sentences()));
     }
     if !body.ceilings.is_empty() {
-        page = page.section(Section::Table {
-            heading: "What an attack can reach".into(),
-            caption:
-                "Upper bounds on chances and bits, beside what is reached without any training."
-                    .into(),
-            table: ceilings(&body.ceilings),
-        });
+        page = page.section(
+            Section::table("What an attack can reach", ceilings(&body.ceilings)).caption(
+                "Upper bounds on chances and bits, beside what is reached without any training.",
+            ),
+        );
     }
     if !body.tighten.is_empty() {
-        page = page.section(Section::Table {
-            heading: "What would tighten the first promise most".into(),
-            caption: "Each change alone, everything else kept.".into(),
-            table: tighten(body),
-        });
-        page = page.section(Section::Text {
-            heading: String::new(),
-            paragraphs: no_help(body).into_iter().collect(),
-        });
+        page = page.section(
+            Section::table("What would tighten the first promise most", tighten(body))
+                .caption("Each change alone, everything else kept."),
+        );
+        page = page.section(Section::text("", no_help(body).into_iter().collect()));
     }
     if plots {
         page = with_plots(page, run, body)?;
@@ -74,36 +60,34 @@ pub fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Res
     let mut assumptions = body.assumptions.clone();
     assumptions.extend(body.labels_wanted.clone());
     Ok(page
-        .section(Section::Caveats {
-            heading: "Under these assumptions".into(),
-            items: assumptions,
-        })
-        .section(Section::Caveats {
-            heading: "Not covered".into(),
-            items: body.not_covered.clone(),
-        })
-        .section(Section::Facts {
-            heading: "Signed".into(),
-            facts: ["Name", "Date", "Signature"]
+        .section(Section::notes("Under these assumptions", assumptions))
+        .section(Section::notes("Not covered", body.not_covered.clone()))
+        .section(Section::facts(
+            "Signed",
+            ["Name", "Date", "Signature"]
                 .map(|name| (name.to_owned(), "________________".to_owned()))
                 .to_vec(),
-        }))
+        )))
 }
 
 fn with_plots(mut page: Page, run: &PlannedRun, body: &PlanPage) -> Result<Page> {
     if let Some(plot) = profile(run)? {
-        page = page.section(Section::Plot {
-            heading: "The chance that the promise fails".into(),
-            caption: "δ at most, for each ε. Lower and further left is better.".into(),
-            svg: plot.to_inline_svg()?,
-        });
+        page = page.section(
+            Section::plot("The chance that the promise fails", plot.to_inline_svg()?)
+                .caption("δ at most, for each ε. Lower and further left is better."),
+        );
     }
     if !body.amplification.is_empty() {
-        page = page.section(Section::Plot {
-            heading: "What redaction adds, for planning".into(),
-            caption: "ε' against an adversary who ignores the secret, as the noise varies. It bounds no guess and no audit.".into(),
-            svg: amplification(run, &body.amplification).to_inline_svg()?,
-        });
+        page = page.section(
+            Section::plot(
+                "What redaction adds, for planning",
+                amplification(run, &body.amplification).to_inline_svg()?,
+            )
+            .caption(
+                "ε' against an adversary who ignores the secret, as the noise varies. It \
+                bounds no guess and no audit.",
+            ),
+        );
     }
     Ok(page)
 }

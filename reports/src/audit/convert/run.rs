@@ -35,7 +35,7 @@ pub(in crate::audit) fn run(asked: &Convert, output: Output) -> Result<Exit> {
     let said = format!("{}: written in the layout of Hugging Face.", shown.out);
     output.answer(
         || Ok(Envelope::new("conversion", inputs, &shown).to_text()?),
-        || Ok(Page::new("Conversion", said).answer(Section::facts(facts))),
+        || Ok(Page::new("Conversion", said).answer(Section::facts("", facts))),
     )?;
     Ok(Exit::Finished)
 }

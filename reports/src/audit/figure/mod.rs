@@ -250,11 +250,10 @@ impl FigureReport {
         }
         Ok(Page::new(format!("{} over {}", self.y, self.x), said)
             .answer(Section::table("Points", table))
-            .section(Section::Plot {
-                heading: "Plot".into(),
-                caption: "A mark for each document, lines through their means.".into(),
-                svg: self.plot(log_x, log_y).to_inline_svg()?,
-            }))
+            .section(
+                Section::plot("Plot", self.plot(log_x, log_y).to_inline_svg()?)
+                    .caption("A mark for each document, lines through their means."),
+            ))
     }
 }
 

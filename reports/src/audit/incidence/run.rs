@@ -262,7 +262,7 @@ fn page(shown: &Body, unit: &str) -> Page {
         );
         facts.push(("not found", said));
     }
-    Page::new("Incidence", said).answer(Section::facts(facts))
+    Page::new("Incidence", said).answer(Section::facts("", facts))
 }
 
 mod table {

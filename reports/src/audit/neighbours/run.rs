@@ -236,7 +236,7 @@ fn page(shown: &Body<'_>) -> Page {
         table.row(std::iter::once(kind.clone()).chain(numbers.map(grouped)));
     }
     let mut page = Page::new("Neighbouring corpora", said)
-        .answer(Section::facts(facts))
+        .answer(Section::facts("", facts))
         .answer(Section::table("By kind", table));
     let named = shown.missed_secrets.iter().filter_map(|one| {
         let secret = one.secret?;
@@ -247,7 +247,7 @@ fn page(shown: &Body<'_>) -> Page {
     });
     let named: Vec<String> = named.collect();
     if !named.is_empty() {
-        page = page.answer(Section::untitled(named));
+        page = page.answer(Section::text("", named));
     }
     page
 }

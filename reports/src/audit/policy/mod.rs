@@ -222,13 +222,12 @@ impl PolicyReport {
             .answer(Section::table("What it finds", self.by_span()));
         page = if self.marked.is_empty() {
             let unknown = "No secret is marked in DATA: what the policy misses is not known. audit screen draws a sample to label.";
-            page.answer(Section::untitled(vec![unknown.to_owned()]))
+            page.answer(Section::text("", vec![unknown.to_owned()]))
         } else {
-            page.answer(Section::Table {
-                heading: "Marked secrets, all of them; nothing is said about others".into(),
-                caption: String::new(),
-                table: self.by_kind(),
-            })
+            page.answer(Section::table(
+                "Marked secrets, all of them; nothing is said about others",
+                self.by_kind(),
+            ))
         };
         let mut covered = Vec::new();
         for (cover, how) in COVERS {
@@ -242,7 +241,7 @@ impl PolicyReport {
                 covered.push((how, kinds.join(", ")));
             }
         }
-        page.answer(Section::facts(covered))
+        page.answer(Section::facts("", covered))
     }
 
     fn by_span(&self) -> Table {

@@ -230,7 +230,7 @@ fn page(prepared: &Preparation, out: &str) -> Page {
         ));
     }
     facts.extend(covered(prepared).map(|entities| ("entities", entities)));
-    Page::new("Prepared corpus", said).answer(Section::facts(facts))
+    Page::new("Prepared corpus", said).answer(Section::facts("", facts))
 }
 
 /// The numbers of copies that canaries have in turn.

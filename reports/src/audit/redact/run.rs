@@ -222,10 +222,10 @@ fn page(shown: &Body<'_>, unit: Unit) -> Page {
         shown.seconds,
         shown.megabytes_per_second
     );
-    Page::new("Redaction", said).answer(Section::facts([
-        ("redaction", redacted),
-        ("throughput", throughput),
-    ]))
+    Page::new("Redaction", said).answer(Section::facts(
+        "",
+        [("redaction", redacted), ("throughput", throughput)],
+    ))
 }
 
 #[cfg(test)]

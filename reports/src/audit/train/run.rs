@@ -285,7 +285,7 @@ fn page(shown: &Body, inputs: &Inputs) -> Page {
         .answer(Section::table("Guarantees", guarantees));
     if let Some(secrets) = &shown.secrets {
         page = page
-            .answer(Section::untitled(secrets.sentences()))
+            .answer(Section::text("", secrets.sentences()))
             .answer(Section::table("Of each secret", secrets.table()));
     }
     let mut notes: Vec<String> = Vec::new();
