@@ -1,6 +1,6 @@
 //! The reference of the commands in the book, generated from their definitions.
 
-use crate::account::cli::Account;
+use crate::account::args::Account;
 use crate::generated;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use std::fmt::Write;

@@ -6,12 +6,12 @@ mod check;
 pub(crate) use check::problems;
 
 use crate::account::answer::Guarantees;
-use crate::account::calibration::Calibrated;
+use crate::account::calibrate::Calibrated;
 use crate::account::curve::Points;
 use crate::account::explain::Explanation;
+use crate::account::plan_page::PlanPage;
 use crate::account::protect::document::Protection;
 use crate::account::protect::weights::Weights;
-use crate::account::sheet::PlanPage;
 use crate::contract::{Envelope, SCHEMA};
 use crate::generated;
 use crate::plan::TrainingFile;

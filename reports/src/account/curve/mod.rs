@@ -1,17 +1,18 @@
 //! A curve of a plan, point by point, with both certified ends of each.
 
+pub mod args;
 mod over;
+mod page;
 mod points;
-mod show;
 
-pub use show::{csv, figure, page};
+pub use page::{csv, figure, page};
 
-use super::calibration::numbered;
-use super::cli::{Curve, Over, What};
+use super::calibrate::numbered;
 use super::plan::{Source, neighbours_of};
 use crate::contract::{Envelope, Number};
 use crate::plot::Plot;
 use anyhow::{Context, Result, bail};
+use args::{Curve, Over, What};
 use reticent_accounting::rdp::RdpCurve;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{

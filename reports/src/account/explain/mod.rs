@@ -1,5 +1,6 @@
 //! How a number was obtained and what certifies it.
 
+pub mod args;
 mod page;
 mod pairs;
 

@@ -1,8 +1,9 @@
 //! The explanation in sentences.
 
 use super::{Explanation, OneWay, Step};
+use crate::account::answer::{what_is_asked, what_runs};
 use crate::account::plan::Asked;
-use crate::account::text::{dash, what_is_asked, what_runs};
+use crate::account::tables::dash;
 use crate::account::words::promise;
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up};

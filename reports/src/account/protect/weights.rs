@@ -2,7 +2,7 @@
 //! is promised for each secret ([schemas/weights.schema.json]).
 
 use super::input::Input;
-use super::work::Chosen;
+use super::run::Chosen;
 use crate::contract::{AtomicFile, Inputs};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::protect::SecretClasses;

@@ -1,10 +1,9 @@
 //! The last value of a parameter that keeps a promise, as a document.
 
-mod target;
-
-use super::cli::{Calibrate, Solve};
-use super::mechanism::load;
-use super::plan::{neighbours_of, unit};
+use super::args::{Calibrate, Solve};
+use super::target::{guarantees, promise, target};
+use crate::account::mechanism::load;
+use crate::account::plan::{neighbours_of, unit};
 use crate::contract::{Envelope, Inputs, Number};
 use crate::plan::schedule::{Defaults, noisy_steps};
 use crate::plan::{UNIT, run_inputs};
@@ -19,7 +18,6 @@ use reticent_accounting::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use target::{guarantees, promise, target};
 
 /// The body of a `calibration` document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,7 +68,7 @@ struct Search<'a> {
 }
 
 /// The δ of the promise.
-fn delta(wish: &Calibrate) -> Delta {
+pub(super) fn delta(wish: &Calibrate) -> Delta {
     wish.delta
         .unwrap_or_else(|| TrainingPlan::default_delta(wish.dataset_size))
 }
@@ -291,7 +289,7 @@ fn numbers<T: Copy>(found: Calibration<T>, get: impl Fn(T) -> f64) -> Calibratio
     }
 }
 
-pub(super) fn numbered<T: Copy + Into<f64>>(bounds: Bounds<T>) -> Bounds<Number> {
+pub(in crate::account) fn numbered<T: Copy + Into<f64>>(bounds: Bounds<T>) -> Bounds<Number> {
     Bounds {
         lower: bounds
             .lower

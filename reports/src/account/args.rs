@@ -1,16 +1,15 @@
 //! The command line of `account`, parsed without side effects.
 
-mod calibrate;
-mod commands;
-mod plan;
-mod values;
+pub use super::answer::args::{OutcomeArgs, PlanArgs};
+pub use super::calibrate::args::{By, Calibrate, Solve};
+pub use super::compose::args::Compose;
+pub use super::curve::args::{Curve, Over, What};
+pub use super::explain::args::Explain;
+pub use super::plan_page::args::PlanFile;
+pub use super::protect::args::Protect;
+pub use super::question::{QuestionArgs, RunArgs};
+pub use super::values::NeighboursArg;
 
-pub use calibrate::{By, Calibrate, Solve};
-pub use commands::{Compose, Curve, Explain, Over, PlanFile, What};
-pub use plan::{OutcomeArgs, PlanArgs, QuestionArgs, RunArgs};
-pub use values::NeighboursArg;
-
-use super::protect::cli::Protect;
 use crate::contract::{Completions, Format, ManualPage};
 use clap::{Parser, Subcommand};
 

@@ -1,6 +1,6 @@
 //! From input to document.
 
-use super::cli::Protect;
+use super::args::Protect;
 use super::document::{Infeasible, Joint, KindRow, Own, Protection, Row, Setting, Sizes};
 use super::input::Input;
 use crate::contract::{Envelope, Inputs};

@@ -1,10 +1,10 @@
-//! Arguments of the commands about one mechanism.
+//! Arguments of `account curve`.
 
-use super::plan::{OutcomeArgs, QuestionArgs, RunArgs};
-use super::values::{NeighboursArg, group, point, points};
+use crate::account::question::RunArgs;
+use crate::account::values::{NeighboursArg, group, point, points};
 use crate::contract::quantity;
 use clap::{Args, ValueEnum};
-use reticent_accounting::{Delta, Epsilon, GroupSize, Tolerance};
+use reticent_accounting::{Delta, GroupSize, Tolerance};
 use std::path::PathBuf;
 
 /// Arguments of `account curve`.
@@ -83,82 +83,4 @@ pub enum Over {
     /// Share of secrets that the redaction policy misses: epsilon against an adversary who ignores
     /// the secret.
     Gamma,
-}
-
-/// Arguments of `account plan`.
-#[derive(Debug, Clone, PartialEq, Args)]
-#[command(after_help = "\
-The file (all keys but schema and recipe may be left out; the keys of [training] are the flags of
-audit train that say what runs):
-  schema = 1
-  recipe = \"crt\"             # sgd, dpsgd, crt, sdp, jft or protect
-  unit = \"turn\"              # what one record is
-  delta = 1e-5
-  [data]
-  prepared = \"prepared/\"     # from audit prepare; or private = 60000
-  [training]
-  sigma = 1.1                # or epsilon
-  batch_size = 256           # or sample_rate
-  epochs = 20                # or steps
-  [secrets]
-  records = 3                # records of one secret, at most
-  records_before = 20        # before deduplication
-  labels = \"labels.jsonl\"    # or gamma and joint_miss; confidence = 0.95
-  prior = 1e-6               # chance of guessing a secret beforehand
-  candidates = 1000000
-  canaries = 10              # canary_copies = 20
-  everything_private = false
-  [first_phase]              # of jft: three conditions, or sigma, sample_rate, steps and miss = [0.003, 0.012]
-  kind = \"direct\"
-  every_content_caught = true
-  length_and_kind_hidden = true
-  screening_ignores_secrets = true
-
-Examples:
-  account plan training.toml
-  account plan training.toml --format html > plan.html
-  account plan training.toml --max-epsilon 8")]
-pub struct PlanFile {
-    /// The training plan.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Exit 1 if the epsilon of the first promise is above this.
-    #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true)]
-    pub max_epsilon: Option<Epsilon>,
-}
-
-/// Arguments of `account compose`.
-#[derive(Debug, Clone, PartialEq, Args)]
-#[command(after_help = "\
-Examples:
-  account compose first.json second.json --delta 1e-6
-  account compose ckpt/manifest.json --neighbours replace --group 20 --prior 1e-6
-  account compose event.json --export mechanism
-  account compose mechanism.json --export dp-event")]
-pub struct Compose {
-    /// Mechanisms that run one after the other on the same data: our mechanism.json, a manifest.json
-    /// of `audit train`, a document of `account`, or an event of Google's dp_accounting; - reads stdin.
-    #[arg(value_name = "FILE", required = true)]
-    pub files: Vec<PathBuf>,
-    /// What is asked.
-    #[command(flatten)]
-    pub question: QuestionArgs,
-    /// What is done with the answer.
-    #[command(flatten)]
-    pub outcome: OutcomeArgs,
-}
-
-/// Arguments of `account explain`.
-#[derive(Debug, Clone, PartialEq, Args)]
-#[command(after_help = "\
-Examples:
-  account explain --sigma 1.1 --steps 10000
-  account explain --mechanism mechanism.json --at-epsilon 2 --neighbours replace --format json")]
-pub struct Explain {
-    /// What runs.
-    #[command(flatten)]
-    pub run: RunArgs,
-    /// What is asked.
-    #[command(flatten)]
-    pub question: QuestionArgs,
 }

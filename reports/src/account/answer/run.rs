@@ -1,8 +1,8 @@
 //! The guarantees of a plan, as the document that is printed or written.
 
-use super::plan::{Asked, Run};
-use super::secrets::{SecretPosteriors, by_secret};
-use super::words::says;
+use crate::account::plan::{Asked, Run};
+use crate::account::secrets::{SecretPosteriors, by_secret};
+use crate::account::words::says;
 use crate::contract::Envelope;
 use anyhow::Result;
 use reticent_accounting::training::{CompletedRun, Recipe, Subject, TrainingPlan};

@@ -2,6 +2,7 @@
 //! against which adversary, under which assumptions, what is not covered, and which single
 //! change would tighten it most.
 
+pub mod args;
 pub mod ceilings;
 pub mod figure;
 mod page;

@@ -3,7 +3,7 @@
 use super::{Kind, Points};
 use crate::account::csv::{cell, ends};
 use crate::account::mechanism::words::line;
-use crate::account::text::dash;
+use crate::account::tables::dash;
 use crate::contract::Csv;
 use crate::contract::{Align, Envelope, Number, Table};
 use crate::number::{rounded_down, rounded_up, shortest};

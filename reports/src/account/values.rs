@@ -24,7 +24,7 @@ impl From<NeighboursArg> for Neighbours {
     }
 }
 
-pub(super) fn group(text: &str) -> Result<GroupSize, String> {
+pub(in crate::account) fn group(text: &str) -> Result<GroupSize, String> {
     let size = text
         .parse::<u32>()
         .ok()
@@ -32,21 +32,21 @@ pub(super) fn group(text: &str) -> Result<GroupSize, String> {
     size.ok_or_else(|| format!("must be a whole number in [1, 10000], got {text:?}"))
 }
 
-pub(super) fn point(text: &str) -> Result<f64, String> {
+pub(in crate::account) fn point(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value >= 0.0 => Ok(value),
         _ => Err(format!("must be a number in [0, inf], got {text:?}")),
     }
 }
 
-pub(super) fn points(text: &str) -> Result<usize, String> {
+pub(in crate::account) fn points(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(value) if (2..=1000).contains(&value) => Ok(value),
         _ => Err(format!("must be a whole number in [2, 1000], got {text:?}")),
     }
 }
 
-pub(super) fn bits(text: &str) -> Result<f64, String> {
+pub(in crate::account) fn bits(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1074.0 => Ok(value),
         _ => Err(format!(

@@ -1,7 +1,7 @@
 //! What has to be kept, and whether it is.
 
-use super::{Promise, numbered};
-use crate::account::cli::{By, Calibrate};
+use super::args::{By, Calibrate};
+use super::run::{Promise, numbered};
 use crate::account::plan::neighbours_of;
 use crate::contract::{Inputs, Number};
 use anyhow::{Result, anyhow, bail};
@@ -70,7 +70,7 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
     let epsilon = wish
         .epsilon
         .ok_or_else(|| anyhow!("--epsilon, --posterior, --tpr or --max-exposure is needed"))?;
-    let delta = super::delta(wish);
+    let delta = super::run::delta(wish);
     let inputs = inputs
         .given("epsilon", epsilon)?
         .or_assumed("delta", wish.delta, delta)?;

@@ -1,6 +1,6 @@
 //! Arguments of `account calibrate`.
 
-use super::values::{NeighboursArg, bits, group};
+use crate::account::values::{NeighboursArg, bits, group};
 use crate::contract::{positive, quantity};
 use crate::plan::PlanRequest;
 use crate::plan::args::{Schedule, unit};

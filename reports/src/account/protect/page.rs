@@ -2,7 +2,7 @@
 
 use super::document::{Infeasible, Protection, Row, Setting};
 use crate::account::csv::{cell, ends};
-use crate::account::text::dash;
+use crate::account::tables::dash;
 use crate::contract::Csv;
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
