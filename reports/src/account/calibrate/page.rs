@@ -81,7 +81,7 @@ pub fn page(document: &Envelope<Calibrated>) -> Page {
     }
     for table in tables(&body.guarantees, true) {
         page = page.section(Section::table(
-            &format!("Every accountant at this {found}"),
+            format!("Every accountant at this {found}"),
             table,
         ));
     }

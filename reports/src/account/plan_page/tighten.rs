@@ -202,7 +202,7 @@ fn labels(run: &PlannedRun) -> Result<Vec<Change>> {
     changed.secrets.labels = None;
     all.push((
         "policies that miss half as often".into(),
-        "better policies, labelled afresh".into(),
+        "better policies, on a new labelled sample".into(),
         changed,
     ));
     Ok(all)

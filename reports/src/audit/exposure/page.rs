@@ -91,7 +91,7 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
     Ok(page.section(Section::notes("What these numbers do not say", caveats())))
 }
 
-/// ε from both sides.
+/// ε, lower and upper bound.
 fn epsilons(report: &ExposureReport) -> Plot {
     let lower = report.finding.epsilon.lower.get().get();
     let upper = report.verdict.as_ref().map(|v| v.promised_at_most());

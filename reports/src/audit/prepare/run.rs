@@ -102,7 +102,7 @@ impl Bar {
     fn at(&mut self, passage: Phase, read: u64) {
         if let Phase::Restart(cause) = passage {
             // A broken stderr is no reason to stop.
-            let _ = writeln!(std::io::stderr(), "note: {cause}; this one begins anew");
+            let _ = writeln!(std::io::stderr(), "note: {cause}; this one starts over");
             return;
         }
         if self.passage != passage {

@@ -255,7 +255,7 @@ mod tests {
     }
 
     /// Stopped after one document, what is there and where it stopped stay; the same command
-    /// then gives what it would have given at once. Other data begin anew.
+    /// then gives what it would have given at once. Other data start over.
     #[test]
     fn a_stopped_pass_goes_on_where_it_was() {
         let folder = tempfile::tempdir().unwrap();

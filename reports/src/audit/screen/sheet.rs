@@ -111,7 +111,7 @@ pub struct Draw {
 }
 
 impl Sheet {
-    /// Draws a sheet. The random part is settled before the policy is asked anything.
+    /// Draws a sheet. The random part is drawn before the policy is applied.
     ///
     /// # Errors
     /// A larger sample than there are records, a policy that cannot be built.
