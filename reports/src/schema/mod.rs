@@ -262,7 +262,7 @@ fn of_audit() -> Vec<Published> {
             .about("A document with what is known about the secrets in it. Offsets count characters (Unicode scalar values) from 0; an end is exclusive; spans are in order and do not overlap."),
         P::written::<reticent_corpus::CanaryPlan>("canaries", "Canary plan: `canaries.json`").of_type("canary-plan")
             .about("Which made-up secrets were planted, where, and what stands around them."),
-        P::new("prepared", "Prepared corpus: `prepared.json`", prepared).of_type("prepared")
+        P::new("prepared", "Prepared corpus: `prepared.json`", prepared).of_type("preparation")
             .about("What a preparation was asked to do, and what it did. The numbers are functions of the private text."),
         P::new("prepared-record", "One line of `records.jsonl` or `held-out.jsonl` of a prepared corpus", record),
         P::new("prepared-text", "One line of `train.jsonl` or `test.jsonl` of a prepared corpus", text),

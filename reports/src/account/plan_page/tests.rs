@@ -5,7 +5,9 @@ use super::{PlanPage, PlannedRun, of_file, page, sheet, show};
 use crate::contract::Envelope;
 use crate::contract::{Exit, Format};
 use crate::page::{Output, View};
-use crate::plan::{PreparedFacts, TrainingFile, labels};
+#[cfg(feature = "findings")]
+use crate::plan::PreparedFacts;
+use crate::plan::{TrainingFile, labels};
 use crate::schema::problems;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
 use reticent_accounting::{
