@@ -4,21 +4,25 @@
 //! [`Estimate`] becomes neither. The one place where an upper and a lower bound meet is
 //! the verdict of the reports crate.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A certified upper bound: the truth is at most this.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub struct Upper<T>(T);
 
 /// A lower bound: the truth is at least this (with the confidence its maker states, if it is statistical).
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub struct Lower<T>(T);
 
 /// A number that bounds nothing: planning aid, central-limit value, simulation.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub struct Estimate<T>(T);
 
 macro_rules! direction {
@@ -46,8 +50,9 @@ direction!(Lower, "Claims that the truth is at least `value`.");
 direction!(Estimate, "Marks `value` as no bound.");
 
 /// Both ends of a quantity. An unknown end is absent.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
+#[schemars(rename = "BoundsOf{T}")]
 pub struct Bounds<T> {
     /// The truth is at least this.
     #[serde(skip_serializing_if = "Option::is_none", default)]

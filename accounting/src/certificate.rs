@@ -3,6 +3,7 @@
 use crate::bound::Bounds;
 use crate::guarantee::Engine;
 use crate::quantity::Epsilon;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What certifies δ(ε) in one direction: what the engine did, and every error that it bounded
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// assert!(high.get() - low.get() < 1e-6);
 /// # Ok::<(), reticent_accounting::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
     /// Which engine.
@@ -54,7 +55,7 @@ pub struct Certificate {
 }
 
 /// One error: its origin, the ends that it moved, and a bound on its size.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorTerm {
     /// Where it comes from.
@@ -67,7 +68,7 @@ pub struct ErrorTerm {
 }
 
 /// Where an error comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorSource {
     /// A sum stands for an integral. Along the contour: all aliases are positive.
@@ -98,7 +99,7 @@ pub enum ErrorSource {
 }
 
 /// The ends of an answer that an error moves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorEnds {
     /// Only the lower end goes down.

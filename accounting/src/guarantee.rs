@@ -8,10 +8,11 @@ use crate::quantity::{
     Confidence, Delta, Epsilon, GroupSize, MissRate, Order, Probability, UnitName,
 };
 use crate::training::Subject;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What kind of promise it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Notion {
     /// (ε, δ)-differential privacy for one record.
@@ -35,7 +36,7 @@ pub enum Notion {
 }
 
 /// How the number was obtained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// From the privacy-loss law itself.
@@ -58,7 +59,7 @@ pub enum Method {
 }
 
 /// The curve that a transformation started from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Base {
     /// The privacy-loss law.
@@ -68,7 +69,7 @@ pub enum Base {
 }
 
 /// The numerical engine behind a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
     /// Contour inversion of the moment generating function, certified at both ends.
@@ -96,7 +97,7 @@ impl Engine {
 }
 
 /// Whose neighbours were used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Convention {
     /// The notion's own neighbours: the promise as it is defined.
@@ -107,7 +108,8 @@ pub enum Convention {
 }
 
 /// The two directions of an add-remove question.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ByDirectionOf{T}")]
 pub struct ByDirection<T> {
     /// The record was there and is taken away: mixture first.
     pub remove: Bounds<T>,
@@ -116,7 +118,7 @@ pub struct ByDirection<T> {
 }
 
 /// One promise with everything that is needed to read it. Absent fields do not apply.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Guarantee {
     /// What kind of promise it is.

@@ -1,9 +1,10 @@
 //! Who is compared with whom: the question, kept apart from the mechanism.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The relation between the two inputs that the adversary tries to tell apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Neighbours {
     /// One record more or less.

@@ -1,6 +1,7 @@
 //! Named numbers, checked once at the door.
 
 use crate::error::{Error, Result};
+use schemars::{JsonSchema, Schema, json_schema};
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -53,11 +54,64 @@ impl Visitor<'_> for NumberVisitor {
     }
 }
 
+impl JsonSchema for Number {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Number".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "number" }, { "const": INFINITY }] })
+    }
+}
+
+/// The schema of a number within a range as it is written: `(0, 1]`, `[0, inf]`.
+fn within(schema: &mut Schema, range: &str) {
+    let ends = range.trim_matches(|c| "[]()".contains(c)).split_once(", ");
+    let Some((Ok(least), most)) = ends.map(|(low, high)| (low.parse::<f64>(), high)) else {
+        return;
+    };
+    let mut number = json_schema!({ "type": "number" });
+    let open = if range.starts_with('(') {
+        "exclusiveMinimum"
+    } else {
+        "minimum"
+    };
+    number.insert(open.to_owned(), least.into());
+    if most != INFINITY {
+        let open = if range.ends_with(')') {
+            "exclusiveMaximum"
+        } else {
+            "maximum"
+        };
+        number.insert(
+            open.to_owned(),
+            most.parse::<f64>().unwrap_or(f64::MAX).into(),
+        );
+    }
+    schema.remove("anyOf");
+    if range.ends_with("inf]") {
+        schema.insert(
+            "anyOf".to_owned(),
+            serde_json::json!([number, { "const": INFINITY }]),
+        );
+    } else if let Some(members) = number.as_object() {
+        schema.ensure_object().extend(members.clone());
+    }
+}
+
+/// The same, as what a derived schema becomes.
+fn written_within(range: &'static str) -> impl FnMut(&mut Schema) {
+    move |schema| within(schema, range)
+}
+
 macro_rules! quantity {
     ($(#[$meta:meta])* $name:ident, $what:literal, $range:literal, |$v:ident| $ok:expr) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "Number", into = "Number")]
+        #[schemars(transform = written_within($range))]
         pub struct $name(f64);
 
         impl $name {
@@ -215,7 +269,9 @@ impl MissRate {
 }
 
 /// The number of times a mechanism runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Steps(u64);
 
@@ -248,7 +304,9 @@ impl Steps {
 }
 
 /// How many records one person, secret or author accounts for in the question, at least one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct GroupSize(u32);
 
@@ -292,7 +350,7 @@ impl From<GroupSize> for u32 {
 
 /// What one record is (sentence, turn, dialogue, document, …), as a label: two guarantees
 /// are compared only when their units agree.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct UnitName(String);
 

@@ -37,6 +37,7 @@ use crate::pld::solver::Solver;
 use crate::pld::{Answer, Curve, PrivacyLoss, Profile, ProfilePoint};
 use crate::quantity::{Delta, Epsilon, MissRate, Tolerance};
 use crate::special::{above_zero, ln_add_exp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How often a redaction policy misses.
@@ -47,7 +48,7 @@ use serde::{Deserialize, Serialize};
 /// assert!(Redaction::new(MissRate::new(0.001)?, MissRate::new(0.1)?).is_err());
 /// # let _ = redaction; Ok::<(), reticent_accounting::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Redaction {
     miss: MissRate,
@@ -309,7 +310,7 @@ fn amplify(epsilon: f64, gamma: f64) -> f64 {
 }
 
 /// A Bayesian profile against an adversary who ignores the secret. For planning only.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BayesianUnknown {
     redaction: Redaction,
@@ -339,7 +340,7 @@ impl BayesianUnknown {
 }
 
 /// A confidentiality profile against an adversary who may know the secret.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BayesianKnown {
     redaction: Redaction,

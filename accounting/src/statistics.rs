@@ -7,6 +7,7 @@ use crate::bound::{Lower, Upper};
 use crate::error::{Error, Result};
 use crate::quantity::{Confidence, MissRate, Probability};
 use crate::special::{ln_binomial_lower_tail, ln_binomial_pmf, ln_binomial_upper_tail};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A bound found numerically is moved to the safe side by this relative amount, a hundred
@@ -193,7 +194,7 @@ fn upper_bound(successes: u64, trials: u64, ln_level: f64) -> f64 {
 
 /// A miss rate measured on a simple random sample of secrets, labelled by hand before any
 /// threshold was tuned (adaptive selection voids the bound).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LabelledSample {
     /// Secrets that were labelled.
     pub labelled: u64,

@@ -3,10 +3,11 @@
 use crate::error::{Error, Result};
 use crate::rank_audit::{Assumption, EpsilonMethod};
 use reticent_accounting::{Confidence, Delta, Epsilon, Lower, Neighbours, UnitName};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a lower bound on ε is about: the same for every method.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditTerms {
     /// 1 − α, the probability that the bound holds.
     pub confidence: Confidence,
@@ -22,7 +23,7 @@ pub struct AuditTerms {
 }
 
 /// A lower bound on ε from guesses about in/out coins.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditBound {
     /// ε is at least this.
     pub lower: Lower<Epsilon>,

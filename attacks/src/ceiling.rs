@@ -12,6 +12,7 @@ use crate::rank_audit::hits;
 use crate::search::RankCount;
 use crate::statistics::check_open_unit;
 use reticent_accounting::{Probability, Upper};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The promise at one threshold: for each canary an upper bound on P(max-rank ≤ threshold).
@@ -25,7 +26,7 @@ pub struct CeilingAt {
 }
 
 /// Whether the measured ranks are possible under the promise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CeilingOutcome {
     /// The ranks have probability at most α under the promise: a bug report.
@@ -59,7 +60,7 @@ impl CeilingOutcome {
 }
 
 /// One threshold of the test.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CeilingPoint {
     /// t.
     pub threshold: u64,
@@ -72,7 +73,7 @@ pub struct CeilingPoint {
 }
 
 /// The outcome of the ceiling test over all thresholds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CeilingTest {
     /// Contradicted only if `p_value ≤ alpha`.
     pub outcome: CeilingOutcome,

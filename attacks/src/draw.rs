@@ -1,10 +1,11 @@
 //! How the secrets of a plan were drawn: what the null and the ε bound rest on.
 
 use crate::error::{Error, Result};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How the m secrets of a plan were drawn from N candidates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Draw {
     /// Each uniform on all N, independent of the others.

@@ -4,12 +4,13 @@ use crate::draw::Draw;
 use crate::error::{Error, Result};
 use crate::null::{ExposureNull, exposure_bits};
 use crate::search::RankCount;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The rank of a canary among its candidates; 1 is the model's favourite.
 ///
 /// `min ≤ true rank ≤ max`. Without a tie and without a spent budget the three agree.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rank {
     /// Ties broken in the canary's favour: the rank to use for "does not leak".
     pub min: u64,
@@ -35,7 +36,7 @@ pub struct Rank {
 /// ```
 ///
 /// Source: Carlini et al. 2019, Definition 5; ties as three numbers are our own.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Exposure {
     /// log2 N − log2 (largest rank).
     pub min: f64,
@@ -147,7 +148,7 @@ impl std::fmt::Display for Statistic {
 /// assert!(summary.max().p_value() > 0.4); // … but just what ten untouched canaries show
 /// # Ok::<(), reticent_attacks::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "Flat", into = "Flat")]
 pub struct ExposureSummary {
     max: Statistic,
@@ -238,7 +239,7 @@ fn mean_statistic(null: &ExposureNull, worst: &[u64], best: &[u64]) -> Statistic
 }
 
 /// The summary as it is written: the keys of `schemas/exposure.schema.json`.
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
 struct Flat {
     max: f64,
     max_upper: f64,

@@ -5,10 +5,11 @@ use crate::error::{Error, Result};
 use crate::exposure::{Exposure, ExposureSummary, Rank, rank_p_value};
 use crate::rank_audit::{EpsilonBound, RankAudit};
 use crate::search::{FlatSample, RankCount, Ranking, Work};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One canary in the finding.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CanaryFinding {
     /// The canary's name in the plan.
     pub id: String,
@@ -16,6 +17,7 @@ pub struct CanaryFinding {
     pub copies: u64,
     /// Summed NLL of the secret span, nats; `"inf"` when the model rules it out.
     #[serde(with = "crate::spelled")]
+    #[schemars(with = "f64")]
     pub nll: f64,
     /// Its rank among the candidates.
     pub rank: Rank,
@@ -30,7 +32,7 @@ pub struct CanaryFinding {
 }
 
 /// The finding of an exposure audit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExposureFinding {
     /// N.
     pub candidates: u64,

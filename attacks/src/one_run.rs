@@ -17,13 +17,14 @@ use crate::rank_audit::{Assumption, EpsilonMethod};
 use crate::statistics::{binomial_upper_tail, bisect_last};
 use reticent_accounting::statistics::ln_binomial_probability;
 use reticent_accounting::{Delta, Epsilon, Probability, Upper};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The largest ε that is searched for: beyond it q is 1 in double precision.
 const LARGEST: f64 = 36.0;
 
 /// The outcome of a one-run audit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OneRunCounts {
     /// m, the canaries that had a coin.
     pub canaries: u64,

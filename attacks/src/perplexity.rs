@@ -4,27 +4,31 @@ use crate::error::{Error, Result};
 use crate::scoring::{each_row, nll};
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 /// Summed NLL of one record and the tokens it was summed over.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordCost {
     /// −Σ ln p over the record's tokens but the first, nats.
     #[serde(with = "crate::spelled")]
+    #[schemars(with = "f64")]
     pub nll: f64,
     /// How many tokens that are.
     pub tokens: u64,
 }
 
 /// exp(mean NLL per token), with what it was computed from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Perplexity {
     /// exp(Σ NLL / Σ tokens), over all records together; +∞ if the model rules a token out.
     #[serde(with = "crate::spelled")]
+    #[schemars(with = "f64")]
     pub perplexity: f64,
     /// Σ NLL / Σ tokens, nats per token.
     #[serde(with = "crate::spelled")]
+    #[schemars(with = "f64")]
     pub mean_nll: f64,
     /// Tokens scored: every token but the first of each record.
     pub tokens: u64,

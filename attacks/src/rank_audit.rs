@@ -49,6 +49,7 @@ use reticent_accounting::{
     Confidence, Delta, Epsilon, Estimate, Lower, Neighbours, Probability, Upper,
 };
 use reticent_corpus::Unit;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What must be fixed before the ranks are seen.
@@ -69,7 +70,7 @@ pub struct RankAudit {
 }
 
 /// How a lower bound on ε was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EpsilonMethod {
     /// Ranks of secrets among their candidates.
@@ -85,7 +86,7 @@ pub enum EpsilonMethod {
 }
 
 /// What a lower bound on ε presupposes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Assumption {
     /// The guarantee has δ = 0; the bound is never compared with an ε(δ) of δ > 0.
@@ -98,7 +99,7 @@ pub enum Assumption {
 }
 
 /// A lower bound on ε with everything it is a bound *of*.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EpsilonBound {
     /// ε is at least this, with the stated confidence.
     pub lower: Lower<Epsilon>,

@@ -10,10 +10,11 @@ use crate::normal::{gdp_epsilon, normal_quantile};
 use crate::rank_audit::{Assumption, EpsilonMethod};
 use reticent_accounting::statistics::clopper_pearson_upper;
 use reticent_accounting::{Confidence, Delta, Epsilon, Estimate, Probability, Upper};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Positives among trials with and without the record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RateCounts {
     /// True positives.
     pub tp: u64,
@@ -26,7 +27,7 @@ pub struct RateCounts {
 }
 
 /// Which error ratios a bound uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sides {
     /// ln((TPR − δ)/FPR).
@@ -37,7 +38,7 @@ pub enum Sides {
 }
 
 /// Named asymptotic lower limits of a ratio of two rates. None is a bound at small counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RatioMethod {
     /// Katz et al. 1978: normal on the logarithm.

@@ -1,5 +1,6 @@
 //! Infinity as the string "inf" in JSON, which has no number for it.
 
+use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serializer};
@@ -15,7 +16,7 @@ pub(crate) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::
 }
 
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    #[derive(Deserialize)]
+    #[derive(Deserialize, JsonSchema)]
     #[serde(untagged)]
     enum Either {
         Number(f64),

@@ -1,10 +1,11 @@
 //! Clipping: how far one example's gradient may reach, and the factors that keep it there.
 
 use crate::error::{Error, Result};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How an example's gradient g, of groups g_1 … g_L, is bounded by the clipping norm C.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Clipping {
     /// g · min(1, C/‖g‖), one norm over all parameters. Source: Abadi et al. 2016.

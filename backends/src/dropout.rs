@@ -8,6 +8,7 @@
 use crate::error::{Error, Result};
 use crate::keystream::{KeyStream, WORDS};
 use crate::random::{RunKey, keyed_digest};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The shares of values that are set to zero in training, by place. The values that stay are
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// assert!(Dropout::default().is_none() && Dropout::all(1.0).is_err());
 /// # Ok::<(), reticent_backends::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dropout {
     /// Of embedded tokens (GPT-2: with their positions).

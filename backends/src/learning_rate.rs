@@ -1,9 +1,10 @@
 //! Learning rates over a run: fixed beforehand, so they cost nothing.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How the learning rates of all optimisers move over a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decay {
     /// They stay.
@@ -23,7 +24,7 @@ pub enum Decay {
 /// assert!((rates.scale(0, 0, 8) - 0.1).abs() < 1e-12); // the first of ten steps
 /// assert!((rates.scale(90, 4, 8) - 0.5).abs() < 1e-12); // half way
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LearningRates {
     /// The decay.

@@ -10,10 +10,11 @@ use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{CompletedRun, Recipe, Stated, Stopping, TrainingPlan};
 use reticent_accounting::{Mechanism, MissRate, Neighbours, SamplingRate, UnitName};
 use reticent_corpus::{Origin, StageStability, Unit};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One phase of training, as it ran.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "side", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Phase {
     /// Ordinary optimisation of records on the public side.
@@ -198,7 +199,7 @@ impl Phase {
 }
 
 /// Where the starting weights came from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "from", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Initial {
     /// Random, from this seed and nothing else.
@@ -230,7 +231,7 @@ pub enum Initial {
 }
 
 /// What no promise rests on, but whoever trains such a model again has to know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Course {
     /// Epochs of the last phase, as planned.
@@ -240,7 +241,7 @@ pub struct Course {
 }
 
 /// The canaries the model was trained with, sealed: only the owner's key opens the digest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CanarySeal {
     /// How many canaries.
@@ -256,7 +257,7 @@ pub struct CanarySeal {
 }
 
 /// SHA-256 of the files beside the weights, hexadecimal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Digests {
     /// Of `config.json`.
@@ -266,7 +267,7 @@ pub struct Digests {
 }
 
 /// The content of `manifest.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// Version of the format: 1.

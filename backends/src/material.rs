@@ -7,11 +7,12 @@ use reticent_accounting::protect::{RateProfile, Secret, SecretClasses};
 use reticent_accounting::training::dominating_rates;
 use reticent_accounting::{Probability, SamplingRate};
 use reticent_corpus::{TokenId, TrainingSet, misplaced};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::ops::Range;
 
 /// A training set with what some recipes need to know about it.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub struct Corpus<'a> {
     /// The records. For `sdp` and `jft` they are **not** redacted.
     pub set: &'a TrainingSet,
@@ -41,7 +42,7 @@ impl<'a> Corpus<'a> {
 /// Neighbours give spans another content, of any length, and leave their number and order as
 /// they are: how many states `sdp` releases is then no secret. A content that the policy would
 /// cut into other spans, or overlook, is one that it does not catch.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Sensitive {
     spans: Vec<Vec<Range<usize>>>,
     mask: TokenId,
@@ -135,7 +136,7 @@ impl Sensitive {
 }
 
 /// Sampling rates of secret protection: of each record, and which records hold which secret.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SecretRates {
     rates: Vec<f64>,
     secrets: Vec<Vec<u32>>,

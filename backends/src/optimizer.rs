@@ -2,13 +2,14 @@
 
 use crate::error::{Error, Result};
 use rayon::prelude::*;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Values per parallel block.
 const BLOCK: usize = 1 << 15;
 
 /// Which optimiser, with its constants.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum OptimizerSpec {
     /// w ← w − lr·v, v ← momentum·v + g.

@@ -5,6 +5,7 @@ use crate::files::{private_folder, sibling, write_whole};
 use crate::manifest::{CanarySeal, hexadecimal};
 use crate::random::keyed_digest;
 use reticent_corpus::CanaryPlan;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ const SECRETS: &str = "secrets.code";
 ///
 /// Whoever can rewrite all files of a checkpoint consistently can't be found out without the
 /// owner's key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Authentication {
     /// The code under the owner's key, which is at hand, is that of this manifest.

@@ -7,6 +7,7 @@ use crate::optimizer::Update;
 use crate::scorer::PrefixScorer;
 use crate::segments::SelectiveBatch;
 use reticent_corpus::TokenId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod records;
@@ -48,7 +49,7 @@ impl Parameter {
 /// of the clipped sum are two contractions of these same values, both in f32 or wider, so the
 /// share is at most the clipping norm up to the rounding of the contractions, which the margin
 /// η covers as before. Rounding the passes changes what is learnt, not what is promised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precision {
     /// f32 (on CUDA perhaps TF32).

@@ -99,7 +99,7 @@ pub(crate) fn notes(path: &Path) -> Result<HashMap<String, String>> {
         )));
     }
     /// The rest of the header is read with the tensors.
-    #[derive(serde::Deserialize)]
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Header {
         #[serde(rename = "__metadata__")]
         notes: Option<HashMap<String, String>>,

@@ -2,6 +2,9 @@
 #![cfg(feature = "cpu")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
+#[path = "../../schemas/check.rs"]
+mod check;
+
 use reticent_accounting::training::{CompletedRun, Recipe, Run, Stated, TrainingPlan};
 use reticent_accounting::{Mechanism, UnitName};
 use reticent_backends::{
@@ -222,52 +225,19 @@ fn damage_is_named_and_refused() {
     assert!(matches!(Checkpoint::load(&folder), Err(Error::Io { .. })));
 }
 
-/// Keys of a document that its published schema does not describe, and required ones it lacks.
-fn gaps(schema: &serde_json::Value, value: &serde_json::Value, at: &str) -> Vec<String> {
-    let mut out = Vec::new();
-    if let (Some(known), Some(object)) = (schema["properties"].as_object(), value.as_object()) {
-        for (key, inner) in object {
-            match known.get(key) {
-                Some(schema) => out.extend(gaps(schema, inner, &format!("{at}/{key}"))),
-                None => out.push(format!("{at}/{key} is not described")),
-            }
-        }
-        for key in schema["required"].as_array().into_iter().flatten() {
-            let key = key.as_str().unwrap();
-            if !object.contains_key(key) {
-                out.push(format!("{at}/{key} is missing"));
-            }
-        }
-    }
-    if let (Some(constant), true) = (schema.get("const"), schema["const"] != *value) {
-        out.push(format!("{at} is not {constant}"));
-    }
-    if let Some(list) = schema["enum"].as_array()
-        && !list.contains(value)
-    {
-        out.push(format!("{at}: {value} is not in the list"));
-    }
-    for (i, item) in value.as_array().into_iter().flatten().enumerate() {
-        out.extend(gaps(&schema["items"], item, &format!("{at}/{i}")));
-    }
-    out
-}
-
 #[test]
 fn the_manifest_fits_its_published_schema() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("ckpt");
     save(&folder);
-    let read = |path: std::path::PathBuf| -> serde_json::Value {
-        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-    };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas");
-    let schema = read(root.join("manifest.schema.json"));
-    let mut manifest = read(folder.join("manifest.json"));
-    assert_eq!(gaps(&schema, &manifest, ""), Vec::<String>::new());
-    manifest["surprise"] = true.into();
-    manifest["recipe"] = "magic".into();
-    assert_eq!(gaps(&schema, &manifest, "").len(), 2, "the check can fail");
+    let problems = |text: &str| check::problems("manifest.schema.json", text);
+    let text = std::fs::read_to_string(folder.join("manifest.json")).unwrap();
+    assert_eq!(problems(&text), Vec::<String>::new());
+    for (key, value) in [("surprise", true.into()), ("recipe", "magic".into())] {
+        let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+        manifest[key] = value;
+        assert!(!problems(&manifest.to_string()).is_empty(), "{key}");
+    }
 }
 
 /// A checkpoint that is trained on keeps the promises of what it was, its seed included.

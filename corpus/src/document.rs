@@ -1,13 +1,14 @@
 //! A document with marked spans, as it comes in.
 
 use crate::error::{Error, Result};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// A marked secret: characters `start..end` of the document's text.
 ///
 /// Offsets count Unicode scalar values, as Python's do, from 0; `end` is exclusive.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Secret {
     /// First character.
     pub start: usize,
@@ -22,7 +23,7 @@ pub struct Secret {
 /// The text under it is used to find token boundaries and for nothing else: no policy, no
 /// deduplication and no record sees it. This is also how a neighbouring corpus is written
 /// down, with one secret replaced by `<MASK>`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Masked {
     /// First character.
     pub start: usize,
@@ -39,7 +40,7 @@ pub struct Masked {
 /// document.validate()?;
 /// # Ok::<(), reticent_corpus::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     /// Unique in its corpus.
     pub id: String,

@@ -38,6 +38,7 @@ pub use canary::{
 pub use dedup::{Deduplication, Fate};
 pub use document::{Document, Masked, Secret};
 pub use error::{Error, Result};
+pub use folder::prepared_schemas;
 pub use lock::lock_file;
 #[cfg(feature = "onnx")]
 pub use onnx::{Classified, TokenClassifier};

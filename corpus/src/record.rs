@@ -1,6 +1,7 @@
 //! What training sees: tokenised records on two sides.
 
 use crate::unit::Unit;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::ops::Range;
@@ -9,7 +10,7 @@ use std::ops::Range;
 pub type TokenId = u32;
 
 /// Which optimiser may see a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
     /// Neither masked nor flagged: ordinary optimisation.
@@ -20,7 +21,7 @@ pub enum Side {
 
 /// One record: beginning-of-text, content, end-of-text. Loss falls on every token but the first.
 /// A record that was cut to length has no end-of-text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     /// Which optimiser may see it.
     pub side: Side,
@@ -89,7 +90,7 @@ pub fn misplaced(ranges: &[Range<usize>], tokens: usize) -> Option<&Range<usize>
 ///
 /// A point that is only `<MASK>` carries no loss and is not stored, but it counts in the size
 /// of the private side, and so in the sampling rate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrainingSet {
     /// What one record is.
     pub unit: Unit,

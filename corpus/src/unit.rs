@@ -1,12 +1,13 @@
 //! What one record is.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The unit of data: it stands in the manifest, in every guarantee and in the verdict.
 ///
 /// The choice decides what deduplication does, how many private records there are, the
 /// sampling rate, and whether canary copies survive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// One line of a document (the papers' "sentence" in dialogue data).

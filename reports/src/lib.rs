@@ -16,4 +16,8 @@ pub mod plot;
 pub mod verdict;
 
 #[cfg(test)]
+mod generated;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod schema;

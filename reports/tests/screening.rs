@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 mod common;
-#[path = "../src/schema.rs"]
+#[path = "../../schemas/check.rs"]
 mod schema;
 
 use common::run;

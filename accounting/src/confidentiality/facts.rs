@@ -6,6 +6,7 @@ use crate::guarantee::Convention;
 use crate::neighbours::Neighbours;
 use crate::pld::{Profile, Query};
 use crate::quantity::{Delta, Epsilon, GroupSize};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How many records of the training set change when one record of the input does: the product
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// Exact deduplication has 1 when all copies of a secret are masked together, 2 for one copy
 /// alone ({s, s} → {s, M} but {s', s} → {s', s}); clusters of near-duplicates have no bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
     /// At most so many.
@@ -23,7 +24,7 @@ pub enum Spread {
 }
 
 /// What became of one secret, by neighbour-diff against the corpus with all its places masked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
     /// Both preparations are equal byte for byte.
@@ -117,7 +118,7 @@ impl Standing {
 }
 
 /// Whether what is missed was counted or can't be known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Knowledge {
     /// The secrets are marked in the text: misses are counted.
@@ -136,7 +137,7 @@ pub enum Knowledge {
 /// assert!(CorpusFacts::new(1000, 100, 101, 3, Spread::AtMost(1), Knowledge::Counted).is_err());
 /// # Ok::<(), reticent_accounting::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CorpusFacts {
     secrets: u64,
     missed: u64,

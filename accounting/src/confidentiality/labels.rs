@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::quantity::{Confidence, MissRate};
 use crate::redaction::Redaction;
 use crate::statistics::{check_sample_confidence, clopper_pearson_upper};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 /// let label: Label = serde_json::from_str(line).unwrap();
 /// assert!(label.missed && label.population == Some(1200));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Label {
     /// Kind of secret: the stratum it was drawn from.
@@ -39,7 +40,7 @@ pub struct Label {
 
 /// Labelled secrets of one kind. The unit is the secret: missed when it is missed in at least
 /// one of its labelled places.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct StratumCounts {
     /// Secrets labelled.
     pub labelled: u64,
@@ -66,7 +67,7 @@ pub struct LabelledSecrets {
 }
 
 /// Upper bounds for one kind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KindRates {
     /// What was counted.
     pub counts: StratumCounts,
@@ -79,7 +80,7 @@ pub struct KindRates {
 }
 
 /// Upper bounds on both rates that hold together with the stated confidence.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredRates {
     /// With this probability over the sample, every bound here holds at once.
     pub confidence: Confidence,

@@ -9,6 +9,7 @@ use crate::pld::{Answer, Direction, PrivacyLoss, Query};
 use crate::quantity::{
     Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, SamplingRate, Steps, Tolerance,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const fn replace(group: GroupSize) -> Query {
@@ -49,7 +50,7 @@ pub fn selective_dp(
 
 /// What has to hold for training on redacted text without noise to cost nothing: both contents
 /// of the secret give the same redacted text, and the choice of what is used does not look at them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedactedAlike {
     /// Every secret, whatever its content, is redacted from end to end.

@@ -19,12 +19,13 @@ use crate::quantity::{
     Delta, Divergence, Epsilon, MeanRepetitions, NoiseMultiplier, Order, Probability,
     RepetitionShape, SamplingRate, Steps,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How the records of a batch are drawn. What each one is accounted for as, and in which
 /// direction, is said where it is accounted ([`crate::PrivacyLoss::of`]): a combination of
 /// sampler, noise and neighbours that is not covered is refused, never approximated in silence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Sampling {
     /// Each record independently, with the sampling rate.
@@ -58,7 +59,7 @@ pub enum Sampling {
 
 /// What ran: a closed, serialisable description. Neighbours, unit and group size are
 /// arguments of the query, not of the mechanism, so that one run answers many questions.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Mechanism {
     /// The Gaussian mechanism on a sum of unit-clipped records.

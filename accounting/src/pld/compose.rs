@@ -7,10 +7,11 @@ use crate::loss::{Attained, Fold, LossDistribution, Overlap, fold};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::quantity::{GroupSize, Steps};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Who is compared with whom, and how many records differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Query {
     /// The relation between the two inputs.
     pub neighbours: Neighbours,
@@ -30,7 +31,7 @@ impl Query {
 }
 
 /// Which of the two laws comes first in the divergence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// The law with the record first (mixture first).

@@ -2,6 +2,7 @@
 
 use super::solver::Solver;
 use crate::guarantee::Engine;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Answers below this are lost among the smallest numbers.
@@ -10,7 +11,7 @@ const SMALLEST: f64 = 1e-290;
 const ROOM: f64 = 1e-9;
 
 /// What keeps the ends of an answer farther apart than asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Looseness {
     /// The run's own worst case is not known: the upper end is that of a run which it is sure to be no

@@ -10,10 +10,11 @@ use crate::guarantee::Engine;
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::quantity::{Delta, Epsilon, Tolerance};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One certified point of a profile: δ_lower ≤ δ(ε) ≤ δ_upper.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProfilePoint {
     /// ε in nats.
@@ -29,7 +30,7 @@ pub struct ProfilePoint {
 ///
 /// δ is convex in e^ε: chords between upper ends lie above it, extensions of chords (tangents
 /// from outside) below it. A profile is the end of accounting: nothing composes it further.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// What was asked.

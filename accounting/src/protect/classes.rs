@@ -12,6 +12,7 @@ use super::secret::{Ends, Proof, Secret};
 use crate::bound::Upper;
 use crate::error::{Error, Result};
 use crate::quantity::{NoiseMultiplier, Probability, Steps, Tolerance};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
@@ -40,7 +41,7 @@ const FEW: usize = TABLE_CELLS[2];
 /// assert!(again[0].get().get() == certified.posteriors[0]);
 /// # Ok::<(), reticent_accounting::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct SecretClasses {
     profiles: Vec<Dominating>,
@@ -383,7 +384,7 @@ impl SecretClasses {
 }
 
 /// As it is written: lists instead of objects, of which a document may hold a hundred thousand.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Written {
     /// [prior, [[rate, records], …]].

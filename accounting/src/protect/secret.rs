@@ -6,6 +6,7 @@ use crate::guarantee::Engine;
 use crate::pld::PrivacyLoss;
 use crate::quantity::{Probability, Tolerance};
 use crate::reconstruction::fano::bernoulli_divergence;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is promised for a secret: guessed with probability at most `prior` by somebody without
@@ -63,7 +64,7 @@ impl Secret {
 }
 
 /// How a posterior is bounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proof {
     /// By the blow-up of the dominating pair: tight for that pair.

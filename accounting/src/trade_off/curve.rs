@@ -6,13 +6,14 @@ use crate::guarantee::Engine;
 use crate::mechanism::Mechanism;
 use crate::pld::{Direction, PrivacyLoss, Query, losses};
 use crate::quantity::{Probability, Tolerance};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Rounding of a chord or tangent, relatively.
 const SLACK: f64 = 8.0 * f64::EPSILON;
 
 /// One certified point: the best TPR at an FPR lies between two ends.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TradeOffPoint {
     /// False-positive rate α.
@@ -27,7 +28,7 @@ pub struct TradeOffPoint {
 ///
 /// B is increasing and concave with B(0) ≥ 0, B(1) = 1: chords between lower ends lie below it,
 /// chords extended beyond two points lie above it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TradeOffCurve {
     /// Which law comes first.
@@ -49,7 +50,7 @@ pub struct TradeOffCurve {
 /// assert!(misses.lower.unwrap().get().get() < 0.7405 && misses.upper.unwrap().get().get() > 0.7405);
 /// # Ok::<(), reticent_accounting::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TradeOff {
     /// What was asked.

@@ -8,6 +8,7 @@ use crate::guarantee::Engine;
 use crate::mechanism::Mechanism;
 use crate::pld::{PrivacyLoss, Query, losses};
 use crate::quantity::{Delta, NoiseMultiplier, SamplingRate, Steps, Tolerance};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// μ-GDP of a run for a question, with slack and regret.
@@ -27,7 +28,7 @@ use serde::{Deserialize, Serialize};
 /// assert!(*fit.regret.upper.unwrap().get() < 2e-3);
 /// # Ok::<(), reticent_accounting::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GaussianFit {
     /// What was asked.

@@ -6,10 +6,11 @@ use super::recipe::{Recipe, open};
 use crate::guarantee::Notion;
 use crate::mechanism::Mechanism;
 use crate::quantity::GroupSize;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A run that is over.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompletedRun {
     /// How it was trained; absent of a run that is known by its mechanism alone.

@@ -11,10 +11,11 @@ use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
 use crate::plan::Plan;
 use crate::quantity::{Epsilon, GroupSize, Tolerance, UnitName};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whom a guarantee speaks of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
     /// One record.

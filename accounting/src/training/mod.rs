@@ -28,6 +28,7 @@ use crate::neighbours::Neighbours;
 use crate::pld::Query;
 use crate::quantity::{Delta, Epsilon, GroupSize, NoiseMultiplier, Steps, Tolerance, UnitName};
 use recipe::open;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Why nothing is promised of a seeded run.
@@ -42,7 +43,7 @@ const NOISELESS: &str = "no noise was added";
 
 /// Early stopping on held-out text. Private steps count as planned; unless the text is declared
 /// public, its length tells of it and nothing is promised.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stopping {
     /// Epochs without gain after which the run stops.
@@ -52,7 +53,7 @@ pub struct Stopping {
 }
 
 /// Records on each side.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
     /// |D_pub|.
@@ -75,7 +76,7 @@ pub struct Sizes {
 /// assert!(seeded.unprotected().is_some());
 /// # Ok::<(), reticent_accounting::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingPlan {
     /// The recipe and its constants.

@@ -6,11 +6,12 @@ use crate::error::{Error, Result};
 use crate::mechanism::{Mechanism, Sampling};
 use crate::protect::SecretClasses;
 use crate::quantity::{MissRate, NoiseMultiplier, SamplingRate, Steps};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// A training method, by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Recipe {
     /// Ordinary optimisation of every record: no protection (ε infinite).
@@ -80,7 +81,7 @@ impl std::str::FromStr for Recipe {
 }
 
 /// Noisy steps on sampled batches.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoisySteps {
     /// σ: noise standard deviation over clipping norm.
@@ -164,7 +165,7 @@ const fn epochs(steps: u64, each: u64) -> u64 {
 }
 
 /// Noisy steps in which each record has a rate of its own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WeightedSteps {
     /// σ.
@@ -231,7 +232,7 @@ pub fn dominating_rates(rates: &[f64], secrets: &[Vec<u32>]) -> Vec<SamplingRate
 }
 
 /// Selective DP-SGD: every record once a pass, in parts of a fixed size.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SelectiveSteps {
     /// σ of the gradient of the sensitive predictions.
@@ -304,7 +305,7 @@ pub fn released_states(tokens: usize, sensitive: &[Range<usize>]) -> u64 {
 }
 
 /// The first fine-tuning of `jft`, on redacted text.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FirstPhase {
     /// An ordinary optimiser. It costs nothing where both contents of a secret are redacted alike.
@@ -339,7 +340,7 @@ impl FirstPhase {
 }
 
 /// A recipe with all that decides what it releases.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "recipe", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Run {
     /// Ordinary steps on every record.

@@ -4,10 +4,11 @@ use super::stated::{Provenance, Stated};
 use crate::confidentiality::{CorpusFacts, LabelledSecrets, MeasuredRates, Reach, Spread};
 use crate::quantity::{GroupSize, Probability};
 use crate::redaction::Redaction;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Planted secrets, as training meets them.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Canaries {
     /// How many.
@@ -50,7 +51,7 @@ pub struct LabelledRates {
 }
 
 /// What is to be kept secret.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Secrets {
     /// The most records that one secret is trained on in; absent where it is not known: then

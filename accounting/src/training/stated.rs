@@ -1,10 +1,11 @@
 //! A value together with where it comes from.
 
 use crate::quantity::Confidence;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where a value of a plan comes from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "from", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Provenance {
     /// Somebody gave it.
@@ -49,8 +50,9 @@ impl Provenance {
 /// assert!(*epochs == 8 && epochs.is_assumed());
 /// assert!(!Stated::or_assumed(Some(3), "--epochs", 8).is_assumed());
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Stated{T}")]
 pub struct Stated<T> {
     /// The value.
     pub value: T,

@@ -19,6 +19,7 @@ use crate::statistics::{check_closed_unit, check_open_unit};
 use reticent_accounting::{Lower, Probability, Upper};
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -52,7 +53,7 @@ impl SecretCase {
 }
 
 /// The secrets of one group, such as those of one promise.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PromiseTest {
     /// The mean of p_j.
     pub prior: f64,
@@ -104,7 +105,7 @@ impl PromiseTest {
 }
 
 /// Hits against promises.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reconstruction {
     /// Each secret's rank among its candidates, ties at their worst.
     pub ranks: Vec<(String, u64)>,

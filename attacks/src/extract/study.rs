@@ -4,10 +4,11 @@ use crate::error::{Error, Result};
 use crate::membership::Rate;
 use crate::statistics::sign_test;
 use reticent_accounting::Confidence;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Rates of one length of prompt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PromptRates {
     /// Tokens of the prompt.
     pub prompt: usize,
@@ -25,7 +26,7 @@ pub struct PromptRates {
 }
 
 /// Passages that stand equally often in the training text.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stratum {
     /// At least so many copies.
     pub from: u64,
@@ -39,7 +40,7 @@ pub struct Stratum {
 }
 
 /// A model beside its baseline on the same passages.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Contrast {
     /// The baseline's rate: what can be continued without having seen the text.
     pub baseline: Rate,

@@ -4,10 +4,11 @@ use super::set::ScoreSet;
 use crate::error::{Error, Result};
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
 use reticent_accounting::{Bounds, Confidence, Probability};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where the threshold of an accuracy comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccuracyRule {
     /// Named before the scores were seen.
@@ -18,10 +19,11 @@ pub enum AccuracyRule {
 
 /// The mean of the true-positive and the true-negative rate (chance: 1/2), with a two-sided
 /// interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Accuracy {
     /// A record counts as a member above this score.
     #[serde(with = "crate::spelled")]
+    #[schemars(with = "f64")]
     pub threshold: f64,
     /// Where it comes from.
     pub rule: AccuracyRule,

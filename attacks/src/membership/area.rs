@@ -9,12 +9,13 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
 use reticent_accounting::statistics::clopper_pearson_lower;
 use reticent_accounting::{Bounds, Confidence, Probability};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// P(a member scores above a non-member), ties one half, with a two-sided interval.
 ///
 /// Not the area under the convex hull, which is at least 1/2 for any scores.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Area {
     /// Mann and Whitney's statistic over all pairs.
     pub estimate: f64,
@@ -26,7 +27,7 @@ pub struct Area {
 }
 
 /// How the interval of an area was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AreaMethod {
     /// DeLong's variance, normal on the logit scale: large samples.

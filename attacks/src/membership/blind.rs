@@ -5,11 +5,12 @@ use super::half::first_half;
 use super::set::ScoreSet;
 use crate::error::{Error, Result};
 use reticent_accounting::Confidence;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 
 /// How well the texts alone tell the two sets apart.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlindBaseline {
     /// Its area on texts it was not fitted to.
     pub area: Area,

@@ -8,10 +8,11 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use reticent_accounting::Confidence;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How the scores of a group's records become one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GroupRule {
     /// Σ of the records' scores on a logarithmic scale, such as −mean NLL.

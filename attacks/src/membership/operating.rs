@@ -5,11 +5,12 @@ use crate::error::{Error, Result};
 use crate::statistics::{bisect_last_whole, check_open_unit};
 use reticent_accounting::Confidence;
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// True positives at a false-positive rate that the sample can certify, or how many more
 /// non-members that takes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperatingPoint {
     /// The false-positive rate that was asked for.
     pub fpr: f64,
@@ -21,11 +22,12 @@ pub struct OperatingPoint {
 }
 
 /// What a threshold finds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TruePositives {
     /// A record counts as a member above this score: a score among the non-members', chosen
     /// without looking at the members.
     #[serde(with = "crate::spelled")]
+    #[schemars(with = "f64")]
     pub threshold: f64,
     /// Non-members above the threshold that the certificate allows.
     pub allowed: u64,
@@ -36,7 +38,7 @@ pub struct TruePositives {
 }
 
 /// One corner of the ROC curve.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RocPoint {
     /// Share of non-members at or above a score.
     pub fpr: f64,

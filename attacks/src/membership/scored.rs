@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::search::cost;
 use reticent_backends::TokenScore;
 use reticent_corpus::TokenId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A record as one model scores it: its tokens but the first, and what the model says of each.
@@ -32,7 +33,7 @@ pub struct Evidence<'t> {
 }
 
 /// An attack: what it computes and what it needs. Every score rises with membership.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attack {
     /// −mean NLL.

@@ -6,6 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
 use reticent_accounting::{Bounds, Confidence, Probability};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ pub(super) struct Groups {
 }
 
 /// A rate: what was counted, and a two-sided Clopper–Pearson interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rate {
     /// The count.
     pub hits: u64,

@@ -3,11 +3,12 @@
 use crate::error::{Error, Result};
 use crate::normal::{ln_normal_density, normal_cdf};
 use crate::statistics::check_closed_unit;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Scores of one record under models trained with it and without it, on one scale (such as
 /// [`logit_of_confidence`]).
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Shadows {
     /// Under models that saw the record.
     pub inside: Vec<f64>,
@@ -16,7 +17,7 @@ pub struct Shadows {
 }
 
 /// Which likelihoods are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lira {
     /// ln N(x; in) − ln N(x; out).
@@ -28,7 +29,7 @@ pub enum Lira {
 }
 
 /// Whose spread is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
     /// Each record's own, over its shadow models.

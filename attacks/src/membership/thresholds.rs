@@ -5,11 +5,12 @@ use crate::audit_bound::{AuditBound, AuditTerms};
 use crate::error::{Error, Result};
 use crate::one_run::OneRunCounts;
 use crate::rates::{RateCounts, Sides};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where the threshold of a lower bound comes from. Searching all thresholds without a
 /// correction raises the false alarms from 5 % to 37 % (1000 coins, nothing to find).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThresholdRule {
     /// Named before the scores were seen: guessed members are those above it.

@@ -4,6 +4,7 @@ use super::{CandidateTree, RankCount, SearchOptions, Target, by_context, check_t
 use crate::error::{Error, Result};
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
@@ -97,7 +98,7 @@ pub(crate) fn score_secrets<S: Scorer + ?Sized>(
 }
 
 /// What flat scoring of a few candidates took, to set a search's seconds beside.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlatSample {
     /// Candidates scored, evenly spread over the space.
     pub candidates: u64,

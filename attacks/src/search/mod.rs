@@ -23,6 +23,7 @@ use frontier::Frontier;
 use meter::Meter;
 use reticent_backends::PrefixScorer;
 use reticent_corpus::TokenId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -132,7 +133,7 @@ impl RankCount {
 }
 
 /// What a search cost, beside what flat scoring of every candidate would cost.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Work {
     /// Positions the model computed: context tokens and extended states.
     pub positions_scored: u64,

@@ -5,6 +5,9 @@
     reason = "helpers of tests may panic as tests may"
 )]
 
+#[path = "../../../schemas/check.rs"]
+mod check;
+
 mod ceiling;
 mod extract;
 mod extraction;

@@ -17,10 +17,11 @@ mod tests;
 
 use crate::error::{Error, Result};
 use crate::trainer::Parameter;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The shape of any model we train or score.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {
     /// The papers' one-layer LSTM.

@@ -1,10 +1,11 @@
 //! Rotary positions (Su et al. 2021): pairs of a head's values turn with the position.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Rotary positions. Value i of the first half of a head and value i of its second half form a
 /// pair, turned by position × frequency i.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rotary {
     /// Base θ: frequency i is θ^(−2i / head width) before scaling.
@@ -14,7 +15,7 @@ pub struct Rotary {
 }
 
 /// A stretching of rotary frequencies.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RotaryScaling {
     /// Every frequency divided by the factor.

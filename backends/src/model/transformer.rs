@@ -3,6 +3,7 @@
 use super::layout::{Layout, Plan};
 use super::rotary::Rotary;
 use crate::trainer::Parameter;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A published architecture. It decides everything that is not a size or a number:
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// | Llama | RMS norm | before each block | rotary | gated | no |
 /// | Gemma 2 | RMS norm with gain 1 + w | before and after each block | rotary | gated | no |
 /// | BERT, RoBERTa | layer norm | after each residual sum | learned | two layers | yes |
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// Decoder with learned positions (Radford et al. 2019).
@@ -51,7 +52,7 @@ pub enum NormPlace {
 }
 
 /// The nonlinearity of the feed-forward part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activation {
     /// x Φ(x), with the error function.
@@ -65,7 +66,7 @@ pub enum Activation {
 }
 
 /// What stands on top of the last layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Head {
     /// Logits over the vocabulary for the next token (decoders).
@@ -90,7 +91,7 @@ pub enum Head {
 /// assert_eq!(projection.shape, [32, 96]); // query, key, value
 /// # Ok::<(), reticent_backends::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TransformerConfig {
     /// The architecture.

@@ -15,10 +15,11 @@ use crate::model::in_range;
 use crate::optimizer::OptimizerSpec;
 use crate::trainer::Precision;
 use reticent_accounting::training::{FirstPhase, Recipe, Run, TrainingPlan};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How noisy steps clip and move weights.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrivateOptions {
     /// C.
@@ -31,7 +32,7 @@ pub struct PrivateOptions {
 }
 
 /// A training run: its plan, and what the plan leaves open because no promise depends on it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrainOptions {
     /// What is run and accounted for.

@@ -8,11 +8,12 @@ use super::template::CanaryTemplate;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::unit::Unit;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// How copies of one canary differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Carriers {
     /// The text after the secret differs in every copy: copies survive exact deduplication.
@@ -23,7 +24,7 @@ pub enum Carriers {
 }
 
 /// What to plant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CanaryOptions {
     /// How many canaries and copies.
     pub spec: Spec,
@@ -72,7 +73,7 @@ impl CanaryOptions {
 }
 
 /// One inserted line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Insertion {
     /// Id of the document.
     pub document: String,
@@ -83,7 +84,7 @@ pub struct Insertion {
 }
 
 /// One canary with all its copies.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Canary {
     /// `canary-0`, `canary-1`, …
     pub id: String,
@@ -98,7 +99,7 @@ pub struct Canary {
 }
 
 /// A canary plan, the content of `canaries.json`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CanaryPlan {
     /// Version of the format: 1.
     pub schema: u32,
@@ -118,6 +119,7 @@ pub struct CanaryPlan {
     pub doses: Vec<u32>,
     /// Size of the space each secret is uniform on; a string above 2^53.
     #[serde(with = "count")]
+    #[schemars(with = "count::Either")]
     pub candidates: u128,
     /// How copies differ.
     pub carriers: Carriers,
@@ -269,6 +271,7 @@ impl Canary {
 
 /// A count that may pass 2^53: a number below, a string above.
 mod count {
+    use schemars::JsonSchema;
     use serde::{Deserialize, Deserializer, Serializer};
 
     const EXACT: u128 = 1 << 53;
@@ -280,9 +283,9 @@ mod count {
         }
     }
 
-    #[derive(Deserialize)]
+    #[derive(Deserialize, JsonSchema)]
     #[serde(untagged)]
-    enum Either {
+    pub(super) enum Either {
         Number(u64),
         Text(String),
     }

@@ -2,10 +2,11 @@
 
 use super::plan::CanaryPlan;
 use crate::record::Side;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What became of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CopyFate {
     /// Every token of the secret is in a record and carries loss.
@@ -21,7 +22,7 @@ pub enum CopyFate {
 }
 
 /// One copy after the pipeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CopyReport {
     /// Number of the canary.
     pub canary: u64,
@@ -43,7 +44,7 @@ pub struct CopyReport {
 }
 
 /// What became of every copy of every canary.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Preflight {
     /// By canary, then by copy.
     pub copies: Vec<CopyReport>,

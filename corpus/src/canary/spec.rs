@@ -1,6 +1,7 @@
 //! `10x20`: how many canaries, and how often each is inserted.
 
 use crate::error::{Result, range};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Number of canaries and copies of each, written `10x20`.
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// assert!("10x0".parse::<Spec>().is_err());
 /// # Ok::<(), reticent_corpus::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Spec {
     canaries: u32,

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::random::Choices;
 use crate::split::escapes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One field of a template.
@@ -36,7 +37,7 @@ enum TemplatePart {
 /// assert_eq!(template.prefix(), "My ID is: ");
 /// # Ok::<(), reticent_corpus::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct CanaryTemplate {
     source: String,

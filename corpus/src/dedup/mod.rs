@@ -8,6 +8,7 @@ mod substring;
 use crate::error::{Result, range};
 use crate::prepare::{ButFor, Stability};
 use crate::record::TokenId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -15,7 +16,7 @@ pub(crate) use substring::{Repeats, Stretches};
 
 /// How duplicates are told. Units are compared by their tokens before redaction, in corpus
 /// order: the first stays.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Deduplication {
     /// By SHA-1 of the tokens (Zhao et al. 2022, Algorithm 1). Stability 1 when all copies of a

@@ -21,6 +21,7 @@ pub(crate) use write::{FolderWriter, Lines, OutputFolder, Start, lines};
 
 use crate::prepare::{Facts, PrepareOptions, Stability};
 use crate::record::{Side, TokenId};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -33,8 +34,19 @@ const CANARIES: &str = "canaries.json";
 const HELD_OUT: &str = "held-out.jsonl";
 const TEST: &str = "test.jsonl";
 
+/// The schemas of `prepared.json` and of the lines of its records and of its texts.
+#[must_use]
+pub fn prepared_schemas(generator: &SchemaGenerator) -> [Schema; 3] {
+    let of = || generator.clone();
+    [
+        of().into_root_schema_for::<PreparedDocument>(),
+        of().into_root_schema_for::<RecordLine<'_>>(),
+        of().into_root_schema_for::<TextLine<'_>>(),
+    ]
+}
+
 /// The content of `prepared.json`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct PreparedDocument {
     schema: u32,
     #[serde(rename = "type")]
@@ -45,14 +57,14 @@ struct PreparedDocument {
 }
 
 /// The whole pipeline's stability.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 struct Product {
     all_copies: Stability,
     single_copy: Stability,
 }
 
 /// A line of `records.jsonl` and `held-out.jsonl`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct RecordLine<'a> {
     /// Number of the unit among all units of the corpus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +77,7 @@ struct RecordLine<'a> {
 }
 
 /// A line of `train.jsonl` and `test.jsonl`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct TextLine<'a> {
     id: String,
     side: Side,

@@ -14,6 +14,7 @@ use crate::prepare::{
 };
 use crate::record::{Record, Side, content_digest, numbered};
 use crate::tokenize::Tokenizer;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fs::File;
@@ -80,7 +81,7 @@ pub(crate) struct Lines {
 }
 
 /// The rest of a line of `train.jsonl`, behind its id.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct TextRest<'a> {
     side: Side,
     text: &'a str,

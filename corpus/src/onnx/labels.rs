@@ -1,6 +1,7 @@
 //! Labels of a token classifier, and what one row of logits says.
 
 use crate::policy::EntityKind;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub(super) struct Said {
     pub(super) ends: bool,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Config {
     id2label: BTreeMap<String, String>,
 }

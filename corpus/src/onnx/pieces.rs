@@ -1,5 +1,6 @@
 //! The tokenizer of a folder: text into pieces of words, with their bytes.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
 use tokenizers::Tokenizer;
@@ -27,7 +28,7 @@ pub(super) struct Pieces {
     pub(super) window: usize,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Config {
     max_position_embeddings: Option<i64>,
     model_type: Option<String>,

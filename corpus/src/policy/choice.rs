@@ -10,12 +10,13 @@ use super::{Gold, Policy};
 use crate::error::{Result, range};
 use crate::random::sha256;
 use crate::tagger::TaggerModel;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Which redaction policy.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum PolicyChoice {
     /// Finds nothing.
@@ -77,7 +78,7 @@ pub enum PolicyChoice {
 }
 
 /// A token classifier in ONNX's format.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnnxOptions {
     /// Folder of `model.onnx`, `config.json` and `tokenizer.json`.
@@ -261,7 +262,7 @@ impl PolicyChoice {
 }
 
 /// A redaction policy with a simulated error rate.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PolicyOptions {
     /// The policy.

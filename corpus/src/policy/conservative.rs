@@ -5,13 +5,14 @@ use super::patterns::{PatternRule, Patterns};
 use super::{MASKED, Names, Policy, Spare, View, resolved};
 use crate::error::Result;
 use crate::tagger::TaggerModel;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// What the conservative policy takes for a possible secret. No conservative policy at all
 /// means that every record is private.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConservativeOptions {
     /// Any digit.

@@ -3,11 +3,12 @@
 use super::{Policy, Span, View};
 use crate::error::{Error, Result, range};
 use aho_corasick::{AhoCorasick, MatchKind};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A dictionary as data.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DictionaryOptions {
     /// Kind of what it finds.

@@ -6,11 +6,12 @@ use super::record_work::Work;
 use crate::dedup::Fate;
 use crate::error::Result;
 use crate::split::units;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// In how many places a secret stands before and after deduplication.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SecretCopies {
     /// Places in all units.
     pub before: u64,

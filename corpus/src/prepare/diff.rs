@@ -3,10 +3,11 @@
 use super::preparer::Prepared;
 use crate::document::{Document, Masked};
 use crate::record::{Record, Side};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How two preparations differ, point by point.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NeighbourDiff {
     /// k: points whose tokens or side differ. A point that is only `<MASK>` equals another.
     pub records: u64,

@@ -5,11 +5,12 @@ use super::stability::{Copies, Stability, StageStability};
 use crate::canary::Preflight;
 use crate::tokenize::Origin;
 use crate::unit::Unit;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What a preparation did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
     /// What one record is.
     pub unit: Unit,
@@ -89,7 +90,7 @@ impl Facts {
 }
 
 /// How the secrets are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecretSource {
     /// Marked in the documents.
@@ -102,7 +103,7 @@ pub enum SecretSource {
 ///
 /// A secret is **missed** when in at least one record masking it beforehand would have changed
 /// the record that training sees: a secret masked in part is missed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretFacts {
     /// How they are known.
     pub source: SecretSource,
@@ -116,7 +117,7 @@ pub struct SecretFacts {
 }
 
 /// Numbers of distinct secret strings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct KindFacts {
     /// Distinct strings.
     pub distinct: u64,

@@ -7,13 +7,14 @@ use crate::canary::CANARY_KIND;
 use crate::dedup::Deduplication;
 use crate::error::{Result, range};
 use crate::random::{Choices, Purpose};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Which secrets are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Selection {
     /// Every one.
@@ -28,7 +29,7 @@ pub enum Selection {
 }
 
 /// What masking one secret beforehand changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretDiff {
     /// The secret.
     pub secret: String,
@@ -41,7 +42,7 @@ pub struct SecretDiff {
 }
 
 /// Numbers of secrets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NeighbourCounts {
     /// How many were taken.
     pub examined: u64,
@@ -66,7 +67,7 @@ impl NeighbourCounts {
 }
 
 /// Neighbour-diff of the secrets taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Neighbours {
     /// Distinct marked secrets in the corpus; canaries are not among them.
     pub distinct: u64,

@@ -6,11 +6,12 @@ use crate::error::{Result, range};
 use crate::policy::{ConservativeOptions, PolicyOptions};
 use crate::tokenize::{Origin, Tokenizer};
 use crate::unit::Unit;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Which tokenizer.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum TokenizerChoice {
     /// [`Tokenizer::bytes`].
@@ -42,7 +43,7 @@ impl TokenizerChoice {
 }
 
 /// What the policies see of planted canaries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CanarySight {
     /// As much as of any other text.
@@ -56,7 +57,7 @@ pub enum CanarySight {
 
 /// What a preparation is asked to do. The default: turns, characters, deduplication, the
 /// customer-service patterns, everything private, nothing held out, no canaries.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PrepareOptions {
     /// What one record is.

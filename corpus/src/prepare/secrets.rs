@@ -6,6 +6,7 @@ use crate::canary::CANARY_KIND;
 use crate::policy::Policy;
 use crate::record::{Side, TokenId};
 use crate::split::UnitText;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 use std::borrow::Cow;
@@ -33,7 +34,7 @@ struct Entry {
 }
 
 /// One secret, as a stopped preparation leaves it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SecretLine<'a> {
     key: [u8; 20],
     kind: Cow<'a, str>,

@@ -1,6 +1,7 @@
 //! How far one changed record spreads.
 
 use crate::dedup::Deduplication;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How many records of a stage's output may change when one record of its input does.
@@ -22,6 +23,18 @@ impl Stability {
             }
             _ => Self::Unbounded,
         }
+    }
+}
+
+impl JsonSchema for Stability {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Stability".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "How many records of a stage's output may change when one record of its input does.",
+            "anyOf": [{ "type": "integer", "minimum": 0 }, { "const": "unbounded" }]
+        })
     }
 }
 
@@ -53,7 +66,7 @@ impl<'de> Deserialize<'de> for Stability {
 }
 
 /// A stage of the pipeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// Documents to units.
@@ -71,7 +84,7 @@ pub enum Stage {
 }
 
 /// Which neighbours are compared: every copy of a record changed at once, or one alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Copies {
     /// All copies of a secret against their masked versions together.
@@ -87,7 +100,7 @@ pub enum Copies {
 /// {s, s} → {s, `<MASK>`} but {s′, s} → {s′, s}: 2. Where the input holds masked spans
 /// already, s′ may be there before the change and lose its place: 2 as well. A Bloom filter
 /// has these numbers but for a collision; near-duplicates and repeated stretches have none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StageStability {
     /// The stage.
     pub stage: Stage,
@@ -102,7 +115,7 @@ pub struct StageStability {
 }
 
 /// Stability that fails with a known probability.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ButFor {
     /// Under [`Copies::All`].
     pub all_copies: Stability,

@@ -5,12 +5,13 @@ use super::source::Source;
 use super::{Entry, values};
 use crate::document::Document;
 use crate::error::{Error, Result};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 /// One dialogue, in either layout.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Dialogue {
     #[serde(alias = "id")]
     dialogue_id: Option<String>,
@@ -19,7 +20,7 @@ struct Dialogue {
 }
 
 /// One turn.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Said {
     speaker: Option<String>,
     #[serde(alias = "utterance")]

@@ -4,11 +4,12 @@ use super::lines::Lines;
 use super::{Entry, values};
 use crate::document::{Document, Masked, Secret};
 use crate::error::Result;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 /// One line of JSON, with an id of any scalar type.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Line {
     id: Option<Id>,
     text: Option<String>,
@@ -21,7 +22,7 @@ struct Line {
     masked: Vec<Masked>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Id {
     Text(String),

@@ -5,12 +5,13 @@ use crate::error::{Error, Result};
 use crate::policy::{
     Conservative, ConservativeOptions, MASKED, Policy, PolicyChoice, Span, View, blank, resolved,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// A span that a policy found, in characters of the record.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundSpan {
     /// First character.
     pub start: usize,
@@ -35,7 +36,7 @@ pub struct SecretFate {
 }
 
 /// Words between white space, for rates by word.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Words {
     /// All of them.
     pub all: u64,

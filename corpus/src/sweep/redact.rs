@@ -10,12 +10,13 @@ use crate::read::Documents;
 use crate::split::{UnitText, units};
 use crate::tokenize::{MASK_TEXT, Tokenizer};
 use crate::unit::Unit;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// What a streaming pass does.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedactionOptions {
     /// What one record is.
@@ -27,7 +28,7 @@ pub struct RedactionOptions {
 }
 
 /// What a pass has done so far.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RedactionState {
     /// Documents read.
     pub documents: u64,

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::record::TokenId;
 use own::Alphabet;
 use pretrained::Pretrained;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::Path;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 pub const MASK_TEXT: &str = "<MASK>";
 
 /// Where a vocabulary comes from, hence whether publishing it says anything about the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// All 256 bytes.

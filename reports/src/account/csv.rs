@@ -1,6 +1,5 @@
 //! Guarantees and calibrations as rows for spreadsheets, with all digits.
 
-use super::calibration::Calibrated;
 use crate::contract::{Csv, to_json};
 use anyhow::Result;
 use reticent_accounting::{Bounds, Guarantee};
@@ -84,24 +83,5 @@ pub(super) fn guarantees(rows: &[Guarantee]) -> Result<String> {
             regret_upper,
         ]);
     }
-    Ok(csv.into_text())
-}
-
-/// A calibration: the answer alone.
-pub(super) fn calibration(body: &Calibrated) -> Result<String> {
-    let mut csv = Csv::new([
-        "solved", "answer", "fails", "quantity", "allowed", "lower", "upper", "kl_fano",
-    ]);
-    let [lower, upper] = ends(Some(&body.promise.value))?;
-    csv.row([
-        cell(&body.solved)?,
-        cell(&body.answer)?,
-        cell(&body.fails)?,
-        body.promise.quantity.clone(),
-        cell(&body.promise.allowed)?,
-        lower,
-        upper,
-        cell(&body.kl_fano)?,
-    ]);
     Ok(csv.into_text())
 }

@@ -1,22 +1,25 @@
 //! The `account` command: what does a training plan promise, before anyone trains?
 //!
-//! [`cli`] parses without side effects, [`mechanism`] reads what runs from files, [`plan`] turns
-//! arguments into a plan and says what it assumed, [`answer`], [`calibration`], [`curve`] and
-//! [`explain`] compute, [`text`] and [`figure`] show.
+//! A folder for each command ([`answer`] is the command without one): `args` parses without side
+//! effects, `run` computes the document, `page` says how it reads. Beside them lies what several
+//! share: [`question`] is what can be asked, [`mechanism`] reads what runs from files, [`plan`] turns
+//! arguments into a plan and says what it assumed.
 
 pub mod answer;
-pub mod calibration;
-pub mod cli;
+pub mod args;
+pub mod calibrate;
+pub mod compose;
 mod csv;
 pub mod curve;
 pub mod explain;
-pub mod figure;
 pub mod mechanism;
 pub mod plan;
+pub mod plan_page;
 pub mod protect;
+pub mod question;
 pub mod secrets;
-pub mod sheet;
-pub mod text;
+mod tables;
+mod values;
 pub(crate) mod words;
 
 #[cfg(test)]
@@ -25,7 +28,7 @@ mod tests;
 use crate::contract::{Exit, print, write_file};
 use crate::page::{Output, View};
 use anyhow::{Context, Result, bail};
-use cli::{Account, Command, OutcomeArgs, PlanArgs, QuestionArgs};
+use args::{Account, Command, OutcomeArgs, PlanArgs, QuestionArgs};
 use secrets::SecretPosteriors;
 
 /// Runs the command.
@@ -36,8 +39,8 @@ pub fn run(arguments: &Account) -> Result<Exit> {
     let output = Output::new(arguments.format, View::of_terminal(arguments.verbose));
     match &arguments.command {
         Some(Command::Plan(wish)) => {
-            let plan = sheet::of_file(&wish.file)?;
-            return sheet::show(&plan, wish.max_epsilon, output);
+            let plan = plan_page::of_file(&wish.file)?;
+            return plan_page::show(&plan, wish.max_epsilon, output);
         }
         Some(Command::Curve(wish)) => {
             let document = curve::curve(wish)?;
@@ -52,18 +55,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             )?;
         }
         Some(Command::Compose(wish)) => {
-            let neighbours = plan::neighbours(wish.question.neighbours);
-            let source = plan::Source::of_files(&wish.files, neighbours)?;
-            if let Some(export) = wish.outcome.export {
-                no_delta(&wish.question)?;
-                print(&mechanism::export(&source.mechanism, export, neighbours)?)?;
-                return Ok(Exit::Finished);
-            }
-            return guarantees(
-                &plan::Asked::about(source, &wish.question)?,
-                &wish.outcome,
-                output,
-            );
+            return compose::run::run(wish, output);
         }
         Some(Command::Explain(wish)) => {
             let neighbours =
@@ -77,24 +69,24 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             )?;
         }
         Some(Command::Calibrate(wish)) => {
-            let document = calibration::calibrate(wish)?;
+            let document = calibrate::calibrate(wish)?;
             output.answer_with_rows(
                 || Ok(document.to_text()?),
-                || Ok(text::calibration(&document)),
-                || csv::calibration(&document.body),
+                || Ok(calibrate::page(&document)),
+                || calibrate::csv(&document.body),
             )?;
         }
         Some(Command::Protect(wish)) => return protect::run(wish, output),
-        Some(Command::Completions(completions)) => completions.run::<cli::Account>()?,
-        Some(Command::Man(page)) => page.run::<cli::Account>()?,
+        Some(Command::Completions(completions)) => completions.run::<args::Account>()?,
+        Some(Command::Man(page)) => page.run::<args::Account>()?,
         None => {
             let plan = &arguments.plan;
             if let Some(export) = plan.outcome.export {
                 return exported(plan, export);
             }
             if plan.is_page() {
-                let described = sheet::of_request(&plan.request())?;
-                return sheet::show(&described, plan.outcome.max_epsilon, output);
+                let described = plan_page::of_request(&plan.request())?;
+                return plan_page::show(&described, plan.outcome.max_epsilon, output);
             }
             return guarantees(&plan::Asked::new(plan)?, &plan.outcome, output);
         }
@@ -109,7 +101,7 @@ fn exported(plan: &PlanArgs, export: mechanism::Export) -> Result<Exit> {
     }
     let neighbours = plan::neighbours_of(plan.question.neighbours, plan.run.schedule.sampler);
     let mechanism = match plan.is_page() {
-        true => sheet::of_request(&plan.request())?.plan.mechanism(),
+        true => plan_page::of_request(&plan.request())?.plan.mechanism(),
         false => plan::Source::of_plan(plan, neighbours)?.mechanism,
     };
     print(&mechanism::export(&mechanism, export, neighbours)?)?;
@@ -127,13 +119,13 @@ fn no_delta(question: &QuestionArgs) -> Result<()> {
 fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, output: Output) -> Result<Exit> {
     let document = answer::answer(asked)?;
     if let Some(place) = &outcome.plot {
-        let drawing = figure::privacy_curve(&asked.plan)?.to_svg()?;
+        let drawing = answer::figure::privacy_curve(&asked.plan)?.to_svg()?;
         write_file(place, drawing.as_bytes()).context("--plot")?;
     }
     let limit = answer::limit(&document.body, outcome.max_epsilon);
     output.answer_with_rows(
         || Ok(document.to_text()?),
-        || Ok(text::guarantees(asked, &document, limit.as_ref())),
+        || Ok(answer::guarantees(asked, &document, limit.as_ref())),
         || {
             let body = &document.body;
             let secrets = body.secrets.iter().map(SecretPosteriors::rows);

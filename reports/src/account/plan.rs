@@ -1,6 +1,6 @@
 //! From arguments to a plan, with everything that was given or assumed.
 
-use super::cli::{NeighboursArg, PlanArgs, QuestionArgs, RunArgs};
+use super::args::{NeighboursArg, PlanArgs, QuestionArgs, RunArgs};
 use super::mechanism::{Loaded, is_stdin, load};
 use crate::contract::Inputs;
 use crate::plan::args::Sampler;

@@ -9,13 +9,14 @@ use reticent_accounting::{
     Bounds, GroupSize, Guarantee, Mechanism, Method, Neighbours, Notion, Probability, UnitName,
     Upper,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// So many classes are printed, the nearest to their promise first.
 const SHOWN: usize = 10;
 
 /// The chance of guessing each secret, by classes of one promise and one bound.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretPosteriors {
     /// Secrets in all.
     pub secrets: u64,

@@ -1,7 +1,7 @@
 //! Documents against their schemas, text against documents.
 
-use super::cli::{Account, Command};
-use super::{answer, calibration, curve, explain, figure, plan, text};
+use super::args::{Account, Command};
+use super::{answer, calibrate, curve, explain, plan};
 use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;
@@ -69,7 +69,7 @@ fn gaussians_are_their_own_summary() {
     assert!(low <= 0.75f64.sqrt() && 0.75f64.sqrt() <= high && high - low < 1e-14);
     let asked = asked("account --sigma 1.1 --steps 100 --gdp=1e-6");
     let document = answer::answer(&asked).unwrap();
-    let shown = text::guarantees(&asked, &document, None).to_text(View::full());
+    let shown = answer::guarantees(&asked, &document, None).to_text(View::full());
     assert!(
         shown.contains("Gaussian differential privacy, one record"),
         "{shown}"
@@ -112,7 +112,7 @@ fn every_calibration_fits_its_schema_and_keeps_its_promise() {
         let Command::Calibrate(wish) = command(line) else {
             panic!("{line} is no calibration");
         };
-        let document = calibration::calibrate(&wish).unwrap();
+        let document = calibrate::calibrate(&wish).unwrap();
         let json = document.to_text().unwrap();
         assert_eq!(
             problems("calibration.schema.json", &json),
@@ -125,12 +125,12 @@ fn every_calibration_fits_its_schema_and_keeps_its_promise() {
             "{json}"
         );
         assert!(
-            text::calibration(&document)
+            calibrate::page(&document)
                 .to_text(View::full())
                 .starts_with(first),
             "{line}"
         );
-        assert_eq!(super::csv::calibration(body).unwrap().lines().count(), 2);
+        assert_eq!(calibrate::csv(body).unwrap().lines().count(), 2);
     }
 }
 
@@ -347,7 +347,7 @@ fn the_papers_notebook_and_its_strict_reading() {
 fn text_says_every_assumption_and_rounds_to_the_safe_side() {
     let asked = asked(LINES[0]);
     let document = answer::answer(&asked).unwrap();
-    let shown = text::guarantees(&asked, &document, None).to_text(View::full());
+    let shown = answer::guarantees(&asked, &document, None).to_text(View::full());
     for said in [
         "sample rate 0.01",
         "steps 1000",
@@ -384,7 +384,7 @@ fn the_answer_comes_first() {
             verbose: false,
             width: 100,
         };
-        let shown = text::guarantees(&asked, &document, None).to_text(brief);
+        let shown = answer::guarantees(&asked, &document, None).to_text(brief);
         assert!(shown.lines().count() <= most, "{shown}");
         assert!(shown.lines().all(|l| l.chars().count() <= 100), "{shown}");
         let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -484,7 +484,10 @@ fn epochs_are_no_fewer_steps_than_any_loader_takes() {
 #[test]
 fn the_curve_shows_what_the_table_says() {
     let plan = asked(LINES[0]).plan;
-    let svg = figure::privacy_curve(&plan).unwrap().to_svg().unwrap();
+    let svg = answer::figure::privacy_curve(&plan)
+        .unwrap()
+        .to_svg()
+        .unwrap();
     assert!(svg.starts_with("<svg"));
     for said in ["add-remove", "planning only", "secret known"] {
         assert!(svg.contains(said), "{said}");

@@ -27,7 +27,7 @@ fn the_checker_sees_what_is_wrong() {
     let good = report.to_json(Inputs::new()).unwrap();
     for (from, to) in [
         ("\"schema\": 1", "\"schema\": 2"),
-        ("\"recipe\": \"crt\"", "\"recipe\": \"abc\""),
+        ("\"notion\": \"group-dp\"", "\"notion\": \"abc\""),
         ("\"model\":", "\"modle\":"),
         ("\"seed\": 0", "\"seed\": -1"),
         ("\"upper\": \"inf\"", "\"upper\": \"infinite\""),

@@ -1,7 +1,7 @@
 //! The `account` command.
 
 use reticent_reports::account::{
-    cli::{Account, GREETING},
+    args::{Account, GREETING},
     run,
 };
 use reticent_reports::contract::main as begin;

@@ -68,7 +68,7 @@ impl ManualPage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::cli::Account;
+    use crate::account::args::Account;
 
     fn page(subcommand: Option<&str>) -> Result<String> {
         let asked = ManualPage {

@@ -1,6 +1,8 @@
 //! The JSON envelope: `{"schema":1,"type":…,"inputs":{…,"assumed":[…]},…}`.
 
+use super::inputs::KnownInputs;
 use super::spelled::{Spelled, to_json};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,7 +25,7 @@ pub const SCHEMA: u32 = 1;
 /// assert_eq!(json["epsilon"], "inf");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Envelope<B> {
     /// The schema number.
     pub schema: u32,
@@ -62,7 +64,7 @@ impl<B: Serialize> Envelope<B> {
 }
 
 /// A body behind its headline, which every format opens with.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Said<'a, B> {
     /// The headline.
     pub says: String,
@@ -164,6 +166,17 @@ fn plain(value: &Value) -> String {
             crate::number::shortest(number.as_f64().unwrap_or(f64::NAN))
         }
         other => other.to_string(),
+    }
+}
+
+impl JsonSchema for Inputs {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Inputs".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = KnownInputs::json_schema(generator);
+        schema.insert("required".to_owned(), serde_json::json!(["assumed"]));
+        schema
     }
 }
 

@@ -11,6 +11,7 @@ mod failure;
 mod files;
 mod folder;
 mod format;
+mod inputs;
 #[cfg(feature = "findings")]
 mod interrupt;
 mod json;

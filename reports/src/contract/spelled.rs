@@ -4,6 +4,7 @@
 //! empty would read as one that is missing. [`Spelled`] wraps a serializer and every value
 //! below it; a number that is not a number is an error.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::{
     Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
     SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
@@ -209,6 +210,19 @@ impl<S: SerializeMap> SerializeMap for Spelled<S> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Number(pub f64);
+
+impl JsonSchema for Number {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Number".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        // Every bare number of our documents may be infinite.
+        f64::json_schema(generator)
+    }
+}
 
 impl Serialize for Number {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

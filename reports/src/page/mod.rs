@@ -15,111 +15,79 @@ use askama::Template;
 
 /// A part of a page.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Section {
-    /// Sentences.
-    Text {
-        /// Its heading.
-        heading: String,
-        /// One string per paragraph.
-        paragraphs: Vec<String>,
-    },
+pub struct Section {
+    /// What it is about; empty where the page says it.
+    heading: String,
+    /// What to see in it: what columns mean, which way bounds point.
+    caption: String,
+    body: Body,
+}
+
+/// What a section shows.
+#[derive(Debug, Clone, PartialEq)]
+enum Body {
+    /// One string per paragraph.
+    Text(Vec<String>),
     /// Names and values.
-    Facts {
-        /// Its heading.
-        heading: String,
-        /// In order.
-        facts: Vec<(String, String)>,
-    },
-    /// A table.
-    Table {
-        /// Its heading.
-        heading: String,
-        /// What the columns mean and which way each bound points.
-        caption: String,
-        /// Its rows; the first column names them.
-        table: Table,
-    },
-    /// A plot.
-    Plot {
-        /// Its heading.
-        heading: String,
-        /// What to see in it.
-        caption: String,
-        /// From [`crate::plot::Plot::to_inline_svg`]; goes into the page as it is.
-        svg: String,
-    },
-    /// Text piece by piece, each shaded by a number.
-    Heat {
-        /// Its heading.
-        heading: String,
-        /// What the shades mean.
-        caption: String,
-        /// Named lines of pieces.
-        lines: Vec<(String, Vec<Shade>)>,
-    },
-    /// What the numbers do not say.
-    Caveats {
-        /// Its heading.
-        heading: String,
-        /// One string each.
-        items: Vec<String>,
-    },
+    Facts(Vec<(String, String)>),
+    /// The first column names the rows.
+    Table(Table),
+    /// A figure as SVG.
+    Plot(String),
+    /// Named lines of pieces, each shaded by a number.
+    Heat(Vec<(String, Vec<Shade>)>),
+    /// What the numbers do not say, and other remarks.
+    Notes(Vec<String>),
 }
 
 impl Section {
-    /// A table that needs no caption.
-    #[must_use]
-    pub fn table(heading: &str, table: Table) -> Self {
-        Self::Table {
-            heading: heading.to_owned(),
+    fn new(heading: impl Into<String>, body: Body) -> Self {
+        Self {
+            heading: heading.into(),
             caption: String::new(),
-            table,
+            body,
         }
     }
-    /// Names and values without a heading.
+    /// Sentences, a string per paragraph.
     #[must_use]
-    pub fn facts<S: Into<String>>(facts: impl IntoIterator<Item = (S, String)>) -> Self {
+    pub fn text(heading: impl Into<String>, paragraphs: Vec<String>) -> Self {
+        Self::new(heading, Body::Text(paragraphs))
+    }
+    /// Names and values.
+    #[must_use]
+    pub fn facts<S: Into<String>>(
+        heading: impl Into<String>,
+        facts: impl IntoIterator<Item = (S, String)>,
+    ) -> Self {
         let facts = facts.into_iter();
-        Self::Facts {
-            heading: String::new(),
-            facts: facts.map(|(name, value)| (name.into(), value)).collect(),
-        }
+        let facts = facts.map(|(name, value)| (name.into(), value));
+        Self::new(heading, Body::Facts(facts.collect()))
     }
-    /// Sentences without a heading.
+    /// A table whose first column names the rows.
     #[must_use]
-    pub const fn untitled(paragraphs: Vec<String>) -> Self {
-        Self::Text {
-            heading: String::new(),
-            paragraphs,
-        }
+    pub fn table(heading: impl Into<String>, table: Table) -> Self {
+        Self::new(heading, Body::Table(table))
     }
-    /// Notes, one behind the other.
+    /// A figure, from [`crate::plot::Plot::to_inline_svg`]; it goes into the page as it is.
     #[must_use]
-    pub fn notes(heading: &str, items: Vec<String>) -> Self {
-        Self::Caveats {
-            heading: heading.to_owned(),
-            items,
-        }
+    pub fn plot(heading: impl Into<String>, svg: String) -> Self {
+        Self::new(heading, Body::Plot(svg))
     }
-    fn heading(&self) -> &str {
-        match self {
-            Self::Text { heading, .. }
-            | Self::Facts { heading, .. }
-            | Self::Table { heading, .. }
-            | Self::Plot { heading, .. }
-            | Self::Heat { heading, .. }
-            | Self::Caveats { heading, .. } => heading,
-        }
+    /// Named lines of text in pieces, each shaded by a number.
+    #[must_use]
+    pub fn heat(heading: impl Into<String>, lines: Vec<(String, Vec<Shade>)>) -> Self {
+        Self::new(heading, Body::Heat(lines))
     }
-    fn heading_mut(&mut self) -> &mut String {
-        match self {
-            Self::Text { heading, .. }
-            | Self::Facts { heading, .. }
-            | Self::Table { heading, .. }
-            | Self::Plot { heading, .. }
-            | Self::Heat { heading, .. }
-            | Self::Caveats { heading, .. } => heading,
-        }
+    /// Remarks, one behind the other.
+    #[must_use]
+    pub fn notes(heading: impl Into<String>, items: Vec<String>) -> Self {
+        Self::new(heading, Body::Notes(items))
+    }
+    /// With a sentence on what to see in it.
+    #[must_use]
+    pub fn caption(mut self, caption: impl Into<String>) -> Self {
+        self.caption = caption.into();
+        self
     }
 }
 
@@ -180,7 +148,7 @@ impl From<Exit> for Mood {
 /// ```
 /// use reticent_reports::page::{Page, Section};
 /// let page = Page::new("Exposure", "No canary is ranked above chance.")
-///     .section(Section::Caveats { heading: "Not covered".into(), items: vec!["a < b".into()] });
+///     .section(Section::notes("Not covered", vec!["a < b".into()]));
 /// let html = page.to_html()?;
 /// assert!(html.contains("<h1>Exposure</h1>") && html.contains("a &#60; b"));
 /// # Ok::<(), askama::Error>(())
@@ -237,8 +205,7 @@ impl Page {
     #[must_use]
     pub fn with(mut self, name: &str, other: Self) -> Self {
         let sections = other.sections.into_iter().map(|(shown, mut section)| {
-            let heading = section.heading_mut();
-            *heading = format!("{name}: {}", lowered(heading));
+            section.heading = format!("{name}: {}", lowered(&section.heading));
             (shown, section)
         });
         self.sections.extend(sections);
@@ -294,16 +261,8 @@ mod tests {
         let mut table = Table::new([("arm", Align::Left), ("ε ≤", Align::Right)]);
         table.row(["<script>", "∞"]);
         Page::new("T", "S")
-            .section(Section::Table {
-                heading: "H".into(),
-                caption: "C".into(),
-                table,
-            })
-            .section(Section::Plot {
-                heading: "P".into(),
-                caption: "C".into(),
-                svg: "<svg></svg>".into(),
-            })
+            .section(Section::table("H", table).caption("C"))
+            .section(Section::plot("P", "<svg></svg>".into()).caption("C"))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Where a command's answer goes.
 
-use super::{Page, Section, View};
+use super::{Body, Page, View};
 use crate::contract::{AtomicFile, Csv, Format, print};
 use anyhow::{Context, Result};
 use std::io::Write;
@@ -109,8 +109,8 @@ impl Page {
     /// The first table, or the facts where there is none.
     fn to_csv(&self) -> String {
         let mut all = self.sections.iter().map(|(_, section)| section);
-        let table = all.clone().find_map(|section| match section {
-            Section::Table { table, .. } => Some(table),
+        let table = all.clone().find_map(|section| match &section.body {
+            Body::Table(table) => Some(table),
             _ => None,
         });
         if let Some(table) = table {
@@ -120,8 +120,8 @@ impl Page {
         }
         let mut csv = Csv::new(["name", "value"]);
         csv.row(["result", &self.summary]);
-        if let Some(facts) = all.find_map(|section| match section {
-            Section::Facts { facts, .. } => Some(facts),
+        if let Some(facts) = all.find_map(|section| match &section.body {
+            Body::Facts(facts) => Some(facts),
             _ => None,
         }) {
             facts
@@ -136,12 +136,13 @@ impl Page {
 mod tests {
     use super::*;
     use crate::contract::{Align, Table};
+    use crate::page::Section;
 
     #[test]
     fn the_rows_of_a_page_are_its_first_table_or_its_facts() {
         let mut table = Table::new([("arm", Align::Left), ("ε ≤", Align::Right)]);
         table.row(["CRT, missed", "∞"]);
-        let page = Page::new("T", "S").answer(Section::facts([("a", "b".to_owned())]));
+        let page = Page::new("T", "S").answer(Section::facts("", [("a", "b".to_owned())]));
         assert_eq!(page.to_csv(), "name,value\nresult,S\na,b\n");
         let page = page.answer(Section::table("H", table));
         assert_eq!(page.to_csv(), "arm,ε ≤\n\"CRT, missed\",∞\n");

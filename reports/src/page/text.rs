@@ -1,6 +1,6 @@
 //! A page as text.
 
-use super::{Page, Section, Shown, lowered};
+use super::{Body, Page, Section, Shown, lowered};
 use std::io::IsTerminal;
 
 /// How wide text is where nobody looks at a terminal.
@@ -46,7 +46,7 @@ impl Page {
         out.push_str(&fill("", &self.summary, view.width));
         // Where one table follows another, each needs its heading.
         let tables = self.sections.iter().filter(|(shown, section)| {
-            *shown == Shown::Always && matches!(section, Section::Table { .. })
+            *shown == Shown::Always && matches!(section.body, Body::Table(_))
         });
         let headed = view.verbose || self.compound || tables.count() > 1;
         let mut hidden = Vec::new();
@@ -61,13 +61,13 @@ impl Page {
                 continue;
             }
             if wanted {
-                if !section.heading().is_empty() && headed {
-                    out.push_str(&format!("\n{}\n", lowered(section.heading())));
+                if !section.heading.is_empty() && headed {
+                    out.push_str(&format!("\n{}\n", lowered(&section.heading)));
                 }
                 out.push('\n');
                 out.push_str(&said);
-            } else if *shown == Shown::InFull && !section.heading().is_empty() {
-                hidden.push(lowered(section.heading()));
+            } else if *shown == Shown::InFull && !section.heading.is_empty() {
+                hidden.push(lowered(&section.heading));
             }
         }
         hidden.dedup();
@@ -82,12 +82,12 @@ impl Page {
 
 impl Section {
     fn to_text(&self, width: usize) -> String {
-        match self {
-            Self::Text { paragraphs, .. } => {
+        match &self.body {
+            Body::Text(paragraphs) => {
                 let filled = paragraphs.iter().map(|text| fill("", text, width));
                 filled.collect()
             }
-            Self::Facts { facts, .. } => {
+            Body::Facts(facts) => {
                 let filled = facts.iter().map(|(name, value)| {
                     let name = format!("{name}: ");
                     match name.chars().count() {
@@ -97,17 +97,17 @@ impl Section {
                 });
                 filled.collect()
             }
-            Self::Table { table, .. } if table.rows().is_empty() => String::new(),
-            Self::Table { table, .. } => table.to_text_within(width),
-            Self::Plot { .. } => String::new(),
-            Self::Heat { lines, .. } => {
+            Body::Table(table) if table.rows().is_empty() => String::new(),
+            Body::Table(table) => table.to_text_within(width),
+            Body::Plot(_) => String::new(),
+            Body::Heat(lines) => {
                 let lines = lines.iter().map(|(name, pieces)| {
                     let text: String = pieces.iter().map(|piece| piece.text.as_str()).collect();
                     format!("{name}\n{text}\n")
                 });
                 lines.collect()
             }
-            Self::Caveats { items, .. } => {
+            Body::Notes(items) => {
                 let filled = items.iter().map(|text| fill("- ", text, width));
                 filled.collect()
             }
@@ -156,23 +156,12 @@ mod tests {
     fn page() -> Page {
         let mut table = Table::new([("what", Align::Left), ("ε ≤", Align::Right)]);
         table.row(["a record", "2"]);
-        let caveats = |heading: &str, text: &str| Section::Caveats {
-            heading: heading.into(),
-            items: vec![text.into()],
-        };
+        let notes = |heading: &str, text: &str| Section::notes(heading, vec![text.into()]);
         Page::new("Title", "Result.")
-            .answer(Section::Table {
-                heading: "What is promised".into(),
-                caption: String::new(),
-                table,
-            })
-            .brief(caveats("", "short"))
-            .section(caveats("Under these assumptions", "long"))
-            .section(Section::Plot {
-                heading: "A plot".into(),
-                caption: String::new(),
-                svg: "<svg></svg>".into(),
-            })
+            .answer(Section::table("What is promised", table))
+            .brief(notes("", "short"))
+            .section(notes("Under these assumptions", "long"))
+            .section(Section::plot("A plot", "<svg></svg>".into()))
     }
 
     #[test]

@@ -8,11 +8,14 @@ use reticent_accounting::training::Recipe;
 use reticent_accounting::{
     Confidence, Epsilon, MissRate, NoiseMultiplier, Sampling, SamplingRate, UnitName,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// How batches are drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampler {
     /// Poisson subsampling: each record independently at every step; what most accountants assume.
@@ -81,7 +84,7 @@ pub struct Schedule {
 }
 
 /// What `jft` does with the redacted text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstPhaseKind {
     /// Ordinary fine-tuning on all of it.
@@ -96,7 +99,7 @@ pub enum FirstPhaseKind {
 }
 
 /// What is taken for granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Assumption {
     /// The policy finds every secret from end to end, whatever its content.
@@ -106,7 +109,7 @@ pub enum Assumption {
 }
 
 /// Whether a promise covers a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
     /// Nobody's promise covers the text.
@@ -199,7 +202,7 @@ pub struct RedactionArgs {
 }
 
 /// σ, or that no noise is added.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(try_from = "f64")]
 pub enum Sigma {
     /// σ = 0, for the weights of `protect` alone.

@@ -47,11 +47,12 @@ use reticent_accounting::{
     Confidence, Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, Probability, SamplingRate,
     Tolerance, UnitName,
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 /// The file.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingFile {
     /// 1.
@@ -78,7 +79,7 @@ pub struct TrainingFile {
 }
 
 /// What is trained on.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
     /// A prepared corpus.
@@ -88,7 +89,7 @@ pub struct Data {
 }
 
 /// How: the flags of `audit train` that say what runs.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Training {
     pub sigma: Option<Sigma>,
@@ -116,7 +117,7 @@ pub struct Training {
 }
 
 /// What is to be kept secret.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Secrets {
     /// Records that one secret is trained on in, at most.
@@ -144,7 +145,7 @@ pub struct Secrets {
 }
 
 /// The first phase of `jft`: without noise under three conditions, or with noise.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FirstPhase {
     /// What is done with the redacted text.

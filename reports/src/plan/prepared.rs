@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::UnitName;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
 use reticent_accounting::training::{Canaries, Sizes, released_states};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -41,7 +42,7 @@ pub struct PreparedFacts {
     pub canaries: Option<Canaries>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Document {
     schema: u32,
     #[serde(rename = "type")]
@@ -51,7 +52,7 @@ struct Document {
     stability: Stability,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Options {
     deduplicate: bool,
     /// Null where every record is private. An absent key says nothing, so it must be there.
@@ -66,18 +67,18 @@ const fn yes() -> bool {
     true
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct PolicyOptions {
     policy: PolicyKind,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct PolicyKind {
     #[serde(rename = "type")]
     kind: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Facts {
     unit: UnitName,
     vocabulary: Vocabulary,
@@ -91,7 +92,7 @@ struct Facts {
 }
 
 /// Where the vocabulary comes from.
-#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[derive(Deserialize, Clone, Copy, PartialEq, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Vocabulary {
     Bytes,
@@ -101,33 +102,33 @@ enum Vocabulary {
     Leaks,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Secrets {
     source: Source,
     all: Kind,
     most_records: u64,
 }
 
-#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[derive(Deserialize, Clone, Copy, PartialEq, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Source {
     Gold,
     Detected,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Kind {
     distinct: u64,
     missed: u64,
     public: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Preflight {
     copies: Vec<Copied>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Copied {
     canary: u64,
     copy: u64,
@@ -139,7 +140,7 @@ struct Copied {
 }
 
 /// What became of a copy of a canary.
-#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[derive(Deserialize, Clone, Copy, PartialEq, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Fate {
     Kept,
@@ -149,19 +150,19 @@ enum Fate {
     Lost,
 }
 
-#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[derive(Deserialize, Clone, Copy, PartialEq, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Side {
     Public,
     Private,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Stability {
     all_copies: Factor,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Factor {
     Number(u64),
@@ -169,7 +170,7 @@ enum Factor {
 }
 
 /// A line of `records.jsonl`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct RecordLine {
     #[cfg(feature = "findings")]
     point: u64,
@@ -179,14 +180,14 @@ struct RecordLine {
 }
 
 /// A line of `train.jsonl`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct TextLine {
     id: String,
     #[cfg(feature = "findings")]
     text: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct CanaryPlan {
     candidates: u128,
 }

@@ -2,7 +2,7 @@
 //! a file, and (with the trainer) as they ran and as their manifests say.
 
 use super::{PlanRequest, TrainingFile, build};
-use crate::account::cli::Account;
+use crate::account::args::Account;
 use clap::Parser;
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{Guarantee, Tolerance};
@@ -229,8 +229,8 @@ fn flags_and_files_describe_the_same_plans() {
 #[cfg(feature = "audit")]
 mod trained {
     use super::*;
-    use crate::account::cli::Command;
-    use crate::account::protect::cli::Protect;
+    use crate::account::args::Command;
+    use crate::account::protect::args::Protect;
     use crate::plan::{PreparedFacts, record_rates};
     use reticent_accounting::training::Run;
     use reticent_accounting::{Neighbours, mechanism};
@@ -433,7 +433,7 @@ mod trained {
     /// Writes weights of this share of the capacity, with noise that keeps every promise; prior,
     /// promise and posterior of each secret.
     fn certify(wish: &Protect, share: f64) -> Vec<[f64; 3]> {
-        use crate::account::protect::{input::Input, weights, work::Chosen};
+        use crate::account::protect::{input::Input, run::Chosen, weights};
         use reticent_accounting::protect::Training;
         let input = Input::gather(wish).unwrap();
         let secrets = input.secrets();

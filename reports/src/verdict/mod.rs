@@ -14,6 +14,7 @@ use crate::contract::{Exit, Number};
 use crate::number::{nearest, rounded_down, rounded_up};
 use reticent_accounting::{Estimate, Lower, Probability, Upper};
 use reticent_attacks::CeilingOutcome;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The chance that at least one verdict of a whole report says "contradicted" although every promise holds.
@@ -62,7 +63,7 @@ pub struct Measurement<T> {
 
 /// The chance of a contradiction, had less noise been added: by the best attack on canaries that
 /// are independent of each other. An optimistic estimate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Power {
     /// The noise that was added, as a share of what is stated.
     pub noise: f64,
@@ -71,7 +72,7 @@ pub struct Power {
 }
 
 /// A known kind of mistake that makes a model leak more than was promised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mistake {
     /// The policy let the secret through to ordinary optimisation.
@@ -286,22 +287,42 @@ impl std::fmt::Display for Verdict {
     }
 }
 
+/// How a verdict is written.
+#[derive(Serialize, JsonSchema)]
+struct Written<'a> {
+    /// What follows from the two.
+    outcome: CeilingOutcome,
+    /// In a sentence.
+    says: String,
+    /// The measured lower bound.
+    at_least: Number,
+    /// The promised upper bound.
+    at_most: Number,
+    /// The most that this audit could have proved.
+    provable: Number,
+    /// Estimated chances of finding a mistake.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    power: &'a [Power],
+    /// With which a promise that holds is contradicted.
+    false_alarm: f64,
+    /// What may have gone wrong.
+    suspects: &'a [Mistake],
+    /// What both are about.
+    terms: &'a Terms,
+}
+
+impl JsonSchema for Verdict {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Verdict".into()
+    }
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Written::json_schema(generator)
+    }
+}
+
 impl Serialize for Verdict {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Shown<'a> {
-            outcome: CeilingOutcome,
-            says: String,
-            at_least: Number,
-            at_most: Number,
-            provable: Number,
-            #[serde(skip_serializing_if = "<[_]>::is_empty")]
-            power: &'a [Power],
-            false_alarm: f64,
-            suspects: &'a [Mistake],
-            terms: &'a Terms,
-        }
-        Shown {
+        Written {
             outcome: self.result(),
             says: self.to_string(),
             at_least: Number(self.at_least),

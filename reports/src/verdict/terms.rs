@@ -2,10 +2,11 @@
 
 use crate::contract::to_json;
 use reticent_accounting::{Delta, Neighbours, Notion, Probability, UnitName};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What a bound speaks of. Two bounds meet only when all of it agrees.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Terms {
     /// What was released: the same checkpoint on both sides.
     pub released: String,
@@ -26,7 +27,7 @@ pub struct Terms {
 }
 
 /// A part of [`Terms`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Field {
     /// What was released.
@@ -60,7 +61,7 @@ impl Field {
 }
 
 /// Why a promise and a measurement cannot be compared.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Mismatch {
     /// The first part that differs.
     pub field: Field,

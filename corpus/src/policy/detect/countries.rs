@@ -2,10 +2,13 @@
 
 use super::checks::{digits, ssn};
 use super::engine::{Candidate, Rule};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A pack of rules for one country.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Country {

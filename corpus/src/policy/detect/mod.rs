@@ -12,6 +12,7 @@ pub use countries::Country;
 use super::{Policy, Span, View};
 use crate::error::{Error, Result, range};
 use engine::Scanner;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub const NUMERIC: [&str; 7] = [
 ];
 
 /// What detectors look for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DetectorOptions {
     /// Kinds: of [`IDENTIFYING`] and [`NUMERIC`]. Default: the identifying ones, dates, times

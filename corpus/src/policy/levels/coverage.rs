@@ -1,10 +1,13 @@
 //! The eighteen kinds of named entities, and what finds each here.
 
 use super::{Level, Tagger};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A kind of named entity (the OntoNotes 5 scheme, which spaCy's English models use).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum EntityKind {
     /// People, real or made up.
@@ -46,7 +49,7 @@ pub enum EntityKind {
 }
 
 /// What finds a kind of entity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cover {
     /// A grammar: numbers and times in their usual forms.

@@ -10,12 +10,15 @@ use super::detect::{DetectorOptions, Detectors, NUMERIC};
 use super::dictionary::{Dictionary, DictionaryOptions};
 use super::{Policy, Span, View};
 use crate::error::Result;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// How much a detector takes for sensitive. Each level holds the one before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// Persons, organisations, dates and locations.

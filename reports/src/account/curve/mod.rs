@@ -1,30 +1,32 @@
 //! A curve of a plan, point by point, with both certified ends of each.
 
+pub mod args;
 mod over;
+mod page;
 mod points;
-mod show;
 
-pub use show::{csv, figure, page};
+pub use page::{csv, figure, page};
 
-use super::calibration::numbered;
-use super::cli::{Curve, Over, What};
+use super::calibrate::numbered;
 use super::plan::{Source, neighbours_of};
 use crate::contract::{Envelope, Number};
 use crate::plot::Plot;
 use anyhow::{Context, Result, bail};
+use args::{Curve, Over, What};
 use reticent_accounting::rdp::RdpCurve;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
     Bounds, Delta, Engine, Epsilon, GroupSize, Lower, Mechanism, Neighbours, Order, PrivacyLoss,
     Probability, Profile, Query, Tolerance, Upper, pld::losses,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Enough for a smooth line.
 const POINTS_DRAWN: usize = 65;
 
 /// The body of a `curve` document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Points {
     /// Which curve.
     pub curve: Kind,
@@ -46,7 +48,7 @@ pub struct Points {
 }
 
 /// One point: the argument, and both ends of the value.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Where.
     pub at: Number,
@@ -55,7 +57,7 @@ pub struct Point {
 }
 
 /// Which curve, with its argument and value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// ε ↦ δ.

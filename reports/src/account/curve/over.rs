@@ -1,10 +1,11 @@
 //! ε at one δ against a parameter of the run: noise, sampling rate, steps, or how often redaction misses.
 
+use super::args::Curve;
 use super::points::spread;
 use super::{Kind, Point, Points};
-use crate::account::calibration::numbered;
-use crate::account::cli::{Curve, RunArgs};
+use crate::account::calibrate::numbered;
 use crate::account::plan::{Source, neighbours_of};
+use crate::account::question::RunArgs;
 use crate::contract::{Envelope, Number};
 use crate::plan::args::Sigma;
 use anyhow::{Context, Result, bail};

@@ -1,5 +1,6 @@
 //! How a number was obtained and what certifies it.
 
+pub mod args;
 mod page;
 mod pairs;
 
@@ -14,10 +15,11 @@ use reticent_accounting::{
     Bounds, Certificate, Delta, Direction, Engine, Epsilon, GroupSize, Guarantee, Mechanism,
     Method, Neighbours, Notion, PrivacyLoss, Query, pld::losses,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The body of an `explanation` document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// The steps, equal ones counted.
     pub steps: Vec<Step>,
@@ -40,7 +42,7 @@ pub struct Explanation {
 }
 
 /// One kind of step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// In words.
     pub what: String,
@@ -54,7 +56,7 @@ pub struct Step {
 }
 
 /// Plain Gaussian steps in one.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Merged {
     /// How many steps.
     pub steps: u64,
@@ -63,7 +65,7 @@ pub struct Merged {
 }
 
 /// One direction: its answer and what certifies it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OneWay {
     /// Which law comes first; absent where both are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,7 +97,7 @@ impl OneWay {
 }
 
 /// A row that follows from the loss by a further step, and that step in words.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Derived {
     /// The row.
     pub guarantee: Guarantee,

@@ -1,8 +1,9 @@
 //! The explanation in sentences.
 
 use super::{Explanation, OneWay, Step};
+use crate::account::answer::{what_is_asked, what_runs};
 use crate::account::plan::Asked;
-use crate::account::text::{dash, what_is_asked, what_runs};
+use crate::account::tables::dash;
 use crate::account::words::promise;
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up};
@@ -23,7 +24,8 @@ pub fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
     let mut how = vec![format!("Engine: {}.", body.engine)];
     how.extend(body.directions.iter().map(direction));
     let mut page = Page::new(title, answer(asked, body).unwrap_or_default())
-        .answer(Section::untitled(
+        .answer(Section::text(
+            "",
             document.inputs.assumed_line().into_iter().collect(),
         ))
         .answer(Section::notes("What runs", what_ran(body)))

@@ -4,7 +4,9 @@ use crate::number::shortest;
 use reticent_accounting::{Mechanism, Neighbours, Query, Sampling};
 
 /// The laws with and without the records, as formulas.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 pub struct Pair {
     /// With the records (their first contents, under replace).
     pub with: String,

@@ -1,10 +1,11 @@
 //! The answer as data.
 
 use reticent_accounting::{Bounds, NoiseMultiplier, Probability, Upper};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The body of a `protection` document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Protection {
     /// What may differ between two inputs that are compared: always "arbitrary", the whole
     /// content of a secret's examples.
@@ -28,7 +29,7 @@ pub struct Protection {
 }
 
 /// Sizes of the incidence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sizes {
     /// Examples in all.
     pub examples: u64,
@@ -45,7 +46,7 @@ pub struct Sizes {
 }
 
 /// One choice of weights and the noise it needs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
     /// k of c = 2^k in the sweep's units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +75,7 @@ pub struct Setting {
 }
 
 /// A constant of the capacities whose weights add up to no more than the batch size.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Infeasible {
     /// k of c = 2^k in the sweep's units.
     pub exponent: i32,
@@ -85,7 +86,7 @@ pub struct Infeasible {
 }
 
 /// Weights chosen together with the noise.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Joint {
     /// Examples whose weight is above zero.
     pub kept: u64,
@@ -98,7 +99,7 @@ pub struct Joint {
 }
 
 /// One secret.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// Its id.
     pub id: String,
@@ -126,7 +127,7 @@ pub struct Row {
 }
 
 /// The noise one secret needs on its own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Own {
     /// By the blow-up, both ends.
     pub blow_up: Bounds<NoiseMultiplier>,
@@ -137,7 +138,7 @@ pub struct Own {
 }
 
 /// All secrets of a kind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KindRow {
     /// The kind; empty for secrets without one.
     pub kind: String,

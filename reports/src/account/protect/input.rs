@@ -1,6 +1,6 @@
 //! What the files or arguments say: examples, secrets, promises.
 
-use super::cli::Protect;
+use super::args::Protect;
 use super::read::{Gathered, Names, Promise, read_secrets};
 use anyhow::{Result, anyhow, bail};
 use reticent_accounting::Probability;

@@ -1,18 +1,18 @@
 //! `account protect`: what noise, and which examples, keep the promises about a set of secrets?
 //!
-//! [`cli`] parses, [`read`] streams the files, [`input`] makes sense of them, [`work`] computes
-//! the [`document`], [`show`] and [`figure`] show it, [`output`] writes posteriors, [`weights`] what a trainer
+//! [`args`] parses, [`read`] streams the files, [`input`] makes sense of them, [`run`] computes
+//! the [`document`], [`page`] and [`figure`] show it, [`output`] writes posteriors, [`weights`] what a trainer
 //! needs.
 
-pub mod cli;
+pub mod args;
 pub mod document;
 pub mod figure;
 pub mod input;
 pub mod output;
+pub mod page;
 pub mod read;
-pub mod show;
+pub mod run;
 pub mod weights;
-pub mod work;
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,7 @@ mod tests;
 use crate::contract::{Exit, write_file};
 use crate::page::Output;
 use anyhow::{Context, Result};
-use cli::Protect;
+use args::Protect;
 
 /// Runs the command.
 ///
@@ -29,7 +29,7 @@ use cli::Protect;
 pub fn run(wish: &Protect, output: Output) -> Result<Exit> {
     let places = output::Places::open(wish)?;
     let input = input::Input::gather(wish)?;
-    let found = work::protect(wish, &input)?;
+    let found = run::protect(wish, &input)?;
     places.write(wish, &input, &found)?;
     if let Some(place) = &wish.plot {
         let drawing = figure::noise_against_kept(&found.document.body)?.to_svg()?;
@@ -37,8 +37,8 @@ pub fn run(wish: &Protect, output: Output) -> Result<Exit> {
     }
     output.answer_with_rows(
         || Ok(found.document.to_text()?),
-        || Ok(show::page(&found.document)),
-        || show::csv(&found.document.body),
+        || Ok(page::page(&found.document)),
+        || page::csv(&found.document.body),
     )?;
     Ok(Exit::Finished)
 }

@@ -1,10 +1,10 @@
 //! Posteriors as a table, and the places of both files.
 
-use super::cli::Protect;
+use super::args::Protect;
 use super::input::Input;
 use super::read::Kind;
+use super::run::{Chosen, Found};
 use super::weights;
-use super::work::{Chosen, Found};
 use crate::account::csv::cell;
 use crate::contract::AtomicFile;
 use crate::contract::Csv;

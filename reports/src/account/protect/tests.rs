@@ -1,10 +1,10 @@
 //! Files in, documents out; bad files by name, line and value.
 
-use super::cli::Protect;
+use super::args::Protect;
 use super::input::Input;
 use super::read::{Gathered, read_secrets};
-use super::{document, figure, show, work};
-use crate::account::cli::{Account, Command};
+use super::{document, figure, page, run};
+use crate::account::args::{Account, Command};
 use crate::contract::Envelope;
 use crate::contract::Format;
 use crate::page::{Output, View};
@@ -182,7 +182,7 @@ fn every_document_fits_its_schema() {
     wishes.push(from_files);
     for wish in wishes {
         let input = Input::gather(&wish).unwrap();
-        let found = work::protect(&wish, &input).unwrap();
+        let found = run::protect(&wish, &input).unwrap();
         let json = found.document.to_text().unwrap();
         assert_eq!(
             problems("protection.schema.json", &json),
@@ -190,10 +190,10 @@ fn every_document_fits_its_schema() {
         );
         let back: Envelope<document::Protection> = serde_json::from_str(&json).unwrap();
         assert_eq!(back.body, found.document.body);
-        let text = show::page(&found.document).to_text(View::full());
+        let text = page::page(&found.document).to_text(View::full());
         assert!(text.contains("arbitrarily"), "{text}");
         assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
-        let csv = show::csv(&found.document.body).unwrap();
+        let csv = page::csv(&found.document.body).unwrap();
         assert_eq!(csv.lines().count(), 1 + found.document.body.settings.len());
     }
 }
@@ -205,13 +205,13 @@ fn a_sweep_ends_without_preprocessing_and_its_noise_falls_with_c() {
          --steps 4000 --sweep --tolerance 1e-2",
     );
     let input = Input::gather(&wish).unwrap();
-    let document = work::protect(&wish, &input).unwrap().document;
+    let document = run::protect(&wish, &input).unwrap().document;
     let json = document.to_text().unwrap();
     assert_eq!(
         problems("protection.schema.json", &json),
         Vec::<String>::new()
     );
-    assert!(show::page(&document).to_text(View::full()).contains("2^-6"));
+    assert!(page::page(&document).to_text(View::full()).contains("2^-6"));
     let body = document.body;
     let exponents: Vec<_> = body
         .settings
@@ -240,13 +240,13 @@ fn a_sweep_marks_what_no_batch_can_be_drawn_by() {
          --steps 40 --sweep --tolerance 1e-2",
     );
     let input = Input::gather(&wish).unwrap();
-    let document = work::protect(&wish, &input).unwrap().document;
+    let document = run::protect(&wish, &input).unwrap().document;
     let json = document.to_text().unwrap();
     assert_eq!(
         problems("protection.schema.json", &json),
         Vec::<String>::new()
     );
-    let text = show::page(&document).to_text(View::full());
+    let text = page::page(&document).to_text(View::full());
     assert!(text.contains("infeasible"), "{text}");
     let body = document.body;
     let marked: Vec<i32> = body.infeasible.iter().map(|row| row.exponent).collect();

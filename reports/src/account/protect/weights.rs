@@ -2,11 +2,12 @@
 //! is promised for each secret ([schemas/weights.schema.json]).
 
 use super::input::Input;
-use super::work::Chosen;
+use super::run::Chosen;
 use crate::contract::{AtomicFile, Inputs};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::protect::SecretClasses;
 use reticent_accounting::{NoiseMultiplier, Probability};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -16,13 +17,14 @@ use std::path::Path;
 const KIND: &str = "weights";
 
 /// What a trainer needs, and what has to hold of what it trains on.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Weights {
     schema: u32,
     #[serde(rename = "type")]
     kind: String,
     #[serde(rename = "inputs")]
+    #[schemars(with = "Inputs")]
     _inputs: serde::de::IgnoredAny,
     /// B: the expected records of a batch, and the divisor of its noised sum.
     pub batch_size: f64,

@@ -37,7 +37,7 @@ pub struct Preparing {
     /// Keep repeated records.
     #[arg(long)]
     pub no_deduplication: bool,
-    /// How repeated records are told: exact, bloom:BITS per record, near:SIMILARITY, or
+    /// How repeated records are recognised: exact, bloom:BITS per record, near:SIMILARITY, or
     /// substring:TOKENS. Only exact has a stability that a promise can rest on.
     #[arg(long, value_name = "METHOD", default_value = "exact", value_parser = duplicates, conflicts_with = "no_deduplication")]
     pub duplicates: Deduplication,

@@ -6,10 +6,11 @@ use crate::number::grouped;
 use crate::page::{Output, Page, Section};
 use anyhow::Result;
 use reticent_backends::{Model, convert_llama2c};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Body {
     out: String,
     model: Model,
 }
@@ -34,7 +35,7 @@ pub(in crate::audit) fn run(asked: &Convert, output: Output) -> Result<Exit> {
     let said = format!("{}: written in the layout of Hugging Face.", shown.out);
     output.answer(
         || Ok(Envelope::new("conversion", inputs, &shown).to_text()?),
-        || Ok(Page::new("Conversion", said).answer(Section::facts(facts))),
+        || Ok(Page::new("Conversion", said).answer(Section::facts("", facts))),
     )?;
     Ok(Exit::Finished)
 }

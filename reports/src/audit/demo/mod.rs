@@ -10,11 +10,12 @@ use super::exposure::ExposureReport;
 use crate::contract::{Envelope, Exit, Inputs, Said};
 use reticent_accounting::{Bounds, Convention, Epsilon, Guarantee, Mechanism, Notion, Upper};
 use reticent_corpus::Facts;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Where the text comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Source {
     /// Made up.
@@ -43,7 +44,7 @@ impl std::fmt::Display for Source {
 }
 
 /// What was planted, the same in every arm.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Planted {
     /// How many canaries.
     pub canaries: u64,
@@ -56,7 +57,7 @@ pub struct Planted {
 }
 
 /// Noise and sampling of a private phase.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct PrivatePhase {
     /// σ.
     pub noise_multiplier: f64,
@@ -67,7 +68,7 @@ pub struct PrivatePhase {
 }
 
 /// One way of training.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Arm {
     /// Short, for tables: `SGD`, `CRT`.
     pub name: String,
@@ -158,7 +159,7 @@ impl Arm {
 }
 
 /// The whole demo.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct DemoReport {
     /// Where the text comes from.
     pub source: Source,

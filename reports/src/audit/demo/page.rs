@@ -21,63 +21,70 @@ pub(super) fn page(report: &DemoReport) -> Result<Page> {
         .collect();
     let exposures = exposure_plot("Exposure of each canary, arm by arm", &columns)?;
     let arms = report.arms.iter();
-    let page = Page::new("How much leaks, with and without protection", summary(report))
-        .mood(report.exit().into())
-        .section(Section::Plot {
-            heading: "What leaked".into(),
-            caption: format!(
-                "Each dot is one canary: a random secret planted {} times in the training text. {}",
-                report.planted.copies,
-                null_line(report).unwrap_or_default()
-            ),
-            svg: exposures.to_inline_svg()?,
-        })
-        .section(Section::Plot {
-            heading: "Promise beside measurement".into(),
-            caption: "ε for all copies of one canary replaced at once. The truth lies between what the attack proves (▸, with its confidence) and what the accountant promises (◂). A ▸ to the right of its ◂ is a bug, and in the arm without noise one was planted.".into(),
-            svg: epsilons(report).to_inline_svg()?,
-        })
-        .answer(Section::Table {
-            heading: "What is promised (upper bounds), and how good the model is".into(),
-            caption: format!(
-                "ε is an upper bound, rounded up; ∞ means that nothing is promised. σ noise multiplier, q sampling rate. Perplexity per token on redacted test text; a trigram model has {}.",
+    let page = Page::new(
+        "How much leaks, with and without protection",
+        summary(report),
+    )
+    .mood(report.exit().into())
+    .section(
+        Section::plot("What leaked", exposures.to_inline_svg()?).caption(format!(
+            "Each dot is one canary: a random secret planted {} times in the training text. {}",
+            report.planted.copies,
+            null_line(report).unwrap_or_default()
+        )),
+    )
+    .section(
+        Section::plot(
+            "Promise beside measurement",
+            epsilons(report).to_inline_svg()?,
+        )
+        .caption(
+            "ε for all copies of one canary replaced at once. The truth lies between what \
+                the attack proves (▸, with its confidence) and what the accountant promises \
+                (◂). A ▸ to the right of its ◂ is a bug, and in the arm without noise one was \
+                planted.",
+        ),
+    )
+    .answer(
+        Section::table(
+            "What is promised (upper bounds), and how good the model is",
+            promises(report),
+        )
+        .caption(format!(
+            "ε is an upper bound, rounded up; ∞ means that nothing is promised. σ noise \
+                    multiplier, q sampling rate. Perplexity per token on redacted test text; a \
+                    trigram model has {}.",
+            nearest(report.trigram_perplexity, 3)
+        )),
+    )
+    .answer(
+        Section::table("What leaks (lower bounds)", leaks(report)).caption(
+            "Exposure counts ties against the canary; p is the chance of this much or more \
+                without a leak. ε ≥ is a lower bound, rounded down. The ceiling is the \
+                exposure that the promise allows (all: every bit).",
+        ),
+    )
+    .section(
+        Section::table("Rank of each canary", ranks(report))
+            .caption("Rank 1 is the model's favourite among all candidates."),
+    )
+    .answer(Section::text(
+        "Beside these",
+        null_line(report)
+            .into_iter()
+            .chain(provable_line(report))
+            .chain([format!(
+                "A trigram model has perplexity {}.",
                 nearest(report.trigram_perplexity, 3)
-            ),
-            table: promises(report),
-        })
-        .answer(Section::Table {
-            heading: "What leaks (lower bounds)".into(),
-            caption: "Exposure counts ties against the canary; p is the chance of this much or more without a leak. ε ≥ is a lower bound, rounded down. The ceiling is the exposure that the promise allows (all: every bit).".into(),
-            table: leaks(report),
-        })
-        .section(Section::Table {
-            heading: "Rank of each canary".into(),
-            caption: "Rank 1 is the model's favourite among all candidates.".into(),
-            table: ranks(report),
-        })
-        .answer(Section::Text {
-            heading: "Beside these".into(),
-            paragraphs: null_line(report)
-                .into_iter()
-                .chain(provable_line(report))
-                .chain([format!(
-                    "A trigram model has perplexity {}.",
-                    nearest(report.trigram_perplexity, 3)
-                )])
-                .collect(),
-        })
-        .section(Section::Facts {
-            heading: "The arms".into(),
-            facts: arms.map(|arm| (arm.name.clone(), sentence(arm))).collect(),
-        })
-        .section(Section::Facts {
-            heading: "What was prepared".into(),
-            facts: facts(report),
-        })
-        .section(Section::Caveats {
-            heading: "What these numbers do not say".into(),
-            items: caveats(),
-        });
+            )])
+            .collect(),
+    ))
+    .section(Section::facts(
+        "The arms",
+        arms.map(|arm| (arm.name.clone(), sentence(arm))),
+    ))
+    .section(Section::facts("What was prepared", facts(report)))
+    .section(Section::notes("What these numbers do not say", caveats()));
     Ok(page)
 }
 

@@ -192,7 +192,7 @@ pub(in crate::audit) fn run(asked: &Demo, output: Output, interrupt: &Interrupt)
     );
     output.answer(
         || Ok(json),
-        || Ok(page.answer(Section::untitled(vec![written]))),
+        || Ok(page.answer(Section::text("", vec![written]))),
     )?;
     Ok(report.exit())
 }

@@ -85,7 +85,7 @@ impl Exposures {
     /// The test in words, of the direction that it says more about.
     pub(super) fn how(&self) -> String {
         let fell = self.less.p_value < self.more.p_value;
-        let told = if fell { &self.less } else { &self.more };
+        let shift = if fell { &self.less } else { &self.more };
         let (crossed, back) = if fell {
             ("fell below", "came above it")
         } else {
@@ -93,10 +93,10 @@ impl Exposures {
         };
         format!(
             "McNemar's test: {} {crossed} {} bits, {} {back}, p = {} over all lines",
-            told.crossed,
-            shortest(told.line),
-            told.back,
-            nearest(told.p_value, 2)
+            shift.crossed,
+            shortest(shift.line),
+            shift.back,
+            nearest(shift.p_value, 2)
         )
     }
 }

@@ -18,13 +18,14 @@ use anyhow::{Context, Result, bail, ensure};
 use exposures::Exposures;
 use reticent_accounting::Confidence;
 use reticent_attacks::Rate;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What a row comes down to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     /// The new model leaks more.
@@ -36,7 +37,7 @@ pub enum Change {
 }
 
 /// One quantity in both documents.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// What it is.
     pub quantity: String,
@@ -51,7 +52,7 @@ pub struct Row {
 }
 
 /// The result of `audit diff`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct DiffReport {
     /// Every quantity that both documents hold.
     pub rows: Vec<Row>,

@@ -11,20 +11,15 @@ pub(super) fn page(report: &DiffReport, old: &str, new: &str) -> Result<Page> {
         report.said().to_owned(),
     )
     .mood(report.exit().into())
-    .answer(Section::Table {
-        heading: "Quantity by quantity".into(),
-        caption: report.level_said(),
-        table: report.table(),
-    });
+    .answer(Section::table("Quantity by quantity", report.table()).caption(report.level_said()));
     let shares: Vec<&Row> = report.rows.iter().filter(|row| is_share(row)).collect();
     if shares.is_empty() {
         return Ok(page);
     }
-    Ok(page.section(Section::Plot {
-        heading: "Rates and areas".into(),
-        caption: "Rings: the old model. Discs: the new one.".into(),
-        svg: plot(&shares).to_inline_svg()?,
-    }))
+    Ok(page.section(
+        Section::plot("Rates and areas", plot(&shares).to_inline_svg()?)
+            .caption("Rings: the old model. Discs: the new one."),
+    ))
 }
 
 /// Rates and areas share an axis; bits have their own.

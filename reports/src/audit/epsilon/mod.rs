@@ -12,10 +12,11 @@ use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
 use reticent_attacks::{
     Assumption, AuditBound, AuditTerms, EpsilonMethod, OneRunCounts, RateCounts, Sides,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What was counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Counted {
     /// Coins of one run.
@@ -25,7 +26,7 @@ pub enum Counted {
 }
 
 /// The result of `audit epsilon`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct EpsilonReport {
     /// What was counted.
     pub counts: Counted,

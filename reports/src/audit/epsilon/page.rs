@@ -19,33 +19,32 @@ pub(super) fn page(
     }
     Ok(Page::new("How much leaks at least", summary.clone())
         .mood(exit.into())
-        .section(Section::Plot {
-            heading: "ε at least".into(),
-            caption: "Each bar begins where its method's lower bound lies: a smaller ε is refuted. Where ε ends, no audit says.".into(),
-            svg: plot(report).to_inline_svg()?,
-        })
-        .answer(Section::Table {
-            heading: "In numbers".into(),
-            caption: holds(report),
-            table: table(report),
-        })
-        .answer(Section::Text {
-            heading: "In which terms".into(),
-            paragraphs: [holds(report), caveat(&report.counts).to_owned()]
+        .section(
+            Section::plot("ε at least", plot(report).to_inline_svg()?).caption(
+                "Each bar begins where its method's lower bound lies: a smaller ε is refuted. \
+                Where ε ends, no audit says.",
+            ),
+        )
+        .answer(Section::table("In numbers", table(report)).caption(holds(report)))
+        .answer(Section::text(
+            "In which terms",
+            [holds(report), caveat(&report.counts).to_owned()]
                 .into_iter()
                 .chain(inputs.assumed_line())
                 .collect(),
-        })
-        .section(Section::Text {
-            heading: "For the model card".into(),
-            paragraphs: vec![format!("{summary} {}", holds(report))],
-        })
-        .section(Section::Caveats {
-            heading: "What these numbers do not say".into(),
-            items: vec![
-                "A lower bound of 0 means that this attack refuted nothing, not that nothing leaks.".to_owned(),
+        ))
+        .section(Section::text(
+            "For the model card",
+            vec![format!("{summary} {}", holds(report))],
+        ))
+        .section(Section::notes(
+            "What these numbers do not say",
+            vec![
+                "A lower bound of 0 means that this attack refuted nothing, not that nothing \
+                    leaks."
+                    .to_owned(),
             ],
-        }))
+        )))
 }
 
 /// The bound that assumes no family of mechanisms, in words.

@@ -4,11 +4,12 @@ use crate::contract::{Align, Table};
 use crate::number::nearest;
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use reticent_attacks::{CanaryFinding, ExposureFinding, ExposureSummary, RankCount};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The canaries of one number of copies.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Dose {
     /// Copies of each.
     pub copies: u64,

@@ -21,11 +21,12 @@ use crate::contract::{Envelope, Exit, Inputs, Said};
 use crate::verdict::{Mistake, Verdict};
 use reticent_accounting::Upper;
 use reticent_attacks::{CeilingOutcome, CeilingTest, ExposureFinding, ExposureSummary};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What the accountant promises about ranks, and whether the measured ones are possible under it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Ceiling {
     /// The exposure, bits, that no canary exceeds with probability at least `level` under the promise.
     pub exposure_at_most: Upper<f64>,
@@ -39,7 +40,7 @@ pub struct Ceiling {
 }
 
 /// The result of `audit exposure`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ExposureReport {
     /// Ranks, exposures, nulls, the lower bound on ε, and what it cost.
     #[serde(flatten)]
@@ -75,7 +76,7 @@ pub struct ExposureReport {
 }
 
 /// An earlier checkpoint of the same training.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Checkpoint {
     /// Its folder.
     pub model: String,

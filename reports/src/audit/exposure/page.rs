@@ -19,69 +19,79 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
     let plot = exposure_plot("Exposure of each canary", &[column])?;
     let mut page = Page::new(format!("Exposure: {released}"), summary(report))
         .mood(report.exit().into())
-        .answer(Section::Facts {
-            heading: "What follows".into(),
-            facts: facts(report),
-        })
-        .section(Section::Plot {
-            heading: "Against chance".into(),
-            caption: "Each dot is one canary. Inside the band lie 95 % of canaries the model has never seen.".into(),
-            svg: plot.to_inline_svg()?,
-        })
-        .section(Section::Plot {
-            heading: "Promise beside measurement".into(),
-            caption: "ε for all copies of one canary replaced at once: what the ranks prove (▸) and, where there is one, what was promised (◂). A ▸ to the right of its ◂ would be a bug.".into(),
-            svg: epsilons(report).to_inline_svg()?,
-        })
-        .answer(Section::Table {
-            heading: "Summaries beside their nulls".into(),
-            caption: "Exposure counts ties against the canary. p is the chance of this much or more without a leak.".into(),
-            table: summary_table(&finding.summary),
-        })
-        .section(Section::Table {
-            heading: "Every canary".into(),
-            caption: format!(
+        .answer(Section::facts("What follows", facts(report)))
+        .section(
+            Section::plot("Against chance", plot.to_inline_svg()?).caption(
+                "Each dot is one canary. Inside the band lie 95 % of canaries the model has \
+                never seen.",
+            ),
+        )
+        .section(
+            Section::plot(
+                "Promise beside measurement",
+                epsilons(report).to_inline_svg()?,
+            )
+            .caption(
+                "ε for all copies of one canary replaced at once: what the ranks prove (▸) \
+                and, where there is one, what was promised (◂). A ▸ to the right of its ◂ \
+                would be a bug.",
+            ),
+        )
+        .answer(
+            Section::table(
+                "Summaries beside their nulls",
+                summary_table(&finding.summary),
+            )
+            .caption(
+                "Exposure counts ties against the canary. p is the chance of this much or more \
+                without a leak.",
+            ),
+        )
+        .section(
+            Section::table(
+                "Every canary",
+                canary_table(finding, report.secrets.as_ref()),
+            )
+            .caption(format!(
                 "{} canaries among {} candidates each; rank 1 is the model's favourite.",
                 finding.canaries.len(),
                 grouped(finding.candidates)
-            ),
-            table: canary_table(finding, report.secrets.as_ref()),
-        })
-        .section(Section::Facts {
-            heading: "What it took".into(),
-            facts: vec![("work".to_owned(), work(report))],
-        })
-        .section(Section::Text {
-            heading: "For the model card".into(),
-            paragraphs: vec![card(report)],
-        });
+            )),
+        )
+        .section(Section::facts(
+            "What it took",
+            vec![("work".to_owned(), work(report))],
+        ))
+        .section(Section::text("For the model card", vec![card(report)]));
     if !report.doses.is_empty() {
         page = page
-            .section(Section::Plot {
-                heading: "By number of copies".into(),
-                caption: "Each canary, ties counted against it, over how often it was planted. Where the line leaves the dashed one, repetition is remembered.".into(),
-                svg: dose_plot(&report.doses, finding).to_inline_svg()?,
-            })
-            .section(Section::Table {
-                heading: "By number of copies, in numbers".into(),
-                caption: "p: the chance of so high a mean without a leak, row by row.".into(),
-                table: dose_table(&report.doses),
-            });
+            .section(
+                Section::plot(
+                    "By number of copies",
+                    dose_plot(&report.doses, finding).to_inline_svg()?,
+                )
+                .caption(
+                    "Each canary, ties counted against it, over how often it was planted. \
+                    Where the line leaves the dashed one, repetition is remembered.",
+                ),
+            )
+            .section(
+                Section::table("By number of copies, in numbers", dose_table(&report.doses))
+                    .caption("p: the chance of so high a mean without a leak, row by row."),
+            );
     }
     if !report.earlier.is_empty() {
-        page = page.section(Section::Plot {
-            heading: "Over training".into(),
-            caption: "The same canaries in earlier checkpoints, and in this one at the right. Maximum and mean, each with the 95 % line of models that never saw them.".into(),
-            svg: over_training(report).to_inline_svg()?,
-        });
+        page = page.section(
+            Section::plot("Over training", over_training(report).to_inline_svg()?).caption(
+                "The same canaries in earlier checkpoints, and in this one at the right. \
+                Maximum and mean, each with the 95 % line of models that never saw them.",
+            ),
+        );
     }
-    Ok(page.section(Section::Caveats {
-        heading: "What these numbers do not say".into(),
-        items: caveats(),
-    }))
+    Ok(page.section(Section::notes("What these numbers do not say", caveats())))
 }
 
-/// ε from both sides.
+/// ε, lower and upper bound.
 fn epsilons(report: &ExposureReport) -> Plot {
     let lower = report.finding.epsilon.lower.get().get();
     let upper = report.verdict.as_ref().map(|v| v.promised_at_most());

@@ -8,10 +8,11 @@ use crate::plot::{Axis, Measured, Plot};
 use reticent_accounting::{Bounds, Confidence, Estimate, Lower, Upper};
 use reticent_attacks::SampledExposure;
 use reticent_corpus::CanaryPlan;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One canary.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SampledCanary {
     /// Its name in the plan.
     pub id: String,
@@ -39,7 +40,7 @@ pub struct SampledCanary {
 }
 
 /// The result of `audit exposure --sample`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SampledReport {
     /// N.
     pub candidates: u64,
@@ -143,26 +144,26 @@ impl SampledReport {
     /// # Errors
     /// A plot without anything to show.
     pub fn to_page(&self, released: &str, limit: Option<f64>) -> anyhow::Result<Page> {
-        Ok(Page::new(format!("Exposure, sampled: {released}"), self.says())
-            .mood(self.exit(limit).into())
-            .section(Section::Plot {
-                heading: "Every canary".into(),
-                caption: format!(
-                    "Dots: (k + 1)/(n + 1) in bits. Bars: intervals that all hold together with probability {}. Rank 1 ends at {}.",
-                    shortest(self.confidence.get()),
-                    nearest((self.candidates as f64).log2(), 4)
-                ),
-                svg: self.plot().to_inline_svg()?,
-            })
-            .answer(Section::Table {
-                heading: "In numbers".into(),
-                caption: format!("Rank 1 of {} is the model's favourite.", grouped(self.candidates)),
-                table: self.table(),
-            })
-            .section(Section::Caveats {
-                heading: "What these numbers do not say".into(),
-                items: self.caveats(),
-            }))
+        Ok(
+            Page::new(format!("Exposure, sampled: {released}"), self.says())
+                .mood(self.exit(limit).into())
+                .section(
+                    Section::plot("Every canary", self.plot().to_inline_svg()?).caption(format!(
+                        "Dots: (k + 1)/(n + 1) in bits. Bars: intervals that all hold together \
+                        with probability {}. Rank 1 ends at {}.",
+                        shortest(self.confidence.get()),
+                        nearest((self.candidates as f64).log2(), 4)
+                    )),
+                )
+                .answer(Section::table("In numbers", self.table()).caption(format!(
+                    "Rank 1 of {} is the model's favourite.",
+                    grouped(self.candidates)
+                )))
+                .section(Section::notes(
+                    "What these numbers do not say",
+                    self.caveats(),
+                )),
+        )
     }
 
     fn says(&self) -> String {

@@ -61,7 +61,7 @@ pub struct Extract {
     /// What was promised of each secret: the file that account protect --weights wrote.
     #[arg(long, value_name = "FILE", requires = "secrets")]
     pub weights: Option<PathBuf>,
-    /// Candidates of each secret that has a shape, itself among them, drawn afresh; 1000 if absent.
+    /// Candidates of each secret that has a shape, itself among them, drawn at random; 1000 if absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1_000_000), requires = "secrets")]
     pub candidates: Option<u64>,
     /// Draws the candidates.

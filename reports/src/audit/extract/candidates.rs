@@ -18,6 +18,7 @@ use reticent_accounting::{
 use reticent_attacks::{PromiseTest, RankAudit, SecretCase, SecretShape, reconstruct};
 use reticent_backends::{Manifest, Owner};
 use reticent_corpus::{TokenId, Tokenizer};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -29,7 +30,7 @@ const MOST_CANDIDATES: u32 = 6;
 pub(in crate::audit) const CANDIDATES: u64 = 1000;
 
 /// One line of a file of secrets.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 struct Line {
     id: String,
     context: String,

@@ -14,10 +14,11 @@ pub use secrets::{Drawn, PromisedSecrets, SecretsReport, Source};
 use crate::contract::{Envelope, Exit, Inputs};
 use reticent_accounting::Confidence;
 use reticent_attacks::{PromptRates, Rate};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Passages whose suffix a sampler draws within so many tries.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct WithinDraws {
     /// Tokens of the prompt.
     pub prompt: usize,
@@ -28,7 +29,7 @@ pub struct WithinDraws {
 }
 
 /// The result of `audit extract`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ExtractReport {
     /// Records of the text that are long enough for a passage, duplicates counted once.
     pub passages: u64,

@@ -19,69 +19,60 @@ pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result
         let strata = copies(report);
         if !strata.rows().is_empty() {
             page = page
-                .section(Section::Plot {
-                    heading: "By number of copies".into(),
-                    caption: "Dots: the share that comes out word by word, beyond the baseline where there is one. Bars: its interval. Repetition decides what is remembered.".into(),
-                    svg: by_copies(report).to_inline_svg()?,
-                })
-                .section(Section::Table {
-                    heading: "By number of copies, in numbers".into(),
-                    caption: "Behind the longest prompt; how often the suffix stands in the text.".into(),
-                    table: strata,
-                });
+                .section(
+                    Section::plot("By number of copies", by_copies(report).to_inline_svg()?)
+                        .caption(
+                            "Dots: the share that comes out word by word, beyond the baseline \
+                        where there is one. Bars: its interval. Repetition decides what is \
+                        remembered.",
+                        ),
+                )
+                .section(
+                    Section::table("By number of copies, in numbers", strata).caption(
+                        "Behind the longest prompt; how often the suffix stands in the text.",
+                    ),
+                );
         }
         page = page
-            .answer(Section::Table {
-                heading: "By length of prompt".into(),
-                caption: "Greedy decoding gives the suffix token by token.".into(),
-                table: own_rates(report),
-            })
-            .answer(Section::Text {
-                heading: "Passages".into(),
-                paragraphs: vec![format!(
+            .answer(
+                Section::table("By length of prompt", own_rates(report))
+                    .caption("Greedy decoding gives the suffix token by token."),
+            )
+            .answer(Section::text(
+                "Passages",
+                vec![format!(
                     "{} passages, suffixes of {} tokens. Each interval holds with probability {}.",
                     grouped(report.passages),
                     report.suffix,
                     shortest(report.confidence.get())
                 )],
-            });
+            ));
         if report.baseline {
-            page = page.answer(Section::Table {
-                heading: "Beside the baseline".into(),
-                caption: "p: McNemar's exact test, for each length by itself; the sentence above shares 5 % among them.".into(),
-                table: beside_baseline(report),
-            });
+            page = page.answer(
+                Section::table("Beside the baseline", beside_baseline(report)).caption(
+                    "p: McNemar's exact test, for each length by itself; the sentence above \
+                    shares 5 % among them.",
+                ),
+            );
         }
-        page = page.section(Section::Table {
-            heading: "By sampling".into(),
-            caption:
-                "Passages that come up at least once with probability one half in so many draws."
-                    .into(),
-            table: draws(report),
-        });
+        page = page.section(Section::table("By sampling", draws(report)).caption(
+            "Passages that come up at least once with probability one half in so many draws.",
+        ));
     }
     if let Some(secrets) = &report.secrets {
-        page = page.answer(Section::Text {
-            heading: "Candidates of the secrets".into(),
-            paragraphs: secrets.origin(),
-        });
+        page = page.answer(Section::text("Candidates of the secrets", secrets.origin()));
     }
     page = page
-        .section(Section::Text {
-            heading: "For the model card".into(),
-            paragraphs: vec![summary],
-        })
-        .section(Section::Caveats {
-            heading: "What these numbers do not say".into(),
-            items: [
-                "They speak of the prompts that were tried. Other prompts, or other continuations of the same text, may bring out more.",
+        .section(Section::text("For the model card", vec![summary]))
+        .section(Section::notes("What these numbers do not say", [
+                "They speak of the prompts that were tried. Other prompts, or other \
+                    continuations of the same text, may bring out more.",
                 "A passage that does not come out word by word can come out in substance.",
                 "Without a baseline that never saw the text, what goes on by itself counts as memory.",
                 "A model that writes in the style of the text goes on better than the baseline even where it saw nothing: text of the same kind that it never saw shows how much.",
             ]
             .map(str::to_owned)
-            .to_vec(),
-        });
+            .to_vec()));
     Ok(page)
 }
 

@@ -4,10 +4,11 @@ use crate::number::{grouped, nearest, shortest};
 use crate::verdict::Verdict;
 use reticent_accounting::Probability;
 use reticent_attacks::{PromiseTest, Reconstruction};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// How candidates were drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Drawn {
     /// Of each secret that has a shape, itself among them; fewer where its shape has no more.
     pub candidates: u64,
@@ -16,7 +17,7 @@ pub struct Drawn {
 }
 
 /// Who says what is promised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// The manifest of the checkpoint certifies it.
@@ -28,7 +29,7 @@ pub enum Source {
 }
 
 /// The secrets of one promise, and its verdict.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PromisedSecrets {
     /// Prior and posterior of the promise.
     pub promised: Vec<(Probability, Probability)>,
@@ -49,7 +50,7 @@ pub struct PromisedSecrets {
 }
 
 /// All secrets.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SecretsReport {
     /// Their ranks.
     #[serde(flatten)]

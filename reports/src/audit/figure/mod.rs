@@ -15,10 +15,11 @@ use crate::number::{nearest, shortest};
 use crate::page::{Output, Page, Section};
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use anyhow::{Context, Result, bail, ensure};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The result of `audit figure`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FigureReport {
     /// What is drawn to the right.
     pub x: String,
@@ -32,7 +33,7 @@ pub struct FigureReport {
 }
 
 /// A line of the figure.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Line {
     /// What it stands for.
     pub line: String,
@@ -41,7 +42,7 @@ pub struct Line {
 }
 
 /// All documents of a line at one x.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Repeated {
     /// Where.
     pub x: f64,
@@ -249,11 +250,10 @@ impl FigureReport {
         }
         Ok(Page::new(format!("{} over {}", self.y, self.x), said)
             .answer(Section::table("Points", table))
-            .section(Section::Plot {
-                heading: "Plot".into(),
-                caption: "A mark for each document, lines through their means.".into(),
-                svg: self.plot(log_x, log_y).to_inline_svg()?,
-            }))
+            .section(
+                Section::plot("Plot", self.plot(log_x, log_y).to_inline_svg()?)
+                    .caption("A mark for each document, lines through their means."),
+            ))
     }
 }
 

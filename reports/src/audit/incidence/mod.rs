@@ -1,4 +1,4 @@
 //! `audit incidence`: which record holds which secret, as a file.
 
 pub mod args;
-pub(super) mod run;
+pub(crate) mod run;

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use reticent_corpus::{
     DocumentFrequencies, Documents, Incidence, PolicyChoice, SecretList, Sense, Sensed, Unit,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -18,8 +19,8 @@ use std::path::PathBuf;
 /// The records of a prepared corpus as text, beside its prepared.json.
 const PREPARED_RECORDS: &str = "train.jsonl";
 
-#[derive(Debug, Default, Serialize)]
-struct Body {
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct Body {
     out: String,
     records: u64,
     records_with_secrets: u64,
@@ -261,7 +262,7 @@ fn page(shown: &Body, unit: &str) -> Page {
         );
         facts.push(("not found", said));
     }
-    Page::new("Incidence", said).answer(Section::facts(facts))
+    Page::new("Incidence", said).answer(Section::facts("", facts))
 }
 
 mod table {

@@ -15,6 +15,7 @@ use reticent_attacks::{
     Accuracy, AccuracyRule, Area, BlindBaseline, GroupRule, OperatingPoint, ScoreSet, combined,
     overlapping_groups_area,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Groups a side that a group attack draws, as CRT does.
@@ -23,7 +24,7 @@ pub(in crate::audit) const GROUPS: usize = 1000;
 const COMBINED: &str = "combined";
 
 /// Every attack that was run on a model.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Attacks {
     /// The attack whose details the report shows; named before the scores were seen.
     pub decides: String,
@@ -46,7 +47,7 @@ pub struct Attacks {
 }
 
 /// One attack.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AttackRow {
     /// Its name.
     pub attack: String,
@@ -66,7 +67,7 @@ pub struct AttackRow {
 }
 
 /// Groups of records under one rule.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct GroupedArea {
     /// How the records' scores become the group's.
     pub rule: GroupRule,
@@ -77,7 +78,7 @@ pub struct GroupedArea {
 }
 
 /// An attack that was not run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftOut {
     /// Its name.
     pub attack: String,

@@ -27,6 +27,7 @@ use reticent_accounting::Confidence;
 use reticent_attacks::{
     Accuracy, AccuracyRule, Area, BlindBaseline, OperatingPoint, RocPoint, ScoreSet, blind_baseline,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -37,7 +38,7 @@ const BAND: usize = 48;
 const CORNERS: usize = 400;
 
 /// The band of the curve at one false-positive rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct BandPoint {
     /// The rate.
     pub fpr: f64,
@@ -48,7 +49,7 @@ pub struct BandPoint {
 }
 
 /// The result of `audit membership`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MembershipReport {
     /// Records that were in.
     pub members: usize,
@@ -81,7 +82,7 @@ pub struct MembershipReport {
 }
 
 /// What the scores say, at the stated confidence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signal {
     /// Members score higher than chance explains.

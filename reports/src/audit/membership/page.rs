@@ -24,55 +24,52 @@ pub(super) fn page(
         |_| files.map_or_else(|| "scores".to_owned(), |p| p.display().to_string()),
         |source| source.to_string(),
     );
-    let mut page = Page::new(format!("Membership: {subject}"), summary(report, asked, exit))
-        .mood(exit.into())
-        .section(Section::Plot {
-            heading: "At few false alarms".into(),
-            caption: "Both axes are logarithmic: an attack that recognises few members for certain matters more than one that is right on average. The band holds at each rate by itself.".into(),
-            svg: figure::roc(report)?.to_inline_svg()?,
-        })
-        .answer(Section::Table {
-            heading: "What the sample certifies".into(),
-            caption: sample(report),
-            table: table(report),
-        })
-        .answer(Section::Text {
-            heading: "About these intervals".into(),
-            paragraphs: Some(format!(
-                "{} A member is recognised by a score above a threshold; {}.",
-                sample(report),
-                origin(report)
-            ))
-            .into_iter()
-            .chain(inputs.assumed_line())
-            .collect(),
-        });
+    let mut page = Page::new(
+        format!("Membership: {subject}"),
+        summary(report, asked, exit),
+    )
+    .mood(exit.into())
+    .section(
+        Section::plot("At few false alarms", figure::roc(report)?.to_inline_svg()?).caption(
+            "Both axes are logarithmic: an attack that recognises few members for certain \
+                matters more than one that is right on average. The band holds at each rate by \
+                itself.",
+        ),
+    )
+    .answer(Section::table("What the sample certifies", table(report)).caption(sample(report)))
+    .answer(Section::text(
+        "About these intervals",
+        Some(format!(
+            "{} A member is recognised by a score above a threshold; {}.",
+            sample(report),
+            origin(report)
+        ))
+        .into_iter()
+        .chain(inputs.assumed_line())
+        .collect(),
+    ));
     if let Some(attacks) = &report.attacks {
+        let areas = figure::areas(report, attacks).to_inline_svg()?;
+        let decided = format!(
+            "{} was to decide before the scores were seen. Without the model: what the texts \
+            alone tell; an attack that is no better proves nothing.",
+            attacks.decides
+        );
+        let accuracy = format!(
+            "Accuracy at a threshold that one half of the records chose for the other. {}",
+            combined(attacks).unwrap_or_default()
+        );
+        let table = attack_table(report, attacks);
         page = page
-            .section(Section::Plot {
-                heading: "Every attack".into(),
-                caption: format!(
-                    "{} was to decide before the scores were seen. Without the model: what the texts alone tell; an attack that is no better proves nothing.",
-                    attacks.decides
-                ),
-                svg: figure::areas(report, attacks).to_inline_svg()?,
-            })
-            .answer(Section::Table {
-                heading: "Every attack in numbers".into(),
-                caption: format!(
-                    "Accuracy at a threshold that one half of the records chose for the other. {}",
-                    combined(attacks).unwrap_or_default()
-                ),
-                table: attack_table(report, attacks),
-            });
+            .section(Section::plot("Every attack", areas).caption(decided))
+            .answer(Section::table("Every attack in numbers", table).caption(accuracy));
         if attacks.group_size.is_some() {
-            page = page.section(Section::Table {
-                heading: "Groups of records at once".into(),
-                caption:
-                    "Groups share records, so the interval comes from a bootstrap over the records."
-                        .into(),
-                table: group_table(attacks),
-            });
+            page = page.section(
+                Section::table("Groups of records at once", group_table(attacks)).caption(
+                    "Groups share records, so the interval comes from a bootstrap over the \
+                    records.",
+                ),
+            );
         }
     }
     let left_out = report.attacks.iter().flat_map(|a| &a.left_out);
@@ -80,37 +77,37 @@ pub(super) fn page(
         .map(|left| format!("Not run: {}: {}.", left.attack, left.why))
         .collect();
     if !left_out.is_empty() {
-        page = page.answer(Section::Text {
-            heading: "Attacks that were not run".into(),
-            paragraphs: left_out,
-        });
+        page = page.answer(Section::text("Attacks that were not run", left_out));
     }
     let shadows = report.attacks.as_ref().and_then(|a| a.shadows.as_ref());
     if let Some(shadows) = shadows {
-        page = page.answer(Section::Text {
-            heading: "Shadow models".into(),
-            paragraphs: Some(shadows.says())
+        page = page.answer(Section::text(
+            "Shadow models",
+            Some(shadows.says())
                 .into_iter()
                 .chain(shadows.differs())
                 .collect(),
-        });
+        ));
     }
     if !heat.is_empty() {
-        page = page.section(Section::Heat {
-            heading: "Where the model knows more than it should".into(),
-            caption: "The members with the highest scores, token by token: vermilion where the model finds a token more likely than the comparison does, blue and underlined where less.".into(),
-            lines: heat.iter().map(line).collect(),
-        });
+        page = page.section(
+            Section::heat(
+                "Where the model knows more than it should",
+                heat.iter().map(line).collect(),
+            )
+            .caption(
+                "The members with the highest scores, token by token: vermilion where the \
+                model finds a token more likely than the comparison does, blue and underlined \
+                where less.",
+            ),
+        );
     }
     page = page
-        .section(Section::Text {
-            heading: "For the model card".into(),
-            paragraphs: vec![card(report, asked)],
-        })
-        .section(Section::Caveats {
-            heading: "What these numbers do not say".into(),
-            items: caveats(),
-        });
+        .section(Section::text(
+            "For the model card",
+            vec![card(report, asked)],
+        ))
+        .section(Section::notes("What these numbers do not say", caveats()));
     Ok(page)
 }
 

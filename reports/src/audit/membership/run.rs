@@ -178,7 +178,7 @@ fn shadowed(
             mean_nll: false,
         });
     }
-    Ok(training.told)
+    Ok(training.summary)
 }
 
 /// Whether an attack reads what the whole vocabulary gets at a place.

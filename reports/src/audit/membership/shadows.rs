@@ -2,6 +2,7 @@
 
 use crate::number::{nearest, shortest};
 use reticent_backends::{Decay, Dropout, LearningRates, OptimizerSpec, Recipe};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// How the shadow models behind LiRA and RMIA were trained, each on half of the records.
@@ -10,7 +11,7 @@ use serde::Serialize;
 /// answer for models that were trained as the shadow models were: where the audited model was
 /// trained otherwise they may miss what it leaks. They never see a leak that is not there, since
 /// members and non-members take part in them alike.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ShadowTraining {
     /// How many.
     pub models: u64,

@@ -1,4 +1,4 @@
 //! `audit neighbours`: how many records masking one secret changes.
 
 pub mod args;
-pub(super) mod run;
+pub(crate) mod run;

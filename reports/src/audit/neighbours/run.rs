@@ -13,14 +13,15 @@ use reticent_corpus::{
     Document, NeighbourCounts, NeighbourDiff, Neighbours, PolicyChoice, Preparer, SecretList,
     Selection, View, resolved,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The share of misses in the corpus is below its bound with this confidence.
 const CONFIDENCE: f64 = 0.95;
 
-#[derive(Serialize)]
-struct Body<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Body<'a> {
     distinct: u64,
     marked: &'static str,
     #[serde(flatten)]
@@ -33,13 +34,13 @@ struct Body<'a> {
 }
 
 /// Of all secrets, from a sample of them.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Share {
     upper: f64,
     confidence: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Missed<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
@@ -235,7 +236,7 @@ fn page(shown: &Body<'_>) -> Page {
         table.row(std::iter::once(kind.clone()).chain(numbers.map(grouped)));
     }
     let mut page = Page::new("Neighbouring corpora", said)
-        .answer(Section::facts(facts))
+        .answer(Section::facts("", facts))
         .answer(Section::table("By kind", table));
     let named = shown.missed_secrets.iter().filter_map(|one| {
         let secret = one.secret?;
@@ -246,7 +247,7 @@ fn page(shown: &Body<'_>) -> Page {
     });
     let named: Vec<String> = named.collect();
     if !named.is_empty() {
-        page = page.answer(Section::untitled(named));
+        page = page.answer(Section::text("", named));
     }
     page
 }

@@ -11,13 +11,14 @@ use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
 use reticent_attacks::{Perplexity, RecordCost};
 use reticent_corpus::Unit;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Shares of records that [`PerplexityReport::spread`] tells.
 const SHARES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 
 /// The result of `audit perplexity`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PerplexityReport {
     /// exp(mean NLL) over all tokens but the first of each record.
     pub perplexity: f64,
@@ -38,7 +39,7 @@ pub struct PerplexityReport {
 }
 
 /// A point of the spread.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Share {
     /// This share of the records has…
     pub share: f64,
@@ -112,30 +113,27 @@ impl PerplexityReport {
             let percent = format!("{} %", (point.share * 100.0).round());
             table.row([percent, nearest(point.perplexity, 4)]);
         }
-        Ok(Page::new(format!("Perplexity: {released}"), summary.clone())
-            .section(Section::Plot {
-                heading: "Record by record".into(),
-                caption: "The share of records with at most this perplexity. Records far to the left of all others are known by heart, or say little.".into(),
-                svg: self.plot().to_inline_svg()?,
-            })
-            .section(Section::Table {
-                heading: "Record by record, in numbers".into(),
-                caption: "A record that was cut counts by its windows.".into(),
-                table,
-            })
-            .section(Section::Text {
-                heading: "For the model card".into(),
-                paragraphs: vec![summary],
-            })
-            .section(Section::Caveats {
-                heading: "What this number does not say".into(),
-                items: [
-                    "It is per token: models with different tokenizers cannot be compared by it.",
-                    "A low perplexity on the training text is no proof of a leak; audit membership compares it with text that was not trained on.",
-                ]
-                .map(str::to_owned)
-                .to_vec(),
-            }))
+        let plot = Section::plot("Record by record", self.plot().to_inline_svg()?).caption(
+            "The share of records with at most this perplexity. Records far to the left of all \
+            others are known by heart, or say little.",
+        );
+        let table = Section::table("Record by record, in numbers", table)
+            .caption("A record that was cut counts by its windows.");
+        let not_said = [
+            "It is per token: models with different tokenizers cannot be compared by it.",
+            "A low perplexity on the training text is no proof of a leak; audit membership \
+            compares it with text that was not trained on.",
+        ];
+        Ok(
+            Page::new(format!("Perplexity: {released}"), summary.clone())
+                .section(plot)
+                .section(table)
+                .section(Section::text("For the model card", vec![summary]))
+                .section(Section::notes(
+                    "What this number does not say",
+                    not_said.map(str::to_owned).to_vec(),
+                )),
+        )
     }
 
     fn plot(&self) -> Plot {

@@ -12,11 +12,12 @@ use reticent_corpus::{
     Cover, Document, EntityKind, Levels, PolicyChoice, PolicyJudge, TaggerModel, Words,
     read_documents, screening_records,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a policy names alike.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct SpanCounts {
     /// Spans.
     pub spans: u64,
@@ -31,7 +32,7 @@ pub struct SpanCounts {
 }
 
 /// Marked secrets of one kind.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct MarkedCounts {
     /// Places.
     pub secrets: u64,
@@ -54,7 +55,7 @@ pub struct MarkedCounts {
 }
 
 /// What finds a kind of named entity.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Covered {
     /// The kind.
     pub kind: EntityKind,
@@ -64,7 +65,7 @@ pub struct Covered {
 
 /// What a policy does to a corpus. Counts of all of it, so that they need no interval: they are
 /// no statement about secrets that nobody marked.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PolicyReport {
     /// Records.
     pub records: u64,
@@ -221,13 +222,12 @@ impl PolicyReport {
             .answer(Section::table("What it finds", self.by_span()));
         page = if self.marked.is_empty() {
             let unknown = "No secret is marked in DATA: what the policy misses is not known. audit screen draws a sample to label.";
-            page.answer(Section::untitled(vec![unknown.to_owned()]))
+            page.answer(Section::text("", vec![unknown.to_owned()]))
         } else {
-            page.answer(Section::Table {
-                heading: "Marked secrets, all of them; nothing is said about others".into(),
-                caption: String::new(),
-                table: self.by_kind(),
-            })
+            page.answer(Section::table(
+                "Marked secrets, all of them; nothing is said about others",
+                self.by_kind(),
+            ))
         };
         let mut covered = Vec::new();
         for (cover, how) in COVERS {
@@ -241,7 +241,7 @@ impl PolicyReport {
                 covered.push((how, kinds.join(", ")));
             }
         }
-        page.answer(Section::facts(covered))
+        page.answer(Section::facts("", covered))
     }
 
     fn by_span(&self) -> Table {

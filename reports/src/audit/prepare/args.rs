@@ -14,7 +14,7 @@ different record, 80 for every document and 100 for every different secret; --du
 every record that stays, and its text; substring takes 100 MB and 1.4 bytes for every character of the corpus, or 2.4 for every token of a tokenizer.json. The folder is the same whatever the number of \
 threads, and appears when it is complete. Until then it grows in .preparing-NAME beside it: after an interruption, a \
 crash or a full disk the same command goes on there and writes the same bytes. Where the version, the options, the policy, \
-the tokenizer or the corpus are others, or that folder is damaged, it says so and begins anew.
+the tokenizer or the corpus are others, or that folder is damaged, it says so and starts over.
 
 Example:
   audit prepare data.jsonl --unit turn --policy customers --miss-rate 0.1 --canaries 10x20 --out prepared/")]

@@ -1,4 +1,4 @@
 //! `audit prepare`: from text to a training set in a folder.
 
 pub mod args;
-pub(super) mod run;
+pub(crate) mod run;

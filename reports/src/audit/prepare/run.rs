@@ -11,13 +11,14 @@ use reticent_corpus::{
     CopyFate, Cover, Facts, Level, Levels, Phase, PolicyChoice, Preparation, PrepareFiles,
     TaggerModel,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-#[derive(Serialize)]
-struct Body<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Body<'a> {
     out: String,
     facts: &'a Facts,
     skipped: Vec<String>,
@@ -101,7 +102,7 @@ impl Bar {
     fn at(&mut self, passage: Phase, read: u64) {
         if let Phase::Restart(cause) = passage {
             // A broken stderr is no reason to stop.
-            let _ = writeln!(std::io::stderr(), "note: {cause}; this one begins anew");
+            let _ = writeln!(std::io::stderr(), "note: {cause}; this one starts over");
             return;
         }
         if self.passage != passage {
@@ -229,7 +230,7 @@ fn page(prepared: &Preparation, out: &str) -> Page {
         ));
     }
     facts.extend(covered(prepared).map(|entities| ("entities", entities)));
-    Page::new("Prepared corpus", said).answer(Section::facts(facts))
+    Page::new("Prepared corpus", said).answer(Section::facts("", facts))
 }
 
 /// The numbers of copies that canaries have in turn.

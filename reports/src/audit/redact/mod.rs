@@ -1,4 +1,4 @@
 //! `audit redact`: a corpus without repetitions and without what a policy finds.
 
 pub mod args;
-pub(super) mod run;
+pub(crate) mod run;

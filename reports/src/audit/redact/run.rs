@@ -7,6 +7,7 @@ use crate::number::grouped;
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
 use reticent_corpus::{Documents, Redacted, Redaction, RedactionOptions, RedactionState, Unit};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -38,8 +39,8 @@ struct PartialFile {
     saved: u64,
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Body<'a> {
     out: String,
     #[serde(flatten)]
     state: &'a RedactionState,
@@ -168,7 +169,7 @@ impl PartialFile {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Line<'a> {
     id: &'a str,
     text: &'a str,
@@ -221,10 +222,10 @@ fn page(shown: &Body<'_>, unit: Unit) -> Page {
         shown.seconds,
         shown.megabytes_per_second
     );
-    Page::new("Redaction", said).answer(Section::facts([
-        ("redaction", redacted),
-        ("throughput", throughput),
-    ]))
+    Page::new("Redaction", said).answer(Section::facts(
+        "",
+        [("redaction", redacted), ("throughput", throughput)],
+    ))
 }
 
 #[cfg(test)]
@@ -254,7 +255,7 @@ mod tests {
     }
 
     /// Stopped after one document, what is there and where it stopped stay; the same command
-    /// then gives what it would have given at once. Other data begin anew.
+    /// then gives what it would have given at once. Other data start over.
     #[test]
     fn a_stopped_pass_goes_on_where_it_was() {
         let folder = tempfile::tempdir().unwrap();

@@ -2,4 +2,4 @@
 
 pub mod args;
 #[cfg(feature = "audit")]
-pub(super) mod run;
+pub(crate) mod run;

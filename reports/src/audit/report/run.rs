@@ -12,14 +12,15 @@ use crate::contract::{Envelope, Exit, Inputs, Interrupt};
 use crate::page::{Output, Page};
 use anyhow::Result;
 use reticent_accounting::Confidence;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Each interval of membership and extraction in a report, so that `audit diff` has some of its
 /// level left for the other rows.
 const CONFIDENCE: f64 = 0.99;
 
-#[derive(Serialize)]
-struct Document {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
     /// That the model's manifest is not authenticated, or that its weights are ours without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     manifest: Option<String>,

@@ -6,6 +6,7 @@ use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredRates
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
 use reticent_accounting::{Confidence, Estimate, Lower, Probability, Upper};
 use reticent_corpus::{Judged, PolicyJudge, Words};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ const T_NINE: f64 = 2.262_157_162_798_2;
 
 /// One kind of secret as it was labelled. Bounds are about records, which were drawn at random:
 /// a record with such a secret counts as missed when one of them is.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct KindRow {
     /// Records with a secret of the kind.
     pub records: u64,
@@ -39,7 +40,7 @@ pub struct KindRow {
 }
 
 /// One kind of span as the policy names it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FoundRow {
     /// Spans.
     pub spans: u64,
@@ -57,7 +58,7 @@ pub struct FoundRow {
 
 /// JFT's missing rate: missed words over all words, of ten samples, with Student's interval.
 /// Its recall is 1 − m/Pct, where Pct is the share of words that the policy redacts.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MissingRate {
     /// m of each sample.
     pub samples: Vec<f64>,
@@ -74,7 +75,7 @@ pub struct MissingRate {
 }
 
 /// What the labels say.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Screening {
     /// Records drawn at random.
     pub sample: u64,

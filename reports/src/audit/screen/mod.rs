@@ -23,6 +23,7 @@ use reticent_corpus::{
     DictionaryOptions, Document, PolicyChoice, PolicyJudge, Words, read_documents,
     screening_records,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -31,8 +32,8 @@ use std::path::Path;
 const SAMPLE: u64 = 200;
 
 /// A sheet that waits for labels.
-#[derive(Serialize)]
-struct Waiting<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Waiting<'a> {
     sheet: String,
     sample: &'a Header,
     open: usize,

@@ -28,7 +28,7 @@ pub(super) fn waiting(sheet: &Sheet, name: &str) -> Page {
         grouped(sheet.open() as u64),
         grouped(sheet.lines.len() as u64),
     );
-    Page::new("Screening", drawn).answer(Section::untitled(vec![open]))
+    Page::new("Screening", drawn).answer(Section::text("", vec![open]))
 }
 
 impl Screening {
@@ -45,7 +45,10 @@ impl Screening {
         page = match &self.rates {
             Some(rates) => {
                 let share = |rate: Upper<MissRate>| {
-                    format!("at most {} of the records with a secret", rounded_up(rate.get().get(), 4))
+                    format!(
+                        "at most {} of the records with a secret",
+                        rounded_up(rate.get().get(), 4)
+                    )
                 };
                 let mut facts = vec![("missed (gamma)", share(rates.gamma))];
                 if self.kinds.values().any(|k| k.eta.is_some()) {
@@ -55,35 +58,46 @@ impl Screening {
                     "Together with {percent} % confidence, by Clopper and Pearson; a record counts as missed \
                      when one of its secrets is."
                 );
-                page.answer(Section::facts(facts))
-                    .answer(Section::untitled(vec![how]))
+                page.answer(Section::facts("", facts))
+                    .answer(Section::text("", vec![how]))
             }
-            None => page.answer(Section::untitled(vec![
-                "The sample has no secret: nothing can be said about what is missed; draw a larger one.".to_owned(),
-            ])),
+            None => page.answer(Section::text(
+                "",
+                vec![
+                    "The sample has no secret: nothing can be said about what is missed; draw a \
+                    larger one."
+                        .to_owned(),
+                ],
+            )),
         };
         page = page
-            .answer(Section::Table {
-                heading: format!("By kind; each bound holds with {percent} % confidence by itself"),
-                caption: String::new(),
-                table: self.by_kind(),
-            })
+            .answer(Section::table(
+                format!("By kind; each bound holds with {percent} % confidence by itself"),
+                self.by_kind(),
+            ))
             .answer(Section::table("What the policy found", self.by_span()));
         if self.near > 0 {
-            page = page.answer(Section::untitled(vec![format!(
-                "Near the threshold: {} of {} records have a missed secret. They were not drawn at random and bound nothing.",
-                grouped(self.near_missed),
-                grouped(self.near)
-            )]));
+            page = page.answer(Section::text(
+                "",
+                vec![format!(
+                    "Near the threshold: {} of {} records have a missed secret. They were not \
+                    drawn at random and bound nothing.",
+                    grouped(self.near_missed),
+                    grouped(self.near)
+                )],
+            ));
         }
         if let Some(rate) = &self.missing_rate {
             page = page.answer(rate.to_section());
         }
         if let Some(path) = labels {
-            page = page.answer(Section::untitled(vec![format!(
-                "Next: account --labels {} --sigma ... --sample-rate ... --steps ...",
-                path.display()
-            )]));
+            page = page.answer(Section::text(
+                "",
+                vec![format!(
+                    "Next: account --labels {} --sigma ... --sample-rate ... --steps ...",
+                    path.display()
+                )],
+            ));
         }
         page
     }
@@ -161,9 +175,9 @@ impl MissingRate {
                 format!("--token-miss {low},{high}"),
             ),
         ];
-        Section::Facts {
-            heading: "JFT's estimate (ten samples, Student's 95 % interval; no bound)".into(),
-            facts: facts.map(|(name, value)| (name.to_owned(), value)).to_vec(),
-        }
+        Section::facts(
+            "JFT's estimate (ten samples, Student's 95 % interval; no bound)",
+            facts.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        )
     }
 }

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_corpus::{
     ConservativeOptions, Document, FoundSpan, PolicyChoice, PolicyJudge, Secret, Unit, draw_sample,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
@@ -17,7 +18,7 @@ const LONGEST: u64 = 64 << 20;
 pub const JFT_SAMPLES: u64 = 10;
 
 /// How the sample was drawn. It is the first line of a sheet.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
     /// The version of sheets.
@@ -45,7 +46,7 @@ pub struct Header {
 }
 
 /// Why a record is on the sheet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drawn {
     /// By chance.
@@ -55,7 +56,7 @@ pub enum Drawn {
 }
 
 /// One record of a sheet.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
     /// Its id.
@@ -110,7 +111,7 @@ pub struct Draw {
 }
 
 impl Sheet {
-    /// Draws a sheet. The random part is settled before the policy is asked anything.
+    /// Draws a sheet. The random part is drawn before the policy is applied.
     ///
     /// # Errors
     /// A larger sample than there are records, a policy that cannot be built.

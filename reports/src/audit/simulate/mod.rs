@@ -8,13 +8,14 @@ use crate::number::grouped;
 use crate::page::{Output, Page};
 use anyhow::{Context, Result};
 use reticent_corpus::simulate;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
 
 /// What was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Simulated {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Simulated {
     out: String,
     dialogues: usize,
     secrets: usize,

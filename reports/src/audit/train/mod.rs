@@ -8,5 +8,5 @@ pub(super) mod model;
 #[cfg(feature = "audit")]
 pub(super) mod options;
 #[cfg(feature = "audit")]
-pub(super) mod run;
+pub(crate) mod run;
 pub(super) mod uses;

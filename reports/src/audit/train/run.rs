@@ -21,6 +21,7 @@ use reticent_backends::{
     train_on,
 };
 use reticent_corpus::Prepared;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
@@ -82,7 +83,7 @@ impl Job<'_> {
 }
 
 /// Rates of dropout, and who asked for them.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Dropped {
     #[serde(flatten)]
     rates: Dropout,
@@ -126,8 +127,8 @@ fn warmup_fits(options: &TrainOptions, corpus: &Corpus<'_>) -> Result<()> {
     Ok(())
 }
 
-#[derive(Serialize)]
-struct Body {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Body {
     out: String,
     recipe: Recipe,
     mechanism: Mechanism,
@@ -284,7 +285,7 @@ fn page(shown: &Body, inputs: &Inputs) -> Page {
         .answer(Section::table("Guarantees", guarantees));
     if let Some(secrets) = &shown.secrets {
         page = page
-            .answer(Section::untitled(secrets.sentences()))
+            .answer(Section::text("", secrets.sentences()))
             .answer(Section::table("Of each secret", secrets.table()));
     }
     let mut notes: Vec<String> = Vec::new();

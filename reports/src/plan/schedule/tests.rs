@@ -1,7 +1,7 @@
 //! Samplers by flags: each is what its file would be, and none goes unsaid.
 
-use crate::account::cli::{Account, Command};
-use crate::account::{answer, calibration, plan, text};
+use crate::account::args::{Account, Command};
+use crate::account::{answer, calibrate, plan};
 use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;
@@ -184,7 +184,7 @@ fn documents_with_samplers_fit_their_schema_and_say_what_is_known() {
             Vec::<String>::new(),
             "{line}"
         );
-        let shown = text::guarantees(&asked, &document, None).to_text(View::full());
+        let shown = answer::guarantees(&asked, &document, None).to_text(View::full());
         assert!(shown.contains("upper bound"), "{shown}");
     }
     let line = "account calibrate --epsilon 3 --delta 1e-5 --steps 40 --sampler shuffled --epoch-steps 10 --tolerance 1e-3";
@@ -192,7 +192,7 @@ fn documents_with_samplers_fit_their_schema_and_say_what_is_known() {
     else {
         panic!("{line}");
     };
-    let found = calibration::calibrate(&wish).unwrap();
+    let found = calibrate::calibrate(&wish).unwrap();
     assert_eq!(
         problems("calibration.schema.json", &found.to_text().unwrap()),
         Vec::<String>::new()
@@ -207,7 +207,7 @@ fn a_delta_that_protects_nobody_is_said() {
         let line =
             format!("--sigma 2 --batch-size 100 --dataset-size 1000000 --steps 9 --delta {delta}");
         let asked = asked(&line).unwrap();
-        text::guarantees(&asked, &answer::answer(&asked).unwrap(), None).to_text(View::full())
+        answer::guarantees(&asked, &answer::answer(&asked).unwrap(), None).to_text(View::full())
     };
     assert!(shown("1e-5").contains("not below one over the 1\u{202f}000\u{202f}000 records"));
     assert!(!shown("1e-7").contains("not below one over"));

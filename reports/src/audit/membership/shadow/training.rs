@@ -24,7 +24,7 @@ pub(in crate::audit) struct Training {
     pub(in crate::audit) pairs: u64,
     options: TrainOptions,
     pub(in crate::audit) seed: u64,
-    pub(in crate::audit) told: ShadowTraining,
+    pub(in crate::audit) summary: ShadowTraining,
 }
 
 /// The steps that a manifest declares, as far as shadow models can take the same.
@@ -123,7 +123,7 @@ impl Training {
         let models = asked.shadows.unwrap_or(0);
         Ok(Self {
             pairs: models / 2,
-            told: told(models, &options, epochs, reference.is_some(), differs),
+            summary: summarised(models, &options, epochs, reference.is_some(), differs),
             options,
             seed,
         })
@@ -313,7 +313,7 @@ const fn dropped(rates: Dropout, architecture: Option<(&Model, &[Vec<f32>])>) ->
     }
 }
 
-fn told(
+fn summarised(
     models: u64,
     options: &TrainOptions,
     epochs: u64,

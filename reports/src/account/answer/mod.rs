@@ -1,0 +1,10 @@
+//! `account` without a command: what a plan promises.
+
+pub mod args;
+pub mod figure;
+mod page;
+mod run;
+
+pub use page::guarantees;
+pub(super) use page::{what_is_asked, what_runs};
+pub use run::{Guarantees, Limit, WhatIf, answer, headline, limit};

@@ -1,0 +1,220 @@
+//! The guarantees of a plan, as a page.
+
+use super::run::{Guarantees, Limit, WhatIf};
+use crate::account::explain::status;
+use crate::account::mechanism::words::{batches as batches_in_words, line};
+use crate::account::plan::{Asked, Run};
+use crate::account::plan_page::labels_for;
+use crate::account::tables::{dash, tables, tightest};
+use crate::account::words::{notes, wide};
+use crate::contract::{Align, Envelope, Inputs, Table};
+use crate::number::{grouped, nearest, rounded_up, shortest};
+use crate::page::{Page, Section};
+use crate::plan::Redacted;
+use reticent_accounting::statistics::labels_needed;
+use reticent_accounting::training::Recipe;
+use reticent_accounting::{Bounds, Epsilon, GroupSize, Mechanism, Sampling};
+use std::fmt::Write;
+
+const DIGITS: usize = 6;
+
+/// The guarantees of a plan.
+#[must_use]
+pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<&Limit>) -> Page {
+    let body = &document.body;
+    let title = format!(
+        "{}, {}",
+        what_runs(&asked.run, &asked.plan.mechanism),
+        what_is_asked(asked)
+    );
+    let mut page = Page::new(title, body.says.clone());
+    for table in tables(&tightest(&body.guarantees), false) {
+        page = page.brief(Section::table("", table));
+    }
+    for table in tables(&body.guarantees, true) {
+        page = page.section(Section::table("Every accountant", table));
+    }
+    if let Some(secrets) = &body.secrets {
+        page = page
+            .answer(Section::table("Of each secret", secrets.table()))
+            .answer(Section::text("", secrets.sentences()));
+    }
+    page = page.answer(Section::text(
+        "",
+        document.inputs.assumed_line().into_iter().collect(),
+    ));
+    page = page.section(Section::table(
+        "With another assumption",
+        what_if(&body.what_if),
+    ));
+    let mut alarms: Vec<String> = sample_note(asked).into_iter().collect();
+    let labels = asked.redacted.as_ref().and_then(Redacted::both_labelled);
+    alarms.extend(labels.and_then(|found| labels_for(asked.plan.delta, &found.rates)));
+    alarms.extend(asked.caveats.iter().cloned());
+    alarms.extend(about_the_run(asked, &document.inputs));
+    alarms.extend(wide(&body.guarantees, asked.plan.tolerance));
+    page = page
+        .answer(Section::notes("About this answer", alarms))
+        .section(Section::notes(
+            "What the numbers mean and do not cover",
+            notes(&body.guarantees),
+        ));
+    if let Some(limit) = limit {
+        page = page.answer(Section::text(
+            "",
+            vec![format!(
+                "limit {}: promised epsilon {} is {}",
+                shortest(limit.allowed.get()),
+                rounded_up(limit.promised, DIGITS),
+                if limit.passed {
+                    "above it"
+                } else {
+                    "within it"
+                },
+            )],
+        ));
+    }
+    page
+}
+
+/// What the batches are accounted for as, where that is no common knowledge; and a δ that protects
+/// nobody.
+fn about_the_run(asked: &Asked, inputs: &Inputs) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(noisy) = asked.run.noisy()
+        && *noisy.sampling != Sampling::Poisson
+    {
+        notes.push(format!(
+            "{}: {}.",
+            batches_in_words(*noisy.sampling, noisy.sampling_rate.get()),
+            status(*noisy.sampling)
+        ));
+    }
+    if let Some(plan) = asked.run.of_manifest()
+        && !matches!(
+            plan.run.recipe(),
+            None | Some(Recipe::Sgd | Recipe::Protect)
+        )
+        && plan.secret_records().is_none()
+        && asked.plan.group == GroupSize::ONE
+    {
+        notes.push(format!(
+            "How many {unit}s hold one secret is counted in private text and stands in no manifest: each row is about \
+             one {unit}. Ask with --group.",
+            unit = asked.plan.unit
+        ));
+    }
+    let size = inputs.iter().find(|(name, _)| *name == "dataset_size");
+    if let Some(records) = size.and_then(|(_, value)| value.as_u64())
+        && asked.epsilon.is_none()
+        && asked.plan.delta.get() * records as f64 >= 1.0
+    {
+        notes.push(format!(
+            "delta {} is not below one over the {} records: whoever publishes one of them outright keeps such a \
+             promise too. Ask for a --delta well below {}.",
+            shortest(asked.plan.delta.get()),
+            grouped(records),
+            nearest(1.0 / records as f64, 2),
+        ));
+    }
+    notes
+}
+
+/// The first line: what runs.
+pub(in crate::account) fn what_runs(run: &Run, mechanism: &Mechanism) -> String {
+    match run {
+        Run::Plan(_) => match run.noisy() {
+            Some(noisy) => {
+                let numbers = format!(
+                    "DP-SGD on every record: sigma {}, sampling rate {}, {} steps",
+                    shortest(noisy.noise_multiplier.get()),
+                    shortest(noisy.sampling_rate.get()),
+                    noisy.steps.get(),
+                );
+                match *noisy.sampling {
+                    Sampling::Poisson => numbers,
+                    sampling => format!(
+                        "{numbers}, {}",
+                        batches_in_words(sampling, noisy.sampling_rate.get())
+                    ),
+                }
+            }
+            None => line(mechanism),
+        },
+        Run::Files { names, .. } => format!("{}: {}", names.join(", "), line(mechanism)),
+    }
+}
+
+/// And what is asked about it.
+pub(in crate::account) fn what_is_asked(asked: &Asked) -> String {
+    match asked.epsilon {
+        Some(epsilon) => format!("epsilon {}", shortest(epsilon.get())),
+        None => format!("delta {}", shortest(asked.plan.delta.get())),
+    }
+}
+
+fn what_if(rows: &[WhatIf]) -> Table {
+    let redacted = rows.iter().any(|row| row.bayesian.is_some());
+    let mut columns = vec![
+        ("changed", Align::Left),
+        ("to", Align::Right),
+        ("ε upper", Align::Right),
+    ];
+    if redacted {
+        columns.push(("without prior knowledge of the secret", Align::Right));
+    }
+    let mut table = Table::new(columns);
+    for row in rows {
+        let to = match &row.to {
+            serde_json::Value::String(text) => text.clone(),
+            serde_json::Value::Number(number) if number.is_f64() => {
+                shortest(number.as_f64().unwrap_or(f64::NAN))
+            }
+            other => other.to_string(),
+        };
+        let upper = |bounds: &Bounds<Epsilon>| {
+            bounds
+                .upper
+                .map_or_else(dash, |end| rounded_up(end.get().get(), 4))
+        };
+        let mut cells = vec![
+            row.changed.replace('_', " ").replace("sample", "sampling"),
+            to,
+            upper(&row.epsilon),
+        ];
+        if redacted {
+            cells.push(row.bayesian.as_ref().map_or_else(dash, upper));
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// What a measured miss rate means, and what more labels would be worth.
+fn sample_note(asked: &Asked) -> Option<String> {
+    let (sample, redaction, confidence) = (
+        asked.redacted.as_ref()?.sample?,
+        asked.plan.redaction?,
+        asked.plan.confidence?,
+    );
+    let gamma = redaction.miss();
+    let mut note = format!(
+        "{} of {} labelled secrets were missed: with confidence {} the miss rate is at most {}, not {}. It holds for \
+         a simple random sample drawn before the policy was tuned on it.",
+        sample.missed,
+        sample.labelled,
+        shortest(confidence.get()),
+        rounded_up(gamma.get(), 3),
+        nearest(sample.missed as f64 / sample.labelled as f64, 3),
+    );
+    if sample.missed == 0
+        && let Ok(half) = reticent_accounting::MissRate::new(0.5 * gamma.get())
+        && let Some(more) = labels_needed(half, confidence)
+    {
+        let _ = write!(
+            note,
+            " Half of that would take {more} labels without a miss."
+        );
+    }
+    Some(note)
+}

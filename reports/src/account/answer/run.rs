@@ -1,0 +1,264 @@
+//! The guarantees of a plan, as the document that is printed or written.
+
+use crate::account::plan::{Asked, Run};
+use crate::account::secrets::{SecretPosteriors, by_secret};
+use crate::account::words::says;
+use crate::contract::Envelope;
+use anyhow::Result;
+use reticent_accounting::training::{CompletedRun, Recipe, Subject, TrainingPlan};
+use reticent_accounting::{
+    Bounds, Convention, Delta, Epsilon, GroupSize, Guarantee, Mechanism, Method, Neighbours,
+    Notion, Plan, SamplingRate, Steps, Tolerance, UnitName,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The body of a `guarantees` document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Guarantees {
+    /// The answer in a sentence.
+    #[serde(default)]
+    pub says: String,
+    /// Every guarantee of the plan.
+    pub guarantees: Vec<Guarantee>,
+    /// What runs: with it this document can be composed with others. Absent in older documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mechanism: Option<Mechanism>,
+    /// Of the manifest of a run of `protect`: what it certifies of each secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<SecretPosteriors>,
+    /// What the first ones become when an assumption is changed; empty when nothing was assumed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub what_if: Vec<WhatIf>,
+}
+
+/// The plan with one thing changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhatIf {
+    /// Which input.
+    pub changed: String,
+    /// Its value here.
+    pub to: Value,
+    /// ε of differential privacy at the plan's δ (of the group, if there is one).
+    pub epsilon: Bounds<Epsilon>,
+    /// ε against an adversary who ignores the secret, by the notion's own definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bayesian: Option<Bounds<Epsilon>>,
+}
+
+/// A limit the user set, held against the answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    /// The most that was allowed.
+    pub allowed: Epsilon,
+    /// What is promised; infinite without an upper end.
+    pub promised: f64,
+    /// Whether the promise is above the limit.
+    pub passed: bool,
+}
+
+/// Computes every guarantee.
+///
+/// # Errors
+/// A plan that can't be accounted.
+pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
+    let guarantees = match asked.epsilon {
+        Some(epsilon) => asked.plan.guarantees_at(epsilon),
+        None => asked.plan.guarantees(),
+    };
+    let mut guarantees = by_secret(asked, asked.run.blamed(guarantees)?)?;
+    if let Run::Files { completed, .. } = &asked.run {
+        guarantees = guarantees
+            .into_iter()
+            .map(|row| in_its_notion(row, completed))
+            .collect::<Result<_>>()?;
+    }
+    let guarantees = of_the_run(asked, guarantees)?;
+    let secrets = match asked.run.of_manifest() {
+        Some(plan) => SecretPosteriors::of(plan, &asked.plan.mechanism)?,
+        None => None,
+    };
+    let body = Guarantees {
+        says: says(asked, &guarantees),
+        guarantees,
+        mechanism: Some(asked.plan.mechanism.clone()),
+        secrets,
+        // What would change ε says little about δ.
+        what_if: if asked.epsilon.is_none() {
+            what_if(asked)?
+        } else {
+            Vec::new()
+        },
+    };
+    Ok(Envelope::new("guarantees", asked.inputs.clone(), body))
+}
+
+/// With the rows that `audit train` printed of the run in front, where a manifest says what it was: of
+/// one record, and of the records of a secret where they were given; a count of private text is not
+/// published. A group that is asked for, and δ at an ε, are questions of their own.
+fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
+    let single = asked.plan.group == GroupSize::ONE && asked.epsilon.is_none();
+    let whole = |plan: &&TrainingPlan| plan.mechanism() == asked.plan.mechanism;
+    let Some(plan) = asked.run.of_manifest().filter(whole).filter(|_| single) else {
+        return Ok(others);
+    };
+    let mut plan = plan.clone();
+    plan.delta.value = asked.plan.delta;
+    let mut rows = plan.guarantees(asked.plan.tolerance)?;
+    let terms = |row: &Guarantee| {
+        let unit = row.unit.clone();
+        (
+            row.notion,
+            row.neighbours,
+            row.convention,
+            row.method,
+            unit,
+            row.group,
+        )
+    };
+    let known: Vec<_> = rows.iter().map(terms).collect();
+    rows.extend(
+        others
+            .into_iter()
+            .filter(|row| !known.contains(&terms(row))),
+    );
+    Ok(rows)
+}
+
+/// What a mechanism says of records, in the notion of the recipe that released it.
+fn in_its_notion(row: Guarantee, completed: &CompletedRun) -> Result<Guarantee> {
+    let Some(narrower) = completed.narrower() else {
+        return Ok(row);
+    };
+    if !matches!(row.notion, Notion::Dp | Notion::GroupDp) {
+        return Ok(row);
+    }
+    // All copies of a secret are one entry of the mechanism of protect.
+    let unit = match narrower {
+        Recipe::Protect => UnitName::new("secret")?,
+        _ => row.unit.clone(),
+    };
+    let convention = match row.neighbours {
+        Neighbours::AddRemove => Convention::Paper,
+        Neighbours::ZeroOut | Neighbours::Replace => row.convention,
+    };
+    Ok(Guarantee {
+        notion: completed.notion(row.group.unwrap_or(GroupSize::ONE)),
+        unit,
+        convention,
+        ..row
+    })
+}
+
+/// The row that a limit is held against: the first by the loss law where one is known, of the group
+/// if there is one. Of a run, the records of a secret where its recipe promises something to secrets.
+#[must_use]
+pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
+    // Where no law is known there are only rows by Rényi divergences.
+    [Method::Pld, Method::Rdp].into_iter().find_map(|method| {
+        let by = |row: &&Guarantee| {
+            row.method == method && row.notion != Notion::BayesianConfidentiality
+        };
+        let groups = |row: &&Guarantee| match row.about {
+            None => row.group.is_some(),
+            Some(Subject::Secret) => row.notion != Notion::GroupDp,
+            Some(Subject::Record | Subject::Canary) => false,
+        };
+        let of_group = guarantees.iter().find(|row| by(row) && groups(row));
+        of_group.or_else(|| guarantees.iter().find(by))
+    })
+}
+
+/// The limit against the answer, if one was set.
+#[must_use]
+pub fn limit(body: &Guarantees, allowed: Option<Epsilon>) -> Option<Limit> {
+    let allowed = allowed?;
+    let promised = headline(&body.guarantees)
+        .and_then(|row| row.epsilon)
+        .and_then(|bounds| bounds.upper)
+        .map_or(f64::INFINITY, |upper| upper.get().get());
+    Some(Limit {
+        allowed,
+        promised,
+        passed: promised > allowed.get(),
+    })
+}
+
+/// Each assumed quantity changed, the others kept.
+fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
+    let mut plans: Vec<(&str, Value, Plan)> = Vec::new();
+    // Printed to four digits, so computed to a little more.
+    let rough = Plan {
+        tolerance: Tolerance::new(1e-5)?,
+        ..asked.plan.clone()
+    };
+    if let Some(noisy) = asked.run.noisy() {
+        let mut change = |name: &'static str, to: Value, mechanism| {
+            plans.push((
+                name,
+                to,
+                Plan {
+                    mechanism,
+                    ..rough.clone()
+                },
+            ));
+        };
+        if asked.inputs.is_assumed("sample_rate") {
+            for factor in [0.1, 0.5, 2.0] {
+                let rate = SamplingRate::new(round(noisy.sampling_rate.get() * factor))?;
+                let changed = noisy.with_rate(rate).mechanism();
+                change("sample_rate", rate.get().into(), changed);
+            }
+        }
+        if asked.inputs.is_assumed("steps") {
+            for factor in [0.5, 2.0, 10.0] {
+                let steps = Steps::new((noisy.steps.get() as f64 * factor) as u64);
+                let changed = noisy.with_steps(steps).mechanism();
+                change("steps", steps.get().into(), changed);
+            }
+        }
+    }
+    if asked.inputs.is_assumed("delta") {
+        for factor in [10.0, 0.1] {
+            let delta = Delta::new(round(asked.plan.delta.get() * factor).min(1.0))?;
+            plans.push((
+                "delta",
+                delta.get().into(),
+                Plan {
+                    delta,
+                    ..rough.clone()
+                },
+            ));
+        }
+    }
+    let neighbours = Neighbours::Replace;
+    if asked.inputs.is_assumed("neighbours") && asked.plan.neighbours != neighbours {
+        plans.push((
+            "neighbours",
+            neighbours.to_string().into(),
+            Plan {
+                neighbours,
+                ..rough
+            },
+        ));
+    }
+    plans
+        .into_iter()
+        .map(|(name, to, plan)| row(name, to, &plan))
+        .collect()
+}
+
+/// To six significant digits, so that a change prints as it is.
+fn round(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+fn row(name: &str, to: Value, plan: &Plan) -> Result<WhatIf> {
+    Ok(WhatIf {
+        changed: name.to_owned(),
+        to,
+        epsilon: plan.epsilon()?,
+        bayesian: plan.bayesian_epsilon()?,
+    })
+}

@@ -1,0 +1,301 @@
+//! The last value of a parameter that keeps a promise, as a document.
+
+use super::args::{Calibrate, Solve};
+use super::target::{guarantees, promise, target};
+use crate::account::mechanism::load;
+use crate::account::plan::{neighbours_of, unit};
+use crate::contract::{Envelope, Inputs, Number};
+use crate::plan::schedule::{Defaults, noisy_steps};
+use crate::plan::{UNIT, run_inputs};
+use anyhow::{Context, Result, bail};
+use reticent_accounting::calibrate::{
+    Calibration, Target, calibrate_group, calibrate_noise, calibrate_rate, calibrate_steps,
+};
+use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
+use reticent_accounting::{
+    Bounds, Delta, GroupSize, Guarantee, Lower, Mechanism, NoiseMultiplier, Plan, Redaction,
+    SamplingRate, Steps, Tolerance, UnitName, Upper,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The body of a `calibration` document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Calibrated {
+    /// Which parameter was found.
+    #[serde(default)]
+    pub solved: Solve,
+    /// The promise is certified at this value: the safe end of the bracket.
+    pub answer: f64,
+    /// It could not be certified at this one; absent when every value of the range keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fails: Option<f64>,
+    /// What the same target costs when it is proved by Fano's inequality, if it can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kl_fano: Option<f64>,
+    /// The noise multiplier, found or given; absent for a mechanism from a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sigma: Option<NoiseMultiplier>,
+    /// `fails`, when noise was what to find.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub too_small: Option<f64>,
+    /// `kl_fano`, when noise was what to find.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kl_fano_sigma: Option<f64>,
+    /// The promise at the answer.
+    pub promise: Promise,
+    /// The guarantees at the answer.
+    pub guarantees: Vec<Guarantee>,
+}
+
+/// A quantity that was to be kept small, and what it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Promise {
+    /// Which quantity, in words.
+    pub quantity: String,
+    /// The most that was allowed.
+    pub allowed: Number,
+    /// Both ends of what it is.
+    pub value: Bounds<Number>,
+}
+
+/// Everything that is fixed while one parameter is looked for.
+struct Search<'a> {
+    wish: &'a Calibrate,
+    file: Option<Mechanism>,
+    noisy: NoisySteps,
+    tolerance: Tolerance,
+}
+
+/// The δ of the promise.
+pub(super) fn delta(wish: &Calibrate) -> Delta {
+    wish.delta
+        .unwrap_or_else(|| TrainingPlan::default_delta(wish.dataset_size))
+}
+
+/// Finds the parameter and the guarantees at it.
+///
+/// # Errors
+/// Values that contradict each other, or a promise that no value keeps.
+pub fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
+    consistent(wish)?;
+    let (search, file_unit, inputs) = prepare(wish)?;
+    let (said, unit) = unit(wish.unit.as_ref(), file_unit.as_ref(), false)?;
+    let inputs = inputs
+        .or_assumed("unit", said, unit.clone())?
+        .or_assumed("tolerance", wish.tolerance, search.tolerance)?
+        .given("group", wish.group)?;
+    let (target, flag, inputs) = target(wish, inputs)?;
+    let found = search.run(target).context(flag)?;
+    let kl_fano = match target {
+        // What can't be proved that way costs more than any value of the range.
+        Target::Posterior {
+            group,
+            prior,
+            posterior,
+        } => search
+            .run(Target::PosteriorByKlFano {
+                group,
+                prior,
+                posterior,
+            })
+            .ok()
+            .map(|by_fano| by_fano.answer),
+        _ => None,
+    };
+    let (mechanism, group) = search.at(found.answer)?;
+    let plan = Plan {
+        neighbours: neighbours_of(wish.neighbours, wish.schedule.sampler),
+        group,
+        redaction: wish.gamma.map(Redaction::single_policy),
+        prior: wish.prior,
+        tolerance: search.tolerance,
+        ..Plan::new(mechanism, unit, delta(wish))
+    };
+    let of_noise = |value: Option<f64>| value.filter(|_| wish.solve == Solve::Sigma);
+    let body = Calibrated {
+        solved: wish.solve,
+        answer: found.answer,
+        fails: found.fails,
+        kl_fano,
+        sigma: match (&search.file, wish.solve) {
+            (Some(_), _) => None,
+            (None, Solve::Sigma) => Some(NoiseMultiplier::new(found.answer)?),
+            (None, _) => wish.sigma,
+        },
+        too_small: of_noise(found.fails),
+        kl_fano_sigma: of_noise(kl_fano),
+        promise: promise(&plan, target).context(flag)?,
+        guarantees: guarantees(&plan, target).context(flag)?,
+    };
+    Ok(Envelope::new("calibration", inputs, body))
+}
+
+/// Whether what is to be found was left open, and everything else given.
+fn consistent(wish: &Calibrate) -> Result<()> {
+    let schedule = &wish.schedule;
+    let open: &[(&str, bool)] = match wish.solve {
+        Solve::Sigma => &[
+            ("--sigma", wish.sigma.is_some()),
+            ("--mechanism", wish.mechanism.is_some()),
+        ],
+        Solve::Rate => &[
+            ("--sample-rate", schedule.sample_rate.is_some()),
+            ("--batch-size", schedule.batch_size.is_some()),
+            ("--epoch-steps", schedule.epoch_steps.is_some()),
+            ("--epochs", schedule.epochs.is_some()),
+            ("--mechanism", wish.mechanism.is_some()),
+        ],
+        Solve::Steps => &[
+            ("--steps", schedule.steps.is_some()),
+            ("--epochs", schedule.epochs.is_some()),
+        ],
+        Solve::Group => &[("--group", wish.group.is_some())],
+    };
+    let solved = name(wish.solve);
+    if let Some((flag, _)) = open.iter().find(|(_, given)| *given) {
+        bail!("{flag}: leaves nothing to find with --solve {solved}");
+    }
+    if wish.solve != Solve::Sigma && wish.sigma.is_none() && wish.mechanism.is_none() {
+        bail!("--sigma: is needed with --solve {solved}");
+    }
+    Ok(())
+}
+
+/// The parameter as the flag names it.
+pub(super) const fn name(solve: Solve) -> &'static str {
+    match solve {
+        Solve::Sigma => "sigma",
+        Solve::Rate => "rate",
+        Solve::Steps => "steps",
+        Solve::Group => "group",
+    }
+}
+
+fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
+    let request = wish.request();
+    let loaded = match &wish.mechanism {
+        Some(path) => {
+            Some(load(path, neighbours_of(wish.neighbours, None)).context("--mechanism")?)
+        }
+        None => None,
+    };
+    // What is looked for has a value here, which is not recorded and never used.
+    let sigma = wish.sigma.map_or_else(|| NoiseMultiplier::new(1.0), Ok)?;
+    let noisy = noisy_steps(
+        &request,
+        Stated::given(sigma, "--sigma"),
+        wish.dataset_size,
+        Defaults::Question,
+    )?;
+    let run = Run::Dpsgd {
+        private: noisy.clone(),
+    };
+    let plan = TrainingPlan::new(run, UnitName::new(UNIT)?);
+    let full = run_inputs(&request, &plan)?.given("solve", wish.solve)?;
+    let full = match wish.sigma {
+        Some(_) => full,
+        None => full.without("sigma"),
+    };
+    let inputs = match (&loaded, wish.solve) {
+        (Some(loaded), _) => Inputs::new()
+            .given("solve", wish.solve)?
+            .given("files", [&loaded.name])?,
+        (None, Solve::Rate) => full.without("sample_rate"),
+        (None, Solve::Steps) => full.without("steps"),
+        (None, Solve::Sigma | Solve::Group) => full,
+    };
+    let (file, unit) = match loaded {
+        Some(loaded) => (Some(loaded.document.mechanism), loaded.document.unit),
+        None => (None, None),
+    };
+    let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
+    Ok((
+        Search {
+            wish,
+            file,
+            noisy,
+            tolerance,
+        },
+        unit,
+        inputs,
+    ))
+}
+
+impl Search<'_> {
+    fn run(&self, target: Target) -> Result<Calibration<f64>> {
+        let (noisy, tolerance) = (&self.noisy, self.tolerance);
+        Ok(match self.wish.solve {
+            Solve::Sigma => {
+                let run = |sigma| noisy.with_noise(sigma).mechanism();
+                numbers(
+                    calibrate_noise(run, target, tolerance)?,
+                    NoiseMultiplier::get,
+                )
+            }
+            Solve::Rate => {
+                let run = |rate| noisy.with_rate(rate).mechanism();
+                numbers(calibrate_rate(run, target, tolerance)?, SamplingRate::get)
+            }
+            Solve::Steps => {
+                let found = calibrate_steps(|steps| self.times(steps), target, tolerance)?;
+                numbers(found, |steps: Steps| steps.get() as f64)
+            }
+            Solve::Group => {
+                let found = calibrate_group(&self.times(*noisy.steps), target, tolerance)?;
+                numbers(found, |group: GroupSize| group.get().into())
+            }
+        })
+    }
+
+    /// DP-SGD of so many steps; a mechanism from a file so many times, or once when that is not
+    /// what is looked for.
+    fn times(&self, steps: Steps) -> Mechanism {
+        match (&self.file, self.wish.solve) {
+            (Some(each), Solve::Steps) => Mechanism::Repeat {
+                times: steps,
+                each: Box::new(each.clone()),
+            },
+            (Some(each), _) => each.clone(),
+            (None, _) => self.noisy.with_steps(steps).mechanism(),
+        }
+    }
+
+    /// What runs at the answer, and for how large a group the question is.
+    fn at(&self, answer: f64) -> Result<(Mechanism, GroupSize)> {
+        let group = self.wish.group.unwrap_or(GroupSize::ONE);
+        Ok(match self.wish.solve {
+            Solve::Sigma => {
+                let noise = NoiseMultiplier::new(answer)?;
+                (self.noisy.with_noise(noise).mechanism(), group)
+            }
+            Solve::Rate => {
+                let rate = SamplingRate::new(answer)?;
+                (self.noisy.with_rate(rate).mechanism(), group)
+            }
+            Solve::Steps => (self.times(Steps::new(answer as u64)), group),
+            Solve::Group => (
+                self.times(*self.noisy.steps),
+                GroupSize::new(answer as u32)?,
+            ),
+        })
+    }
+}
+
+fn numbers<T: Copy>(found: Calibration<T>, get: impl Fn(T) -> f64) -> Calibration<f64> {
+    Calibration {
+        answer: get(found.answer),
+        fails: found.fails.map(get),
+    }
+}
+
+pub(in crate::account) fn numbered<T: Copy + Into<f64>>(bounds: Bounds<T>) -> Bounds<Number> {
+    Bounds {
+        lower: bounds
+            .lower
+            .map(|end| Lower::new(Number((*end.get()).into()))),
+        upper: bounds
+            .upper
+            .map(|end| Upper::new(Number((*end.get()).into()))),
+    }
+}

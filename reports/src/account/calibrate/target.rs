@@ -1,0 +1,279 @@
+//! What has to be kept, and whether it is.
+
+use super::args::{By, Calibrate};
+use super::run::{Promise, numbered};
+use crate::account::plan::neighbours_of;
+use crate::contract::{Inputs, Number};
+use anyhow::{Result, anyhow, bail};
+use reticent_accounting::calibrate::Target;
+use reticent_accounting::rdp::epsilon_by_renyi;
+use reticent_accounting::trade_off::true_positive_rate;
+use reticent_accounting::{
+    Bounds, ByDirection, Epsilon, GroupSize, Guarantee, Method, Neighbours, Notion, Plan,
+    PrivacyLoss, Probability, Query, Redaction, Tolerance, Upper, pld::losses,
+};
+
+/// What has to be kept, the flag that says so, and the inputs.
+pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'static str, Inputs)> {
+    let group = wish.group.unwrap_or(GroupSize::ONE);
+    if let (Some(prior), Some(posterior)) = (wish.prior, wish.posterior) {
+        let inputs = inputs
+            .given("prior", prior)?
+            .given("posterior", posterior)?;
+        return Ok((
+            Target::Posterior {
+                group,
+                prior,
+                posterior,
+            },
+            "--posterior",
+            inputs,
+        ));
+    }
+    if let (Some(bits), Some(probability)) = (wish.max_exposure, wish.chance) {
+        let inputs = inputs
+            .given("max_exposure", bits)?
+            .given("chance", probability)?;
+        return Ok((
+            Target::Exposure {
+                group,
+                bits,
+                probability,
+            },
+            "--max-exposure",
+            inputs,
+        ));
+    }
+    let asked = match (wish.by, wish.neighbours.map(Neighbours::from)) {
+        // The papers computed add-remove whatever they compared.
+        (By::Papers, None) => Neighbours::AddRemove,
+        (By::Papers, Some(other)) if other != Neighbours::AddRemove => {
+            bail!("--neighbours: --by papers compares add-remove, got {other}")
+        }
+        _ => neighbours_of(wish.neighbours, wish.schedule.sampler),
+    };
+    let query = Query {
+        neighbours: asked,
+        group,
+    };
+    let with_neighbours = |inputs: Inputs| {
+        inputs.or_assumed("neighbours", wish.neighbours.map(Neighbours::from), asked)
+    };
+    if let (Some(tpr), Some(fpr)) = (wish.tpr, wish.fpr) {
+        let inputs = with_neighbours(inputs.given("tpr", tpr)?.given("fpr", fpr)?)?;
+        return Ok((
+            Target::TruePositiveRate { query, fpr, tpr },
+            "--tpr",
+            inputs,
+        ));
+    }
+    let epsilon = wish
+        .epsilon
+        .ok_or_else(|| anyhow!("--epsilon, --posterior, --tpr or --max-exposure is needed"))?;
+    let delta = super::run::delta(wish);
+    let inputs = inputs
+        .given("epsilon", epsilon)?
+        .or_assumed("delta", wish.delta, delta)?;
+    let inputs = match wish.by {
+        By::Pld => inputs,
+        by => inputs.given("by", by)?,
+    };
+    if let Some(gamma) = wish.gamma {
+        let redaction = Redaction::single_policy(gamma);
+        let inputs = inputs.given("gamma", gamma)?;
+        if wish.by != By::Pld {
+            let neighbours = match wish.by {
+                By::Papers => Neighbours::AddRemove,
+                By::Pld | By::Renyi => Neighbours::Replace,
+            };
+            return Ok((
+                Target::UninformedByRenyi {
+                    redaction,
+                    query: Query { neighbours, group },
+                    epsilon,
+                    delta,
+                },
+                "--epsilon",
+                inputs,
+            ));
+        }
+        return Ok((
+            Target::Uninformed {
+                redaction,
+                group,
+                epsilon,
+                delta,
+            },
+            "--epsilon",
+            inputs,
+        ));
+    }
+    let target = match wish.by {
+        By::Pld => Target::Epsilon {
+            query,
+            epsilon,
+            delta,
+        },
+        By::Renyi | By::Papers => Target::EpsilonByRenyi {
+            query,
+            epsilon,
+            delta,
+        },
+    };
+    Ok((target, "--epsilon", with_neighbours(inputs)?))
+}
+
+/// The promised quantity at the answer, evaluated once more.
+pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
+    let guesses =
+        |group| -> Result<PrivacyLoss> { Ok(PrivacyLoss::of_guesses(&plan.mechanism, group)?.0) };
+    let group = plan.group;
+    let (quantity, allowed, value) = match target {
+        Target::Epsilon { epsilon, .. } => (
+            "epsilon",
+            epsilon.get(),
+            numbered(at_most(plan.epsilon()?, certified(plan, target)?)),
+        ),
+        Target::Uninformed { epsilon, .. } => {
+            let found = plan
+                .bayesian_epsilon()?
+                .ok_or_else(|| anyhow!("--gamma is needed"))?;
+            (
+                "epsilon, adversary ignores the secret",
+                epsilon.get(),
+                numbered(found),
+            )
+        }
+        Target::EpsilonByRenyi {
+            query,
+            epsilon,
+            delta,
+        } => {
+            let query = Query { group, ..query };
+            let found = epsilon_by_renyi(&plan.mechanism, query, delta, None)?;
+            ("epsilon by Rényi", epsilon.get(), above(found))
+        }
+        Target::UninformedByRenyi {
+            redaction,
+            query,
+            epsilon,
+            delta,
+        } => {
+            let query = Query { group, ..query };
+            let found = epsilon_by_renyi(&plan.mechanism, query, delta, Some(redaction))?;
+            (
+                "epsilon by Rényi, adversary ignores the secret",
+                epsilon.get(),
+                above(found),
+            )
+        }
+        Target::Posterior {
+            prior, posterior, ..
+        }
+        | Target::PosteriorByKlFano {
+            prior, posterior, ..
+        } => {
+            let found = guesses(group)?.blow_up(prior, plan.tolerance)?;
+            (
+                "chance of guessing the secret",
+                posterior.get(),
+                numbered(found.bounds),
+            )
+        }
+        Target::Exposure {
+            bits, probability, ..
+        } => {
+            let share = Probability::new((-bits).exp2())?;
+            let found = guesses(group)?.blow_up(share, plan.tolerance)?;
+            (
+                "chance of that exposure",
+                probability.get(),
+                numbered(found.bounds),
+            )
+        }
+        Target::TruePositiveRate { query, fpr, tpr } => {
+            let query = Query { group, ..query };
+            let found = true_positive_rate(&plan.mechanism, query, fpr, plan.tolerance)?;
+            ("true-positive rate", tpr.get(), numbered(found.bounds))
+        }
+    };
+    Ok(Promise {
+        quantity: quantity.to_owned(),
+        allowed: Number(allowed),
+        value: Bounds {
+            upper: (value.upper).map(|end| kept(end, allowed, plan.tolerance)),
+            ..value
+        },
+    })
+}
+
+/// The ε that the calibration asked for, where it certified δ there: the search for ε(δ) from the other
+/// side may certify less, where δ is flat.
+fn certified(plan: &Plan, target: Target) -> Result<Option<Epsilon>> {
+    let Target::Epsilon {
+        query,
+        epsilon,
+        delta,
+    } = target
+    else {
+        return Ok(None);
+    };
+    let query = Query {
+        group: plan.group,
+        ..query
+    };
+    for loss in losses(&plan.mechanism, query)? {
+        let found = loss.delta(epsilon, plan.tolerance)?.bounds;
+        if found.upper.is_none_or(|end| *end.get() > delta) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(epsilon))
+}
+
+fn at_most(bounds: Bounds<Epsilon>, certified: Option<Epsilon>) -> Bounds<Epsilon> {
+    let upper = match (bounds.upper, certified) {
+        (Some(end), Some(kept)) if *end.get() > kept => Some(Upper::new(kept)),
+        (end, _) => end,
+    };
+    Bounds { upper, ..bounds }
+}
+
+/// The guarantees at the answer, with what the calibration certified.
+pub(super) fn guarantees(plan: &Plan, target: Target) -> Result<Vec<Guarantee>> {
+    let mut rows = plan.guarantees()?;
+    let asked = match plan.group {
+        GroupSize::ONE => Notion::Dp,
+        _ => Notion::GroupDp,
+    };
+    let by_law = |row: &&mut Guarantee| row.notion == asked && row.method == Method::Pld;
+    if let Some(row) = rows.iter_mut().find(by_law)
+        && let Some(kept) = certified(plan, target)?
+    {
+        let within = |bounds: Bounds<Epsilon>| at_most(bounds, Some(kept));
+        row.epsilon = row.epsilon.map(within);
+        row.by_direction = row.by_direction.map(|each| ByDirection {
+            remove: within(each.remove),
+            add: within(each.add),
+        });
+    }
+    Ok(rows)
+}
+
+fn above(end: Upper<Epsilon>) -> Bounds<Number> {
+    numbered(Bounds {
+        lower: None,
+        upper: Some(end),
+    })
+}
+
+/// The answer is certified to keep what is allowed; asked the other way round, the same bound may end up
+/// to a tolerance above it.
+fn kept(end: Upper<Number>, allowed: f64, tolerance: Tolerance) -> Upper<Number> {
+    let above = end.get().0 / allowed - 1.0;
+    if above > 0.0 && above <= tolerance.get() {
+        Upper::new(Number(allowed))
+    } else {
+        end
+    }
+}

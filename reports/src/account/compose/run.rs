@@ -1,0 +1,24 @@
+use super::args::Compose;
+use crate::account::{guarantees, mechanism, no_delta, plan};
+use crate::contract::{Exit, print};
+use crate::page::Output;
+use anyhow::Result;
+
+/// What several mechanisms promise together, or what they are for other programs.
+///
+/// # Errors
+/// A file that describes no mechanism, values that contradict each other.
+pub(in crate::account) fn run(wish: &Compose, output: Output) -> Result<Exit> {
+    let neighbours = plan::neighbours(wish.question.neighbours);
+    let source = plan::Source::of_files(&wish.files, neighbours)?;
+    if let Some(export) = wish.outcome.export {
+        no_delta(&wish.question)?;
+        print(&mechanism::export(&source.mechanism, export, neighbours)?)?;
+        return Ok(Exit::Finished);
+    }
+    guarantees(
+        &plan::Asked::about(source, &wish.question)?,
+        &wish.outcome,
+        output,
+    )
+}

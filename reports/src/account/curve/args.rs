@@ -1,0 +1,86 @@
+//! Arguments of `account curve`.
+
+use crate::account::question::RunArgs;
+use crate::account::values::{NeighboursArg, group, point, points};
+use crate::contract::quantity;
+use clap::{Args, ValueEnum};
+use reticent_accounting::{Delta, GroupSize, Tolerance};
+use std::path::PathBuf;
+
+/// Arguments of `account curve`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+Examples:
+  account curve --sigma 1.1 --what profile --plot profile.svg
+  account curve --sigma 1.1 --what trade-off --at 0.001,0.01,0.1 --format csv
+  account curve --mechanism mechanism.json --what blow-up --group 20 --at 1e-9,1e-6
+  account curve --over sigma --from 0.5 --to 4 --points 8 --steps 5000 --delta 1e-5
+  account curve --over gamma --sigma 1.1 --at 0.001,0.01,0.1")]
+pub struct Curve {
+    /// What runs.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Which curve.
+    #[arg(long, value_enum, default_value_t)]
+    pub what: What,
+    /// Epsilon at --delta against a parameter of the run instead, which is then not given.
+    #[arg(long, value_enum, value_name = "AXIS", conflicts_with = "what")]
+    pub over: Option<Over>,
+    /// The least value of that parameter; points are apart by equal factors.
+    #[arg(long, value_name = "A", value_parser = point, allow_negative_numbers = true, requires = "over", conflicts_with = "at")]
+    pub from: Option<f64>,
+    /// The largest.
+    #[arg(long, value_name = "B", value_parser = point, allow_negative_numbers = true, requires = "over", conflicts_with = "at")]
+    pub to: Option<f64>,
+    /// The slack of --over [default: 1e-6, or less than one over the records].
+    #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true, requires = "over")]
+    pub delta: Option<Delta>,
+    /// Where to evaluate it, separated by commas [default: where it bends].
+    #[arg(long, value_name = "X,…", value_parser = point, value_delimiter = ',', allow_negative_numbers = true)]
+    pub at: Vec<f64>,
+    /// How many points, when --at says none [default: 33; 17 of --over].
+    #[arg(long, value_name = "N", value_parser = points, allow_negative_numbers = true, conflicts_with = "at")]
+    pub points: Option<usize>,
+    /// Who is compared with whom [default: add-remove; the blow-up is zero-out, redaction replace].
+    #[arg(long, value_enum)]
+    pub neighbours: Option<NeighboursArg>,
+    /// Records that one secret or person accounts for.
+    #[arg(long, value_name = "K", value_parser = group, allow_negative_numbers = true)]
+    pub group: Option<GroupSize>,
+    /// How far apart the two ends of a point may be, relatively [default: 1e-6].
+    #[arg(long, value_name = "R", value_parser = quantity::<Tolerance>, allow_negative_numbers = true)]
+    pub tolerance: Option<Tolerance>,
+    /// Draw it into this SVG file.
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+}
+
+/// Which curve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum What {
+    /// Delta at each epsilon.
+    #[default]
+    Profile,
+    /// Epsilon at each delta.
+    Epsilon,
+    /// What an attack on membership finds (true-positive rate) at each false-positive rate.
+    TradeOff,
+    /// The Rényi divergence at each order.
+    Renyi,
+    /// The chance of guessing a secret after training at each chance before.
+    BlowUp,
+}
+
+/// A parameter of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Over {
+    /// Noise standard deviation over clipping norm.
+    Sigma,
+    /// Probability of each record to be in a batch.
+    SampleRate,
+    /// Number of noisy steps.
+    Steps,
+    /// Share of secrets that the redaction policy misses: epsilon against an adversary who ignores
+    /// the secret.
+    Gamma,
+}

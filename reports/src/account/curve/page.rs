@@ -1,0 +1,220 @@
+//! A curve as text, as rows, as a drawing.
+
+use super::{Kind, Points};
+use crate::account::csv::{cell, ends};
+use crate::account::mechanism::words::line;
+use crate::account::tables::dash;
+use crate::contract::Csv;
+use crate::contract::{Align, Envelope, Number, Table};
+use crate::number::{rounded_down, rounded_up, shortest};
+use crate::page::{Page, Section};
+use crate::plot::{Axis, Layer, Plot, Tone};
+use anyhow::Result;
+use reticent_accounting::{Bounds, Engine, Neighbours};
+
+const DIGITS: usize = 6;
+
+/// A table with both ends of each point.
+#[must_use]
+pub fn page(document: &Envelope<Points>) -> Page {
+    let body = &document.body;
+    let (x, y) = body.kind_names();
+    let whole = matches!(body.curve, Kind::Gamma) || body.delta.is_none();
+    let first = if whole { "" } else { "at the first point " };
+    let mut table = Table::new([
+        (x.to_owned(), Align::Right),
+        (format!("{y} upper"), Align::Right),
+        ("lower".to_owned(), Align::Right),
+    ]);
+    for point in &body.points {
+        let upper = point
+            .value
+            .upper
+            .map_or_else(dash, |end| rounded_up(end.get().0, DIGITS));
+        let lower = point
+            .value
+            .lower
+            .map_or_else(dash, |end| rounded_down(end.get().0, DIGITS));
+        table.row([shortest(point.at.0), upper, lower]);
+    }
+    let mut notes = vec![meaning(body.curve).to_owned()];
+    if body.engine == Some(Engine::Chernoff) {
+        notes.push(
+            "Where the ends are far apart the tight computation could not be certified; both still hold."
+                .to_owned(),
+        );
+    }
+    let title = format!("{}: {first}{}", title(body), line(&body.mechanism));
+    Page::new(title, document.inputs.assumed_line().unwrap_or_default())
+        .answer(Section::table("Point by point", table))
+        .answer(Section::notes("What a point says", notes))
+}
+
+/// The points alone.
+///
+/// # Errors
+/// A number that came out as none.
+pub fn csv(body: &Points) -> Result<String> {
+    let mut csv = Csv::new(["curve", "argument", "at", "quantity", "lower", "upper"]);
+    let (x, y) = body.kind_names();
+    for point in &body.points {
+        let [lower, upper] = ends(Some(&point.value))?;
+        csv.row([
+            cell(&body.curve)?,
+            x.into(),
+            cell(&point.at)?,
+            y.into(),
+            lower,
+            upper,
+        ]);
+    }
+    Ok(csv.into_text())
+}
+
+/// The upper ends as a line; the lower ones dashed where they part from it.
+///
+/// # Errors
+/// Nothing to draw.
+pub fn figure(document: &Envelope<Points>) -> Result<Plot> {
+    let body = &document.body;
+    let (x, y) = axes(body.curve);
+    let end = |end: Option<&Number>| end.map_or(f64::NAN, |number| number.0);
+    let upper = |value: &Bounds<Number>| end(value.upper.as_ref().map(|e| e.get()));
+    let lower = |value: &Bounds<Number>| end(value.lower.as_ref().map(|e| e.get()));
+    let of = |pick: &dyn Fn(&Bounds<Number>) -> f64| -> Vec<(f64, f64)> {
+        let points = body.points.iter().map(|p| (p.at.0, pick(&p.value)));
+        points
+            .filter(|(at, value)| shown(&x, *at) && shown(&y, *value))
+            .collect()
+    };
+    let apart = body
+        .points
+        .iter()
+        .any(|p| upper(&p.value) > 1.01 * lower(&p.value));
+    let (title, described) = (capital(&title(body)), meaning(body.curve));
+    let mut plot = Plot::new(title, x.clone(), y.clone())
+        .described(described)
+        .layer(Layer::Line {
+            name: if apart { "at most" } else { "" }.into(),
+            points: of(&upper),
+            tone: Tone::First,
+            dashed: false,
+        });
+    if apart {
+        plot = plot.layer(Layer::Line {
+            name: "at least".into(),
+            points: of(&lower),
+            tone: Tone::Second,
+            dashed: true,
+        });
+    }
+    if matches!(body.curve, Kind::TradeOff | Kind::BlowUp) {
+        let blind = body
+            .points
+            .iter()
+            .map(|p| (p.at.0, p.at.0))
+            .filter(|(at, _)| *at > 0.0)
+            .collect();
+        plot = plot.layer(Layer::Line {
+            name: "without the model".into(),
+            points: blind,
+            tone: Tone::Muted,
+            dashed: true,
+        });
+    }
+    Ok(plot)
+}
+
+/// What can stand on an axis: a logarithmic one has no zero, and none has infinity.
+fn shown(axis: &Axis, value: f64) -> bool {
+    value.is_finite() && (value > 0.0 || axis.scale == crate::plot::Scale::Linear)
+}
+
+fn axes(kind: Kind) -> (Axis, Axis) {
+    match kind {
+        Kind::Profile => (Axis::linear("ε (nats)"), Axis::log("δ")),
+        Kind::Epsilon => (Axis::log("δ"), Axis::linear("ε (nats)")),
+        Kind::TradeOff => (
+            Axis::log("false-positive rate"),
+            Axis::log("true-positive rate"),
+        ),
+        Kind::Renyi => (Axis::log("order"), Axis::log("Rényi divergence (nats)")),
+        Kind::BlowUp => (
+            Axis::log("chance before training"),
+            Axis::log("chance after training"),
+        ),
+        Kind::Sigma => (Axis::log("noise multiplier σ"), Axis::log("ε (nats)")),
+        Kind::SampleRate => (Axis::log("sampling rate q"), Axis::log("ε (nats)")),
+        Kind::Steps => (Axis::log("steps T"), Axis::log("ε (nats)")),
+        Kind::Gamma => (
+            Axis::log("share of secrets missed by redaction γ"),
+            Axis::log("ε (nats)"),
+        ),
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+fn title(body: &Points) -> String {
+    let curve = match body.curve {
+        Kind::Profile => "delta at each epsilon",
+        Kind::Epsilon => "epsilon at each delta",
+        Kind::TradeOff => "the best attack on membership",
+        Kind::Renyi => "Rényi divergence at each order",
+        Kind::BlowUp => "guessing a secret, after training and before",
+        Kind::Sigma => "epsilon at each noise multiplier",
+        Kind::SampleRate => "epsilon at each sampling rate",
+        Kind::Steps => "epsilon at each number of steps",
+        Kind::Gamma => "epsilon of a redacted secret at each share missed, adversary ignores it",
+    };
+    let slack = body.delta.map_or_else(String::new, |delta| {
+        format!(", delta {}", shortest(delta.get()))
+    });
+    let records = match body.group.get() {
+        1 => "one record".to_owned(),
+        k => format!("{k} records"),
+    };
+    let compared = match body.neighbours {
+        Neighbours::AddRemove => "present or absent",
+        Neighbours::ZeroOut => "learned from or not",
+        Neighbours::Replace => "this content or another",
+    };
+    format!("{curve}, {records}, {compared}{slack}")
+}
+
+const fn meaning(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Profile | Kind::Epsilon => {
+            "Every point is a promise of its own, and all hold at once: no outcome becomes more than e^epsilon times \
+             as likely, but for a chance of delta."
+        }
+        Kind::TradeOff => {
+            "No attack that decides from the released model whether the record was used, with at most this share of \
+             false alarms, finds more than this share of true cases, whatever else it knows."
+        }
+        Kind::Sigma | Kind::SampleRate | Kind::Steps => {
+            "Every point is the promise of another run: no outcome becomes more than e^epsilon times as likely, but \
+             for a chance of delta."
+        }
+        Kind::Gamma => {
+            "For planning: the model tells an adversary who ignores the secret from a masked one no better than this. \
+             It bounds no chance of guessing a secret, no exposure and no audit that knows the secret."
+        }
+        Kind::Renyi => "For composition elsewhere; as a promise it is looser than the profile.",
+        Kind::BlowUp => {
+            "Whoever would have guessed the secret with the chance before (everything known besides this model \
+             included) guesses it with at most the chance after."
+        }
+    }
+}
+
+impl Points {
+    const fn kind_names(&self) -> (&'static str, &'static str) {
+        self.curve.names()
+    }
+}

@@ -1,0 +1,260 @@
+//! What the plan says about attacks, in probabilities: guesses, canaries, membership.
+
+use super::PlannedRun;
+use super::promises::query;
+use crate::number::shortest;
+use anyhow::Result;
+use reticent_accounting::confidentiality::Reach;
+use reticent_accounting::reconstruction::ceiling::{
+    at_least_ceiling, best_exposure_ceiling, exposure_ceiling,
+};
+use reticent_accounting::reconstruction::membership::area_ceiling;
+use reticent_accounting::reconstruction::redacted::{MissedBy, guess_ceiling};
+use reticent_accounting::training::{Canaries, Recipe};
+use reticent_accounting::{
+    Direction, GroupSize, Neighbours, PrivacyLoss, Probability, Tolerance, Upper,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Relative width of a ceiling: printed to three digits.
+const TOLERANCE: f64 = 1e-4;
+/// Cells of the area under the ROC curve.
+const CELLS: u32 = 64;
+/// The false positive rate at which membership is shown.
+const FALSE_POSITIVES: f64 = 1e-3;
+/// How sure a ceiling of the best exposure is.
+const LEVEL: f64 = 0.95;
+
+/// What is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ceiling {
+    /// P(the secret is guessed first), by the zero-out pair.
+    FirstGuess,
+    /// The same for redacted secrets whose content decides whether they are missed.
+    FirstGuessMissedByContent,
+    /// The same for redacted secrets that are missed by chance.
+    FirstGuessMissedByChance,
+    /// Bits of exposure that no canary exceeds with the stated probability.
+    BestExposure,
+    /// P(some canary is ranked first of a million).
+    AnyRankedFirst,
+    /// True positives of membership at the stated false positives.
+    TruePositives,
+    /// Area under the ROC curve of membership.
+    Area,
+}
+
+/// One ceiling.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bounded {
+    /// What is bounded.
+    pub quantity: Ceiling,
+    /// In words.
+    pub about: String,
+    /// Records of one secret.
+    pub records: GroupSize,
+    /// Chance before training, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<f64>,
+    /// At most this: a probability, or bits.
+    pub at_most: Upper<f64>,
+    /// Contents that a canary can have, where known: no exposure is above their log2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<f64>,
+}
+
+/// Every ceiling that applies. What is trained on in the open has none, so guesses and canaries are
+/// those that noise protects; S-DP and training without noise get none at all.
+///
+/// # Errors
+/// A pair that can't be certified.
+pub fn ceilings(run: &PlannedRun) -> Result<Vec<Bounded>> {
+    if run.plan.unprotected().is_some() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    // Where a secret is one entry of the mechanism, a group of records is no question; selective
+    // training compares contents alone.
+    if !matches!(run.plan.run.recipe(), Some(Recipe::Protect | Recipe::Sdp)) {
+        found.extend(guesses(run)?);
+        found.extend(canaries(run)?);
+    }
+    if run.plan.run.recipe() == Some(Recipe::Dpsgd) {
+        found.extend(membership(run)?);
+    }
+    Ok(found)
+}
+
+fn tolerance() -> Result<Tolerance> {
+    Ok(Tolerance::new(TOLERANCE)?)
+}
+
+fn zero_out(run: &PlannedRun, records: GroupSize) -> Result<PrivacyLoss> {
+    Ok(PrivacyLoss::of(
+        &run.plan.mechanism(),
+        query(Neighbours::ZeroOut, records),
+        Direction::Remove,
+    )?)
+}
+
+fn guesses(run: &PlannedRun) -> Result<Vec<Bounded>> {
+    let mut found = Vec::new();
+    let (plan, records) = (&run.plan, run.records());
+    let (unit, secrets) = (&plan.unit.value, &plan.secrets);
+    let among = match records.get() {
+        1 => format!("a secret in one {unit}"),
+        n => format!("a secret in {n} {unit}s"),
+    };
+    let chance = secrets.candidates.map(|n| 1.0 / n as f64);
+    if let Some(before) = secrets.prior.map(Probability::get).or(chance) {
+        let loss = zero_out(run, records)?;
+        let after = loss.blow_up(Probability::new(before)?, tolerance()?)?;
+        let after = after.bounds.upper.map_or(1.0, |end| end.get().get());
+        found.push(Bounded {
+            quantity: Ceiling::FirstGuess,
+            about: format!("{among} is guessed, if each was trained on with noise"),
+            records,
+            before: Some(before),
+            at_most: Upper::new(after),
+            candidates: None,
+        });
+    }
+    let (Some(candidates), Some(redaction)) = (secrets.candidates, run.redaction()) else {
+        return Ok(found);
+    };
+    if plan.run.recipe() != Some(Recipe::Crt) {
+        return Ok(found);
+    }
+    let question = query(Neighbours::Replace, records);
+    let replaced = PrivacyLoss::of(&plan.mechanism(), question, Direction::Remove)?;
+    for (missed_by, quantity, said) in [
+        (
+            MissedBy::Content,
+            Ceiling::FirstGuessMissedByContent,
+            "missed by its content",
+        ),
+        (
+            MissedBy::Chance,
+            Ceiling::FirstGuessMissedByChance,
+            "missed by chance",
+        ),
+    ] {
+        let bound = guess_ceiling(&replaced, redaction, candidates, 1, missed_by, tolerance()?)?;
+        // Where noise protects every record, the zero-out pair bounds the guess as well.
+        let plain = zero_out(run, records)?
+            .blow_up(Probability::new(1.0 / candidates as f64)?, tolerance()?)?;
+        let bound = match plain.bounds.upper {
+            Some(plain) if secrets.everything_private && plain < bound => plain,
+            _ => bound,
+        };
+        found.push(Bounded {
+            quantity,
+            about: format!("{among} is guessed, redacted, {said}"),
+            records,
+            before: chance,
+            at_most: Upper::new(bound.get().get()),
+            candidates: None,
+        });
+    }
+    Ok(found)
+}
+
+/// Canaries in the records that hold them; nothing where a copy is trained on without noise.
+fn canaries(run: &PlannedRun) -> Result<Vec<Bounded>> {
+    let secrets = &run.plan.secrets;
+    let Some(canaries) = secrets.canaries.as_ref().map(|stated| stated.value) else {
+        return Ok(Vec::new());
+    };
+    let open = run.plan.run.recipe() == Some(Recipe::Crt) && canaries.on_public_side > 0;
+    let Some(Reach::Records(records)) = run.plan.canary_reach() else {
+        return Ok(Vec::new());
+    };
+    if open {
+        return Ok(Vec::new());
+    }
+    let mut found = planted(run, canaries, records, "")?;
+    if let Some(before) = secrets.records_before.filter(|before| *before > records) {
+        found.extend(planted(run, canaries, before, ", not deduplicated")?);
+    }
+    Ok(found)
+}
+
+fn planted(
+    run: &PlannedRun,
+    canaries: Canaries,
+    records: GroupSize,
+    said: &str,
+) -> Result<Vec<Bounded>> {
+    let count = canaries.count;
+    // A canary has no more contents than the plan of canaries says.
+    let candidates = canaries.candidates;
+    let most = candidates.map_or(f64::INFINITY, f64::log2);
+    let loss = zero_out(run, records)?;
+    let level = Probability::new(LEVEL)?;
+    let bits = best_exposure_ceiling(&loss, count, level, tolerance()?)?;
+    let about = format!(
+        "best exposure of {count} canaries in {} records each{said}, {} sure",
+        records.get(),
+        shortest(LEVEL),
+    );
+    let chance = (count as f64 / (1.0 - LEVEL)).log2();
+    let mut found = vec![Bounded {
+        quantity: Ceiling::BestExposure,
+        about,
+        records,
+        before: Some(chance.min(most)),
+        at_most: Upper::new(bits.get().min(most)),
+        candidates,
+    }];
+    if let Some(candidates) = candidates {
+        let each = exposure_ceiling(&loss, most, tolerance()?)?;
+        let each = vec![each; usize::try_from(count).unwrap_or(usize::MAX).min(1 << 20)];
+        found.push(Bounded {
+            quantity: Ceiling::AnyRankedFirst,
+            about: format!(
+                "one of {count} canaries ranked first of {}{said}",
+                shortest(candidates)
+            ),
+            records,
+            before: Some((count as f64 / candidates).min(1.0)),
+            at_most: Upper::new(at_least_ceiling(&each, 1)?.get().get()),
+            candidates: Some(candidates),
+        });
+    }
+    Ok(found)
+}
+
+fn membership(run: &PlannedRun) -> Result<Vec<Bounded>> {
+    let question = query(Neighbours::AddRemove, GroupSize::ONE);
+    let loss = PrivacyLoss::of(&run.plan.mechanism(), question, Direction::Remove)?;
+    let false_positives = Probability::new(FALSE_POSITIVES)?;
+    let rate = loss
+        .true_positive_rate(false_positives, tolerance()?)?
+        .bounds
+        .upper;
+    let area = area_ceiling(&loss, CELLS, tolerance()?)?;
+    let unit = &run.plan.unit.value;
+    Ok(vec![
+        Bounded {
+            quantity: Ceiling::TruePositives,
+            about: format!(
+                "a {unit} is recognised as trained on, at {} false alarms",
+                shortest(FALSE_POSITIVES)
+            ),
+            records: GroupSize::ONE,
+            before: Some(FALSE_POSITIVES),
+            at_most: Upper::new(rate.map_or(1.0, |end| end.get().get())),
+            candidates: None,
+        },
+        Bounded {
+            quantity: Ceiling::Area,
+            about: format!("area under the ROC curve for the membership of a {unit}"),
+            records: GroupSize::ONE,
+            before: Some(0.5),
+            at_most: Upper::new(area.get().get()),
+            candidates: None,
+        },
+    ])
+}

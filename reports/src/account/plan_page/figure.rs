@@ -1,0 +1,188 @@
+//! ε' against ε for several miss rates: the shape of CRT's Fig. 6, on this plan.
+
+use super::PlannedRun;
+use super::promises::query;
+use crate::number::shortest;
+use crate::plot::{Axis, Layer, Plot, Shape, Tone};
+use anyhow::Result;
+use reticent_accounting::{
+    Delta, Direction, Epsilon, MissRate, Neighbours, NoiseMultiplier, PrivacyLoss, Profile,
+    Redaction, Tolerance,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Miss rates drawn beside the plan's own.
+const GAMMAS: [f64; 4] = [1.0, 0.3, 0.1, 0.01];
+/// Noise, as multiples of the plan's.
+const NOISE: [f64; 9] = [0.75, 0.85, 1.0, 1.2, 1.5, 2.0, 2.8, 4.0, 6.0];
+
+/// One curve: points (ε, ε') at the plan's δ as the noise varies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Amplified {
+    /// γ.
+    pub gamma: MissRate,
+    /// (ε of the run, ε' after redaction), upper ends.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// The curves, by the notion's own neighbours and the exact pair; none without noise.
+///
+/// # Errors
+/// A point that can't be certified.
+pub fn curves(run: &PlannedRun) -> Result<Vec<Amplified>> {
+    // What redaction adds is a question about one run of DP-SGD.
+    let Some(noisy) = run.plan.run.noisy() else {
+        return Ok(Vec::new());
+    };
+    if run.plan.mechanism() != noisy.mechanism() {
+        return Ok(Vec::new());
+    }
+    let tolerance = Tolerance::new(1e-3)?;
+    let mut curves: Vec<Amplified> = gammas(run)?
+        .into_iter()
+        .map(|gamma| Amplified {
+            gamma,
+            points: Vec::new(),
+        })
+        .collect();
+    for factor in NOISE {
+        let noise = NoiseMultiplier::new(noisy.noise_multiplier.get() * factor)?;
+        let here = noisy.with_noise(noise).mechanism();
+        let pair = PrivacyLoss::of(
+            &here,
+            query(Neighbours::Replace, run.records()),
+            Direction::Remove,
+        )?;
+        let Some(base) = pair.epsilon(*run.plan.delta, tolerance)?.bounds.upper else {
+            continue;
+        };
+        for curve in &mut curves {
+            let redaction = Redaction::single_policy(curve.gamma);
+            let after = redaction.exact_epsilon(&pair, &pair, *run.plan.delta, tolerance)?;
+            if let Some(after) = after.bounds.upper {
+                curve.points.push((base.get().get(), after.get().get()));
+            }
+        }
+    }
+    Ok(curves)
+}
+
+fn gammas(run: &PlannedRun) -> Result<Vec<MissRate>> {
+    let mut all = GAMMAS
+        .map(MissRate::new)
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?;
+    if let Some(redaction) = run.redaction() {
+        let own = redaction.miss();
+        if all.iter().all(|g| (g.get() / own.get() - 1.0).abs() > 0.02) && own.get() > 0.0 {
+            all.push(own);
+        }
+    }
+    all.sort_by(|a, b| b.get().total_cmp(&a.get()));
+    Ok(all)
+}
+
+/// The curves, drawn, with the plan's own point.
+#[must_use]
+pub fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
+    let tones = [
+        Tone::Muted,
+        Tone::First,
+        Tone::Second,
+        Tone::Third,
+        Tone::Fourth,
+    ];
+    let plot = Plot::new(
+        "ε' against ε, by miss rate γ",
+        Axis::linear("ε of the run (nats)"),
+        Axis::linear("ε' after redaction"),
+    )
+    .described("Epsilon against an adversary who ignores the secret, against epsilon of the run, for several miss rates; lower is better.");
+    let mut plot = curves
+        .iter()
+        .zip(tones.iter().cycle())
+        .fold(plot, |plot, (curve, tone)| {
+            plot.layer(Layer::Line {
+                name: format!("γ = {}", shortest((curve.gamma.get() * 1e4).round() / 1e4)),
+                points: curve.points.clone(),
+                tone: *tone,
+                dashed: false,
+            })
+        });
+    let own = run.redaction().and_then(|redaction| {
+        let gamma = redaction.miss().get();
+        let nearest = |c: &&Amplified| (c.gamma.get() - gamma).abs();
+        let curve = curves
+            .iter()
+            .min_by(|a, b| nearest(a).total_cmp(&nearest(b)))?;
+        // The third noise is the plan's own.
+        curve.points.get(2).copied()
+    });
+    if let Some(point) = own {
+        plot = plot.layer(Layer::Points {
+            name: "this plan".into(),
+            points: vec![point],
+            tone: Tone::Ink,
+            shape: Shape::Disc,
+        });
+    }
+    plot
+}
+
+/// δ against ε for the headline's question, drawn from certified points.
+///
+/// # Errors
+/// A point that can't be certified.
+pub fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
+    if run.plan.unprotected().is_some() {
+        return Ok(None);
+    }
+    let mechanism = run.plan.mechanism();
+    let question = query(Neighbours::Replace, run.records());
+    let pair = PrivacyLoss::of(&mechanism, question, Direction::Remove)?;
+    let rough = Tolerance::new(1e-3)?;
+    let least = Delta::new((run.plan.delta.get() * 1e-4).max(1e-12))?;
+    let end = pair
+        .epsilon(least, rough)?
+        .bounds
+        .upper
+        .map_or(1.0, |u| u.get().get());
+    if !end.is_finite() || end <= 0.0 {
+        return Ok(None);
+    }
+    let epsilons = (0..=32)
+        .map(|i| Epsilon::new(end * f64::from(i) / 32.0))
+        .collect::<Result<Vec<_>, _>>()?;
+    let found = Profile::at_epsilons(&mechanism, question, &epsilons, rough)?;
+    let points = |shrink: &dyn Fn(Delta) -> f64| {
+        found
+            .points()
+            .iter()
+            .map(|p| (p.epsilon.get(), shrink(*p.delta_upper.get())))
+            .filter(|(_, delta)| *delta >= 1e-12)
+            .collect::<Vec<_>>()
+    };
+    let line = |name: &str, tone, points| Layer::Line {
+        name: name.into(),
+        points,
+        tone,
+        dashed: false,
+    };
+    let mut plot = Plot::new("One secret against a mask", Axis::linear("ε (nats)"), Axis::log("δ at most"))
+        .described("The chance delta that the promise fails against epsilon, for an adversary who may know the secret.")
+        .layer(line("missed and trained on with noise", Tone::First, points(&|delta: Delta| delta.get())));
+    if let Some(redaction) = run.redaction() {
+        let drawn = points(&|delta| redaction.shrunk(delta).get());
+        plot = plot.layer(line(
+            "drawn at random, missed as often as stated",
+            Tone::Second,
+            drawn,
+        ));
+    }
+    Ok(Some(plot.layer(Layer::Rule {
+        name: format!("δ of the page, {}", shortest(run.plan.delta.get())),
+        at: run.plan.delta.get(),
+        tone: Tone::Muted,
+    })))
+}

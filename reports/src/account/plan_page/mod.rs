@@ -1,0 +1,205 @@
+//! One page that a privacy officer can sign: what is promised to whom, in which notion and unit,
+//! against which adversary, under which assumptions, what is not covered, and which single
+//! change would tighten it most.
+
+pub mod args;
+pub mod ceilings;
+pub mod figure;
+mod page;
+pub mod promises;
+pub mod tighten;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use crate::account::csv;
+use crate::account::secrets::SecretPosteriors;
+use crate::contract::{Envelope, Exit, Inputs};
+use crate::page::Output;
+use crate::plan::{PlanRequest, PreparedFacts, TrainingFile, build, inputs, redaction};
+use anyhow::{Context, Result};
+use ceilings::Bounded;
+use figure::Amplified;
+use promises::Promised;
+use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, MeasuredRates};
+use reticent_accounting::training::{LabelledRates, Run, TrainingPlan};
+use reticent_accounting::{Epsilon, GroupSize, Guarantee, Redaction, Tolerance, Upper};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use tighten::Tightened;
+
+pub use page::page;
+pub use words::labels_for;
+
+/// Relative width of the numbers on the page: printed to five digits.
+const TOLERANCE: f64 = 1e-6;
+
+/// A plan with what a page says beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedRun {
+    /// The plan.
+    pub plan: TrainingPlan,
+    /// Relative width of every number.
+    pub tolerance: Tolerance,
+    /// What was given and assumed.
+    pub inputs: Inputs,
+}
+
+impl PlannedRun {
+    /// γ and η, where somebody said or measured them.
+    #[must_use]
+    pub fn redaction(&self) -> Option<Redaction> {
+        self.plan
+            .secrets
+            .redaction
+            .as_ref()
+            .map(|stated| stated.value)
+    }
+
+    /// The labels behind them.
+    #[must_use]
+    pub fn labels(&self) -> Option<&LabelledRates> {
+        self.plan.secrets.labels.as_ref()
+    }
+
+    /// Records of a secret in the question.
+    #[must_use]
+    pub fn records(&self) -> GroupSize {
+        self.plan.group()
+    }
+
+    /// Secrets that are marked in the corpus, and how many of them the incidence of protect names, where
+    /// these are fewer.
+    #[must_use]
+    pub fn not_named(&self) -> Option<(u64, u64)> {
+        let Run::Protect { weighted } = &self.plan.run else {
+            return None;
+        };
+        let named = weighted.secrets.as_ref()?.secrets();
+        let marked = self.counted()?.secrets();
+        (named < marked).then_some((marked, named))
+    }
+
+    /// What became of the secrets, where they are marked in this very corpus.
+    #[must_use]
+    pub fn counted(&self) -> Option<CorpusFacts> {
+        let facts = self.plan.secrets.facts;
+        facts.filter(|facts| facts.knowledge() == Knowledge::Counted)
+    }
+}
+
+/// The page as data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanPage {
+    /// The answer in a sentence or two.
+    #[serde(default)]
+    pub says: String,
+    /// ε of the first promise: what a limit is held against.
+    pub headline: Upper<Epsilon>,
+    /// What the plan guarantees: the rows that `audit train` writes of the same run.
+    #[serde(default)]
+    pub guarantees: Vec<Guarantee>,
+    /// Every promise, the headline first.
+    pub promises: Vec<Promised>,
+    /// Of protect: the chance of guessing each secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<SecretPosteriors>,
+    /// What they say about attacks.
+    pub ceilings: Vec<Bounded>,
+    /// The miss rates behind them, when measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<MeasuredRates>,
+    /// How many labels the wish would need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels_wanted: Option<String>,
+    /// Single changes, the most effective first.
+    pub tighten: Vec<Tightened>,
+    /// Under what it holds.
+    pub assumptions: Vec<String>,
+    /// What it does not cover.
+    pub not_covered: Vec<String>,
+    /// ε' against ε for several miss rates.
+    pub amplification: Vec<Amplified>,
+}
+
+/// Computes the page.
+///
+/// # Errors
+/// A plan that can't be accounted.
+pub fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
+    let rates = run.labels().map(|labels| labels.rates.clone());
+    let guarantees = run.plan.guarantees(run.tolerance)?;
+    let promises = promises::promises(run, &guarantees)?;
+    let mut body = PlanPage {
+        says: String::new(),
+        headline: tighten::headline_of(&promises)?,
+        promises,
+        secrets: match run.plan.noiseless {
+            true => None,
+            false => SecretPosteriors::of(&run.plan, &run.plan.mechanism())?,
+        },
+        ceilings: ceilings::ceilings(run)?,
+        labels_wanted: rates
+            .as_ref()
+            .and_then(|found| words::labels_for(*run.plan.delta, found)),
+        rates,
+        tighten: tighten::tightened(run)?,
+        assumptions: words::assumptions(run),
+        not_covered: words::not_covered(run),
+        amplification: figure::curves(run)?,
+        guarantees,
+    };
+    body.says = page::summary(run, &body);
+    Ok(Envelope::new("plan", run.inputs.clone(), body))
+}
+
+/// The plan of a `training.toml`, with the corpus it names.
+///
+/// # Errors
+/// A file or folder that can't be read or contradicts itself.
+pub fn of_file(path: &Path) -> Result<PlannedRun> {
+    let request = TrainingFile::read(path)?.request();
+    of_request(&request).with_context(|| path.display().to_string())
+}
+
+/// The plan of a request, with the corpus it names.
+///
+/// # Errors
+/// A folder that can't be read, or values that contradict each other.
+pub fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
+    let corpus = request.prepared.as_deref().map(PreparedFacts::read);
+    let corpus = corpus
+        .transpose()
+        .with_context(|| request.name("prepared"))?;
+    let plan = build(request, corpus.as_ref())?;
+    let redacted = redaction(request, plan.secrets.everything_private)?;
+    let inputs = inputs(request, &plan, redacted.as_ref())?;
+    let default = Tolerance::new(TOLERANCE)?;
+    Ok(PlannedRun {
+        plan,
+        tolerance: request.tolerance.unwrap_or(default),
+        inputs,
+    })
+}
+
+/// Writes the page to stdout and holds the headline against a limit.
+///
+/// # Errors
+/// A plan that can't be accounted, a format that it has not.
+pub fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> Result<Exit> {
+    let document = sheet(run)?;
+    let plots = output.draws();
+    output.answer_with_rows(
+        || Ok(document.to_text()?),
+        || page(run, &document, plots),
+        || csv::guarantees(&document.body.guarantees),
+    )?;
+    let passed = limit.is_some_and(|limit| *document.body.headline.get() > limit);
+    Ok(if passed {
+        Exit::Exceeded
+    } else {
+        Exit::Finished
+    })
+}

@@ -1,0 +1,319 @@
+//! The page to sign.
+
+use super::ceilings::{Bounded, Ceiling};
+use super::figure::{amplification, profile};
+use super::promises::{Adversary, Promised};
+use super::tighten::Tightened;
+use super::{PlanPage, PlannedRun};
+use crate::contract::{Align, Envelope, Table};
+use crate::number::{exposure_at_most, nearest, rounded_down, rounded_up, shortest};
+use crate::page::{Mood, Page, Section};
+use anyhow::Result;
+use reticent_accounting::training::{NoisySteps, Recipe, Run};
+use reticent_accounting::{Convention, Epsilon, Estimate, Neighbours, Notion};
+use std::fmt::Write;
+
+/// The page; plots are drawn only where they are shown.
+///
+/// # Errors
+/// A plot that can't be drawn.
+pub fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Result<Page> {
+    let body = &document.body;
+    let title = format!("Privacy plan: {}", what_runs(run));
+    let mood = if body.headline.get().get().is_finite() {
+        Mood::Plain
+    } else {
+        Mood::Alarm
+    };
+    let mut page = Page::new(title, body.says.clone())
+        .mood(mood)
+        .answer(Section::table("Guarantees", promises(&body.promises)).caption(format!(
+                "Both ends of ε at δ = {}: the upper one is guaranteed, and no accountant can guarantee less than the \
+                 lower one. Rows for planning guarantee nothing.",
+                shortest(run.plan.delta.get()),
+            )));
+    if let Some(secrets) = &body.secrets {
+        page = page
+            .answer(
+                Section::table("Of each secret", secrets.table())
+                    .caption("The chance of guessing it before and after training, at most."),
+            )
+            .answer(Section::text("", secrets.sentences()));
+    }
+    if !body.ceilings.is_empty() {
+        page = page.section(
+            Section::table("What an attack can reach", ceilings(&body.ceilings)).caption(
+                "Upper bounds on chances and bits, beside what is reached without any training.",
+            ),
+        );
+    }
+    if !body.tighten.is_empty() {
+        page = page.section(
+            Section::table("What would tighten the first promise most", tighten(body))
+                .caption("Each change alone, everything else kept."),
+        );
+        page = page.section(Section::text("", no_help(body).into_iter().collect()));
+    }
+    if plots {
+        page = with_plots(page, run, body)?;
+    }
+    let mut assumptions = body.assumptions.clone();
+    assumptions.extend(body.labels_wanted.clone());
+    Ok(page
+        .section(Section::notes("Under these assumptions", assumptions))
+        .section(Section::notes("Not covered", body.not_covered.clone()))
+        .section(Section::facts(
+            "Signed",
+            ["Name", "Date", "Signature"]
+                .map(|name| (name.to_owned(), "________________".to_owned()))
+                .to_vec(),
+        )))
+}
+
+fn with_plots(mut page: Page, run: &PlannedRun, body: &PlanPage) -> Result<Page> {
+    if let Some(plot) = profile(run)? {
+        page = page.section(
+            Section::plot("The chance that the promise fails", plot.to_inline_svg()?)
+                .caption("δ at most, for each ε. Lower and further left is better."),
+        );
+    }
+    if !body.amplification.is_empty() {
+        page = page.section(
+            Section::plot(
+                "What redaction adds, for planning",
+                amplification(run, &body.amplification).to_inline_svg()?,
+            )
+            .caption(
+                "ε' against an adversary who ignores the secret, as the noise varies. It \
+                bounds no guess and no audit.",
+            ),
+        );
+    }
+    Ok(page)
+}
+
+/// The result in a sentence or two.
+pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
+    let epsilon = body.headline.get().get();
+    let first = body
+        .promises
+        .first()
+        .map_or_else(String::new, |p| p.to.clone());
+    let mut said = if epsilon.is_finite() {
+        format!(
+            "This plan promises, for {first}: epsilon {} at delta {}, whatever else the adversary knows.",
+            rounded_up(epsilon, 5),
+            shortest(run.plan.delta.get()),
+        )
+    } else {
+        format!("This plan promises nothing for {first}{}.", reason(run))
+    };
+    if let Some((marked, named)) = run.not_named() {
+        let _ = write!(
+            said,
+            " The incidence names {named} of the {marked} secrets that are marked in the corpus; the others are not covered."
+        );
+    }
+    if let Some(best) = body.tighten.first()
+        && best.epsilon.get().get() < epsilon
+    {
+        let _ = write!(
+            said,
+            " What would tighten it most: {} (epsilon {}).",
+            best.change,
+            rounded_up(best.epsilon.get().get(), 4),
+        );
+    }
+    said
+}
+
+/// Why nothing is promised.
+fn reason(run: &PlannedRun) -> String {
+    let delta = run.plan.delta.get();
+    let plan = &run.plan;
+    let recipe = plan.run.recipe();
+    if let Some(why) = plan.unprotected() {
+        return format!(", because {why}");
+    }
+    match run.redaction() {
+        Some(redaction) if redaction.missed_by_both().get() >= delta => format!(
+            ", because both policies may miss a share {} of secrets, which is not below delta {}",
+            rounded_up(redaction.missed_by_both().get(), 3),
+            shortest(delta),
+        ),
+        None if recipe == Some(Recipe::Crt) && plan.secrets.facts.is_none() => {
+            ", because nobody said how often the policies miss".into()
+        }
+        _ => ", because a secret may be trained on without noise".into(),
+    }
+}
+
+/// What runs, in a line.
+pub(super) fn what_runs(run: &PlannedRun) -> String {
+    let plan = &run.plan;
+    let numbers = |noisy: &NoisySteps| {
+        format!(
+            "sigma {}, sampling rate {}, {} steps",
+            shortest(noisy.noise_multiplier.get()),
+            shortest((noisy.sampling_rate.get() * 1e9).round() / 1e9),
+            noisy.steps.get(),
+        )
+    };
+    let said = match &plan.run {
+        Run::Sgd { .. } => "training without noise".to_owned(),
+        Run::Dpsgd { private } => format!("DP-SGD on every record: {}", numbers(private)),
+        Run::Crt { private, .. } => match private {
+            Some(private) => format!("confidentially redacted training: {}", numbers(private)),
+            None => "confidentially redacted training without a private record".to_owned(),
+        },
+        Run::Sdp { selective } => format!(
+            "selective DP-SGD: sigma {}, {} passes, and sigma {} on {} states a record and pass",
+            shortest(selective.noise_multiplier.get()),
+            selective.passes(),
+            shortest(selective.state_noise_multiplier.get()),
+            *selective.states,
+        ),
+        Run::Jft { second, .. } => format!("fine-tuned twice, redacted first: {}", numbers(second)),
+        Run::Protect { weighted } => format!(
+            "secret protection: sigma {}, expected batch {}, {} steps",
+            match plan.noiseless {
+                true => "0".to_owned(),
+                false => shortest(weighted.noise_multiplier.get()),
+            },
+            shortest((*weighted.batch * 1e6).round() / 1e6),
+            weighted.steps.get(),
+        ),
+        Run::Mechanism { .. } => "a mechanism".to_owned(),
+    };
+    format!("{said}, unit {}", plan.unit.value)
+}
+
+/// The notion in which a promise is made, with what is compared.
+pub(super) fn notion(promised: &Promised) -> String {
+    let row = &promised.guarantee;
+    let name = match row.notion {
+        Notion::Dp => "differential privacy",
+        Notion::GroupDp => "group differential privacy",
+        Notion::Confidentiality => "confidentiality",
+        Notion::GroupConfidentiality => "group confidentiality",
+        Notion::BayesianConfidentiality => "Bayesian confidentiality",
+        Notion::SelectiveDp => "selective differential privacy",
+        Notion::SecretProtection => "secret protection",
+        Notion::Gdp => "Gaussian differential privacy",
+    };
+    let compared = match row.neighbours {
+        Neighbours::AddRemove => "present or absent",
+        Neighbours::ZeroOut => "learned from or not",
+        Neighbours::Replace => "this content or another",
+    };
+    let convention = match row.convention {
+        Convention::Definition => "",
+        Convention::Paper => ", as in the papers",
+    };
+    format!("{name}, {compared}{convention}")
+}
+
+pub(super) const fn adversary(promised: &Promised) -> &'static str {
+    match (
+        promised.adversary,
+        &promised.estimate,
+        promised.for_planning,
+    ) {
+        (_, Some(_), _) => "no bound",
+        (Adversary::KnowsEverything, ..) => "may know everything",
+        (Adversary::IgnoresTheSecret, ..) => "no prior knowledge of the secret (planning only)",
+    }
+}
+
+pub(super) fn promises(rows: &[Promised]) -> Table {
+    let mut table = Table::new([
+        ("for", Align::Left),
+        ("notion", Align::Left),
+        ("adversary", Align::Left),
+        ("ε upper", Align::Right),
+        ("lower", Align::Right),
+    ]);
+    for promised in rows {
+        let bounds = promised.guarantee.epsilon;
+        let upper = bounds
+            .and_then(|b| b.upper)
+            .map(|u| rounded_up(u.get().get(), 5));
+        let lower = bounds
+            .and_then(|b| b.lower)
+            .map(|l| rounded_down(l.get().get(), 5));
+        let dash = || "-".to_owned();
+        let upper = promised
+            .estimate
+            .map(estimated)
+            .or(upper)
+            .unwrap_or_else(dash);
+        table.row([
+            promised.to.clone(),
+            notion(promised),
+            adversary(promised).to_owned(),
+            upper,
+            lower.unwrap_or_else(dash),
+        ]);
+    }
+    table
+}
+
+pub(super) fn ceilings(rows: &[Bounded]) -> Table {
+    let mut table = Table::new([
+        ("what", Align::Left),
+        ("without training", Align::Right),
+        ("at most", Align::Right),
+    ]);
+    for row in rows {
+        let shown = |value: f64| match row.quantity {
+            Ceiling::BestExposure => {
+                format!("{} bits", exposure_at_most(value, 3, row.candidates))
+            }
+            _ => rounded_up(value, 3),
+        };
+        table.row([
+            row.about.clone(),
+            row.before.map_or_else(|| "-".into(), shown),
+            shown(*row.at_most.get()),
+        ]);
+    }
+    table
+}
+
+/// The changes that help.
+pub(super) fn tighten(body: &PlanPage) -> Table {
+    let mut table = Table::new([
+        ("single change", Align::Left),
+        ("ε upper", Align::Right),
+        ("its price", Align::Left),
+    ]);
+    for row in body.tighten.iter().filter(|row| helps(body, row)) {
+        let after = rounded_up(row.epsilon.get().get(), 4);
+        table.row([row.change.clone(), after, row.price.clone()]);
+    }
+    table
+}
+
+/// Those that do not.
+pub(super) fn no_help(body: &PlanPage) -> Option<String> {
+    let rest: Vec<&str> = body
+        .tighten
+        .iter()
+        .filter(|row| !helps(body, row))
+        .map(|row| row.change.as_str())
+        .collect();
+    (!rest.is_empty()).then(|| format!("No help alone: {}.", rest.join("; ")))
+}
+
+fn helps(body: &PlanPage, row: &Tightened) -> bool {
+    row.epsilon.get().get() < body.headline.get().get() * (1.0 - 1e-3)
+        || row.epsilon.get().get().is_finite() && body.headline.get().get().is_infinite()
+}
+
+fn estimated((low, high): (Estimate<Epsilon>, Estimate<Epsilon>)) -> String {
+    format!(
+        "about {} to {}",
+        nearest(low.get().get(), 3),
+        nearest(high.get().get(), 3)
+    )
+}

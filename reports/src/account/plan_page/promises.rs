@@ -1,0 +1,369 @@
+//! What is promised to whom.
+
+use super::PlannedRun;
+use anyhow::Result;
+use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
+use reticent_accounting::training::{FirstPhase, Provenance, Recipe, Run, Subject};
+use reticent_accounting::{
+    Bounds, Convention, Delta, Direction, Engine, Epsilon, Estimate, GroupSize, Guarantee, Method,
+    Neighbours, Notion, PrivacyLoss, Query, Tolerance,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Who the other side is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Adversary {
+    /// Knows everything but the one thing in question, which it may know too.
+    KnowsEverything,
+    /// Does not know the secret, only how it is distributed.
+    IgnoresTheSecret,
+}
+
+/// One promise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Promised {
+    /// Whom or what it protects.
+    pub to: String,
+    /// Against whom.
+    pub adversary: Adversary,
+    /// Not to be signed: a planning aid or a number of the papers.
+    pub for_planning: bool,
+    /// Not even a bound: both ends of an estimate, in place of the guarantee's epsilon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<(Estimate<Epsilon>, Estimate<Epsilon>)>,
+    /// The promise itself.
+    pub guarantee: Guarantee,
+}
+
+pub(super) const fn query(neighbours: Neighbours, group: GroupSize) -> Query {
+    Query { neighbours, group }
+}
+
+impl PlannedRun {
+    fn row(&self, notion: Notion, neighbours: Neighbours) -> Guarantee {
+        let unit = self.plan.unit.value.clone();
+        Guarantee {
+            delta: Some(*self.plan.delta),
+            ..Guarantee::new(notion, neighbours, unit, Method::Pld)
+        }
+    }
+
+    fn with_epsilon(
+        &self,
+        row: Guarantee,
+        group: GroupSize,
+        found: (Bounds<Epsilon>, Engine),
+    ) -> Guarantee {
+        Guarantee {
+            epsilon: Some(found.0),
+            engine: Some(found.1),
+            group: (group > GroupSize::ONE).then_some(group),
+            ..row
+        }
+    }
+
+    /// ε at this δ when `group` records have other content.
+    fn replaced(&self, group: GroupSize, delta: Delta) -> Result<(Bounds<Epsilon>, Engine)> {
+        let question = query(Neighbours::Replace, group);
+        let pair = PrivacyLoss::of(&self.plan.mechanism(), question, Direction::Remove)?;
+        let answer = pair.epsilon(delta, self.tolerance)?;
+        Ok((answer.bounds, answer.engine))
+    }
+
+    fn recipe(&self) -> Option<Recipe> {
+        self.plan.run.recipe()
+    }
+}
+
+fn knows(to: String, guarantee: Guarantee) -> Promised {
+    Promised {
+        to,
+        adversary: Adversary::KnowsEverything,
+        for_planning: false,
+        estimate: None,
+        guarantee,
+    }
+}
+
+fn records(row: &Guarantee) -> u32 {
+    row.group.map_or(1, |group| group.get())
+}
+
+fn together(row: &Guarantee) -> String {
+    match records(row) {
+        1 => format!("one {}", row.unit),
+        n => format!("{n} {}s together", row.unit),
+    }
+}
+
+/// Every promise, the headline first: the guarantees of the plan in words, and what redaction adds.
+///
+/// # Errors
+/// A plan that can't be accounted.
+pub fn promises(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promised>> {
+    let signed = guarantees
+        .iter()
+        .filter(|row| row.convention == Convention::Definition)
+        // The page has one row about a record: the neighbours by which the notion is known.
+        .filter(|row| !is_second(row, guarantees));
+    let mut promises: Vec<Promised> = signed
+        .map(|row| knows(whom(run, row), row.clone()))
+        .collect();
+    // Whoever reads one line reads what concerns the most records that are known to belong together.
+    promises.sort_by_key(|promised| rank(run, &promised.guarantee));
+    match run.recipe() {
+        Some(Recipe::Crt) => {
+            promises.retain(|promised| promised.guarantee.about != Some(Subject::Record));
+            redacted(run, &mut promises)?;
+        }
+        Some(Recipe::Dpsgd) => {
+            promises.extend(random_secret(run)?);
+            promises.extend(uninformed(run)?);
+        }
+        _ => promises.extend(light_noise(run)?),
+    }
+    Ok(promises)
+}
+
+/// Whether a row about one record stands there for the other neighbours as well.
+fn is_second(row: &Guarantee, all: &[Guarantee]) -> bool {
+    let present = |other: &&Guarantee| {
+        other.about == Some(Subject::Record)
+            && other.neighbours == Neighbours::AddRemove
+            && other.convention == Convention::Definition
+    };
+    row.about == Some(Subject::Record)
+        && row.neighbours == Neighbours::Replace
+        && all.iter().any(|other| present(&other))
+}
+
+fn rank(run: &PlannedRun, row: &Guarantee) -> u8 {
+    let secrets_first = matches!(run.recipe(), Some(Recipe::Crt | Recipe::Sdp | Recipe::Jft));
+    match row.about {
+        Some(Subject::Secret) if secrets_first => 0,
+        Some(Subject::Record) | None => 1,
+        Some(Subject::Secret) => 2,
+        Some(Subject::Canary) => 3,
+    }
+}
+
+/// Whom a guarantee of the plan protects.
+fn whom(run: &PlannedRun, row: &Guarantee) -> String {
+    let (unit, together) = (&row.unit, together(row));
+    let selective = row.notion == Notion::SelectiveDp;
+    match row.about {
+        Some(Subject::Canary) => format!("the secret of a planted canary ({together})"),
+        Some(Subject::Secret) if selective => {
+            format!("each secret in {together}, against any other content it could have")
+        }
+        Some(Subject::Secret) if run.recipe() == Some(Recipe::Crt) => {
+            format!("{} ({together})", which(run))
+        }
+        Some(Subject::Secret) => format!("each secret in {together}"),
+        _ if selective => format!(
+            "a secret in {together}, against any other content it could have; one in more {unit}s is not covered"
+        ),
+        _ if unit.as_str() == "secret" => {
+            format!("the records of {together}, of any secret that the incidence names")
+        }
+        _ => format!("whoever is behind {together}"),
+    }
+}
+
+/// Which secrets of a redacted corpus the first row speaks of.
+fn which(run: &PlannedRun) -> &'static str {
+    match (run.counted(), run.plan.worst_secret()) {
+        (Some(_), Some(Standing::Caught)) => "every secret of this corpus, each of them caught",
+        (Some(_), Some(Standing::Exposed)) => {
+            "each secret of this corpus, some of them trained on in the open"
+        }
+        (Some(_), _) => "each secret of this corpus, missed by the policy or not",
+        (None, Some(Standing::Exposed)) => "each secret, whatever the policies missed",
+        (None, _) => "each secret, missed by the policy or not",
+    }
+}
+
+/// What redaction adds for CRT: a random secret, all secrets at once, the rows for planning.
+fn redacted(run: &PlannedRun, promises: &mut Vec<Promised>) -> Result<()> {
+    if !promises
+        .iter()
+        .any(|promised| promised.guarantee.about == Some(Subject::Secret))
+    {
+        // How many records a secret is in is neither counted nor given.
+        promises.insert(0, of_one_record(run)?);
+    }
+    let infinite = promises[0]
+        .guarantee
+        .epsilon
+        .and_then(|e| e.upper)
+        .is_none_or(|u| u.get().get().is_infinite());
+    // The promise that says something leads.
+    let at = usize::from(!infinite);
+    if let Some(random) = random_secret(run)? {
+        promises.insert(at, random);
+    }
+    promises.extend(all_at_once(run)?);
+    promises.extend(uninformed(run)?);
+    Ok(())
+}
+
+/// A secret whose only record this is: all that can be said where nobody counted its records.
+fn of_one_record(run: &PlannedRun) -> Result<Promised> {
+    let row = run.row(Notion::Confidentiality, Neighbours::Replace);
+    let found = run.replaced(GroupSize::ONE, *run.plan.delta)?;
+    let unit = &run.plan.unit.value;
+    Ok(knows(
+        format!(
+            "a secret in one {unit}, missed by the policy or not; how many {unit}s hold one is not known, and one in more is not covered"
+        ),
+        run.with_epsilon(row, GroupSize::ONE, found),
+    ))
+}
+
+fn in_records(run: &PlannedRun) -> String {
+    match run.records().get() {
+        1 => format!("one {}", run.plan.unit.value),
+        n => format!("{n} {}s together", run.plan.unit.value),
+    }
+}
+
+fn confidentiality(run: &PlannedRun) -> Notion {
+    if run.records() > GroupSize::ONE {
+        Notion::GroupConfidentiality
+    } else {
+        Notion::Confidentiality
+    }
+}
+
+/// (ε, (γ−η)δ+η) for a secret drawn at random, against one who may know it.
+fn random_secret(run: &PlannedRun) -> Result<Option<Promised>> {
+    let Some(redaction) = run.redaction() else {
+        return Ok(None);
+    };
+    let found = match redaction.base_delta(*run.plan.delta) {
+        Some(delta) => {
+            let (bounds, engine) = run.replaced(run.records(), delta)?;
+            // Whether missing depends on the secret is unknown: no lower end.
+            let upper = Bounds {
+                lower: None,
+                upper: bounds.upper,
+            };
+            (upper, engine)
+        }
+        None => (
+            Bounds::at_most(Epsilon::new(f64::INFINITY)?),
+            Engine::Closed,
+        ),
+    };
+    let row = run.row(confidentiality(run), Neighbours::Replace);
+    let row = run.with_epsilon(row, run.records(), found);
+    Ok(Some(knows(
+        format!("a secret drawn at random ({})", in_records(run)),
+        with_rates(run, row),
+    )))
+}
+
+fn with_rates(run: &PlannedRun, row: Guarantee) -> Guarantee {
+    let Some(redaction) = run.redaction() else {
+        return row;
+    };
+    let eta = redaction.missed_by_both();
+    let confidence = match run.plan.secrets.redaction.as_ref().map(|r| &r.provenance) {
+        Some(Provenance::Measured { confidence, .. }) => *confidence,
+        _ => None,
+    };
+    Guarantee {
+        gamma: Some(redaction.miss()),
+        missed_by_both: (eta.get() > 0.0).then_some(eta),
+        confidence,
+        ..row
+    }
+}
+
+/// All secrets against their masks at once, where misses were counted.
+fn all_at_once(run: &PlannedRun) -> Result<Option<Promised>> {
+    let Some(facts) = run.counted().filter(|facts| facts.missed() > 1) else {
+        return Ok(None);
+    };
+    let Reach::Records(records) = facts.reach_of_all() else {
+        return Ok(None);
+    };
+    let found = run.replaced(records, *run.plan.delta)?;
+    let row = run.row(Notion::GroupConfidentiality, Neighbours::Replace);
+    let to = format!(
+        "all {} missed secrets at once ({} {}s at most)",
+        facts.missed(),
+        records.get(),
+        run.plan.unit.value
+    );
+    Ok(Some(knows(to, run.with_epsilon(row, records, found))))
+}
+
+/// ε' for planning, by definition and as the papers computed it.
+fn uninformed(run: &PlannedRun) -> Result<Vec<Promised>> {
+    let Some(redaction) = run.redaction() else {
+        return Ok(Vec::new());
+    };
+    if run.plan.unprotected().is_some() {
+        return Ok(Vec::new());
+    }
+    let mut rows = Vec::new();
+    for (convention, neighbours) in [
+        (Convention::Definition, Neighbours::Replace),
+        (Convention::Paper, Neighbours::AddRemove),
+    ] {
+        let question = query(neighbours, run.records());
+        let mechanism = run.plan.mechanism();
+        let with = PrivacyLoss::of(&mechanism, question, Direction::Remove)?;
+        let without = PrivacyLoss::of(&mechanism, question, Direction::Add)?;
+        let found = redaction.exact_epsilon(&with, &without, *run.plan.delta, run.tolerance)?;
+        let row = run.row(Notion::BayesianConfidentiality, neighbours);
+        let row = run.with_epsilon(row, run.records(), (found.bounds, found.engine));
+        rows.push(Promised {
+            to: format!("a secret drawn at random ({})", in_records(run)),
+            adversary: Adversary::IgnoresTheSecret,
+            for_planning: true,
+            estimate: None,
+            guarantee: with_rates(run, Guarantee { convention, ..row }),
+        });
+    }
+    Ok(rows)
+}
+
+/// JFT's estimate for a lightly noised first phase, at the upper end of the interval; never a bound.
+fn light_noise(run: &PlannedRun) -> Result<Option<Promised>> {
+    let Run::Jft {
+        first:
+            FirstPhase::LightNoise {
+                steps,
+                token_miss: Some(miss),
+            },
+        ..
+    } = &run.plan.run
+    else {
+        return Ok(None);
+    };
+    let light = LightNoise {
+        noise_multiplier: *steps.noise_multiplier,
+        sampling_rate: *steps.sampling_rate,
+        steps: *steps.steps,
+        miss: *miss,
+    };
+    // Printed to three digits, and no bound.
+    let tolerance = Tolerance::new(run.tolerance.get().max(1e-4))?;
+    let (low, high) = light.epsilon(*run.plan.delta, tolerance)?;
+    let row = run.row(Notion::SelectiveDp, Neighbours::Replace);
+    let to = "the first phase alone, by the paper's estimate".to_owned();
+    Ok(Some(Promised {
+        to,
+        adversary: Adversary::IgnoresTheSecret,
+        for_planning: true,
+        estimate: Some((low, high)),
+        guarantee: Guarantee {
+            convention: Convention::Paper,
+            ..row
+        },
+    }))
+}

@@ -1,0 +1,497 @@
+//! The page: documents against their schema, numbers against the accountant, bad input by name.
+
+use super::promises::Adversary;
+use super::{PlanPage, PlannedRun, of_file, page, sheet, show};
+use crate::contract::Envelope;
+use crate::contract::{Exit, Format};
+use crate::page::{Output, View};
+#[cfg(feature = "findings")]
+use crate::plan::PreparedFacts;
+use crate::plan::{TrainingFile, labels};
+use crate::schema::problems;
+use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
+use reticent_accounting::{
+    Convention, Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier,
+    Notion, PrivacyLoss, Query, Redaction, SamplingRate, Steps, Tolerance,
+};
+use std::path::{Path, PathBuf};
+
+const TRAINING: &str = "[training]\nsigma = 1.1\nbatch_size = 256\nepochs = 2\n";
+
+fn read(run: &PlannedRun, document: &Envelope<PlanPage>) -> String {
+    page(run, document, false).unwrap().to_text(View::full())
+}
+
+/// A folder with a plan, labels and a prepared corpus.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+    /// `labelled` secrets, the first `missed` of them missed by the redaction policy, the first
+    /// `both` by both.
+    fn labels(&self, labelled: u32, missed: u32, both: u32) {
+        let lines: String = (0..labelled)
+            .map(|i| {
+                format!(
+                    "{{\"kind\":\"phone\",\"missed\":{},\"missed_by_conservative\":{},\"secret\":\"{i}\"}}\n",
+                    i < missed,
+                    i < both
+                )
+            })
+            .collect();
+        self.write("labels.jsonl", &lines);
+    }
+    fn prepared(&self, missed: u32, public: u32, conservative: &str) {
+        // Without a conservative policy every record is private.
+        let records = if conservative == "null" { 0 } else { 40000 };
+        let text = format!(
+            r#"{{"schema":1,"type":"preparation",
+               "options":{{"deduplicate":true,"conservative":{conservative}}},
+               "facts":{{"unit":"turn","vocabulary":"bytes","public":{records},"private":20000,
+                 "secrets":{{"source":"gold","all":{{"distinct":1000,"occurrences":1500,"masked":900,
+                   "missed":{missed},"missed_by_both":{public},"public":{public}}},"by_kind":{{}},"most_records":2}},
+                 "canaries":{{"copies":[{{"canary":0,"copy":0,"fate":"kept","in_context":true}},
+                   {{"canary":0,"copy":1,"fate":"masked","in_context":true}}]}}}},
+               "stability":{{"all_copies":1,"single_copy":2}}}}"#
+        );
+        self.write("prepared/prepared.json", &text);
+    }
+    fn plan(&self, text: &str) -> PathBuf {
+        self.write("training.toml", text)
+    }
+}
+
+fn refused(text: &str) -> String {
+    let folder = Folder::new();
+    folder.labels(10, 1, 0);
+    folder.prepared(3, 0, "null");
+    format!("{:#}", of_file(&folder.plan(text)).unwrap_err())
+}
+
+fn replaced(sigma: f64, rate: f64, steps: u64, records: u32, delta: f64) -> f64 {
+    let run = Mechanism::dp_sgd(
+        NoiseMultiplier::new(sigma).unwrap(),
+        SamplingRate::new(rate).unwrap(),
+        Steps::new(steps),
+    );
+    let query = Query {
+        neighbours: Neighbours::Replace,
+        group: GroupSize::new(records).unwrap(),
+    };
+    let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+    let found = loss
+        .epsilon(Delta::new(delta).unwrap(), Tolerance::new(1e-6).unwrap())
+        .unwrap();
+    found.bounds.upper.unwrap().get().get()
+}
+
+fn plans() -> Vec<String> {
+    let head = |recipe: &str| format!("schema = 1\nrecipe = \"{recipe}\"\ndelta = 1e-5\n");
+    let secrets = "[secrets]\nrecords = 2\nrecords_before = 5\nprior = 1e-6\ncandidates = 1000\ncanaries = 3\n";
+    let data = "[data]\nprivate = 20000\n";
+    vec![
+        format!(
+            "{}[data]\nprepared = \"prepared\"\n{TRAINING}[secrets]\nlabels = \"labels.jsonl\"\n",
+            head("crt")
+        ),
+        format!(
+            "{}{data}{TRAINING}{secrets}gamma = 0.1\njoint_miss = 0\n",
+            head("crt")
+        ),
+        format!(
+            "{}{data}{TRAINING}{secrets}labels = \"labels.jsonl\"\neverything_private = true\n",
+            head("crt")
+        ),
+        format!("{}{data}{TRAINING}{secrets}", head("dpsgd")),
+        format!(
+            "{}{data}{TRAINING}state_sigma = 5.0\nstates = 4\nassume = [\"caught\"]\n{secrets}",
+            head("sdp")
+        ),
+        format!("{}{secrets}", head("sgd")),
+        format!(
+            "{}{data}{TRAINING}[first_phase]\nevery_content_caught = true\nlength_and_kind_hidden = true\nscreening_ignores_secrets = true\n",
+            head("jft")
+        ),
+        format!(
+            "{}{data}{TRAINING}[first_phase]\nsigma = 1.0\nsample_rate = 0.01\nsteps = 50\nmiss = [0.05, 0.2]\n",
+            head("jft")
+        ),
+    ]
+}
+
+#[test]
+fn every_page_fits_its_schema_and_says_what_it_must() {
+    for plan in plans() {
+        let folder = Folder::new();
+        folder.labels(200, 20, 0);
+        folder.prepared(100, 0, "null");
+        let subject = of_file(&folder.plan(&plan)).unwrap();
+        let document = sheet(&subject).unwrap();
+        let json = document.to_text().unwrap();
+        assert_eq!(
+            problems("plan.schema.json", &json),
+            Vec::<String>::new(),
+            "{plan}"
+        );
+        let back: crate::contract::Envelope<super::PlanPage> = serde_json::from_str(&json).unwrap();
+        assert_eq!(back.body.promises, document.body.promises);
+        let page = page(&subject, &document, true).unwrap();
+        let html = page.to_html().unwrap();
+        let page = page.to_text(View::full());
+        for said in [
+            "guarantees",
+            "under these assumptions",
+            "not covered",
+            "Signature",
+        ] {
+            assert!(page.contains(said), "{said}\n{page}");
+        }
+        assert!(page.lines().all(|line| line == line.trim_end()), "{page}");
+        assert!(html.contains("Not covered") && !html.contains("<script"));
+        // Only the definition's own neighbours are to be signed.
+        for promised in &document.body.promises {
+            let row = &promised.guarantee;
+            assert!(promised.for_planning || row.convention == Convention::Definition);
+            assert!(promised.for_planning == (promised.adversary == Adversary::IgnoresTheSecret));
+            assert!(row.notion != Notion::BayesianConfidentiality || promised.for_planning);
+        }
+        assert_eq!(
+            document.body.promises[0]
+                .guarantee
+                .epsilon
+                .unwrap()
+                .upper
+                .unwrap(),
+            document.body.headline
+        );
+    }
+}
+
+#[test]
+fn a_prepared_corpus_gives_sizes_copies_and_misses() {
+    let folder = Folder::new();
+    folder.prepared(100, 0, "null");
+    let plan = format!("schema = 1\nrecipe = \"crt\"\n[data]\nprepared = \"prepared\"\n{TRAINING}");
+    let subject = of_file(&folder.plan(&plan)).unwrap();
+    assert_eq!(subject.records().get(), 2);
+    let described = &subject.plan;
+    assert_eq!(described.unit.as_str(), "turn");
+    let canaries = described.secrets.canaries.as_ref().unwrap();
+    assert!(described.secrets.everything_private && canaries.count == 1 && canaries.records == 1);
+    // An epoch has ⌈1/q⌉ = 79 steps, as training runs it.
+    let noisy = described.run.noisy().unwrap();
+    assert_eq!(noisy.steps.get(), 158);
+    assert!((noisy.sampling_rate.get() - 256.0 / 20000.0).abs() < 1e-15);
+    let document = sheet(&subject).unwrap();
+    let truth = replaced(1.1, 256.0 / 20000.0, 158, 2, 1e-6);
+    assert!((document.body.headline.get().get() - truth).abs() < 1e-5);
+    // Every secret caught: nothing of them is left in the run.
+    folder.prepared(0, 0, "null");
+    let subject = of_file(&folder.plan(&plan)).unwrap();
+    assert!(sheet(&subject).unwrap().body.headline.get().get() <= 0.0);
+    // One missed by both and public: nothing is promised.
+    folder.prepared(100, 1, "{}");
+    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let document = sheet(&subject).unwrap();
+    assert!(document.body.headline.get().get().is_infinite());
+    assert!(read(&subject, &document).contains("promises nothing"));
+    let helps = &document.body.tighten[0];
+    assert!(helps.change.contains("private") && (helps.epsilon.get().get() - truth).abs() < 1e-2);
+}
+
+#[test]
+fn the_random_secrets_promise_is_the_formula() {
+    let folder = Folder::new();
+    let plan = &plans()[1];
+    let subject = of_file(&folder.plan(plan)).unwrap();
+    let document = sheet(&subject).unwrap();
+    let redaction = Redaction::single_policy(reticent_accounting::MissRate::new(0.1).unwrap());
+    let base = redaction.base_delta(Delta::new(1e-5).unwrap()).unwrap();
+    let truth = replaced(1.1, 256.0 / 20000.0, 158, 2, base.get());
+    assert!((document.body.headline.get().get() - truth).abs() < 1e-5);
+    // The most effective change comes first, and each is what the accountant says.
+    let sorted = document
+        .body
+        .tighten
+        .windows(2)
+        .all(|w| w[0].epsilon.get() <= w[1].epsilon.get());
+    assert!(sorted);
+    let louder = document
+        .body
+        .tighten
+        .iter()
+        .find(|t| t.change.starts_with("sigma"))
+        .unwrap();
+    let truth = replaced(1.21, 256.0 / 20000.0, 158, 2, base.get());
+    assert!((louder.epsilon.get().get() / truth - 1.0).abs() < 2e-4);
+    // γ = 1 amplifies nothing.
+    let whole = &document.body.amplification[0];
+    assert!((whole.gamma.get() - 1.0).abs() < 1e-15);
+    assert!(
+        whole
+            .points
+            .iter()
+            .all(|(base, after)| (after / base - 1.0).abs() < 5e-3)
+    );
+}
+
+#[test]
+fn labels_that_cannot_support_delta_say_how_many_would() {
+    let folder = Folder::new();
+    folder.labels(200, 20, 0);
+    let plan = format!(
+        "schema = 1\nrecipe = \"crt\"\ndelta = 8e-5\n[data]\nprivate = 20000\n{TRAINING}[secrets]\nlabels = \"labels.jsonl\"\n"
+    );
+    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let document = sheet(&subject).unwrap();
+    assert!(document.body.headline.get().get().is_infinite());
+    let wanted = document.body.labels_wanted.clone().unwrap();
+    assert!(wanted.contains("37446"), "{wanted}");
+    assert!(read(&subject, &document).contains("0.0183"));
+    let rates = document.body.rates.unwrap();
+    assert!((rates.eta.get().get() - 0.018275).abs() < 1e-6);
+}
+
+#[test]
+fn a_limit_ends_as_it_must() {
+    let folder = Folder::new();
+    let subject = of_file(&folder.plan(&plans()[5])).unwrap();
+    let shown = |limit| {
+        let output = Output::new(Format::Csv, View::full());
+        show(&subject, limit, output).unwrap()
+    };
+    assert_eq!(shown(None), Exit::Finished);
+    let limit = Epsilon::new(1e-3).unwrap();
+    assert_eq!(shown(Some(limit)), Exit::Exceeded);
+    assert!(sheet(&subject).unwrap().body.tighten.is_empty());
+}
+
+#[test]
+fn errors_name_key_value_and_range() {
+    let plan = |body: &str| format!("schema = 1\nrecipe = \"crt\"\n{body}");
+    for (body, said) in [
+        (
+            plan("[training]\nsigma = 0\n"),
+            "noise multiplier must lie in (0, inf), got 0",
+        ),
+        (plan("[training]\nsigma = -1\n"), "sigma = -1"),
+        (plan("[training]\nsgima = 1\n"), "sgima"),
+        (plan(""), "training.sigma: is needed"),
+        (
+            plan("[training]\nsigma = 1\n"),
+            "training.batch_size: is needed",
+        ),
+        (
+            plan("[data]\nprivate = 10\n[training]\nsigma = 1\nbatch_size = 11\nsteps = 1\n"),
+            "training.batch_size: must lie in [1, 10] (the records that noise covers), got 11",
+        ),
+        (
+            plan("[training]\nsigma = 1\nbatch_size = 11\nsteps = 1\n"),
+            "data.private: is needed",
+        ),
+        (
+            plan("[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 0\n"),
+            "training.steps: must be a whole number from 1 on, got 0",
+        ),
+        (
+            plan("[training]\nsigma = 1\nsample_rate = 0.1\nepochs = -2.0\n"),
+            "training.epochs: epochs must lie in (0, inf), of at most 2^53 steps, got -2",
+        ),
+        (
+            plan("[training]\nsigma = 1\nsample_rate = 0.1\nepochs = 1e300\n"),
+            "at most 2^53 steps",
+        ),
+        (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ngamma = 0.1\nlabels = \"labels.jsonl\"\n",
+            ),
+            "secrets.gamma: is measured",
+        ),
+        (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ngamma = 0.1\njoint_miss = 0.2\n",
+            ),
+            "secrets.joint_miss",
+        ),
+        (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\nlabels = \"nowhere.jsonl\"\n",
+            ),
+            "nowhere.jsonl",
+        ),
+        (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\nrecords = 20000\n",
+            ),
+            "[1, 10000]",
+        ),
+        (
+            plan("[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ncanaries = 0\n"),
+            "secrets.canaries: must be a whole number from 1 on",
+        ),
+        (
+            plan("[data]\nprepared = \"nowhere\"\n[training]\nsigma = 1\n"),
+            "prepared.json",
+        ),
+        (
+            "schema = 1\nrecipe = \"jft\"\n[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n"
+                .into(),
+            "first_phase",
+        ),
+        (
+            "schema = 2\nrecipe = \"crt\"\n".into(),
+            "schema must be 1, got 2",
+        ),
+        ("schema = 1\nrecipe = \"crtt\"\n".into(), "crtt"),
+        ("schema = ".into(), "training.toml"),
+    ] {
+        let why = refused(&body);
+        assert!(why.contains(said), "{body}\n{why}");
+        assert!(why.contains("training.toml"), "{why}");
+    }
+    let odd = format!(
+        "schema = 1\nrecipe = \"crt\"\nunit = \"document\"\n[data]\nprepared = \"prepared\"\n{TRAINING}"
+    );
+    assert!(refused(&odd).contains("unit: must be the prepared corpus' own, turn, got document"));
+    let few = format!(
+        "schema = 1\nrecipe = \"crt\"\n[data]\nprepared = \"prepared\"\n{TRAINING}[secrets]\nrecords = 1\n"
+    );
+    assert!(refused(&few).contains("secrets.records: must lie in [2, 10000]"));
+}
+
+#[test]
+fn labels_are_refused_by_line() {
+    let folder = Folder::new();
+    for (text, said) in [
+        ("{\"kind\":\"a\",\"missed\":true}\nnot json\n", "line 2"),
+        ("{\"kind\":\"a\"}\n", "missed"),
+        (
+            "{\"kind\":\"a\",\"missed\":true,\"odd\":1}\n",
+            "expected one of",
+        ),
+        ("\n\n", "number of labels"),
+    ] {
+        let path = folder.write("labels.jsonl", text);
+        let why = format!("{:#}", labels::read(&path).unwrap_err());
+        assert!(why.contains(said) && why.contains("labels.jsonl"), "{why}");
+    }
+    let long = format!("{{\"kind\":\"{}\",\"missed\":true}}\n", "x".repeat(1 << 17));
+    let path = folder.write("labels.jsonl", &long);
+    assert!(format!("{:#}", labels::read(&path).unwrap_err()).contains("line 1"));
+}
+
+#[test]
+fn the_documented_example_is_read() {
+    // The example of the module and of --help, without its comments.
+    let help = include_str!("../../plan/file.rs");
+    let toml: String = help
+        .lines()
+        .skip_while(|line| !line.contains("```toml"))
+        .skip(1)
+        .take_while(|line| !line.contains("```"))
+        .map(|line| format!("{}\n", line.trim_start_matches("//!")))
+        .collect();
+    let mut file: TrainingFile = toml::from_str(&toml).unwrap();
+    file.data.private = None;
+    assert_eq!(file.secrets.records, GroupSize::new(3).ok());
+    assert_eq!(file.data.prepared.as_deref(), Some(Path::new("prepared/")));
+    let facts = CorpusFacts::new(1, 0, 0, 0, Spread::AtMost(1), Knowledge::Counted);
+    assert!(facts.is_ok());
+}
+
+/// What the corpus crate writes is what the light reader reads.
+#[cfg(feature = "findings")]
+#[test]
+fn a_real_preparation_is_read() {
+    use reticent_corpus::{CanaryOptions, PolicyOptions, PrepareOptions, prepare, simulate};
+    let options = PrepareOptions {
+        canaries: Some(CanaryOptions::new("2x3".parse().unwrap())),
+        policy: PolicyOptions {
+            miss_rate: 0.1,
+            ..PolicyOptions::default()
+        },
+        ..PrepareOptions::default()
+    };
+    let made = prepare(&simulate(30, 0).unwrap(), &options).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("prepared");
+    made.write(&folder, false).unwrap();
+    let found = PreparedFacts::read(&folder).unwrap();
+    let facts = &made.facts;
+    assert_eq!(found.unit.as_str(), facts.unit.to_string());
+    let sizes = &found.sizes;
+    assert_eq!((sizes.public, sizes.private), (facts.public, facts.private));
+    let in_memory = PreparedFacts::of_corpus(&made).unwrap();
+    let folder = found.folder.clone();
+    assert_eq!(
+        PreparedFacts {
+            folder,
+            ..in_memory
+        },
+        found
+    );
+    assert_eq!(found.secrets.secrets(), facts.secrets.all.distinct);
+    assert_eq!(found.secrets.missed(), facts.secrets.all.missed);
+    assert_eq!(found.secrets.missed_by_both(), facts.secrets.all.public);
+    assert_eq!(found.secrets.most_records(), facts.secrets.most_records);
+    assert_eq!(found.secrets.spread(), Spread::AtMost(1));
+    assert_eq!(
+        found.everything_private,
+        made.options.conservative.is_none()
+    );
+    let canaries = found.canaries.unwrap();
+    assert_eq!((canaries.count, canaries.candidates), (2, Some(1e6)));
+    assert!(!found.vocabulary_leaks && found.deduplicated == made.options.deduplicate);
+}
+
+#[test]
+fn a_prepared_corpus_that_was_edited_is_refused() {
+    let folder = Folder::new();
+    folder.labels(200, 20, 0);
+    let plan = |extra: &str| {
+        let text = format!(
+            "schema = 1\nrecipe = \"crt\"\n[data]\nprepared = \"prepared\"\n{TRAINING}{extra}"
+        );
+        of_file(&folder.plan(&text)).map_err(|error| format!("{error:#}"))
+    };
+    folder.prepared(10, 3, "{}");
+    assert!(plan("").is_ok());
+    let error = plan("[secrets]\neverything_private = true\n").unwrap_err();
+    assert!(
+        error.contains("everything_private: must be false, 40000 records of the prepared corpus are on the public side, got true"),
+        "{error}"
+    );
+    let path = folder.0.path().join("prepared/prepared.json");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    for (from, to, said) in [
+        (
+            "\"vocabulary\":\"bytes\"",
+            "\"vocabulary\":\"Leaks\"",
+            "expected one of `bytes`",
+        ),
+        (
+            "\"fate\":\"kept\"",
+            "\"fate\":\"Kept\"",
+            "expected one of `kept`",
+        ),
+        (",\"conservative\":{}", "", "missing field `conservative`"),
+        (
+            "\"private\":20000",
+            "\"private\":20000,\"private\":90000",
+            "duplicate field `private`",
+        ),
+    ] {
+        assert!(whole.contains(from), "{from}");
+        std::fs::write(&path, whole.replace(from, to)).unwrap();
+        let error = plan("").unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
+}

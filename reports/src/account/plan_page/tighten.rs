@@ -1,0 +1,238 @@
+//! Which single change lowers the headline most.
+
+use super::PlannedRun;
+use super::promises::{Promised, promises};
+use crate::number::shortest;
+use anyhow::Result;
+use reticent_accounting::Epsilon;
+use reticent_accounting::confidentiality::{CorpusFacts, Reach};
+use reticent_accounting::training::{LabelledRates, NoisySteps, Recipe, Run, Stated, TrainingPlan};
+use reticent_accounting::{
+    GroupSize, MissRate, NoiseMultiplier, Redaction, SamplingRate, Steps, Tolerance, Upper,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Relative width of the compared numbers: printed to four digits.
+const TOLERANCE: f64 = 1e-4;
+
+/// A change and what the headline becomes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Tightened {
+    /// What is changed, in words.
+    pub change: String,
+    /// What it costs or supposes.
+    pub price: String,
+    /// The headline's ε afterwards.
+    pub epsilon: Upper<Epsilon>,
+}
+
+/// ε of the first promise to be signed; infinite without one.
+pub(super) fn headline_of(promises: &[Promised]) -> Result<Upper<Epsilon>> {
+    let first = promises
+        .iter()
+        .find(|p| !p.for_planning)
+        .and_then(|p| p.guarantee.epsilon)
+        .and_then(|bounds| bounds.upper);
+    Ok(first.map_or_else(|| Epsilon::new(f64::INFINITY).map(Upper::new), Ok)?)
+}
+
+fn headline(run: &PlannedRun) -> Result<Upper<Epsilon>> {
+    headline_of(&promises(run, &run.plan.guarantees(run.tolerance)?)?)
+}
+
+/// Every change that applies, the most effective first. A change whose headline can't be certified
+/// is left out.
+///
+/// # Errors
+/// None for a plan that could be accounted.
+pub fn tightened(run: &PlannedRun) -> Result<Vec<Tightened>> {
+    let mut rough = run.clone();
+    if rough.tolerance.get() < TOLERANCE {
+        rough.tolerance = Tolerance::new(TOLERANCE)?;
+    }
+    let mut found = Vec::new();
+    for (change, price, plan) in changes(&rough)? {
+        let changed = PlannedRun {
+            plan,
+            ..rough.clone()
+        };
+        if let Ok(epsilon) = headline(&changed) {
+            found.push(Tightened {
+                change,
+                price,
+                epsilon,
+            });
+        }
+    }
+    found.sort_by(|a, b| a.epsilon.get().get().total_cmp(&b.epsilon.get().get()));
+    Ok(found)
+}
+
+type Change = (String, String, TrainingPlan);
+
+fn changes(run: &PlannedRun) -> Result<Vec<Change>> {
+    let mut all = Vec::new();
+    if run.plan.run.recipe() == Some(Recipe::Sgd) || run.plan.unprotected().is_some() {
+        return Ok(all);
+    }
+    all.extend(noise(&run.plan)?);
+    all.extend(copies(run)?);
+    all.extend(labels(run)?);
+    all.extend(screening(run)?);
+    Ok(all)
+}
+
+/// The plan with other noisy steps.
+fn with(plan: &TrainingPlan, noisy: NoisySteps) -> TrainingPlan {
+    let mut changed = plan.clone();
+    if let Some(steps) = changed.run.noisy_mut() {
+        *steps = noisy;
+    }
+    changed
+}
+
+fn noise(plan: &TrainingPlan) -> Result<Vec<Change>> {
+    let Some(noisy) = plan.run.noisy() else {
+        return Ok(Vec::new());
+    };
+    let louder = NoiseMultiplier::new(noisy.noise_multiplier.get() * 1.1)?;
+    let fewer = Steps::new(noisy.steps.get().div_ceil(2));
+    let rarer = SamplingRate::new(noisy.sampling_rate.get() * 0.5)?;
+    let longer = Steps::new(noisy.steps.get().saturating_mul(2));
+    Ok(vec![
+        (
+            format!(
+                "sigma +10 % ({})",
+                shortest((louder.get() * 1e4).round() / 1e4)
+            ),
+            "utility".into(),
+            with(plan, noisy.with_noise(louder)),
+        ),
+        (
+            format!("half the steps ({})", fewer.get()),
+            "utility".into(),
+            with(plan, noisy.with_steps(fewer)),
+        ),
+        (
+            "half the batch, the same passes over the data".into(),
+            "utility".into(),
+            with(plan, noisy.with_rate(rarer).with_steps(longer)),
+        ),
+    ])
+}
+
+/// Fewer records of one secret: deduplication beyond exact copies, or a unit that holds more of them.
+fn copies(run: &PlannedRun) -> Result<Vec<Change>> {
+    let now = run.records().get();
+    let mut all = Vec::new();
+    let mut push = |records: u32, how: &str| -> Result<()> {
+        let records = GroupSize::new(records)?;
+        let mut changed = run.plan.clone();
+        changed.secrets.records = Some(Stated::assumed(records));
+        changed.secrets.facts = match changed.secrets.facts {
+            Some(facts) => Some(limited(facts, records)?),
+            None => None,
+        };
+        all.push((
+            format!("{how}: a secret in {} instead of {now}", records.get()),
+            "data left out or merged".into(),
+            changed,
+        ));
+        Ok(())
+    };
+    if now > 2 {
+        push(now.div_ceil(2), "deduplicate by secret")?;
+    }
+    if now > 1 {
+        push(1, "deduplicate by secret, or a larger unit")?;
+    }
+    Ok(all)
+}
+
+/// The facts with no missed secret in more than so many records.
+fn limited(facts: CorpusFacts, records: GroupSize) -> Result<CorpusFacts> {
+    let most = match facts.missed_reach() {
+        Reach::Nothing => return Ok(facts),
+        Reach::Records(_) | Reach::Open => u64::from(records.get()).min(facts.most_records()),
+    };
+    Ok(CorpusFacts::new(
+        facts.secrets(),
+        facts.missed(),
+        facts.missed_by_both(),
+        most,
+        facts.spread(),
+        facts.knowledge(),
+    )?)
+}
+
+fn labels(run: &PlannedRun) -> Result<Vec<Change>> {
+    let Some(redaction) = run.redaction() else {
+        return Ok(Vec::new());
+    };
+    let everything_private = run.plan.secrets.everything_private;
+    let mut all = Vec::new();
+    if let Some(LabelledRates { sample, rates }) = run.labels() {
+        for factor in [1, 9] {
+            let more = sample.labelled() * factor;
+            let larger = sample.enlarged(more);
+            let rates = larger.rates(rates.confidence)?;
+            let redaction = if everything_private {
+                Redaction::single_policy(*rates.gamma.get())
+            } else {
+                rates.redaction()?
+            };
+            let mut changed = run.plan.clone();
+            changed.secrets.redaction = Some(Stated::assumed(redaction));
+            changed.secrets.labels = Some(LabelledRates {
+                sample: larger,
+                rates,
+            });
+            all.push((
+                format!("label {more} more secrets"),
+                "labour, if the same share is missed".into(),
+                changed,
+            ));
+        }
+    }
+    let half = |rate: MissRate| MissRate::new(0.5 * rate.get());
+    let better = Redaction::new(half(redaction.miss())?, half(redaction.missed_by_both())?)?;
+    let mut changed = run.plan.clone();
+    changed.secrets.redaction = Some(Stated::assumed(better));
+    changed.secrets.labels = None;
+    all.push((
+        "policies that miss half as often".into(),
+        "better policies, on a new labelled sample".into(),
+        changed,
+    ));
+    Ok(all)
+}
+
+/// No conservative policy at all: every record is trained on with noise.
+fn screening(run: &PlannedRun) -> Result<Option<Change>> {
+    let secrets = &run.plan.secrets;
+    if !matches!(run.plan.run, Run::Crt { .. }) || secrets.everything_private {
+        return Ok(None);
+    }
+    let mut changed = run.plan.clone();
+    changed.secrets.everything_private = true;
+    if let Some(facts) = secrets.facts {
+        changed.secrets.facts = Some(CorpusFacts::new(
+            facts.secrets(),
+            facts.missed(),
+            0,
+            facts.most_records(),
+            facts.spread(),
+            facts.knowledge(),
+        )?);
+    }
+    if let Some(redaction) = &secrets.redaction {
+        let private = Redaction::single_policy(redaction.miss());
+        changed.secrets.redaction = Some(redaction.with(private));
+    }
+    Ok(Some((
+        "treat every record as private, same rate".into(),
+        "utility and time".into(),
+        changed,
+    )))
+}

@@ -1,0 +1,296 @@
+//! The answer as text and as rows.
+
+use super::document::{Infeasible, Protection, Row, Setting};
+use crate::account::csv::{cell, ends};
+use crate::account::tables::dash;
+use crate::contract::Csv;
+use crate::contract::{Align, Envelope, Table};
+use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::page::{Page, Section};
+use anyhow::Result;
+use reticent_accounting::{Bounds, NoiseMultiplier};
+
+const DIGITS: usize = 5;
+
+/// Tables and what they mean.
+#[must_use]
+pub fn page(document: &Envelope<Protection>) -> Page {
+    let body = &document.body;
+    let sizes = &body.incidence;
+    let title = format!(
+        "{} secrets in {} of {} examples, {} pairs; at most {} secrets in an example, {} examples of a secret",
+        grouped(sizes.secrets),
+        grouped(sizes.with_secrets),
+        grouped(sizes.examples),
+        grouped(sizes.pairs),
+        grouped(sizes.most_secrets),
+        grouped(sizes.most_examples),
+    );
+    let summary = format!(
+        "c = {} and above is no preprocessing: every weight is 1",
+        rounded_up(body.full_c, DIGITS)
+    );
+    let mut page = Page::new(title, summary)
+        .answer(Section::text(
+            "",
+            document.inputs.assumed_line().into_iter().collect(),
+        ))
+        .answer(Section::table(
+            "",
+            settings(&body.settings, &body.infeasible),
+        ));
+    if body.secrets.iter().any(|row| row.own.is_some()) {
+        page = page.section(Section::table(
+            "What each secret needs on its own",
+            own(&body.secrets),
+        ));
+    }
+    if !body.secrets.is_empty() {
+        let heading = match body.secrets.len() as u64 == sizes.secrets {
+            true => "The chance of guessing each secret, at that sigma",
+            false => {
+                "The chance of guessing, at that sigma, of the secrets nearest to what is promised"
+            }
+        };
+        page = page.section(Section::table(heading, posteriors(&body.secrets)));
+    }
+    if body.kinds.len() > 1 {
+        page = page.section(Section::table("By kind", kinds(body)));
+    }
+    page.section(Section::notes("What the numbers mean", notes(body)))
+}
+
+fn notes(body: &Protection) -> Vec<String> {
+    let mut notes = vec![
+        "compared: inputs that differ in the content of all examples of one secret, arbitrarily. Finer changes \
+         (only the secret inside an example) are not supported. Which example contains which secret, and so the \
+         weights, are taken as public.",
+        "σ upper: at this noise every secret's promise is certified by the blow-up, which is tight for the pair of \
+         distributions that dominates training. >=: at this noise the binding secret's bound certainly exceeds its \
+         promise. Fano: what the same promises cost when proved by divergences, as in the paper (KL).",
+        "examples must be drawn into each batch independently, each at its own rate, and clipped one by one.",
+    ];
+    if body
+        .settings
+        .iter()
+        .any(|setting| setting.exponent.is_some())
+    {
+        notes.push(
+            "c stands in units in which 2^4 is the least that binds nothing; the c of the capacities c·mu, with mu \
+             the divergence that Fano's inequality allows, is that times c above / 16.",
+        );
+    }
+    if !body.infeasible.is_empty() {
+        notes.push(
+            "infeasible: the weights add up to no more than the batch size, so that no batch of that size can be \
+             drawn by them.",
+        );
+    }
+    if body.settings.iter().any(|setting| setting.joint.is_some()) {
+        notes.push(
+            "together: weights of the same sum chosen for the least noise by the blow-up, not in proportion to mu.",
+        );
+    }
+    if body.secrets.len() > 1 {
+        notes.push(
+            "the chance of guessing is the best anyone can reach who had the prior's chance before training, \
+             whatever else they know; the prior covers everything known besides this model.",
+        );
+    }
+    notes.into_iter().map(str::to_owned).collect()
+}
+
+fn pair(sigma: &Bounds<NoiseMultiplier>) -> [String; 2] {
+    [
+        sigma
+            .upper
+            .map_or_else(dash, |end| rounded_up(end.get().get(), DIGITS)),
+        sigma
+            .lower
+            .map_or_else(dash, |end| rounded_down(end.get().get(), DIGITS)),
+    ]
+}
+
+fn settings(rows: &[Setting], infeasible: &[Infeasible]) -> Table {
+    let joint = rows.iter().any(|row| row.joint.is_some());
+    let mut columns = vec![
+        "c",
+        "kept",
+        "weight",
+        "gap",
+        "σ upper",
+        "lower",
+        "Fano, Rényi",
+        "Fano, KL",
+    ];
+    if joint {
+        columns.extend(["together upper", "saved"]);
+    }
+    let count = columns.len();
+    let mut table = Table::new(columns.into_iter().map(|name| (name, Align::Right)));
+    for row in infeasible {
+        let mut cells = vec![dash(); count];
+        cells[0] = format!("2^{}", row.exponent);
+        cells[2] = nearest(row.mass, 6);
+        cells[4] = "infeasible".to_owned();
+        table.row(cells);
+    }
+    for row in rows {
+        let [upper, lower] = pair(&row.sigma);
+        let c = match row.exponent {
+            Some(exponent) => format!("2^{exponent}"),
+            None => nearest(row.c, DIGITS),
+        };
+        let mass = row
+            .mass
+            .lower
+            .map_or_else(dash, |end| nearest(*end.get(), 6));
+        let mut cells = vec![
+            c,
+            grouped(row.kept),
+            mass,
+            gap(row.gap),
+            upper,
+            lower,
+            rounded_up(row.renyi_fano_sigma.get().get(), DIGITS),
+            rounded_up(row.kl_fano_sigma.get().get(), DIGITS),
+        ];
+        if let Some(joint) = &row.joint {
+            let [upper, _] = pair(&joint.sigma);
+            cells.extend([upper, format!("{:.1} %", 100.0 * joint.noise_saved)]);
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// What is left of rounding alone is no gap.
+fn gap(gap: f64) -> String {
+    if gap < 1e-12 {
+        "0".to_owned()
+    } else {
+        format!("{gap:.0e}")
+    }
+}
+
+fn own(rows: &[Row]) -> Table {
+    let mut table = Table::new([
+        ("secret", Align::Left),
+        ("examples", Align::Right),
+        ("before", Align::Right),
+        ("promised", Align::Right),
+        ("σ upper", Align::Right),
+        ("lower", Align::Right),
+        ("Fano, Rényi", Align::Right),
+        ("Fano, KL", Align::Right),
+    ]);
+    for row in rows {
+        if let Some(own) = &row.own {
+            let [upper, lower] = pair(&own.blow_up);
+            table.row([
+                row.id.clone(),
+                grouped(row.examples),
+                shortest(row.prior.get()),
+                shortest(row.promise.get()),
+                upper,
+                lower,
+                rounded_up(own.renyi_fano.get().get(), DIGITS),
+                rounded_up(own.kl_fano.get().get(), DIGITS),
+            ]);
+        }
+    }
+    table
+}
+
+fn posteriors(rows: &[Row]) -> Table {
+    let mut table = Table::new([
+        ("secret", Align::Left),
+        ("examples", Align::Right),
+        ("draws a step", Align::Right),
+        ("before", Align::Right),
+        ("promised", Align::Right),
+        ("blow-up upper", Align::Right),
+        ("Fano, Rényi upper", Align::Right),
+        ("Fano, KL upper", Align::Right),
+    ]);
+    for row in rows {
+        table.row([
+            row.id.clone(),
+            grouped(row.examples),
+            nearest(row.mean_draws, 4),
+            shortest(row.prior.get()),
+            shortest(row.promise.get()),
+            rounded_up(row.blow_up.get().get(), 4),
+            rounded_up(row.renyi_fano.get().get(), 4),
+            rounded_up(row.kl_fano.get().get(), 4),
+        ]);
+    }
+    table
+}
+
+fn kinds(body: &Protection) -> Table {
+    let mut table = Table::new([
+        ("kind", Align::Left),
+        ("secrets", Align::Right),
+        ("largest chance, upper", Align::Right),
+        ("share of its promise, upper", Align::Right),
+    ]);
+    for row in &body.kinds {
+        let kind = if row.kind.is_empty() { "-" } else { &row.kind };
+        table.row([
+            kind.to_owned(),
+            grouped(row.secrets),
+            rounded_up(row.blow_up.get().get(), 4),
+            rounded_up(row.share_of_promise, 4),
+        ]);
+    }
+    table
+}
+
+/// The settings, one a row.
+///
+/// # Errors
+/// A number that came out as none.
+pub fn csv(body: &Protection) -> Result<String> {
+    let mut csv = Csv::new([
+        "exponent",
+        "c",
+        "kept",
+        "mass_lower",
+        "mass_upper",
+        "sigma_lower",
+        "sigma_upper",
+        "binding",
+        "renyi_fano_sigma",
+        "kl_fano_sigma",
+        "joint_kept",
+        "joint_mass",
+        "joint_sigma_lower",
+        "joint_sigma_upper",
+        "noise_saved",
+    ]);
+    for row in &body.settings {
+        let [mass_lower, mass_upper] = ends(Some(&row.mass))?;
+        let [sigma_lower, sigma_upper] = ends(Some(&row.sigma))?;
+        let joint = row.joint.as_ref();
+        let [joint_lower, joint_upper] = ends(joint.map(|joint| &joint.sigma))?;
+        csv.row([
+            cell(&row.exponent)?,
+            cell(&row.c)?,
+            cell(&row.kept)?,
+            mass_lower,
+            mass_upper,
+            sigma_lower,
+            sigma_upper,
+            cell(&row.binding)?,
+            cell(&row.renyi_fano_sigma)?,
+            cell(&row.kl_fano_sigma)?,
+            cell(&joint.map(|joint| joint.kept))?,
+            cell(&joint.map(|joint| joint.mass))?,
+            joint_lower,
+            joint_upper,
+            cell(&joint.map(|joint| joint.noise_saved))?,
+        ]);
+    }
+    Ok(csv.into_text())
+}

@@ -1,0 +1,317 @@
+//! From input to document.
+
+use super::args::Protect;
+use super::document::{Infeasible, Joint, KindRow, Own, Protection, Row, Setting, Sizes};
+use super::input::Input;
+use crate::contract::{Envelope, Inputs};
+use anyhow::Result;
+use reticent_accounting::protect::{
+    Certified, Noise, Posterior, Proof, Secret, Solution, Training, WEIGHTS_TOO_LIGHT, Weighed,
+};
+use reticent_accounting::{Bounds, Lower, NoiseMultiplier, Probability, Steps, Tolerance, Upper};
+use std::collections::BTreeMap;
+
+/// Relative gap and tolerance unless asked otherwise.
+const DEFAULT: f64 = 1e-4;
+/// Up to this many secrets get a row and a noise of their own.
+const FEW: usize = 12;
+/// Otherwise as many are shown, nearest to their promise first.
+const SHOWN: usize = 10;
+/// Exponents of the sweep (Hush!, Fig. 1).
+const EXPONENTS: std::ops::RangeInclusive<i32> = -6..=4;
+
+/// The document, and what else can be written.
+#[derive(Debug)]
+pub struct Found {
+    /// The answer.
+    pub document: Envelope<Protection>,
+    /// What is recommended; absent from a sweep.
+    pub chosen: Option<Chosen>,
+}
+
+/// The choice that is recommended.
+#[derive(Debug)]
+pub struct Chosen {
+    /// Weights and rates.
+    pub weighed: Weighed,
+    /// The noise at which every promise is certified.
+    pub sigma: NoiseMultiplier,
+    /// What certifies each secret there.
+    pub certified: Certified,
+    /// The posterior of every secret.
+    pub posteriors: Vec<Posterior>,
+}
+
+/// Weights, noise and posteriors.
+///
+/// # Errors
+/// Weights whose sum is not above the batch size, a gap that does not close, a promise that no
+/// noise keeps.
+pub fn protect(wish: &Protect, input: &Input) -> Result<Found> {
+    let default = Tolerance::new(DEFAULT)?;
+    let secrets = input.secrets();
+    let steps = Steps::new(wish.steps);
+    let work = Work {
+        wish,
+        input,
+        training: Training::new(&input.incidence, &secrets, wish.batch_size, steps)?,
+        secrets: &secrets,
+        gap: wish.gap.unwrap_or(default),
+        tolerance: wish.tolerance.unwrap_or(default),
+    };
+    let mut body = Protection {
+        change: "arbitrary".into(),
+        incidence: sizes(input),
+        full_c: work.training.full_capacity(),
+        settings: Vec::new(),
+        infeasible: Vec::new(),
+        secrets: Vec::new(),
+        kinds: Vec::new(),
+    };
+    if wish.sweep {
+        work.sweep(&mut body)?;
+        return Ok(Found {
+            document: Envelope::new("protection", work.inputs()?, body),
+            chosen: None,
+        });
+    }
+    let c = wish.c.unwrap_or(body.full_c.max(f64::MIN_POSITIVE));
+    let found = work.setting(c, None, None);
+    let (setting, weighed, noise) = found.map_err(|error| match too_light(&error) {
+        Some(_) => error.context("--batch-size"),
+        None => error,
+    })?;
+    body.settings.push(setting);
+    let plan = work.training.protection(&weighed.rates);
+    let certified = plan.certified(Some(noise.sigma))?;
+    let posteriors = plan.posteriors(&certified, noise.sigma, work.tolerance)?;
+    body.secrets = work.rows(&weighed, &posteriors)?;
+    body.kinds = work.kinds(&posteriors)?;
+    Ok(Found {
+        document: Envelope::new("protection", work.inputs()?, body),
+        chosen: Some(Chosen {
+            weighed,
+            sigma: noise.sigma,
+            certified,
+            posteriors,
+        }),
+    })
+}
+
+struct Work<'a> {
+    wish: &'a Protect,
+    input: &'a Input,
+    training: Training<'a>,
+    secrets: &'a [Secret],
+    gap: Tolerance,
+    tolerance: Tolerance,
+}
+
+impl Work<'_> {
+    fn inputs(&self) -> Result<Inputs> {
+        let wish = self.wish;
+        let inputs = Inputs::new()
+            .given(
+                "incidence",
+                wish.incidence
+                    .as_ref()
+                    .map(|path| path.display().to_string()),
+            )?
+            .given("field", wish.field.clone())?
+            .given(
+                "secrets",
+                wish.secrets.as_ref().map(|path| path.display().to_string()),
+            )?
+            .given(
+                "counts",
+                (!wish.counts.is_empty()).then(|| wish.counts.clone()),
+            )?
+            .given("prior", wish.prior)?
+            .given(
+                "posterior",
+                (!wish.posterior.is_empty()).then(|| wish.posterior.clone()),
+            )?
+            .given("batch_size", wish.batch_size)?
+            .given("steps", wish.steps)?
+            .given("c", wish.c)?
+            .given("sweep", wish.sweep)?
+            .given("joint", wish.joint)?;
+        let examples = self.input.incidence.example_count() as u64;
+        Ok(inputs
+            .or_assumed("dataset_size", wish.dataset_size, examples)?
+            .or_assumed("gap", wish.gap, self.gap)?
+            .or_assumed("tolerance", wish.tolerance, self.tolerance)?)
+    }
+
+    /// c = 2^k/2^4 of the least c that binds nothing, so that 2^4 is no preprocessing.
+    fn sweep(&self, body: &mut Protection) -> Result<()> {
+        let unit = body.full_c / 16.0;
+        let mut start: Option<Solution> = None;
+        for exponent in EXPONENTS.rev() {
+            let c = unit * 2f64.powi(exponent);
+            let (setting, weighed, _) = match self.setting(c, Some(exponent), start.as_ref()) {
+                Ok(found) => found,
+                Err(error) => match too_light(&error) {
+                    Some(mass) if !body.settings.is_empty() => {
+                        body.infeasible.push(Infeasible { exponent, c, mass });
+                        continue;
+                    }
+                    _ => {
+                        let place = format!("--sweep: at c = 2^{exponent} (c μ with c = {c:.4e})");
+                        return Err(error.context(place));
+                    }
+                },
+            };
+            body.settings.push(setting);
+            start = Some(weighed.solution);
+        }
+        body.settings.reverse();
+        body.infeasible.reverse();
+        Ok(())
+    }
+
+    /// Weights at c, their noise by each proof, and what is recommended: the joint choice if
+    /// there is one.
+    fn setting(
+        &self,
+        c: f64,
+        exponent: Option<i32>,
+        start: Option<&Solution>,
+    ) -> Result<(Setting, Weighed, Noise)> {
+        let weighed = self.training.weigh(c, self.gap, start)?;
+        let noise = |proof| self.training.noise(&weighed, proof, self.tolerance);
+        let tight = noise(Proof::BlowUp)?;
+        let mut setting = Setting {
+            exponent,
+            c,
+            kept: kept(&weighed),
+            mass: Bounds::between(weighed.solution.mass, weighed.solution.most),
+            gap: weighed.solution.gap(),
+            sigma: ends(&tight),
+            binding: tight.binding.map(|j| self.name(j)),
+            kl_fano_sigma: Upper::new(noise(Proof::KlFano)?.sigma),
+            renyi_fano_sigma: Upper::new(noise(Proof::RenyiFano)?.sigma),
+            joint: None,
+        };
+        if !self.wish.joint {
+            return Ok((setting, weighed, tight));
+        }
+        let (better, less) = self
+            .training
+            .jointly(&weighed, &tight, self.gap, self.tolerance)?;
+        setting.joint = Some(Joint {
+            kept: kept(&better),
+            mass: better.solution.mass,
+            sigma: ends(&less),
+            noise_saved: 1.0 - less.sigma.get() / tight.sigma.get(),
+        });
+        Ok((setting, better, less))
+    }
+
+    fn name(&self, secret: usize) -> String {
+        self.input.secrets.all()[secret].to_string()
+    }
+
+    /// A row for each secret if they are few, otherwise for the ones nearest to their promise.
+    fn rows(&self, weighed: &Weighed, posteriors: &[Posterior]) -> Result<Vec<Row>> {
+        let few = self.secrets.len() <= FEW;
+        let share = |j: &usize| posteriors[*j].blow_up / self.secrets[*j].posterior().get();
+        let mut chosen: Vec<usize> = (0..self.secrets.len()).collect();
+        if !few {
+            chosen.sort_by(|a, b| share(b).total_cmp(&share(a)));
+            chosen.truncate(SHOWN);
+        }
+        chosen
+            .into_iter()
+            .map(|j| self.row(j, weighed, posteriors[j], few))
+            .collect()
+    }
+
+    fn row(&self, secret: usize, weighed: &Weighed, at: Posterior, own: bool) -> Result<Row> {
+        let promise = &self.input.promises[secret];
+        let examples = self.input.incidence.examples_of(secret);
+        let bound = |value: f64| Probability::new(value.min(1.0)).map(Upper::new);
+        Ok(Row {
+            id: self.name(secret),
+            kind: (!promise.kind.is_empty()).then(|| promise.kind.clone()),
+            prior: promise.secret.prior(),
+            promise: promise.secret.posterior(),
+            examples: examples.len() as u64,
+            mean_draws: examples.iter().map(|e| weighed.rates[*e as usize]).sum(),
+            blow_up: bound(at.blow_up)?,
+            kl_fano: bound(at.kl_fano)?,
+            renyi_fano: bound(at.renyi_fano)?,
+            own: own.then(|| self.own(secret, weighed)).transpose()?,
+        })
+    }
+
+    fn own(&self, secret: usize, weighed: &Weighed) -> Result<Own> {
+        let plan = self.training.protection(&weighed.rates);
+        let noise = |proof| plan.noise_of(secret, proof, self.tolerance);
+        Ok(Own {
+            blow_up: ends(&noise(Proof::BlowUp)?),
+            kl_fano: Upper::new(noise(Proof::KlFano)?.sigma),
+            renyi_fano: Upper::new(noise(Proof::RenyiFano)?.sigma),
+        })
+    }
+
+    fn kinds(&self, posteriors: &[Posterior]) -> Result<Vec<KindRow>> {
+        let mut kinds: BTreeMap<&str, (u64, f64, f64)> = BTreeMap::new();
+        for (promise, posterior) in self.input.promises.iter().zip(posteriors) {
+            let row = kinds.entry(&promise.kind).or_default();
+            row.0 += 1;
+            row.1 = row.1.max(posterior.blow_up);
+            row.2 = row
+                .2
+                .max(posterior.blow_up / promise.secret.posterior().get());
+        }
+        kinds
+            .into_iter()
+            .map(|(kind, (secrets, most, share))| {
+                Ok(KindRow {
+                    kind: kind.to_owned(),
+                    secrets,
+                    blow_up: Upper::new(Probability::new(most.min(1.0))?),
+                    share_of_promise: share,
+                })
+            })
+            .collect()
+    }
+}
+
+/// The sum of weights that is not above the batch size, if that is what went wrong.
+fn too_light(error: &anyhow::Error) -> Option<f64> {
+    match error.downcast_ref::<reticent_accounting::Error>() {
+        Some(reticent_accounting::Error::OutOfRange { what, value, .. })
+            if *what == WEIGHTS_TOO_LIGHT =>
+        {
+            Some(*value)
+        }
+        _ => None,
+    }
+}
+
+fn kept(weighed: &Weighed) -> u64 {
+    weighed.kept(f64::MIN_POSITIVE) as u64
+}
+
+fn ends(noise: &Noise) -> Bounds<NoiseMultiplier> {
+    Bounds {
+        lower: noise.too_small.map(Lower::new),
+        upper: Some(Upper::new(noise.sigma)),
+    }
+}
+
+fn sizes(input: &Input) -> Sizes {
+    let incidence = &input.incidence;
+    let per_example = (0..incidence.example_count()).map(|e| incidence.secrets_of(e).len() as u64);
+    let per_secret = (0..incidence.secret_count()).map(|s| incidence.examples_of(s).len() as u64);
+    Sizes {
+        examples: incidence.example_count() as u64,
+        with_secrets: per_example.clone().filter(|count| *count > 0).count() as u64,
+        secrets: incidence.secret_count() as u64,
+        pairs: incidence.pairs() as u64,
+        most_secrets: per_example.max().unwrap_or(0),
+        most_examples: per_secret.max().unwrap_or(0),
+    }
+}

@@ -1,0 +1,56 @@
+//! Values of arguments.
+
+use clap::ValueEnum;
+use reticent_accounting::{GroupSize, Neighbours};
+
+/// Who is compared with whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NeighboursArg {
+    /// One record more or less.
+    AddRemove,
+    /// One record's contribution replaced by zero.
+    ZeroOut,
+    /// One record's content replaced.
+    Replace,
+}
+
+impl From<NeighboursArg> for Neighbours {
+    fn from(neighbours: NeighboursArg) -> Self {
+        match neighbours {
+            NeighboursArg::AddRemove => Self::AddRemove,
+            NeighboursArg::ZeroOut => Self::ZeroOut,
+            NeighboursArg::Replace => Self::Replace,
+        }
+    }
+}
+
+pub(in crate::account) fn group(text: &str) -> Result<GroupSize, String> {
+    let size = text
+        .parse::<u32>()
+        .ok()
+        .and_then(|records| GroupSize::new(records).ok());
+    size.ok_or_else(|| format!("must be a whole number in [1, 10000], got {text:?}"))
+}
+
+pub(in crate::account) fn point(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value >= 0.0 => Ok(value),
+        _ => Err(format!("must be a number in [0, inf], got {text:?}")),
+    }
+}
+
+pub(in crate::account) fn points(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(value) if (2..=1000).contains(&value) => Ok(value),
+        _ => Err(format!("must be a whole number in [2, 1000], got {text:?}")),
+    }
+}
+
+pub(in crate::account) fn bits(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1074.0 => Ok(value),
+        _ => Err(format!(
+            "must be a number of bits in (0, 1074], got {text:?}"
+        )),
+    }
+}

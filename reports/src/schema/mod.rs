@@ -1,0 +1,343 @@
+//! The published schemas, generated from the types that write and read the documents.
+
+#[path = "../../../schemas/check.rs"]
+mod check;
+
+pub(crate) use check::problems;
+
+use crate::account::answer::Guarantees;
+use crate::account::calibrate::Calibrated;
+use crate::account::curve::Points;
+use crate::account::explain::Explanation;
+use crate::account::plan_page::PlanPage;
+use crate::account::protect::document::Protection;
+use crate::account::protect::weights::Weights;
+use crate::contract::{Envelope, SCHEMA};
+use crate::generated;
+use crate::plan::TrainingFile;
+use reticent_accounting::Mechanism;
+use reticent_accounting::confidentiality::Label;
+use reticent_accounting::training::TrainingPlan;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Value, json};
+
+/// A schema that is published.
+struct Published {
+    /// Its file, without `.schema.json`.
+    name: &'static str,
+    schema: Schema,
+}
+
+/// What every document has, and no more.
+#[derive(JsonSchema)]
+struct Anything {}
+
+fn writing() -> SchemaGenerator {
+    SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator()
+}
+fn reading() -> SchemaGenerator {
+    SchemaSettings::draft2020_12()
+        .for_deserialize()
+        .into_generator()
+}
+
+impl Published {
+    fn new(name: &'static str, title: &str, mut schema: Schema) -> Self {
+        Tidy.transform(&mut schema);
+        at_home(name, &mut schema);
+        schema.insert("title".to_owned(), title.into());
+        let text = schema.as_value().to_string();
+        if text.contains(NUMBER) {
+            let number = json!({
+                "description": "A number that may be infinite.",
+                "anyOf": [{ "type": "number" }, { "enum": ["inf", "-inf"] }]
+            });
+            let defs = schema
+                .ensure_object()
+                .entry("$defs")
+                .or_insert_with(|| json!({}));
+            defs["Number"] = number;
+        }
+        Self { name, schema }
+    }
+    /// Of a document in its envelope.
+    fn envelope<B: JsonSchema>(name: &'static str, title: &str, kind: &str) -> Self {
+        let schema = writing().into_root_schema_for::<Envelope<B>>();
+        Self::new(name, title, schema).of_type(kind)
+    }
+    /// Of any other document that we write.
+    fn written<T: JsonSchema>(name: &'static str, title: &str) -> Self {
+        Self::new(name, title, writing().into_root_schema_for::<T>())
+    }
+    /// Of what users write.
+    fn read<T: JsonSchema>(name: &'static str, title: &str) -> Self {
+        Self::new(name, title, reading().into_root_schema_for::<T>())
+    }
+    /// Says what `schema` and `type` are.
+    fn of_type(mut self, kind: &str) -> Self {
+        if let Some(properties) = self.schema.get_mut("properties") {
+            let typed = if kind.is_empty() {
+                json!({ "type": "string" })
+            } else {
+                json!({ "const": kind })
+            };
+            properties["schema"] = json!({ "const": SCHEMA });
+            properties["type"] = typed;
+        }
+        self
+    }
+    /// With another sentence about it than its type's.
+    fn about(mut self, description: &str) -> Self {
+        self.schema
+            .insert("description".to_owned(), description.into());
+        self
+    }
+}
+
+/// What many documents have is described in one file.
+const HOMES: [(&str, &str, &str); 4] = [
+    ("Inputs", "envelope", "#/$defs/Inputs"),
+    ("Guarantee", "guarantees", "#/$defs/Guarantee"),
+    ("Mechanism", "mechanism", "#"),
+    ("TrainingPlan", "training-plan", "#"),
+];
+
+/// Refers to what other files describe, and leaves out what nothing refers to any more.
+fn at_home(file: &str, schema: &mut Schema) {
+    for (name, home, pointer) in HOMES.iter().filter(|(_, home, _)| *home != file) {
+        let there = format!("{home}.schema.json{pointer}");
+        let members = schema.ensure_object().values_mut();
+        refer(members, &format!("#/$defs/{name}"), &there);
+    }
+    loop {
+        let Some(Value::Object(defs)) = schema.get("$defs").cloned() else {
+            return;
+        };
+        let whole = schema.as_value().to_string();
+        let unused = |name: &&String| {
+            let here = format!("\"#/$defs/{name}\"");
+            let own = defs[name.as_str()].to_string();
+            whole.matches(&here).count() == own.matches(&here).count()
+        };
+        let Some(name) = defs.keys().find(unused) else {
+            return;
+        };
+        if let Some(Value::Object(defs)) = schema.get_mut("$defs") {
+            defs.remove(name);
+        }
+    }
+}
+
+fn refer<'a>(values: impl Iterator<Item = &'a mut Value>, from: &str, to: &str) {
+    for value in values {
+        match value {
+            Value::String(text) if text == from => to.clone_into(text),
+            Value::Array(items) => refer(items.iter_mut(), from, to),
+            Value::Object(members) => refer(members.values_mut(), from, to),
+            _ => {}
+        }
+    }
+}
+
+/// Where a number refers to.
+const NUMBER: &str = "#/$defs/Number";
+
+/// Makes a schema what we write: infinity is spelled, nothing is null, sentences have no links.
+struct Tidy;
+
+impl Transform for Tidy {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        let Some(members) = schema.as_object_mut() else {
+            return;
+        };
+        if members.get("default").is_some_and(Value::is_null) {
+            members.remove("default");
+        }
+        if let Some(Value::String(text)) = members.get_mut("description") {
+            *text = plain(text);
+        }
+        if members.get("format") == Some(&json!("double")) {
+            members.remove("type");
+            members.insert("$ref".to_owned(), NUMBER.into());
+        }
+        members.remove("format");
+        let required = members.get("required").cloned().unwrap_or_default();
+        if let Some(Value::Object(properties)) = members.get_mut("properties") {
+            for (key, property) in properties {
+                if !required
+                    .as_array()
+                    .is_some_and(|keys| keys.contains(&json!(key)))
+                {
+                    never_null(property);
+                }
+            }
+        }
+    }
+}
+
+/// A key without a value is absent.
+fn never_null(schema: &mut Value) {
+    let Some(members) = schema.as_object_mut() else {
+        return;
+    };
+    if let Some(Value::Array(kinds)) = members.get_mut("type") {
+        kinds.retain(|kind| kind != "null");
+        if let [only] = &kinds[..] {
+            let only = only.clone();
+            members.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(choices)) = members.get_mut("anyOf") {
+        choices.retain(|choice| choice["type"] != "null");
+        if let [Value::Object(only)] = &choices[..] {
+            let only = only.clone();
+            members.remove("anyOf");
+            for (key, value) in only {
+                members.entry(key).or_insert(value);
+            }
+        }
+    }
+}
+
+/// Documentation without line breaks and links.
+fn plain(text: &str) -> String {
+    let text = text.split("\n\n").next().unwrap_or(text);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").replace("[`", "`").replace("`]", "`")
+}
+
+#[rustfmt::skip]
+fn of_account() -> Vec<Published> {
+    use Published as P;
+    vec![
+        P::envelope::<Anything>("envelope", "Envelope of every JSON document", ""),
+        P::envelope::<Guarantees>("guarantees", "Guarantees of a training plan: `account --format json`, `account compose --format json`", "guarantees")
+            .about("Upper bounds with both certified ends. ε in nats."),
+        P::envelope::<Calibrated>("calibration", "The last value of a parameter that keeps a promise: `account calibrate --format json`", "calibration")
+            .about("The least noise, or the highest rate, number of steps or group size."),
+        P::envelope::<Points>("curve", "A curve of a plan: `account curve --format json`", "curve")
+            .about("Every point with both certified ends."),
+        P::envelope::<Explanation>("explanation", "How a number was obtained and what certifies it: `account explain --format json`", "explanation"),
+        P::envelope::<PlanPage>("plan", "The page of a training plan: `account plan` and `account --prepared`, `--format json`", "plan")
+            .about("What is promised to whom, under which assumptions, and what would tighten it. Upper bounds; ε in nats."),
+        P::envelope::<Protection>("protection", "Weights and noise that protect secrets: `account protect --format json`", "protection"),
+        P::read::<Weights>("weights", "What a trainer needs to keep a certificate: `account protect --weights`, read by `audit train --recipe protect`").of_type("weights")
+            .about("Rates of records, batch, steps and noise, and what is promised for each secret. It names secrets as the incidence does: keep it private."),
+        P::read::<TrainingFile>("training", "A training plan: `training.toml`, read by `account plan` and `audit train --plan`")
+            .about("As JSON Schema of the TOML document. Paths are relative to the file."),
+        P::written::<TrainingPlan>("training-plan", "A training plan as a manifest stores it")
+            .about("What a run is: recipe, noise, batches, steps, each value with where it comes from."),
+        P::read::<Label>("labels", "One line of a file of labelled secrets: `account --labels`")
+            .about("A simple random sample of secrets within each kind, drawn before any policy was tuned on it. Several lines with one `secret` are one observation, missed where any of them is; label all places of a secret or say what is left out."),
+        P::read::<Mechanism>("mechanism", "Mechanism: `mechanism.json`, and `mechanism` in other documents")
+            .about("What ran, as data. Neighbours, unit and group are arguments of the question and not in it. Read by `account compose` and `--mechanism`, written by `--export mechanism`."),
+    ]
+}
+
+#[cfg(feature = "audit")]
+#[rustfmt::skip]
+fn of_audit() -> Vec<Published> {
+    use crate::contract::Said;
+    use crate::audit::{
+        convert, demo, diff, epsilon, exposure, extract, figure, incidence, membership, neighbours, perplexity, policy,
+        prepare, redact, report, screen, simulate, train,
+    };
+    use Published as P;
+    /// The first line of a sheet, and each other one.
+    #[derive(JsonSchema)]
+    #[schemars(untagged)]
+    #[expect(dead_code, reason = "a schema, never a value")]
+    enum SheetLine {
+        Header(screen::Header),
+        Line(screen::Line),
+    }
+    let [prepared, record, text] = reticent_corpus::prepared_schemas(&writing());
+    vec![
+        P::read::<reticent_corpus::Document>("corpus", "One line of a corpus in JSON Lines")
+            .about("A document with what is known about the secrets in it. Offsets count characters (Unicode scalar values) from 0; an end is exclusive; spans are in order and do not overlap."),
+        P::written::<reticent_corpus::CanaryPlan>("canaries", "Canary plan: `canaries.json`").of_type("canary-plan")
+            .about("Which made-up secrets were planted, where, and what stands around them."),
+        P::new("prepared", "Prepared corpus: `prepared.json`", prepared).of_type("preparation")
+            .about("What a preparation was asked to do, and what it did. The numbers are functions of the private text."),
+        P::new("prepared-record", "One line of `records.jsonl` or `held-out.jsonl` of a prepared corpus", record),
+        P::new("prepared-text", "One line of `train.jsonl` or `test.jsonl` of a prepared corpus", text),
+        P::envelope::<prepare::run::Body<'_>>("preparation", "What a preparation did: `audit prepare --format json`", "preparation")
+            .about("The folder itself has `prepared.json`."),
+        P::envelope::<simulate::Simulated>("simulation", "A made-up corpus: `audit simulate --format json`", "simulation")
+            .about("The corpus itself is in the file, one document a line (`corpus.schema.json`)."),
+        P::envelope::<neighbours::run::Body<'_>>("neighbours", "Which secrets are caught, and k: `audit neighbours --format json`", "neighbours")
+            .about("prepare(D) against prepare(D'), D' having every marked occurrence of one secret masked."),
+        P::envelope::<redact::run::Body<'_>>("redaction", "A redacted stream: `audit redact --format json`", "redaction")
+            .about("What was read, left out and masked."),
+        P::envelope::<incidence::run::Body>("incidence", "Which record holds which secret, in numbers: `audit incidence --format json`", "incidence")
+            .about("The pairs themselves are in the file: columns example and secret, or keys example and secrets."),
+        P::written::<reticent_backends::Manifest>("manifest", "Manifest of a checkpoint: `manifest.json`").of_type("checkpoint")
+            .about("What ran, beside the weights it made. Nothing in it is an unaccounted function of the private text."),
+        P::envelope::<train::run::Body>("training-run", "What a training run released: `audit train --format json`", "training")
+            .about("The same stands in the manifest of the checkpoint (`manifest.schema.json`)."),
+        P::envelope::<convert::run::Body>("conversion", "A converted model: `audit convert --format json`", "conversion"),
+        P::envelope::<Said<'_, exposure::ExposureReport>>("exposure", "Exposure of canaries: `audit exposure --format json`", "exposure")
+            .about("Ranks of canaries among all candidates, summaries beside their nulls, a lower bound on ε. Exposures in bits, NLL and ε in nats."),
+        P::envelope::<exposure::SampledReport>("sampled-exposure", "Exposure from a sample of the candidates: `audit exposure --sample N --format json`", "sampled-exposure")
+            .about("Intervals instead of ranks. All ends of all canaries hold together with the stated confidence. Exposures in bits, NLL in nats."),
+        P::envelope::<membership::MembershipReport>("membership", "Membership inference from scores, or by attacks on a model: `audit membership --format json`", "membership")
+            .about("What scores of members and non-members prove. A higher score speaks for membership; with inputs.lower_is_member the signs were turned, in thresholds too. Every interval holds with the stated confidence by itself."),
+        P::envelope::<extract::ExtractReport>("extraction", "Extraction: `audit extract --format json`", "extraction")
+            .about("What comes out of a model word by word behind prompts from its training text, and secrets among their candidates. Rates are over distinct passages; every interval holds with the stated confidence by itself."),
+        P::envelope::<report::run::Document>("report", "Everything measured on a model: `audit report --format json`", "report")
+            .about("Each part is the body of the document of its own command: exposure.schema.json, membership.schema.json, extraction.schema.json."),
+        P::envelope::<perplexity::PerplexityReport>("perplexity", "How well a model predicts a text: `audit perplexity --format json`", "perplexity"),
+        P::envelope::<diff::DiffReport>("diff", "Two audits side by side: `audit diff --format json`", "diff")
+            .about("Whether the new model leaks more than the old one, beyond noise. All rows share the level."),
+        P::envelope::<figure::FigureReport>("figure", "Many audits as one figure: `audit figure --format json`", "figure"),
+        P::read::<reticent_corpus::PolicyChoice>("redaction-policy", "A redaction policy: a file for `--policy`, in JSON or TOML")
+            .about("Names, detectors, patterns, dictionaries, JFT's levels, and what any, all or so many of several find. A JSON list of rules alone is a policy of patterns."),
+        P::envelope::<policy::PolicyReport>("policy", "What a policy does to a corpus: `audit policy --format json`", "policy")
+            .about("Counts of all records; nothing is said about secrets that nobody marked."),
+        P::written::<SheetLine>("screening-sheet", "One line of a sheet of a sample: `audit screen --sheet`")
+            .about("The first line says how the sample was drawn and for which policy; each other line is a record. Write every secret of a record into `secrets` ([] for none) and leave everything else as it is: the sample is drawn again and compared."),
+        P::envelope::<screen::Waiting<'_>>("screening-open", "A sample that is not labelled yet: `audit screen --format json`", "screening-open")
+            .about("The sheet was written, or some of its records are still without labels."),
+        P::envelope::<screen::Screening>("screening", "Rates from a labelled sample: `audit screen --format json`", "screening")
+            .about("Bounds are about records, which were drawn at random: a record counts as missed when one of its secrets is."),
+        P::envelope::<epsilon::EpsilonReport>("epsilon", "Lower bounds on ε from counts: `audit epsilon --format json`", "epsilon")
+            .about("The first bound assumes no family of mechanisms; those after it do and meet no promise. Each holds with its own confidence."),
+        P::envelope::<Said<'_, demo::DemoReport>>("demo", "`report.json` of `audit demo`", "demo"),
+    ]
+}
+#[cfg(not(feature = "audit"))]
+fn of_audit() -> Vec<Published> {
+    Vec::new()
+}
+
+#[test]
+fn the_published_schemas_are_those_of_the_types() {
+    for published in of_account().into_iter().chain(of_audit()) {
+        let path = check::folder().join(format!("{}.schema.json", published.name));
+        let text = serde_json::to_string_pretty(&published.schema).unwrap() + "\n";
+        generated::keep(&path, &text);
+    }
+}
+
+#[test]
+#[cfg(feature = "audit")]
+fn every_published_schema_is_generated() {
+    let known: Vec<String> = of_account()
+        .into_iter()
+        .chain(of_audit())
+        .map(|published| format!("{}.schema.json", published.name))
+        .collect();
+    let readme = std::fs::read_to_string(check::folder().join("README.md")).unwrap();
+    for name in &known {
+        assert!(readme.contains(name), "schemas/README.md lacks {name}");
+    }
+    for entry in std::fs::read_dir(check::folder()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(!name.ends_with(".json") || known.contains(&name), "{name}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Documents of an earlier version, written at commit bddd9d7, are still read; what is refused says why.
+#![cfg(feature = "audit")]
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+mod common;
+
+use std::path::Path;
+use std::process::Output;
+
+fn old() -> &'static Path {
+    Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/documents-bddd9d7"
+    ))
+}
+fn account(line: &str) -> Output {
+    common::run(env!("CARGO_BIN_EXE_account"), old(), line, "")
+}
+fn audit(line: &str) -> Output {
+    common::run(env!("CARGO_BIN_EXE_audit"), old(), line, "")
+}
+fn fine(output: &Output, line: &str) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{line}: {said}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+fn refused(output: &Output, why: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(why), "{said}");
+}
+
+#[test]
+fn documents_around_a_mechanism_compose() {
+    for file in [
+        "mechanism.json",
+        "dp-event.json",
+        "guarantees.json",
+        "curve.json",
+        "explanation.json",
+        "training-run.json",
+        "manifest.json",
+    ] {
+        let line = format!("compose {file} --format json");
+        fine(&account(&line), &line);
+    }
+    // The same run in four forms has one promise.
+    let of = |file: &str| {
+        let line = format!("compose {file} --format csv");
+        fine(&account(&line), &line)
+    };
+    assert_eq!(of("mechanism.json"), of("dp-event.json"));
+}
+
+#[test]
+fn audits_are_compared_and_drawn() {
+    for line in [
+        "diff exposure.json exposure.json",
+        "diff membership.json membership.json",
+        "diff extraction.json extraction.json",
+        "diff report.json report.json",
+        "figure exposure.json --x exposure --y exposure-mean --format json",
+        "membership --scores scores.csv",
+        "policy data.jsonl --policy policy.json",
+        "screen data.jsonl --policy customers --sheet sheet.jsonl",
+    ] {
+        fine(&audit(line), line);
+    }
+}
+
+#[test]
+fn plans_labels_and_protections_are_read() {
+    for line in [
+        "plan training.toml",
+        "--prepared prepared --recipe crt --sigma 1.1 --batch-size 16 --epochs 1",
+        "--sigma 1.1 --labels labels.jsonl",
+        "protect --incidence pairs.csv --secrets secrets.csv --batch-size 1 --steps 10 --dataset-size 20",
+    ] {
+        fine(&account(line), line);
+    }
+}
+
+/// Its ids said nothing of its text: a promise about another text would have been taken for one about this.
+#[test]
+fn a_prepared_corpus_is_to_be_prepared_again() {
+    let line = "train prepared --recipe crt --sigma 1.1 --epochs 1 --out ckpt";
+    refused(&audit(line), "prepare it again");
+    assert!(!old().join("ckpt").exists());
+}
+
+/// Weights named no promises: nobody could tell whether they were kept.
+#[test]
+fn weights_without_promises_are_refused() {
+    let fresh = tempfile::tempdir().unwrap();
+    let prepared = fresh.path().join("prepared");
+    let prepared = prepared.display();
+    let line = format!("prepare data.jsonl --unit turn --out {prepared}");
+    fine(&audit(&line), &line);
+    let line = format!(
+        "train {prepared} --recipe protect --weights weights.csv --incidence pairs.csv --out {prepared}.out"
+    );
+    refused(
+        &audit(&line),
+        "is not what `account protect --weights` writes",
+    );
+}
