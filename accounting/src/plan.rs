@@ -140,7 +140,7 @@ impl Plan {
         Ok(larger(&self.answers(&mut solvers, self.delta)?)?.bounds)
     }
 
-    /// ε' against an adversary who ignores the secret, in the notion's own neighbours; absent
+    /// ε' against an adversary without prior knowledge of the secret, in the notion's own neighbours; absent
     /// without redaction.
     ///
     /// # Errors
@@ -280,7 +280,7 @@ impl Plan {
         }
     }
 
-    /// Rows for redaction in one convention: for an adversary who ignores the secret exactly and
+    /// Rows for redaction in one convention: for an adversary without prior knowledge of the secret exactly and
     /// by Proposition 6 on two bases; by definition also for one who may know it.
     fn redacted(&self, redaction: Redaction, convention: Convention) -> Result<Vec<Guarantee>> {
         let query = self.redaction_query(convention);

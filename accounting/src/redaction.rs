@@ -4,7 +4,7 @@
 //! policy that decides what counts as private misses it too with probability η ≤ γ. Two
 //! questions follow, with two types:
 //!
-//! * [`BayesianUnknown`]: can an adversary who ignores the secret tell the run from one with
+//! * [`BayesianUnknown`]: can an adversary without prior knowledge of the secret tell the run from one with
 //!   `<MASK>` in its place? For planning. It bounds no posterior, no exposure and no audit
 //!   that knows the secret, so nothing here turns it into a promise.
 //! * [`BayesianKnown`]: the adversary may know the secret; only this one meets audits.
@@ -309,7 +309,7 @@ fn amplify(epsilon: f64, gamma: f64) -> f64 {
     value * (1.0 + 4.0 * f64::EPSILON)
 }
 
-/// A Bayesian profile against an adversary who ignores the secret. For planning only.
+/// A Bayesian profile against an adversary without prior knowledge of the secret. For planning only.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BayesianUnknown {

@@ -24,7 +24,7 @@ pub enum Target {
         /// at this δ.
         delta: Delta,
     },
-    /// (ε', δ) against an adversary who ignores the secret, in the notion's own neighbours.
+    /// (ε', δ) against an adversary without prior knowledge of the secret, in the notion's own neighbours.
     Uninformed {
         /// The redaction policy.
         redaction: Redaction,
@@ -44,7 +44,7 @@ pub enum Target {
         /// at this δ.
         delta: Delta,
     },
-    /// (ε', δ) against an adversary who ignores the secret, by Proposition 6 on the Rényi curve.
+    /// (ε', δ) against an adversary without prior knowledge of the secret, by Proposition 6 on the Rényi curve.
     UninformedByRenyi {
         /// The redaction policy.
         redaction: Redaction,

@@ -213,8 +213,8 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     let mut notes = vec![meaning(has(&|row| row.delta_bounds.is_some()))];
     notes.push(
         format!(
-            ">=: the same plan cannot be promised less than this by any accountant, so the gap is {}. A row without \
-             it may be far from tight.",
+            "lower: no accountant can promise less than this for the same plan, so the gap is {}. A row without it \
+             may be far from tight.",
             if has(&open) {
                 "what is not known of it"
             } else {
@@ -224,7 +224,7 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     );
     if has(&|row| row.notion == Notion::BayesianConfidentiality) {
         notes.push(
-            "for planning only: against an adversary who ignores the secret. It bounds no chance of guessing a secret, \
+            "for planning only: against an adversary without prior knowledge of the secret. It bounds no chance of guessing a secret, \
              no exposure and no audit of a planted one, and is never held against a measurement. The row \
              \"adversary may know it\" is."
                 .to_owned(),

@@ -40,6 +40,30 @@ enum Body {
     Notes(Vec<String>),
 }
 
+/// Tables of no more columns than this stand beside another section on paper.
+const NARROW: usize = 3;
+
+impl Body {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Text(paragraphs) => paragraphs.is_empty(),
+            Self::Facts(facts) => facts.is_empty(),
+            Self::Table(table) => table.rows().is_empty(),
+            Self::Plot(svg) => svg.is_empty(),
+            Self::Heat(lines) => lines.is_empty(),
+            Self::Notes(items) => items.is_empty(),
+        }
+    }
+    /// Whether half the width of a sheet of paper is enough.
+    fn is_narrow(&self) -> bool {
+        match self {
+            Self::Facts(_) | Self::Plot(_) | Self::Notes(_) => true,
+            Self::Table(table) => table.columns().len() <= NARROW,
+            Self::Text(_) | Self::Heat(_) => false,
+        }
+    }
+}
+
 impl Section {
     fn new(heading: impl Into<String>, body: Body) -> Self {
         Self {
@@ -212,12 +236,12 @@ impl Page {
         self.compound = true;
         self
     }
-    /// What the HTML shows.
+    /// What the HTML shows: every section that holds something.
     fn on_page(&self) -> impl Iterator<Item = &Section> {
         let shown = self
             .sections
             .iter()
-            .filter(|(shown, _)| *shown != Shown::Briefly);
+            .filter(|(shown, section)| *shown != Shown::Briefly && !section.body.is_empty());
         shown.map(|(_, section)| section)
     }
     /// The sentence that says the result.

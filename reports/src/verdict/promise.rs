@@ -8,7 +8,7 @@ use reticent_accounting::{Convention, Epsilon, Guarantee, Notion};
 pub enum NoPromise {
     /// Computed for the papers' neighbours, which are not the notion's own.
     PapersConvention,
-    /// Bayesian confidentiality concerns an adversary who ignores the secret; an audit knows it.
+    /// Bayesian confidentiality concerns an adversary without prior knowledge of the secret; an audit knows it.
     Bayesian,
     /// Amplified by a miss rate: an average over secrets, and the audited secret was missed or not.
     Amplified,
@@ -24,7 +24,7 @@ impl std::fmt::Display for NoPromise {
             Self::PapersConvention => {
                 "it is computed for the papers' neighbours, not for the notion's own"
             }
-            Self::Bayesian => "it concerns an adversary who ignores the secret",
+            Self::Bayesian => "it concerns an adversary without prior knowledge of the secret",
             Self::Amplified => "it averages over secrets that the policy misses and catches",
             Self::NoUpperEnd => "it has no upper end",
             Self::NoDelta => "it has no δ",

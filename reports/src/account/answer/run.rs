@@ -42,7 +42,7 @@ pub struct WhatIf {
     pub to: Value,
     /// ε of differential privacy at the plan's δ (of the group, if there is one).
     pub epsilon: Bounds<Epsilon>,
-    /// ε against an adversary who ignores the secret, by the notion's own definition.
+    /// ε against an adversary without prior knowledge of the secret, by the notion's own definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bayesian: Option<Bounds<Epsilon>>,
 }

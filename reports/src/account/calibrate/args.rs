@@ -24,7 +24,7 @@ pub struct Calibrate {
     /// What to find: the least noise, or the highest rate, number of steps or group size.
     #[arg(long, value_enum, default_value_t)]
     pub solve: Solve,
-    /// The epsilon to keep (with --gamma: against an adversary who ignores the secret).
+    /// The epsilon to keep (with --gamma: against an adversary without prior knowledge of the secret).
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true,
           conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
     pub epsilon: Option<Epsilon>,

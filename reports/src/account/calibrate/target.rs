@@ -139,7 +139,7 @@ pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
                 .bayesian_epsilon()?
                 .ok_or_else(|| anyhow!("--gamma is needed"))?;
             (
-                "epsilon, adversary ignores the secret",
+                "epsilon, adversary without prior knowledge",
                 epsilon.get(),
                 numbered(found),
             )
@@ -162,7 +162,7 @@ pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
             let query = Query { group, ..query };
             let found = epsilon_by_renyi(&plan.mechanism, query, delta, Some(redaction))?;
             (
-                "epsilon by Rényi, adversary ignores the secret",
+                "epsilon by Rényi, adversary without prior knowledge",
                 epsilon.get(),
                 above(found),
             )

@@ -76,7 +76,7 @@ pub enum Kind {
     SampleRate,
     /// Steps ↦ ε.
     Steps,
-    /// Share of secrets that redaction misses ↦ ε against an adversary who ignores the secret.
+    /// Share of secrets that redaction misses ↦ ε against an adversary without prior knowledge of the secret.
     Gamma,
 }
 

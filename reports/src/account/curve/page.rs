@@ -202,7 +202,7 @@ const fn meaning(kind: Kind) -> &'static str {
              for a chance of delta."
         }
         Kind::Gamma => {
-            "For planning: the model tells an adversary who ignores the secret from a masked one no better than this. \
+            "For planning: the model tells an adversary without prior knowledge of the secret from a masked one no better than this. \
              It bounds no chance of guessing a secret, no exposure and no audit that knows the secret."
         }
         Kind::Renyi => "For composition elsewhere; as a promise it is looser than the profile.",

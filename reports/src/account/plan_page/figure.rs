@@ -98,7 +98,7 @@ pub fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
         Axis::linear("ε of the run (nats)"),
         Axis::linear("ε' after redaction"),
     )
-    .described("Epsilon against an adversary who ignores the secret, against epsilon of the run, for several miss rates; lower is better.");
+    .described("Epsilon against an adversary without prior knowledge of the secret, against epsilon of the run, for several miss rates; lower is better.");
     let mut plot = curves
         .iter()
         .zip(tones.iter().cycle())

@@ -84,7 +84,7 @@ fn with_plots(mut page: Page, run: &PlannedRun, body: &PlanPage) -> Result<Page>
                 amplification(run, &body.amplification).to_inline_svg()?,
             )
             .caption(
-                "ε' against an adversary who ignores the secret, as the noise varies. It \
+                "ε' against an adversary without prior knowledge of the secret, as the noise varies. It \
                 bounds no guess and no audit.",
             ),
         );
