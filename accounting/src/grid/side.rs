@@ -11,6 +11,10 @@ use crate::special::{ROUND, ln_add_exp};
 /// Powers of e^{−z} are taken anew after so many grid lines.
 const RENEWAL: usize = 64;
 
+/// What gains too small for a number may come to, of measures whose masses add up to about one: far above
+/// ε their front is as large as they are small.
+const UNDERFLOW: f64 = 4.0 * f64::MIN_POSITIVE;
+
 /// Orders that are tried for each end of the window.
 const MOST_ORDERS: u32 = 10;
 
@@ -183,7 +187,8 @@ impl Side {
     /// ln of Σ_{v > ε} F(v) e^{−θz}(e^z − 1), z = v − ε, every error on the side of `sign`.
     pub(super) fn ln_delta(&self, epsilon: f64, theta: f64, sign: f64) -> f64 {
         let pieces = self.pieces(epsilon, theta, sign);
-        let size = pieces.sum + sign * (pieces.transform + pieces.rounding + pieces.outside);
+        let errors = pieces.transform + pieces.rounding + pieces.outside + UNDERFLOW;
+        let size = pieces.sum + sign * errors;
         let finite = pieces.ln_front + sign * pieces.front + size.max(0.0).ln();
         let total = ln_add_exp(finite, self.infinite.ln()) + sign * 4.0 * ROUND;
         match (size.is_nan() || total.is_nan(), sign > 0.0) {

@@ -328,3 +328,26 @@ fn atoms_on_lines_are_as_far_off_as_their_losses() {
     );
     assert!(ends.width() < 0.1, "{ends:?}");
 }
+
+/// Sixteen million steps that lose 1e4 each: every run loses far more than ε, and δ is one. The gains were
+/// zero as numbers beside a front of e^68611, and the upper end e^−691.
+#[test]
+fn gains_that_vanish_as_numbers_still_count() {
+    let run = repeat(
+        16_231_573,
+        Mechanism::DiscreteGaussian {
+            sigma: NoiseMultiplier::new(0.605_460_134_332_026_3).unwrap(),
+            sensitivity: 88,
+        },
+    );
+    let loss = loss(&run, Neighbours::Replace, Direction::Add);
+    for epsilon in [0.008, 1.0, 1e6] {
+        let ends = Solver::new(&loss).grid_ln_delta(epsilon, 1e-6).unwrap();
+        assert!(ends.upper >= -1e-9, "{epsilon} {ends:?}");
+        let (ends, _) = Solver::new(&loss).ln_delta(epsilon, 1e-6).unwrap();
+        assert!(
+            ends.upper >= -1e-9 && ends.lower > -1e-6,
+            "{epsilon} {ends:?}"
+        );
+    }
+}
