@@ -29,8 +29,8 @@ const WORK_OF_FINER: f64 = 2.5;
 const LAST_ATTEMPT: i32 = ATTEMPTS as i32 - 1;
 const WORK_OF_FINEST: f64 = 3.0;
 /// After so much of it grids are not refined any more, and after so much more none is laid.
-const MUCH_WORK: f64 = 10.0;
-const MOST_WORK: f64 = 18.0;
+const MUCH_WORK: f64 = 4.0;
+const MOST_WORK: f64 = 7.0;
 /// An answer this far from where the grid was laid for, relatively, wants another grid.
 const ELSEWHERE: f64 = 0.1;
 /// Where δ is so flat that the digits of ε would take more of its own than this share of the tolerance,

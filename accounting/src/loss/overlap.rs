@@ -40,6 +40,16 @@ impl Overlap {
         ln_second: 0.0,
     };
 
+    /// Of guesses at a content, whatever relation the pair is for: given that no record is drawn the run is
+    /// the same for every content, so that all of them have the part cR in common, and of a guess with prior
+    /// p no more than 1 − c(1 − p) is right.
+    pub(crate) const fn of_guesses(self) -> Self {
+        Self {
+            ln_second: 0.0,
+            ..self
+        }
+    }
+
     /// (a, b) as logarithms; `None` where one of them is zero.
     fn new(ln_first: f64, ln_second: f64) -> Option<Self> {
         (ln_first.is_finite() && ln_second.is_finite()).then_some(Self {

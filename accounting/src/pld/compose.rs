@@ -147,6 +147,7 @@ impl PrivacyLoss {
                     if neighbours != Neighbours::ZeroOut {
                         (loss.only_bounding, loss.below) = (true, None);
                     }
+                    loss.overlap = loss.overlap.map(Overlap::of_guesses);
                     return Ok((loss, neighbours));
                 }
                 Err(error @ Error::Unsupported { .. }) => {

@@ -73,20 +73,13 @@ impl Solver {
     /// neither of them can certify has the coarse path's ends, and that no loss exceeds `most`.
     fn epsilon_of_laws(&mut self, delta: f64, tolerance: f64, most: f64) -> Result<Found> {
         let mut best: Option<Found> = None;
-        let mut failure = None;
         for by_contour in self.engines().iter().copied() {
             let found = if by_contour {
                 self.epsilon_by_contour(delta, tolerance)
             } else {
                 self.grid_epsilon(delta, tolerance)
             };
-            let found = match found {
-                Ok(found) => found,
-                Err(error) => {
-                    failure = Some(error);
-                    continue;
-                }
-            };
+            let Ok(found) = found else { continue };
             let met = best.map_or(found, |before| before.meet(found));
             best = Some(met);
             let upper = met.upper.min(most);
@@ -97,9 +90,13 @@ impl Solver {
         }
         let coarse = match self.epsilon_coarse(delta) {
             Ok(coarse) => coarse,
-            Err(error) if most.is_infinite() => {
+            Err(_) if most.is_infinite() => {
                 let found = best.or_else(|| self.epsilon_added_up(delta, tolerance));
-                return found.ok_or_else(|| failure.unwrap_or(error));
+                return Ok(found.unwrap_or(Found {
+                    lower: None,
+                    upper: f64::INFINITY,
+                    engine: Engine::Chernoff,
+                }));
             }
             Err(_) => Found {
                 lower: None,
