@@ -178,10 +178,22 @@ impl<'a> Checker<'a> {
                     }
                     add(Some(known.keys().cloned().collect()));
                 }
+                "patternProperties" => {
+                    for (pattern, rule) in rule.as_object().unwrap() {
+                        self.demand(pattern == COUNTS, at, "the checker knows no such pattern");
+                        for (key, member) in value.as_object().into_iter().flatten() {
+                            if counts(key) {
+                                self.whole(rule, member, &format!("{at}.{key}"));
+                                add(Some(BTreeSet::from([key.clone()])));
+                            }
+                        }
+                    }
+                }
                 "additionalProperties" => {
                     let known = words.get("properties").and_then(Value::as_object);
                     for (key, member) in value.as_object().into_iter().flatten() {
-                        if !known.is_some_and(|known| known.contains_key(key)) {
+                        let counted = words.contains_key("patternProperties") && counts(key);
+                        if !counted && !known.is_some_and(|known| known.contains_key(key)) {
                             self.whole(rule, member, &format!("{at}.{key}"));
                             add(Some(BTreeSet::from([key.clone()])));
                         }
@@ -237,6 +249,13 @@ impl<'a> Checker<'a> {
             self.problems.push(format!("{at}: {what}"));
         }
     }
+}
+
+/// The pattern of keys that are numbers, the only one in our schemas.
+const COUNTS: &str = r"^\d+$";
+
+fn counts(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is(value: &Value, kind: &str) -> bool {

@@ -51,6 +51,7 @@ fn document(finding: &ExposureFinding) -> Value {
     let mut value = serde_json::to_value(finding).unwrap();
     value["schema"] = json!(1);
     value["type"] = json!("exposure");
+    value["says"] = json!("");
     value["inputs"] = json!({"assumed": []});
     value
 }
