@@ -5,8 +5,8 @@ use super::plan::Asked;
 use crate::number::{rounded_up, shortest};
 use reticent_accounting::training::Subject;
 use reticent_accounting::{
-    Base, Convention, Direction, Engine, GroupSize, Guarantee, Looseness, Method, Neighbours,
-    Notion, PrivacyLoss, Probability, Query, Tolerance,
+    Base, Convention, Engine, GroupSize, Guarantee, Looseness, Method, Neighbours, Notion,
+    PrivacyLoss, Probability, Tolerance,
 };
 
 /// What is promised, as the first column of the table.
@@ -57,7 +57,7 @@ pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
         let upper = row.epsilon.and_then(|bounds| bounds.upper);
         upper.is_some_and(|upper| upper.get().get().is_finite())
     };
-    match row.filter(finite).and_then(|row| guess(asked, row)) {
+    match row.filter(finite).and_then(|row| guess(asked, row, rows)) {
         Some(guess) => format!("{said} {guess}"),
         None => said,
     }
@@ -84,20 +84,28 @@ pub(crate) fn promised(rows: &[Guarantee]) -> String {
 const PRIOR: f64 = 1e-6;
 
 /// ε in words: what becomes of the chance to guess a secret. Only where the mechanism bounds it.
-fn guess(asked: &Asked, row: &Guarantee) -> Option<String> {
+fn guess(asked: &Asked, row: &Guarantee, rows: &[Guarantee]) -> Option<String> {
     // What is promised to secrets, `protect` says secret by secret.
     if !matches!(row.notion, Notion::Dp | Notion::GroupDp) || row.unit.as_str() == "secret" {
         return None;
     }
     let group = row.group.unwrap_or(GroupSize::ONE);
-    let query = Query {
-        neighbours: Neighbours::ZeroOut,
-        group,
-    };
     let before = asked.plan.prior.map_or(PRIOR, Probability::get);
-    let loss = PrivacyLoss::of(&asked.plan.mechanism, query, Direction::Remove).ok()?;
-    let after = loss.blow_up(Probability::new(before).ok()?, Tolerance::new(1e-4).ok()?);
-    let after = after.ok()?.bounds.upper?.get().get();
+    // The row of the table, if it has one.
+    let own = |other: &&Guarantee| {
+        other.method == Method::BlowUp
+            && other.prior == asked.plan.prior
+            && other.group == row.group
+    };
+    let after = match rows.iter().find(own) {
+        Some(own) => own.posterior?,
+        None => {
+            let (loss, _) = PrivacyLoss::of_guesses(&asked.plan.mechanism, group).ok()?;
+            let prior = Probability::new(before).ok()?;
+            loss.blow_up(prior, Tolerance::new(1e-4).ok()?).ok()?.bounds
+        }
+    };
+    let after = after.upper?.get().get();
     let (unit, many) = (&row.unit, group.get());
     let held = match many {
         1 => format!("that only one {unit} holds"),

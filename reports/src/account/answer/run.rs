@@ -190,7 +190,7 @@ fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
     let mut plans: Vec<(&str, Value, Plan)> = Vec::new();
     // Printed to four digits, so computed to a little more.
     let rough = Plan {
-        tolerance: Tolerance::new(1e-5)?,
+        tolerance: Tolerance::new(1e-4)?,
         ..asked.plan.clone()
     };
     if let Some(noisy) = asked.run.noisy() {
