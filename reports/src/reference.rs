@@ -12,7 +12,7 @@ fn the_reference_is_that_of_the_definitions() {
     #[cfg(feature = "audit")]
     generated::keep(
         &page("audit"),
-        &reference(crate::audit::cli::Audit::command()),
+        &reference(crate::audit::args::Audit::command()),
     );
 }
 

@@ -1,7 +1,7 @@
 //! A model that is ready to be attacked: a folder with an engine of ours, or a command.
 
 use crate::account::mechanism::unknown_origin;
-use crate::audit::cli::{Audited, DeviceArg, Serve, Source, TokenizerArg};
+use crate::audit::args::{Audited, DeviceArg, Serve, Source, TokenizerArg};
 use crate::audit::scorer::{CommandScorer, serve};
 use crate::contract::{Exit, Interrupt};
 use anyhow::{Context, Result, bail, ensure};

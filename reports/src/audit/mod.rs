@@ -1,7 +1,7 @@
 //! The `audit` command: a folder for each of its commands (`args` parses, `run` does the work, the others are the
 //! document and its page), and beside them what several share.
 
-pub mod cli;
+pub mod args;
 pub mod convert;
 pub mod demo;
 pub mod diff;

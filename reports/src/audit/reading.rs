@@ -1,6 +1,6 @@
 //! Corpora as the commands read them.
 
-use crate::audit::cli::Reading;
+use crate::audit::args::Reading;
 use anyhow::Result;
 use reticent_corpus::{Document, Error, read_readable};
 use std::io::Write;

@@ -1,6 +1,6 @@
 //! From the command line to the command.
 
-use super::cli::{Audit, Command};
+use super::args::{Audit, Command};
 #[cfg(feature = "audit")]
 use super::{convert, demo, exposure, extract, loaded_model, perplexity, report, train};
 use super::{

@@ -1,6 +1,6 @@
 //! The `audit` command.
 
-use reticent_reports::audit::cli::{Audit, GREETING};
+use reticent_reports::audit::args::{Audit, GREETING};
 use reticent_reports::contract::{Interrupt, main as run};
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! `audit convert`: a model of another layout as a Hugging Face folder.
 
-use crate::audit::cli::{Convert, Layout};
+use crate::audit::args::{Convert, Layout};
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::number::grouped;
 use crate::page::{Output, Page, Section};

@@ -1,6 +1,6 @@
 //! Arguments of `audit demo`.
 
-use crate::audit::cli::DeviceArg;
+use crate::audit::args::DeviceArg;
 use clap::{Args, ValueEnum};
 use reticent_corpus::Spec;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! `audit demo`: the whole job on one corpus, with and without protection.
 
-use crate::audit::cli::{ArmName, Demo};
+use crate::audit::args::{ArmName, Demo};
 use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
 use crate::audit::exposure::attack::Attack;
 use crate::audit::exposure::promise::guarantees;

@@ -10,7 +10,7 @@ pub mod args;
 mod exposures;
 mod page;
 
-use super::cli::Diff as Asked;
+use super::args::Diff as Asked;
 use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::nearest;
 use crate::page::Output;

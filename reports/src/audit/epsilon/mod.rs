@@ -3,7 +3,7 @@
 pub mod args;
 mod page;
 
-use super::cli::EpsilonArgs;
+use super::args::EpsilonArgs;
 use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::{grouped, rounded_down, shortest};
 use crate::page::Output;

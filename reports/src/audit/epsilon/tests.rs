@@ -1,5 +1,5 @@
 use super::*;
-use crate::audit::cli::{Audit, Command};
+use crate::audit::args::{Audit, Command};
 use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;

@@ -1,6 +1,6 @@
 //! Arguments of `audit exposure`.
 
-use crate::audit::cli::Audited;
+use crate::audit::args::Audited;
 use crate::contract::{positive, quantity};
 use clap::{ArgGroup, Args};
 use reticent_accounting::{Confidence, Delta};

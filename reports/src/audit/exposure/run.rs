@@ -1,7 +1,7 @@
 //! `audit exposure`: exact ranks of planted canaries in a checkpoint, and the verdict.
 
 use crate::account::mechanism::load;
-use crate::audit::cli::{Exposure as Asked, Source};
+use crate::audit::args::{Exposure as Asked, Source};
 use crate::audit::exposure::attack::Attack;
 use crate::audit::exposure::{Checkpoint, ExposureReport, SampledReport};
 use crate::audit::loaded_model::LoadedModel;

@@ -1,7 +1,7 @@
 //! `audit extract --secrets`: secrets among fresh candidates, against what is promised of each.
 
 use crate::account::protect::weights::Weights;
-use crate::audit::cli::{Extract as Asked, Source as AuditedSource};
+use crate::audit::args::{Extract as Asked, Source as AuditedSource};
 use crate::audit::extract::{Drawn, PromisedSecrets, SecretsReport, Source};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run::{framed, watched};

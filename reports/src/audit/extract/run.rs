@@ -1,6 +1,6 @@
 //! `audit extract`: prompts from the training text, and secrets among their candidates.
 
-use crate::audit::cli::Extract as Asked;
+use crate::audit::args::Extract as Asked;
 use crate::audit::extract::candidates as secrets;
 use crate::audit::extract::{ExtractReport, WithinDraws};
 use crate::audit::loaded_model::LoadedModel;

@@ -8,7 +8,7 @@ mod quantity;
 pub use pattern::{Name, Pattern};
 pub use quantity::{Known, Quantity};
 
-use super::cli::Figure as Asked;
+use super::args::Figure as FigureArgs;
 use super::diff::document;
 use crate::contract::{Align, Envelope, Exit, Inputs, Table, write_file};
 use crate::number::{nearest, shortest};
@@ -67,7 +67,7 @@ struct Point {
 /// # Errors
 /// No document that fits, one that cannot be read or does not hold the quantities, a figure that
 /// cannot be written.
-pub fn run(asked: &Asked, output: Output) -> Result<Exit> {
+pub fn run(asked: &FigureArgs, output: Output) -> Result<Exit> {
     let report = gathered(asked)?;
     if let Some(path) = &asked.plot {
         let svg = report.plot(asked.log_x, asked.log_y).to_svg()?;
@@ -83,7 +83,7 @@ pub fn run(asked: &Asked, output: Output) -> Result<Exit> {
     Ok(Exit::Finished)
 }
 
-fn gathered(asked: &Asked) -> Result<FigureReport> {
+fn gathered(asked: &FigureArgs) -> Result<FigureReport> {
     let names_x = asked.documents.names_x();
     if names_x && asked.x.is_some() {
         bail!("--x: PATTERN holds {{x}} already; one of the two says where a document stands");

@@ -1,11 +1,11 @@
 use super::*;
-use crate::audit::cli::{Audit, Command};
+use crate::audit::args::{Audit, Command};
 use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;
 use std::path::Path;
 
-fn asked(folder: &Path, pattern: &str, more: &str) -> Asked {
+fn asked(folder: &Path, pattern: &str, more: &str) -> FigureArgs {
     let pattern = folder.join(pattern).display().to_string();
     let words = ["audit", "figure", &pattern]
         .into_iter()

@@ -1,7 +1,7 @@
 //! `audit incidence`: which record holds which secret, as a file.
 
 use crate::account::protect::read::Kind;
-use crate::audit::cli::IncidenceArgs;
+use crate::audit::args::IncidenceArgs;
 use crate::audit::reading::{list, warn};
 use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::number::grouped;

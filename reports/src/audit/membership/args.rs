@@ -1,7 +1,7 @@
 //! Arguments of `audit membership`.
 
-use crate::audit::cli::preparing::unit;
-use crate::audit::cli::{Audited, Source};
+use crate::audit::args::preparing::unit;
+use crate::audit::args::{Audited, Source};
 use crate::contract::{positive, positive_number, quantity};
 use clap::{ArgGroup, Args, ValueEnum};
 use reticent_accounting::Confidence;

@@ -8,7 +8,7 @@
 )]
 
 use super::{MembershipReport, ShadowTraining, Signal, rates};
-use crate::audit::cli::MembershipArgs;
+use crate::audit::args::MembershipArgs;
 use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
 use reticent_attacks::{
@@ -290,7 +290,7 @@ fn says(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::cli::OnModel;
+    use crate::audit::args::OnModel;
     use reticent_backends::{Dropout, LearningRates, OptimizerSpec, Recipe};
 
     /// Standard normal scores without a signal, by Box and Muller from a xorshift.

@@ -17,7 +17,7 @@ pub use attacks::{AttackRow, Attacks, GroupedArea, HeatLine, LeftOut};
 pub(super) use attacks::{Attacked, Records};
 pub use shadows::ShadowTraining;
 
-use super::cli::MembershipArgs;
+use super::args::MembershipArgs;
 use super::ends;
 use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt};
 use crate::page::Output;

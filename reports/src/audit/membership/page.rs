@@ -2,7 +2,7 @@
 
 use super::tables::{attack_table, combined, group_table, origin, says, table};
 use super::{HeatLine, MembershipReport, Signal, figure};
-use crate::audit::cli::MembershipArgs;
+use crate::audit::args::MembershipArgs;
 use crate::audit::ends;
 use crate::contract::{Exit, Inputs};
 use crate::number::{grouped, nearest, shortest};

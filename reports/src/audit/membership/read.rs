@@ -1,6 +1,6 @@
 //! Scores from CSV files.
 
-use super::super::cli::MembershipArgs;
+use super::super::args::MembershipArgs;
 use anyhow::{Context, Result, bail};
 use csv::{Position, Reader, ReaderBuilder, StringRecord};
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! `audit membership --model`: attacks on a model, all from one table of token scores.
 
-use crate::audit::cli::{AttackArg, GroupBy, MembershipArgs, Protocol};
+use crate::audit::args::{AttackArg, GroupBy, MembershipArgs, Protocol};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::shadow::{Start, Training, lira_scores, rmia_scores, shadows};
 use crate::audit::membership::{

@@ -1,7 +1,7 @@
 //! Arguments of `audit neighbours`.
 
-use crate::audit::cli::Preparing;
-use crate::audit::cli::Reading;
+use crate::audit::args::Preparing;
+use crate::audit::args::Reading;
 use crate::contract::positive;
 use clap::Args;
 use std::path::PathBuf;

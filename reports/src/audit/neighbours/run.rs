@@ -1,6 +1,6 @@
 //! `audit neighbours`: prepare(D) against prepare(D′), secret by secret.
 
-use crate::audit::cli::NeighboursArgs;
+use crate::audit::args::NeighboursArgs;
 use crate::audit::published::published;
 use crate::audit::reading::{documents, list};
 use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Progress, Table};

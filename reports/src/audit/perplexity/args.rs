@@ -1,7 +1,7 @@
 //! Arguments of `audit perplexity`.
 
-use crate::audit::cli::Audited;
-use crate::audit::cli::preparing::unit;
+use crate::audit::args::Audited;
+use crate::audit::args::preparing::unit;
 use clap::{ArgGroup, Args};
 use reticent_corpus::Unit;
 use std::path::PathBuf;

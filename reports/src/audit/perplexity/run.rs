@@ -1,6 +1,6 @@
 //! `audit perplexity`: how well a model predicts a text.
 
-use crate::audit::cli::Perplexity as Asked;
+use crate::audit::args::Perplexity as Asked;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::perplexity::PerplexityReport;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};

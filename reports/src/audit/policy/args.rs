@@ -1,6 +1,6 @@
 //! Arguments of `audit policy`.
 
-use crate::audit::cli::Measured;
+use crate::audit::args::Measured;
 use clap::Args;
 
 /// Arguments of `audit policy`.

@@ -2,7 +2,7 @@
 
 pub mod args;
 
-use super::cli::Policy;
+use super::args::Policy;
 use super::published::published;
 use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Table};
 use crate::number::{grouped, nearest};

@@ -1,7 +1,7 @@
 //! Arguments of `audit prepare`.
 
-use crate::audit::cli::Preparing;
-use crate::audit::cli::Reading;
+use crate::audit::args::Preparing;
+use crate::audit::args::Reading;
 use clap::Args;
 use reticent_corpus::default_threads;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! `audit prepare`: from text to a training set in a folder.
 
-use crate::audit::cli::Prepare;
+use crate::audit::args::Prepare;
 use crate::audit::published::published;
 use crate::audit::reading::warn;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, Progress};

@@ -1,8 +1,8 @@
 //! Arguments of `audit redact`.
 
-use crate::audit::cli::PolicyArg;
-use crate::audit::cli::Reading;
-use crate::audit::cli::preparing::unit;
+use crate::audit::args::PolicyArg;
+use crate::audit::args::Reading;
+use crate::audit::args::preparing::unit;
 use clap::Args;
 use reticent_corpus::{Unit, default_threads};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! `audit redact`: a corpus of any size, deduplicated and redacted as a stream.
 
-use crate::audit::cli::Redact;
+use crate::audit::args::Redact;
 use crate::audit::reading::warn;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, Progress, write_file};
 use crate::number::grouped;
@@ -231,7 +231,7 @@ fn page(shown: &Body<'_>, unit: Unit) -> Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::cli::{Audit, Command};
+    use crate::audit::args::{Audit, Command};
     use crate::contract::Format;
     use crate::page::View;
     use clap::Parser;

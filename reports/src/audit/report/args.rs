@@ -1,6 +1,6 @@
 //! Arguments of `audit report`.
 
-use crate::audit::cli::{Audited, Source};
+use crate::audit::args::{Audited, Source};
 use crate::audit::exposure::args::bits;
 use crate::audit::membership::args::area;
 use clap::{ArgGroup, Args};

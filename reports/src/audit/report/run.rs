@@ -1,6 +1,6 @@
 //! `audit report`: everything that can be measured on a model, on one page, with one exit code.
 
-use crate::audit::cli::{Exposure, Extract, MembershipArgs, OnModel, Report as Asked};
+use crate::audit::args::{Exposure, Extract, MembershipArgs, OnModel, Report as Asked};
 use crate::audit::exposure::ExposureReport;
 use crate::audit::exposure::run as exposure;
 use crate::audit::extract::ExtractReport;

@@ -1,6 +1,6 @@
 //! Arguments of `audit screen`.
 
-use crate::audit::cli::Measured;
+use crate::audit::args::Measured;
 use crate::contract::{positive, quantity};
 use clap::Args;
 use reticent_accounting::Confidence;

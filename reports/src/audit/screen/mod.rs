@@ -12,7 +12,7 @@ mod tests;
 pub use measure::{FoundRow, KindRow, MissingRate, Screening};
 pub use sheet::{Draw, Drawn, Header, JFT_SAMPLES, Line, Sheet};
 
-use super::cli::Screen;
+use super::args::Screen;
 use super::published::published;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, to_json, write_file};
 use crate::page::Output;

@@ -1,6 +1,6 @@
 //! Arguments of `audit serve`.
 
-use crate::audit::cli::DeviceArg;
+use crate::audit::args::DeviceArg;
 use clap::Args;
 use std::path::PathBuf;
 

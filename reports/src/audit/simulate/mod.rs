@@ -2,7 +2,7 @@
 
 pub mod args;
 
-use super::cli::Simulation;
+use super::args::Simulation;
 use crate::contract::{AtomicFile, Envelope, Inputs, Interrupt, to_json};
 use crate::number::grouped;
 use crate::page::{Output, Page};

@@ -1,8 +1,8 @@
 //! Arguments of `audit train`.
 
-use crate::audit::cli::Course;
-use crate::audit::cli::PrivateArgs;
-use crate::audit::cli::{DeviceArg, ModelArg, PrecisionArg};
+use crate::audit::args::Course;
+use crate::audit::args::PrivateArgs;
+use crate::audit::args::{DeviceArg, ModelArg, PrecisionArg};
 use crate::audit::train::uses;
 use crate::contract::{positive, positive_number, quantity};
 use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, recipe};

@@ -1,6 +1,6 @@
 //! What single recipes need to know about a prepared corpus: its sensitive tokens, its rates.
 
-use crate::audit::cli::Train;
+use crate::audit::args::Train;
 use crate::plan::{PlanRequest, PreparedFacts, record_rates};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::confidentiality::RedactedAlike;

@@ -1,6 +1,6 @@
 //! The model a run starts from.
 
-use crate::audit::cli::{ModelArg, Start};
+use crate::audit::args::{ModelArg, Start};
 use crate::audit::loaded_model::same_tokenizer;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{CompletedRun, Recipe, TrainingPlan};

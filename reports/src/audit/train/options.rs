@@ -1,6 +1,6 @@
 //! The options of a run, from its arguments.
 
-use crate::audit::cli::{ClippingArg, Course, DecayArg, OptimizerArg, PrivateArgs, Train};
+use crate::audit::args::{ClippingArg, Course, DecayArg, OptimizerArg, PrivateArgs, Train};
 use crate::audit::train::material::screened;
 use crate::audit::train::run::{INITIAL_SEED, MOMENTUM};
 use crate::audit::train::uses::by_recipe;

@@ -2,7 +2,7 @@
 
 use crate::account::secrets::SecretPosteriors;
 use crate::account::words::{neighbours, promise, promised};
-use crate::audit::cli::{ModelArg, Start, Train};
+use crate::audit::args::{ModelArg, Start, Train};
 use crate::audit::train::material::Material;
 use crate::audit::train::model::{Beginning, dropout_of};
 use crate::audit::train::options::{inputs, options};

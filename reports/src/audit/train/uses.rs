@@ -1,7 +1,7 @@
 //! Which options of `audit train` a run uses beside those of its plan. One that would change nothing
 //! is refused: whoever gives it believes that it does.
 
-use crate::audit::cli::{ModelArg, OptimizerArg, Train};
+use crate::audit::args::{ModelArg, OptimizerArg, Train};
 use crate::plan::args::FirstPhaseKind;
 use crate::plan::{NOISED, PlanRequest, Use, recipes, value_name};
 use anyhow::{Result, bail};
@@ -117,7 +117,7 @@ fn by_held_out(train: &Train, request: &PlanRequest) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::cli::{Audit, Command};
+    use crate::audit::args::{Audit, Command};
     use crate::plan;
     use clap::{CommandFactory, Parser};
     use reticent_accounting::training::Recipe::{self, Dpsgd, Protect};

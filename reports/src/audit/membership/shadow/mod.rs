@@ -5,7 +5,7 @@ mod training;
 
 pub(in crate::audit) use training::Training;
 
-use crate::audit::cli::DeviceArg;
+use crate::audit::args::DeviceArg;
 use crate::audit::membership::run::{scoring, watched};
 use crate::contract::{Interrupt, Progress};
 use anyhow::Result;

@@ -1,6 +1,6 @@
 //! How shadow models are trained: as the audited model was, as far as it says, and in what they differ.
 
-use crate::audit::cli::OnModel;
+use crate::audit::args::OnModel;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::ShadowTraining;
 use crate::audit::train::run::INITIAL_SEED;

@@ -1,6 +1,6 @@
 //! How a corpus is prepared: for `audit prepare` and `audit neighbours`.
 
-use crate::audit::cli::{ConservativeSign, PolicyArg, TokenizerArg};
+use crate::audit::args::{ConservativeSign, PolicyArg, TokenizerArg};
 use crate::contract::quantity;
 use anyhow::{Context, Result, bail};
 use clap::Args;

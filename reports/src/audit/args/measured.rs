@@ -1,7 +1,7 @@
 //! What `audit policy` and `audit screen` measure on what.
 
-use crate::audit::cli::preparing::{conservative, unit};
-use crate::audit::cli::{ConservativeSign, PolicyArg};
+use crate::audit::args::preparing::{conservative, unit};
+use crate::audit::args::{ConservativeSign, PolicyArg};
 use anyhow::{Context, Result};
 use clap::Args;
 use reticent_corpus::{ConservativeOptions, PolicyChoice, Unit};
