@@ -1,6 +1,6 @@
 //! Errors as a person sees them.
 
-use super::Exit;
+use super::{Exit, printable};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -65,7 +65,7 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
         None => (format!("error: {}", describe(error)), Exit::NOT_FINISHED),
     };
     // A closed stderr leaves nobody to tell; the code still says it.
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", printable(&line));
     ExitCode::from(code)
 }
 

@@ -117,8 +117,8 @@ pub(super) struct KnownInputs {
     missed_secrets: Option<u64>,
     /// Secrets that are trained on without noise.
     open_secrets: Option<u64>,
-    /// Planted secrets.
-    canaries: Option<u64>,
+    /// Planted secrets; of an audit how many, by how many copies each (`10x20`).
+    canaries: Option<CanaryCount>,
     /// The most records that hold one planted secret.
     canary_records: Option<u64>,
     /// Contents that a secret can have.
@@ -279,4 +279,15 @@ pub(super) struct KnownInputs {
     x: Option<String>,
     /// What a figure shows.
     y: Option<String>,
+}
+
+/// How many secrets are planted, or how many and how often each, as `10x20`.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "the schema of an input, never a value")]
+enum CanaryCount {
+    /// How many.
+    Planted(u64),
+    /// As it was asked for.
+    Asked(String),
 }

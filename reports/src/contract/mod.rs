@@ -38,6 +38,6 @@ pub use parse::{main, parse_from};
 #[cfg(feature = "findings")]
 pub use progress::Progress;
 pub use spelled::{Number, to_json};
-pub use stdout::print;
+pub use stdout::{print, printable};
 pub use table::{Align, Table};
 pub use values::{positive, positive_number, quantity, step_count};

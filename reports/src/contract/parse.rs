@@ -1,6 +1,6 @@
 //! The command line: clap's definition in, one exit code out.
 
-use super::{Exit, fail};
+use super::{Exit, fail, printable};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -43,7 +43,7 @@ pub fn parse_from<A: clap::Parser>(
         }
         match refused_value(&error) {
             Some(line) => {
-                let _ = writeln!(std::io::stderr(), "error: {line}");
+                let _ = writeln!(std::io::stderr(), "error: {}", printable(&line));
             }
             None => {
                 let _ = error.print();

@@ -12,6 +12,27 @@ pub fn print(text: &str) -> std::io::Result<()> {
     write_to(&mut std::io::stdout().lock(), text)
 }
 
+/// A text as a terminal may see it: control characters but line breaks and tabs, and marks that turn the
+/// direction of writing, stand as escapes. File names and what files hold may have any.
+///
+/// ```
+/// use reticent_reports::contract::printable;
+/// assert_eq!(printable("a\u{1b}[31m.csv\n"), "a\\u{1b}[31m.csv\n");
+/// ```
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if turns || c.is_control() && c != '\n' && c != '\t' {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 fn write_to(out: &mut impl Write, text: &str) -> std::io::Result<()> {
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     let written = out
@@ -27,6 +48,20 @@ fn write_to(out: &mut impl Write, text: &str) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_moves_the_cursor() {
+        let text = "a\u{1b}[2J\u{7}\r\u{9b}1m\u{202e}b\tc\n";
+        let shown = printable(text);
+        assert!(
+            shown
+                .chars()
+                .all(|c| !c.is_control() || c == '\n' || c == '\t'),
+            "{shown:?}"
+        );
+        assert!(!shown.contains('\u{202e}') && shown.ends_with("b\tc\n"));
+        assert_eq!(printable("ε ≤ 1,\n“ok”"), "ε ≤ 1,\n“ok”");
+    }
 
     struct Closed(ErrorKind);
     impl Write for Closed {

@@ -1,7 +1,7 @@
 //! Where a command's answer goes.
 
 use super::{Body, Page, View};
-use crate::contract::{AtomicFile, Csv, Format, print};
+use crate::contract::{AtomicFile, Csv, Format, print, printable};
 use anyhow::{Context, Result};
 use std::io::Write;
 use std::path::Path;
@@ -85,7 +85,10 @@ impl Output {
     ) -> Result<()> {
         let (text, page) = match (self.format, rows) {
             (Format::Json, _) => (document()?, self.html.is_some().then(page).transpose()?),
-            (Format::Csv, Some(rows)) => (rows()?, self.html.is_some().then(page).transpose()?),
+            (Format::Csv, Some(rows)) => (
+                printable(&rows()?),
+                self.html.is_some().then(page).transpose()?,
+            ),
             (format, _) => {
                 let page = page()?;
                 let text = match format {
@@ -93,11 +96,11 @@ impl Output {
                     Format::Csv => page.to_csv(),
                     Format::Text | Format::Json => page.to_text(self.view),
                 };
-                (text, Some(page))
+                (printable(&text), Some(page))
             }
         };
         if let (Some(mut file), Some(page)) = (self.html, page) {
-            file.write_all(page.to_html()?.as_bytes())
+            file.write_all(printable(&page.to_html()?).as_bytes())
                 .context("--html")?;
             file.finish().context("--html")?;
         }
