@@ -4,7 +4,7 @@ use super::cumulants::{CumulantFunction, PairNodes, Source};
 use super::nodes::Nodes;
 use super::partition::CellPartition;
 use crate::bound::Upper;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pld::PrivacyLoss;
 use crate::special::{ROUND, ln_add_exp, ln_mills_above};
 
@@ -26,7 +26,11 @@ impl PrivacyLoss {
         let mut total = 0.5 * self.gaussian;
         for (law, times) in &self.laws {
             // A law that is too wide for the quadrature has no bound here.
-            total += *times as f64 * law.divergence().unwrap_or(f64::INFINITY);
+            let each = match law.divergence() {
+                Err(Error::NotCertified { .. }) => f64::INFINITY,
+                found => found?,
+            };
+            total += *times as f64 * each;
         }
         for part in &cumulants.parts {
             // Laws were left out above.

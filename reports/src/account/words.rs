@@ -232,9 +232,9 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     );
     if has(&|row| row.notion == Notion::BayesianConfidentiality) {
         notes.push(
-            "for planning only: against an adversary without prior knowledge of the secret. It bounds no chance of guessing a secret, \
-             no exposure and no audit of a planted one, and is never held against a measurement. The row \
-             \"adversary may know it\" is."
+            "for planning only: against an adversary without prior knowledge of the secret. It bounds no chance of \
+             guessing a secret, no exposure and no audit of a planted one, and is never held against a measurement. \
+             The row \"adversary may know it\" is."
                 .to_owned(),
         );
     }

@@ -10,7 +10,7 @@ const POINTS: usize = 48;
 const LEAST_DELTA: f64 = 1e-12;
 
 /// The privacy curve of a plan: upper ends of δ(ε) for its own neighbours and, with redaction,
-/// for an adversary who may know the secret and for one who ignores it.
+/// for an adversary who may know the secret and for one without prior knowledge of it.
 ///
 /// # Errors
 /// A curve that can't be certified, or nothing to draw.

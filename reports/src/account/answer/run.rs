@@ -188,7 +188,7 @@ pub fn limit(body: &Guarantees, allowed: Option<Epsilon>) -> Option<Limit> {
 /// Each assumed quantity changed, the others kept.
 fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
     let mut plans: Vec<(&str, Value, Plan)> = Vec::new();
-    // Printed to four digits, so computed to a little more.
+    // Printed to four digits.
     let rough = Plan {
         tolerance: Tolerance::new(1e-4)?,
         ..asked.plan.clone()
