@@ -48,11 +48,9 @@ pub fn run(arguments: &Account) -> Result<Exit> {
                 let drawing = curve::drawing(wish, &document)?.to_svg()?;
                 write_file(place, drawing.as_bytes()).context("--plot")?;
             }
-            output.answer_with_rows(
-                || Ok(document.to_text()?),
-                || Ok(curve::page(&document)),
-                || curve::csv(&document.body),
-            )?;
+            output.answer_with_rows(&document, &curve::page(&document), || {
+                curve::csv(&document.body)
+            })?;
         }
         Some(Command::Compose(wish)) => {
             return compose::run::run(wish, output);
@@ -63,18 +61,14 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             let source = plan::Source::of_run(&wish.run, neighbours)?;
             let asked = plan::Asked::about(source, &wish.question)?;
             let document = explain::explain(&asked)?;
-            output.in_full().answer(
-                || Ok(document.to_text()?),
-                || Ok(explain::page(&asked, &document)),
-            )?;
+            let page = explain::page(&asked, &document);
+            output.in_full().answer(&document, &page)?;
         }
         Some(Command::Calibrate(wish)) => {
             let document = calibrate::calibrate(wish)?;
-            output.answer_with_rows(
-                || Ok(document.to_text()?),
-                || Ok(calibrate::page(&document)),
-                || calibrate::csv(&document.body),
-            )?;
+            output.answer_with_rows(&document, &calibrate::page(&document), || {
+                calibrate::csv(&document.body)
+            })?;
         }
         Some(Command::Protect(wish)) => return protect::run(wish, output),
         Some(Command::Completions(completions)) => completions.run::<args::Account>()?,
@@ -124,8 +118,8 @@ fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, output: Output) -> Res
     }
     let limit = answer::limit(&document.body, outcome.max_epsilon);
     output.answer_with_rows(
-        || Ok(document.to_text()?),
-        || Ok(answer::guarantees(asked, &document, limit.as_ref())),
+        &document,
+        &answer::guarantees(asked, &document, limit.as_ref()),
         || {
             let body = &document.body;
             let secrets = body.secrets.iter().map(SecretPosteriors::rows);

@@ -6,14 +6,14 @@ use crate::schema::problems;
 #[test]
 fn the_demo_fits_its_schema() {
     let report = super::demo::tests::report();
-    let text = report.to_json(Inputs::new()).unwrap();
+    let text = report.document(Inputs::new()).to_text().unwrap();
     assert_eq!(problems("demo.schema.json", &text), Vec::<String>::new());
 }
 
 #[test]
 fn an_exposure_finding_fits_its_schema() {
     for arm in super::demo::tests::report().arms {
-        let text = arm.exposure.to_json(Inputs::new()).unwrap();
+        let text = arm.exposure.document(Inputs::new()).to_text().unwrap();
         assert_eq!(
             problems("exposure.schema.json", &text),
             Vec::<String>::new()
@@ -24,7 +24,7 @@ fn an_exposure_finding_fits_its_schema() {
 #[test]
 fn the_checker_sees_what_is_wrong() {
     let report = super::demo::tests::report();
-    let good = report.to_json(Inputs::new()).unwrap();
+    let good = report.document(Inputs::new()).to_text().unwrap();
     for (from, to) in [
         ("\"schema\": 1", "\"schema\": 2"),
         ("\"notion\": \"group-dp\"", "\"notion\": \"abc\""),

@@ -1,5 +1,9 @@
 //! Rows for spreadsheets: comma-separated, a header, quotes where needed.
 
+use super::spelled::to_json;
+use serde::Serialize;
+use serde_json::Value;
+
 /// A table under construction.
 ///
 /// ```
@@ -35,10 +39,94 @@ impl Csv {
         quoted(cell)
     }
 
+    /// A value as rows of a name and a number or text, all digits kept. What lies deeper has the names on the way to
+    /// it, with dots between; lists in `without` are left out.
+    ///
+    /// ```
+    /// use reticent_reports::contract::Csv;
+    /// let body = serde_json::json!({"records": 3, "area": {"lower": 0.1, "upper": 0.25}, "curve": [1, 2]});
+    /// let text = Csv::of_facts(&body, &["curve"])?;
+    /// assert_eq!(text, "name,value\nrecords,3\narea.lower,0.1\narea.upper,0.25\n");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A number that is none.
+    pub fn of_facts(body: &impl Serialize, without: &[&str]) -> serde_json::Result<String> {
+        let mut found = Vec::new();
+        leaves("", &to_json(body)?, true, &mut found);
+        let mut csv = Self::new(["name", "value"]);
+        for (name, value) in &found {
+            let first = name.split('.').next().unwrap_or_default();
+            if !without.contains(&first) {
+                csv.row([name, value]);
+            }
+        }
+        Ok(csv.into_text())
+    }
+
+    /// Values as rows with a column for each number or text, all digits kept. Lists within a row are left out, and
+    /// so is what it does not have.
+    ///
+    /// ```
+    /// use reticent_reports::contract::Csv;
+    /// let rows = [serde_json::json!({"id": "a"}), serde_json::json!({"id": "b", "rank": {"min": 3}})];
+    /// assert_eq!(Csv::of_rows(&rows)?, "id,rank.min\na,\nb,3\n");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A number that is none.
+    pub fn of_rows<T: Serialize>(rows: impl IntoIterator<Item = T>) -> serde_json::Result<String> {
+        let mut columns: Vec<String> = Vec::new();
+        let mut all = Vec::new();
+        for row in rows {
+            let mut found = Vec::new();
+            leaves("", &to_json(&row)?, false, &mut found);
+            for (name, _) in &found {
+                if !columns.contains(name) {
+                    columns.push(name.clone());
+                }
+            }
+            all.push(found);
+        }
+        let mut csv = Self::new(&columns);
+        for row in &all {
+            csv.row(columns.iter().map(|column| {
+                let cell = row.iter().find(|(name, _)| name == column);
+                cell.map_or("", |(_, value)| value.as_str())
+            }));
+        }
+        Ok(csv.into_text())
+    }
+
     /// All of it.
     #[must_use]
     pub fn into_text(self) -> String {
         self.0
+    }
+}
+
+/// The numbers and texts in a value, each behind its name.
+fn leaves(name: &str, value: &Value, lists: bool, found: &mut Vec<(String, String)>) {
+    let below = |key: &str| match name {
+        "" => key.to_owned(),
+        _ => format!("{name}.{key}"),
+    };
+    match value {
+        Value::Null => {}
+        Value::Object(members) => {
+            for (key, value) in members {
+                leaves(&below(key), value, lists, found);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate().filter(|_| lists) {
+                leaves(&below(&index.to_string()), value, lists, found);
+            }
+        }
+        Value::String(text) => found.push((name.to_owned(), text.clone())),
+        other => found.push((name.to_owned(), other.to_string())),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The JSON envelope: `{"schema":1,"type":…,"inputs":{…,"assumed":[…]},…}`.
+//! The JSON envelope: `{"schema":1,"type":…,"says":…,"inputs":{…,"assumed":[…]},…}`.
 
 use super::inputs::KnownInputs;
 use super::spelled::{Spelled, to_json};
@@ -11,7 +11,7 @@ use std::path::Path;
 /// The version of every JSON document we write. Within a version keys are only ever added.
 pub const SCHEMA: u32 = 1;
 
-/// A JSON document: schema number, type, inputs, then the fields of the body.
+/// A JSON document: schema number, type, headline, inputs, then the fields of the body.
 ///
 /// ```
 /// use reticent_reports::contract::{Envelope, Inputs};
@@ -32,6 +32,9 @@ pub struct Envelope<B> {
     /// What the document is.
     #[serde(rename = "type")]
     pub kind: String,
+    /// The headline, which every format opens with; [`crate::page::Output`] fills it in.
+    #[serde(default)]
+    pub says: String,
     /// What was asked, and what was assumed.
     pub inputs: Inputs,
     /// The result.
@@ -45,8 +48,21 @@ impl<B: Serialize> Envelope<B> {
         Self {
             schema: SCHEMA,
             kind: kind.into(),
+            says: String::new(),
             inputs,
             body,
+        }
+    }
+
+    /// The same with a headline.
+    #[must_use]
+    pub fn saying(&self, headline: &str) -> Envelope<&B> {
+        Envelope {
+            schema: self.schema,
+            kind: self.kind.clone(),
+            says: headline.to_owned(),
+            inputs: self.inputs.clone(),
+            body: &self.body,
         }
     }
 
@@ -61,16 +77,6 @@ impl<B: Serialize> Envelope<B> {
         out.push(b'\n');
         Ok(String::from_utf8_lossy(&out).into_owned())
     }
-}
-
-/// A body behind its headline, which every format opens with.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Said<'a, B> {
-    /// The headline.
-    pub says: String,
-    /// The result.
-    #[serde(flatten)]
-    pub body: &'a B,
 }
 
 /// The inputs of a command in the order they were recorded, and which of them were assumed.
@@ -223,7 +229,7 @@ mod tests {
         let compact: String = text.split_whitespace().collect();
         assert_eq!(
             compact,
-            r#"{"schema":1,"type":"x","inputs":{"sigma":2.0,"assumed":[]},"steps":3}"#
+            r#"{"schema":1,"type":"x","says":"","inputs":{"sigma":2.0,"assumed":[]},"steps":3}"#
         );
     }
 

@@ -25,7 +25,7 @@ mod values;
 
 pub use csv::Csv;
 pub use definition::{Completions, ManualPage};
-pub use envelope::{Envelope, Inputs, SCHEMA, Said};
+pub use envelope::{Envelope, Inputs, SCHEMA};
 pub use exit::Exit;
 pub use failure::{Interrupted, describe, fail};
 pub use files::{AtomicFile, write_file};
@@ -38,6 +38,6 @@ pub use parse::{main, parse_from};
 #[cfg(feature = "findings")]
 pub use progress::Progress;
 pub use spelled::{Number, to_json};
-pub use stdout::{print, printable};
+pub use stdout::{print, printable, printable_json};
 pub use table::{Align, Table};
 pub use values::{positive, positive_number, quantity, step_count};

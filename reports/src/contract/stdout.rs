@@ -23,14 +23,35 @@ pub fn print(text: &str) -> std::io::Result<()> {
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if turns || c.is_control() && c != '\n' && c != '\t' {
+        if is_hidden(c) {
             shown.extend(c.escape_unicode());
         } else {
             shown.push(c);
         }
     }
     shown
+}
+
+/// A JSON document as a terminal may see it: the same characters, which stand in strings only, as JSON's own
+/// escapes.
+#[must_use]
+pub fn printable_json(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_hidden(c) {
+            shown.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Whether a character moves the cursor or turns the direction of writing.
+fn is_hidden(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || c.is_control() && c != '\n' && c != '\t'
 }
 
 fn write_to(out: &mut impl Write, text: &str) -> std::io::Result<()> {
@@ -61,6 +82,13 @@ mod tests {
         );
         assert!(!shown.contains('\u{202e}') && shown.ends_with("b\tc\n"));
         assert_eq!(printable("ε ≤ 1,\n“ok”"), "ε ≤ 1,\n“ok”");
+        let json = serde_json::to_string("a\u{9b}1m\u{202e}b").unwrap();
+        let shown = printable_json(&json);
+        assert_eq!(shown, r#""a\u009b1m\u202eb""#);
+        assert_eq!(
+            serde_json::from_str::<String>(&shown).unwrap(),
+            "a\u{9b}1m\u{202e}b"
+        );
     }
 
     struct Closed(ErrorKind);

@@ -1,8 +1,9 @@
 //! Where a command's answer goes.
 
-use super::{Body, Page, View};
-use crate::contract::{AtomicFile, Csv, Format, print, printable};
+use super::{Page, View};
+use crate::contract::{AtomicFile, Csv, Envelope, Format, print, printable, printable_json};
 use anyhow::{Context, Result};
+use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
 
@@ -52,54 +53,32 @@ impl Output {
         self.format == Format::Html || self.html.is_some()
     }
 
-    /// Prints the answer and writes the page. CSV is the first table of the page.
+    /// Prints the answer and writes the page. The document says the page's headline. CSV is the document as names
+    /// and values.
     ///
     /// # Errors
-    /// What building the document or the page ends with, an output that can't be written.
-    pub fn answer(
-        self,
-        document: impl FnOnce() -> Result<String>,
-        page: impl FnOnce() -> Result<Page>,
-    ) -> Result<()> {
-        self.write(document, page, None::<fn() -> Result<String>>)
+    /// A document or page that can't be written down, an output that can't be written.
+    pub fn answer<B: Serialize>(self, document: &Envelope<B>, page: &Page) -> Result<()> {
+        self.answer_with_rows(document, page, || Ok(Csv::of_facts(&document.body, &[])?))
     }
 
-    /// The same with rows of its own as CSV: all digits, where the page rounds.
+    /// The same with rows of its own as CSV.
     ///
     /// # Errors
     /// As [`Output::answer`].
-    pub fn answer_with_rows(
+    pub fn answer_with_rows<B: Serialize>(
         self,
-        document: impl FnOnce() -> Result<String>,
-        page: impl FnOnce() -> Result<Page>,
+        document: &Envelope<B>,
+        page: &Page,
         rows: impl FnOnce() -> Result<String>,
     ) -> Result<()> {
-        self.write(document, page, Some(rows))
-    }
-
-    fn write(
-        self,
-        document: impl FnOnce() -> Result<String>,
-        page: impl FnOnce() -> Result<Page>,
-        rows: Option<impl FnOnce() -> Result<String>>,
-    ) -> Result<()> {
-        let (text, page) = match (self.format, rows) {
-            (Format::Json, _) => (document()?, self.html.is_some().then(page).transpose()?),
-            (Format::Csv, Some(rows)) => (
-                printable(&rows()?),
-                self.html.is_some().then(page).transpose()?,
-            ),
-            (format, _) => {
-                let page = page()?;
-                let text = match format {
-                    Format::Html => page.to_html()?,
-                    Format::Csv => page.to_csv(),
-                    Format::Text | Format::Json => page.to_text(self.view),
-                };
-                (printable(&text), Some(page))
-            }
+        let text = match self.format {
+            Format::Json => printable_json(&document.saying(page.said()).to_text()?),
+            Format::Csv => printable(&rows()?),
+            Format::Html => printable(&page.to_html()?),
+            Format::Text => printable(&page.to_text(self.view)),
         };
-        if let (Some(mut file), Some(page)) = (self.html, page) {
+        if let Some(mut file) = self.html {
             file.write_all(printable(&page.to_html()?).as_bytes())
                 .context("--html")?;
             file.finish().context("--html")?;
@@ -108,48 +87,10 @@ impl Output {
     }
 }
 
-impl Page {
-    /// The first table, or the facts where there is none.
-    fn to_csv(&self) -> String {
-        let mut all = self.sections.iter().map(|(_, section)| section);
-        let table = all.clone().find_map(|section| match &section.body {
-            Body::Table(table) => Some(table),
-            _ => None,
-        });
-        if let Some(table) = table {
-            let mut csv = Csv::new(table.columns().iter().map(|(name, _)| name));
-            table.rows().iter().for_each(|row| csv.row(row));
-            return csv.into_text();
-        }
-        let mut csv = Csv::new(["name", "value"]);
-        csv.row(["result", &self.summary]);
-        if let Some(facts) = all.find_map(|section| match &section.body {
-            Body::Facts(facts) => Some(facts),
-            _ => None,
-        }) {
-            facts
-                .iter()
-                .for_each(|(name, value)| csv.row([name, value]));
-        }
-        csv.into_text()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{Align, Table};
-    use crate::page::Section;
-
-    #[test]
-    fn the_rows_of_a_page_are_its_first_table_or_its_facts() {
-        let mut table = Table::new([("arm", Align::Left), ("ε ≤", Align::Right)]);
-        table.row(["CRT, missed", "∞"]);
-        let page = Page::new("T", "S").answer(Section::facts("", [("a", "b".to_owned())]));
-        assert_eq!(page.to_csv(), "name,value\nresult,S\na,b\n");
-        let page = page.answer(Section::table("H", table));
-        assert_eq!(page.to_csv(), "arm,ε ≤\n\"CRT, missed\",∞\n");
-    }
+    use crate::contract::Inputs;
 
     #[test]
     fn a_page_is_written_whatever_is_printed() {
@@ -160,16 +101,12 @@ mod tests {
             let output = output.and_page(Some(&place)).unwrap();
             assert!(output.draws());
             output
-                .answer(|| Ok("{}".into()), || Ok(Page::new("T", "S")))
+                .answer(&Envelope::new("t", Inputs::new(), ()), &Page::new("T", "S"))
                 .unwrap();
             let html = std::fs::read_to_string(&place).unwrap();
             assert!(html.contains("<h1>T</h1>"), "{html}");
             std::fs::remove_file(place).unwrap();
         }
-        // A page that nobody sees is not built.
-        let output = Output::new(Format::Json, View::full());
-        let built = output.answer(|| Ok("{}".into()), || anyhow::bail!("built"));
-        built.unwrap();
     }
 
     /// No command prints by itself; an exported mechanism is no answer but a file for other programs.

@@ -242,7 +242,6 @@ fn of_account() -> Vec<Published> {
 #[cfg(feature = "audit")]
 #[rustfmt::skip]
 fn of_audit() -> Vec<Published> {
-    use crate::contract::Said;
     use crate::audit::{
         convert, demo, diff, epsilon, exposure, extract, figure, incidence, membership, neighbours, perplexity, policy,
         prepare, redact, report, screen, simulate, train,
@@ -281,7 +280,7 @@ fn of_audit() -> Vec<Published> {
         P::envelope::<train::run::Body>("training-run", "What a training run released: `audit train --format json`", "training")
             .about("The same stands in the manifest of the checkpoint (`manifest.schema.json`)."),
         P::envelope::<convert::run::Body>("conversion", "A converted model: `audit convert --format json`", "conversion"),
-        P::envelope::<Said<'_, exposure::ExposureReport>>("exposure", "Exposure of canaries: `audit exposure --format json`", "exposure")
+        P::envelope::<exposure::ExposureReport>("exposure", "Exposure of canaries: `audit exposure --format json`", "exposure")
             .about("Ranks of canaries among all candidates, summaries beside their nulls, a lower bound on ε. Exposures in bits, NLL and ε in nats."),
         P::envelope::<exposure::SampledReport>("sampled-exposure", "Exposure from a sample of the candidates: `audit exposure --sample N --format json`", "sampled-exposure")
             .about("Intervals instead of ranks. All ends of all canaries hold together with the stated confidence. Exposures in bits, NLL in nats."),
@@ -307,7 +306,7 @@ fn of_audit() -> Vec<Published> {
             .about("Bounds are about records, which were drawn at random: a record counts as missed when one of its secrets is."),
         P::envelope::<epsilon::EpsilonReport>("epsilon", "Lower bounds on ε from counts: `audit epsilon --format json`", "epsilon")
             .about("The first bound assumes no family of mechanisms; those after it do and meet no promise. Each holds with its own confidence."),
-        P::envelope::<Said<'_, demo::DemoReport>>("demo", "`report.json` of `audit demo`", "demo"),
+        P::envelope::<demo::DemoReport>("demo", "`report.json` of `audit demo`", "demo"),
     ]
 }
 #[cfg(not(feature = "audit"))]

@@ -6,6 +6,7 @@ use crate::account::mechanism::words::{batches as batches_in_words, line};
 use crate::account::plan::{Asked, Run};
 use crate::account::plan_page::labels_for;
 use crate::account::tables::{dash, tables, tightest};
+use crate::account::words::says;
 use crate::account::words::{notes, wide};
 use crate::contract::{Align, Envelope, Inputs, Table};
 use crate::number::{grouped, nearest, rounded_up, shortest};
@@ -27,7 +28,7 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         what_runs(&asked.run, &asked.plan.mechanism),
         what_is_asked(asked)
     );
-    let mut page = Page::new(title, body.says.clone());
+    let mut page = Page::new(title, says(asked, &body.guarantees));
     for table in tables(&tightest(&body.guarantees), false) {
         page = page.brief(Section::table("", table));
     }

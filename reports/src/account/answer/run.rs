@@ -2,7 +2,6 @@
 
 use crate::account::plan::{Asked, Run};
 use crate::account::secrets::{SecretPosteriors, by_secret};
-use crate::account::words::says;
 use crate::contract::Envelope;
 use anyhow::Result;
 use reticent_accounting::training::{CompletedRun, Recipe, Subject, TrainingPlan};
@@ -17,9 +16,6 @@ use serde_json::Value;
 /// The body of a `guarantees` document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Guarantees {
-    /// The answer in a sentence.
-    #[serde(default)]
-    pub says: String,
     /// Every guarantee of the plan.
     pub guarantees: Vec<Guarantee>,
     /// What runs: with it this document can be composed with others. Absent in older documents.
@@ -80,7 +76,6 @@ pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
         None => None,
     };
     let body = Guarantees {
-        says: says(asked, &guarantees),
         guarantees,
         mechanism: Some(asked.plan.mechanism.clone()),
         secrets,

@@ -93,9 +93,6 @@ impl PlannedRun {
 /// The page as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanPage {
-    /// The answer in a sentence or two.
-    #[serde(default)]
-    pub says: String,
     /// ε of the first promise: what a limit is held against.
     pub headline: Upper<Epsilon>,
     /// What the plan guarantees: the rows that `audit train` writes of the same run.
@@ -132,8 +129,7 @@ pub fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
     let rates = run.labels().map(|labels| labels.rates.clone());
     let guarantees = run.plan.guarantees(run.tolerance)?;
     let promises = promises::promises(run, &guarantees)?;
-    let mut body = PlanPage {
-        says: String::new(),
+    let body = PlanPage {
         headline: tighten::headline_of(&promises)?,
         promises,
         secrets: match run.plan.noiseless {
@@ -151,7 +147,6 @@ pub fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
         amplification: figure::curves(run)?,
         guarantees,
     };
-    body.says = page::summary(run, &body);
     Ok(Envelope::new("plan", run.inputs.clone(), body))
 }
 
@@ -190,12 +185,10 @@ pub fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
 /// A plan that can't be accounted, a format that it has not.
 pub fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> Result<Exit> {
     let document = sheet(run)?;
-    let plots = output.draws();
-    output.answer_with_rows(
-        || Ok(document.to_text()?),
-        || page(run, &document, plots),
-        || csv::guarantees(&document.body.guarantees),
-    )?;
+    let page = page(run, &document, output.draws())?;
+    output.answer_with_rows(&document, &page, || {
+        csv::guarantees(&document.body.guarantees)
+    })?;
     let passed = limit.is_some_and(|limit| *document.body.headline.get() > limit);
     Ok(if passed {
         Exit::Exceeded

@@ -25,7 +25,7 @@ pub fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Res
     } else {
         Mood::Alarm
     };
-    let mut page = Page::new(title, body.says.clone())
+    let mut page = Page::new(title, summary(run, body))
         .mood(mood)
         .answer(Section::table("Guarantees", promises(&body.promises)).caption(format!(
                 "Both ends of ε at δ = {}: the upper one is guaranteed, and no accountant can guarantee less than the \

@@ -35,10 +35,8 @@ pub fn run(wish: &Protect, output: Output) -> Result<Exit> {
         let drawing = figure::noise_against_kept(&found.document.body)?.to_svg()?;
         write_file(place, drawing.as_bytes()).context("--plot")?;
     }
-    output.answer_with_rows(
-        || Ok(found.document.to_text()?),
-        || Ok(page::page(&found.document)),
-        || page::csv(&found.document.body),
-    )?;
+    output.answer_with_rows(&found.document, &page::page(&found.document), || {
+        page::csv(&found.document.body)
+    })?;
     Ok(Exit::Finished)
 }

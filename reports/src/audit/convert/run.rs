@@ -34,8 +34,8 @@ pub(in crate::audit) fn run(asked: &Convert, output: Output) -> Result<Exit> {
     let shown = Body { out, model };
     let said = format!("{}: written in the layout of Hugging Face.", shown.out);
     output.answer(
-        || Ok(Envelope::new("conversion", inputs, &shown).to_text()?),
-        || Ok(Page::new("Conversion", said).answer(Section::facts("", facts))),
+        &Envelope::new("conversion", inputs, &shown),
+        &Page::new("Conversion", said).answer(Section::facts("", facts)),
     )?;
     Ok(Exit::Finished)
 }

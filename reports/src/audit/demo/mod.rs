@@ -7,7 +7,7 @@ pub(super) mod run;
 mod tables;
 
 use super::exposure::ExposureReport;
-use crate::contract::{Envelope, Exit, Inputs, Said};
+use crate::contract::{Envelope, Exit, Inputs};
 use reticent_accounting::{Bounds, Convention, Epsilon, Guarantee, Mechanism, Notion, Upper};
 use reticent_corpus::Facts;
 use schemars::JsonSchema;
@@ -191,12 +191,9 @@ impl DemoReport {
             .fold(Exit::Finished, Exit::or)
     }
     /// `report.json`.
-    ///
-    /// # Errors
-    /// A number that is not a number.
-    pub fn to_json(&self, inputs: Inputs) -> serde_json::Result<String> {
-        let says = self.says();
-        Envelope::new("demo", inputs, Said { says, body: self }).to_text()
+    #[must_use]
+    pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
+        Envelope::new("demo", inputs, self)
     }
     /// What happened, in a few sentences: the same in every format.
     #[must_use]

@@ -7,7 +7,7 @@ use crate::audit::exposure::promise::guarantees;
 use crate::audit::perplexity::run::measure;
 use crate::audit::train::model::Beginning;
 use crate::audit::train::run::{INITIAL_SEED, Job};
-use crate::contract::{Exit, Inputs, Interrupt, Interrupted, OutputFolder};
+use crate::contract::{Csv, Exit, Inputs, Interrupt, Interrupted, OutputFolder};
 use crate::page::{Output, Section};
 use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, Sigma};
 use crate::plan::{PlanRequest, PreparedFacts, build};
@@ -181,8 +181,9 @@ pub(in crate::audit) fn run(asked: &Demo, output: Output, interrupt: &Interrupt)
                 .collect()
         }),
     };
-    let json = report.to_json(inputs(asked)?)?;
+    let document = report.document(inputs(asked)?);
     let page = report.to_page()?;
+    let json = document.saying(page.said()).to_text()?;
     out.write("report.json", json.as_bytes())?;
     out.write("report.html", page.to_html()?.as_bytes())?;
     let folder = out.finish().context("--out")?;
@@ -190,10 +191,8 @@ pub(in crate::audit) fn run(asked: &Demo, output: Output, interrupt: &Interrupt)
         "Written: {}, report.json, and a checkpoint of each arm beside them.",
         folder.join("report.html").display()
     );
-    output.answer(
-        || Ok(json),
-        || Ok(page.answer(Section::text("", vec![written]))),
-    )?;
+    let page = page.answer(Section::text("", vec![written]));
+    output.answer_with_rows(&document, &page, || Ok(Csv::of_rows(&report.arms)?))?;
     Ok(report.exit())
 }
 

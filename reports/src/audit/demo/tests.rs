@@ -178,7 +178,7 @@ pub(crate) fn report() -> DemoReport {
 
 #[test]
 fn the_document_carries_infinity_and_no_secret() {
-    let text = report().to_json(Inputs::new()).unwrap();
+    let text = report().document(Inputs::new()).to_text().unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["type"], "demo");
     assert_eq!(json["arms"][0]["guarantees"][0]["epsilon"]["upper"], "inf");
@@ -279,7 +279,7 @@ fn an_arm_without_noise_promises_nothing_and_is_caught() {
     );
     assert!(!found.contains("A promise is contradicted"), "{found}");
     let json: serde_json::Value =
-        serde_json::from_str(&report.to_json(Inputs::new()).unwrap()).unwrap();
+        serde_json::from_str(&report.document(Inputs::new()).to_text().unwrap()).unwrap();
     assert_eq!(json["arms"][4]["guarantees"][2]["epsilon"]["upper"], "inf");
     assert_eq!(json["arms"][4]["claimed"][2]["epsilon"]["upper"], 3.9);
     assert!(json["arms"][3].get("claimed").is_none());

@@ -11,7 +11,7 @@ mod exposures;
 mod page;
 
 use super::args::Diff as Asked;
-use crate::contract::{Align, Envelope, Exit, Inputs, Table};
+use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
 use crate::number::nearest;
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
@@ -75,9 +75,10 @@ pub fn run(asked: &Asked, output: Output) -> Result<Exit> {
         .given("old", before.clone())?
         .given("new", after.clone())?
         .given("level", asked.level)?;
-    output.answer(
-        || Ok(Envelope::new("diff", inputs, &report).to_text()?),
-        || page::page(&report, &before, &after),
+    output.answer_with_rows(
+        &Envelope::new("diff", inputs, &report),
+        &page::page(&report, &before, &after)?,
+        || Ok(Csv::of_rows(&report.rows)?),
     )?;
     Ok(report.exit())
 }

@@ -4,7 +4,7 @@ pub mod args;
 mod page;
 
 use super::args::EpsilonArgs;
-use crate::contract::{Align, Envelope, Exit, Inputs, Table};
+use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{grouped, rounded_down, shortest};
 use crate::page::Output;
 use anyhow::Result;
@@ -46,9 +46,10 @@ pub fn run(asked: &EpsilonArgs, output: Output) -> Result<Exit> {
     let inputs = inputs(asked, &terms)?;
     let limit = asked.max_epsilon.map(Epsilon::get);
     let exit = report.exit(asked);
-    output.answer(
-        || Ok(Envelope::new("epsilon", inputs.clone(), &report).to_text()?),
-        || page::page(&report, limit, exit, &inputs),
+    output.answer_with_rows(
+        &Envelope::new("epsilon", inputs.clone(), &report),
+        &page::page(&report, limit, exit, &inputs)?,
+        || Ok(Csv::of_rows(&report.bounds)?),
     )?;
     Ok(exit)
 }

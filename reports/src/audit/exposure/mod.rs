@@ -17,7 +17,7 @@ pub use dose::Dose;
 pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
 pub use sampled::{SampledCanary, SampledReport};
 
-use crate::contract::{Envelope, Exit, Inputs, Said};
+use crate::contract::{Envelope, Exit, Inputs};
 use crate::verdict::{Mistake, Verdict};
 use reticent_accounting::Upper;
 use reticent_attacks::{CeilingOutcome, CeilingTest, ExposureFinding, ExposureSummary};
@@ -119,12 +119,9 @@ impl ExposureReport {
         verdict.or(ceiling).or(limit)
     }
     /// The JSON document.
-    ///
-    /// # Errors
-    /// A number that is not a number.
-    pub fn to_json(&self, inputs: Inputs) -> serde_json::Result<String> {
-        let says = self.says();
-        Envelope::new("exposure", inputs, Said { says, body: self }).to_text()
+    #[must_use]
+    pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
+        Envelope::new("exposure", inputs, self)
     }
     /// What was found, in a sentence: the same in every format.
     #[must_use]

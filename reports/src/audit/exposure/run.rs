@@ -5,7 +5,7 @@ use crate::audit::args::{Exposure as Asked, Source};
 use crate::audit::exposure::attack::Attack;
 use crate::audit::exposure::{Checkpoint, ExposureReport, SampledReport};
 use crate::audit::loaded_model::LoadedModel;
-use crate::contract::{Exit, Inputs, Interrupt};
+use crate::contract::{Csv, Exit, Inputs, Interrupt};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, Run, TrainingPlan};
@@ -24,9 +24,10 @@ pub(in crate::audit) fn run(asked: &Asked, output: Output, interrupt: &Interrupt
         return sampled(asked, sample, &mut model, output, interrupt);
     }
     let report = measured(asked, &mut model, interrupt)?;
-    output.answer(
-        || Ok(report.to_json(inputs(asked)?)?),
-        || report.to_page(&model.name),
+    output.answer_with_rows(
+        &report.document(inputs(asked)?),
+        &report.to_page(&model.name)?,
+        || Ok(Csv::of_rows(&report.finding.canaries)?),
     )?;
     Ok(report.exit())
 }
@@ -53,9 +54,10 @@ fn sampled(
         .given("sample", sample)?
         .given("seed", asked.seed)?
         .or_assumed("confidence", asked.confidence, confidence)?;
-    output.answer(
-        || Ok(report.to_json(inputs)?),
-        || report.to_page(&model.name, asked.max_exposure),
+    output.answer_with_rows(
+        &report.document(inputs),
+        &report.to_page(&model.name, asked.max_exposure)?,
+        || Ok(Csv::of_rows(&report.canaries)?),
     )?;
     Ok(report.exit(asked.max_exposure))
 }

@@ -132,11 +132,9 @@ impl SampledReport {
     }
 
     /// The JSON document.
-    ///
-    /// # Errors
-    /// A number that is not a number.
-    pub fn to_json(&self, inputs: Inputs) -> serde_json::Result<String> {
-        Envelope::new("sampled-exposure", inputs, self).to_text()
+    #[must_use]
+    pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
+        Envelope::new("sampled-exposure", inputs, self)
     }
 
     /// A page.

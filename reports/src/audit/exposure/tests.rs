@@ -48,7 +48,7 @@ fn quiet() -> ExposureReport {
 #[test]
 fn the_document_has_the_keys_of_the_contract() {
     let json: serde_json::Value =
-        serde_json::from_str(&leaking().to_json(Inputs::new()).unwrap()).unwrap();
+        serde_json::from_str(&leaking().document(Inputs::new()).to_text().unwrap()).unwrap();
     assert_eq!(json["schema"], 1);
     assert_eq!(json["type"], "exposure");
     assert_eq!(json["candidates"], 1_000_000);
@@ -201,7 +201,7 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
     own[3] = 0.5;
     let leak = sampled(&costs, own);
     for report in [&middle, &leak] {
-        let text = report.to_json(Inputs::new()).unwrap();
+        let text = report.document(Inputs::new()).to_text().unwrap();
         let problems = crate::schema::problems("sampled-exposure.schema.json", &text);
         assert_eq!(problems, Vec::<String>::new(), "{text}");
         assert!(!text.contains("\"secret\""));
@@ -278,7 +278,7 @@ fn doses_are_summarised_each_by_itself() {
     assert!(text.contains("mean exposure (bits)"), "{text}");
     let html = report.to_page("ckpt").unwrap().to_html().unwrap();
     assert!(html.contains("By number of copies"));
-    let document = report.to_json(Inputs::new()).unwrap();
+    let document = report.document(Inputs::new()).to_text().unwrap();
     let problems = crate::schema::problems("exposure.schema.json", &document);
     assert_eq!(problems, Vec::<String>::new());
 }
@@ -318,7 +318,7 @@ fn a_dead_model_shows_nothing_and_an_unauthenticated_manifest_is_said() {
         report.to_page("m").unwrap().to_text(View::full()),
         page_of(&report),
     );
-    let json = report.to_json(Inputs::new()).unwrap();
+    let json = report.document(Inputs::new()).to_text().unwrap();
     for said in [&text, &page, &json] {
         assert!(said.contains("not authenticated"), "{said}");
         assert!(

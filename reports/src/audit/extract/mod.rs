@@ -11,7 +11,7 @@ mod tables;
 
 pub use secrets::{Drawn, PromisedSecrets, SecretsReport, Source};
 
-use crate::contract::{Envelope, Exit, Inputs};
+use crate::contract::{Csv, Envelope, Exit, Inputs};
 use reticent_accounting::Confidence;
 use reticent_attacks::{PromptRates, Rate};
 use schemars::JsonSchema;
@@ -82,12 +82,18 @@ impl ExtractReport {
         Rate::of(rate.hits, rate.trials, confidence).ok()
     }
 
+    /// As CSV: a row for each length of prompt, or the secrets alone where there is none.
+    fn rows(&self) -> serde_json::Result<String> {
+        Ok(match self.prompts.is_empty() {
+            true => Csv::of_facts(&self.secrets, &[])?,
+            false => Csv::of_rows(&self.prompts)?,
+        })
+    }
+
     /// The JSON document.
-    ///
-    /// # Errors
-    /// A number that is not a number.
-    pub fn to_json(&self, inputs: Inputs) -> serde_json::Result<String> {
-        Envelope::new("extraction", inputs, self).to_text()
+    #[must_use]
+    pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
+        Envelope::new("extraction", inputs, self)
     }
 
     /// The page, for every format.

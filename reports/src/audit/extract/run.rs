@@ -41,9 +41,10 @@ pub(in crate::audit) fn run(asked: &Asked, output: Output, interrupt: &Interrupt
         Err(short) => bail!("--suffix: {short}"),
     };
     let released = model.name;
-    output.answer(
-        || Ok(report.to_json(inputs(asked, &report)?)?),
-        || report.to_page(&released, asked.max_rate),
+    output.answer_with_rows(
+        &report.document(inputs(asked, &report)?),
+        &report.to_page(&released, asked.max_rate)?,
+        || Ok(report.rows()?),
     )?;
     Ok(report.exit(asked.max_rate))
 }

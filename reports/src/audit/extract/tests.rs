@@ -105,7 +105,7 @@ fn report(baseline: bool) -> ExtractReport {
 #[test]
 fn documents_fit_their_schema() {
     for baseline in [true, false] {
-        let text = report(baseline).to_json(Inputs::new()).unwrap();
+        let text = report(baseline).document(Inputs::new()).to_text().unwrap();
         assert_eq!(
             problems("extraction.schema.json", &text),
             Vec::<String>::new()

@@ -10,7 +10,7 @@ pub use quantity::{Known, Quantity};
 
 use super::args::Figure as FigureArgs;
 use super::diff::document;
-use crate::contract::{Align, Envelope, Exit, Inputs, Table, write_file};
+use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table, write_file};
 use crate::number::{nearest, shortest};
 use crate::page::{Output, Page, Section};
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
@@ -76,9 +76,10 @@ pub fn run(asked: &FigureArgs, output: Output) -> Result<Exit> {
     let inputs = Inputs::new()
         .given("y", report.y.clone())?
         .given("x", report.x.clone())?;
-    output.answer(
-        || Ok(Envelope::new("figure", inputs, &report).to_text()?),
-        || report.to_page(asked.log_x, asked.log_y),
+    output.answer_with_rows(
+        &Envelope::new("figure", inputs, &report),
+        &report.to_page(asked.log_x, asked.log_y)?,
+        || Ok(report.rows()),
     )?;
     Ok(Exit::Finished)
 }
@@ -152,6 +153,19 @@ fn repeated(points: &[Point]) -> Repeated {
 }
 
 impl FigureReport {
+    /// As CSV: a row for each document.
+    fn rows(&self) -> String {
+        let mut csv = Csv::new(["line", &self.x, &self.y]);
+        for line in &self.lines {
+            for point in &line.points {
+                for value in &point.values {
+                    csv.row([line.line.clone(), point.x.to_string(), value.to_string()]);
+                }
+            }
+        }
+        csv.into_text()
+    }
+
     /// The means as lines, every document as a mark.
     #[must_use]
     pub fn plot(&self, log_x: bool, log_y: bool) -> Plot {

@@ -228,8 +228,8 @@ fn show(
         .given("data", asked.data.display().to_string())?
         .given("unit", &source.unit)?;
     output.answer(
-        || Ok(Envelope::new("incidence", inputs, shown).to_text()?),
-        || Ok(page(shown, &source.unit)),
+        &Envelope::new("incidence", inputs, shown),
+        &page(shown, &source.unit),
     )
 }
 

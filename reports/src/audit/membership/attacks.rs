@@ -158,7 +158,7 @@ impl MembershipReport {
             })
             .collect::<Result<Vec<_>>>()?;
         let sets: Vec<ScoreSet> = judged.into_iter().map(|j| j.set).collect();
-        report.says = says(&sets, asked, confidence, report.blind.as_ref())?;
+        report.signal = says(&sets, asked, confidence, report.blind.as_ref())?;
         report.attacks = Some(Attacks {
             decides,
             rows,

@@ -19,7 +19,7 @@ pub use shadows::ShadowTraining;
 
 use super::args::MembershipArgs;
 use super::ends;
-use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt};
+use crate::contract::{AtomicFile, Csv, Envelope, Exit, Inputs, Interrupt};
 use crate::page::Output;
 use anyhow::{Context, Result};
 use read::Table;
@@ -59,7 +59,7 @@ pub struct MembershipReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<usize>,
     /// What the result comes down to.
-    pub says: Signal,
+    pub signal: Signal,
     /// The area under the ROC curve.
     pub area: Area,
     /// True positives at certified false-positive rates.
@@ -143,9 +143,10 @@ impl Outputs {
             file.finish().context("--plot")?;
         }
         let exit = report.exit(asked.max_auc);
-        self.output.answer(
-            || Ok(Envelope::new("membership", inputs.clone(), report).to_text()?),
-            || page::page(report, asked, exit, heat, &inputs),
+        self.output.answer_with_rows(
+            &Envelope::new("membership", inputs.clone(), report),
+            &page::page(report, asked, exit, heat, &inputs)?,
+            || Ok(Csv::of_facts(report, &["roc", "band"])?),
         )?;
         Ok(exit)
     }
@@ -193,7 +194,7 @@ impl MembershipReport {
         let mut report = Self::of_set(&set, asked, confidence)?;
         if let Some(texts) = texts {
             let blind = blind(texts, groups, confidence, asked.seed)?;
-            report.says = Signal::of(&report.area, Some(&blind));
+            report.signal = Signal::of(&report.area, Some(&blind));
             report.blind = Some(blind);
         }
         Ok(report)
@@ -220,7 +221,7 @@ impl MembershipReport {
             members: set.members().len(),
             non_members: set.non_members().len(),
             groups: set.groups(),
-            says: Signal::of(&area, None),
+            signal: Signal::of(&area, None),
             area,
             at_fpr,
             accuracy,

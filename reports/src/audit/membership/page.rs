@@ -191,7 +191,7 @@ fn card(report: &MembershipReport, asked: &MembershipArgs) -> String {
             (high * 1e3).ceil() / 1e3,
         ));
     }
-    said.push_str(match report.says {
+    said.push_str(match report.signal {
         Signal::Leak => " Training records leave a trace that this attack finds.",
         Signal::ShiftedSplit => " The two sets differ in themselves, so this proves no membership.",
         Signal::Reversed | Signal::Unseen => {

@@ -182,7 +182,7 @@ pub(super) fn says(report: &MembershipReport) -> String {
         None => ("The scores".to_owned(), "in these scores"),
     };
     let s = if subject.ends_with('k') { "s" } else { "" };
-    match report.says {
+    match report.signal {
         Signal::Leak => {
             format!("{subject} tell{s} members from non-members better than chance explains.")
         }

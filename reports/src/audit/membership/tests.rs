@@ -95,7 +95,7 @@ fn the_signal_is_said_whichever_way_it_points() {
         }
         let asked = asked(&line);
         let report = report(&asked).unwrap();
-        assert_eq!(report.says, expected, "{shift} {lower}");
+        assert_eq!(report.signal, expected, "{shift} {lower}");
         let inputs = inputs(&asked, report.confidence).unwrap();
         let text = page::page(&report, &asked, Exit::Finished, &[], &inputs).unwrap();
         let text = text.to_text(View::full());
@@ -119,7 +119,7 @@ fn a_shifted_split_proves_nothing() {
     let path = write(folder.path(), "scores.csv", &shifted);
     let report = report(&asked(&["--scores", &path])).unwrap();
     assert!(report.blind.unwrap().shifted);
-    assert_eq!(report.says, Signal::ShiftedSplit);
+    assert_eq!(report.signal, Signal::ShiftedSplit);
 }
 
 #[test]

@@ -87,10 +87,7 @@ pub(in crate::audit) fn run(
         .given("policy_sha256", options.policy.policy.sha256())?
         .given_path("list", asked.list.as_deref())?
         .given("selection", selection)?;
-    output.answer(
-        || Ok(Envelope::new("neighbours", inputs, &shown).to_text()?),
-        || Ok(page(&shown)),
-    )?;
+    output.answer(&Envelope::new("neighbours", inputs, &shown), &page(&shown))?;
     Ok(Exit::Finished)
 }
 

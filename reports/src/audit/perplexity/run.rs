@@ -52,8 +52,8 @@ pub(in crate::audit) fn run(asked: &Asked, output: Output, interrupt: &Interrupt
         .or_assumed("unit", asked.unit, unit)?
         .given("without_end", asked.without_end)?;
     output.answer(
-        || Ok(Envelope::new("perplexity", inputs, &report).to_text()?),
-        || report.to_page(&asked.of.name(), context),
+        &Envelope::new("perplexity", inputs, &report),
+        &report.to_page(&asked.of.name(), context)?,
     )?;
     Ok(Exit::Finished)
 }

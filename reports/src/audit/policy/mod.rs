@@ -103,10 +103,7 @@ pub fn run(asked: &Policy, output: Output, interrupt: &Interrupt) -> Result<Exit
         .given("policy", published(&policy)?)?
         .given("policy_sha256", policy.sha256())?
         .given("conservative", published(&conservative)?)?;
-    output.answer(
-        || Ok(Envelope::new("policy", inputs, &report).to_text()?),
-        || Ok(report.to_page()),
-    )?;
+    output.answer(&Envelope::new("policy", inputs, &report), &report.to_page())?;
     Ok(Exit::Finished)
 }
 

@@ -71,8 +71,8 @@ pub(in crate::audit) fn run(
         .given("policy_sha256", options.policy.policy.sha256())?
         .given("threads", asked.threads)?;
     output.answer(
-        || Ok(Envelope::new("preparation", inputs, &shown).to_text()?),
-        || Ok(page(&prepared, &shown.out)),
+        &Envelope::new("preparation", inputs, &shown),
+        &page(&prepared, &shown.out),
     )?;
     Ok(Exit::Finished)
 }

@@ -193,8 +193,8 @@ fn show(shown: &Body<'_>, asked: &Redact, sha256: &str, output: Output) -> Resul
         .given("deduplicate", !asked.no_deduplication)?
         .given("threads", asked.threads)?;
     output.answer(
-        || Ok(Envelope::new("redaction", inputs, shown).to_text()?),
-        || Ok(page(shown, asked.unit)),
+        &Envelope::new("redaction", inputs, shown),
+        &page(shown, asked.unit),
     )
 }
 

@@ -45,8 +45,8 @@ pub(in crate::audit) fn run(asked: &Asked, output: Output, interrupt: &Interrupt
     let (document, heat) = measured(asked, members.as_ref(), texts.as_ref(), interrupt)?;
     let exit = exit(&document, asked);
     output.answer(
-        || Ok(Envelope::new("report", inputs(asked)?, &document).to_text()?),
-        || page(&document, members.as_ref(), asked, exit, &heat),
+        &Envelope::new("report", inputs(asked)?, &document),
+        &page(&document, members.as_ref(), asked, exit, &heat)?,
     )?;
     Ok(exit)
 }

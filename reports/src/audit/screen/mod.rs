@@ -67,8 +67,8 @@ pub fn run(asked: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit
     let screening = Screening::of(&sheet, &seen, &labels, confidence, corpus)?;
     write(asked, &sheet, &seen, &labels)?;
     output.answer(
-        || Ok(Envelope::new("screening", inputs, &screening).to_text()?),
-        || Ok(screening.to_page(confidence, asked.labels.as_deref())),
+        &Envelope::new("screening", inputs, &screening),
+        &screening.to_page(confidence, asked.labels.as_deref()),
     )?;
     Ok(Exit::Finished)
 }
@@ -177,8 +177,8 @@ fn wait(asked: &Screen, sheet: &Sheet, inputs: Inputs, output: Output) -> Result
         open: sheet.open(),
     };
     output.answer(
-        || Ok(Envelope::new("screening-open", inputs, &waiting).to_text()?),
-        || Ok(page::waiting(sheet, &waiting.sheet)),
+        &Envelope::new("screening-open", inputs, &waiting),
+        &page::waiting(sheet, &waiting.sheet),
     )?;
     Ok(Exit::Finished)
 }

@@ -46,8 +46,8 @@ pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<(
         grouped(made.secrets as u64),
     );
     output.answer(
-        || Ok(Envelope::new("simulation", inputs, &made).to_text()?),
-        || Ok(Page::new("Simulated corpus", said)),
+        &Envelope::new("simulation", inputs, &made),
+        &Page::new("Simulated corpus", said),
     )
 }
 

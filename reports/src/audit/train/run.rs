@@ -255,8 +255,8 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     };
     let inputs = inputs(train, of_plan, &options)?;
     output.answer(
-        || Ok(Envelope::new("training", inputs.clone(), &shown).to_text()?),
-        || Ok(page(&shown, &inputs)),
+        &Envelope::new("training", inputs.clone(), &shown),
+        &page(&shown, &inputs),
     )?;
     Ok(Exit::Finished)
 }
