@@ -394,6 +394,14 @@ impl Pretrained {
     /// # Errors
     /// As [`Checkpoint::load`] and [`crate::load_hugging_face`].
     pub fn load(folder: &Path) -> Result<Self> {
+        if !folder.join("config.json").exists() {
+            return Err(Error::Checkpoint {
+                path: folder.to_path_buf(),
+                why: "no model: that is a folder with config.json, model.safetensors and tokenizer.json, as \
+                      audit train writes it"
+                    .into(),
+            });
+        }
         // our LSTM is nobody else's: without its manifest it is damaged
         let kind = text(folder, "config.json").and_then(|json| kind(folder, &json));
         if folder.join("manifest.json").exists() || kind.is_ok_and(|k| k == MODEL_TYPE) {

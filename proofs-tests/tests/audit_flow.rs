@@ -108,7 +108,7 @@ fn bad_models(home: &Path) {
     refused(
         home,
         "exposure --model nowhere --canaries 3x4",
-        &["--model", "nowhere/config.json"],
+        &["--model", "nowhere", "no model"],
     );
     refused(
         home,

@@ -290,7 +290,7 @@ fn a_transformer_trains_and_its_promise_continues() {
     assert_eq!(initial["declared_public"], true);
     assert!((epsilon(&third) - epsilon(&first)).abs() < 1e-9);
     assert!(
-        ok(at, "perplexity --model third --data data.jsonl --unit turn").contains("perplexity")
+        ok(at, "perplexity --model third --data data.jsonl --unit turn").contains("Perplexity")
     );
     refused(
         at,

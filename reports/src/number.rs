@@ -70,6 +70,43 @@ pub fn shortest(value: f64) -> String {
     }
 }
 
+/// A number that describes what runs: as its owner wrote it, but no more than eight significant digits.
+///
+/// ```
+/// use reticent_reports::number::described;
+/// assert_eq!((described(1.1), described(256.0 / 60_000.0)), ("1.1".into(), "0.0042666667".into()));
+/// ```
+#[must_use]
+pub fn described(value: f64) -> String {
+    let rounded = parse(&format!("{value:.7e}"));
+    shortest(if value.is_finite() { rounded } else { value })
+}
+
+/// So many of a thing: `1 record`, `2 000 records`.
+///
+/// ```
+/// use reticent_reports::number::count_of;
+/// assert_eq!((count_of(1, "record"), count_of(2, "record")), ("1 record".into(), "2 records".into()));
+/// ```
+#[must_use]
+pub fn count_of(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", grouped(count))
+}
+
+/// A text with a capital first letter.
+///
+/// ```
+/// assert_eq!(reticent_reports::number::capital("epsilon"), "Epsilon");
+/// ```
+#[must_use]
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
 /// A whole number with thin groups of three: `1 000 000`.
 ///
 /// ```

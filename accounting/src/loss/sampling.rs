@@ -78,7 +78,7 @@ pub(super) fn sampled(
     }
 }
 
-/// Each record in a batch by a coin of its own.
+/// Each record in a batch independently of the others.
 fn plain(
     shape: Shape,
     noise: f64,

@@ -74,11 +74,12 @@ impl Rows {
         };
         let needed = |name: &str| {
             column(name).ok_or_else(|| {
-                let names: Vec<_> = header.iter().map(String::from_utf8_lossy).collect();
+                // Without a header the first line is somebody's text.
+                let columns = header.len();
                 Error::Line {
                     path: path.to_path_buf(),
                     line: 1,
-                    problem: format!("no column {name}; there are {names:?}"),
+                    problem: format!("no column {name} among its {columns}; is it a header?"),
                 }
             })
         };

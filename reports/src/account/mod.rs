@@ -62,7 +62,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             let asked = plan::Asked::about(source, &wish.question)?;
             let document = explain::explain(&asked)?;
             let page = explain::page(&asked, &document);
-            output.in_full().answer(&document, &page)?;
+            output.answer(&document, &page)?;
         }
         Some(Command::Calibrate(wish)) => {
             let document = calibrate::calibrate(wish)?;

@@ -135,8 +135,10 @@ fn slacks(bounds: &Bounds<Delta>) -> (String, String) {
 }
 
 fn chances(bounds: &Bounds<Probability>) -> (String, String) {
-    let upper = bounds.upper.map(|end| rounded_up(end.get().get(), 4));
-    let lower = bounds.lower.map(|end| rounded_down(end.get().get(), 4));
+    let upper = bounds.upper.map(|end| rounded_up(end.get().get(), DIGITS));
+    let lower = bounds
+        .lower
+        .map(|end| rounded_down(end.get().get(), DIGITS));
     (upper.unwrap_or_else(dash), lower.unwrap_or_else(dash))
 }
 

@@ -86,27 +86,27 @@ fn every_calibration_fits_its_schema_and_keeps_its_promise() {
     for (line, first) in [
         (
             "account calibrate --epsilon 2 --sample-rate 0.1 --steps 100 --gamma 0.1",
-            "sigma ",
+            "The least noise for",
         ),
         (
             "account calibrate --prior 1e-6 --posterior 1e-3 --group 5 --steps 500 --tolerance 1e-3",
-            "sigma ",
+            "The least noise for",
         ),
         (
             "account calibrate --tpr 0.05 --fpr 0.001 --tolerance 1e-3",
-            "sigma ",
+            "The least noise for",
         ),
         (
             "account calibrate --solve rate --epsilon 2 --sigma 1.1 --steps 500 --tolerance 1e-3",
-            "sampling rate ",
+            "The highest sampling rate for",
         ),
         (
             "account calibrate --solve steps --tpr 0.05 --fpr 0.001 --sigma 1.1 --tolerance 1e-3",
-            "steps ",
+            "The most steps for",
         ),
         (
             "account calibrate --solve group --max-exposure 10 --chance 0.01 --sigma 2 --steps 500",
-            "records ",
+            "The largest group for",
         ),
     ] {
         let Command::Calibrate(wish) = command(line) else {

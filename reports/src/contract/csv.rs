@@ -1,8 +1,9 @@
 //! Rows for spreadsheets: comma-separated, a header, quotes where needed.
 
-use super::spelled::to_json;
-use serde::Serialize;
-use serde_json::Value;
+use super::spelled::Spelled;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Serialize, de};
+use std::fmt;
 
 /// A table under construction.
 ///
@@ -44,9 +45,9 @@ impl Csv {
     ///
     /// ```
     /// use reticent_reports::contract::Csv;
-    /// let body = serde_json::json!({"records": 3, "area": {"lower": 0.1, "upper": 0.25}, "curve": [1, 2]});
+    /// let body = serde_json::json!({"area": {"lower": 0.1, "upper": 0.25}, "curve": [1, 2], "records": 3});
     /// let text = Csv::of_facts(&body, &["curve"])?;
-    /// assert_eq!(text, "name,value\nrecords,3\narea.lower,0.1\narea.upper,0.25\n");
+    /// assert_eq!(text, "name,value\narea.lower,0.1\narea.upper,0.25\nrecords,3\n");
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     ///
@@ -54,7 +55,7 @@ impl Csv {
     /// A number that is none.
     pub fn of_facts(body: &impl Serialize, without: &[&str]) -> serde_json::Result<String> {
         let mut found = Vec::new();
-        leaves("", &to_json(body)?, true, &mut found);
+        Ordered::of(body)?.leaves("", true, &mut found);
         let mut csv = Self::new(["name", "value"]);
         for (name, value) in &found {
             let first = name.split('.').next().unwrap_or_default();
@@ -82,7 +83,7 @@ impl Csv {
         let mut all = Vec::new();
         for row in rows {
             let mut found = Vec::new();
-            leaves("", &to_json(&row)?, false, &mut found);
+            Ordered::of(&row)?.leaves("", false, &mut found);
             for (name, _) in &found {
                 if !columns.contains(name) {
                     columns.push(name.clone());
@@ -107,26 +108,85 @@ impl Csv {
     }
 }
 
-/// The numbers and texts in a value, each behind its name.
-fn leaves(name: &str, value: &Value, lists: bool, found: &mut Vec<(String, String)>) {
-    let below = |key: &str| match name {
-        "" => key.to_owned(),
-        _ => format!("{name}.{key}"),
-    };
-    match value {
-        Value::Null => {}
-        Value::Object(members) => {
-            for (key, value) in members {
-                leaves(&below(key), value, lists, found);
+/// A document whose keys keep the order in which they were written.
+enum Ordered {
+    Absent,
+    Leaf(String),
+    List(Vec<Self>),
+    Map(Vec<(String, Self)>),
+}
+
+impl Ordered {
+    fn of(value: &impl Serialize) -> serde_json::Result<Self> {
+        let mut json = Vec::new();
+        value.serialize(Spelled(&mut serde_json::Serializer::new(&mut json)))?;
+        serde_json::from_slice(&json)
+    }
+    /// The numbers and texts in it, each behind its name.
+    fn leaves(self, name: &str, lists: bool, found: &mut Vec<(String, String)>) {
+        let below = |key: &str| match name {
+            "" => key.to_owned(),
+            _ => format!("{name}.{key}"),
+        };
+        match self {
+            Self::Absent => {}
+            Self::Leaf(text) => found.push((name.to_owned(), text)),
+            Self::List(items) => {
+                for (index, item) in items.into_iter().enumerate().filter(|_| lists) {
+                    item.leaves(&below(&index.to_string()), lists, found);
+                }
+            }
+            Self::Map(members) => {
+                for (key, item) in members {
+                    item.leaves(&below(&key), lists, found);
+                }
             }
         }
-        Value::Array(items) => {
-            for (index, value) in items.iter().enumerate().filter(|_| lists) {
-                leaves(&below(&index.to_string()), value, lists, found);
+    }
+}
+
+impl<'de> Deserialize<'de> for Ordered {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Ordered;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON value")
+            }
+            fn visit_unit<E: de::Error>(self) -> Result<Ordered, E> {
+                Ok(Ordered::Absent)
+            }
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Ordered, E> {
+                Ok(Ordered::Leaf(value.to_string()))
+            }
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Ordered, E> {
+                Ok(Ordered::Leaf(value.to_string()))
+            }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Ordered, E> {
+                Ok(Ordered::Leaf(value.to_string()))
+            }
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Ordered, E> {
+                Ok(Ordered::Leaf(format!("{value:?}")))
+            }
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<Ordered, E> {
+                Ok(Ordered::Leaf(value.to_owned()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Ordered, A::Error> {
+                let mut all = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    all.push(item);
+                }
+                Ok(Ordered::List(all))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Ordered, A::Error> {
+                let mut all = Vec::new();
+                while let Some(member) = members.next_entry()? {
+                    all.push(member);
+                }
+                Ok(Ordered::Map(all))
             }
         }
-        Value::String(text) => found.push((name.to_owned(), text.clone())),
-        other => found.push((name.to_owned(), other.to_string())),
+        deserializer.deserialize_any(Read)
     }
 }
 

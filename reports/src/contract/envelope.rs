@@ -147,6 +147,12 @@ impl Inputs {
     pub fn is_assumed(&self, name: &str) -> bool {
         self.assumed.iter().any(|assumed| assumed == name)
     }
+    /// The number that was given or assumed under a name.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<f64> {
+        let (_, value) = self.iter().find(|(known, _)| *known == name)?;
+        value.as_f64()
+    }
     /// Every input by name, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.values

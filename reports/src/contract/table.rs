@@ -51,6 +51,19 @@ impl Table {
     pub fn rows(&self) -> &[Vec<String>] {
         &self.rows
     }
+    /// The same with at most so many rows, the first and the last among them, at even distances.
+    #[must_use]
+    pub fn thinned(&self, most: usize) -> Self {
+        let (rows, last) = (self.rows.len(), most.max(2) - 1);
+        let kept = |index: usize| self.rows[index * (rows - 1) / last].clone();
+        Self {
+            columns: self.columns.clone(),
+            rows: match rows > most {
+                true => (0..=last).map(kept).collect(),
+                false => self.rows.clone(),
+            },
+        }
+    }
     /// The table as lines of text, two spaces between columns, no space at the ends.
     #[must_use]
     pub fn to_text(&self) -> String {

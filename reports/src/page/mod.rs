@@ -184,7 +184,7 @@ pub struct Page {
     summary: String,
     mood: Mood,
     sections: Vec<(Shown, Section)>,
-    /// Whether it holds the sections of several pages, so that even the short text needs headings.
+    /// Whether it holds the sections of several pages, so that the short text names the pages alone.
     compound: bool,
     footer: String,
 }
@@ -225,14 +225,15 @@ impl Page {
         self.sections.push((Shown::Briefly, section));
         self
     }
-    /// Adds another page's sections, each heading behind a name.
+    /// Adds another page's sections, each heading behind a name; the short text has its result alone.
     #[must_use]
     pub fn with(mut self, name: &str, other: Self) -> Self {
-        let sections = other.sections.into_iter().map(|(shown, mut section)| {
+        let sections = other.sections.into_iter();
+        let full = sections.filter(|(shown, _)| *shown != Shown::Briefly);
+        self.sections.extend(full.map(|(_, mut section)| {
             section.heading = format!("{name}: {}", lowered(&section.heading));
-            (shown, section)
-        });
-        self.sections.extend(sections);
+            (Shown::InFull, section)
+        }));
         self.compound = true;
         self
     }

@@ -40,13 +40,6 @@ impl Output {
         Ok(self)
     }
 
-    /// The same in full, whatever was asked for.
-    #[must_use]
-    pub const fn in_full(mut self) -> Self {
-        self.view.verbose = true;
-        self
-    }
-
     /// Whether plots are shown.
     #[must_use]
     pub fn draws(&self) -> bool {

@@ -48,7 +48,7 @@ impl Page {
         let tables = self.sections.iter().filter(|(shown, section)| {
             *shown == Shown::Always && matches!(section.body, Body::Table(_))
         });
-        let headed = view.verbose || self.compound || tables.count() > 1;
+        let headed = view.verbose || tables.count() > 1;
         let mut hidden = Vec::new();
         for (shown, section) in &self.sections {
             let wanted = match shown {
@@ -68,6 +68,11 @@ impl Page {
                 out.push_str(&said);
             } else if *shown == Shown::InFull && !section.heading.is_empty() {
                 hidden.push(lowered(&section.heading));
+            }
+        }
+        if self.compound {
+            for heading in &mut hidden {
+                heading.truncate(heading.find(':').unwrap_or(heading.len()));
             }
         }
         hidden.dedup();

@@ -7,6 +7,7 @@ use super::request::{Origin, PlanRequest};
 use super::schedule::{Defaults, noisy_steps, rate, steps};
 use super::{UNIT, all_used, read_record_rates};
 use crate::account::mechanism::{known_origin, load};
+use crate::number::rounded_up;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Reach, RedactedAlike, Spread};
 use reticent_accounting::training::{
@@ -130,7 +131,7 @@ impl Builder<'_> {
             (Some(sigma), None) => Ok(self.given(sigma, "sigma")),
             (None, Some(_)) => Ok(self.given(NoiseMultiplier::new(1.0)?, "epsilon")),
             (None, None) => bail!(
-                "{}: is needed, in (0, inf), for every recipe but sgd; or {}",
+                "{}: is needed, in (0, inf), for every recipe but sgd; or {}. For instance 1.1",
                 self.name("sigma"),
                 self.name("epsilon")
             ),
@@ -640,8 +641,10 @@ fn calibrate(plan: &mut TrainingPlan, epsilon: Epsilon, request: &PlanRequest) -
     let sigma = plan
         .calibrated(epsilon, *plan.delta)
         .with_context(|| request.name("epsilon"))?;
+    // With no more digits than are printed; more noise keeps the promise too.
+    let sigma = rounded_up(sigma.get(), 8).parse().unwrap_or(sigma.get());
     if let Some(noisy) = plan.run.noisy_mut() {
-        noisy.noise_multiplier.value = sigma;
+        noisy.noise_multiplier.value = NoiseMultiplier::new(sigma)?;
     }
     Ok(())
 }

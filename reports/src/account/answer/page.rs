@@ -9,7 +9,7 @@ use crate::account::tables::{dash, tables, tightest};
 use crate::account::words::says;
 use crate::account::words::{notes, wide};
 use crate::contract::{Align, Envelope, Inputs, Table};
-use crate::number::{grouped, nearest, rounded_up, shortest};
+use crate::number::{count_of, described, grouped, nearest, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plan::Redacted;
 use reticent_accounting::statistics::labels_needed;
@@ -28,7 +28,11 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         what_runs(&asked.run, &asked.plan.mechanism),
         what_is_asked(asked)
     );
-    let mut page = Page::new(title, says(asked, &body.guarantees));
+    let mut said = says(asked, &body.guarantees);
+    if asked.epsilon.is_none() && matches!(asked.run, Run::Plan(_)) {
+        said.push_str(&noise_found(&document.inputs).unwrap_or_default());
+    }
+    let mut page = Page::new(title, said);
     for table in tables(&tightest(&body.guarantees), false) {
         page = page.brief(Section::table("", table));
     }
@@ -127,10 +131,10 @@ pub(in crate::account) fn what_runs(run: &Run, mechanism: &Mechanism) -> String 
         Run::Plan(_) => match run.noisy() {
             Some(noisy) => {
                 let numbers = format!(
-                    "DP-SGD on every record: sigma {}, sampling rate {}, {} steps",
-                    shortest(noisy.noise_multiplier.get()),
-                    shortest(noisy.sampling_rate.get()),
-                    noisy.steps.get(),
+                    "DP-SGD on every record: sigma {}, sampling rate {}, {}",
+                    described(noisy.noise_multiplier.get()),
+                    described(noisy.sampling_rate.get()),
+                    count_of(noisy.steps.get(), "step"),
                 );
                 match *noisy.sampling {
                     Sampling::Poisson => numbers,
@@ -144,6 +148,14 @@ pub(in crate::account) fn what_runs(run: &Run, mechanism: &Mechanism) -> String 
         },
         Run::Files { names, .. } => format!("{}: {}", names.join(", "), line(mechanism)),
     }
+}
+
+/// Which ε the noise was found for, where it was.
+pub(in crate::account) fn noise_found(inputs: &Inputs) -> Option<String> {
+    let kept = shortest(inputs.number("epsilon")?);
+    Some(format!(
+        " This sigma keeps epsilon at most {kept} when one record is replaced."
+    ))
 }
 
 /// And what is asked about it.

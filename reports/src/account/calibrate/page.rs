@@ -6,7 +6,7 @@ use crate::account::csv::{cell, ends};
 use crate::account::tables::{dash, tables, tightest};
 use crate::account::words::notes;
 use crate::contract::{Csv, Envelope};
-use crate::number::{nearest, rounded_down, rounded_up, shortest};
+use crate::number::{capital, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use anyhow::Result;
 
@@ -22,26 +22,30 @@ pub fn page(document: &Envelope<Calibrated>) -> Page {
         Solve::Sigma | Solve::Rate if up == safe => rounded_up(value, 8),
         Solve::Sigma | Solve::Rate => rounded_down(value, 8),
     };
-    let (name, found, all) = match body.solved {
+    let (title, name, found, all) = match body.solved {
         Solve::Sigma => (
+            "The least noise for the promise",
             "sigma",
             "sigma",
-            "no less noise was tried: every value from here on keeps the promise",
+            "No less noise was tried: every sigma from here on keeps the promise.",
         ),
         Solve::Rate => (
+            "The highest sampling rate for the promise",
             "sampling rate",
             "rate",
-            "the highest rate there is keeps the promise",
+            "It is the highest sampling rate there is.",
         ),
         Solve::Steps => (
+            "The most steps for the promise",
             "steps",
             "number of steps",
-            "no more steps can be counted: any number of them keeps the promise",
+            "No more steps can be counted: any number of them keeps the promise.",
         ),
         Solve::Group => (
+            "The largest group for the promise",
             "records",
             "group size",
-            "no larger group was tried: all of them keep the promise",
+            "No larger group was tried: all of them keep the promise.",
         ),
     };
     let promise = &body.promise;
@@ -53,29 +57,41 @@ pub fn page(document: &Envelope<Calibrated>) -> Page {
         .value
         .lower
         .map_or_else(dash, |end| rounded_down(end.get().0, DIGITS));
-    let mut facts = vec![format!(
-        "{} at most {upper} (allowed {}), at least {lower}",
-        promise.quantity,
-        shortest(promise.allowed.0)
-    )];
+    let mut facts = Vec::new();
     if let Some(fano) = body.kl_fano {
         let (ratio, verb, much) = match up {
             true => (fano / body.answer, "need", "as much"),
             false => (body.answer / fano, "allow", "less"),
         };
         facts.push(format!(
-            "the same posterior proved by Fano's inequality would {verb} {name} {}, {} times {much}",
+            "The same posterior proved by Fano's inequality would {verb} {name} {}, {} times {much}.",
             shown(fano, true),
             nearest(ratio, 3),
         ));
     }
     facts.extend(document.inputs.assumed_line());
-    let summary = match body.fails {
-        Some(fails) => format!("not certified at {}", shown(fails, false)),
+    let answer = shown(body.answer, true);
+    let what = match body.solved {
+        Solve::Sigma | Solve::Rate => format!("{} {answer}", capital(name)),
+        Solve::Steps | Solve::Group => format!("{answer} {name}"),
+    };
+    let verb = match body.solved {
+        Solve::Sigma | Solve::Rate => "keeps",
+        Solve::Steps | Solve::Group => "keep",
+    };
+    let limit = match body.fails {
+        Some(fails) => format!("At {} that is not certified.", shown(fails, false)),
         None => all.to_owned(),
     };
-    let mut page = Page::new(format!("{name} {}", shown(body.answer, true)), summary)
-        .answer(Section::text("", facts));
+    let quantity = match promise.quantity.as_str() {
+        name @ ("epsilon" | "delta") => name.to_owned(),
+        name => format!("the {name}"),
+    };
+    let summary = format!(
+        "{what} {verb} {quantity} at most {}: it lies between {lower} and {upper}. {limit}",
+        shortest(promise.allowed.0)
+    );
+    let mut page = Page::new(title, summary).answer(Section::text("", facts));
     for table in tables(&tightest(&body.guarantees), false) {
         page = page.brief(Section::table("", table));
     }

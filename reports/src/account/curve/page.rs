@@ -1,18 +1,20 @@
 //! A curve as text, as rows, as a drawing.
 
-use super::{Kind, Points};
+use super::{Kind, Point, Points};
 use crate::account::csv::{cell, ends};
 use crate::account::mechanism::words::line;
 use crate::account::tables::dash;
 use crate::contract::Csv;
 use crate::contract::{Align, Envelope, Number, Table};
-use crate::number::{rounded_down, rounded_up, shortest};
+use crate::number::{capital, count_of, described, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
 use reticent_accounting::{Bounds, Engine, Neighbours};
 
 const DIGITS: usize = 6;
+/// Points in the short text.
+const BRIEFLY: usize = 7;
 
 /// A table with both ends of each point.
 #[must_use]
@@ -35,7 +37,7 @@ pub fn page(document: &Envelope<Points>) -> Page {
             .value
             .lower
             .map_or_else(dash, |end| rounded_down(end.get().0, DIGITS));
-        table.row([shortest(point.at.0), upper, lower]);
+        table.row([described(point.at.0), upper, lower]);
     }
     let mut notes = vec![meaning(body.curve).to_owned()];
     if body.engine == Some(Engine::Chernoff) {
@@ -45,9 +47,40 @@ pub fn page(document: &Envelope<Points>) -> Page {
         );
     }
     let title = format!("{}: {first}{}", title(body), line(&body.mechanism));
-    Page::new(title, document.inputs.assumed_line().unwrap_or_default())
-        .answer(Section::table("Point by point", table))
-        .answer(Section::notes("What a point says", notes))
+    let rows = table.rows().len();
+    Page::new(title, headline(body))
+        .brief(Section::table("", table.thinned(BRIEFLY)))
+        .section(
+            Section::table("Point by point", table)
+                .caption(format!("{}.", count_of(rows as u64, "point"))),
+        )
+        .answer(Section::text(
+            "",
+            document.inputs.assumed_line().into_iter().collect(),
+        ))
+        .section(Section::notes("What a point says", notes))
+}
+
+/// The first and the last point in a sentence.
+fn headline(body: &Points) -> String {
+    let (x, y) = body.kind_names();
+    let at = |point: &Point| {
+        let upper = point
+            .value
+            .upper
+            .map_or_else(dash, |end| rounded_up(end.get().0, DIGITS));
+        format!("{upper} at {x} {}", described(point.at.0))
+    };
+    match &body.points[..] {
+        [] => "No points.".to_owned(),
+        [only] => format!("{} is at most {}.", capital(y), at(only)),
+        [first, .., last] => format!(
+            "{} is at most {}, and at most {}.",
+            capital(y),
+            at(first),
+            at(last)
+        ),
+    }
 }
 
 /// The points alone.
@@ -151,13 +184,6 @@ fn axes(kind: Kind) -> (Axis, Axis) {
             Axis::log("ε (nats)"),
         ),
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
 }
 
 fn title(body: &Points) -> String {

@@ -6,7 +6,7 @@ use crate::account::plan::Asked;
 use crate::account::tables::dash;
 use crate::account::words::promise;
 use crate::contract::{Align, Envelope, Table};
-use crate::number::{grouped, nearest, rounded_down, rounded_up};
+use crate::number::{capital, grouped, nearest, rounded_down, rounded_up};
 use crate::page::{Page, Section};
 use reticent_accounting::{Certificate, Direction, ErrorEnds, ErrorSource, GroupSize, Neighbours};
 
@@ -28,16 +28,17 @@ pub fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
             "",
             document.inputs.assumed_line().into_iter().collect(),
         ))
-        .answer(Section::notes("What runs", what_ran(body)))
-        .answer(Section::notes("How", how));
+        .section(Section::notes("What runs", what_ran(body)))
+        .section(Section::notes("How", how))
+        .brief(Section::text("", vec![format!("Engine: {}.", body.engine)]));
     let first = body.directions.first();
     if let Some(certificate) = first.and_then(|way| way.certificate.as_ref()) {
         page = page
             .answer(Section::notes("What certifies it", certified(certificate)))
-            .answer(Section::table("", errors(certificate)));
+            .section(Section::table("Each error", errors(certificate)));
     }
-    page.answer(Section::notes("Beside it", beside(body)))
-        .answer(Section::notes(
+    page.section(Section::notes("Beside it", beside(body)))
+        .section(Section::notes(
             "What it does not cover",
             body.not_covered.clone(),
         ))
@@ -83,7 +84,8 @@ fn answer(asked: &Asked, body: &Explanation) -> Option<String> {
         format!(" No accountant can promise less than {lower} for it.")
     };
     Some(format!(
-        "{what} is at most {upper} for {records} {change}.{least}"
+        "{} is at most {upper} for {records} {change}.{least}",
+        capital(what)
     ))
 }
 

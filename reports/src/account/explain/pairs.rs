@@ -1,6 +1,6 @@
 //! The dominating pair of each kind of step, as formulas, and how each sampler is treated.
 
-use crate::number::shortest;
+use crate::number::described;
 use reticent_accounting::{Mechanism, Neighbours, Query, Sampling};
 
 /// The laws with and without the records, as formulas.
@@ -24,8 +24,8 @@ enum Noise {
 impl Noise {
     fn around(self, centre: &str) -> String {
         match self {
-            Self::Gaussian(sigma) => format!("N({centre}, {}²)", shortest(sigma)),
-            Self::Laplace(scale) => format!("Lap({centre}, {})", shortest(scale)),
+            Self::Gaussian(sigma) => format!("N({centre}, {}²)", described(sigma)),
+            Self::Laplace(scale) => format!("Lap({centre}, {})", described(scale)),
         }
     }
 }
@@ -126,7 +126,7 @@ fn batch(noise: Noise, rate: f64, sampling: Sampling, query: Query) -> Option<Pa
     match sampling {
         Sampling::Poisson if rate >= 1.0 => Some(point(noise, k, query.neighbours)),
         Sampling::Poisson if k == 1 => {
-            let (out, inside) = (shortest(1.0 - rate), shortest(rate));
+            let (out, inside) = (described(1.0 - rate), described(rate));
             let mixed = |at: &str| {
                 format!(
                     "{out}·{} + {inside}·{}",
@@ -144,7 +144,7 @@ fn batch(noise: Noise, rate: f64, sampling: Sampling, query: Query) -> Option<Pa
             })
         }
         Sampling::Poisson => {
-            let law = format!("K ~ Binomial({k}, {})", shortest(rate));
+            let law = format!("K ~ Binomial({k}, {})", described(rate));
             Some(random(noise, "P(K = j)", "j", &law, query.neighbours))
         }
         Sampling::Shuffled => Some(point(noise, k, query.neighbours)),
@@ -181,7 +181,7 @@ pub(super) fn treatment(step: &Mechanism) -> &'static str {
             "the worst mechanism with this epsilon: a randomised response with two categories"
         }
         Mechanism::ApproxDp { .. } => {
-            "the worst mechanism with this epsilon and delta: all is told with chance delta, otherwise a randomised \
+            "the worst mechanism with this epsilon and delta: everything is revealed with chance delta, otherwise a randomised \
              response with two categories"
         }
         Mechanism::Zcdp { .. } | Mechanism::RenyiDp { .. } => {
@@ -201,10 +201,10 @@ pub(super) fn treatment(step: &Mechanism) -> &'static str {
 pub const fn status(sampling: Sampling) -> &'static str {
     match sampling {
         Sampling::Poisson => {
-            "each record is drawn on its own, so its presence is one coin a step; the pair is exact"
+            "each record is drawn independently, so that it is in the batch with this probability in every step; the pair is exact"
         }
         Sampling::TruncatedPoisson { .. } => {
-            "an upper bound: the adversary is told when a batch was full, and then the record, if it is used, takes \
+            "an upper bound: the adversary learns when a batch was full, and then the record, if it is used, takes \
              the place of another (sensitivity 2); the lower end is of a record among others that contribute nothing"
         }
         Sampling::WithoutReplacement => {
@@ -213,13 +213,13 @@ pub const fn status(sampling: Sampling) -> &'static str {
         }
         Sampling::WithReplacement => "not covered: a record can come up several times in one batch",
         Sampling::Shuffled => {
-            "an upper bound: the adversary is told in which step of the epoch the record is, so an epoch costs one \
+            "an upper bound: the adversary learns in which step of the epoch the record is, so an epoch costs one \
              step without amplification, and Poisson accounting would promise too much; the lower end is of places \
              drawn for each record alone"
         }
         Sampling::BallsInBins => {
             "the mean of the likelihood ratios of an epoch's steps, its law taken from above and from below; for \
-             replacements and groups, told the step, an epoch costs one step without amplification"
+             replacements and groups, once the step is known, an epoch costs one step without amplification"
         }
         Sampling::RandomAllocation { .. } => {
             "an upper bound: the adversary is told a part of the epoch for each time that the record is used, with one \

@@ -58,6 +58,9 @@ pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
     } else {
         path.display().to_string()
     };
+    if path.is_dir() {
+        bail!("{name} is a folder; a checkpoint's {name}/manifest.json says what ran");
+    }
     let text = read(path).with_context(|| format!("cannot read {name}"))?;
     let document = mechanism::read(&text, neighbours).with_context(|| name.clone())?;
     let manifest = path.file_name().is_some_and(|name| name == "manifest.json");

@@ -1,7 +1,7 @@
 //! Mechanisms in words.
 
 use super::fold::{Part, fold};
-use crate::number::{grouped, shortest};
+use crate::number::{described, grouped};
 use reticent_accounting::{Mechanism, Sampling};
 
 /// What runs, in one line: `1 000 × Gaussian noise 1.1 on Poisson batches of rate 0.01`.
@@ -41,7 +41,7 @@ fn part(part: &Part<'_>) -> String {
 pub fn step(mechanism: &Mechanism) -> String {
     match mechanism {
         Mechanism::Gaussian { noise_multiplier } => {
-            format!("Gaussian noise {}", shortest(noise_multiplier.get()))
+            format!("Gaussian noise {}", described(noise_multiplier.get()))
         }
         Mechanism::SubsampledGaussian {
             noise_multiplier,
@@ -49,7 +49,7 @@ pub fn step(mechanism: &Mechanism) -> String {
             sampling,
         } => format!(
             "Gaussian noise {} on {}",
-            shortest(noise_multiplier.get()),
+            described(noise_multiplier.get()),
             batches(*sampling, sampling_rate.get()),
         ),
         Mechanism::PoissonBinomialGaussian {
@@ -57,7 +57,7 @@ pub fn step(mechanism: &Mechanism) -> String {
             rates,
         } => format!(
             "Gaussian noise {} on a group of {} records, each with its own sampling rate",
-            shortest(noise_multiplier.get()),
+            described(noise_multiplier.get()),
             rates.len(),
         ),
         Mechanism::MixtureOfGaussians {
@@ -66,10 +66,10 @@ pub fn step(mechanism: &Mechanism) -> String {
             ..
         } => format!(
             "Gaussian noise {} with a random sensitivity of {} values",
-            shortest(noise_multiplier.get()),
+            described(noise_multiplier.get()),
             sensitivities.len(),
         ),
-        Mechanism::Laplace { scale } => format!("Laplace noise {}", shortest(scale.get())),
+        Mechanism::Laplace { scale } => format!("Laplace noise {}", described(scale.get())),
         Mechanism::SubsampledLaplace {
             scale,
             sampling_rate,
@@ -77,25 +77,25 @@ pub fn step(mechanism: &Mechanism) -> String {
         } => {
             format!(
                 "Laplace noise {} on {}",
-                shortest(scale.get()),
+                described(scale.get()),
                 batches(*sampling, sampling_rate.get())
             )
         }
         Mechanism::DiscreteGaussian { sigma, sensitivity } => {
             format!(
                 "discrete Gaussian noise {} on sensitivity {sensitivity}",
-                shortest(sigma.get())
+                described(sigma.get())
             )
         }
         Mechanism::DiscreteLaplace { scale, sensitivity } => {
             format!(
                 "discrete Laplace noise {} on sensitivity {sensitivity}",
-                shortest(scale.get())
+                described(scale.get())
             )
         }
         Mechanism::RandomisedResponse { truth, categories } => format!(
             "randomised response, the truth with probability {} among {categories}",
-            shortest(truth.get()),
+            described(truth.get()),
         ),
         Mechanism::ExponentialMechanism {
             epsilon,
@@ -103,7 +103,7 @@ pub fn step(mechanism: &Mechanism) -> String {
         } => {
             format!(
                 "the exponential mechanism with epsilon {} ({neighbours})",
-                shortest(epsilon.get())
+                described(epsilon.get())
             )
         }
         Mechanism::PureDp {
@@ -112,7 +112,7 @@ pub fn step(mechanism: &Mechanism) -> String {
         } => {
             format!(
                 "anything with epsilon {} ({neighbours})",
-                shortest(epsilon.get())
+                described(epsilon.get())
             )
         }
         Mechanism::ApproxDp {
@@ -121,8 +121,8 @@ pub fn step(mechanism: &Mechanism) -> String {
             neighbours,
         } => format!(
             "anything with epsilon {} and delta {} ({neighbours})",
-            shortest(epsilon.get()),
-            shortest(delta.get()),
+            described(epsilon.get()),
+            described(delta.get()),
         ),
         Mechanism::Zcdp {
             rho,
@@ -130,13 +130,13 @@ pub fn step(mechanism: &Mechanism) -> String {
             neighbours,
         } => {
             let offset = if xi.get() > 0.0 {
-                format!("xi {} and ", shortest(xi.get()))
+                format!("xi {} and ", described(xi.get()))
             } else {
                 String::new()
             };
             format!(
                 "anything with zCDP of {offset}rho {} ({neighbours})",
-                shortest(rho.get())
+                described(rho.get())
             )
         }
         Mechanism::RenyiDp {
@@ -144,14 +144,14 @@ pub fn step(mechanism: &Mechanism) -> String {
         } => format!(
             "anything with Rényi divergences stated at {} ({neighbours})",
             match orders.as_slice() {
-                [order] => format!("order {}", shortest(order.get())),
+                [order] => format!("order {}", described(order.get())),
                 orders => format!("{} orders", orders.len()),
             }
         ),
         Mechanism::RepeatAndSelect { each, mean, shape } => format!(
             "the best of a random number of runs (mean {}, shape {}), each {}",
-            shortest(mean.get()),
-            shortest(shape.get()),
+            described(mean.get()),
+            described(shape.get()),
             line(each),
         ),
         Mechanism::NonPrivate { why } => format!("no protection ({})", plain(why)),
@@ -166,7 +166,7 @@ pub fn step(mechanism: &Mechanism) -> String {
 /// How the batches are drawn.
 #[must_use]
 pub fn batches(sampling: Sampling, rate: f64) -> String {
-    let rate = shortest(rate);
+    let rate = described(rate);
     match sampling {
         Sampling::Poisson => format!("Poisson batches of rate {rate}"),
         Sampling::TruncatedPoisson { max_batch, records } => {

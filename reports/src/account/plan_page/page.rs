@@ -5,8 +5,11 @@ use super::figure::{amplification, profile};
 use super::promises::{Adversary, Promised};
 use super::tighten::Tightened;
 use super::{PlanPage, PlannedRun};
+use crate::account::answer::noise_found;
 use crate::contract::{Align, Envelope, Table};
-use crate::number::{exposure_at_most, nearest, rounded_down, rounded_up, shortest};
+use crate::number::{
+    count_of, described, exposure_at_most, nearest, rounded_down, rounded_up, shortest,
+};
 use crate::page::{Mood, Page, Section};
 use anyhow::Result;
 use reticent_accounting::training::{NoisySteps, Recipe, Run};
@@ -108,6 +111,7 @@ pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     } else {
         format!("This plan promises nothing for {first}{}.", reason(run))
     };
+    said.push_str(&noise_found(&run.inputs).unwrap_or_default());
     if let Some((marked, named)) = run.not_named() {
         let _ = write!(
             said,
@@ -153,10 +157,10 @@ pub(super) fn what_runs(run: &PlannedRun) -> String {
     let plan = &run.plan;
     let numbers = |noisy: &NoisySteps| {
         format!(
-            "sigma {}, sampling rate {}, {} steps",
-            shortest(noisy.noise_multiplier.get()),
-            shortest((noisy.sampling_rate.get() * 1e9).round() / 1e9),
-            noisy.steps.get(),
+            "sigma {}, sampling rate {}, {}",
+            described(noisy.noise_multiplier.get()),
+            described(noisy.sampling_rate.get()),
+            count_of(noisy.steps.get(), "step"),
         )
     };
     let said = match &plan.run {
@@ -168,20 +172,20 @@ pub(super) fn what_runs(run: &PlannedRun) -> String {
         },
         Run::Sdp { selective } => format!(
             "selective DP-SGD: sigma {}, {} passes, and sigma {} on {} states a record and pass",
-            shortest(selective.noise_multiplier.get()),
+            described(selective.noise_multiplier.get()),
             selective.passes(),
-            shortest(selective.state_noise_multiplier.get()),
+            described(selective.state_noise_multiplier.get()),
             *selective.states,
         ),
         Run::Jft { second, .. } => format!("fine-tuned twice, redacted first: {}", numbers(second)),
         Run::Protect { weighted } => format!(
-            "secret protection: sigma {}, expected batch {}, {} steps",
+            "secret protection: sigma {}, expected batch {}, {}",
             match plan.noiseless {
                 true => "0".to_owned(),
-                false => shortest(weighted.noise_multiplier.get()),
+                false => described(weighted.noise_multiplier.get()),
             },
-            shortest((*weighted.batch * 1e6).round() / 1e6),
-            weighted.steps.get(),
+            described(*weighted.batch),
+            count_of(weighted.steps.get(), "step"),
         ),
         Run::Mechanism { .. } => "a mechanism".to_owned(),
     };

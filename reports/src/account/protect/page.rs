@@ -5,7 +5,7 @@ use crate::account::csv::{cell, ends};
 use crate::account::tables::dash;
 use crate::contract::Csv;
 use crate::contract::{Align, Envelope, Table};
-use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use anyhow::Result;
 use reticent_accounting::{Bounds, NoiseMultiplier};
@@ -18,19 +18,15 @@ pub fn page(document: &Envelope<Protection>) -> Page {
     let body = &document.body;
     let sizes = &body.incidence;
     let title = format!(
-        "{} secrets in {} of {} examples, {} pairs; at most {} secrets in an example, {} examples of a secret",
-        grouped(sizes.secrets),
+        "{} in {} of {}, {}; at most {} in an example, {} of a secret",
+        count_of(sizes.secrets, "secret"),
         grouped(sizes.with_secrets),
-        grouped(sizes.examples),
-        grouped(sizes.pairs),
-        grouped(sizes.most_secrets),
-        grouped(sizes.most_examples),
+        count_of(sizes.examples, "example"),
+        count_of(sizes.pairs, "pair"),
+        count_of(sizes.most_secrets, "secret"),
+        count_of(sizes.most_examples, "example"),
     );
-    let summary = format!(
-        "c = {} and above is no preprocessing: every weight is 1",
-        rounded_up(body.full_c, DIGITS)
-    );
-    let mut page = Page::new(title, summary)
+    let mut page = Page::new(title, headline(body))
         .answer(Section::text(
             "",
             document.inputs.assumed_line().into_iter().collect(),
@@ -58,6 +54,27 @@ pub fn page(document: &Envelope<Protection>) -> Page {
         page = page.section(Section::table("By kind", kinds(body)));
     }
     page.section(Section::notes("What the numbers mean", notes(body)))
+}
+
+/// The noise of the last setting that keeps every promise.
+fn headline(body: &Protection) -> String {
+    let full = format!(
+        "From c = {} on every weight is 1: no preprocessing.",
+        rounded_up(body.full_c, DIGITS)
+    );
+    let certified = body.settings.iter().filter_map(|setting| {
+        let upper = setting.sigma.upper?;
+        Some((upper.get().get(), setting))
+    });
+    let least = certified.min_by(|(a, _), (b, _)| a.total_cmp(b));
+    let Some((sigma, best)) = least else {
+        return format!("No noise is certified to keep every promise. {full}");
+    };
+    format!(
+        "Sigma {} keeps every secret's promise, at c = {}. {full}",
+        rounded_up(sigma, DIGITS),
+        nearest(best.c, DIGITS),
+    )
 }
 
 fn notes(body: &Protection) -> Vec<String> {

@@ -16,7 +16,7 @@ Examples:
   audit epsilon --rates 480,500,12,500 --delta 1e-5 --confidence 0.99"
 )]
 pub struct EpsilonArgs {
-    /// One run: canaries with a fair coin each, coins guessed, right guesses.
+    /// One run: canaries included at random with probability one half each, guesses, correct guesses.
     #[arg(long, value_name = "M,R,V", value_parser = counts)]
     pub counts: Option<OneRunCounts>,
     /// Independent runs: true positives, runs with the record, false positives, runs without.
@@ -28,13 +28,13 @@ pub struct EpsilonArgs {
     /// Probability with which each bound holds; 0.95 if absent.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
     pub confidence: Option<Confidence>,
-    /// What a coin decided: add-remove (a canary in or out; the default), zero-out, or replace.
+    /// What was drawn at random: add-remove (a canary in or out; the default), zero-out, or replace.
     #[arg(long, value_parser = neighbours)]
     pub neighbours: Option<Neighbours>,
     /// What one record is; "record" if absent.
     #[arg(long, value_name = "NAME", value_parser = unit_name)]
     pub unit: Option<UnitName>,
-    /// Records that one coin put in or out together; 1 if absent.
+    /// Records that were included or left out together; 1 if absent.
     #[arg(long, value_name = "R", value_parser = positive)]
     pub copies: Option<u64>,
     /// Exit with 1 when the bound that assumes no family of mechanisms is above this.

@@ -5,7 +5,7 @@ mod page;
 
 use super::args::EpsilonArgs;
 use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
-use crate::number::{grouped, rounded_down, shortest};
+use crate::number::{count_of, grouped, rounded_down, shortest};
 use crate::page::Output;
 use anyhow::Result;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
@@ -163,25 +163,17 @@ fn holds(report: &EpsilonReport) -> String {
             shortest(terms.confidence.get()),
             shortest(terms.delta.get()),
             terms.neighbours,
-            copies(terms.copies),
+            count_of(terms.copies, "record"),
             terms.unit,
         )
     })
 }
 
-fn copies(count: u64) -> String {
-    if count == 1 {
-        "1 record".to_owned()
-    } else {
-        format!("{} records", grouped(count))
-    }
-}
-
 fn method(method: EpsilonMethod) -> &'static str {
     match method {
         EpsilonMethod::RankAudit => "ranks",
-        EpsilonMethod::OneRun => "coins of one run",
-        EpsilonMethod::OneRunFDp => "coins of one run, f-DP",
+        EpsilonMethod::OneRun => "one run",
+        EpsilonMethod::OneRunFDp => "one run, f-DP",
         EpsilonMethod::ClopperPearson => "Clopper–Pearson",
         EpsilonMethod::Gdp => "Gaussian (GDP)",
     }
@@ -201,7 +193,7 @@ fn presupposes(bound: &AuditBound) -> String {
 fn caveat(counts: &Counted) -> &'static str {
     match counts {
         Counted::OneRun(_) => {
-            "The coins must be fair and independent, and what is guessed must not depend on them."
+            "Each canary must be included independently with probability one half, and what is guessed must not depend on it."
         }
         Counted::Rates(_) => {
             "The runs must be independent, and the rule that decides must not depend on them."

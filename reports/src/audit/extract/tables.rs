@@ -2,7 +2,7 @@
 
 use super::ExtractReport;
 use crate::contract::{Align, Table};
-use crate::number::{grouped, nearest, shortest};
+use crate::number::{count_of, grouped, nearest, shortest};
 use reticent_attacks::{PromptRates, Rate, Stratum};
 
 /// The model's own rates; a page is too narrow for all columns at once.
@@ -143,10 +143,10 @@ pub(super) fn says(report: &ExtractReport) -> String {
         return "No passage was long enough.".to_owned();
     };
     let found = format!(
-        "Of {} passages {} come out word by word behind {} tokens of prompt",
-        grouped(best.verbatim.trials),
+        "Of {} {} come out word by word behind {} of prompt",
+        count_of(best.verbatim.trials, "passage"),
         grouped(best.verbatim.hits),
-        best.prompt
+        count_of(best.prompt as u64, "token")
     );
     // The length with the smallest p was looked for: all of them share the 5 %.
     let each = 0.05 / report.prompts.len() as f64;

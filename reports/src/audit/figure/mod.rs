@@ -11,7 +11,7 @@ pub use quantity::{Known, Quantity};
 use super::args::Figure as FigureArgs;
 use super::diff::document;
 use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table, write_file};
-use crate::number::{nearest, shortest};
+use crate::number::{count_of, nearest, shortest};
 use crate::page::{Output, Page, Section};
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use anyhow::{Context, Result, bail, ensure};
@@ -255,7 +255,11 @@ impl FigureReport {
         }
         let all = self.lines.iter().flat_map(|line| &line.points);
         let documents: usize = all.map(|point| point.values.len()).sum();
-        let mut said = format!("{documents} documents in {} lines.", self.lines.len());
+        let mut said = format!(
+            "{} in {}.",
+            count_of(documents as u64, "document"),
+            count_of(self.lines.len() as u64, "line")
+        );
         if let Some(null) = self.without_a_leak {
             said = format!(
                 "{said} Without a leak it is {} on average.",

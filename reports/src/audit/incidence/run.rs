@@ -4,7 +4,7 @@ use crate::account::protect::read::Kind;
 use crate::audit::args::IncidenceArgs;
 use crate::audit::reading::{list, warn};
 use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
-use crate::number::grouped;
+use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use crate::plan::PreparedFacts;
 use anyhow::{Context, Result, bail, ensure};
@@ -235,11 +235,11 @@ fn show(
 
 fn page(shown: &Body, unit: &str) -> Page {
     let said = format!(
-        "{}: {} of {} {unit}s hold a secret; {} pairs.",
+        "{}: {} of {} hold a secret; {}.",
         shown.out,
         grouped(shown.records_with_secrets),
-        grouped(shown.records),
-        grouped(shown.pairs)
+        count_of(shown.records, unit),
+        count_of(shown.pairs, "pair")
     );
     let kinds = shown.by_kind.iter();
     let kinds: Vec<String> = kinds

@@ -5,7 +5,7 @@ use super::{HeatLine, MembershipReport, Signal, figure};
 use crate::audit::args::MembershipArgs;
 use crate::audit::ends;
 use crate::contract::{Exit, Inputs};
-use crate::number::{grouped, nearest, shortest};
+use crate::number::{count_of, grouped, nearest, shortest};
 use crate::page::{Page, Section, Shade};
 use anyhow::Result;
 
@@ -29,6 +29,7 @@ pub(super) fn page(
         summary(report, asked, exit),
     )
     .mood(exit.into())
+    .brief(Section::text("", vec![sample(report)]))
     .section(
         Section::plot("At few false alarms", figure::roc(report)?.to_inline_svg()?).caption(
             "Both axes are logarithmic: an attack that recognises few members for certain \
@@ -37,7 +38,7 @@ pub(super) fn page(
         ),
     )
     .answer(Section::table("What the sample certifies", table(report)).caption(sample(report)))
-    .answer(Section::text(
+    .section(Section::text(
         "About these intervals",
         Some(format!(
             "{} A member is recognised by a score above a threshold; {}.",
@@ -62,7 +63,7 @@ pub(super) fn page(
         let table = attack_table(report, attacks);
         page = page
             .section(Section::plot("Every attack", areas).caption(decided))
-            .answer(Section::table("Every attack in numbers", table).caption(accuracy));
+            .section(Section::table("Every attack in numbers", table).caption(accuracy));
         if attacks.group_size.is_some() {
             page = page.section(
                 Section::table("Groups of records at once", group_table(attacks)).caption(
@@ -77,11 +78,11 @@ pub(super) fn page(
         .map(|left| format!("Not run: {}: {}.", left.attack, left.why))
         .collect();
     if !left_out.is_empty() {
-        page = page.answer(Section::text("Attacks that were not run", left_out));
+        page = page.section(Section::text("Attacks that were not run", left_out));
     }
     let shadows = report.attacks.as_ref().and_then(|a| a.shadows.as_ref());
     if let Some(shadows) = shadows {
-        page = page.answer(Section::text(
+        page = page.section(Section::text(
             "Shadow models",
             Some(shadows.says())
                 .into_iter()
@@ -115,14 +116,14 @@ pub(super) fn page(
 fn sample(report: &MembershipReport) -> String {
     let groups = report.groups.map_or_else(String::new, |groups| {
         format!(
-            " in {} groups; rates and accuracy take one record of each",
-            grouped(groups as u64)
+            " in {}; rates and accuracy take one record of each",
+            count_of(groups as u64, "group")
         )
     });
     format!(
-        "{} members, {} non-members{groups}; each interval holds with probability {}.",
-        grouped(report.members as u64),
-        grouped(report.non_members as u64),
+        "{}, {}{groups}; each interval holds with probability {}.",
+        count_of(report.members as u64, "member"),
+        count_of(report.non_members as u64, "non-member"),
         shortest(report.confidence.get())
     )
 }

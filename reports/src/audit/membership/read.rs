@@ -149,8 +149,9 @@ fn columns(reader: &mut Reader<File>, path: &Path, member: bool) -> Result<Colum
     let needed = |name: &str| match column(name) {
         Some(at) => Ok(at),
         None => bail!(
-            "{}, line 1: no column {name}; there are {names:?}",
-            path.display()
+            "{}, line 1: no column {name} among its {}; is it a header?",
+            path.display(),
+            names.len()
         ),
     };
     Ok(Columns {

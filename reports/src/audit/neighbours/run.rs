@@ -4,7 +4,8 @@ use crate::audit::args::NeighboursArgs;
 use crate::audit::published::published;
 use crate::audit::reading::{documents, list};
 use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Progress, Table};
-use crate::number::grouped;
+use crate::number::rounded_up;
+use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::Confidence;
@@ -164,13 +165,10 @@ fn page(shown: &Body<'_>) -> Page {
         None => "all".to_owned(),
     };
     let said = format!(
-        "{} of {} secrets are missed; masking one of them beforehand changes at most {}.",
+        "{} of {} missed; masking one of them beforehand changes at most {}.",
         grouped(all.missed),
-        grouped(all.examined),
-        match all.most_records {
-            1 => "1 record".to_owned(),
-            many => format!("{} records", grouped(many)),
-        }
+        count_of(all.examined, "secret"),
+        count_of(all.most_records, "record")
     );
     let mut facts = vec![
         (
@@ -209,7 +207,7 @@ fn page(shown: &Body<'_>) -> Page {
             "miss rate",
             format!(
                 "below {} of all secrets, with confidence {}",
-                rounded_up(share.upper),
+                rounded_up(share.upper, 4),
                 share.confidence
             ),
         ));
@@ -247,9 +245,4 @@ fn page(shown: &Body<'_>) -> Page {
         page = page.answer(Section::text("", named));
     }
     page
-}
-
-/// An upper bound keeps its direction in four decimals.
-fn rounded_up(value: f64) -> String {
-    format!("{:.4}", (value * 1e4).ceil() / 1e4)
 }

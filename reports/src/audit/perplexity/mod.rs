@@ -5,7 +5,7 @@ pub mod args;
 pub(super) mod run;
 
 use crate::contract::{Align, Table};
-use crate::number::{grouped, nearest};
+use crate::number::{count_of, grouped, nearest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
@@ -91,10 +91,10 @@ impl PerplexityReport {
             ),
         };
         format!(
-            "perplexity {} per token over {} tokens in {} records{windows} (unit: {}; the text as it stands, nothing redacted)",
+            "Perplexity {} per token over {} in {}{windows} (unit: {}; the text as it stands, nothing redacted).",
             nearest(self.perplexity, 4),
-            grouped(self.tokens),
-            grouped(self.records),
+            count_of(self.tokens, "token"),
+            count_of(self.records, "record"),
             self.unit,
         )
     }
@@ -219,7 +219,7 @@ mod tests {
         assert!(
             report
                 .says(Some(64))
-                .starts_with("perplexity 4.000 per token over 8 tokens")
+                .starts_with("Perplexity 4.000 per token over 8 tokens")
         );
         let html = report.to_page("ckpt", Some(64)).unwrap().to_html().unwrap();
         assert!(html.contains("perplexity 4.000 per token") && html.contains("<svg"));

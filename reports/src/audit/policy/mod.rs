@@ -5,7 +5,7 @@ pub mod args;
 use super::args::Policy;
 use super::published::published;
 use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Table};
-use crate::number::{grouped, nearest};
+use crate::number::{count_of, grouped, nearest};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
 use reticent_corpus::{
@@ -201,8 +201,8 @@ impl PolicyReport {
     pub fn to_page(&self) -> Page {
         let share = |part: u64, all: u64| nearest(part as f64 / all.max(1) as f64 * 100.0, 3);
         let mut said = format!(
-            "{} records, {} with something found, {} of {} words redacted ({} %).",
-            grouped(self.records),
+            "{}, {} with something found, {} of {} words redacted ({} %).",
+            count_of(self.records, "record"),
             grouped(self.redacted),
             grouped(self.words.redacted),
             grouped(self.words.all),
@@ -210,8 +210,8 @@ impl PolicyReport {
         );
         if let Some(flagged) = self.flagged {
             said.push_str(&format!(
-                " {} records flagged by the conservative policy ({} %).",
-                grouped(flagged),
+                " {} flagged by the conservative policy ({} %).",
+                count_of(flagged, "record"),
                 share(flagged, self.records)
             ));
         }
@@ -238,7 +238,7 @@ impl PolicyReport {
                 covered.push((how, kinds.join(", ")));
             }
         }
-        page.answer(Section::facts("", covered))
+        page.section(Section::facts("How each kind is found", covered))
     }
 
     fn by_span(&self) -> Table {

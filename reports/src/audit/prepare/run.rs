@@ -4,7 +4,7 @@ use crate::audit::args::Prepare;
 use crate::audit::published::published;
 use crate::audit::reading::warn;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, Progress};
-use crate::number::grouped;
+use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
 use reticent_corpus::{
@@ -154,11 +154,10 @@ fn of_argument(error: reticent_corpus::Error, asked: &Prepare) -> anyhow::Error 
 fn page(prepared: &Preparation, out: &str) -> Page {
     let f = &prepared.facts;
     let said = format!(
-        "{out}: {} {}s from {} documents, {} documents held out.",
-        grouped(f.units),
-        f.unit,
-        grouped(f.documents),
-        grouped(f.held_out_documents)
+        "{out}: {} from {}, {} held out.",
+        count_of(f.units, &f.unit.to_string()),
+        count_of(f.documents, "document"),
+        count_of(f.held_out_documents, "document")
     );
     let mut facts = vec![
         (
@@ -172,10 +171,10 @@ fn page(prepared: &Preparation, out: &str) -> Page {
         (
             "redaction",
             format!(
-                "{} records with a mask; {} of {} distinct secrets missed by the policy, {} by both policies",
-                grouped(f.redacted),
+                "{} with a mask; {} of {} missed by the policy, {} by both policies",
+                count_of(f.redacted, "record"),
                 grouped(f.secrets.all.missed),
-                grouped(f.secrets.all.distinct),
+                count_of(f.secrets.all.distinct, "distinct secret"),
                 grouped(f.secrets.all.missed_by_both)
             ),
         ),

@@ -3,7 +3,7 @@
 use super::measure::{MissingRate, Screening};
 use super::sheet::Sheet;
 use crate::contract::{Align, Table};
-use crate::number::{grouped, nearest, rounded_down, rounded_up};
+use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up};
 use crate::page::{Page, Section};
 use reticent_accounting::{Confidence, MissRate, Upper};
 use std::path::Path;
@@ -36,8 +36,8 @@ impl Screening {
     pub(super) fn to_page(&self, confidence: Confidence, labels: Option<&Path>) -> Page {
         let percent = nearest(confidence.get() * 100.0, 4);
         let said = format!(
-            "{} records drawn at random, {} with a secret, {} of these with one that the policy misses.",
-            grouped(self.sample),
+            "{} drawn at random, {} with a secret, {} of these with one that the policy misses.",
+            count_of(self.sample, "record"),
             grouped(self.with_secrets),
             grouped(self.missed)
         );
@@ -71,11 +71,11 @@ impl Screening {
             )),
         };
         page = page
-            .answer(Section::table(
+            .section(Section::table(
                 format!("By kind; each bound holds with {percent} % confidence by itself"),
                 self.by_kind(),
             ))
-            .answer(Section::table("What the policy found", self.by_span()));
+            .section(Section::table("What the policy found", self.by_span()));
         if self.near > 0 {
             page = page.answer(Section::text(
                 "",

@@ -4,7 +4,7 @@ pub mod args;
 
 use super::args::Simulation;
 use crate::contract::{AtomicFile, Envelope, Inputs, Interrupt, to_json};
-use crate::number::grouped;
+use crate::number::count_of;
 use crate::page::{Output, Page};
 use anyhow::{Context, Result};
 use reticent_corpus::simulate;
@@ -39,11 +39,11 @@ pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<(
         .given("dialogues", dialogues)?
         .given("seed", seed)?;
     let said = format!(
-        "{}: {} dialogues, {} bytes, {} secrets marked.",
+        "{}: {}, {}, {} marked.",
         made.out,
-        grouped(made.dialogues as u64),
-        grouped(made.bytes),
-        grouped(made.secrets as u64),
+        count_of(made.dialogues as u64, "dialogue"),
+        count_of(made.bytes, "byte"),
+        count_of(made.secrets as u64, "secret"),
     );
     output.answer(
         &Envelope::new("simulation", inputs, &made),

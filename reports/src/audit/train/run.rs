@@ -9,7 +9,7 @@ use crate::audit::train::options::{inputs, options};
 use crate::contract::{
     Align, Envelope, Exit, Inputs, Interrupt, Interrupted, OutputFolder, Progress, Table,
 };
-use crate::number::{grouped, nearest, rounded_up};
+use crate::number::{grouped, nearest, rounded_up, shortest};
 use crate::page::{Output, Page, Section};
 use crate::plan::{PreparedFacts, build, inputs as plan_inputs, redaction, unauthenticated};
 use anyhow::{Context, Result, ensure};
@@ -277,7 +277,7 @@ fn page(shown: &Body, inputs: &Inputs) -> Page {
             promise(row),
             neighbours(row).to_owned(),
             row.delta
-                .map_or_else(String::new, |delta| nearest(delta.get(), 2)),
+                .map_or_else(String::new, |delta| shortest(delta.get())),
             rounded_up(upper, 5),
         ]);
     }

@@ -47,10 +47,10 @@ impl<'a> Rows<'a> {
         match self.column(names) {
             Some(column) => Ok(column),
             None => bail!(
-                "{}, line 1: no column {}; there are {:?}",
+                "{}, line 1: no column {} among its {}; is it a header?",
                 self.path.display(),
                 names.join(" or "),
-                self.header.iter().collect::<Vec<_>>()
+                self.header.len()
             ),
         }
     }
