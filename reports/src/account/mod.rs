@@ -26,7 +26,7 @@ pub(crate) mod words;
 mod tests;
 
 use crate::contract::{Exit, print, write_file};
-use crate::page::{Output, View};
+use crate::page::{Output, Section, View};
 use anyhow::{Context, Result, bail};
 use args::{Account, Command, OutcomeArgs, PlanArgs, QuestionArgs};
 use secrets::SecretPosteriors;
@@ -48,9 +48,12 @@ pub fn run(arguments: &Account) -> Result<Exit> {
                 let drawing = curve::drawing(wish, &document)?.to_svg()?;
                 write_file(place, drawing.as_bytes()).context("--plot")?;
             }
-            output.answer_with_rows(&document, &curve::page(&document), || {
-                curve::csv(&document.body)
-            })?;
+            let mut page = curve::page(&document);
+            if output.draws() {
+                let drawing = curve::figure(&document)?.to_inline_svg()?;
+                page = page.section(Section::plot("The curve", drawing));
+            }
+            output.answer_with_rows(&document, &page, || curve::csv(&document.body))?;
         }
         Some(Command::Compose(wish)) => {
             return compose::run::run(wish, output);
@@ -117,16 +120,19 @@ fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, output: Output) -> Res
         write_file(place, drawing.as_bytes()).context("--plot")?;
     }
     let limit = answer::limit(&document.body, outcome.max_epsilon);
-    output.answer_with_rows(
-        &document,
-        &answer::guarantees(asked, &document, limit.as_ref()),
-        || {
-            let body = &document.body;
-            let secrets = body.secrets.iter().map(SecretPosteriors::rows);
-            let secrets = secrets.collect::<Result<Vec<_>>>()?;
-            csv::guarantees(&[body.guarantees.clone(), secrets.concat()].concat())
-        },
-    )?;
+    let mut page = answer::guarantees(asked, &document, limit.as_ref());
+    if output.draws() {
+        // Where the curve can't be certified, the table stands alone.
+        if let Ok(drawing) = answer::figure::privacy_curve(&asked.plan) {
+            page = page.section(Section::plot("The curve", drawing.to_inline_svg()?));
+        }
+    }
+    output.answer_with_rows(&document, &page, || {
+        let body = &document.body;
+        let secrets = body.secrets.iter().map(SecretPosteriors::rows);
+        let secrets = secrets.collect::<Result<Vec<_>>>()?;
+        csv::guarantees(&[body.guarantees.clone(), secrets.concat()].concat())
+    })?;
     Ok(match limit {
         Some(limit) if limit.passed => Exit::Exceeded,
         _ => Exit::Finished,

@@ -26,6 +26,11 @@ pub enum Tone {
 }
 
 impl Tone {
+    /// What was measured, on every page.
+    pub const MEASURED: Self = Self::First;
+    /// What is promised, on every page.
+    pub const PROMISED: Self = Self::Second;
+
     /// Every role.
     pub const ALL: [Self; 9] = [
         Self::Ink,

@@ -76,7 +76,10 @@ fn bad_input_is_two_with_argument_value_and_range() {
             "--plot: cannot write no/such/x.svg",
         ),
         ("compose none.json", "cannot read none.json: No such file"),
-        ("compose .", "cannot read .: "),
+        (
+            "compose .",
+            ". is a folder; a checkpoint's ./manifest.json says what ran",
+        ),
         (
             "compose bytes.json",
             "cannot read bytes.json: must be UTF-8, byte 9 is not",

@@ -21,7 +21,7 @@ pub fn privacy_curve(plan: &Plan) -> Result<Plot> {
     };
     let mut layers = vec![line(
         format!("differential privacy, {}", plan.neighbours),
-        Tone::First,
+        Tone::PROMISED,
         profile(plan, own)?.points(),
     )];
     if let Some(redaction) = plan.redaction {
@@ -34,12 +34,12 @@ pub fn privacy_curve(plan: &Plan) -> Result<Plot> {
         let uninformed = redaction.against_uninformed(&base);
         layers.push(line(
             "redacted, secret known to the adversary".into(),
-            Tone::Second,
+            Tone::Third,
             informed.points(),
         ));
         layers.push(line(
             "redacted, secret unknown (planning only)".into(),
-            Tone::Third,
+            Tone::Fourth,
             uninformed.points(),
         ));
     }

@@ -46,7 +46,11 @@ pub fn page(document: &Envelope<Points>) -> Page {
                 .to_owned(),
         );
     }
-    let title = format!("{}: {first}{}", title(body), line(&body.mechanism));
+    let title = format!(
+        "{}: {first}{}",
+        capital(&title(body)),
+        line(&body.mechanism)
+    );
     let rows = table.rows().len();
     Page::new(title, headline(body))
         .brief(Section::table("", table.thinned(BRIEFLY)))
@@ -130,14 +134,14 @@ pub fn figure(document: &Envelope<Points>) -> Result<Plot> {
         .layer(Layer::Line {
             name: if apart { "at most" } else { "" }.into(),
             points: of(&upper),
-            tone: Tone::First,
+            tone: Tone::PROMISED,
             dashed: false,
         });
     if apart {
         plot = plot.layer(Layer::Line {
             name: "at least".into(),
             points: of(&lower),
-            tone: Tone::Second,
+            tone: Tone::Third,
             dashed: true,
         });
     }

@@ -88,10 +88,10 @@ fn gammas(run: &PlannedRun) -> Result<Vec<MissRate>> {
 pub fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
     let tones = [
         Tone::Muted,
-        Tone::First,
-        Tone::Second,
+        Tone::PROMISED,
         Tone::Third,
         Tone::Fourth,
+        Tone::Fifth,
     ];
     let plot = Plot::new(
         "ε' against ε, by miss rate γ",
@@ -171,12 +171,12 @@ pub fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
     };
     let mut plot = Plot::new("One secret against a mask", Axis::linear("ε (nats)"), Axis::log("δ at most"))
         .described("The chance delta that the promise fails against epsilon, for an adversary who may know the secret.")
-        .layer(line("missed and trained on with noise", Tone::First, points(&|delta: Delta| delta.get())));
+        .layer(line("missed and trained on with noise", Tone::PROMISED, points(&|delta: Delta| delta.get())));
     if let Some(redaction) = run.redaction() {
         let drawn = points(&|delta| redaction.shrunk(delta).get());
         plot = plot.layer(line(
             "drawn at random, missed as often as stated",
-            Tone::Second,
+            Tone::Third,
             drawn,
         ));
     }

@@ -34,17 +34,17 @@ pub fn noise_against_kept(body: &Protection) -> Result<Plot> {
     let mut layers = Vec::new();
     layers.extend(line(
         "Fano, KL (the paper)",
-        Tone::series(1),
+        Tone::Fourth,
         Shape::Square,
         &|s| at(s, s.kl_fano_sigma.get().get()),
     ));
-    layers.extend(line("blow-up (tight)", Tone::First, Shape::Disc, &|s| {
+    layers.extend(line("blow-up (tight)", Tone::PROMISED, Shape::Disc, &|s| {
         upper(&s.sigma).and_then(|sigma| at(s, sigma))
     }));
     if body.settings.iter().any(|setting| setting.joint.is_some()) {
         layers.extend(line(
             "weights and noise together",
-            Tone::series(2),
+            Tone::Third,
             Shape::Triangle,
             &|s| {
                 let joint = s.joint.as_ref()?;

@@ -156,8 +156,8 @@ fn epsilons(report: &DemoReport) -> Plot {
     .sized(720, height)
     .layer(Layer::Intervals {
         rows,
-        lower: Tone::First,
-        upper: Tone::Second,
+        lower: Tone::MEASURED,
+        upper: Tone::PROMISED,
         lower_name: "measured: at least".into(),
         upper_name: "promised: at most".into(),
     })

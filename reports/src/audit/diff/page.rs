@@ -48,7 +48,7 @@ fn plot(rows: &[&Row]) -> Plot {
     .layer(Layer::Points {
         name: "new".into(),
         points: at(|row| row.new),
-        tone: Tone::First,
+        tone: Tone::MEASURED,
         shape: Shape::Disc,
     })
     .sized(720, height)

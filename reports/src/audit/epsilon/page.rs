@@ -81,7 +81,7 @@ fn plot(report: &EpsilonReport) -> Plot {
     )
     .layer(Layer::Intervals {
         rows: rows.collect(),
-        lower: Tone::First,
+        lower: Tone::MEASURED,
         upper: Tone::Muted,
         lower_name: "ε at least".into(),
         upper_name: String::new(),

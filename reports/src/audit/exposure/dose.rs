@@ -97,7 +97,7 @@ pub(super) fn dose_plot(doses: &[Dose], finding: &ExposureFinding) -> Plot {
     plot.layer(Layer::Line {
         name: "mean".into(),
         points: means.collect(),
-        tone: Tone::First,
+        tone: Tone::MEASURED,
         dashed: false,
     })
     .layer(Layer::Points {
@@ -105,7 +105,7 @@ pub(super) fn dose_plot(doses: &[Dose], finding: &ExposureFinding) -> Plot {
         points: canaries
             .map(|c| (c.copies as f64, c.exposure.min))
             .collect(),
-        tone: Tone::First,
+        tone: Tone::MEASURED,
         shape: Shape::Disc,
     })
     .described(

@@ -108,8 +108,8 @@ fn epsilons(report: &ExposureReport) -> Plot {
             lower: Some(lower).filter(|l| *l > 0.0),
             upper,
         }],
-        lower: Tone::Second,
-        upper: Tone::First,
+        lower: Tone::MEASURED,
+        upper: Tone::PROMISED,
         lower_name: "proved by the ranks".into(),
         upper_name: "promised".into(),
     })
@@ -145,17 +145,17 @@ fn over_training(report: &ExposureReport) -> Plot {
         Axis::linear("exposure (bits)")
             .between(0.0, (report.finding.candidates as f64).log2() * 1.03),
     )
-    .layer(line("largest", |s| s.max().lower(), Tone::Second))
-    .layer(line("mean", |s| s.mean().lower(), Tone::First))
+    .layer(line("largest", |s| s.max().lower(), Tone::MEASURED))
+    .layer(line("mean", |s| s.mean().lower(), Tone::Third))
     .layer(Layer::Rule {
         name: "95 % of largest without a leak".into(),
         at: last.max().null_95(),
-        tone: Tone::Second,
+        tone: Tone::MEASURED,
     })
     .layer(Layer::Rule {
         name: "95 % of means without a leak".into(),
         at: last.mean().null_95(),
-        tone: Tone::First,
+        tone: Tone::Third,
     })
     .described("Largest and mean exposure by checkpoint.")
 }

@@ -134,7 +134,7 @@ pub fn exposure_plot(title: &str, columns: &[Column<'_>]) -> anyhow::Result<Plot
     .layer(Layer::Points {
         name: "a canary".into(),
         points: columns.iter().enumerate().flat_map(spread).collect(),
-        tone: Tone::First,
+        tone: Tone::MEASURED,
         shape: Shape::Disc,
     })
     .described(in_words(columns));

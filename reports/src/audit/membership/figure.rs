@@ -24,7 +24,7 @@ pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
             .map(|p| (p.fpr, floor(p.lower), floor(p.upper)))
             .chain([(1.0, 1.0, 1.0)])
             .collect(),
-        tone: Tone::First,
+        tone: Tone::MEASURED,
     })
     .layer(Layer::Line {
         name: "chance".into(),
@@ -39,7 +39,7 @@ pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
             .iter()
             .map(|p| (p.fpr.max(left), floor(p.tpr)))
             .collect(),
-        tone: Tone::First,
+        tone: Tone::MEASURED,
     })
     .described(format!(
         "ROC curve of {} members and {} non-members; area {}.",

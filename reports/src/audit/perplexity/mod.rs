@@ -149,7 +149,7 @@ impl PerplexityReport {
             points: points
                 .map(|(index, value)| (*value, (index + 1) as f64 / all))
                 .collect(),
-            tone: Tone::First,
+            tone: Tone::MEASURED,
         })
         .layer(Layer::Line {
             name: "the whole text".into(),
@@ -222,7 +222,7 @@ mod tests {
                 .starts_with("Perplexity 4.000 per token over 8 tokens")
         );
         let html = report.to_page("ckpt", Some(64)).unwrap().to_html().unwrap();
-        assert!(html.contains("perplexity 4.000 per token") && html.contains("<svg"));
+        assert!(html.contains("Perplexity 4.000 per token") && html.contains("<svg"));
         let text = Envelope::new("perplexity", Inputs::new(), &report)
             .to_text()
             .unwrap();
