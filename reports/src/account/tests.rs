@@ -177,7 +177,7 @@ fn every_curve_fits_its_schema_falls_or_rises_and_is_drawn() {
             "{line}"
         );
         let points = &document.body.points;
-        let ends = |p: &curve::Point| {
+        let ends = |p: &curve::CurvePoint| {
             (
                 p.value.lower.unwrap().get().0,
                 p.value.upper.unwrap().get().0,

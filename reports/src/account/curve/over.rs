@@ -2,7 +2,7 @@
 
 use super::args::Curve;
 use super::points::spread;
-use super::{Kind, Point, Points};
+use super::{CurveKind, CurvePoint, Points};
 use crate::account::calibrate::numbered;
 use crate::account::plan::{Source, neighbours_of};
 use crate::account::question::RunArgs;
@@ -24,15 +24,15 @@ const MOST_STEPS: f64 = (1u64 << 53) as f64;
 ///
 /// # Errors
 /// The axis given as a fixed value too, arguments out of range, and points that can't be certified.
-pub(super) fn curve(wish: &Curve, axis: Kind) -> Result<Envelope<Points>> {
+pub(super) fn curve(wish: &Curve, axis: CurveKind) -> Result<Envelope<Points>> {
     free(&wish.run, axis)?;
     let given = wish.neighbours.map(Neighbours::from);
     let neighbours = match (axis, given) {
         // Redaction is defined by what another content would have given.
-        (Kind::Gamma, Some(other)) if other != Neighbours::Replace => {
+        (CurveKind::Gamma, Some(other)) if other != Neighbours::Replace => {
             bail!("--neighbours: redaction compares contents, replace, got {other}")
         }
-        (Kind::Gamma, _) => Neighbours::Replace,
+        (CurveKind::Gamma, _) => Neighbours::Replace,
         _ => neighbours_of(wish.neighbours, wish.run.schedule.sampler),
     };
     let (at, flag) = places(wish, axis)?;
@@ -40,7 +40,7 @@ pub(super) fn curve(wish: &Curve, axis: Kind) -> Result<Envelope<Points>> {
     for end in at.last().iter().chain(&at.first()) {
         run_at(&wish.run, axis, **end).context(flag)?;
     }
-    let sources = if axis == Kind::Gamma {
+    let sources = if axis == CurveKind::Gamma {
         vec![Source::of_run(&wish.run, neighbours)?]
     } else {
         let runs = at.iter().map(|x| run_at(&wish.run, axis, *x).context(flag));
@@ -56,7 +56,7 @@ pub(super) fn curve(wish: &Curve, axis: Kind) -> Result<Envelope<Points>> {
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
     let group = wish.group.unwrap_or(GroupSize::ONE);
     let mut inputs = first.inputs.clone();
-    if axis != Kind::Gamma {
+    if axis != CurveKind::Gamma {
         inputs = inputs.without(&axis.names().0.replace(' ', "_"));
     }
     if wish.run.schedule.epochs.is_some() {
@@ -82,7 +82,7 @@ pub(super) fn curve(wish: &Curve, axis: Kind) -> Result<Envelope<Points>> {
     for (i, x) in at.iter().enumerate() {
         let source = sources.get(i).unwrap_or(first);
         let mut plan = question(&source.mechanism)?;
-        let value = if axis == Kind::Gamma {
+        let value = if axis == CurveKind::Gamma {
             let miss = MissRate::new(*x).context(flag)?;
             plan.redaction = Some(Redaction::single_policy(miss));
             source.run.blamed(plan.bayesian_epsilon())?
@@ -93,7 +93,7 @@ pub(super) fn curve(wish: &Curve, axis: Kind) -> Result<Envelope<Points>> {
                 .map(|this| engine.map_or(this, |before| before.coarser(this)));
             row.epsilon
         };
-        points.push(Point {
+        points.push(CurvePoint {
             at: Number(*x),
             value: numbered(value.context("--over: nothing is known of this run")?),
         });
@@ -111,22 +111,22 @@ pub(super) fn curve(wish: &Curve, axis: Kind) -> Result<Envelope<Points>> {
 }
 
 /// Refuses a fixed value of what varies.
-fn free(run: &RunArgs, axis: Kind) -> Result<()> {
+fn free(run: &RunArgs, axis: CurveKind) -> Result<()> {
     let schedule = &run.schedule;
     let fixed: &[(&str, bool)] = match axis {
-        Kind::Sigma => &[("--sigma", run.sigma.is_some())],
-        Kind::SampleRate => &[
+        CurveKind::Sigma => &[("--sigma", run.sigma.is_some())],
+        CurveKind::SampleRate => &[
             ("--sample-rate", schedule.sample_rate.is_some()),
             ("--batch-size", schedule.batch_size.is_some()),
             ("--epoch-steps", schedule.epoch_steps.is_some()),
         ],
-        Kind::Steps => &[
+        CurveKind::Steps => &[
             ("--steps", schedule.steps.is_some()),
             ("--epochs", schedule.epochs.is_some()),
         ],
         _ => &[],
     };
-    if axis != Kind::Gamma && run.mechanism.is_some() {
+    if axis != CurveKind::Gamma && run.mechanism.is_some() {
         bail!("--mechanism: of a mechanism from a file only gamma can vary");
     }
     match fixed.iter().find(|(_, given)| *given) {
@@ -136,7 +136,7 @@ fn free(run: &RunArgs, axis: Kind) -> Result<()> {
 }
 
 /// Where the curve is evaluated, in ascending order, and the argument that says so.
-fn places(wish: &Curve, axis: Kind) -> Result<(Vec<f64>, &'static str)> {
+fn places(wish: &Curve, axis: CurveKind) -> Result<(Vec<f64>, &'static str)> {
     let (mut at, flag) = if wish.at.is_empty() {
         let (low, high) = axis.range();
         let (low, high) = (wish.from.unwrap_or(low), wish.to.unwrap_or(high));
@@ -148,7 +148,7 @@ fn places(wish: &Curve, axis: Kind) -> Result<(Vec<f64>, &'static str)> {
             (*first, *last) = (low, high);
         }
         let flag = if wish.to.is_some() { "--to" } else { "--from" };
-        if axis == Kind::Steps {
+        if axis == CurveKind::Steps {
             at = at.iter().map(|steps| steps.round()).collect();
         }
         (at, flag)
@@ -161,22 +161,22 @@ fn places(wish: &Curve, axis: Kind) -> Result<(Vec<f64>, &'static str)> {
 }
 
 /// The run whose parameter is `x`.
-fn run_at(run: &RunArgs, axis: Kind, x: f64) -> Result<RunArgs> {
+fn run_at(run: &RunArgs, axis: CurveKind, x: f64) -> Result<RunArgs> {
     let mut run = run.clone();
     match axis {
-        Kind::Sigma => run.sigma = Some(Sigma::Noise(NoiseMultiplier::new(x)?)),
-        Kind::SampleRate => run.schedule.sample_rate = Some(SamplingRate::new(x)?),
-        Kind::Steps if (1.0..=MOST_STEPS).contains(&x) && x.fract() == 0.0 => {
+        CurveKind::Sigma => run.sigma = Some(Sigma::Noise(NoiseMultiplier::new(x)?)),
+        CurveKind::SampleRate => run.schedule.sample_rate = Some(SamplingRate::new(x)?),
+        CurveKind::Steps if (1.0..=MOST_STEPS).contains(&x) && x.fract() == 0.0 => {
             run.schedule.steps = Some(x as u64);
         }
-        Kind::Gamma => drop(MissRate::new(x)?),
-        Kind::Steps => bail!("steps must be a whole number in [1, 2^53], got {x}"),
+        CurveKind::Gamma => drop(MissRate::new(x)?),
+        CurveKind::Steps => bail!("steps must be a whole number in [1, 2^53], got {x}"),
         _ => {}
     }
     Ok(run)
 }
 
-impl Kind {
+impl CurveKind {
     /// From where to where a parameter of a run is drawn.
     const fn range(self) -> (f64, f64) {
         match self {

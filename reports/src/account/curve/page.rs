@@ -1,6 +1,6 @@
 //! A curve as text, as rows, as a drawing.
 
-use super::{Kind, Point, Points};
+use super::{CurveKind, CurvePoint, Points};
 use crate::account::csv::{cell, ends};
 use crate::account::mechanism::words::line;
 use crate::account::tables::dash;
@@ -21,7 +21,7 @@ const BRIEFLY: usize = 7;
 pub fn page(document: &Envelope<Points>) -> Page {
     let body = &document.body;
     let (x, y) = body.kind_names();
-    let whole = matches!(body.curve, Kind::Gamma) || body.delta.is_none();
+    let whole = matches!(body.curve, CurveKind::Gamma) || body.delta.is_none();
     let first = if whole { "" } else { "at the first point " };
     let mut table = Table::new([
         (x.to_owned(), Align::Right),
@@ -55,7 +55,7 @@ pub fn page(document: &Envelope<Points>) -> Page {
     Page::new(title, headline(body))
         .brief(Section::table("", table.thinned(BRIEFLY)))
         .section(
-            Section::table("Point by point", table)
+            Section::table("CurvePoint by point", table)
                 .caption(format!("{}.", count_of(rows as u64, "point"))),
         )
         .answer(Section::text(
@@ -68,7 +68,7 @@ pub fn page(document: &Envelope<Points>) -> Page {
 /// The first and the last point in a sentence.
 fn headline(body: &Points) -> String {
     let (x, y) = body.kind_names();
-    let at = |point: &Point| {
+    let at = |point: &CurvePoint| {
         let upper = point
             .value
             .upper
@@ -145,7 +145,7 @@ pub fn figure(document: &Envelope<Points>) -> Result<Plot> {
             dashed: true,
         });
     }
-    if matches!(body.curve, Kind::TradeOff | Kind::BlowUp) {
+    if matches!(body.curve, CurveKind::TradeOff | CurveKind::BlowUp) {
         let blind = body
             .points
             .iter()
@@ -167,23 +167,23 @@ fn shown(axis: &Axis, value: f64) -> bool {
     value.is_finite() && (value > 0.0 || axis.scale == crate::plot::Scale::Linear)
 }
 
-fn axes(kind: Kind) -> (Axis, Axis) {
+fn axes(kind: CurveKind) -> (Axis, Axis) {
     match kind {
-        Kind::Profile => (Axis::linear("ε (nats)"), Axis::log("δ")),
-        Kind::Epsilon => (Axis::log("δ"), Axis::linear("ε (nats)")),
-        Kind::TradeOff => (
+        CurveKind::Profile => (Axis::linear("ε (nats)"), Axis::log("δ")),
+        CurveKind::Epsilon => (Axis::log("δ"), Axis::linear("ε (nats)")),
+        CurveKind::TradeOff => (
             Axis::log("false-positive rate"),
             Axis::log("true-positive rate"),
         ),
-        Kind::Renyi => (Axis::log("order"), Axis::log("Rényi divergence (nats)")),
-        Kind::BlowUp => (
+        CurveKind::Renyi => (Axis::log("order"), Axis::log("Rényi divergence (nats)")),
+        CurveKind::BlowUp => (
             Axis::log("chance before training"),
             Axis::log("chance after training"),
         ),
-        Kind::Sigma => (Axis::log("noise multiplier σ"), Axis::log("ε (nats)")),
-        Kind::SampleRate => (Axis::log("sampling rate q"), Axis::log("ε (nats)")),
-        Kind::Steps => (Axis::log("steps T"), Axis::log("ε (nats)")),
-        Kind::Gamma => (
+        CurveKind::Sigma => (Axis::log("noise multiplier σ"), Axis::log("ε (nats)")),
+        CurveKind::SampleRate => (Axis::log("sampling rate q"), Axis::log("ε (nats)")),
+        CurveKind::Steps => (Axis::log("steps T"), Axis::log("ε (nats)")),
+        CurveKind::Gamma => (
             Axis::log("share of secrets missed by redaction γ"),
             Axis::log("ε (nats)"),
         ),
@@ -192,15 +192,17 @@ fn axes(kind: Kind) -> (Axis, Axis) {
 
 fn title(body: &Points) -> String {
     let curve = match body.curve {
-        Kind::Profile => "delta at each epsilon",
-        Kind::Epsilon => "epsilon at each delta",
-        Kind::TradeOff => "the best attack on membership",
-        Kind::Renyi => "Rényi divergence at each order",
-        Kind::BlowUp => "guessing a secret, after training and before",
-        Kind::Sigma => "epsilon at each noise multiplier",
-        Kind::SampleRate => "epsilon at each sampling rate",
-        Kind::Steps => "epsilon at each number of steps",
-        Kind::Gamma => "epsilon of a redacted secret at each share missed, adversary ignores it",
+        CurveKind::Profile => "delta at each epsilon",
+        CurveKind::Epsilon => "epsilon at each delta",
+        CurveKind::TradeOff => "the best attack on membership",
+        CurveKind::Renyi => "Rényi divergence at each order",
+        CurveKind::BlowUp => "guessing a secret, after training and before",
+        CurveKind::Sigma => "epsilon at each noise multiplier",
+        CurveKind::SampleRate => "epsilon at each sampling rate",
+        CurveKind::Steps => "epsilon at each number of steps",
+        CurveKind::Gamma => {
+            "epsilon of a redacted secret at each share missed, adversary ignores it"
+        }
     };
     let slack = body.delta.map_or_else(String::new, |delta| {
         format!(", delta {}", shortest(delta.get()))
@@ -217,26 +219,28 @@ fn title(body: &Points) -> String {
     format!("{curve}, {records}, {compared}{slack}")
 }
 
-const fn meaning(kind: Kind) -> &'static str {
+const fn meaning(kind: CurveKind) -> &'static str {
     match kind {
-        Kind::Profile | Kind::Epsilon => {
+        CurveKind::Profile | CurveKind::Epsilon => {
             "Every point is a promise of its own, and all hold at once: no outcome becomes more than e^epsilon times \
              as likely, but for a chance of delta."
         }
-        Kind::TradeOff => {
+        CurveKind::TradeOff => {
             "No attack that decides from the released model whether the record was used, with at most this share of \
              false alarms, finds more than this share of true cases, whatever else it knows."
         }
-        Kind::Sigma | Kind::SampleRate | Kind::Steps => {
+        CurveKind::Sigma | CurveKind::SampleRate | CurveKind::Steps => {
             "Every point is the promise of another run: no outcome becomes more than e^epsilon times as likely, but \
              for a chance of delta."
         }
-        Kind::Gamma => {
+        CurveKind::Gamma => {
             "For planning: the model tells an adversary without prior knowledge of the secret from a masked one no better than this. \
              It bounds no chance of guessing a secret, no exposure and no audit that knows the secret."
         }
-        Kind::Renyi => "For composition elsewhere; as a promise it is looser than the profile.",
-        Kind::BlowUp => {
+        CurveKind::Renyi => {
+            "For composition elsewhere; as a promise it is looser than the profile."
+        }
+        CurveKind::BlowUp => {
             "Whoever would have guessed the secret with the chance before (everything known besides this model \
              included) guesses it with at most the chance after."
         }

@@ -1,6 +1,7 @@
 //! Where a curve is evaluated when nobody says.
 
-use super::{Kind, Line};
+use super::CurveKind;
+use super::run::Line;
 use anyhow::Result;
 use reticent_accounting::{Delta, Tolerance};
 
@@ -11,31 +12,33 @@ const MANY: usize = 33;
 
 impl Line<'_> {
     /// Arguments that show the curve.
-    pub(super) fn default(&self, kind: Kind, count: Option<usize>) -> Result<Vec<f64>> {
+    pub(super) fn default(&self, kind: CurveKind, count: Option<usize>) -> Result<Vec<f64>> {
         Ok(match (kind, count) {
-            (Kind::Profile, count) => self.epsilons(count.unwrap_or(MANY))?,
-            (Kind::Epsilon | Kind::BlowUp, None) => {
+            (CurveKind::Profile, count) => self.epsilons(count.unwrap_or(MANY))?,
+            (CurveKind::Epsilon | CurveKind::BlowUp, None) => {
                 (1..=12).rev().map(|k| decade(1.0, k)).collect()
             }
-            (Kind::Epsilon | Kind::BlowUp, Some(count)) => spread(LEAST, 0.1, count),
-            (Kind::TradeOff, None) => {
+            (CurveKind::Epsilon | CurveKind::BlowUp, Some(count)) => spread(LEAST, 0.1, count),
+            (CurveKind::TradeOff, None) => {
                 let decades = (1..=6).rev();
                 decades
                     .flat_map(|k| [1.0, 2.0, 5.0].map(|first| decade(first, k)))
                     .chain([0.8])
                     .collect()
             }
-            (Kind::TradeOff, Some(count)) => spread(1e-6, 0.8, count),
-            (Kind::Renyi, None) => {
+            (CurveKind::TradeOff, Some(count)) => spread(1e-6, 0.8, count),
+            (CurveKind::Renyi, None) => {
                 vec![
                     1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0,
                     128.0,
                 ]
             }
-            (Kind::Renyi, Some(count)) => {
+            (CurveKind::Renyi, Some(count)) => {
                 spread(0.25, 127.0, count).iter().map(|x| 1.0 + x).collect()
             }
-            (Kind::Sigma | Kind::SampleRate | Kind::Steps | Kind::Gamma, _) => Vec::new(),
+            (CurveKind::Sigma | CurveKind::SampleRate | CurveKind::Steps | CurveKind::Gamma, _) => {
+                Vec::new()
+            }
         })
     }
 

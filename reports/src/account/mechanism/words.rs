@@ -154,9 +154,9 @@ pub fn step(mechanism: &Mechanism) -> String {
             described(shape.get()),
             line(each),
         ),
-        Mechanism::NonPrivate { why } => format!("no protection ({})", plain(why)),
+        Mechanism::NonPrivate { why } => format!("no protection ({})", in_one_line(why)),
         Mechanism::Estimated { why, .. } => {
-            format!("an estimate, which is no bound ({})", plain(why))
+            format!("an estimate, which is no bound ({})", in_one_line(why))
         }
         // A fold has no repetition and no sequence among its steps.
         Mechanism::Repeat { .. } | Mechanism::Sequence { .. } => line(mechanism),
@@ -189,7 +189,7 @@ pub fn batches(sampling: Sampling, rate: f64) -> String {
 }
 
 /// A text from a file, without control characters and not too long.
-pub(crate) fn plain(text: &str) -> String {
+pub(crate) fn in_one_line(text: &str) -> String {
     const MOST: usize = 120;
     let mut plain: String = text
         .chars()

@@ -1,6 +1,7 @@
 //! Labels asked for in the terminal, one record after the other.
 
 use super::sheet::Line;
+use crate::contract::printable;
 use anyhow::Result;
 use reticent_corpus::Secret;
 use std::io::{BufRead, Write};
@@ -109,7 +110,7 @@ fn change(text: &str, marked: &mut Vec<Secret>, said: &str) -> Result<(), String
     Ok(())
 }
 
-/// The text with marks; control characters are shown, not sent to the terminal.
+/// The text with marks, as a terminal may see it.
 fn shown(text: &str, marked: &[Secret]) -> String {
     let mut out = String::new();
     for (at, c) in text.chars().enumerate() {
@@ -118,16 +119,12 @@ fn shown(text: &str, marked: &[Secret]) -> String {
                 out.push_str(&format!("[{number}:"));
             }
         }
-        if c.is_control() && c != '\n' {
-            out.extend(c.escape_debug());
-        } else {
-            out.push(c);
-        }
+        out.push(c);
         for mark in marked {
             if mark.end == at + 1 {
                 out.push_str(&format!(" ({})]", mark.kind));
             }
         }
     }
-    out
+    printable(&out)
 }

@@ -1,0 +1,103 @@
+//! The `curve` document.
+
+use super::args::{Over, What};
+use crate::contract::Number;
+use reticent_accounting::{Bounds, Delta, Engine, GroupSize, Mechanism, Neighbours};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The body of a `curve` document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Points {
+    /// Which curve.
+    pub curve: CurveKind,
+    /// Who is compared with whom.
+    pub neighbours: Neighbours,
+    /// How many records are changed together.
+    pub group: GroupSize,
+    /// The slack, where ε is drawn against a parameter of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delta: Option<Delta>,
+    /// The engine of the coarsest point; absent for the Rényi curve, which is plain quadrature, and
+    /// for redaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
+    /// In ascending order.
+    pub points: Vec<CurvePoint>,
+    /// What runs; where that varies, at the first point.
+    pub mechanism: Mechanism,
+}
+
+/// One point: the argument, and both ends of the value.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CurvePoint {
+    /// Where.
+    pub at: Number,
+    /// What is certified there.
+    pub value: Bounds<Number>,
+}
+
+/// Which curve, with its argument and value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CurveKind {
+    /// ε ↦ δ.
+    Profile,
+    /// δ ↦ ε.
+    Epsilon,
+    /// False-positive rate ↦ true-positive rate of the best attack on membership.
+    TradeOff,
+    /// Order ↦ Rényi divergence in nats.
+    Renyi,
+    /// Chance of a guess before ↦ after.
+    BlowUp,
+    /// Noise multiplier ↦ ε.
+    Sigma,
+    /// Sampling rate ↦ ε.
+    SampleRate,
+    /// Steps ↦ ε.
+    Steps,
+    /// Share of secrets that redaction misses ↦ ε against an adversary without prior knowledge of the secret.
+    Gamma,
+}
+
+impl CurveKind {
+    /// Names of argument and value.
+    #[must_use]
+    pub const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Profile => ("epsilon", "delta"),
+            Self::Epsilon => ("delta", "epsilon"),
+            Self::TradeOff => ("false-positive rate", "true-positive rate"),
+            Self::Renyi => ("order", "divergence"),
+            Self::BlowUp => ("chance before", "chance after"),
+            Self::Sigma => ("sigma", "epsilon"),
+            Self::SampleRate => ("sample rate", "epsilon"),
+            Self::Steps => ("steps", "epsilon"),
+            Self::Gamma => ("gamma", "epsilon"),
+        }
+    }
+}
+
+impl From<What> for CurveKind {
+    fn from(what: What) -> Self {
+        match what {
+            What::Profile => Self::Profile,
+            What::Epsilon => Self::Epsilon,
+            What::TradeOff => Self::TradeOff,
+            What::Renyi => Self::Renyi,
+            What::BlowUp => Self::BlowUp,
+        }
+    }
+}
+
+impl From<Over> for CurveKind {
+    fn from(over: Over) -> Self {
+        match over {
+            Over::Sigma => Self::Sigma,
+            Over::SampleRate => Self::SampleRate,
+            Over::Steps => Self::Steps,
+            Over::Gamma => Self::Gamma,
+        }
+    }
+}

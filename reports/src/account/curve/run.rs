@@ -1,0 +1,229 @@
+//! The points of a curve, computed.
+
+use super::args::Curve;
+use super::{CurveKind, CurvePoint, Points, figure, over};
+use crate::account::calibrate::numbered;
+use crate::account::plan::{Source, neighbours_of};
+use crate::contract::{Envelope, Number};
+use crate::plot::Plot;
+use anyhow::{Context, Result, bail};
+use reticent_accounting::rdp::RdpCurve;
+use reticent_accounting::trade_off::true_positive_rate;
+use reticent_accounting::{
+    Bounds, Delta, Engine, Epsilon, GroupSize, Lower, Mechanism, Neighbours, Order, PrivacyLoss,
+    Probability, Profile, Query, Tolerance, Upper, pld::losses,
+};
+
+/// Enough for a smooth line.
+const POINTS_DRAWN: usize = 65;
+
+/// Computes the curve.
+///
+/// # Errors
+/// Arguments out of range, and points that can't be certified.
+pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
+    if let Some(axis) = wish.over {
+        return over::curve(wish, axis.into());
+    }
+    let kind = CurveKind::from(wish.what);
+    let asked = match (kind, wish.neighbours) {
+        (CurveKind::BlowUp, None) => Neighbours::ZeroOut,
+        (_, given) => neighbours_of(given, wish.run.schedule.sampler),
+    };
+    let source = Source::of_run(&wish.run, asked)?;
+    let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
+    let group = wish.group.unwrap_or(GroupSize::ONE);
+    let asked = match kind {
+        // What guesses a secret compares with a reference that the run decides on.
+        CurveKind::BlowUp => {
+            let reference = PrivacyLoss::of_guesses(&source.mechanism, group)?.1;
+            let other = wish.neighbours.map(Neighbours::from);
+            if let Some(other) = other.filter(|other| *other != reference) {
+                bail!("--neighbours: the blow-up is of {reference}, got {other}");
+            }
+            reference
+        }
+        _ => asked,
+    };
+    let inputs = source
+        .inputs
+        .given("what", kind)?
+        .or_assumed("neighbours", wish.neighbours.map(Neighbours::from), asked)?
+        .or_assumed("tolerance", wish.tolerance, tolerance)?
+        .given("group", wish.group)?;
+    let line = Line {
+        mechanism: &source.mechanism,
+        query: Query {
+            neighbours: asked,
+            group,
+        },
+        tolerance,
+    };
+    let mut at = if wish.at.is_empty() {
+        line.default(kind, wish.points)?
+    } else {
+        wish.at.clone()
+    };
+    at.sort_by(f64::total_cmp);
+    at.dedup_by(|a, b| a.to_bits() == b.to_bits());
+    let flag = if wish.at.is_empty() { "--what" } else { "--at" };
+    let (values, engine) = line.values(kind, &at).context(flag)?;
+    let points = at.into_iter().zip(values).map(|(at, value)| CurvePoint {
+        at: Number(at),
+        value,
+    });
+    let points = points.collect();
+    let body = Points {
+        curve: kind,
+        neighbours: asked,
+        group,
+        delta: None,
+        engine,
+        points,
+        mechanism: source.mechanism,
+    };
+    Ok(Envelope::new("curve", inputs, body))
+}
+
+/// The drawing of a curve: of its own points where they were chosen, otherwise of more.
+///
+/// # Errors
+/// As [`curve`], and nothing to draw.
+pub fn drawing(wish: &Curve, document: &Envelope<Points>) -> Result<Plot> {
+    if !wish.at.is_empty() || wish.points.is_some() || wish.over.is_some() {
+        return figure(document);
+    }
+    let body = &document.body;
+    let line = Line {
+        mechanism: &body.mechanism,
+        query: Query {
+            neighbours: body.neighbours,
+            group: body.group,
+        },
+        tolerance: wish.tolerance.unwrap_or(Tolerance::DEFAULT),
+    };
+    let at = line.default(body.curve, Some(POINTS_DRAWN))?;
+    let (values, engine) = line.values(body.curve, &at).context("--plot")?;
+    let points = at.into_iter().zip(values).map(|(at, value)| CurvePoint {
+        at: Number(at),
+        value,
+    });
+    let body = Points {
+        engine,
+        points: points.collect(),
+        ..body.clone()
+    };
+    figure(&Envelope {
+        body,
+        ..document.clone()
+    })
+}
+
+/// What a curve is drawn of.
+pub(super) struct Line<'a> {
+    pub(super) mechanism: &'a Mechanism,
+    pub(super) query: Query,
+    pub(super) tolerance: Tolerance,
+}
+
+type Values = (Vec<Bounds<Number>>, Option<Engine>);
+
+impl Line<'_> {
+    fn values(&self, kind: CurveKind, at: &[f64]) -> Result<Values> {
+        match kind {
+            CurveKind::Profile => self.profile(at),
+            CurveKind::Epsilon => self.each(at, Delta::new, |delta| self.epsilon(delta)),
+            CurveKind::TradeOff => self.each(at, Probability::new, |rate| {
+                let answer = true_positive_rate(self.mechanism, self.query, rate, self.tolerance)?;
+                Ok((numbered(answer.bounds), answer.engine))
+            }),
+            CurveKind::Renyi => self.renyi(at),
+            CurveKind::Sigma | CurveKind::SampleRate | CurveKind::Steps | CurveKind::Gamma => {
+                bail!("--over: the run varies along this curve")
+            }
+            CurveKind::BlowUp => {
+                let loss = PrivacyLoss::of_guesses(self.mechanism, self.query.group)?.0;
+                self.each(at, Probability::new, |prior| {
+                    let answer = loss.blow_up(prior, self.tolerance)?;
+                    Ok((numbered(answer.bounds), answer.engine))
+                })
+            }
+        }
+    }
+
+    fn each<T>(
+        &self,
+        at: &[f64],
+        make: impl Fn(f64) -> reticent_accounting::Result<T>,
+        ask: impl Fn(T) -> Result<(Bounds<Number>, Engine)>,
+    ) -> Result<Values> {
+        let mut coarsest = Engine::Closed;
+        let mut values = Vec::with_capacity(at.len());
+        for x in at {
+            let (bounds, engine) = ask(make(*x)?)?;
+            coarsest = coarsest.coarser(engine);
+            values.push(bounds);
+        }
+        Ok((values, Some(coarsest)))
+    }
+
+    fn profile(&self, at: &[f64]) -> Result<Values> {
+        let epsilons = at
+            .iter()
+            .map(|e| Epsilon::new(*e))
+            .collect::<Result<Vec<_>, _>>()?;
+        let profile = Profile::at_epsilons(self.mechanism, self.query, &epsilons, self.tolerance)?;
+        let ends = |p: &reticent_accounting::ProfilePoint| Bounds {
+            lower: Some(Lower::new(Number(p.delta_lower.get().get()))),
+            upper: Some(Upper::new(Number(p.delta_upper.get().get()))),
+        };
+        Ok((
+            profile.points().iter().map(ends).collect(),
+            Some(profile.engine),
+        ))
+    }
+
+    /// The larger of the directions.
+    pub(super) fn epsilon(&self, delta: Delta) -> Result<(Bounds<Number>, Engine)> {
+        let mut engine = Engine::Closed;
+        let (mut lower, mut upper) = (None, 0.0f64);
+        for loss in losses(self.mechanism, self.query)? {
+            let answer = loss.epsilon(delta, self.tolerance)?;
+            engine = engine.coarser(answer.engine);
+            let low = answer.bounds.lower.map(|end| end.get().get());
+            lower = match (lower, low) {
+                (Some(a), Some(b)) => Some(f64::max(a, b)),
+                (a, b) => a.or(b),
+            };
+            upper = upper.max(
+                answer
+                    .bounds
+                    .upper
+                    .map_or(f64::INFINITY, |end| end.get().get()),
+            );
+        }
+        let bounds = Bounds {
+            lower: lower.map(|end| Lower::new(Number(end))),
+            upper: Some(Upper::new(Number(upper))),
+        };
+        Ok((bounds, engine))
+    }
+
+    fn renyi(&self, at: &[f64]) -> Result<Values> {
+        let orders = at
+            .iter()
+            .map(|order| Order::new(*order))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut worst: Vec<(f64, f64)> = vec![(0.0, 0.0); at.len()];
+        for loss in losses(self.mechanism, self.query)? {
+            for (most, ends) in worst.iter_mut().zip(RdpCurve::bounds(&loss, &orders)?) {
+                most.0 = most.0.max(ends.lower.map_or(0.0, |end| *end.get()));
+                most.1 = most
+                    .1
+                    .max(ends.upper.map_or(f64::INFINITY, |end| *end.get()));
+            }
+        }
+        let ends = |(low, high)| Bounds::between(Number(low), Number(high));
+        Ok((worst.into_iter().map(ends).collect(), None))
+    }
+}
