@@ -40,12 +40,12 @@ enum Engine {
 
 impl LoadedModel {
     /// The model that the arguments name.
-    pub(in crate::audit) fn audited(asked: &Audited, interrupt: &Interrupt) -> Result<Self> {
-        let limit = limit(asked);
-        match asked.source()? {
-            Source::Folder(folder) => Self::folder(&folder, asked.device).context("--model"),
+    pub(in crate::audit) fn audited(args: &Audited, interrupt: &Interrupt) -> Result<Self> {
+        let limit = limit(args);
+        match args.source()? {
+            Source::Folder(folder) => Self::folder(&folder, args.device).context("--model"),
             Source::Command(line) => {
-                let tokenizer = asked.tokenizer.as_ref();
+                let tokenizer = args.tokenizer.as_ref();
                 let tokenizer = tokenizer.context("--tokenizer: --scorer needs the model's own")?;
                 let tokenizer = load(tokenizer).context("--tokenizer")?;
                 Self::command(&line, tokenizer, limit, interrupt).context("--scorer")
@@ -57,14 +57,14 @@ impl LoadedModel {
     pub(in crate::audit) fn beside(
         &self,
         source: &Source,
-        asked: &Audited,
+        args: &Audited,
         flag: &'static str,
         interrupt: &Interrupt,
     ) -> Result<Self> {
         let other = match source {
-            Source::Folder(folder) => Self::folder(folder, asked.device),
+            Source::Folder(folder) => Self::folder(folder, args.device),
             Source::Command(line) => {
-                Self::command(line, self.tokenizer.clone(), limit(asked), interrupt)
+                Self::command(line, self.tokenizer.clone(), limit(args), interrupt)
             }
         };
         let other = other.context(flag)?;
@@ -158,8 +158,8 @@ pub(in crate::audit) fn same_tokenizer(one: &Tokenizer, other: &Tokenizer) -> Re
     Ok(one.to_json()? == other.to_json()?)
 }
 
-fn limit(asked: &Audited) -> Duration {
-    Duration::from_secs(asked.scorer_timeout.unwrap_or(TIMEOUT))
+fn limit(args: &Audited) -> Duration {
+    Duration::from_secs(args.scorer_timeout.unwrap_or(TIMEOUT))
 }
 
 fn load(tokenizer: &TokenizerArg) -> Result<Tokenizer> {
@@ -171,8 +171,8 @@ fn load(tokenizer: &TokenizerArg) -> Result<Tokenizer> {
 }
 
 /// `audit serve`: answers on stdin and stdout.
-pub(in crate::audit) fn answer(asked: &Serve, interrupt: &Interrupt) -> Result<Exit> {
-    let mut model = LoadedModel::folder(&asked.model, asked.device).context("--model")?;
+pub(in crate::audit) fn answer(args: &Serve, interrupt: &Interrupt) -> Result<Exit> {
+    let mut model = LoadedModel::folder(&args.model, args.device).context("--model")?;
     let context = model.context;
     let served = serve(
         model.scorer(),

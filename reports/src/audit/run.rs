@@ -34,39 +34,39 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
             Ok(Exit::Finished)
         }
         #[cfg(feature = "audit")]
-        Command::Membership(asked) if asked.on.of.source().is_ok() => {
-            membership::run::run(asked, output, interrupt)
+        Command::Membership(args) if args.on.of.source().is_ok() => {
+            membership::run::run(args, output, interrupt)
         }
-        Command::Membership(asked) => {
+        Command::Membership(args) => {
             // Without an engine.
-            anyhow::ensure!(asked.on.of.source().is_err(), NO_ENGINE);
-            membership::run(asked, output, interrupt)
+            anyhow::ensure!(args.on.of.source().is_err(), NO_ENGINE);
+            membership::run(args, output, interrupt)
         }
-        Command::Epsilon(asked) => epsilon::run(asked, output),
-        Command::Diff(asked) => diff::run(asked, output),
-        Command::Figure(asked) => figure::run(asked, output),
-        Command::Policy(asked) => policy::run(asked, output, interrupt),
-        Command::Screen(asked) => screen::run(asked, output, interrupt),
-        Command::Prepare(asked) => prepare::run::run(asked, output, interrupt),
-        Command::Neighbours(asked) => neighbours::run::run(asked, output, interrupt),
-        Command::Redact(asked) => redact::run::run(asked, output, interrupt),
-        Command::Incidence(asked) => incidence::run::run(asked, output, interrupt),
+        Command::Epsilon(args) => epsilon::run(args, output),
+        Command::Diff(args) => diff::run(args, output),
+        Command::Figure(args) => figure::run(args, output),
+        Command::Policy(args) => policy::run(args, output, interrupt),
+        Command::Screen(args) => screen::run(args, output, interrupt),
+        Command::Prepare(args) => prepare::run::run(args, output, interrupt),
+        Command::Neighbours(args) => neighbours::run::run(args, output, interrupt),
+        Command::Redact(args) => redact::run::run(args, output, interrupt),
+        Command::Incidence(args) => incidence::run::run(args, output, interrupt),
         #[cfg(feature = "audit")]
-        Command::Demo(asked) => demo::run::run(asked, output, interrupt),
+        Command::Demo(args) => demo::run::run(args, output, interrupt),
         #[cfg(feature = "audit")]
-        Command::Train(asked) => train::run::run(asked, output, interrupt),
+        Command::Train(args) => train::run::run(args, output, interrupt),
         #[cfg(feature = "audit")]
-        Command::Perplexity(asked) => perplexity::run::run(asked, output, interrupt),
+        Command::Perplexity(args) => perplexity::run::run(args, output, interrupt),
         #[cfg(feature = "audit")]
-        Command::Convert(asked) => convert::run::run(asked, output),
+        Command::Convert(args) => convert::run::run(args, output),
         #[cfg(feature = "audit")]
-        Command::Exposure(asked) => exposure::run::run(asked, output, interrupt),
+        Command::Exposure(args) => exposure::run::run(args, output, interrupt),
         #[cfg(feature = "audit")]
-        Command::Extract(asked) => extract::run::run(asked, output, interrupt),
+        Command::Extract(args) => extract::run::run(args, output, interrupt),
         #[cfg(feature = "audit")]
-        Command::Serve(asked) => loaded_model::answer(asked, interrupt),
+        Command::Serve(args) => loaded_model::answer(args, interrupt),
         #[cfg(feature = "audit")]
-        Command::Report(asked) => report::run::run(asked, output, interrupt),
+        Command::Report(args) => report::run::run(args, output, interrupt),
         #[cfg(not(feature = "audit"))]
         Command::Demo(_)
         | Command::Train(_)

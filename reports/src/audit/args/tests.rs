@@ -75,23 +75,23 @@ fn prepare_without_options_asks_for_the_defaults_of_the_corpus() {
 
 #[test]
 fn prepare_fills_every_option() {
-    let asked = options(
+    let args = options(
         "audit prepare d.jsonl --out o --unit dialogue --policy gold --miss-rate 0.1 \
          --false-positive-rate 0.2 --conservative digits,policy --no-deduplication --no-redaction \
          --canaries 3x4 --canary-format Code:{digits:4} --same-carriers --own-carriers --independent-secrets \
          --canary-sight missed-by-both --tokenizer bytes --max-tokens 64 --held-out 0.5 --seed 9",
     )
     .unwrap();
-    let canaries = asked.canaries.clone().unwrap();
-    assert_eq!(asked.policy.policy, PolicyChoice::Gold);
-    assert!(!asked.deduplicate && !asked.redact);
-    assert_eq!(asked.tokenizer, TokenizerChoice::Bytes);
+    let canaries = args.canaries.clone().unwrap();
+    assert_eq!(args.policy.policy, PolicyChoice::Gold);
+    assert!(!args.deduplicate && !args.redact);
+    assert_eq!(args.tokenizer, TokenizerChoice::Bytes);
     assert_eq!((canaries.spec.canaries(), canaries.spec.copies()), (3, 4));
     assert_eq!(canaries.template.candidates(), 10_000);
     assert!(!canaries.distinct && canaries.own_contexts);
-    let conservative = asked.conservative.unwrap();
+    let conservative = args.conservative.unwrap();
     assert!(conservative.digits && conservative.policy && !conservative.capitals);
-    assert_eq!((asked.seed, asked.policy.seed, canaries.seed), (9, 9, 9));
+    assert_eq!((args.seed, args.policy.seed, canaries.seed), (9, 9, 9));
 }
 
 #[test]

@@ -15,14 +15,14 @@ pub(crate) struct Body {
     model: Model,
 }
 
-pub(in crate::audit) fn run(asked: &Convert, output: Output) -> Result<Exit> {
-    let Layout::Llama2c = asked.from;
-    let config = convert_llama2c(&asked.model, &asked.tokenizer, &asked.out)?;
-    let out = asked.out.display().to_string();
+pub(in crate::audit) fn run(args: &Convert, output: Output) -> Result<Exit> {
+    let Layout::Llama2c = args.from;
+    let config = convert_llama2c(&args.model, &args.tokenizer, &args.out)?;
+    let out = args.out.display().to_string();
     let inputs = Inputs::new()
         .given("from", "llama2.c")?
-        .given("model", asked.model.display().to_string())?
-        .given("tokenizer", asked.tokenizer.display().to_string())?;
+        .given("model", args.model.display().to_string())?
+        .given("tokenizer", args.tokenizer.display().to_string())?;
     let facts = [
         ("family", format!("{:?}", config.family)),
         ("layers", grouped(config.layers as u64)),

@@ -134,24 +134,24 @@ const ARMS: [Spec; 6] = [
 /// against a promise.
 const TESTS: usize = 6;
 
-pub(in crate::audit) fn run(asked: &Demo, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+pub(in crate::audit) fn run(args: &Demo, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let begun = Instant::now();
-    let (documents, source) = corpus(asked)?;
-    let out = OutputFolder::create(&target(asked)?).context("--out")?;
-    let reference = prepared(&documents, asked, true, CanarySight::MissedByPolicy)?;
+    let (documents, source) = corpus(args)?;
+    let out = OutputFolder::create(&target(args)?).context("--out")?;
+    let reference = prepared(&documents, args, true, CanarySight::MissedByPolicy)?;
     let trigram = Trigram::of(&reference)?
         .evaluate(&reference.held_out)?
         .perplexity();
     let mut arms = Vec::with_capacity(ARMS.len());
-    let wanted = |spec: &&Spec| match asked.arms.as_slice() {
-        [] => !asked.quick || QUICK.contains(&spec.arm),
+    let wanted = |spec: &&Spec| match args.arms.as_slice() {
+        [] => !args.quick || QUICK.contains(&spec.arm),
         chosen => chosen.contains(&spec.arm),
     };
     for spec in ARMS.iter().filter(wanted) {
         arms.push(arm(
             spec,
             &documents,
-            asked,
+            args,
             &reference,
             out.path(),
             interrupt,
@@ -174,14 +174,14 @@ pub(in crate::audit) fn run(asked: &Demo, output: Output, interrupt: &Interrupt)
         trigram_perplexity: trigram,
         arms,
         seconds: begun.elapsed().as_secs_f64(),
-        secrets: asked.show_secrets.then(|| {
+        secrets: args.show_secrets.then(|| {
             plan.canaries
                 .iter()
                 .map(|c| (c.id.clone(), c.secret.clone()))
                 .collect()
         }),
     };
-    let document = report.document(inputs(asked)?);
+    let document = report.document(inputs(args)?);
     let page = report.to_page()?;
     let json = document.saying(page.said()).to_text()?;
     out.write("report.json", json.as_bytes())?;
@@ -197,28 +197,28 @@ pub(in crate::audit) fn run(asked: &Demo, output: Output, interrupt: &Interrupt)
 }
 
 /// The documents: made up, or as many of the file as the demo has time for.
-fn corpus(asked: &Demo) -> Result<(Vec<Document>, Source)> {
-    let Some(path) = &asked.file else {
-        let usual = match asked.quick {
+fn corpus(args: &Demo) -> Result<(Vec<Document>, Source)> {
+    let Some(path) = &args.file else {
+        let usual = match args.quick {
             true => schedule::QUICK_DIALOGUES,
             false => schedule::DIALOGUES,
         };
-        let dialogues = asked.dialogues.unwrap_or(usual);
+        let dialogues = args.dialogues.unwrap_or(usual);
         let number = usize::try_from(dialogues).context("--dialogues")?;
         return Ok((
-            simulate(number, asked.seed)?,
+            simulate(number, args.seed)?,
             Source::Simulated {
                 dialogues,
-                seed: asked.seed,
+                seed: args.seed,
             },
         ));
     };
     let mut documents = read_documents(path).context("FILE.jsonl")?;
     let all = documents.len();
-    let taken = match asked.dialogues {
+    let taken = match args.dialogues {
         Some(n) => usize::try_from(n).context("--dialogues")?.min(all),
         None => {
-            let most = match asked.quick {
+            let most = match args.quick {
                 true => schedule::QUICK_CHARACTERS,
                 false => schedule::CHARACTERS,
             };
@@ -246,8 +246,8 @@ fn corpus(asked: &Demo) -> Result<(Vec<Document>, Source)> {
 }
 
 /// The folder that was asked for, or the first free of `reticent-demo`, `reticent-demo-2`, ….
-fn target(asked: &Demo) -> Result<PathBuf> {
-    if let Some(out) = &asked.out {
+fn target(args: &Demo) -> Result<PathBuf> {
+    if let Some(out) = &args.out {
         return Ok(out.clone());
     }
     let names = std::iter::once("reticent-demo".to_owned())
@@ -260,13 +260,13 @@ fn target(asked: &Demo) -> Result<PathBuf> {
 
 fn prepared(
     documents: &[Document],
-    asked: &Demo,
+    args: &Demo,
     deduplicate: bool,
     sight: CanarySight,
 ) -> Result<Prepared> {
     let canaries = CanaryOptions {
-        seed: asked.seed,
-        ..CanaryOptions::new(asked.canaries)
+        seed: args.seed,
+        ..CanaryOptions::new(args.canaries)
     };
     let options = PrepareOptions {
         deduplicate,
@@ -274,7 +274,7 @@ fn prepared(
         canaries: Some(canaries),
         canary_sight: sight,
         held_out: schedule::HELD_OUT,
-        seed: asked.seed,
+        seed: args.seed,
         ..PrepareOptions::default()
     };
     let prepared = prepare(documents, &options)?;
@@ -347,12 +347,12 @@ fn options(recipe: Recipe, prepared: &Prepared, facts: &PreparedFacts) -> Result
 fn arm(
     spec: &Spec,
     documents: &[Document],
-    asked: &Demo,
+    args: &Demo,
     reference: &Prepared,
     folder: &Path,
     interrupt: &Interrupt,
 ) -> Result<Arm> {
-    let own = prepared(documents, asked, spec.deduplicate, spec.sight)?;
+    let own = prepared(documents, args, spec.deduplicate, spec.sight)?;
     let facts = PreparedFacts::of_corpus(&own)?;
     let mut options = options(spec.recipe, &own, &facts)?;
     options.plan.noiseless = spec.noiseless;
@@ -372,7 +372,7 @@ fn arm(
         model: &model,
         initial: &initial,
     };
-    let mut trained = match job.train(weights, asked.device.into(), &surroundings, &what) {
+    let mut trained = match job.train(weights, args.device.into(), &surroundings, &what) {
         Ok(trained) => trained,
         Err(Error::Interrupted { .. }) => return Err(Interrupted::default().into()),
         Err(error @ Error::Device { .. }) => return Err(error).context("--device"),
@@ -440,13 +440,13 @@ fn private_phase(trained: &Trained) -> Option<PrivatePhase> {
     })
 }
 
-fn inputs(asked: &Demo) -> Result<Inputs> {
-    let canaries = format!("{}x{}", asked.canaries.canaries(), asked.canaries.copies());
+fn inputs(args: &Demo) -> Result<Inputs> {
+    let canaries = format!("{}x{}", args.canaries.canaries(), args.canaries.copies());
     Ok(Inputs::new()
-        .given("file", asked.file.as_ref().map(|p| p.display().to_string()))?
+        .given("file", args.file.as_ref().map(|p| p.display().to_string()))?
         .given("canaries", canaries)?
-        .given("seed", asked.seed)?
-        .given("quick", asked.quick)?
+        .given("seed", args.seed)?
+        .given("quick", args.quick)?
         .assumed("epochs", schedule::EPOCHS)?
         .assumed("batch_size", schedule::BATCH)?
         .assumed("learning_rate", schedule::LEARNING_RATE)?

@@ -10,7 +10,7 @@ pub mod args;
 mod exposures;
 mod page;
 
-use super::args::Diff as Asked;
+use super::args::Diff as Args;
 use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
 use crate::number::nearest;
 use crate::page::Output;
@@ -65,16 +65,16 @@ pub struct DiffReport {
 /// # Errors
 /// Files that cannot be read or are no documents of ours, documents of different kinds, canaries
 /// that are not the same.
-pub fn run(asked: &Asked, output: Output) -> Result<Exit> {
-    let output = output.and_page(asked.html.as_deref())?;
-    let old = document(&asked.old).context("OLD")?;
-    let new = document(&asked.new).context("NEW")?;
-    let report = DiffReport::of(&old, &new, asked.level.get())?;
-    let [before, after] = [&asked.old, &asked.new].map(|path| path.display().to_string());
+pub fn run(args: &Args, output: Output) -> Result<Exit> {
+    let output = output.and_page(args.html.as_deref())?;
+    let old = document(&args.old).context("OLD")?;
+    let new = document(&args.new).context("NEW")?;
+    let report = DiffReport::of(&old, &new, args.level.get())?;
+    let [before, after] = [&args.old, &args.new].map(|path| path.display().to_string());
     let inputs = Inputs::new()
         .given("old", before.clone())?
         .given("new", after.clone())?
-        .given("level", asked.level)?;
+        .given("level", args.level)?;
     output.answer_with_rows(
         &Envelope::new("diff", inputs, &report),
         &page::page(&report, &before, &after)?,

@@ -39,13 +39,13 @@ pub struct EpsilonReport {
 ///
 /// # Errors
 /// Counts or terms out of their range.
-pub fn run(asked: &EpsilonArgs, output: Output) -> Result<Exit> {
-    let output = output.and_page(asked.html.as_deref())?;
-    let terms = terms(asked)?;
-    let report = EpsilonReport::of(counts(asked)?, &terms)?;
-    let inputs = inputs(asked, &terms)?;
-    let limit = asked.max_epsilon.map(Epsilon::get);
-    let exit = report.exit(asked);
+pub fn run(args: &EpsilonArgs, output: Output) -> Result<Exit> {
+    let output = output.and_page(args.html.as_deref())?;
+    let terms = terms(args)?;
+    let report = EpsilonReport::of(counts(args)?, &terms)?;
+    let inputs = inputs(args, &terms)?;
+    let limit = args.max_epsilon.map(Epsilon::get);
+    let exit = report.exit(args);
     output.answer_with_rows(
         &Envelope::new("epsilon", inputs.clone(), &report),
         &page::page(&report, limit, exit, &inputs)?,
@@ -54,35 +54,35 @@ pub fn run(asked: &EpsilonArgs, output: Output) -> Result<Exit> {
     Ok(exit)
 }
 
-fn counts(asked: &EpsilonArgs) -> Result<Counted> {
-    match (asked.counts, asked.rates) {
+fn counts(args: &EpsilonArgs) -> Result<Counted> {
+    match (args.counts, args.rates) {
         (Some(counts), _) => Ok(Counted::OneRun(counts)),
         (None, Some(rates)) => Ok(Counted::Rates(rates)),
         (None, None) => anyhow::bail!("--counts or --rates must be given"),
     }
 }
 
-fn terms(asked: &EpsilonArgs) -> Result<AuditTerms> {
+fn terms(args: &EpsilonArgs) -> Result<AuditTerms> {
     Ok(AuditTerms {
-        confidence: asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?,
-        delta: asked.delta.map_or_else(|| Delta::new(1e-5), Ok)?,
-        neighbours: asked.neighbours.unwrap_or(Neighbours::AddRemove),
-        unit: asked
+        confidence: args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?,
+        delta: args.delta.map_or_else(|| Delta::new(1e-5), Ok)?,
+        neighbours: args.neighbours.unwrap_or(Neighbours::AddRemove),
+        unit: args
             .unit
             .clone()
             .map_or_else(|| UnitName::new("record"), Ok)?,
-        copies: asked.copies.unwrap_or(1),
+        copies: args.copies.unwrap_or(1),
     })
 }
 
-fn inputs(asked: &EpsilonArgs, terms: &AuditTerms) -> Result<Inputs> {
+fn inputs(args: &EpsilonArgs, terms: &AuditTerms) -> Result<Inputs> {
     let inputs = Inputs::new()
-        .or_assumed("delta", asked.delta, terms.delta)?
-        .or_assumed("confidence", asked.confidence, terms.confidence)?
-        .or_assumed("neighbours", asked.neighbours, terms.neighbours)?
-        .or_assumed("unit", asked.unit.clone(), terms.unit.clone())?
-        .or_assumed("copies", asked.copies, terms.copies)?
-        .given("max_epsilon", asked.max_epsilon)?;
+        .or_assumed("delta", args.delta, terms.delta)?
+        .or_assumed("confidence", args.confidence, terms.confidence)?
+        .or_assumed("neighbours", args.neighbours, terms.neighbours)?
+        .or_assumed("unit", args.unit.clone(), terms.unit.clone())?
+        .or_assumed("copies", args.copies, terms.copies)?
+        .given("max_epsilon", args.max_epsilon)?;
     Ok(inputs)
 }
 
@@ -108,9 +108,9 @@ impl EpsilonReport {
 
     /// 1 when the first bound, which assumes no family of mechanisms, is above the limit.
     #[must_use]
-    pub fn exit(&self, asked: &EpsilonArgs) -> Exit {
+    pub fn exit(&self, args: &EpsilonArgs) -> Exit {
         let first = self.bounds.first().map(|b| b.lower.get().get());
-        match (asked.max_epsilon, first) {
+        match (args.max_epsilon, first) {
             (Some(limit), Some(found)) if found > limit.get() => Exit::Exceeded,
             _ => Exit::Finished,
         }

@@ -4,21 +4,21 @@ use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;
 
-fn asked(line: &str) -> EpsilonArgs {
+fn args(line: &str) -> EpsilonArgs {
     match Audit::try_parse_from(line.split_whitespace())
         .unwrap()
         .command
     {
-        Command::Epsilon(asked) => asked,
+        Command::Epsilon(args) => args,
         other => panic!("{other:?}"),
     }
 }
 
 fn report(line: &str) -> (EpsilonReport, Inputs) {
-    let asked = asked(line);
-    let terms = terms(&asked).unwrap();
-    let report = EpsilonReport::of(counts(&asked).unwrap(), &terms).unwrap();
-    (report, inputs(&asked, &terms).unwrap())
+    let args = args(line);
+    let terms = terms(&args).unwrap();
+    let report = EpsilonReport::of(counts(&args).unwrap(), &terms).unwrap();
+    (report, inputs(&args, &terms).unwrap())
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn the_limit_meets_the_bound_that_assumes_nothing() {
     ] {
         let line = format!("audit epsilon --counts 1000,100,95 --max-epsilon {limit}");
         let (report, _) = report(&line);
-        assert_eq!(report.exit(&asked(&line)), exit, "{limit}");
+        assert_eq!(report.exit(&args(&line)), exit, "{limit}");
     }
 }
 
@@ -129,10 +129,10 @@ fn the_page_says_what_the_text_says() {
         ),
         ("audit epsilon --counts 1000,100,50", false),
     ] {
-        let asked = asked(line);
+        let args = args(line);
         let (report, inputs) = report(line);
-        let limit = asked.max_epsilon.map(Epsilon::get);
-        let exit = report.exit(&asked);
+        let limit = args.max_epsilon.map(Epsilon::get);
+        let exit = report.exit(&args);
         let html = page::page(&report, limit, exit, &inputs)
             .unwrap()
             .to_html()

@@ -1,7 +1,7 @@
 //! `audit exposure`: exact ranks of planted canaries in a checkpoint, and the verdict.
 
 use crate::account::mechanism::load;
-use crate::audit::args::{Exposure as Asked, Source};
+use crate::audit::args::{Exposure as Args, Source};
 use crate::audit::exposure::attack::Attack;
 use crate::audit::exposure::{Checkpoint, ExposureReport, SampledReport};
 use crate::audit::loaded_model::LoadedModel;
@@ -17,15 +17,15 @@ use std::path::Path;
 /// Candidates scored flatly, to set the search's seconds beside.
 const FLAT_SAMPLE: u64 = 200;
 
-pub(in crate::audit) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let output = output.and_page(asked.html.as_deref())?;
-    let mut model = LoadedModel::audited(&asked.of, interrupt)?;
-    if let Some(sample) = asked.sample {
-        return sampled(asked, sample, &mut model, output, interrupt);
+pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let output = output.and_page(args.html.as_deref())?;
+    let mut model = LoadedModel::audited(&args.of, interrupt)?;
+    if let Some(sample) = args.sample {
+        return sampled(args, sample, &mut model, output, interrupt);
     }
-    let report = measured(asked, &mut model, interrupt)?;
+    let report = measured(args, &mut model, interrupt)?;
     output.answer_with_rows(
-        &report.document(inputs(asked)?),
+        &report.document(inputs(args)?),
         &report.to_page(&model.name)?,
         || Ok(Csv::of_rows(&report.finding.canaries)?),
     )?;
@@ -34,46 +34,46 @@ pub(in crate::audit) fn run(asked: &Asked, output: Output, interrupt: &Interrupt
 
 /// What a sample of the candidates says.
 fn sampled(
-    asked: &Asked,
+    args: &Args,
     sample: u64,
     model: &mut LoadedModel,
     output: Output,
     interrupt: &Interrupt,
 ) -> Result<Exit> {
     ensure!(
-        asked.mechanism.is_none() && asked.delta.is_none(),
+        args.mechanism.is_none() && args.delta.is_none(),
         "--sample: it leaves ranks open, so that they meet no promise; leave --mechanism and --delta out"
     );
-    let (plan, canaries) = plan(asked, model)?;
-    let confidence = asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let (plan, canaries) = plan(args, model)?;
+    let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
     let each = SampledReport::each(confidence, plan.canaries.len())?;
     let attack = Attack::new(&plan, &model.tokenizer, &model.name, canaries)?;
-    let found = attack.sampled(model.scorer(), (sample, asked.seed), each, interrupt)?;
-    let report = SampledReport::new(&plan, found, confidence, asked.show_secrets)?;
-    let inputs = inputs(asked)?
+    let found = attack.sampled(model.scorer(), (sample, args.seed), each, interrupt)?;
+    let report = SampledReport::new(&plan, found, confidence, args.show_secrets)?;
+    let inputs = inputs(args)?
         .given("sample", sample)?
-        .given("seed", asked.seed)?
-        .or_assumed("confidence", asked.confidence, confidence)?;
+        .given("seed", args.seed)?
+        .or_assumed("confidence", args.confidence, confidence)?;
     output.answer_with_rows(
         &report.document(inputs),
-        &report.to_page(&model.name, asked.max_exposure)?,
+        &report.to_page(&model.name, args.max_exposure)?,
         || Ok(Csv::of_rows(&report.canaries)?),
     )?;
-    Ok(report.exit(asked.max_exposure))
+    Ok(report.exit(args.max_exposure))
 }
 
 /// The report.
 pub(in crate::audit) fn measured(
-    asked: &Asked,
+    args: &Args,
     model: &mut LoadedModel,
     interrupt: &Interrupt,
 ) -> Result<ExposureReport> {
-    let (plan, canaries) = plan(asked, model)?;
-    if let (Some(why), true) = (&model.unknown_origin, asked.mechanism.is_some()) {
+    let (plan, canaries) = plan(args, model)?;
+    if let (Some(why), true) = (&model.unknown_origin, args.mechanism.is_some()) {
         bail!("--mechanism: {why}");
     }
     let own = model.manifest.as_ref().map(Manifest::planned).transpose()?;
-    let run = match (&asked.mechanism, own) {
+    let run = match (&args.mechanism, own) {
         // A file gives back nothing that the checkpoint itself says is lost.
         (Some(path), own) if own.as_ref().is_none_or(|own| own.unprotected().is_none()) => {
             Some(of_mechanism(path, &plan).context("--mechanism")?)
@@ -84,22 +84,22 @@ pub(in crate::audit) fn measured(
     if let Some(run) = run {
         attack.against(run);
     }
-    attack.confidence = asked.confidence;
-    attack.budget = asked.budget;
+    attack.confidence = args.confidence;
+    attack.budget = args.budget;
     attack.flat_sample = Some(FLAT_SAMPLE);
-    attack.show_secrets = asked.show_secrets;
-    if let Some(delta) = asked.delta {
+    attack.show_secrets = args.show_secrets;
+    if let Some(delta) = args.delta {
         attack.delta = delta;
     }
     let (mut report, _) = attack.run(model.scorer(), interrupt)?;
-    report.limit = asked.max_exposure;
+    report.limit = args.max_exposure;
     report.manifest = model.caveat();
     if let Some(why) = &model.unknown_origin {
         report.no_verdict = Some(why.clone());
     }
-    for folder in &asked.earlier {
+    for folder in &args.earlier {
         let source = Source::Folder(folder.clone());
-        let mut before = model.beside(&source, &asked.of, "--earlier", interrupt)?;
+        let mut before = model.beside(&source, &args.of, "--earlier", interrupt)?;
         report.earlier.push(Checkpoint {
             summary: attack.summary(before.scorer(), interrupt)?,
             model: before.name,
@@ -108,12 +108,12 @@ pub(in crate::audit) fn measured(
     Ok(report)
 }
 
-fn inputs(asked: &Asked) -> Result<Inputs> {
-    let mut inputs = Inputs::new().given("model", asked.of.name())?;
-    if let Some(spec) = asked.canaries {
+fn inputs(args: &Args) -> Result<Inputs> {
+    let mut inputs = Inputs::new().given("model", args.of.name())?;
+    if let Some(spec) = args.canaries {
         inputs = inputs.given("canaries", format!("{}x{}", spec.canaries(), spec.copies()))?;
     }
-    if let Some(limit) = asked.max_exposure {
+    if let Some(limit) = args.max_exposure {
         inputs = inputs.given("max_exposure", limit)?;
     }
     Ok(inputs)
@@ -121,9 +121,9 @@ fn inputs(asked: &Asked) -> Result<Inputs> {
 
 /// The plan, and how the run met it: sealed by the manifest of a checkpoint of ours, or the file
 /// that was named for a model that others trained.
-fn plan(asked: &Asked, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
-    let (plan, canaries) = stored(asked, model)?;
-    if let Some(spec) = asked.canaries {
+fn plan(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
+    let (plan, canaries) = stored(args, model)?;
+    if let Some(spec) = args.canaries {
         let stored = plan.spec()?;
         ensure!(
             spec == stored,
@@ -137,10 +137,10 @@ fn plan(asked: &Asked, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
     Ok((plan, canaries))
 }
 
-fn stored(asked: &Asked, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
+fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
     let seal = model.manifest.as_ref().and_then(|m| m.canaries.as_ref());
-    match (seal, &asked.of.model, &asked.canary_file) {
-        (Some(seal), Some(folder), _) => sealed(asked, folder, seal),
+    match (seal, &args.of.model, &args.canary_file) {
+        (Some(seal), Some(folder), _) => sealed(args, folder, seal),
         (None, _, Some(path)) if model.manifest.is_none() => {
             let plan = read_plan(path)?;
             // Nobody says what became of the copies: all of them, as far as anyone knows.
@@ -156,7 +156,7 @@ fn stored(asked: &Asked, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> 
             "{}: {} names no canaries; plant them before training: \
              `audit prepare DATA --canaries 10x20 --out prepared/` writes a plain train.jsonl for any trainer \
              and a canaries.json, which --canary-file takes afterwards",
-            if asked.of.model.is_some() {
+            if args.of.model.is_some() {
                 "--model"
             } else {
                 "--scorer"
@@ -178,9 +178,9 @@ fn read_plan(path: &Path) -> Result<CanaryPlan> {
 
 /// The plan from the owner's folder beside the checkpoint, unless another file was named; it
 /// must be the one that was sealed.
-fn sealed(asked: &Asked, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, Canaries)> {
+fn sealed(args: &Args, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, Canaries)> {
     let owned = owner_folder(model).join("canaries.json");
-    let path = asked.canary_file.as_ref().unwrap_or(&owned);
+    let path = args.canary_file.as_ref().unwrap_or(&owned);
     let plan = read_plan(path)?;
     let owner =
         Owner::open(model).context("the owner's key, without which the seal can't be checked")?;

@@ -1,7 +1,7 @@
 //! `audit extract --secrets`: secrets among fresh candidates, against what is promised of each.
 
 use crate::account::protect::weights::Weights;
-use crate::audit::args::{Extract as Asked, Source as AuditedSource};
+use crate::audit::args::{Extract as Args, Source as AuditedSource};
 use crate::audit::extract::{Drawn, PromisedSecrets, SecretsReport, Source};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run::{framed, watched};
@@ -76,17 +76,17 @@ struct Bound {
 }
 
 pub(in crate::audit) fn measured(
-    asked: &Asked,
+    args: &Args,
     model: &mut LoadedModel,
     interrupt: &Interrupt,
 ) -> Result<Option<SecretsReport>> {
-    let Some(path) = &asked.secrets else {
+    let Some(path) = &args.secrets else {
         return Ok(None);
     };
     let plan = model.manifest.as_ref().map(Manifest::planned).transpose()?;
-    let weights = match &asked.weights {
+    let weights = match &args.weights {
         Some(path) => {
-            let checkpoint = match asked.of.source() {
+            let checkpoint = match args.of.source() {
                 Ok(AuditedSource::Folder(folder)) => Some(folder),
                 _ => None,
             };
@@ -97,7 +97,7 @@ pub(in crate::audit) fn measured(
     };
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("--secrets: cannot read {}", path.display()))?;
-    let count = asked.candidates.unwrap_or(CANDIDATES);
+    let count = args.candidates.unwrap_or(CANDIDATES);
     let (mut secrets, mut drawn, mut seen) = (Vec::new(), false, BTreeSet::new());
     let lines = text.lines().enumerate();
     for (number, line) in lines.filter(|(_, l)| !l.trim().is_empty()) {
@@ -111,7 +111,7 @@ pub(in crate::audit) fn measured(
         );
         drawn |= line.shape.is_some();
         let promised = promised(&line, weights.as_ref()).with_context(place)?;
-        let candidates = candidates(&line, count, asked.candidate_seed).with_context(place)?;
+        let candidates = candidates(&line, count, args.candidate_seed).with_context(place)?;
         secrets.push(tokens(line, candidates, promised, &model.tokenizer).with_context(place)?);
     }
     let unknown_origin = model.unknown_origin.as_deref();
@@ -150,7 +150,7 @@ pub(in crate::audit) fn measured(
         found,
         drawn: drawn.then_some(Drawn {
             candidates: count,
-            seed: asked.candidate_seed,
+            seed: args.candidate_seed,
         }),
         by_promise,
         manifest: model.caveat(),

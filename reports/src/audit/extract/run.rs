@@ -1,6 +1,6 @@
 //! `audit extract`: prompts from the training text, and secrets among their candidates.
 
-use crate::audit::args::Extract as Asked;
+use crate::audit::args::Extract as Args;
 use crate::audit::extract::candidates as secrets;
 use crate::audit::extract::{ExtractReport, WithinDraws};
 use crate::audit::loaded_model::LoadedModel;
@@ -29,24 +29,24 @@ const DRAWS: [f64; 4] = [1.0, 100.0, 1e4, 1e6];
 /// States that generation holds at once.
 const STATES: usize = 64;
 
-pub(in crate::audit) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let output = output.and_page(asked.html.as_deref())?;
-    let mut model = LoadedModel::audited(&asked.of, interrupt)?;
-    let mut baseline = match &asked.baseline {
-        Some(source) => Some(model.beside(source, &asked.of, "--baseline", interrupt)?),
+pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let output = output.and_page(args.html.as_deref())?;
+    let mut model = LoadedModel::audited(&args.of, interrupt)?;
+    let mut baseline = match &args.baseline {
+        Some(source) => Some(model.beside(source, &args.of, "--baseline", interrupt)?),
         None => None,
     };
-    let report = match measured(asked, &mut model, baseline.as_mut(), interrupt)? {
+    let report = match measured(args, &mut model, baseline.as_mut(), interrupt)? {
         Ok(report) => report,
         Err(short) => bail!("--suffix: {short}"),
     };
     let released = model.name;
     output.answer_with_rows(
-        &report.document(inputs(asked, &report)?),
-        &report.to_page(&released, asked.max_rate)?,
+        &report.document(inputs(args, &report)?),
+        &report.to_page(&released, args.max_rate)?,
         || Ok(report.rows()?),
     )?;
-    Ok(report.exit(asked.max_rate))
+    Ok(report.exit(args.max_rate))
 }
 
 /// No record is long enough for a prompt with its suffix.
@@ -69,20 +69,20 @@ impl std::fmt::Display for TooShort {
 
 /// The report, or that nothing is long enough for one.
 pub(in crate::audit) fn measured(
-    asked: &Asked,
+    args: &Args,
     model: &mut LoadedModel,
     baseline: Option<&mut LoadedModel>,
     interrupt: &Interrupt,
 ) -> Result<std::result::Result<ExtractReport, TooShort>> {
-    let confidence = asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
-    let mut report = match &asked.data {
-        Some(data) => match study(asked, data, model, baseline, confidence, interrupt)? {
+    let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let mut report = match &args.data {
+        Some(data) => match study(args, data, model, baseline, confidence, interrupt)? {
             Ok(report) => report,
             Err(short) => return Ok(Err(short)),
         },
         None => ExtractReport {
             passages: 0,
-            suffix: asked.suffix as usize,
+            suffix: args.suffix as usize,
             near_at_most: None,
             prompts: Vec::new(),
             draws: Vec::new(),
@@ -91,32 +91,32 @@ pub(in crate::audit) fn measured(
             confidence,
         },
     };
-    report.secrets = secrets::measured(asked, model, interrupt)?;
+    report.secrets = secrets::measured(args, model, interrupt)?;
     Ok(Ok(report))
 }
 
-fn inputs(asked: &Asked, report: &ExtractReport) -> Result<Inputs> {
+fn inputs(args: &Args, report: &ExtractReport) -> Result<Inputs> {
     let mut inputs = Inputs::new();
     if report.secrets.as_ref().is_some_and(|s| s.drawn.is_some()) {
         inputs = inputs
-            .or_assumed("candidates", asked.candidates, secrets::CANDIDATES)?
-            .given("candidate_seed", asked.candidate_seed)?;
+            .or_assumed("candidates", args.candidates, secrets::CANDIDATES)?
+            .given("candidate_seed", args.candidate_seed)?;
     }
     Ok(inputs
-        .given("model", asked.of.name())?
-        .given_path("data", asked.data.as_deref())?
-        .given("baseline", asked.baseline.as_ref().map(ToString::to_string))?
-        .given_path("training", asked.training.as_deref())?
-        .given_path("secrets", asked.secrets.as_deref())?
-        .given_path("weights", asked.weights.as_deref())?
-        .given("unit", asked.unit)?
-        .given("suffix", asked.suffix)?
-        .given("near", asked.near)?
-        .given("temperature", asked.temperature)?
-        .given("top_k", asked.top_k)?
-        .given("top_p", asked.top_p)?
-        .given("max_rate", asked.max_rate)?
-        .or_assumed("confidence", asked.confidence, report.confidence)?)
+        .given("model", args.of.name())?
+        .given_path("data", args.data.as_deref())?
+        .given("baseline", args.baseline.as_ref().map(ToString::to_string))?
+        .given_path("training", args.training.as_deref())?
+        .given_path("secrets", args.secrets.as_deref())?
+        .given_path("weights", args.weights.as_deref())?
+        .given("unit", args.unit)?
+        .given("suffix", args.suffix)?
+        .given("near", args.near)?
+        .given("temperature", args.temperature)?
+        .given("top_k", args.top_k)?
+        .given("top_p", args.top_p)?
+        .given("max_rate", args.max_rate)?
+        .or_assumed("confidence", args.confidence, report.confidence)?)
 }
 
 fn records(path: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Vec<TokenId>>> {
@@ -128,7 +128,7 @@ fn records(path: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Vec<Tok
 }
 
 fn study(
-    asked: &Asked,
+    args: &Args,
     data: &Path,
     model: &mut LoadedModel,
     mut baseline: Option<&mut LoadedModel>,
@@ -144,10 +144,10 @@ fn study(
             "{flag}: it gives no `statistics`, and extraction needs the model's first choice at each place"
         );
     }
-    let unit = asked.unit.unwrap_or_else(|| model.unit());
+    let unit = args.unit.unwrap_or_else(|| model.unit());
     let records = records(data, unit, &model.tokenizer).context("--data")?;
-    let suffix = usize::try_from(asked.suffix).unwrap_or(usize::MAX);
-    let mut lengths: Vec<usize> = match asked.prompt.as_slice() {
+    let suffix = usize::try_from(args.suffix).unwrap_or(usize::MAX);
+    let mut lengths: Vec<usize> = match args.prompt.as_slice() {
         [] => PROMPTS.to_vec(),
         given => given.iter().map(|n| *n as usize).collect(),
     };
@@ -175,7 +175,7 @@ fn study(
         .iter()
         .map(|&i| cut(i, lengths[0]).map_or_else(Vec::new, |p| p.suffix))
         .collect();
-    let copies = match &asked.training {
+    let copies = match &args.training {
         Some(path) => {
             let training = self::records(path, unit, &model.tokenizer).context("--training")?;
             count_copies(&training, &suffixes)
@@ -183,14 +183,14 @@ fn study(
         None => count_copies(&records, &suffixes),
     };
     let sampler = SamplerSettings {
-        temperature: asked.temperature,
-        top_k: asked.top_k.map(|k| k as usize),
-        top_p: asked.top_p,
+        temperature: args.temperature,
+        top_k: args.top_k.map(|k| k as usize),
+        top_p: args.top_p,
     };
     let mut report = ExtractReport {
         passages: chosen.len() as u64,
         suffix,
-        near_at_most: asked.near,
+        near_at_most: args.near,
         prompts: Vec::new(),
         draws: Vec::new(),
         baseline: baseline.is_some(),
@@ -206,7 +206,7 @@ fn study(
         if passages.is_empty() {
             continue;
         }
-        let found = one_length(&passages, asked.near, sampler, model.scorer(), interrupt)?;
+        let found = one_length(&passages, args.near, sampler, model.scorer(), interrupt)?;
         let base = match &mut baseline {
             Some(base) => Some(verbatim(&forced(&passages, base.scorer(), interrupt)?)),
             None => None,
@@ -220,7 +220,7 @@ fn study(
                 confidence,
             )
         };
-        let near = asked
+        let near = args
             .near
             .map(|most| count(&|f| f.distance.is_some_and(|d| d <= most)))
             .transpose()?;

@@ -67,10 +67,10 @@ struct Point {
 /// # Errors
 /// No document that fits, one that cannot be read or does not hold the quantities, a figure that
 /// cannot be written.
-pub fn run(asked: &FigureArgs, output: Output) -> Result<Exit> {
-    let report = gathered(asked)?;
-    if let Some(path) = &asked.plot {
-        let svg = report.plot(asked.log_x, asked.log_y).to_svg()?;
+pub fn run(args: &FigureArgs, output: Output) -> Result<Exit> {
+    let report = gathered(args)?;
+    if let Some(path) = &args.plot {
+        let svg = report.plot(args.log_x, args.log_y).to_svg()?;
         write_file(path, svg.as_bytes()).context("--plot")?;
     }
     let inputs = Inputs::new()
@@ -78,44 +78,44 @@ pub fn run(asked: &FigureArgs, output: Output) -> Result<Exit> {
         .given("x", report.x.clone())?;
     output.answer_with_rows(
         &Envelope::new("figure", inputs, &report),
-        &report.to_page(asked.log_x, asked.log_y)?,
+        &report.to_page(args.log_x, args.log_y)?,
         || Ok(report.rows()),
     )?;
     Ok(Exit::Finished)
 }
 
-fn gathered(asked: &FigureArgs) -> Result<FigureReport> {
-    let names_x = asked.documents.names_x();
-    if names_x && asked.x.is_some() {
+fn gathered(args: &FigureArgs) -> Result<FigureReport> {
+    let names_x = args.documents.names_x();
+    if names_x && args.x.is_some() {
         bail!("--x: PATTERN holds {{x}} already; one of the two says where a document stands");
     }
     ensure!(
-        names_x || asked.x.is_some(),
+        names_x || args.x.is_some(),
         "--x: must say where a document stands, as PATTERN holds no {{x}}"
     );
     let mut points = Vec::new();
     let mut nulls = Vec::new();
-    for (path, name) in asked.documents.files()? {
+    for (path, name) in args.documents.files()? {
         let document = document(&path)?;
         let place = || path.display().to_string();
-        let y = asked.y.of(&document).context("--y").with_context(place)?;
-        let x = match (&asked.x, name.x) {
+        let y = args.y.of(&document).context("--y").with_context(place)?;
+        let x = match (&args.x, name.x) {
             (Some(x), _) => x.of(&document).context("--x").with_context(place)?,
             (None, Some(x)) => x,
             (None, None) => bail!("PATTERN: {} has no {{x}}", place()),
         };
-        nulls.push(asked.y.without_a_leak(&document));
+        nulls.push(args.y.without_a_leak(&document));
         points.push(Point {
             line: name.line,
             x,
             y,
         });
     }
-    let x = asked.x_label.as_deref();
-    let x = x.or_else(|| asked.x.as_ref().map(Quantity::label));
+    let x = args.x_label.as_deref();
+    let x = x.or_else(|| args.x.as_ref().map(Quantity::label));
     Ok(FigureReport {
         x: x.unwrap_or("x").to_owned(),
-        y: asked.y.label().to_owned(),
+        y: args.y.label().to_owned(),
         lines: lines(points),
         without_a_leak: agreed(&nulls),
     })

@@ -5,13 +5,13 @@ use crate::schema::problems;
 use clap::Parser;
 use std::path::Path;
 
-fn asked(folder: &Path, pattern: &str, more: &str) -> FigureArgs {
+fn args(folder: &Path, pattern: &str, more: &str) -> FigureArgs {
     let pattern = folder.join(pattern).display().to_string();
     let words = ["audit", "figure", &pattern]
         .into_iter()
         .chain(more.split_whitespace());
     match Audit::try_parse_from(words).unwrap().command {
-        Command::Figure(asked) => asked,
+        Command::Figure(args) => args,
         other => panic!("{other:?}"),
     }
 }
@@ -41,12 +41,12 @@ fn corpus() -> tempfile::TempDir {
 #[test]
 fn repetitions_are_averaged_and_lines_told_apart() {
     let home = corpus();
-    let asked = asked(
+    let args = args(
         home.path(),
         "{line}-{x}-{}.json",
         "--y exposure --x-label gamma",
     );
-    let report = gathered(&asked).unwrap();
+    let report = gathered(&args).unwrap();
     let shown: Vec<String> = report
         .lines
         .iter()
@@ -77,7 +77,7 @@ fn repetitions_are_averaged_and_lines_told_apart() {
 #[test]
 fn x_may_stand_in_the_documents() {
     let home = corpus();
-    let report = gathered(&asked(
+    let report = gathered(&args(
         home.path(),
         "{line}-{}.json",
         "--y exposure --x epsilon",
@@ -92,7 +92,7 @@ fn x_may_stand_in_the_documents() {
 fn a_null_that_documents_disagree_on_is_not_drawn() {
     let home = corpus();
     write(home.path(), "crt-1-0.json", 3.0, 3.9);
-    let report = gathered(&asked(home.path(), "{line}-{x}-{}.json", "--y exposure")).unwrap();
+    let report = gathered(&args(home.path(), "{line}-{x}-{}.json", "--y exposure")).unwrap();
     assert_eq!(report.without_a_leak, None);
 }
 
@@ -102,7 +102,7 @@ fn what_cannot_be_drawn_is_refused_with_its_file() {
     let refused = |pattern: &str, more: &str| {
         format!(
             "{:#}",
-            gathered(&asked(home.path(), pattern, more)).unwrap_err()
+            gathered(&args(home.path(), pattern, more)).unwrap_err()
         )
     };
     for (pattern, more, says) in [

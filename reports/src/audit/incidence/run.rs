@@ -56,16 +56,16 @@ struct Source {
 impl Source {
     /// A corpus as `--unit` cuts it. The records of a prepared one, by its folder or its train.jsonl,
     /// stay as they are, so that their names are those that the trainer knows.
-    fn of(asked: &IncidenceArgs) -> Result<Self> {
-        let records = asked.data.file_name() == Some(PREPARED_RECORDS.as_ref());
-        let folder = match asked.data.parent() {
+    fn of(args: &IncidenceArgs) -> Result<Self> {
+        let records = args.data.file_name() == Some(PREPARED_RECORDS.as_ref());
+        let folder = match args.data.parent() {
             Some(parent) if records => parent,
-            _ => &asked.data,
+            _ => &args.data,
         };
         if !folder.join("prepared.json").is_file() {
-            let unit = asked.unit.unwrap_or(Unit::Turn);
+            let unit = args.unit.unwrap_or(Unit::Turn);
             return Ok(Self {
-                path: asked.data.clone(),
+                path: args.data.clone(),
                 cut: unit,
                 unit: unit.to_string(),
                 is_prepared: false,
@@ -74,7 +74,7 @@ impl Source {
         let facts = PreparedFacts::read(folder).context("DATA")?;
         facts.names().context("DATA")?;
         let unit = facts.unit.to_string();
-        if let Some(other) = asked.unit
+        if let Some(other) = args.unit
             && other != Unit::Document
             && other.to_string() != unit
         {
@@ -88,29 +88,29 @@ impl Source {
         })
     }
 
-    fn open(&self, asked: &IncidenceArgs) -> Result<Documents> {
-        let options = asked.reading.options(asked.sensing.field.as_deref());
+    fn open(&self, args: &IncidenceArgs) -> Result<Documents> {
+        let options = args.reading.options(args.sensing.field.as_deref());
         Documents::with(&self.path, &options).context("DATA")
     }
 }
 
 pub(in crate::audit) fn run(
-    asked: &IncidenceArgs,
+    args: &IncidenceArgs,
     output: Output,
     interrupt: &Interrupt,
 ) -> Result<Exit> {
-    let source = Source::of(asked)?;
-    let mut table = table::Table::create(&asked.out).context("--out")?;
-    let threads = usize::try_from(asked.threads).unwrap_or(usize::MAX);
-    let (sense, sensed_by, listed) = sense(asked, &source, threads, interrupt)?;
-    let mut documents = source.open(asked)?;
+    let source = Source::of(args)?;
+    let mut table = table::Table::create(&args.out).context("--out")?;
+    let threads = usize::try_from(args.threads).unwrap_or(usize::MAX);
+    let (sense, sensed_by, listed) = sense(args, &source, threads, interrupt)?;
+    let mut documents = source.open(args)?;
     let progress = Progress::bytes(documents.size(), "finding secrets");
     let mut shown = Body {
-        out: asked.out.display().to_string(),
+        out: args.out.display().to_string(),
         ..Body::default()
     };
     let mut names = Names {
-        show: asked.show_secrets,
+        show: args.show_secrets,
         ..Names::default()
     };
     let mut failed = None;
@@ -146,19 +146,19 @@ pub(in crate::audit) fn run(
     shown.not_found = listed.map(|listed| listed.saturating_sub(shown.distinct));
     shown.most_records = names.known.values().map(|(_, n)| *n).max().unwrap_or(0);
     shown.by_kind = names.by_kind;
-    show(&shown, (asked, &source), sensed_by, output)?;
+    show(&shown, (args, &source), sensed_by, output)?;
     Ok(Exit::Finished)
 }
 
 /// How secrets are found, how the report says so, and how many a list names.
 fn sense(
-    asked: &IncidenceArgs,
+    args: &IncidenceArgs,
     source: &Source,
     threads: usize,
     interrupt: &Interrupt,
 ) -> Result<(Sense, Inputs, Option<u64>)> {
     let inputs = Inputs::new();
-    let how = &asked.sensing;
+    let how = &args.sensing;
     if let Some(policy) = &how.policy {
         let choice = policy.choice().context("--policy")?;
         ensure!(
@@ -185,7 +185,7 @@ fn sense(
         let inputs = inputs.given("field", how.field.as_deref())?;
         return Ok((Sense::Field, inputs, None));
     };
-    let mut documents = source.open(asked)?;
+    let mut documents = source.open(args)?;
     let progress = Progress::bytes(documents.size(), "counting words");
     let counts = DocumentFrequencies::count(&mut documents, source.cut, threads, |read| {
         progress.at(read);
@@ -220,12 +220,12 @@ impl Names {
 
 fn show(
     shown: &Body,
-    (asked, source): (&IncidenceArgs, &Source),
+    (args, source): (&IncidenceArgs, &Source),
     sensed_by: Inputs,
     output: Output,
 ) -> Result<()> {
     let inputs = sensed_by
-        .given("data", asked.data.display().to_string())?
+        .given("data", args.data.display().to_string())?
         .given("unit", &source.unit)?;
     output.answer(
         &Envelope::new("incidence", inputs, shown),

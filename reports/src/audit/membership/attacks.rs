@@ -122,7 +122,7 @@ impl MembershipReport {
     pub(in crate::audit) fn of_attacks(
         attacked: &[Attacked],
         records: Records,
-        asked: &MembershipArgs,
+        args: &MembershipArgs,
         confidence: Confidence,
     ) -> Result<Self> {
         let mut judged = attacked
@@ -131,16 +131,16 @@ impl MembershipReport {
             .collect::<Result<Vec<_>>>()?;
         let first = judged.first().context("--attack: no attack was left")?;
         let decides = first.name.to_owned();
-        let mut report = Self::of_set(&first.set, asked, confidence).context("--group-by")?;
+        let mut report = Self::of_set(&first.set, args, confidence).context("--group-by")?;
         let mut left_out = records.left_out.clone();
         if judged.len() > 1 {
-            match Judged::together(&judged, asked.seed) {
+            match Judged::together(&judged, args.seed) {
                 Ok(together) => judged.push(together),
                 Err(why) => left_out.push(why),
             }
         }
         let texts = records.texts.clone();
-        match super::blind(texts, records.groups.clone(), confidence, asked.seed) {
+        match super::blind(texts, records.groups.clone(), confidence, args.seed) {
             Ok(blind) => report.blind = Some(blind),
             // Too few texts to fit and to judge: said, and no reason to say nothing else.
             Err(error) => left_out.push(LeftOut {
@@ -154,11 +154,11 @@ impl MembershipReport {
             .map(|(index, judged)| {
                 // What decides was judged already.
                 let known = (index == 0).then_some(&report);
-                row(judged, known, &records, asked, confidence)
+                row(judged, known, &records, args, confidence)
             })
             .collect::<Result<Vec<_>>>()?;
         let sets: Vec<ScoreSet> = judged.into_iter().map(|j| j.set).collect();
-        report.signal = says(&sets, asked, confidence, report.blind.as_ref())?;
+        report.signal = says(&sets, args, confidence, report.blind.as_ref())?;
         report.attacks = Some(Attacks {
             decides,
             rows,
@@ -219,10 +219,10 @@ fn row(
     judged: &Judged,
     known: Option<&MembershipReport>,
     records: &Records,
-    asked: &MembershipArgs,
+    args: &MembershipArgs,
     confidence: Confidence,
 ) -> Result<AttackRow> {
-    let seed = asked.seed;
+    let seed = args.seed;
     let set = &judged.set;
     let mut rules = vec![GroupRule::SumOfScores];
     if judged.mean_nll {
@@ -249,7 +249,7 @@ fn row(
         Some(report) => (report.area, report.at_fpr.clone(), report.accuracy),
         None => (
             set.area(confidence, seed).context("--group-by")?,
-            rates(asked)
+            rates(args)
                 .into_iter()
                 .map(|fpr| set.true_positives_at(fpr, confidence, seed))
                 .collect::<Result<_, _>>()?,
@@ -269,14 +269,14 @@ fn row(
 /// The signal of all attacks together, each at its share of the failure probability.
 fn says(
     sets: &[ScoreSet],
-    asked: &MembershipArgs,
+    args: &MembershipArgs,
     confidence: Confidence,
     blind: Option<&BlindBaseline>,
 ) -> Result<Signal> {
     let each = Confidence::new(1.0 - (1.0 - confidence.get()) / sets.len() as f64)?;
     let signals = sets
         .iter()
-        .map(|set| Ok(Signal::of(&set.area(each, asked.seed)?, blind)))
+        .map(|set| Ok(Signal::of(&set.area(each, args.seed)?, blind)))
         .collect::<Result<Vec<_>>>()?;
     Ok(if signals.contains(&Signal::Leak) {
         Signal::Leak
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn documents_of_attacks_fit_their_schema() {
-        let asked = MembershipArgs::default();
+        let args = MembershipArgs::default();
         let mut noise = Noise(42);
         let attacked: Vec<Attacked> = [("loss", true), ("reference", false)]
             .into_iter()
@@ -358,7 +358,7 @@ mod tests {
             }),
         };
         let confidence = Confidence::new(0.95).unwrap();
-        let report = MembershipReport::of_attacks(&attacked, records, &asked, confidence).unwrap();
+        let report = MembershipReport::of_attacks(&attacked, records, &args, confidence).unwrap();
         let rows = &report.attacks.as_ref().unwrap().rows;
         assert_eq!((rows[0].grouped.len(), rows[1].grouped.len()), (2, 1));
         assert_eq!(
@@ -379,7 +379,7 @@ mod tests {
     /// would say it of about 140.
     #[test]
     fn many_attacks_share_their_false_alarms() {
-        let asked = MembershipArgs {
+        let args = MembershipArgs {
             on: OnModel::default(),
             ..MembershipArgs::default()
         };
@@ -390,7 +390,7 @@ mod tests {
             let sets: Vec<ScoreSet> = (0..6)
                 .map(|_| ScoreSet::new(noise.scores(60), noise.scores(60)).unwrap())
                 .collect();
-            let said = says(&sets, &asked, confidence, None).unwrap();
+            let said = says(&sets, &args, confidence, None).unwrap();
             alarms += u32::from(said == Signal::Leak);
         }
         assert!((5..45).contains(&alarms), "{alarms}");

@@ -99,18 +99,18 @@ pub enum Signal {
 ///
 /// # Errors
 /// Files that cannot be read, scores that are none, too few records.
-pub fn run(asked: &MembershipArgs, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let confidence = confidence(asked)?;
-    let outputs = Outputs::open(asked, output)?;
-    let table = read::read(asked)?;
+pub fn run(args: &MembershipArgs, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let confidence = confidence(args)?;
+    let outputs = Outputs::open(args, output)?;
+    let table = read::read(args)?;
     interrupt.check()?;
-    let report = MembershipReport::of(table, asked, confidence)?;
+    let report = MembershipReport::of(table, args, confidence)?;
     interrupt.check()?;
-    outputs.finish(asked, &report, &[])
+    outputs.finish(args, &report, &[])
 }
 
-pub(super) fn confidence(asked: &MembershipArgs) -> Result<Confidence> {
-    Ok(asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?)
+pub(super) fn confidence(args: &MembershipArgs) -> Result<Confidence> {
+    Ok(args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?)
 }
 
 /// The files that were asked for, opened before the work, so that a path that cannot be written
@@ -121,66 +121,66 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    pub(super) fn open(asked: &MembershipArgs, output: Output) -> Result<Self> {
-        let plot = asked.plot.as_deref().map(AtomicFile::create);
+    pub(super) fn open(args: &MembershipArgs, output: Output) -> Result<Self> {
+        let plot = args.plot.as_deref().map(AtomicFile::create);
         Ok(Self {
             plot: plot.transpose().context("--plot")?,
-            output: output.and_page(asked.html.as_deref())?,
+            output: output.and_page(args.html.as_deref())?,
         })
     }
 
     /// Writes the files, prints the report, and says what it comes down to.
     pub(super) fn finish(
         self,
-        asked: &MembershipArgs,
+        args: &MembershipArgs,
         report: &MembershipReport,
         heat: &[HeatLine],
     ) -> Result<Exit> {
-        let inputs = inputs(asked, report.confidence)?;
+        let inputs = inputs(args, report.confidence)?;
         if let Some(mut file) = self.plot {
             let svg = figure::roc(report)?.to_svg()?;
             file.write_all(svg.as_bytes()).context("--plot")?;
             file.finish().context("--plot")?;
         }
-        let exit = report.exit(asked.max_auc);
+        let exit = report.exit(args.max_auc);
         self.output.answer_with_rows(
             &Envelope::new("membership", inputs.clone(), report),
-            &page::page(report, asked, exit, heat, &inputs)?,
+            &page::page(report, args, exit, heat, &inputs)?,
             || Ok(Csv::of_facts(report, &["roc", "band"])?),
         )?;
         Ok(exit)
     }
 }
 
-fn inputs(asked: &MembershipArgs, confidence: Confidence) -> Result<Inputs> {
-    let given = (!asked.fpr.is_empty()).then(|| asked.fpr.clone());
+fn inputs(args: &MembershipArgs, confidence: Confidence) -> Result<Inputs> {
+    let given = (!args.fpr.is_empty()).then(|| args.fpr.clone());
     Ok(Inputs::new()
-        .given_path("scores", asked.scores.as_deref())?
-        .given_path("members", asked.members.as_deref())?
-        .given_path("non_members", asked.non_members.as_deref())?
-        .given("lower_is_member", asked.lower_is_member)?
-        .given("model", asked.on.of.source().ok().map(|s| s.to_string()))?
+        .given_path("scores", args.scores.as_deref())?
+        .given_path("members", args.members.as_deref())?
+        .given_path("non_members", args.non_members.as_deref())?
+        .given("lower_is_member", args.lower_is_member)?
+        .given("model", args.on.of.source().ok().map(|s| s.to_string()))?
         .given(
             "reference",
-            asked.on.reference.as_ref().map(ToString::to_string),
+            args.on.reference.as_ref().map(ToString::to_string),
         )?
-        .given("max_auc", asked.max_auc)?
-        .given("threshold", asked.threshold)?
-        .given("seed", asked.seed)?
-        .or_assumed("fpr", given, rates(asked))?
-        .or_assumed("confidence", asked.confidence, confidence)?)
+        .given("max_auc", args.max_auc)?
+        .given("threshold", args.threshold)?
+        .given("seed", args.seed)?
+        .or_assumed("fpr", given, rates(args))?
+        .or_assumed("confidence", args.confidence, confidence)?)
 }
 
-fn rates(asked: &MembershipArgs) -> Vec<f64> {
-    if asked.fpr.is_empty() {
+fn rates(args: &MembershipArgs) -> Vec<f64> {
+    if args.fpr.is_empty() {
         vec![0.01, 0.001]
     } else {
-        asked.fpr.clone()
+        args.fpr.clone()
     }
 }
 
 impl MembershipReport {
-    pub(super) fn of(table: Table, asked: &MembershipArgs, confidence: Confidence) -> Result<Self> {
+    pub(super) fn of(table: Table, args: &MembershipArgs, confidence: Confidence) -> Result<Self> {
         let Table {
             scores,
             groups,
@@ -191,9 +191,9 @@ impl MembershipReport {
         if let Some([inside, outside]) = &groups {
             set = set.with_groups(inside, outside)?;
         }
-        let mut report = Self::of_set(&set, asked, confidence)?;
+        let mut report = Self::of_set(&set, args, confidence)?;
         if let Some(texts) = texts {
-            let blind = blind(texts, groups, confidence, asked.seed)?;
+            let blind = blind(texts, groups, confidence, args.seed)?;
             report.signal = Signal::of(&report.area, Some(&blind));
             report.blind = Some(blind);
         }
@@ -201,16 +201,16 @@ impl MembershipReport {
     }
 
     /// What one set of scores says by itself.
-    fn of_set(set: &ScoreSet, asked: &MembershipArgs, confidence: Confidence) -> Result<Self> {
-        let seed = asked.seed;
+    fn of_set(set: &ScoreSet, args: &MembershipArgs, confidence: Confidence) -> Result<Self> {
+        let seed = args.seed;
         let area = set.area(confidence, seed).context("group")?;
-        let points = rates(asked).into_iter();
+        let points = rates(args).into_iter();
         let at_fpr = points
             .map(|fpr| set.true_positives_at(fpr, confidence, seed))
             .collect::<Result<_, _>>()?;
         // The threshold is compared with scores whose sign was turned.
-        let turn = |t: f64| if asked.lower_is_member { -t } else { t };
-        let accuracy = match asked.threshold {
+        let turn = |t: f64| if args.lower_is_member { -t } else { t };
+        let accuracy = match args.threshold {
             Some(threshold) => {
                 let rule = AccuracyRule::Fixed(turn(threshold));
                 Some(set.accuracy(rule, confidence, seed)?)
@@ -237,11 +237,11 @@ impl MembershipReport {
     #[cfg(feature = "audit")]
     pub(super) fn to_page(
         &self,
-        asked: &MembershipArgs,
+        args: &MembershipArgs,
         heat: &[HeatLine],
     ) -> Result<crate::page::Page> {
-        let inputs = inputs(asked, self.confidence)?;
-        page::page(self, asked, self.exit(asked.max_auc), heat, &inputs)
+        let inputs = inputs(args, self.confidence)?;
+        page::page(self, args, self.exit(args.max_auc), heat, &inputs)
     }
 
     /// 1 when the AUC is certainly above the limit.

@@ -14,19 +14,19 @@ const FULL: f64 = 4.0;
 
 pub(super) fn page(
     report: &MembershipReport,
-    asked: &MembershipArgs,
+    args: &MembershipArgs,
     exit: Exit,
     heat: &[HeatLine],
     inputs: &Inputs,
 ) -> Result<Page> {
-    let files = asked.scores.as_ref().or(asked.members.as_ref());
-    let subject = asked.on.of.source().map_or_else(
+    let files = args.scores.as_ref().or(args.members.as_ref());
+    let subject = args.on.of.source().map_or_else(
         |_| files.map_or_else(|| "scores".to_owned(), |p| p.display().to_string()),
         |source| source.to_string(),
     );
     let mut page = Page::new(
         format!("Membership: {subject}"),
-        summary(report, asked, exit),
+        summary(report, args, exit),
     )
     .mood(exit.into())
     .brief(Section::text("", vec![sample(report)]))
@@ -106,7 +106,7 @@ pub(super) fn page(
     page = page
         .section(Section::text(
             "For the model card",
-            vec![card(report, asked)],
+            vec![card(report, args)],
         ))
         .section(Section::notes("What these numbers do not say", caveats()));
     Ok(page)
@@ -137,23 +137,23 @@ fn line(heat: &HeatLine) -> (String, Vec<Shade>) {
     (heat.name.clone(), pieces.collect())
 }
 
-fn summary(report: &MembershipReport, asked: &MembershipArgs, exit: Exit) -> String {
+fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> String {
     let mut said = says(report);
-    if let (Exit::Exceeded, Some(limit)) = (exit, asked.max_auc) {
+    if let (Exit::Exceeded, Some(limit)) = (exit, args.max_auc) {
         said = format!("The AUC is certainly above the limit of {limit}. {said}");
     }
     said
 }
 
 /// A paragraph to be copied into a model card.
-fn card(report: &MembershipReport, asked: &MembershipArgs) -> String {
+fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
     let (low, high) = ends(&report.area.bounds);
     let confidence = shortest(report.confidence.get() * 100.0);
     let attack = report.attacks.as_ref().map_or_else(
         || "scores".to_owned(),
         |a| format!("the {} attack", a.decides),
     );
-    let reference = asked
+    let reference = args
         .on
         .reference
         .as_ref()

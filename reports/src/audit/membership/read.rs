@@ -25,9 +25,9 @@ struct Columns {
 }
 
 /// Reads the file or the two files that were named.
-pub(super) fn read(asked: &MembershipArgs) -> Result<Table> {
+pub(super) fn read(args: &MembershipArgs) -> Result<Table> {
     let mut reading = Reading::default();
-    match (&asked.scores, &asked.members, &asked.non_members) {
+    match (&args.scores, &args.members, &args.non_members) {
         (Some(path), _, _) => reading.file(path, None).context("--scores")?,
         (None, Some(members), Some(others)) => {
             reading.file(members, Some(0)).context("--members")?;
@@ -35,7 +35,7 @@ pub(super) fn read(asked: &MembershipArgs) -> Result<Table> {
         }
         _ => bail!("--scores, or --members and --non-members, must be given"),
     }
-    if asked.lower_is_member {
+    if args.lower_is_member {
         for scores in &mut reading.table.scores {
             scores.iter_mut().for_each(|score| *score = -*score);
         }

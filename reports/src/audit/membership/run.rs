@@ -26,46 +26,46 @@ const NEIGHBOURS: usize = 25;
 const HEATED: (usize, usize) = (5, 400);
 
 pub(in crate::audit) fn run(
-    asked: &MembershipArgs,
+    args: &MembershipArgs,
     output: Output,
     interrupt: &Interrupt,
 ) -> Result<Exit> {
-    let outputs = Outputs::open(asked, output)?;
-    let mut model = LoadedModel::audited(&asked.on.of, interrupt)?;
-    let mut reference = match &asked.on.reference {
-        Some(source) => Some(model.beside(source, &asked.on.of, "--reference", interrupt)?),
+    let outputs = Outputs::open(args, output)?;
+    let mut model = LoadedModel::audited(&args.on.of, interrupt)?;
+    let mut reference = match &args.on.reference {
+        Some(source) => Some(model.beside(source, &args.on.of, "--reference", interrupt)?),
         None => None,
     };
-    let (report, heat) = measured(asked, &mut model, reference.as_mut(), interrupt)?;
-    outputs.finish(asked, &report, &heat)
+    let (report, heat) = measured(args, &mut model, reference.as_mut(), interrupt)?;
+    outputs.finish(args, &report, &heat)
 }
 
 /// The report, and the picture of the members with the highest scores.
 pub(in crate::audit) fn measured(
-    asked: &MembershipArgs,
+    args: &MembershipArgs,
     model: &mut LoadedModel,
     mut reference: Option<&mut LoadedModel>,
     interrupt: &Interrupt,
 ) -> Result<(MembershipReport, Vec<HeatLine>)> {
-    let confidence = confidence(asked)?;
-    let sides = sides(asked, asked.on.unit.unwrap_or_else(|| model.unit()))?;
+    let confidence = confidence(args)?;
+    let sides = sides(args, args.on.unit.unwrap_or_else(|| model.unit()))?;
     let [inside, outside] = &sides;
     let members = inside.texts.len();
     let texts: Vec<String> = inside.texts.iter().chain(&outside.texts).cloned().collect();
-    let attacks = wanted(asked);
+    let attacks = wanted(args);
     let beside = Beside {
         lower_case: attacks.iter().any(|a| a.needs() == Need::LowerCase),
         neighbours: attacks
             .iter()
             .any(|a| a.needs() == Need::Neighbours)
-            .then_some((NEIGHBOURS, asked.seed)),
+            .then_some((NEIGHBOURS, args.seed)),
     };
     let tokenizer = model.tokenizer.clone();
     let context = model.context;
     let panel = Panel::of(
         model.scorer(),
         texts,
-        &|text| Ok(framed(&tokenizer, text, asked.on.without_end)?),
+        &|text| Ok(framed(&tokenizer, text, args.on.without_end)?),
         beside,
         scoring(context),
         &mut watched("scoring", interrupt),
@@ -105,41 +105,41 @@ pub(in crate::audit) fn measured(
         }
     }
     let models = (&*model, reference.as_deref());
-    let shadows = asked
+    let shadows = args
         .on
         .shadows
-        .map(|_| shadowed(asked, &sides, &panel, models, &mut attacked, interrupt))
+        .map(|_| shadowed(args, &sides, &panel, models, &mut attacked, interrupt))
         .transpose()
         .context("--shadows")?;
     let first = attacked.first().context("--attack: no attack was left")?;
     let heat = if model.has_statistics() || reference.is_some() {
-        heat(&panel, &first.scores[0], &tokenizer, asked.on.show_secrets)?
+        heat(&panel, &first.scores[0], &tokenizer, args.on.show_secrets)?
     } else {
         Vec::new()
     };
     let records = Records {
-        groups: groups(asked, &sides),
+        groups: groups(args, &sides),
         texts: sides.map(|side| side.texts),
-        group_size: match asked.on.protocol {
+        group_size: match args.on.protocol {
             Some(Protocol::Crt) => Some(CRT.1),
-            None => asked
+            None => args
                 .on
                 .group_size
                 .map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
         },
-        protocol: asked.on.protocol.map(|Protocol::Crt| "crt"),
+        protocol: args.on.protocol.map(|Protocol::Crt| "crt"),
         tokens: panel.target().scored_tokens(),
         left_out,
         shadows,
     };
-    let report = MembershipReport::of_attacks(&attacked, records, asked, confidence)?;
+    let report = MembershipReport::of_attacks(&attacked, records, args, confidence)?;
     interrupt.check()?;
     Ok((report, heat))
 }
 
 /// LiRA and RMIA behind the other attacks, and how their shadow models were trained.
 fn shadowed(
-    asked: &MembershipArgs,
+    args: &MembershipArgs,
     sides: &[Cut; 2],
     panel: &Panel,
     (model, reference): (&LoadedModel, Option<&LoadedModel>),
@@ -161,9 +161,9 @@ fn shadowed(
     let start = Start {
         model: &architecture,
         weights: weights.as_deref(),
-        device: asked.on.of.device,
+        device: args.on.of.device,
     };
-    let training = Training::of(model, reference, &asked.on, asked.seed)?;
+    let training = Training::of(model, reference, &args.on, args.seed)?;
     let records = panel.target().tokens();
     let found = shadows(&start, records, &groups, &training, interrupt)?;
     let targets = panel.target().losses()?;
@@ -187,14 +187,14 @@ const fn needs_statistics(attack: Attack) -> bool {
 }
 
 /// Both files cut into records; CRT's protocol takes a sample of each.
-fn sides(asked: &MembershipArgs, unit: Unit) -> Result<[Cut; 2]> {
-    let shared = asked.on.group_by.unwrap_or_default() == GroupBy::Secret;
+fn sides(args: &MembershipArgs, unit: Unit) -> Result<[Cut; 2]> {
+    let shared = args.on.group_by.unwrap_or_default() == GroupBy::Secret;
     let side = |path: &Option<std::path::PathBuf>, flag: &'static str| -> Result<Cut> {
         let path = path
             .as_ref()
             .with_context(|| format!("{flag} must be given"))?;
         let mut side = cut(path, unit, shared).context(flag)?;
-        if asked.on.protocol == Some(Protocol::Crt) {
+        if args.on.protocol == Some(Protocol::Crt) {
             let count = side.texts.len();
             ensure!(
                 count >= CRT.0,
@@ -203,19 +203,19 @@ fn sides(asked: &MembershipArgs, unit: Unit) -> Result<[Cut; 2]> {
                 path.display(),
                 grouped(count as u64)
             );
-            side = side.only(&chosen(count, CRT.0, asked.seed));
+            side = side.only(&chosen(count, CRT.0, args.seed));
         }
         Ok(side)
     };
     Ok([
-        side(&asked.members, "--members")?,
-        side(&asked.non_members, "--non-members")?,
+        side(&args.members, "--members")?,
+        side(&args.non_members, "--non-members")?,
     ])
 }
 
 /// Names of groups on both sides; nothing where every record stands for itself.
-fn groups(asked: &MembershipArgs, sides: &[Cut; 2]) -> Option<[Vec<String>; 2]> {
-    let by = asked.on.group_by.unwrap_or_default();
+fn groups(args: &MembershipArgs, sides: &[Cut; 2]) -> Option<[Vec<String>; 2]> {
+    let by = args.on.group_by.unwrap_or_default();
     if by == GroupBy::Nothing {
         return None;
     }
@@ -228,8 +228,8 @@ fn groups(asked: &MembershipArgs, sides: &[Cut; 2]) -> Option<[Vec<String>; 2]> 
 }
 
 /// The attacks in order, the one that decides first.
-fn wanted(asked: &MembershipArgs) -> Vec<Attack> {
-    let with_reference = asked.on.reference.is_some();
+fn wanted(args: &MembershipArgs) -> Vec<Attack> {
+    let with_reference = args.on.reference.is_some();
     let cheap = |a: &Attack| match a.needs() {
         Need::Nothing => true,
         Need::Reference => with_reference,
@@ -239,12 +239,12 @@ fn wanted(asked: &MembershipArgs) -> Vec<Attack> {
     if with_reference {
         order.sort_by_key(|a| *a != Attack::Reference);
     }
-    if asked.on.attacks.is_empty() {
+    if args.on.attacks.is_empty() {
         order.retain(cheap);
         return order;
     }
     let mut wanted = Vec::new();
-    for argument in &asked.on.attacks {
+    for argument in &args.on.attacks {
         let more = match argument {
             AttackArg::All => order.clone(),
             AttackArg::One(attack) => vec![*attack],

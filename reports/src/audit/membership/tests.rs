@@ -5,10 +5,10 @@ use crate::schema::problems;
 use clap::Parser;
 use std::path::Path;
 
-fn asked(arguments: &[&str]) -> MembershipArgs {
+fn args(arguments: &[&str]) -> MembershipArgs {
     let line = ["audit", "membership"].iter().chain(arguments);
     match Audit::try_parse_from(line).unwrap().command {
-        Command::Membership(asked) => asked,
+        Command::Membership(args) => args,
         other => panic!("{other:?}"),
     }
 }
@@ -19,9 +19,9 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-fn report(asked: &MembershipArgs) -> Result<MembershipReport> {
+fn report(args: &MembershipArgs) -> Result<MembershipReport> {
     let confidence = Confidence::new(0.95).unwrap();
-    MembershipReport::of(read::read(asked)?, asked, confidence)
+    MembershipReport::of(read::read(args)?, args, confidence)
 }
 
 /// 400 members half a unit above 400 non-members, evenly spread; group i/4, a text for each.
@@ -63,11 +63,11 @@ fn documents_fit_their_schema() {
         let path = write(folder.path(), &format!("{index}.csv"), &rows(columns, 0.5));
         let mut line = vec!["--scores", &path];
         line.extend(extra);
-        let asked = asked(&line);
-        let report = report(&asked).unwrap();
+        let args = args(&line);
+        let report = report(&args).unwrap();
         assert_eq!(report.groups.is_some(), columns.contains("group"));
         assert_eq!(report.blind.is_some(), columns.contains("text"));
-        let inputs = inputs(&asked, report.confidence).unwrap();
+        let inputs = inputs(&args, report.confidence).unwrap();
         let text = Envelope::new("membership", inputs, &report)
             .to_text()
             .unwrap();
@@ -93,11 +93,11 @@ fn the_signal_is_said_whichever_way_it_points() {
         if lower {
             line.push("--lower-is-member");
         }
-        let asked = asked(&line);
-        let report = report(&asked).unwrap();
+        let args = args(&line);
+        let report = report(&args).unwrap();
         assert_eq!(report.signal, expected, "{shift} {lower}");
-        let inputs = inputs(&asked, report.confidence).unwrap();
-        let text = page::page(&report, &asked, Exit::Finished, &[], &inputs).unwrap();
+        let inputs = inputs(&args, report.confidence).unwrap();
+        let text = page::page(&report, &args, Exit::Finished, &[], &inputs).unwrap();
         let text = text.to_text(View::full());
         assert!(text.contains("2\u{202f}995 non-members needed"), "{text}");
         assert!(
@@ -117,7 +117,7 @@ fn a_shifted_split_proves_nothing() {
         .map(|line| if line.contains(",1,") { line.replace("order", "invoice") } else { line.to_owned() } + "\n")
         .collect();
     let path = write(folder.path(), "scores.csv", &shifted);
-    let report = report(&asked(&["--scores", &path])).unwrap();
+    let report = report(&args(&["--scores", &path])).unwrap();
     assert!(report.blind.unwrap().shifted);
     assert_eq!(report.signal, Signal::ShiftedSplit);
 }
@@ -139,10 +139,10 @@ fn two_files_say_what_one_says() {
         write(folder.path(), "in.csv", &part("1")),
         write(folder.path(), "out.csv", &part("0")),
     );
-    let together = report(&asked(&["--scores", &one])).unwrap();
-    let apart = report(&asked(&["--members", &a, "--non-members", &b])).unwrap();
+    let together = report(&args(&["--scores", &one])).unwrap();
+    let apart = report(&args(&["--members", &a, "--non-members", &b])).unwrap();
     assert_eq!(together, apart);
-    let error = report(&asked(&["--members", &a, "--non-members", &a])).unwrap_err();
+    let error = report(&args(&["--members", &a, "--non-members", &a])).unwrap_err();
     let said = crate::contract::describe(&error);
     assert!(
         said.starts_with("--non-members: ") && said.contains("ids must differ"),
@@ -179,7 +179,7 @@ fn bad_rows_name_file_line_value_and_range() {
         ("", "line 1: no column id"),
     ] {
         let path = write(folder.path(), "scores.csv", text);
-        let error = report(&asked(&["--scores", &path])).unwrap_err();
+        let error = report(&args(&["--scores", &path])).unwrap_err();
         let said = crate::contract::describe(&error);
         assert!(said.contains(says), "{text:?}: {said}");
     }
@@ -206,7 +206,7 @@ fn infinite_scores_count_and_are_spelled() {
     let folder = tempfile::tempdir().unwrap();
     let text = rows("id,member,score", 0.5).replacen("r3,1,", "r3,1,inf\nr3b,1,", 1);
     let path = write(folder.path(), "scores.csv", &text);
-    let report = report(&asked(&["--scores", &path, "--threshold", "inf"])).unwrap();
+    let report = report(&args(&["--scores", &path, "--threshold", "inf"])).unwrap();
     let text = Envelope::new("membership", Inputs::new(), &report)
         .to_text()
         .unwrap();
@@ -217,7 +217,7 @@ fn infinite_scores_count_and_are_spelled() {
 fn the_plot_has_curve_band_and_chance() {
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), "scores.csv", &rows("id,member,score", 0.5));
-    let svg = figure::roc(&report(&asked(&["--scores", &path])).unwrap())
+    let svg = figure::roc(&report(&args(&["--scores", &path])).unwrap())
         .unwrap()
         .to_svg()
         .unwrap();

@@ -52,20 +52,20 @@ struct Missed<'a> {
 }
 
 pub(in crate::audit) fn run(
-    asked: &NeighboursArgs,
+    args: &NeighboursArgs,
     output: Output,
     interrupt: &Interrupt,
 ) -> Result<Exit> {
-    let options = asked.prepare.options()?;
-    let read = documents(&asked.data, &asked.reading).context("DATA")?;
+    let options = args.prepare.options()?;
+    let read = documents(&args.data, &args.reading).context("DATA")?;
     interrupt.check()?;
-    let (documents, marked) = marked(read, asked, &options.policy.policy)?;
+    let (documents, marked) = marked(read, args, &options.policy.policy)?;
     let preparer = Preparer::new(&documents, &options)?;
-    let selection = if asked.all {
+    let selection = if args.all {
         Selection::All
     } else {
         Selection::Sample {
-            count: usize::try_from(asked.sample).unwrap_or(usize::MAX),
+            count: usize::try_from(args.sample).unwrap_or(usize::MAX),
             seed: options.seed,
         }
     };
@@ -81,12 +81,12 @@ pub(in crate::audit) fn run(
         found.distinct > 0,
         "DATA: no secret is marked in it, nor found by the policy; --list names some"
     );
-    let shown = shown(&found, marked, asked.show_secrets)?;
+    let shown = shown(&found, marked, args.show_secrets)?;
     let inputs = Inputs::new()
-        .given("data", asked.data.display().to_string())?
+        .given("data", args.data.display().to_string())?
         .given("options", published(&options)?)?
         .given("policy_sha256", options.policy.policy.sha256())?
-        .given_path("list", asked.list.as_deref())?
+        .given_path("list", args.list.as_deref())?
         .given("selection", selection)?;
     output.answer(&Envelope::new("neighbours", inputs, &shown), &page(&shown))?;
     Ok(Exit::Finished)
@@ -95,10 +95,10 @@ pub(in crate::audit) fn run(
 /// The corpus with its secrets marked, and who marked them.
 fn marked(
     documents: Vec<Document>,
-    asked: &NeighboursArgs,
+    args: &NeighboursArgs,
     policy: &PolicyChoice,
 ) -> Result<(Vec<Document>, &'static str)> {
-    if let Some(path) = &asked.list {
+    if let Some(path) = &args.list {
         let secrets = list(path).context("--list")?;
         let secrets = SecretList::new(secrets).context("--list")?;
         let marked = documents.iter().map(|d| secrets.mark(d, "listed"));

@@ -1,6 +1,6 @@
 //! `audit perplexity`: how well a model predicts a text.
 
-use crate::audit::args::Perplexity as Asked;
+use crate::audit::args::Perplexity as Args;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::perplexity::PerplexityReport;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};
@@ -30,13 +30,13 @@ pub(in crate::audit) fn measure<S: Scorer + ?Sized>(
     Ok(result?)
 }
 
-pub(in crate::audit) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let output = output.and_page(asked.html.as_deref())?;
-    let mut model = LoadedModel::audited(&asked.of, interrupt)?;
+pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let output = output.and_page(args.html.as_deref())?;
+    let mut model = LoadedModel::audited(&args.of, interrupt)?;
     let context = model.context;
-    let unit = asked.unit.unwrap_or_else(|| model.unit());
-    let mut records = framed(&asked.data, unit, &model.tokenizer).context("--data")?;
-    if asked.without_end {
+    let unit = args.unit.unwrap_or_else(|| model.unit());
+    let mut records = framed(&args.data, unit, &model.tokenizer).context("--data")?;
+    if args.without_end {
         for record in &mut records {
             record.tokens.pop();
         }
@@ -47,13 +47,13 @@ pub(in crate::audit) fn run(asked: &Asked, output: Output, interrupt: &Interrupt
     let measured = measure(model.scorer(), &records, interrupt)?;
     let report = PerplexityReport::new(&measured, count, cut, unit);
     let inputs = Inputs::new()
-        .given("model", asked.of.name())?
-        .given("data", asked.data.display().to_string())?
-        .or_assumed("unit", asked.unit, unit)?
-        .given("without_end", asked.without_end)?;
+        .given("model", args.of.name())?
+        .given("data", args.data.display().to_string())?
+        .or_assumed("unit", args.unit, unit)?
+        .given("without_end", args.without_end)?;
     output.answer(
         &Envelope::new("perplexity", inputs, &report),
-        &report.to_page(&asked.of.name(), context)?,
+        &report.to_page(&args.of.name(), context)?,
     )?;
     Ok(Exit::Finished)
 }

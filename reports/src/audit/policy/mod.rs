@@ -89,8 +89,8 @@ pub struct PolicyReport {
 ///
 /// # Errors
 /// Data that cannot be read, a policy that cannot be built.
-pub fn run(asked: &Policy, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let measured = &asked.measured;
+pub fn run(args: &Policy, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let measured = &args.measured;
     let documents = read_documents(&measured.data).context("DATA")?;
     let records = screening_records(&documents, measured.unit).context("DATA")?;
     let (policy, conservative) = (measured.choice()?, measured.conservative()?);

@@ -29,36 +29,32 @@ pub(crate) struct Body<'a> {
     megabytes_per_second: f64,
 }
 
-pub(in crate::audit) fn run(
-    asked: &Prepare,
-    output: Output,
-    interrupt: &Interrupt,
-) -> Result<Exit> {
-    let options = asked.how.options()?;
-    let reading = asked.reading.options(None);
+pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let options = args.how.options()?;
+    let reading = args.reading.options(None);
     let files = PrepareFiles {
-        data: &asked.data,
+        data: &args.data,
         reading: &reading,
         options: &options,
-        threads: usize::try_from(asked.threads).unwrap_or(usize::MAX),
+        threads: usize::try_from(args.threads).unwrap_or(usize::MAX),
         pause: PAUSE,
     };
     let size = files.size().context("DATA")?;
     let began = Instant::now();
     let bar = RefCell::new(Bar::new(size));
-    let made = files.write(&asked.out, false, &|passage, read| {
+    let made = files.write(&args.out, false, &|passage, read| {
         bar.borrow_mut().at(passage, read);
         !interrupt.raised()
     });
     let before = bar.into_inner().before;
-    let Some((prepared, skipped)) = made.map_err(|error| of_argument(error, asked))? else {
-        let resume = PrepareFiles::stopped(&asked.out).then(|| "the same --out".to_owned());
+    let Some((prepared, skipped)) = made.map_err(|error| of_argument(error, args))? else {
+        let resume = PrepareFiles::stopped(&args.out).then(|| "the same --out".to_owned());
         return Err(Interrupted { resume }.into());
     };
     skipped.iter().for_each(warn);
     let seconds = began.elapsed().as_secs_f64();
     let shown = Body {
-        out: asked.out.display().to_string(),
+        out: args.out.display().to_string(),
         facts: &prepared.facts,
         skipped: skipped.iter().map(ToString::to_string).collect(),
         seconds,
@@ -66,10 +62,10 @@ pub(in crate::audit) fn run(
         megabytes_per_second: size.saturating_sub(before) as f64 / 1e6 / seconds.max(1e-9),
     };
     let inputs = Inputs::new()
-        .given("data", asked.data.display().to_string())?
+        .given("data", args.data.display().to_string())?
         .given("options", published(&prepared.options)?)?
         .given("policy_sha256", options.policy.policy.sha256())?
-        .given("threads", asked.threads)?;
+        .given("threads", args.threads)?;
     output.answer(
         &Envelope::new("preparation", inputs, &shown),
         &page(&prepared, &shown.out),
@@ -132,15 +128,15 @@ const fn said(passage: Phase) -> &'static str {
 }
 
 /// The error, and the argument it is about.
-fn of_argument(error: reticent_corpus::Error, asked: &Prepare) -> anyhow::Error {
+fn of_argument(error: reticent_corpus::Error, args: &Prepare) -> anyhow::Error {
     use reticent_corpus::Error as E;
     let about = match &error {
-        E::Write { .. } if PrepareFiles::stopped(&asked.out) => {
+        E::Write { .. } if PrepareFiles::stopped(&args.out) => {
             "--out (what was done stays; the same command goes on there)"
         }
         E::Write { .. } | E::Occupied { .. } => "--out",
         E::Read { path, .. } | E::Place { path, .. } | E::Line { path, .. }
-            if path.starts_with(&asked.data) =>
+            if path.starts_with(&args.data) =>
         {
             "DATA"
         }

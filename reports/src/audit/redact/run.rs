@@ -49,19 +49,18 @@ pub(crate) struct Body<'a> {
     megabytes_per_second: f64,
 }
 
-pub(in crate::audit) fn run(asked: &Redact, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let options = RedactionOptions {
-        unit: asked.unit,
-        policy: asked.policy.choice().context("--policy")?,
-        deduplicate: !asked.no_deduplication,
+        unit: args.unit,
+        policy: args.policy.choice().context("--policy")?,
+        deduplicate: !args.no_deduplication,
     };
-    let threads = usize::try_from(asked.threads).unwrap_or(usize::MAX);
+    let threads = usize::try_from(args.threads).unwrap_or(usize::MAX);
     let mut redaction = Redaction::new(&options, threads)?;
-    let mut documents =
-        Documents::with(&asked.data, &asked.reading.options(None)).context("DATA")?;
+    let mut documents = Documents::with(&args.data, &args.reading.options(None)).context("DATA")?;
     let began = Instant::now();
     let sha256 = options.policy.sha256();
-    let mut partial = PartialFile::open(asked, options, documents.size()).context("--out")?;
+    let mut partial = PartialFile::open(args, options, documents.size()).context("--out")?;
     let before = partial.stopped.state.bytes;
     let state = partial.stopped.state.clone();
     redaction.resume(&mut documents, state).context("DATA")?;
@@ -84,11 +83,11 @@ pub(in crate::audit) fn run(asked: &Redact, output: Output, interrupt: &Interrup
         let resume = Some("the same --out".to_owned());
         return Err(Interrupted { resume }.into());
     }
-    partial.finish(&asked.out).context("--out")?;
+    partial.finish(&args.out).context("--out")?;
     documents.skipped().iter().for_each(warn);
     let seconds = began.elapsed().as_secs_f64();
     let shown = Body {
-        out: asked.out.display().to_string(),
+        out: args.out.display().to_string(),
         state: redaction.state(),
         skipped: documents
             .skipped()
@@ -98,22 +97,22 @@ pub(in crate::audit) fn run(asked: &Redact, output: Output, interrupt: &Interrup
         seconds,
         megabytes_per_second: (redaction.state().bytes - before) as f64 / 1e6 / seconds.max(1e-9),
     };
-    show(&shown, asked, &sha256, output)?;
+    show(&shown, args, &sha256, output)?;
     Ok(Exit::Finished)
 }
 
 impl PartialFile {
     /// Goes on where the same command stopped, or begins.
-    fn open(asked: &Redact, options: RedactionOptions, size: u64) -> Result<Self> {
+    fn open(args: &Redact, options: RedactionOptions, size: u64) -> Result<Self> {
         let beside = |ending: &str| {
-            let mut name = asked.out.as_os_str().to_owned();
+            let mut name = args.out.as_os_str().to_owned();
             name.push(ending);
             PathBuf::from(name)
         };
         let (part, progress) = (beside(".part"), beside(".progress"));
         let fresh = Stopped {
             options,
-            data: asked.data.clone(),
+            data: args.data.clone(),
             size,
             state: RedactionState::default(),
             written: 0,
@@ -184,17 +183,17 @@ fn earlier(progress: &Path, part: &Path, fresh: &Stopped) -> Option<Stopped> {
     (same && whole).then_some(stopped)
 }
 
-fn show(shown: &Body<'_>, asked: &Redact, sha256: &str, output: Output) -> Result<()> {
+fn show(shown: &Body<'_>, args: &Redact, sha256: &str, output: Output) -> Result<()> {
     let inputs = Inputs::new()
-        .given("data", asked.data.display().to_string())?
-        .given("unit", asked.unit)?
-        .given("policy", asked.policy.to_string())?
+        .given("data", args.data.display().to_string())?
+        .given("unit", args.unit)?
+        .given("policy", args.policy.to_string())?
         .given("policy_sha256", sha256)?
-        .given("deduplicate", !asked.no_deduplication)?
-        .given("threads", asked.threads)?;
+        .given("deduplicate", !args.no_deduplication)?
+        .given("threads", args.threads)?;
     output.answer(
         &Envelope::new("redaction", inputs, shown),
-        &page(shown, asked.unit),
+        &page(shown, args.unit),
     )
 }
 
@@ -248,10 +247,10 @@ mod tests {
             "--out",
             &out,
         ];
-        let Command::Redact(asked) = Audit::try_parse_from(line)?.command else {
+        let Command::Redact(args) = Audit::try_parse_from(line)?.command else {
             anyhow::bail!("another command");
         };
-        run(&asked, Output::new(Format::Json, View::full()), interrupt)
+        run(&args, Output::new(Format::Json, View::full()), interrupt)
     }
 
     /// Stopped after one document, what is there and where it stopped stay; the same command

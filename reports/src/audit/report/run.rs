@@ -1,6 +1,6 @@
 //! `audit report`: everything that can be measured on a model, on one page, with one exit code.
 
-use crate::audit::args::{Exposure, Extract, MembershipArgs, OnModel, Report as Asked};
+use crate::audit::args::{Exposure, Extract, MembershipArgs, OnModel, Report as Args};
 use crate::audit::exposure::ExposureReport;
 use crate::audit::exposure::run as exposure;
 use crate::audit::extract::ExtractReport;
@@ -38,49 +38,49 @@ pub(crate) struct Document {
     no_extraction: Option<String>,
 }
 
-pub(in crate::audit) fn run(asked: &Asked, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let output = output.and_page(asked.html.as_deref())?;
-    let members = members(asked)?;
-    let texts = extraction(asked)?;
-    let (document, heat) = measured(asked, members.as_ref(), texts.as_ref(), interrupt)?;
-    let exit = exit(&document, asked);
+pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let output = output.and_page(args.html.as_deref())?;
+    let members = members(args)?;
+    let texts = extraction(args)?;
+    let (document, heat) = measured(args, members.as_ref(), texts.as_ref(), interrupt)?;
+    let exit = exit(&document, args);
     output.answer(
-        &Envelope::new("report", inputs(asked)?, &document),
-        &page(&document, members.as_ref(), asked, exit, &heat)?,
+        &Envelope::new("report", inputs(args)?, &document),
+        &page(&document, members.as_ref(), args, exit, &heat)?,
     )?;
     Ok(exit)
 }
 
-fn inputs(asked: &Asked) -> Result<Inputs> {
+fn inputs(args: &Args) -> Result<Inputs> {
     Ok(Inputs::new()
-        .given("model", asked.of.name())?
-        .given_path("members", asked.members.as_deref())?
-        .given_path("non_members", asked.non_members.as_deref())?
+        .given("model", args.of.name())?
+        .given_path("members", args.members.as_deref())?
+        .given_path("non_members", args.non_members.as_deref())?
         .given(
             "reference",
-            asked.reference.as_ref().map(ToString::to_string),
+            args.reference.as_ref().map(ToString::to_string),
         )?
-        .given("max_exposure", asked.max_exposure)?
-        .given("max_auc", asked.max_auc)?
-        .given("seed", asked.seed)?
+        .given("max_exposure", args.max_exposure)?
+        .given("max_auc", args.max_auc)?
+        .given("seed", args.seed)?
         .assumed("confidence", CONFIDENCE)?)
 }
 
 /// The arguments of the membership part, if texts were given.
-fn members(asked: &Asked) -> Result<Option<MembershipArgs>> {
-    if asked.members.is_none() {
+fn members(args: &Args) -> Result<Option<MembershipArgs>> {
+    if args.members.is_none() {
         return Ok(None);
     }
     Ok(Some(MembershipArgs {
-        members: asked.members.clone(),
-        non_members: asked.non_members.clone(),
+        members: args.members.clone(),
+        non_members: args.non_members.clone(),
         confidence: Some(Confidence::new(CONFIDENCE)?),
-        max_auc: asked.max_auc,
-        seed: asked.seed,
+        max_auc: args.max_auc,
+        seed: args.seed,
         on: OnModel {
-            of: asked.of.clone(),
-            reference: asked.reference.clone(),
-            show_secrets: asked.show_secrets,
+            of: args.of.clone(),
+            reference: args.reference.clone(),
+            show_secrets: args.show_secrets,
             ..OnModel::default()
         },
         ..MembershipArgs::default()
@@ -88,14 +88,14 @@ fn members(asked: &Asked) -> Result<Option<MembershipArgs>> {
 }
 
 /// The arguments of the extraction part, if texts were given.
-fn extraction(asked: &Asked) -> Result<Option<Extract>> {
-    if asked.members.is_none() {
+fn extraction(args: &Args) -> Result<Option<Extract>> {
+    if args.members.is_none() {
         return Ok(None);
     }
     Ok(Some(Extract {
-        of: asked.of.clone(),
-        data: asked.members.clone(),
-        baseline: asked.reference.clone(),
+        of: args.of.clone(),
+        data: args.members.clone(),
+        baseline: args.reference.clone(),
         unit: None,
         prompt: Vec::new(),
         suffix: 50,
@@ -115,14 +115,14 @@ fn extraction(asked: &Asked) -> Result<Option<Extract>> {
 }
 
 fn measured(
-    asked: &Asked,
+    args: &Args,
     members: Option<&MembershipArgs>,
     texts: Option<&Extract>,
     interrupt: &Interrupt,
 ) -> Result<(Document, Vec<HeatLine>)> {
-    let mut model = LoadedModel::audited(&asked.of, interrupt)?;
-    let mut reference = match &asked.reference {
-        Some(source) => Some(model.beside(source, &asked.of, "--reference", interrupt)?),
+    let mut model = LoadedModel::audited(&args.of, interrupt)?;
+    let mut reference = match &args.reference {
+        Some(source) => Some(model.beside(source, &args.of, "--reference", interrupt)?),
         None => None,
     };
     let manifest = model.manifest.as_ref();
@@ -135,21 +135,21 @@ fn measured(
         extraction: None,
         no_extraction: None,
     };
-    if planted || asked.canary_file.is_some() {
+    if planted || args.canary_file.is_some() {
         let canaries = Exposure {
-            of: asked.of.clone(),
+            of: args.of.clone(),
             canaries: None,
-            canary_file: asked.canary_file.clone(),
-            mechanism: asked.mechanism.clone(),
+            canary_file: args.canary_file.clone(),
+            mechanism: args.mechanism.clone(),
             delta: None,
             confidence: None,
-            max_exposure: asked.max_exposure,
+            max_exposure: args.max_exposure,
             earlier: Vec::new(),
             budget: None,
             sample: None,
-            seed: asked.seed,
+            seed: args.seed,
             html: None,
-            show_secrets: asked.show_secrets,
+            show_secrets: args.show_secrets,
         };
         document.exposure = Some(exposure::measured(&canaries, &mut model, interrupt)?);
     } else {
@@ -158,15 +158,15 @@ fn measured(
         );
     }
     let mut heat = Vec::new();
-    if let Some(asked) = members {
+    if let Some(args) = members {
         let (report, shown) =
-            membership::measured(asked, &mut model, reference.as_mut(), interrupt)?;
+            membership::measured(args, &mut model, reference.as_mut(), interrupt)?;
         document.membership = Some(report);
         heat = shown;
     }
-    if let Some(asked) = texts {
+    if let Some(args) = texts {
         // Records too short for a passage are no failure of the report.
-        match extract::measured(asked, &mut model, reference.as_mut(), interrupt)? {
+        match extract::measured(args, &mut model, reference.as_mut(), interrupt)? {
             Ok(report) => document.extraction = Some(report),
             Err(short) => document.no_extraction = Some(short.to_string()),
         }
@@ -174,28 +174,28 @@ fn measured(
     Ok((document, heat))
 }
 
-fn exit(document: &Document, asked: &Asked) -> Exit {
+fn exit(document: &Document, args: &Args) -> Exit {
     let exposure = document.exposure.as_ref();
     let membership = document.membership.as_ref();
     exposure
         .map_or(Exit::Finished, ExposureReport::exit)
-        .or(membership.map_or(Exit::Finished, |m| m.exit(asked.max_auc)))
+        .or(membership.map_or(Exit::Finished, |m| m.exit(args.max_auc)))
 }
 
 fn page(
     document: &Document,
     members: Option<&MembershipArgs>,
-    asked: &Asked,
+    args: &Args,
     exit: Exit,
     heat: &[HeatLine],
 ) -> Result<Page> {
-    let released = asked.of.name();
+    let released = args.of.name();
     let mut parts = Vec::new();
     if let Some(exposure) = &document.exposure {
         parts.push(("Exposure", exposure.to_page(&released)?));
     }
-    if let (Some(membership), Some(asked)) = (&document.membership, members) {
-        parts.push(("Membership", membership.to_page(asked, heat)?));
+    if let (Some(membership), Some(args)) = (&document.membership, members) {
+        parts.push(("Membership", membership.to_page(args, heat)?));
     }
     if let Some(extraction) = &document.extraction {
         parts.push(("Extraction", extraction.to_page(&released, None)?));

@@ -43,55 +43,55 @@ pub(crate) struct Waiting<'a> {
 ///
 /// # Errors
 /// Data or a sheet that cannot be read, a sheet that does not fit the data or the policy.
-pub fn run(asked: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let documents = read_documents(&asked.measured.data).context("DATA")?;
-    let records = screening_records(&documents, asked.measured.unit).context("DATA")?;
+pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let documents = read_documents(&args.measured.data).context("DATA")?;
+    let records = screening_records(&documents, args.measured.unit).context("DATA")?;
     interrupt.check()?;
-    let mut sheet = sheet(asked, &records)?;
-    if asked.marked {
+    let mut sheet = sheet(args, &records)?;
+    if args.marked {
         mark(&mut sheet, &records);
-        write_file(&asked.sheet, sheet.to_text()?.as_bytes()).context("--sheet")?;
+        write_file(&args.sheet, sheet.to_text()?.as_bytes()).context("--sheet")?;
     }
-    if asked.label {
-        label(asked, &mut sheet, interrupt)?;
+    if args.label {
+        label(args, &mut sheet, interrupt)?;
     }
-    let confidence = asked.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
-    let inputs = inputs(asked, &sheet, confidence)?;
+    let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let inputs = inputs(args, &sheet, confidence)?;
     if sheet.open() > 0 {
-        return wait(asked, &sheet, inputs, output);
+        return wait(args, &sheet, inputs, output);
     }
     let judge = PolicyJudge::new(&sheet.header.policy, sheet.header.conservative.as_ref())?;
     let seen = measure::judge(&sheet, &judge).context("--sheet")?;
     let corpus = words(&sheet, &records, &judge, interrupt)?;
     let labels = measure::labels(&seen);
     let screening = Screening::of(&sheet, &seen, &labels, confidence, corpus)?;
-    write(asked, &sheet, &seen, &labels)?;
+    write(args, &sheet, &seen, &labels)?;
     output.answer(
         &Envelope::new("screening", inputs, &screening),
-        &screening.to_page(confidence, asked.labels.as_deref()),
+        &screening.to_page(confidence, args.labels.as_deref()),
     )?;
     Ok(Exit::Finished)
 }
 
 /// The sheet as it is, or a new one.
-fn sheet(asked: &Screen, records: &[Document]) -> Result<Sheet> {
-    let policy = asked.measured.choice()?;
-    let conservative = asked.measured.conservative()?;
-    if asked.sheet.exists() {
-        let sheet = Sheet::read(&asked.sheet).context("--sheet")?;
+fn sheet(args: &Screen, records: &[Document]) -> Result<Sheet> {
+    let policy = args.measured.choice()?;
+    let conservative = args.measured.conservative()?;
+    if args.sheet.exists() {
+        let sheet = Sheet::read(&args.sheet).context("--sheet")?;
         sheet
             .verify(records, &policy, conservative.as_ref())
             .context("--sheet")?;
         let h = &sheet.header;
-        let samples = if asked.jft { JFT_SAMPLES } else { h.samples };
+        let samples = if args.jft { JFT_SAMPLES } else { h.samples };
         ensure!(
-            h.unit == asked.measured.unit
-                && asked.sample.is_none_or(|n| n == h.sample)
-                && asked.seed.is_none_or(|n| n == h.seed)
-                && asked.near.is_none_or(|n| n == h.near)
+            h.unit == args.measured.unit
+                && args.sample.is_none_or(|n| n == h.sample)
+                && args.seed.is_none_or(|n| n == h.seed)
+                && args.near.is_none_or(|n| n == h.near)
                 && samples == h.samples,
             "--sheet: {} exists and was drawn otherwise ({} of {} {}s, seed {}, {} near the threshold); leave these options away, or name another file",
-            asked.sheet.display(),
+            args.sheet.display(),
             h.sample,
             h.records,
             h.unit,
@@ -101,15 +101,15 @@ fn sheet(asked: &Screen, records: &[Document]) -> Result<Sheet> {
         return Ok(sheet);
     }
     let draw = Draw {
-        unit: asked.measured.unit,
-        sample: (!asked.jft).then(|| asked.sample.unwrap_or(SAMPLE)),
-        seed: asked.seed.unwrap_or(0),
-        near: asked.near.unwrap_or(0),
+        unit: args.measured.unit,
+        sample: (!args.jft).then(|| args.sample.unwrap_or(SAMPLE)),
+        seed: args.seed.unwrap_or(0),
+        near: args.near.unwrap_or(0),
         policy,
         conservative,
     };
     let sheet = Sheet::draw(records, &draw)?;
-    write_file(&asked.sheet, sheet.to_text()?.as_bytes()).context("--sheet")?;
+    write_file(&args.sheet, sheet.to_text()?.as_bytes()).context("--sheet")?;
     Ok(sheet)
 }
 
@@ -122,7 +122,7 @@ fn mark(sheet: &mut Sheet, records: &[Document]) {
     }
 }
 
-fn label(asked: &Screen, sheet: &mut Sheet, interrupt: &Interrupt) -> Result<()> {
+fn label(args: &Screen, sheet: &mut Sheet, interrupt: &Interrupt) -> Result<()> {
     let total = sheet.lines.len();
     let (mut input, mut out) = (std::io::stdin().lock(), std::io::stderr().lock());
     if sheet.open() > 0 {
@@ -138,41 +138,41 @@ fn label(asked: &Screen, sheet: &mut Sheet, interrupt: &Interrupt) -> Result<()>
         if answer == ask::Answer::Stop {
             break;
         }
-        write_file(&asked.sheet, sheet.to_text()?.as_bytes()).context("--sheet")?;
+        write_file(&args.sheet, sheet.to_text()?.as_bytes()).context("--sheet")?;
     }
     Ok(())
 }
 
-fn inputs(asked: &Screen, sheet: &Sheet, confidence: Confidence) -> Result<Inputs> {
+fn inputs(args: &Screen, sheet: &Sheet, confidence: Confidence) -> Result<Inputs> {
     let h = &sheet.header;
     Ok(Inputs::new()
-        .given("data", asked.measured.data.display().to_string())?
+        .given("data", args.measured.data.display().to_string())?
         .given("unit", h.unit)?
         .given("policy", published(&h.policy)?)?
         .given("policy_sha256", h.policy.sha256())?
         .given("conservative", published(&h.conservative)?)?
         .given("records", h.records)?
         .given("seed", h.seed)?
-        .or_assumed("confidence", asked.confidence, confidence)?)
+        .or_assumed("confidence", args.confidence, confidence)?)
 }
 
-fn wait(asked: &Screen, sheet: &Sheet, inputs: Inputs, output: Output) -> Result<Exit> {
+fn wait(args: &Screen, sheet: &Sheet, inputs: Inputs, output: Output) -> Result<Exit> {
     for (flag, path) in [
-        ("--labels", &asked.labels),
-        ("--screened", &asked.screened),
-        ("--mended", &asked.mended),
+        ("--labels", &args.labels),
+        ("--screened", &args.screened),
+        ("--mended", &args.mended),
     ] {
-        if path.is_some() && !asked.label {
+        if path.is_some() && !args.label {
             bail!(
                 "{flag}: {} of {} records of {} have no labels yet; a sample with gaps is no random sample",
                 sheet.open(),
                 sheet.lines.len(),
-                asked.sheet.display()
+                args.sheet.display()
             );
         }
     }
     let waiting = Waiting {
-        sheet: asked.sheet.display().to_string(),
+        sheet: args.sheet.display().to_string(),
         sample: &sheet.header,
         open: sheet.open(),
     };
@@ -200,27 +200,22 @@ fn words(
     Ok(words)
 }
 
-fn write(
-    asked: &Screen,
-    sheet: &Sheet,
-    seen: &[measure::Seen<'_>],
-    labels: &[Label],
-) -> Result<()> {
+fn write(args: &Screen, sheet: &Sheet, seen: &[measure::Seen<'_>], labels: &[Label]) -> Result<()> {
     let missed: BTreeSet<String> = seen.iter().flat_map(measure::Seen::missed_texts).collect();
-    if let Some(path) = &asked.labels {
+    if let Some(path) = &args.labels {
         let mut out = String::new();
         for label in labels {
             out.push_str(&format!("{}\n", to_json(label)?));
         }
         write_file(path, out.as_bytes()).context("--labels")?;
     }
-    if let Some(path) = &asked.mended {
+    if let Some(path) = &args.mended {
         mended(path, &sheet.header.policy, missed.clone())?;
     }
-    if let Some(path) = &asked.screened {
+    if let Some(path) = &args.screened {
         // Which records were screened must not depend on what is in them: all that were drawn.
         ensure!(
-            missed.is_empty() || asked.mended.is_some(),
+            missed.is_empty() || args.mended.is_some(),
             "--screened: the policy misses {} secrets of these records; give --mended too, prepare again with that policy and the same seed, and train on that",
             missed.len()
         );

@@ -343,7 +343,7 @@ fn answers_in_the_terminal_become_labels() {
         }],
         secrets: None,
     };
-    let asked = |said: &str| {
+    let args = |said: &str| {
         let (mut line, mut out) = (line(), Vec::new());
         let answer = ask(&mut line, "1 of 1", &mut said.as_bytes(), &mut out).unwrap();
         let spans = line.secrets.map(|s| {
@@ -354,9 +354,9 @@ fn answers_in_the_terminal_become_labels() {
         (answer, spans, String::from_utf8(out).unwrap())
     };
     let span = |start, end, kind: &str| (start, end, kind.to_owned());
-    assert_eq!(asked("\n").1, Some(vec![span(10, 13, "name")]));
-    assert_eq!(asked("none\n").1, Some(vec![]));
-    let (answer, spans, shown) = asked("person: Ada\n-3\n-9\nx\nname: Zoe\n-2\n\n");
+    assert_eq!(args("\n").1, Some(vec![span(10, 13, "name")]));
+    assert_eq!(args("none\n").1, Some(vec![]));
+    let (answer, spans, shown) = args("person: Ada\n-3\n-9\nx\nname: Zoe\n-2\n\n");
     assert_eq!(
         (answer, spans),
         (Answer::Labelled, Some(vec![span(2, 5, "person")]))
@@ -366,8 +366,8 @@ fn answers_in_the_terminal_become_labels() {
     assert!(!shown.contains('\u{1b}'));
     // The end of the input agrees to nothing.
     for said in ["", "q\n", "person: Ada\n"] {
-        assert_eq!(asked(said).0, Answer::Stop);
-        assert_eq!(asked(said).1, None);
+        assert_eq!(args(said).0, Answer::Stop);
+        assert_eq!(args(said).1, None);
     }
 }
 

@@ -49,8 +49,8 @@ impl Material {
 }
 
 /// The records of --held-out, which must be cut into the same tokens.
-fn held_out(asked: &Train, prepared: &Prepared) -> Result<Option<Vec<Vec<TokenId>>>> {
-    let Some(folder) = &asked.course.held_out else {
+fn held_out(args: &Train, prepared: &Prepared) -> Result<Option<Vec<Vec<TokenId>>>> {
+    let Some(folder) = &args.course.held_out else {
         return Ok(None);
     };
     let held_out = Prepared::load(folder).context("--held-out")?;

@@ -39,24 +39,22 @@ impl Beginning {
     }
 
     /// What the arguments name, with room for every token of the prepared corpus.
-    pub(in crate::audit) fn asked(
-        asked: &Start,
+    pub(in crate::audit) fn args(
+        args: &Start,
         plan: &TrainingPlan,
         prepared: &Prepared,
         seed: u64,
     ) -> Result<Self> {
-        let begun = match &asked.model {
+        let begun = match &args.model {
             ModelArg::Lstm => Self::paper(prepared, seed),
-            ModelArg::Gpt2 => Self::drawn(gpt2(asked, prepared)?, seed),
-            ModelArg::Folder(folder) => {
-                Self::loaded(folder, asked.declared_public, plan, prepared)?
-            }
+            ModelArg::Gpt2 => Self::drawn(gpt2(args, prepared)?, seed),
+            ModelArg::Folder(folder) => Self::loaded(folder, args.declared_public, plan, prepared)?,
         };
         begun.fits(prepared)?;
         ensure!(
             plan.run.recipe() != Some(Recipe::Sdp) || matches!(begun.model, Model::Lstm(_)),
             "--model: the recipe sdp releases the states of a recurrent model; it must be lstm, got {}",
-            asked.model
+            args.model
         );
         Ok(begun)
     }
@@ -110,12 +108,12 @@ impl Beginning {
     }
 }
 
-fn gpt2(asked: &Start, prepared: &Prepared) -> Result<Model> {
+fn gpt2(args: &Start, prepared: &Prepared) -> Result<Model> {
     let [layers, width, heads, context] = [
-        asked.layers.unwrap_or(4),
-        asked.width.unwrap_or(256),
-        asked.heads.unwrap_or(8),
-        asked.context.unwrap_or(512),
+        args.layers.unwrap_or(4),
+        args.width.unwrap_or(256),
+        args.heads.unwrap_or(8),
+        args.context.unwrap_or(512),
     ];
     ensure!(
         width.is_multiple_of(heads),

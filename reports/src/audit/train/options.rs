@@ -95,19 +95,19 @@ pub(in crate::audit) fn inputs(
     Ok(inputs)
 }
 
-const fn learning_rates(asked: &Course) -> LearningRates {
+const fn learning_rates(args: &Course) -> LearningRates {
     LearningRates {
-        decay: match asked.decay {
+        decay: match args.decay {
             DecayArg::Constant => Decay::Constant,
             DecayArg::Linear => Decay::Linear,
             DecayArg::Cosine => Decay::Cosine,
         },
-        warmup: asked.warmup,
+        warmup: args.warmup,
     }
 }
 
-const fn clipping(asked: ClippingArg) -> Clipping {
-    match asked {
+const fn clipping(args: ClippingArg) -> Clipping {
+    match args {
         ClippingArg::Flat => Clipping::Flat,
         ClippingArg::PerLayer => Clipping::PerLayer,
         ClippingArg::Automatic => Clipping::Automatic { stability: 0.01 },

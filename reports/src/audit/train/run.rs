@@ -91,8 +91,8 @@ struct Dropped {
 }
 
 impl Dropped {
-    fn of(rates: Dropout, asked: &Train) -> Option<Self> {
-        let asked_by = if asked.dropout.is_some() {
+    fn of(rates: Dropout, args: &Train) -> Option<Self> {
+        let asked_by = if args.dropout.is_some() {
             "--dropout"
         } else {
             "the model's folder"
@@ -206,7 +206,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         weights,
         initial,
         dropout,
-    } = Beginning::asked(&start, &options.plan, &prepared, INITIAL_SEED)?;
+    } = Beginning::args(&start, &options.plan, &prepared, INITIAL_SEED)?;
     options.dropout = match train.dropout {
         Some(rate) => dropout_of(&model, rate)?,
         None => dropout,

@@ -189,8 +189,8 @@ fn what_no_run_promises_gets_no_verdict() {
                 .starts_with("nothing was promised")
         );
     }
-    for (asked, secrets) in [(promise(0.01, 0.06), 1), (promises[0], 3)] {
-        let error = Bound::of(asked, Some(100), secrets, &kept).err().unwrap();
+    for (args, secrets) in [(promise(0.01, 0.06), 1), (promises[0], 3)] {
+        let error = Bound::of(args, Some(100), secrets, &kept).err().unwrap();
         assert!(error.to_string().contains("the run has"), "{error}");
     }
 }

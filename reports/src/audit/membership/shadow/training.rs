@@ -45,7 +45,7 @@ impl Training {
     pub(in crate::audit) fn of(
         model: &LoadedModel,
         reference: Option<&LoadedModel>,
-        asked: &OnModel,
+        args: &OnModel,
         seed: u64,
     ) -> Result<Self> {
         let manifest = model.manifest.as_ref();
@@ -67,12 +67,12 @@ impl Training {
             }
         };
         let course = manifest.and_then(|m| m.course);
-        let epochs = match (asked.shadow_epochs, planned(manifest)) {
-            (Some(asked), Some(known)) if asked != known => {
+        let epochs = match (args.shadow_epochs, planned(manifest)) {
+            (Some(args), Some(known)) if args != known => {
                 differs.push(format!(
-                    "the model had {known} epochs, --shadow-epochs asks for {asked}"
+                    "the model had {known} epochs, --shadow-epochs asks for {args}"
                 ));
-                asked
+                args
             }
             (Some(epochs), _) | (None, Some(epochs)) => epochs,
             (None, None) => {
@@ -90,7 +90,7 @@ impl Training {
             ));
         }
         start(model, reference, &mut differs);
-        let own = |optimizer| at_rate(optimizer, asked.shadow_rate);
+        let own = |optimizer| at_rate(optimizer, args.shadow_rate);
         let run = match &steps.private {
             Some(p) => Run::Dpsgd {
                 private: NoisySteps::poisson(p.noise_multiplier, p.rate, epochs)?,
@@ -120,7 +120,7 @@ impl Training {
             initial_seed: INITIAL_SEED,
             seed: Some(seed),
         };
-        let models = asked.shadows.unwrap_or(0);
+        let models = args.shadows.unwrap_or(0);
         Ok(Self {
             pairs: models / 2,
             summary: summarised(models, &options, epochs, reference.is_some(), differs),
@@ -285,8 +285,8 @@ fn start(model: &LoadedModel, reference: Option<&LoadedModel>, differs: &mut Vec
     }
 }
 
-const fn at_rate(optimizer: OptimizerSpec, asked: Option<f64>) -> OptimizerSpec {
-    let Some(learning_rate) = asked else {
+const fn at_rate(optimizer: OptimizerSpec, args: Option<f64>) -> OptimizerSpec {
+    let Some(learning_rate) = args else {
         return optimizer;
     };
     match optimizer {
