@@ -5,6 +5,7 @@
 
 use crate::bound::Upper;
 use crate::error::{Error, Result};
+use crate::neighbours::Neighbours;
 use crate::pld::PrivacyLoss;
 use crate::pld::solver::Solver;
 use crate::quantity::{Delta, Epsilon, GroupSize, Tolerance};
@@ -102,19 +103,12 @@ impl PrivacyLoss {
             });
         }
         let mut solver = Solver::new(self);
-        // ln of the geometric sum Σ_{i<k} e^{iε}, above ln k.
-        let ln_sum = |epsilon: f64| {
-            if epsilon < 1e-9 {
-                (k * (1.0 + 0.5 * (k - 1.0) * epsilon)).ln() + 1e-12
-            } else {
-                ln_expm1(k * epsilon) - ln_expm1(epsilon)
-            }
-        };
+        let ln_sum = |epsilon: f64| ln_geometric_sum(k, epsilon);
         // δ(ε)·sum falls in ε; the lemma holds at any ε where it is at most δ.
         let ln_delta = delta.get().ln();
         let holds = |solver: &mut Solver, epsilon: f64| {
             let (ends, _) = solver.ln_delta(epsilon, 1e-3)?;
-            Ok::<bool, Error>(ends.upper + ln_sum(epsilon) + 1e-13 <= ln_delta)
+            Ok::<bool, Error>(ends.upper + ln_sum(epsilon) <= ln_delta)
         };
         let (mut low, mut high) = (0.0, solver.epsilon(delta.get(), 1e-3)?.upper.max(1e-12));
         while !holds(&mut solver, high)? {
@@ -134,6 +128,48 @@ impl PrivacyLoss {
         }
         Ok(Upper::new(Epsilon::nonnegative(k * high)))
     }
+
+    /// δ of `group` records at `epsilon` by the lemma: δ_k(ε) ≤ δ(ε/k) (e^ε − 1)/(e^{ε/k} − 1).
+    ///
+    /// Bound: upper.
+    ///
+    /// # Errors
+    /// [`Error::NotCertified`] when the single record's δ can't be certified.
+    pub fn delta_by_group_lemma(
+        &self,
+        group: GroupSize,
+        epsilon: Epsilon,
+        tolerance: Tolerance,
+    ) -> Result<Upper<Delta>> {
+        let k = f64::from(group.get());
+        // Rounded down: a smaller ε has a larger δ.
+        let each = Epsilon::new(epsilon.get() / k * (1.0 - 1e-15))?;
+        let single = self.delta(each, tolerance)?.bounds;
+        let single = single.upper.map_or(1.0, |end| end.get().get());
+        if single <= 0.0 || epsilon.get().is_infinite() {
+            return Ok(Upper::new(Delta::clamped(single.signum().max(0.0))));
+        }
+        let ln_most = single.ln() + ln_geometric_sum(k, each.get());
+        Ok(Upper::new(Delta::clamped(
+            ln_most.min(0.0).exp() * (1.0 + 1e-13),
+        )))
+    }
+}
+
+/// Whether the lemma stands in where the law of a group is not known. Each step from one input to the next has to
+/// be one that the single record's guarantee covers: records that come or go change the size of the input, on
+/// which some samplers depend.
+pub(crate) fn lemma_stands_in(neighbours: Neighbours) -> bool {
+    neighbours != Neighbours::AddRemove
+}
+
+/// ln Σ_{i<k} e^{iε}, rounded up.
+fn ln_geometric_sum(k: f64, epsilon: f64) -> f64 {
+    let sum = match epsilon > 0.0 {
+        true => ln_expm1(k * epsilon) - ln_expm1(epsilon),
+        false => k.ln(),
+    };
+    sum + 1e-12 + 4.0 * f64::EPSILON * k * epsilon
 }
 
 /// ln(e^x − 1) for x > 0.

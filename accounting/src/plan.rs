@@ -2,6 +2,7 @@
 
 use crate::bound::{Bounds, Lower, Upper};
 use crate::error::{Error, Result};
+use crate::group::lemma_stands_in;
 use crate::guarantee::{Base, ByDirection, Convention, Engine, Guarantee, Method, Notion};
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
@@ -127,17 +128,13 @@ impl Plan {
         kept
     }
 
-    /// ε of the plan's neighbours and group at its δ, both ends: the first row in short.
+    /// ε of [`Plan::exactly`], both ends.
     ///
     /// # Errors
     /// As [`Plan::guarantees`].
     pub fn epsilon(&self) -> Result<Bounds<Epsilon>> {
-        let query = Query {
-            neighbours: self.neighbours,
-            group: self.group,
-        };
-        let mut solvers = self.solvers(query)?;
-        Ok(larger(&self.answers(&mut solvers, self.delta)?)?.bounds)
+        let infinite = Bounds::at_most(Epsilon::nonnegative(f64::INFINITY));
+        Ok(self.exactly()?.epsilon.unwrap_or(infinite))
     }
 
     /// ε' against an adversary without prior knowledge of the secret, in the notion's own neighbours; absent
@@ -155,25 +152,48 @@ impl Plan {
         Ok(Some(answer.bounds))
     }
 
-    /// The first row of [`Plan::guarantees`], or that of the group if there is one.
+    /// The first row of [`Plan::guarantees`], or the first of the group if there is one.
     ///
     /// # Errors
     /// As [`Plan::guarantees`].
     pub fn exactly(&self) -> Result<Guarantee> {
+        let row = if self.group == GroupSize::ONE {
+            self.by_law(
+                Notion::Dp,
+                &mut self.solvers(Query::single(self.neighbours))?,
+            )?
+        } else {
+            self.group_by_law().map_or_else(
+                |error| self.group_by_lemma_alone(error),
+                |row| match is_close(row.epsilon.as_ref()) {
+                    true => Ok(row),
+                    false => Ok(tighter_first(row, self.group_by_lemma()?)?.0),
+                },
+            )?
+        };
+        let known = self.by_what_is_known(vec![row.clone()]);
+        Ok(known.into_iter().next().unwrap_or(row))
+    }
+
+    /// The group by the law of its records together.
+    fn group_by_law(&self) -> Result<Guarantee> {
         let query = Query {
             neighbours: self.neighbours,
             group: self.group,
         };
-        let (notion, group) = match self.group {
-            GroupSize::ONE => (Notion::Dp, None),
-            group => (Notion::GroupDp, Some(group)),
-        };
-        let row = self.by_law(notion, &mut self.solvers(query)?)?;
-        let known = self.by_what_is_known(vec![Guarantee {
-            group,
-            ..row.clone()
-        }]);
-        Ok(known.into_iter().next().unwrap_or(row))
+        let row = self.by_law(Notion::GroupDp, &mut self.solvers(query)?)?;
+        let group = Some(self.group);
+        Ok(Guarantee { group, ..row })
+    }
+
+    /// The group by the lemma where its law is not known; any other error stays.
+    fn group_by_lemma_alone(&self, error: Error) -> Result<Guarantee> {
+        match error {
+            Error::Unsupported { .. } if lemma_stands_in(self.neighbours) => {
+                self.group_by_lemma().map_err(|_| error)
+            }
+            error => Err(error),
+        }
     }
 
     fn solvers(&self, query: Query) -> Result<Vec<Solver>> {
@@ -232,22 +252,32 @@ impl Plan {
         })
     }
 
+    /// The group by its law and by the lemma, the tighter one first.
     fn whole_group(&self) -> Result<Vec<Guarantee>> {
-        let exact = self.exactly()?;
+        match self.group_by_law() {
+            Ok(law) => {
+                let (first, second) = tighter_first(law, self.group_by_lemma()?)?;
+                Ok(vec![first, second])
+            }
+            Err(error) => Ok(vec![self.group_by_lemma_alone(error)?]),
+        }
+    }
+
+    /// The group by the lemma, from its single records.
+    fn group_by_lemma(&self) -> Result<Guarantee> {
         let mut most = Upper::new(Epsilon::new(0.0)?);
         for loss in losses(&self.mechanism, Query::single(self.neighbours))? {
             let each = loss.epsilon_by_group_lemma(self.group, self.delta, self.tolerance)?;
             most = if each > most { each } else { most };
         }
-        let lemma = Guarantee {
+        Ok(Guarantee {
             epsilon: Some(Bounds {
                 lower: None,
                 upper: Some(most),
             }),
+            group: Some(self.group),
             ..self.row(Notion::GroupDp, self.neighbours, Method::GroupLemma)
-        };
-        let group = Some(self.group);
-        Ok(vec![exact, Guarantee { group, ..lemma }])
+        })
     }
 
     /// Neighbours of a redaction row: the definition compares contents (replace), the papers
@@ -376,6 +406,48 @@ fn covered(convention: Convention, rows: Result<Vec<Guarantee>>) -> Result<Vec<G
         (Convention::Paper, Err(Error::Unsupported { .. })) => Ok(Vec::new()),
         (_, rows) => rows,
     }
+}
+
+/// Two rows of one question, the tighter upper end first; it has the larger of the lower ends.
+fn tighter_first(law: Guarantee, lemma: Guarantee) -> Result<(Guarantee, Guarantee)> {
+    let ends = |row: &Guarantee| match (row.delta_bounds, row.epsilon) {
+        (Some(delta), _) => (
+            delta.lower.map(|end| end.get().get()),
+            delta.upper.map(|end| end.get().get()),
+        ),
+        (None, Some(epsilon)) => (
+            epsilon.lower.map(|end| end.get().get()),
+            epsilon.upper.map(|end| end.get().get()),
+        ),
+        (None, None) => (None, None),
+    };
+    let ((least, most), (_, other)) = (ends(&law), ends(&lemma));
+    let other = other.unwrap_or(f64::INFINITY);
+    if other >= most.unwrap_or(f64::INFINITY) {
+        return Ok((law, lemma));
+    }
+    if least.is_some_and(|least| least > other) {
+        return Err(Error::NotCertified {
+            what: "epsilon",
+            why: "two bounds of a group contradict each other".into(),
+        });
+    }
+    let mut first = lemma;
+    if let (Some(own), Some(known)) = (&mut first.epsilon, law.epsilon)
+        && law.delta_bounds.is_none()
+    {
+        own.lower = known.lower;
+    }
+    if let (Some(own), Some(known)) = (&mut first.delta_bounds, law.delta_bounds) {
+        own.lower = known.lower;
+    }
+    Ok((first, law))
+}
+
+/// Whether both ends are known and so near each other that nothing else is tighter.
+fn is_close(bounds: Option<&Bounds<Epsilon>>) -> bool {
+    let ends = bounds.and_then(|bounds| Some((bounds.lower?, bounds.upper?)));
+    ends.is_some_and(|(lower, upper)| upper.get().get() <= 1.001 * lower.get().get())
 }
 
 /// The larger of the directions, end by end. An end is known when it is known in every

@@ -5,9 +5,11 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use proptest::prelude::*;
+use reticent_accounting::calibrate::{Target, calibrate_noise};
 use reticent_accounting::{
-    Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss,
-    Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
+    Delta, Direction, Epsilon, Error, GroupSize, Guarantee, Mechanism, Method, Neighbours,
+    NoiseMultiplier, Plan, PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps,
+    Tolerance, UnitName,
 };
 
 fn steps(count: u64, noise: f64, rate: f64, sampling: Sampling, laplace: bool) -> Mechanism {
@@ -399,4 +401,95 @@ fn a_truncated_batch_costs_no_more_than_the_reference_library_says() {
     assert!(high <= 0.1629807079355387 && high > 0.1617, "{high}");
     // The plain Poisson batch: 0.142290688.
     assert!(low < 0.142290688 && low > 0.1422, "{low}");
+}
+
+/// Σ over fixed-size batches of 5 of 10, two records whose contents are `sign`: P(0), P(1), P(2) of them drawn.
+fn two_of_ten(x: f64, noise: f64, sign: f64) -> f64 {
+    let chances = [56.0 / 252.0, 140.0 / 252.0, 56.0 / 252.0];
+    let each = chances.iter().zip(0..).map(|(chance, drawn)| {
+        let z = (x - sign * f64::from(drawn)) / noise;
+        chance * (-0.5 * z * z).exp() / (noise * (2.0 * std::f64::consts::PI).sqrt())
+    });
+    each.sum()
+}
+
+/// What the lemma certifies of a group whose law is not known is no less than an instance of it.
+#[test]
+fn groups_of_fixed_size_batches_follow_from_single_records() {
+    for noise in [0.7, 1.5, 4.0] {
+        let run = steps(1, noise, 0.5, Sampling::WithoutReplacement, false);
+        let plan = Plan {
+            neighbours: Neighbours::Replace,
+            group: GroupSize::new(2).unwrap(),
+            ..Plan::new(
+                run,
+                UnitName::new("record").unwrap(),
+                Delta::new(1e-5).unwrap(),
+            )
+        };
+        for epsilon in [0.0, 0.1, 0.5, 1.0, 3.0] {
+            let rows = plan.guarantees_at(Epsilon::new(epsilon).unwrap()).unwrap();
+            let row = rows.iter().find(|row| row.group.is_some()).unwrap();
+            assert_eq!(row.method, Method::GroupLemma);
+            let upper = row.delta_bounds.unwrap().upper.unwrap().get().get();
+            // The trapezoidal rule; the integrand vanishes with all its derivatives at the ends.
+            let (ends, mesh) = (12.0 * noise + 4.0, 1e-3);
+            let count = (2.0 * ends / mesh) as u32;
+            let truth: f64 = (0..=count)
+                .map(|i| {
+                    let x = f64::from(i) * mesh - ends;
+                    let lost =
+                        two_of_ten(x, noise, 1.0) - epsilon.exp() * two_of_ten(x, noise, -1.0);
+                    lost.max(0.0) * mesh
+                })
+                .sum();
+            assert!(
+                truth <= upper + 1e-6,
+                "{noise} {epsilon}: {truth} above {upper}"
+            );
+        }
+        let row = plan.exactly().unwrap();
+        assert_eq!(
+            (row.method, row.group),
+            (Method::GroupLemma, Some(plan.group))
+        );
+        assert!(row.epsilon.unwrap().upper.unwrap().get().get().is_finite());
+        // Sizes of the input matter to such batches: nothing is said of records that come and go.
+        let other = Plan {
+            neighbours: Neighbours::AddRemove,
+            ..plan
+        };
+        assert!(matches!(other.exactly(), Err(Error::Unsupported { .. })));
+    }
+}
+
+/// The tighter of two bounds of a group leads, and calibration finds by it.
+#[test]
+fn groups_have_the_tighter_of_two_bounds() {
+    let group = GroupSize::new(3).unwrap();
+    let run = |sigma| steps(100, sigma, 0.01, Sampling::BallsInBins, false);
+    let (delta, unit) = (Delta::new(1e-6).unwrap(), UnitName::new("record").unwrap());
+    let plan = |sigma| Plan {
+        group,
+        ..Plan::new(run(sigma), unit.clone(), delta)
+    };
+    let upper = |row: &Guarantee| row.epsilon.unwrap().upper.unwrap().get().get();
+    let rows = plan(1.1).guarantees().unwrap();
+    let of_group: Vec<&Guarantee> = rows.iter().filter(|row| row.group.is_some()).collect();
+    assert_eq!(of_group[0].method, Method::GroupLemma);
+    assert!(upper(of_group[0]) < 0.5 * upper(of_group[1]));
+    assert_eq!(plan(1.1).epsilon().unwrap(), of_group[0].epsilon.unwrap());
+    let target = Target::Epsilon {
+        query: Query {
+            neighbours: Neighbours::AddRemove,
+            group,
+        },
+        epsilon: Epsilon::new(4.0).unwrap(),
+        delta,
+    };
+    let tolerance = Tolerance::new(1e-4).unwrap();
+    let found = calibrate_noise(|sigma| run(sigma.get()), target, tolerance).unwrap();
+    let sigma = found.answer.get();
+    assert!(upper(&plan(sigma).exactly().unwrap()) <= 4.0 * (1.0 + 1e-3));
+    assert!(upper(&plan(0.98 * sigma).exactly().unwrap()) > 4.0);
 }

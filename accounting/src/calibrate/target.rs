@@ -1,6 +1,7 @@
 //! What a plan has to achieve, and by how much it does.
 
 use crate::error::{Error, Result};
+use crate::group::lemma_stands_in;
 use crate::loss::Overlap;
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
@@ -211,6 +212,53 @@ impl Target {
     /// By how much the mechanism misses the promise, certified to a relative `goal`; where the
     /// promise is kept by far and the goal is rough, by how much at least.
     pub(super) fn margin(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Margin> {
+        let by_law = self.margin_by_law(mechanism, goal);
+        // Of a group of records the lemma may certify more than its law, or all that is known.
+        match by_law {
+            Ok(margin) if margin.upper > 0.0 && margin.lower <= 0.0 || margin.only_above => {
+                let lemma = self.by_lemma(mechanism, goal)?;
+                let tighter = lemma.filter(|lemma| lemma.upper < margin.upper);
+                Ok(tighter.unwrap_or(margin))
+            }
+            Err(Error::Unsupported { .. }) if self.lemma_stands_in() => {
+                match self.by_lemma(mechanism, goal) {
+                    Ok(Some(margin)) => Ok(margin),
+                    _ => by_law,
+                }
+            }
+            by_law => by_law,
+        }
+    }
+
+    fn lemma_stands_in(&self) -> bool {
+        matches!(self, Self::Epsilon { query, .. } if lemma_stands_in(query.neighbours))
+    }
+
+    /// What the group lemma certifies of a group of records; `None` where another question is asked.
+    fn by_lemma(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Option<Margin>> {
+        let Self::Epsilon {
+            query,
+            epsilon,
+            delta,
+        } = *self
+        else {
+            return Ok(None);
+        };
+        if query.group == GroupSize::ONE || delta.get() <= 0.0 {
+            return Ok(None);
+        }
+        let mut most = 0.0f64;
+        for loss in losses(mechanism, Query::single(query.neighbours))? {
+            let each = loss.delta_by_group_lemma(query.group, epsilon, goal)?;
+            most = most.max(each.get().get());
+        }
+        Ok(Some(Margin {
+            only_above: true,
+            ..Margin::of(most, most, delta.get())
+        }))
+    }
+
+    fn margin_by_law(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Margin> {
         if let Some(known) = self.by_overlap(mechanism)? {
             return Ok(known);
         }

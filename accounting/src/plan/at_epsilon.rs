@@ -1,9 +1,10 @@
 //! The same plan asked the other way round: which δ goes with a given ε.
 
-use super::{Plan, covered};
+use super::{Plan, covered, tighter_first};
 use crate::bound::Bounds;
 use crate::contour::kernel::Kernel;
 use crate::error::{Error, Result};
+use crate::group::lemma_stands_in;
 use crate::guarantee::{Base, ByDirection, Convention, Engine, Guarantee, Method, Notion};
 use crate::interval::LnBounds;
 use crate::pld::solver::Solver;
@@ -41,9 +42,21 @@ impl Plan {
                 ..single
             };
             let group = Some(self.group);
-            let exact = self.delta_by_law(Notion::GroupDp, &mut self.solvers(query)?, epsilon)?;
-            let lemma = self.delta_by_lemma(&mut solvers, epsilon)?;
-            rows.extend([Guarantee { group, ..exact }, Guarantee { group, ..lemma }]);
+            let lemma = self.delta_by_lemma(&solvers, epsilon)?;
+            let lemma = Guarantee { group, ..lemma };
+            let law = self
+                .solvers(query)
+                .and_then(|mut solvers| self.delta_by_law(Notion::GroupDp, &mut solvers, epsilon));
+            match law {
+                Ok(law) => {
+                    let (first, second) = tighter_first(Guarantee { group, ..law }, lemma)?;
+                    rows.extend([first, second]);
+                }
+                Err(Error::Unsupported { .. }) if lemma_stands_in(self.neighbours) => {
+                    rows.push(lemma);
+                }
+                Err(error) => return Err(error),
+            }
         }
         if let Some(redaction) = self.redaction {
             for convention in [Convention::Definition, Convention::Paper] {
@@ -117,18 +130,15 @@ impl Plan {
         })
     }
 
-    /// δ_k(ε) ≤ δ(ε/k) (e^ε − 1)/(e^{ε/k} − 1).
-    fn delta_by_lemma(&self, solvers: &mut [Solver], epsilon: Epsilon) -> Result<Guarantee> {
-        let k = f64::from(self.group.get());
-        // Rounded down: a smaller ε has a larger δ.
-        let each = Epsilon::new(epsilon.get() / k * (1.0 - 1e-15))?;
-        let single = larger(&self.deltas(solvers, each)?).bounds;
-        let sum = if each.get() < 1e-9 {
-            k
-        } else {
-            epsilon.get().exp_m1() / each.get().exp_m1()
-        };
-        let most = single.upper.map_or(1.0, |end| end.get().get()) * sum * (1.0 + 1e-13);
+    /// The group by the lemma, from its single records.
+    fn delta_by_lemma(&self, solvers: &[Solver], epsilon: Epsilon) -> Result<Guarantee> {
+        let mut most = 0.0f64;
+        for solver in solvers {
+            let each = solver
+                .loss
+                .delta_by_group_lemma(self.group, epsilon, self.tolerance)?;
+            most = most.max(each.get().get());
+        }
         let row = self.row(Notion::GroupDp, self.neighbours, Method::GroupLemma);
         Ok(Self::with_delta(
             row,

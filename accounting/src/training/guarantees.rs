@@ -36,10 +36,26 @@ impl TrainingPlan {
     /// # Errors
     /// A mechanism that can't be accounted for.
     pub fn guarantees(&self, tolerance: Tolerance) -> Result<Vec<Guarantee>> {
-        let mut rows = self.of_a_record(tolerance)?;
-        rows.extend(self.of_a_secret(tolerance)?);
-        rows.extend(self.of_a_canary(tolerance)?);
-        Ok(rows)
+        let subjects = [Subject::Record, Subject::Secret, Subject::Canary];
+        let each = subjects.map(|subject| self.guarantees_about(subject, tolerance));
+        let rows: Vec<Vec<Guarantee>> = each.into_iter().collect::<Result<_>>()?;
+        Ok(rows.concat())
+    }
+
+    /// Those about one subject; none where it is not known or there is none.
+    ///
+    /// # Errors
+    /// As [`TrainingPlan::guarantees`].
+    pub fn guarantees_about(
+        &self,
+        subject: Subject,
+        tolerance: Tolerance,
+    ) -> Result<Vec<Guarantee>> {
+        Ok(match subject {
+            Subject::Record => self.of_a_record(tolerance)?,
+            Subject::Secret => self.of_a_secret(tolerance)?.into_iter().collect(),
+            Subject::Canary => self.of_a_canary(tolerance)?.into_iter().collect(),
+        })
     }
 
     /// ε of `mechanism` when `group` records change together.

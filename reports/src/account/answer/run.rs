@@ -150,10 +150,12 @@ fn in_its_notion(row: Guarantee, completed: &CompletedRun) -> Result<Guarantee> 
 /// if there is one. Of a run, the records of a secret where its recipe promises something to secrets.
 #[must_use]
 pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
-    // Where no law is known there are only rows by Rényi divergences.
-    [Method::Pld, Method::Rdp].into_iter().find_map(|method| {
+    // Of a group the tighter of two methods comes first; where no law is known there are only rows by Rényi
+    // divergences.
+    let methods = [&[Method::Pld, Method::GroupLemma][..], &[Method::Rdp]];
+    methods.into_iter().find_map(|methods| {
         let by = |row: &&Guarantee| {
-            row.method == method && row.notion != Notion::BayesianConfidentiality
+            methods.contains(&row.method) && row.notion != Notion::BayesianConfidentiality
         };
         let groups = |row: &&Guarantee| match row.about {
             None => row.group.is_some(),

@@ -130,7 +130,7 @@ pub fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
     let guarantees = run.plan.guarantees(run.tolerance)?;
     let promises = promises::promises(run, &guarantees)?;
     let body = PlanPage {
-        headline: tighten::headline_of(&promises)?,
+        headline: promises::headline_of(&promises)?,
         promises,
         secrets: match run.plan.noiseless {
             true => None,

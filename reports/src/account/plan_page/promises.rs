@@ -6,7 +6,7 @@ use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
 use reticent_accounting::training::{FirstPhase, Provenance, Recipe, Run, Subject};
 use reticent_accounting::{
     Bounds, Convention, Delta, Direction, Engine, Epsilon, Estimate, GroupSize, Guarantee, Method,
-    Neighbours, Notion, PrivacyLoss, Query, Tolerance,
+    Neighbours, Notion, PrivacyLoss, Query, Tolerance, Upper,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -103,6 +103,53 @@ fn together(row: &Guarantee) -> String {
 /// # Errors
 /// A plan that can't be accounted.
 pub fn promises(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promised>> {
+    let mut promises = leading(run, guarantees)?;
+    match run.recipe() {
+        Some(Recipe::Crt) => redacted(run, &mut promises)?,
+        Some(Recipe::Dpsgd) => {
+            promises.extend(random_secret(run)?);
+            promises.extend(uninformed(run)?);
+        }
+        _ => promises.extend(light_noise(run)?),
+    }
+    Ok(promises)
+}
+
+/// The headline's ε: that of the first promise to be signed, computed without the others where it can be.
+///
+/// # Errors
+/// A plan that can't be accounted.
+pub(super) fn headline(run: &PlannedRun) -> Result<Upper<Epsilon>> {
+    let mut subjects = [Subject::Record, Subject::Secret, Subject::Canary];
+    subjects.sort_by_key(|subject| rank(run, Some(*subject)));
+    for subject in subjects {
+        let rows = run.plan.guarantees_about(subject, run.tolerance)?;
+        if rows.is_empty() {
+            continue;
+        }
+        let epsilon = headline_of(&leading(run, &rows)?)?;
+        // Of CRT a finite promise leads.
+        if run.recipe() != Some(Recipe::Crt) || epsilon.get().get().is_finite() {
+            return Ok(epsilon);
+        }
+        break;
+    }
+    headline_of(&promises(run, &run.plan.guarantees(run.tolerance)?)?)
+}
+
+/// ε of the first promise to be signed; infinite without one.
+pub(super) fn headline_of(promises: &[Promised]) -> Result<Upper<Epsilon>> {
+    let first = promises
+        .iter()
+        .find(|p| !p.for_planning)
+        .and_then(|p| p.guarantee.epsilon)
+        .and_then(|bounds| bounds.upper);
+    Ok(first.map_or_else(|| Epsilon::new(f64::INFINITY).map(Upper::new), Ok)?)
+}
+
+/// The guarantees in words, in the order in which they are promised: whoever reads one line reads what concerns
+/// the most records that are known to belong together.
+fn leading(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promised>> {
     let signed = guarantees
         .iter()
         .filter(|row| row.convention == Convention::Definition)
@@ -111,18 +158,16 @@ pub fn promises(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promis
     let mut promises: Vec<Promised> = signed
         .map(|row| knows(whom(run, row), row.clone()))
         .collect();
-    // Whoever reads one line reads what concerns the most records that are known to belong together.
-    promises.sort_by_key(|promised| rank(run, &promised.guarantee));
-    match run.recipe() {
-        Some(Recipe::Crt) => {
-            promises.retain(|promised| promised.guarantee.about != Some(Subject::Record));
-            redacted(run, &mut promises)?;
+    promises.sort_by_key(|promised| rank(run, promised.guarantee.about));
+    if run.recipe() == Some(Recipe::Crt) {
+        promises.retain(|promised| promised.guarantee.about != Some(Subject::Record));
+        if !promises
+            .iter()
+            .any(|promised| promised.guarantee.about == Some(Subject::Secret))
+        {
+            // How many records a secret is in is neither counted nor given.
+            promises.insert(0, of_one_record(run)?);
         }
-        Some(Recipe::Dpsgd) => {
-            promises.extend(random_secret(run)?);
-            promises.extend(uninformed(run)?);
-        }
-        _ => promises.extend(light_noise(run)?),
     }
     Ok(promises)
 }
@@ -139,9 +184,9 @@ fn is_second(row: &Guarantee, all: &[Guarantee]) -> bool {
         && all.iter().any(|other| present(&other))
 }
 
-fn rank(run: &PlannedRun, row: &Guarantee) -> u8 {
+fn rank(run: &PlannedRun, about: Option<Subject>) -> u8 {
     let secrets_first = matches!(run.recipe(), Some(Recipe::Crt | Recipe::Sdp | Recipe::Jft));
-    match row.about {
+    match about {
         Some(Subject::Secret) if secrets_first => 0,
         Some(Subject::Record) | None => 1,
         Some(Subject::Secret) => 2,
@@ -187,13 +232,6 @@ fn which(run: &PlannedRun) -> &'static str {
 
 /// What redaction adds for CRT: a random secret, all secrets at once, the rows for planning.
 fn redacted(run: &PlannedRun, promises: &mut Vec<Promised>) -> Result<()> {
-    if !promises
-        .iter()
-        .any(|promised| promised.guarantee.about == Some(Subject::Secret))
-    {
-        // How many records a secret is in is neither counted nor given.
-        promises.insert(0, of_one_record(run)?);
-    }
     let infinite = promises[0]
         .guarantee
         .epsilon

@@ -1,7 +1,7 @@
 //! Which single change lowers the headline most.
 
 use super::PlannedRun;
-use super::promises::{Promised, promises};
+use super::promises::headline;
 use crate::number::shortest;
 use anyhow::Result;
 use reticent_accounting::Epsilon;
@@ -25,20 +25,6 @@ pub struct Tightened {
     pub price: String,
     /// The headline's ε afterwards.
     pub epsilon: Upper<Epsilon>,
-}
-
-/// ε of the first promise to be signed; infinite without one.
-pub(super) fn headline_of(promises: &[Promised]) -> Result<Upper<Epsilon>> {
-    let first = promises
-        .iter()
-        .find(|p| !p.for_planning)
-        .and_then(|p| p.guarantee.epsilon)
-        .and_then(|bounds| bounds.upper);
-    Ok(first.map_or_else(|| Epsilon::new(f64::INFINITY).map(Upper::new), Ok)?)
-}
-
-fn headline(run: &PlannedRun) -> Result<Upper<Epsilon>> {
-    headline_of(&promises(run, &run.plan.guarantees(run.tolerance)?)?)
 }
 
 /// Every change that applies, the most effective first. A change whose headline can't be certified
