@@ -145,3 +145,42 @@ pub(crate) fn range(
         allowed: allowed.into(),
     }
 }
+
+/// What is wrong with a JSON text, without any of the text: it may be private. The place, and what was expected.
+pub(crate) fn json_problem(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let ours = ["missing field", "duplicate field"];
+    if !error.is_data() || ours.iter().any(|start| said.starts_with(start)) {
+        return said;
+    }
+    let place = format!("line {} column {}", error.line(), error.column());
+    match said.rsplit_once(", expected ") {
+        // A type of ours is an object to whoever wrote the file.
+        Some((_, expected)) if expected.starts_with("struct ") => {
+            format!("expected an object at {place}")
+        }
+        Some((_, expected)) => format!("expected {expected}"),
+        None => format!("not what belongs there at {place}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::json_problem;
+    use crate::Document;
+
+    #[test]
+    fn nothing_of_the_text_is_repeated() {
+        for text in [
+            "\"078-05-1120\"",
+            "{\"id\":\"a\",\"text\":780511204111}",
+            "{\"id\":\"a\",\"text\":\"x\",\"secrets\":\"078-05-1120, expected 0780\"}",
+            "{\"id\":\"a\",\"text\":\"x\",\"secrets\":[{\"start\":\"078-05-1120\"}]}",
+        ] {
+            let error = serde_json::from_str::<Document>(text).unwrap_err();
+            let found = json_problem(&error);
+            assert!(!found.contains("078") && !found.contains("7805"), "{found}");
+            assert!(found.contains("column"), "{found}");
+        }
+    }
+}

@@ -6,6 +6,7 @@ use super::places::{Ground, speaks};
 use super::spec::Spec;
 use super::template::CanaryTemplate;
 use crate::document::Document;
+use crate::error::json_problem;
 use crate::error::{Error, Result};
 use crate::unit::Unit;
 use schemars::JsonSchema;
@@ -171,7 +172,7 @@ impl CanaryPlan {
     /// not hold its secret, two canaries of one id, a repeated secret in a distinct plan.
     pub fn from_json(json: &str) -> Result<Self> {
         let plan: Self =
-            serde_json::from_str(json).map_err(|error| Error::Plan(error.to_string()))?;
+            serde_json::from_str(json).map_err(|error| Error::Plan(json_problem(&error)))?;
         plan.validate()?;
         Ok(plan)
     }

@@ -5,6 +5,7 @@ use super::{
     TOKENIZER, TextLine,
 };
 use crate::canary::{CanaryPlan, Preflight};
+use crate::error::json_problem;
 use crate::error::{Error, Result};
 use crate::prepare::{Copies, Facts, Prepared};
 use crate::record::{Record, TokenId, TrainingSet, misplaced, record_id};
@@ -24,7 +25,7 @@ impl Prepared {
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join(FACTS);
         let sheet: PreparedDocument = serde_json::from_str(&read_text(&path)?)
-            .map_err(|error| wrong(&path, error.to_string()))?;
+            .map_err(|error| wrong(&path, json_problem(&error)))?;
         check_sheet(&path, &sheet)?;
         let facts = &sheet.facts;
         let tokenizer = load_tokenizer(&folder.join(TOKENIZER), facts)?;
@@ -366,7 +367,7 @@ fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
             source,
         })?;
         let value = serde_json::from_str(&line)
-            .map_err(|error| wrong(path, format!("line {number}: {error}")))?;
+            .map_err(|error| wrong(path, format!("line {number}: {}", json_problem(&error))))?;
         out.push(value);
     }
     Ok(out)

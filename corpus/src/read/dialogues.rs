@@ -4,6 +4,7 @@
 use super::source::Source;
 use super::{Entry, values};
 use crate::document::Document;
+use crate::error::json_problem;
 use crate::error::{Error, Result};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -183,7 +184,7 @@ impl Dialogues {
 
     fn parse<T: serde::de::DeserializeOwned>(&self, bytes: &[u8]) -> Result<T> {
         serde_json::from_slice(bytes)
-            .map_err(|error| self.wrong(&format!("no dialogue: {error} of it")))
+            .map_err(|error| self.wrong(&format!("no dialogue: {} of it", json_problem(&error))))
     }
 
     /// The next byte that is no white space.

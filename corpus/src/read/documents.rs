@@ -252,10 +252,7 @@ impl Documents {
                 Err(Error::Line {
                     path: file.path.clone(),
                     line: entry.number,
-                    problem: format!(
-                        "id {:?} is already that of {place}; ids must be unique",
-                        entry.document.id
-                    ),
+                    problem: format!("its id is already that of {place}; ids must be unique"),
                 })
             }
         }

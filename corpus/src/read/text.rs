@@ -4,6 +4,7 @@ use super::lines::Lines;
 use super::{Entry, values};
 use crate::document::{Document, Masked, Secret};
 use crate::error::Result;
+use crate::error::json_problem;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -99,7 +100,7 @@ impl JsonLines {
 
 /// The parser's message with the column, without its line number (always 1 here).
 fn describe(error: &serde_json::Error) -> String {
-    let text = error.to_string();
+    let text = json_problem(error);
     match text.find(" at line 1 column ") {
         Some(at) => format!("{} at column {}", &text[..at], error.column()),
         None => text,

@@ -87,7 +87,7 @@ fn an_id_may_not_come_back_in_another_file() {
     place.file("b.jsonl", b"\n{\"id\":\"x\",\"text\":\"two\"}\n");
     let text = read_documents(place.0.path()).unwrap_err().to_string();
     assert!(
-        text.ends_with("b.jsonl, line 2: id \"x\" is already that of line 1 of file 1 of the folder; ids must be unique"),
+        text.ends_with("b.jsonl, line 2: its id is already that of line 1 of file 1 of the folder; ids must be unique"),
         "{text}"
     );
 }

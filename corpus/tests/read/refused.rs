@@ -68,7 +68,7 @@ fn every_bad_input_names_the_place_and_the_value() {
         (
             "x.jsonl",
             b"{\"id\":\"a\",\"text\":\"x\"}\n{\"id\":\"a\",\"text\":\"y\"}",
-            ", line 2: id \"a\" is already that of line 1; ids must be unique",
+            ", line 2: its id is already that of line 1; ids must be unique",
         ),
         (
             "x.jsonl",

@@ -188,15 +188,15 @@ impl Plot {
         let points = points.map(|(index, row)| (row.estimate, y(index)));
         self.layer(Layer::Intervals {
             rows: intervals.collect(),
-            lower: Tone::First,
-            upper: Tone::First,
+            lower: Tone::MEASURED,
+            upper: Tone::MEASURED,
             lower_name: "at least".into(),
             upper_name: "at most".into(),
         })
         .layer(Layer::Points {
             name: "measured".into(),
             points: points.collect(),
-            tone: Tone::Ink,
+            tone: Tone::MEASURED,
             shape: Shape::Disc,
         })
     }

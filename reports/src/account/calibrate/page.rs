@@ -84,11 +84,15 @@ pub fn page(document: &Envelope<Calibrated>) -> Page {
         None => all.to_owned(),
     };
     let quantity = match promise.quantity.as_str() {
-        name @ ("epsilon" | "delta") => name.to_owned(),
+        name if name.starts_with("epsilon") => name.to_owned(),
         name => format!("the {name}"),
     };
+    let ends = match promise.value.lower {
+        Some(_) => format!("it lies between {lower} and {upper}"),
+        None => format!("it is at most {upper}"),
+    };
     let summary = format!(
-        "{what} {verb} {quantity} at most {}: it lies between {lower} and {upper}. {limit}",
+        "{what} {verb} {quantity} at most {}: {ends}. {limit}",
         shortest(promise.allowed.0)
     );
     let mut page = Page::new(title, summary).answer(Section::text("", facts));

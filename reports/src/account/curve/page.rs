@@ -55,7 +55,7 @@ pub fn page(document: &Envelope<Points>) -> Page {
     Page::new(title, headline(body))
         .brief(Section::table("", table.thinned(BRIEFLY)))
         .section(
-            Section::table("CurvePoint by point", table)
+            Section::table("Point by point", table)
                 .caption(format!("{}.", count_of(rows as u64, "point"))),
         )
         .answer(Section::text(

@@ -73,7 +73,10 @@ fn headline(body: &Protection) -> String {
     format!(
         "Sigma {} keeps every secret's promise, at c = {}. {full}",
         rounded_up(sigma, DIGITS),
-        nearest(best.c, DIGITS),
+        match best.exponent {
+            Some(exponent) => format!("2^{exponent}"),
+            None => nearest(best.c, DIGITS),
+        },
     )
 }
 
@@ -83,7 +86,7 @@ fn notes(body: &Protection) -> Vec<String> {
          (only the secret inside an example) are not supported. Which example contains which secret, and so the \
          weights, are taken as public.",
         "σ upper: at this noise every secret's promise is certified by the blow-up, which is tight for the pair of \
-         distributions that dominates training. >=: at this noise the binding secret's bound certainly exceeds its \
+         distributions that dominates training. lower: at this noise the binding secret's bound certainly exceeds its \
          promise. Fano: what the same promises cost when proved by divergences, as in the paper (KL).",
         "examples must be drawn into each batch independently, each at its own rate, and clipped one by one.",
     ];

@@ -1,6 +1,7 @@
 //! Values of arguments.
 
-use anyhow::{Context, Result};
+use crate::contract::json_problem;
+use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
 use reticent_corpus::{Level, Names, OnnxOptions, PolicyChoice};
 use std::path::{Path, PathBuf};
@@ -264,12 +265,25 @@ fn from_file(path: &Path) -> Result<PolicyChoice> {
         .extension()
         .is_some_and(|extension| extension == "toml")
     {
-        return toml::from_str(&text).with_context(composed);
+        // A dictionary's words are private: the place alone.
+        return toml::from_str(&text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start));
+            let line = before.unwrap_or_default().matches('\n').count() + 1;
+            let why = match error.message().rsplit_once(", expected ") {
+                Some((_, expected)) => format!("expected {expected}"),
+                None if error.message().starts_with("missing field") => error.message().to_owned(),
+                None => "not what belongs there".to_owned(),
+            };
+            anyhow!("{}, line {line}: {why}", path.display())
+        });
     }
     if text.trim_start().starts_with('{') {
-        return serde_json::from_str(&text).with_context(composed);
+        return serde_json::from_str(&text)
+            .map_err(|error| anyhow!("{}", json_problem(&error)))
+            .with_context(composed);
     }
     let rules = serde_json::from_str(&text)
+        .map_err(|error| anyhow!("{}", json_problem(&error)))
         .with_context(|| format!("{} is no list of {{\"kind\", \"pattern\"}}", path.display()))?;
     Ok(PolicyChoice::Patterns { rules })
 }

@@ -123,6 +123,11 @@ impl ExposureReport {
     pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
         Envelope::new("exposure", inputs, self)
     }
+    /// What the ranks prove, beside what was promised.
+    #[must_use]
+    pub fn what_follows(&self) -> crate::page::Section {
+        page::what_follows(self)
+    }
     /// What was found, in a sentence: the same in every format.
     #[must_use]
     pub fn says(&self) -> String {

@@ -19,7 +19,7 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
     let plot = exposure_plot("Exposure of each canary", &[column])?;
     let mut page = Page::new(format!("Exposure: {released}"), summary(report))
         .mood(report.exit().into())
-        .answer(Section::facts("What follows", facts(report)))
+        .answer(what_follows(report))
         .section(
             Section::plot("Against chance", plot.to_inline_svg()?).caption(
                 "Each dot is one canary. Inside the band lie 95 % of canaries the model has \
@@ -198,7 +198,30 @@ fn card(report: &ExposureReport) -> String {
     said
 }
 
+/// The lower bound, the ceiling, the verdict.
+pub(super) fn what_follows(report: &ExposureReport) -> Section {
+    Section::facts("What follows", facts(report))
+}
+
 pub(super) fn summary(report: &ExposureReport) -> String {
+    let largest = report.finding.summary.max().lower();
+    let passed = report.limit.filter(|limit| largest > *limit);
+    let limit = passed.map_or_else(String::new, |limit| {
+        format!(
+            "The largest exposure, {}, is above the limit of {}. ",
+            bits(largest),
+            bits(limit)
+        )
+    });
+    format!("{limit}{}", found(report))
+}
+
+fn bits(value: f64) -> String {
+    format!("{} bits", nearest(value, 3))
+}
+
+/// What the ranks show.
+fn found(report: &ExposureReport) -> String {
     let finding = &report.finding;
     let (max, mean) = (finding.summary.max(), finding.summary.mean());
     let count = finding.canaries.len();

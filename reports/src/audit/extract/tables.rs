@@ -138,6 +138,7 @@ pub(super) fn says(report: &ExtractReport) -> String {
     let best = report.prompts.iter().max_by(|a, b| {
         let less = p(b).total_cmp(&p(a));
         less.then(a.verbatim.estimate.total_cmp(&b.verbatim.estimate))
+            .then(a.verbatim.trials.cmp(&b.verbatim.trials))
     });
     let Some(best) = best else {
         return "No passage was long enough.".to_owned();

@@ -103,8 +103,12 @@ impl Quantity {
             }
             Self::At(place) => (document, place.as_str()),
         };
-        let value = walk(document, place)
-            .with_context(|| format!("{:?} holds no {place}", document["type"]))?;
+        let value = walk(document, place).with_context(|| {
+            format!(
+                "a document of type {} holds no {place}",
+                document["type"].as_str().unwrap_or("unknown")
+            )
+        })?;
         match value {
             Value::Number(number) => number.as_f64().context("a number beyond all sizes"),
             Value::String(text) if text == "inf" => Ok(f64::INFINITY),

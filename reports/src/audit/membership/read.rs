@@ -180,7 +180,8 @@ fn member(text: &str) -> Result<usize> {
     match text.trim().to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" => Ok(0),
         "0" | "false" | "no" => Ok(1),
-        _ => bail!("member must be 1 or 0 (true or false, yes or no), got {text:?}"),
+        // What stands there may be text: a column too many, a missing quote.
+        _ => bail!("member must be 1 or 0 (true or false, yes or no)"),
     }
 }
 
@@ -188,7 +189,7 @@ fn score(text: &str) -> Result<f64> {
     match text.trim().parse::<f64>() {
         Ok(score) if !score.is_nan() => Ok(score),
         _ => bail!(
-            "score must be a number, inf or -inf, got {text:?}; a record without a score is left out on purpose or not at all"
+            "score must be a number, inf or -inf; a record without a score is left out on purpose or not at all"
         ),
     }
 }

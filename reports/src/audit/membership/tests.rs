@@ -161,7 +161,7 @@ fn bad_rows_name_file_line_value_and_range() {
         ),
         (
             "id,member,score\na,1,NaN\n",
-            "line 2: score must be a number, inf or -inf, got \"NaN\"",
+            "line 2: score must be a number, inf or -inf",
         ),
         ("id,member,score\na,1,\n", "line 2: score must be a number"),
         (

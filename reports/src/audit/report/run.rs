@@ -211,7 +211,10 @@ fn page(
     if let Some(why) = &document.no_extraction {
         summary.push_str(&format!(" Nothing was extracted: {why}."));
     }
-    let page = Page::new(format!("What leaks: {released}"), summary).mood(exit.into());
+    let mut page = Page::new(format!("What leaks: {released}"), summary).mood(exit.into());
+    if let Some(exposure) = &document.exposure {
+        page = page.brief(exposure.what_follows());
+    }
     Ok(parts
         .into_iter()
         .fold(page, |page, (name, part)| page.with(name, part)))

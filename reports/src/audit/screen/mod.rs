@@ -68,7 +68,7 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
     write(args, &sheet, &seen, &labels)?;
     output.answer(
         &Envelope::new("screening", inputs, &screening),
-        &screening.to_page(confidence, args.labels.as_deref()),
+        &screening.to_page(confidence, &args.sheet, args.labels.as_deref()),
     )?;
     Ok(Exit::Finished)
 }

@@ -33,7 +33,12 @@ pub(super) fn waiting(sheet: &Sheet, name: &str) -> Page {
 
 impl Screening {
     /// The bounds first; `labels`: where they were written.
-    pub(super) fn to_page(&self, confidence: Confidence, labels: Option<&Path>) -> Page {
+    pub(super) fn to_page(
+        &self,
+        confidence: Confidence,
+        sheet: &Path,
+        labels: Option<&Path>,
+    ) -> Page {
         let percent = nearest(confidence.get() * 100.0, 4);
         let said = format!(
             "{} drawn at random, {} with a secret, {} of these with one that the policy misses.",
@@ -90,6 +95,11 @@ impl Screening {
         if let Some(rate) = &self.missing_rate {
             page = page.answer(rate.to_section());
         }
+        let kept = format!(
+            "{} holds the sample with its labels: keep it private.",
+            sheet.display()
+        );
+        page = page.answer(Section::text("", vec![kept]));
         if let Some(path) = labels {
             page = page.answer(Section::text(
                 "",

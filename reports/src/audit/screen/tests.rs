@@ -278,7 +278,11 @@ fn screenings_fit_their_schema_and_say_what_they_bound() {
             Vec::<String>::new()
         );
         let text = screening
-            .to_page(Confidence::new(0.95).unwrap(), Some(Path::new("l.jsonl")))
+            .to_page(
+                Confidence::new(0.95).unwrap(),
+                Path::new("s.jsonl"),
+                Some(Path::new("l.jsonl")),
+            )
             .to_text(View::full());
         assert!(
             text.contains("drawn at random") && text.contains("account --labels l.jsonl"),

@@ -278,7 +278,7 @@ fn page(shown: &Body, inputs: &Inputs) -> Page {
             neighbours(row).to_owned(),
             row.delta
                 .map_or_else(String::new, |delta| shortest(delta.get())),
-            rounded_up(upper, 5),
+            rounded_up(upper, 6),
         ]);
     }
     let mut page = Page::new(title, promised(&shown.guarantees))

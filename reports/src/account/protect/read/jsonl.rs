@@ -75,7 +75,7 @@ pub(super) fn read(path: &Path, field: Option<&str>, into: &mut Gathered) -> Res
         let example = match (given, field) {
             (Some(value), _) => match name(value).filter(|name| !name.is_empty()) {
                 Some(name) => name,
-                None => bail!("{place}: example must be text or a number, got {value}"),
+                None => bail!("{place}: example must be text or a number"),
             },
             (None, Some(_)) => format!("line-{}", place.line),
             (None, None) => bail!("{place}: no key \"example\""),
@@ -109,7 +109,7 @@ fn enter(
     for value in list {
         match name(value) {
             Some(secret) => into.enter(example, Some(&secret), place)?,
-            None => bail!("{place}: {key} must be text, a number, or a list of them, got {value}"),
+            None => bail!("{place}: {key} must be text, a number, or a list of them"),
         }
     }
     Ok(())

@@ -75,7 +75,7 @@ fn number(what: &str, text: Option<&str>, place: Place<'_>) -> Result<Probabilit
     let value = text.trim().parse::<f64>().ok();
     match value.and_then(|value| Probability::new(value).ok()) {
         Some(probability) => Ok(probability),
-        None => bail!("{place}: {what} must be a number in [0, 1], got {text:?}"),
+        None => bail!("{place}: {what} must be a number in [0, 1]"),
     }
 }
 
