@@ -1,6 +1,5 @@
 //! Values of arguments.
 
-use crate::contract::json_problem;
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
 use reticent_corpus::{Level, Names, OnnxOptions, PolicyChoice};
@@ -256,6 +255,17 @@ impl OnnxArg {
     }
 }
 
+/// A parser's message without the values of a policy: a dictionary's words are private. Its keys are named.
+fn without_values(said: &str) -> String {
+    let value = ["invalid type", "invalid value", "invalid length"];
+    match said.rsplit_once(", expected ") {
+        Some((_, expected)) if value.iter().any(|start| said.starts_with(start)) => {
+            format!("expected {expected}")
+        }
+        _ => said.to_owned(),
+    }
+}
+
 /// A list of patterns, or a composed policy.
 fn from_file(path: &Path) -> Result<PolicyChoice> {
     let text =
@@ -265,25 +275,20 @@ fn from_file(path: &Path) -> Result<PolicyChoice> {
         .extension()
         .is_some_and(|extension| extension == "toml")
     {
-        // A dictionary's words are private: the place alone.
         return toml::from_str(&text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start));
             let line = before.unwrap_or_default().matches('\n').count() + 1;
-            let why = match error.message().rsplit_once(", expected ") {
-                Some((_, expected)) => format!("expected {expected}"),
-                None if error.message().starts_with("missing field") => error.message().to_owned(),
-                None => "not what belongs there".to_owned(),
-            };
+            let why = without_values(error.message());
             anyhow!("{}, line {line}: {why}", path.display())
         });
     }
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(&text)
-            .map_err(|error| anyhow!("{}", json_problem(&error)))
+            .map_err(|error| anyhow!("{}", without_values(&error.to_string())))
             .with_context(composed);
     }
     let rules = serde_json::from_str(&text)
-        .map_err(|error| anyhow!("{}", json_problem(&error)))
+        .map_err(|error| anyhow!("{}", without_values(&error.to_string())))
         .with_context(|| format!("{} is no list of {{\"kind\", \"pattern\"}}", path.display()))?;
     Ok(PolicyChoice::Patterns { rules })
 }
