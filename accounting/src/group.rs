@@ -156,6 +156,21 @@ impl PrivacyLoss {
     }
 }
 
+/// δ of `group` records at `epsilon` by the lemma, the worst over the directions of a single record.
+pub(crate) fn delta_by_lemma<'a>(
+    directions: impl IntoIterator<Item = &'a PrivacyLoss>,
+    group: GroupSize,
+    epsilon: Epsilon,
+    tolerance: Tolerance,
+) -> Result<Upper<Delta>> {
+    let mut most = Upper::new(Delta::clamped(0.0));
+    for loss in directions {
+        let each = loss.delta_by_group_lemma(group, epsilon, tolerance)?;
+        most = if each > most { each } else { most };
+    }
+    Ok(most)
+}
+
 /// Whether the lemma stands in where the law of a group is not known. Each step from one input to the next has to
 /// be one that the single record's guarantee covers: records that come or go change the size of the input, on
 /// which some samplers depend.

@@ -167,7 +167,11 @@ impl Plan {
                 |error| self.group_by_lemma_alone(error),
                 |row| match is_close(row.epsilon.as_ref()) {
                     true => Ok(row),
-                    false => Ok(tighter_first(row, self.group_by_lemma()?)?.0),
+                    // What the law certifies stands where the lemma certifies nothing.
+                    false => match self.group_by_lemma() {
+                        Ok(lemma) => Ok(tighter_first(row, lemma)?.0),
+                        Err(_) => Ok(row),
+                    },
                 },
             )?
         };

@@ -330,7 +330,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
     assert!(
         String::from_utf8(fine.stdout)
             .unwrap()
-            .contains("perplexity 2.718")
+            .contains("Perplexity 2.718")
     );
     for (scorer, says) in [
         ("command:", "must name a command"),

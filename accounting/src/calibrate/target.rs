@@ -1,7 +1,7 @@
 //! What a plan has to achieve, and by how much it does.
 
 use crate::error::{Error, Result};
-use crate::group::lemma_stands_in;
+use crate::group::{delta_by_lemma, lemma_stands_in};
 use crate::loss::Overlap;
 use crate::mechanism::Mechanism;
 use crate::neighbours::Neighbours;
@@ -215,8 +215,9 @@ impl Target {
         let by_law = self.margin_by_law(mechanism, goal);
         // Of a group of records the lemma may certify more than its law, or all that is known.
         match by_law {
-            Ok(margin) if margin.upper > 0.0 && margin.lower <= 0.0 || margin.only_above => {
-                let lemma = self.by_lemma(mechanism, goal)?;
+            Ok(margin) if margin.upper > 0.0 && (margin.lower <= 0.0 || margin.only_above) => {
+                // What the law certifies stands where the lemma certifies nothing.
+                let lemma = self.by_lemma(mechanism, goal).ok().flatten();
                 let tighter = lemma.filter(|lemma| lemma.upper < margin.upper);
                 Ok(tighter.unwrap_or(margin))
             }
@@ -247,11 +248,9 @@ impl Target {
         if query.group == GroupSize::ONE || delta.get() <= 0.0 {
             return Ok(None);
         }
-        let mut most = 0.0f64;
-        for loss in losses(mechanism, Query::single(query.neighbours))? {
-            let each = loss.delta_by_group_lemma(query.group, epsilon, goal)?;
-            most = most.max(each.get().get());
-        }
+        let directions = losses(mechanism, Query::single(query.neighbours))?;
+        let most = delta_by_lemma(&directions, query.group, epsilon, goal)?;
+        let most = most.get().get();
         Ok(Some(Margin {
             only_above: true,
             ..Margin::of(most, most, delta.get())

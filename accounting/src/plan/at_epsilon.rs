@@ -4,7 +4,7 @@ use super::{Plan, covered, tighter_first};
 use crate::bound::Bounds;
 use crate::contour::kernel::Kernel;
 use crate::error::{Error, Result};
-use crate::group::lemma_stands_in;
+use crate::group::{delta_by_lemma, lemma_stands_in};
 use crate::guarantee::{Base, ByDirection, Convention, Engine, Guarantee, Method, Notion};
 use crate::interval::LnBounds;
 use crate::pld::solver::Solver;
@@ -132,18 +132,16 @@ impl Plan {
 
     /// The group by the lemma, from its single records.
     fn delta_by_lemma(&self, solvers: &[Solver], epsilon: Epsilon) -> Result<Guarantee> {
-        let mut most = 0.0f64;
-        for solver in solvers {
-            let each = solver
-                .loss
-                .delta_by_group_lemma(self.group, epsilon, self.tolerance)?;
-            most = most.max(each.get().get());
-        }
+        let directions = solvers.iter().map(|solver| &solver.loss);
+        let most = delta_by_lemma(directions, self.group, epsilon, self.tolerance)?;
         let row = self.row(Notion::GroupDp, self.neighbours, Method::GroupLemma);
         Ok(Self::with_delta(
             row,
             epsilon,
-            Bounds::at_most(Delta::clamped(most)),
+            Bounds {
+                lower: None,
+                upper: Some(most),
+            },
         ))
     }
 

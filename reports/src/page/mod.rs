@@ -116,7 +116,7 @@ impl Section {
 }
 
 /// Where a section is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Shown {
     /// In every text and on the page.
     Always,
@@ -124,6 +124,8 @@ enum Shown {
     Briefly,
     /// On the page and in the full text.
     InFull,
+    /// The same, as one of the sections of another page, which the short text names once.
+    OfPart(String),
 }
 
 /// A shaded piece of text.
@@ -184,8 +186,6 @@ pub struct Page {
     summary: String,
     mood: Mood,
     sections: Vec<(Shown, Section)>,
-    /// Whether it holds the sections of several pages, so that the short text names the pages alone.
-    compound: bool,
     footer: String,
 }
 
@@ -197,7 +197,6 @@ impl Page {
             summary: summary.into(),
             mood: Mood::Plain,
             sections: Vec::new(),
-            compound: false,
             footer: format!("Written by Reticent {}.", env!("CARGO_PKG_VERSION")),
         }
     }
@@ -232,9 +231,8 @@ impl Page {
         let full = sections.filter(|(shown, _)| *shown != Shown::Briefly);
         self.sections.extend(full.map(|(_, mut section)| {
             section.heading = format!("{name}: {}", lowered(&section.heading));
-            (Shown::InFull, section)
+            (Shown::OfPart(name.to_owned()), section)
         }));
-        self.compound = true;
         self
     }
     /// What the HTML shows: every section that holds something.

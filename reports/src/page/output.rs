@@ -65,17 +65,20 @@ impl Output {
         page: &Page,
         rows: impl FnOnce() -> Result<String>,
     ) -> Result<()> {
+        let html = match self.draws() {
+            true => printable(&page.to_html()?),
+            false => String::new(),
+        };
+        if let Some(mut file) = self.html {
+            file.write_all(html.as_bytes()).context("--html")?;
+            file.finish().context("--html")?;
+        }
         let text = match self.format {
             Format::Json => printable_json(&document.saying(page.said()).to_text()?),
             Format::Csv => printable(&rows()?),
-            Format::Html => printable(&page.to_html()?),
+            Format::Html => html,
             Format::Text => printable(&page.to_text(self.view)),
         };
-        if let Some(mut file) = self.html {
-            file.write_all(printable(&page.to_html()?).as_bytes())
-                .context("--html")?;
-            file.finish().context("--html")?;
-        }
         Ok(print(&text)?)
     }
 }

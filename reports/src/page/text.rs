@@ -54,7 +54,7 @@ impl Page {
             let wanted = match shown {
                 Shown::Always => true,
                 Shown::Briefly => !view.verbose,
-                Shown::InFull => view.verbose,
+                Shown::InFull | Shown::OfPart(_) => view.verbose,
             };
             let said = section.to_text(view.width);
             if said.is_empty() {
@@ -66,15 +66,15 @@ impl Page {
                 }
                 out.push('\n');
                 out.push_str(&said);
-            } else if *shown == Shown::InFull && !section.heading.is_empty() {
-                hidden.push(lowered(&section.heading));
+            } else {
+                hidden.extend(match shown {
+                    Shown::OfPart(name) => Some(lowered(name)),
+                    Shown::InFull => Some(lowered(&section.heading)),
+                    Shown::Always | Shown::Briefly => None,
+                });
             }
         }
-        if self.compound {
-            for heading in &mut hidden {
-                heading.truncate(heading.find(':').unwrap_or(heading.len()));
-            }
-        }
+        hidden.retain(|heading| !heading.is_empty());
         hidden.dedup();
         if !hidden.is_empty() {
             out.push('\n');

@@ -2,14 +2,14 @@
 
 use super::run::{Guarantees, Limit, WhatIf};
 use crate::account::explain::status;
-use crate::account::mechanism::words::{batches as batches_in_words, line};
+use crate::account::mechanism::words::{batches as batches_in_words, line, noisy_steps};
 use crate::account::plan::{Asked, Run};
 use crate::account::plan_page::labels_for;
 use crate::account::tables::{dash, tables, tightest};
 use crate::account::words::says;
 use crate::account::words::{notes, wide};
 use crate::contract::{Align, Envelope, Inputs, Table};
-use crate::number::{count_of, described, grouped, nearest, rounded_up, shortest};
+use crate::number::{grouped, nearest, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plan::Redacted;
 use reticent_accounting::statistics::labels_needed;
@@ -130,12 +130,7 @@ pub(in crate::account) fn what_runs(run: &Run, mechanism: &Mechanism) -> String 
     match run {
         Run::Plan(_) => match run.noisy() {
             Some(noisy) => {
-                let numbers = format!(
-                    "DP-SGD on every record: sigma {}, sampling rate {}, {}",
-                    described(noisy.noise_multiplier.get()),
-                    described(noisy.sampling_rate.get()),
-                    count_of(noisy.steps.get(), "step"),
-                );
+                let numbers = format!("DP-SGD on every record: {}", noisy_steps(noisy));
                 match *noisy.sampling {
                     Sampling::Poisson => numbers,
                     sampling => format!(

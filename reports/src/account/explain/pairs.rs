@@ -222,7 +222,7 @@ pub const fn status(sampling: Sampling) -> &'static str {
              replacements and groups, once the step is known, an epoch costs one step without amplification"
         }
         Sampling::RandomAllocation { .. } => {
-            "an upper bound: the adversary is told a part of the epoch for each time that the record is used, with one \
+            "an upper bound: the adversary learns a part of the epoch for each time that the record is used, with one \
              place in it; the lower end is of who sees only the sum over the epoch"
         }
     }

@@ -1,7 +1,8 @@
 //! Mechanisms in words.
 
 use super::fold::{Part, fold};
-use crate::number::{described, grouped};
+use crate::number::{count_of, described, grouped};
+use reticent_accounting::training::NoisySteps;
 use reticent_accounting::{Mechanism, Sampling};
 
 /// What runs, in one line: `1 000 × Gaussian noise 1.1 on Poisson batches of rate 0.01`.
@@ -25,6 +26,16 @@ pub fn line(mechanism: &Mechanism) -> String {
         ));
     }
     line
+}
+
+/// The numbers of DP-SGD's steps.
+pub(in crate::account) fn noisy_steps(noisy: &NoisySteps) -> String {
+    format!(
+        "sigma {}, sampling rate {}, {}",
+        described(noisy.noise_multiplier.get()),
+        described(noisy.sampling_rate.get()),
+        count_of(noisy.steps.get(), "step"),
+    )
 }
 
 fn part(part: &Part<'_>) -> String {

@@ -6,13 +6,14 @@ use super::promises::{Adversary, Promised};
 use super::tighten::Tightened;
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::noise_found;
+use crate::account::mechanism::words::noisy_steps;
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded_down, rounded_up, shortest,
 };
 use crate::page::{Mood, Page, Section};
 use anyhow::Result;
-use reticent_accounting::training::{NoisySteps, Recipe, Run};
+use reticent_accounting::training::{Recipe, Run};
 use reticent_accounting::{Convention, Epsilon, Estimate, Neighbours, Notion};
 use std::fmt::Write;
 
@@ -155,19 +156,11 @@ fn reason(run: &PlannedRun) -> String {
 /// What runs, in a line.
 pub(super) fn what_runs(run: &PlannedRun) -> String {
     let plan = &run.plan;
-    let numbers = |noisy: &NoisySteps| {
-        format!(
-            "sigma {}, sampling rate {}, {}",
-            described(noisy.noise_multiplier.get()),
-            described(noisy.sampling_rate.get()),
-            count_of(noisy.steps.get(), "step"),
-        )
-    };
     let said = match &plan.run {
         Run::Sgd { .. } => "training without noise".to_owned(),
-        Run::Dpsgd { private } => format!("DP-SGD on every record: {}", numbers(private)),
+        Run::Dpsgd { private } => format!("DP-SGD on every record: {}", noisy_steps(private)),
         Run::Crt { private, .. } => match private {
-            Some(private) => format!("confidentially redacted training: {}", numbers(private)),
+            Some(private) => format!("confidentially redacted training: {}", noisy_steps(private)),
             None => "confidentially redacted training without a private record".to_owned(),
         },
         Run::Sdp { selective } => format!(
@@ -177,7 +170,9 @@ pub(super) fn what_runs(run: &PlannedRun) -> String {
             described(selective.state_noise_multiplier.get()),
             *selective.states,
         ),
-        Run::Jft { second, .. } => format!("fine-tuned twice, redacted first: {}", numbers(second)),
+        Run::Jft { second, .. } => {
+            format!("fine-tuned twice, redacted first: {}", noisy_steps(second))
+        }
         Run::Protect { weighted } => format!(
             "secret protection: sigma {}, expected batch {}, {}",
             match plan.noiseless {

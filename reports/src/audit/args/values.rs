@@ -266,6 +266,10 @@ fn without_values(said: &str) -> String {
     }
 }
 
+fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|error| anyhow!("{}", without_values(&error.to_string())))
+}
+
 /// A list of patterns, or a composed policy.
 fn from_file(path: &Path) -> Result<PolicyChoice> {
     let text =
@@ -283,12 +287,9 @@ fn from_file(path: &Path) -> Result<PolicyChoice> {
         });
     }
     if text.trim_start().starts_with('{') {
-        return serde_json::from_str(&text)
-            .map_err(|error| anyhow!("{}", without_values(&error.to_string())))
-            .with_context(composed);
+        return from_json(&text).with_context(composed);
     }
-    let rules = serde_json::from_str(&text)
-        .map_err(|error| anyhow!("{}", without_values(&error.to_string())))
+    let rules = from_json(&text)
         .with_context(|| format!("{} is no list of {{\"kind\", \"pattern\"}}", path.display()))?;
     Ok(PolicyChoice::Patterns { rules })
 }

@@ -32,11 +32,9 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
         }
     }
     if let Some(limit) = report.limit {
-        let passed = report.finding.summary.max().lower() > limit;
-        let said = if passed {
-            "passed: a canary is certainly above"
-        } else {
-            "kept: no canary is certainly above"
+        let said = match report.passed_limit() {
+            Some(_) => "passed: a canary is certainly above",
+            None => "kept: no canary is certainly above",
         };
         facts.push((
             "limit".to_owned(),

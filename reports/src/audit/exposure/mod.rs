@@ -101,10 +101,13 @@ impl ExposureReport {
             limit: None,
         }
     }
+    /// The limit, where an exposure is above it. It meets the exposure with ties counted against the
+    /// canary, so that it is passed only by what is certain.
+    fn passed_limit(&self) -> Option<f64> {
+        let largest = self.finding.summary.max().lower();
+        self.limit.filter(|limit| largest > *limit)
+    }
     /// The exit code: 1 when a promise is contradicted, or when the largest exposure is above the limit.
-    ///
-    /// The limit meets the exposure with ties counted against the canary, so that it is passed
-    /// only by what is certain.
     #[must_use]
     pub fn exit(&self) -> Exit {
         let verdict = self.verdict.as_ref().map_or(Exit::Finished, Verdict::exit);
@@ -112,9 +115,9 @@ impl ExposureReport {
             Some(c) if c.test.outcome == CeilingOutcome::Contradicted => Exit::Exceeded,
             _ => Exit::Finished,
         };
-        let limit = match self.limit {
-            Some(bits) if self.finding.summary.max().lower() > bits => Exit::Exceeded,
-            _ => Exit::Finished,
+        let limit = match self.passed_limit() {
+            Some(_) => Exit::Exceeded,
+            None => Exit::Finished,
         };
         verdict.or(ceiling).or(limit)
     }

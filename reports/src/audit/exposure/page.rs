@@ -204,12 +204,10 @@ pub(super) fn what_follows(report: &ExposureReport) -> Section {
 }
 
 pub(super) fn summary(report: &ExposureReport) -> String {
-    let largest = report.finding.summary.max().lower();
-    let passed = report.limit.filter(|limit| largest > *limit);
-    let limit = passed.map_or_else(String::new, |limit| {
+    let limit = report.passed_limit().map_or_else(String::new, |limit| {
         format!(
             "The largest exposure, {}, is above the limit of {}. ",
-            bits(largest),
+            bits(report.finding.summary.max().lower()),
             bits(limit)
         )
     });
