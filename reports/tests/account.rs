@@ -365,7 +365,7 @@ fn a_plan_file_becomes_a_page_in_three_formats() {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.contains("This plan promises") && text.contains("not covered"),
+        text.contains("Epsilon is at most") && text.contains("not covered"),
         "{text}"
     );
     let output = account(&["plan", file, "--format", "json"]);
@@ -427,7 +427,7 @@ fn a_prepared_corpus_becomes_a_page_too() {
     let output = line("--sigma 1 --recipe crt");
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let page = String::from_utf8(output.stdout).unwrap();
-    assert!(page.contains("promises nothing"), "{page}");
+    assert!(page.contains("Nothing is promised"), "{page}");
     assert_eq!(code(&line("--sigma 1 --format html")), 0);
 }
 

@@ -103,6 +103,13 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
             let inner = inner.ok_or_else(|| refused("", &format!("missing field `{INNER}`")))?;
             around(&document, members, inner, neighbours)
         }
+        (Some(_), None) if members.contains_key("schema") => Err(refused(
+            "type",
+            &format!(
+                "a document of this type holds no mechanism; {MANIFEST}, {} do",
+                AROUND.join(", ")
+            ),
+        )),
         (Some(_), _) => Ok(Document::of(own(&document).map_err(also_documents)?)),
         (None, Some(inner)) => {
             let known = ["schema", "unit", INNER];

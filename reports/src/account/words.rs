@@ -63,10 +63,10 @@ pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
     }
 }
 
-/// The first guarantee in a sentence: of a plan, and of the run that it became.
-pub(crate) fn promised(rows: &[Guarantee]) -> String {
+/// The first guarantee in a sentence.
+fn promised(rows: &[Guarantee]) -> String {
     let Some(row) = headline(rows) else {
-        return "This plan promises nothing that is known.".to_owned();
+        return "Nothing is promised that is known.".to_owned();
     };
     let of = promise(row);
     let upper = row.epsilon.and_then(|bounds| bounds.upper);
@@ -76,7 +76,7 @@ pub(crate) fn promised(rows: &[Guarantee]) -> String {
             rounded_up(epsilon, 6),
             shortest(delta.get())
         ),
-        _ => format!("This plan promises nothing: {of}."),
+        _ => format!("Nothing is promised: no finite epsilon is known ({of})."),
     }
 }
 

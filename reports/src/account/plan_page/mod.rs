@@ -179,6 +179,15 @@ pub fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
     })
 }
 
+/// The first promise of a run in a sentence: what the page of its plan begins with.
+///
+/// # Errors
+/// A plan that can't be accounted.
+pub fn first_promise(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<String> {
+    let first = promises::first(run, guarantees)?;
+    Ok(page::promised(run, first.as_ref()))
+}
+
 /// Writes the page to stdout and holds the headline against a limit.
 ///
 /// # Errors

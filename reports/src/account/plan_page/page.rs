@@ -99,19 +99,7 @@ fn with_plots(mut page: Page, run: &PlannedRun, body: &PlanPage) -> Result<Page>
 /// The result in a sentence or two.
 pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     let epsilon = body.headline.get().get();
-    let first = body
-        .promises
-        .first()
-        .map_or_else(String::new, |p| p.to.clone());
-    let mut said = if epsilon.is_finite() {
-        format!(
-            "This plan promises, for {first}: epsilon {} at delta {}, whatever else the adversary knows.",
-            rounded_up(epsilon, 5),
-            shortest(run.plan.delta.get()),
-        )
-    } else {
-        format!("This plan promises nothing for {first}{}.", reason(run))
-    };
+    let mut said = promised(run, body.promises.first());
     said.push_str(&noise_found(&run.inputs).unwrap_or_default());
     if let Some((marked, named)) = run.not_named() {
         let _ = write!(
@@ -130,6 +118,25 @@ pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
         );
     }
     said
+}
+
+/// The first promise in a sentence.
+pub(super) fn promised(run: &PlannedRun, first: Option<&Promised>) -> String {
+    let Some(first) = first else {
+        return "Nothing is promised that is known.".to_owned();
+    };
+    let upper = first.guarantee.epsilon.and_then(|bounds| bounds.upper);
+    let epsilon = upper.map_or(f64::INFINITY, |upper| upper.get().get());
+    let to = &first.to;
+    if epsilon.is_finite() {
+        format!(
+            "Epsilon is at most {} at delta {} for {to}, whatever else the adversary knows.",
+            rounded_up(epsilon, 6),
+            shortest(run.plan.delta.get()),
+        )
+    } else {
+        format!("Nothing is promised for {to}{}.", reason(run))
+    }
 }
 
 /// Why nothing is promised.

@@ -137,6 +137,29 @@ pub(super) fn headline(run: &PlannedRun) -> Result<Upper<Epsilon>> {
     headline_of(&promises(run, &run.plan.guarantees(run.tolerance)?)?)
 }
 
+/// The first promise, of a plan and of the run that it became.
+///
+/// # Errors
+/// A plan that can't be accounted.
+pub(super) fn first(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Option<Promised>> {
+    let leading = leading(run, guarantees)?;
+    // Of CRT a finite promise leads.
+    let all = match run.recipe() == Some(Recipe::Crt)
+        && headline_of(&leading)?.get().get().is_infinite()
+    {
+        true => promises(run, guarantees)?,
+        false => leading,
+    };
+    Ok(all.into_iter().next())
+}
+
+/// The guarantees of a run, in the order of its promises.
+pub(crate) fn in_order<'a>(run: &PlannedRun, guarantees: &'a [Guarantee]) -> Vec<&'a Guarantee> {
+    let mut rows: Vec<&Guarantee> = guarantees.iter().collect();
+    rows.sort_by_key(|row| rank(run, row.about));
+    rows
+}
+
 /// ε of the first promise to be signed; infinite without one.
 pub(super) fn headline_of(promises: &[Promised]) -> Result<Upper<Epsilon>> {
     let first = promises

@@ -202,7 +202,7 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let subject = of_file(&folder.plan(&plan)).unwrap();
     let document = sheet(&subject).unwrap();
     assert!(document.body.headline.get().get().is_infinite());
-    assert!(read(&subject, &document).contains("promises nothing"));
+    assert!(read(&subject, &document).contains("Nothing is promised"));
     let helps = &document.body.tighten[0];
     assert!(helps.change.contains("private") && (helps.epsilon.get().get() - truth).abs() < 1e-2);
 }

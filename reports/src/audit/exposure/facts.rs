@@ -8,22 +8,28 @@ use reticent_attacks::{Assumption, CeilingOutcome};
 pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
     let mut facts = vec![("ε".to_owned(), epsilon(report))];
     if let Some(ceiling) = &report.ceiling {
+        let alpha = shortest(ceiling.test.alpha);
+        let p_value = nearest(ceiling.test.p_value, 2);
         let outcome = match ceiling.test.outcome {
-            CeilingOutcome::Contradicted => "contradicted by the ranks",
-            CeilingOutcome::NotContradicted => "not contradicted by the ranks",
-            CeilingOutcome::CouldNotContradict => "no ranks could have contradicted it",
+            CeilingOutcome::Contradicted => {
+                format!("contradicted by the ranks (p = {p_value}, false-alarm rate {alpha})")
+            }
+            CeilingOutcome::NotContradicted => {
+                format!("not contradicted by the ranks (p = {p_value}, false-alarm rate {alpha})")
+            }
+            CeilingOutcome::CouldNotContradict => format!(
+                "no ranks could have contradicted it: their least p, {}, is above the false-alarm rate of {alpha}",
+                nearest(ceiling.test.least_p_value, 2),
+            ),
         };
         let said = format!(
-            "promised: no canary above {} bits with probability {}; {outcome} (p = {}, {} at least whatever the ranks, false-alarm rate {})",
+            "promised: with probability {}, no canary above {} bits; {outcome}",
+            shortest(ceiling.level),
             exposure_at_most(
                 *ceiling.exposure_at_most.get(),
                 4,
                 Some(report.finding.candidates as f64)
             ),
-            shortest(ceiling.level),
-            nearest(ceiling.test.p_value, 2),
-            nearest(ceiling.test.least_p_value, 2),
-            shortest(ceiling.test.alpha),
         );
         facts.push(("ceiling".to_owned(), said));
         if !ceiling.suspects.is_empty() {

@@ -1,7 +1,9 @@
 //! `audit train`: a recipe on a prepared corpus, to a checkpoint.
 
+use crate::account::plan_page::promises::in_order;
+use crate::account::plan_page::{PlannedRun, first_promise};
 use crate::account::secrets::SecretPosteriors;
-use crate::account::words::{neighbours, promise, promised};
+use crate::account::words::{neighbours, promise};
 use crate::audit::args::{ModelArg, Start, Train};
 use crate::audit::train::material::Material;
 use crate::audit::train::model::{Beginning, dropout_of};
@@ -253,16 +255,20 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         held_out_perplexity: trained.held_out.iter().map(|loss| loss.exp()).collect(),
         dropout: Dropped::of(trained.dropout, train),
     };
-    let inputs = inputs(train, of_plan, &options)?;
+    let run = PlannedRun {
+        plan: trained.plan.clone(),
+        tolerance,
+        inputs: inputs(train, of_plan, &options)?,
+    };
     output.answer(
-        &Envelope::new("training", inputs.clone(), &shown),
-        &page(&shown, &inputs),
+        &Envelope::new("training", run.inputs.clone(), &shown),
+        &page(&shown, &run)?,
     )?;
     Ok(Exit::Finished)
 }
 
-/// The first guarantee in a sentence, then all of them.
-fn page(shown: &Body, inputs: &Inputs) -> Page {
+/// The first promise in a sentence, then all guarantees.
+fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     let title = format!("{}: trained by {}", shown.out, shown.recipe);
     let mut guarantees = Table::new([
         ("guarantee", Align::Left),
@@ -270,7 +276,7 @@ fn page(shown: &Body, inputs: &Inputs) -> Page {
         ("δ", Align::Right),
         ("ε upper", Align::Right),
     ]);
-    for row in &shown.guarantees {
+    for row in in_order(run, &shown.guarantees) {
         let upper = row.epsilon.and_then(|bounds| bounds.upper);
         let upper = upper.map_or(f64::INFINITY, |upper| upper.get().get());
         guarantees.row([
@@ -281,7 +287,7 @@ fn page(shown: &Body, inputs: &Inputs) -> Page {
             rounded_up(upper, 6),
         ]);
     }
-    let mut page = Page::new(title, promised(&shown.guarantees))
+    let mut page = Page::new(title, first_promise(run, &shown.guarantees)?)
         .answer(Section::table("Guarantees", guarantees));
     if let Some(secrets) = &shown.secrets {
         page = page
@@ -289,9 +295,6 @@ fn page(shown: &Body, inputs: &Inputs) -> Page {
             .answer(Section::table("Of each secret", secrets.table()));
     }
     let mut notes: Vec<String> = Vec::new();
-    if let Some(why) = &shown.because {
-        notes.push(format!("Nothing is promised because {why}."));
-    }
     if shown.seeded {
         notes.push("A fixed seed made the noise: this model is NOT private.".into());
     }
@@ -310,6 +313,6 @@ fn page(shown: &Body, inputs: &Inputs) -> Page {
         ));
     }
     notes.extend(shown.dropout.as_ref().map(Dropped::text));
-    notes.extend(inputs.assumed_line());
-    page.answer(Section::notes("", notes))
+    notes.extend(run.inputs.assumed_line());
+    Ok(page.answer(Section::notes("", notes)))
 }
