@@ -49,14 +49,14 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
         public.contains("Private steps: 30.") && public.contains("no guarantee covers it"),
         "{public}"
     );
-    assert!(!public.contains("romises nothing"), "{public}");
+    assert!(!public.contains("Nothing is promised"), "{public}");
     // What private text decided, no promise covers; what it only shows is said to be uncovered.
     let decided = said(
         at,
         &format!("{line} --held-out redacted --patience 1 --out decided"),
     );
     assert!(
-        decided.contains("Nothing is promised because") && decided.contains("not public"),
+        decided.contains("Nothing is promised for") && decided.contains("not public"),
         "{decided}"
     );
     let shown = said(at, &format!("{line} --held-out redacted --out shown"));
@@ -112,7 +112,7 @@ fn just_fine_tune_twice_promises_what_its_first_phase_leaves() {
     // A detector that misses leaves its misses to the first phase, without noise.
     let leaky = said(at, &format!("train missed/ {line} --out leaky"));
     assert!(
-        leaky.contains("Nothing is promised because") && leaky.contains("misses"),
+        leaky.contains("Nothing is promised for") && leaky.contains("misses"),
         "{leaky}"
     );
     let light = "--first-phase light-noise --first-sigma 0.8 --token-miss 0.01,0.1";

@@ -9,7 +9,7 @@ use crate::audit::train::material::Material;
 use crate::audit::train::model::{Beginning, dropout_of};
 use crate::audit::train::options::{inputs, options};
 use crate::contract::{
-    Align, Envelope, Exit, Inputs, Interrupt, Interrupted, OutputFolder, Progress, Table,
+    Align, Envelope, Exit, Interrupt, Interrupted, OutputFolder, Progress, Table,
 };
 use crate::number::{grouped, nearest, rounded_up, shortest};
 use crate::page::{Output, Page, Section};
