@@ -5,40 +5,35 @@
 //! answer is a guarantee whose numbers carry their direction ([`Upper`], [`Lower`],
 //! [`Estimate`]) in their type.
 
-mod bound;
-pub mod calibrate;
-mod certificate;
-pub mod confidentiality;
-mod contour;
-mod error;
-mod grid;
-pub mod group;
+mod compose;
+mod engine;
 mod guarantee;
-mod interval;
 mod loss;
 pub mod mechanism;
-mod neighbours;
-mod plan;
-pub mod pld;
+mod numeric;
 pub mod protect;
 mod quantity;
-pub mod rdp;
-pub mod reconstruction;
-pub mod redaction;
-mod search;
-mod special;
-pub mod statistics;
-pub mod trade_off;
 pub mod training;
 
-pub use bound::{Bounds, Estimate, Lower, Upper};
-pub use certificate::{Certificate, ErrorEnds, ErrorSource, ErrorTerm};
-pub use error::{Error, Result};
-pub use guarantee::{Base, ByDirection, Convention, Engine, Guarantee, Method, Notion};
+/// Privacy-loss distributions: dominating pairs as data, their composition, and the questions δ(ε), ε(δ) and
+/// the profile.
+pub mod pld {
+    pub use crate::compose::{Answer, Looseness, Profile, ProfilePoint};
+    pub use crate::loss::{Direction, Mixture, Pair, PrivacyLoss, Query, losses};
+}
+
+pub use compose::{Answer, Looseness, Profile, ProfilePoint};
+pub use engine::{Certificate, Engine, ErrorEnds, ErrorSource, ErrorTerm};
+pub use guarantee::{
+    Base, ByDirection, Convention, Guarantee, Method, Notion, Plan, calibrate, confidentiality,
+    group, rdp, reconstruction, redaction, trade_off,
+};
+pub use loss::{Direction, PrivacyLoss, Query};
 pub use mechanism::{Mechanism, Sampling};
-pub use neighbours::Neighbours;
-pub use plan::Plan;
-pub use pld::{Answer, Direction, Looseness, PrivacyLoss, Profile, ProfilePoint, Query};
+pub use numeric::statistics;
+pub use quantity::bound::{Bounds, Estimate, Lower, Upper};
+pub use quantity::error::{Error, Result};
+pub use quantity::neighbours::Neighbours;
 pub use quantity::{
     Confidence, Delta, Divergence, Epsilon, GroupSize, MeanRepetitions, MissRate, NoiseMultiplier,
     Order, Probability, RepetitionShape, SamplingRate, Steps, Tolerance, UnitName,

@@ -15,9 +15,9 @@ mod cells;
 
 use super::mechanisms::between;
 use super::{Atom, Attained, Comb, Density, LossDistribution, Shape};
-use crate::error::Result;
-use crate::grid::loss_grid::{Lines, LossGrid};
-use crate::pld::Direction;
+use crate::loss::Direction;
+use crate::loss::loss_grid::{Lines, LossGrid};
+use crate::quantity::error::Result;
 use cells::{Cells, pairs_above, pairs_below};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,8 +1,8 @@
 //! The atoms of a law: a list, or outcomes of noise on whole numbers, computed whenever they are looked at.
 
 use super::Atom;
-use crate::contour::nodes::Sum;
-use crate::special::ln_one_minus_exp;
+use crate::numeric::special::ln_one_minus_exp;
+use crate::numeric::sum::Sum;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //! exponentials.
 
 use super::{LossDistribution, Piece, Shape};
-use crate::special::{ROUND, above_zero, ln_add_exp};
+use crate::numeric::special::{ROUND, above_zero, ln_add_exp};
 use std::f64::consts::LN_2;
 
 /// A stretch on which ln of both densities is linear.
@@ -113,12 +113,12 @@ impl Piece {
 /// Losses add up over steps and each step's t may be the worst, so the bound composes.
 pub(crate) fn range_moment(epsilon: f64, order: f64) -> (f64, f64) {
     let less = order - 1.0;
-    let ln_part = |x: f64| crate::special::ln_one_minus_exp(-x);
+    let ln_part = |x: f64| crate::numeric::special::ln_one_minus_exp(-x);
     let ln_a = ln_part(order * epsilon) - ln_part(epsilon);
     let ln_b = -epsilon + ln_part(less * epsilon) - ln_part(epsilon);
     let u = (ln_a - ln_b + (less / order).ln()).clamp(0.0, epsilon);
     // ln(u^{c−1}(a − bu)) at that u, whether or not it was clamped.
-    let rest = ln_a + crate::special::ln_one_minus_exp((ln_b + u - ln_a).min(0.0));
+    let rest = ln_a + crate::numeric::special::ln_one_minus_exp((ln_b + u - ln_a).min(0.0));
     let ln = less * u + rest;
     let error = ROUND * (64.0 + 16.0 * order * (1.0 + epsilon));
     ((ln - error).max(0.0), above_zero(ln + error))

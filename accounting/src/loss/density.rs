@@ -1,8 +1,8 @@
 //! Densities that are positive sums of shifted Gaussians or Laplace densities of unit scale.
 
-use crate::contour::nodes::Sum;
-use crate::pld::Mixture;
-use crate::special::{LN_SQRT_TAU, ROUND, ln_normal_tail};
+use crate::loss::Mixture;
+use crate::numeric::special::{LN_SQRT_TAU, ROUND, ln_normal_tail};
+use crate::numeric::sum::Sum;
 use serde::{Deserialize, Serialize};
 
 /// The density that is shifted about.
@@ -228,7 +228,7 @@ impl Density {
         self.components
             .iter()
             .fold(f64::NEG_INFINITY, |sum, (k, w)| {
-                crate::special::ln_add_exp(sum, w + shape.ln_tail(x - k))
+                crate::numeric::special::ln_add_exp(sum, w + shape.ln_tail(x - k))
             })
     }
 
@@ -237,7 +237,7 @@ impl Density {
         self.components
             .iter()
             .fold(f64::NEG_INFINITY, |sum, (k, w)| {
-                crate::special::ln_add_exp(sum, w + shape.ln_tail(k - x))
+                crate::numeric::special::ln_add_exp(sum, w + shape.ln_tail(k - x))
             })
     }
 

@@ -2,8 +2,8 @@
 
 use super::atoms::{Atoms, WholeNumbers};
 use super::{Atom, Attained, Comb, Density, LossDistribution, Piece, Shape};
-use crate::error::{Error, Result};
-use crate::special::ln_one_minus_exp;
+use crate::numeric::special::ln_one_minus_exp;
+use crate::quantity::error::{Error, Result};
 use std::f64::consts::LN_2;
 
 /// Discrete Gaussians wider than this have too many outcomes to list.

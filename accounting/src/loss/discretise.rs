@@ -3,10 +3,10 @@
 
 use super::density::Ratio;
 use super::{Atom, LossDistribution, Mask, Piece, Shape};
-use crate::error::{Error, Result};
-use crate::grid::loss_grid::LossGrid;
-use crate::grid::quadrature::{Rule, rule};
-use crate::special::{ROUND, ln_add_exp};
+use crate::loss::loss_grid::LossGrid;
+use crate::numeric::quadrature::{Rule, rule};
+use crate::numeric::special::{ROUND, ln_add_exp};
+use crate::quantity::error::{Error, Result};
 
 /// Stretches are no wider than this.
 const WIDEST: f64 = 0.2;

@@ -1,11 +1,9 @@
 //! Compositions of few outcomes, listed: exact to roundings, and without a grid.
 
 use super::{Atom, Attained, Comb, LossDistribution};
-use crate::grid::loss_grid::Lines;
-use crate::interval::LnBounds;
-use crate::pld::PrivacyLoss;
-use crate::reconstruction::blow_up::at;
-use crate::special::{ROUND, ln_add_exp};
+use crate::loss::PrivacyLoss;
+use crate::loss::loss_grid::Lines;
+use crate::numeric::special::{ROUND, ln_add_exp};
 
 /// More outcomes than this are not listed.
 const MOST: usize = 1024;
@@ -38,7 +36,7 @@ impl PrivacyLoss {
 
 impl LossDistribution {
     /// Whether all there is are so few atoms.
-    fn is_listed(&self) -> bool {
+    pub(crate) fn is_listed(&self) -> bool {
         self.pieces.is_empty() && self.atoms.len() <= MOST
     }
 
@@ -124,30 +122,6 @@ impl LossDistribution {
         all.attained = self.attained;
         Some(all)
     }
-
-    /// ln B(x) = ln min over z of H_z + zx: convex and linear between the atoms, so least at one.
-    pub(crate) fn ln_blow_up_of_atoms(&self, ln_x: f64, ln_cut: f64) -> Option<LnBounds> {
-        if !self.is_listed() {
-            return None;
-        }
-        // At z = 0 it is the whole of P.
-        let mut least = LnBounds::exactly(0.0);
-        for atom in self.atoms.iter() {
-            let here = at(self.ln_delta(atom.loss, ln_cut).ok()?, atom.loss, ln_x);
-            // The true place is as far off as the loss.
-            let lower = here.lower - 2.0 * atom.loss_error;
-            least.lower = least.lower.min(lower);
-            // Just past it, where the atom's own roundings no longer count.
-            let past = atom.loss + 2.0 * atom.loss_error + 8.0 * f64::EPSILON * atom.loss.abs();
-            let past = at(self.ln_delta(past, ln_cut).ok()?, past, ln_x);
-            for ends in [here, past] {
-                if ends.upper < least.upper {
-                    (least.middle, least.upper) = (ends.middle, ends.upper);
-                }
-            }
-        }
-        Some(least)
-    }
 }
 
 /// The convolution of a law on the first whole numbers with itself, in logarithms.
@@ -184,7 +158,7 @@ fn convolved(a: &[f64], b: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::special::ln_binomial_pmf;
+    use crate::numeric::special::ln_binomial_pmf;
     use crate::{
         Delta, Direction, Epsilon, Mechanism, Neighbours, Probability, Query, Steps, Tolerance,
     };

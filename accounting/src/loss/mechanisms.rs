@@ -3,10 +3,10 @@
 
 use super::sampling::sampled;
 use super::{Atom, Attained, Density, LossDistribution, Piece, Shape, Stated, discrete};
-use crate::error::{Error, Result};
+use crate::loss::{Direction, Mixture, Pair, Query, losses};
 use crate::mechanism::Mechanism;
-use crate::neighbours::Neighbours;
-use crate::pld::{Direction, Mixture, Pair, Query, losses};
+use crate::quantity::error::{Error, Result};
+use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Epsilon, GroupSize, Probability};
 
 /// One leaf of a mechanism, as the accountant sees it.
@@ -245,7 +245,7 @@ pub(crate) fn fold(
             if runs.iter().any(|run| run.unbounded) {
                 return Ok(Fold::Unbounded);
             }
-            each(LossDistribution::stated(Stated::best(runs, *mean, *shape)?))
+            each(LossDistribution::stated(Stated::best(runs, *mean, *shape)))
         }
         Mechanism::NonPrivate { .. } => Ok(Fold::Unbounded),
         Mechanism::Repeat { .. } | Mechanism::Sequence { .. } | Mechanism::Estimated { .. } => {

@@ -11,11 +11,15 @@ mod closed;
 mod density;
 mod discrete;
 mod discretise;
+mod gaussian;
 mod listed;
+pub(crate) mod loss_grid;
 mod mechanisms;
+mod mixture;
 mod overlap;
+mod privacy_loss;
 mod sampling;
-mod stated;
+pub(crate) mod stated;
 mod stretches;
 mod tails;
 
@@ -24,12 +28,13 @@ pub(crate) use closed::{range_divergence, range_moment};
 pub(crate) use density::{Density, Shape};
 pub(crate) use discretise::Node;
 pub(crate) use mechanisms::{Fold, fold};
+pub use mixture::{Mixture, Pair};
 pub(crate) use overlap::Overlap;
+pub use privacy_loss::{Direction, PrivacyLoss, Query, losses};
 pub(crate) use stated::Stated;
 pub(crate) use stretches::{Mask, Served, Stretch};
 
-use crate::pld::Pair;
-use crate::special::{ROUND, ln_add_exp};
+use crate::numeric::special::{ROUND, ln_add_exp};
 use serde::{Deserialize, Serialize};
 
 /// Atoms that a grid's spacing is fitted to.

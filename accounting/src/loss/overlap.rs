@@ -2,9 +2,9 @@
 //! question is ever drawn.
 
 use super::mechanisms::whole_chances;
+use crate::loss::{Direction, Mixture, Pair, Query};
 use crate::mechanism::{Mechanism, Sampling};
-use crate::neighbours::Neighbours;
-use crate::pld::{Direction, Mixture, Pair, Query};
+use crate::quantity::neighbours::Neighbours;
 use serde::{Deserialize, Serialize};
 
 /// Relative room for the roundings of a sum of logarithms of one sign.

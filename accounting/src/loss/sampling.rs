@@ -3,12 +3,12 @@
 use super::allocation::allocation;
 use super::mechanisms::{Bracket, Fold, between, copies, pair, refused, shifted, single};
 use super::{Atom, Attained, Density, LossDistribution, Shape};
-use crate::error::{Error, Result};
+use crate::loss::{Direction, Mixture, Query};
 use crate::mechanism::Sampling;
-use crate::neighbours::Neighbours;
-use crate::pld::{Direction, Mixture, Query};
+use crate::numeric::special::ln_binomial_upper_tail;
+use crate::quantity::error::{Error, Result};
+use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{GroupSize, SamplingRate};
-use crate::special::ln_binomial_upper_tail;
 
 /// Relative error of a weight from binomial tails, per unit of its logarithm.
 const WEIGHT_ERROR: f64 = 1e-12;
@@ -268,7 +268,7 @@ fn truncated(
         }
         Neighbours::ZeroOut | Neighbours::Replace => without_replacement(shape, used, 1.0 / noise),
     };
-    let not_full = crate::special::ln_one_minus_exp((ln_full - room).min(0.0));
+    let not_full = crate::numeric::special::ln_one_minus_exp((ln_full - room).min(0.0));
     let mut above = open
         .scaled(not_full)
         .beside(full.scaled((ln_full + room).min(0.0)));
@@ -308,7 +308,7 @@ fn without_replacement(shape: Shape, share: f64, shift: f64) -> LossDistribution
     if share < 1.0 {
         // Where the two halves meet: (1 − γ)(P(x > 0) − Q(x > 0)).
         let (with, without) = (shape.ln_tail(-shift), shape.ln_tail(shift));
-        let ln_gap = with + crate::special::ln_one_minus_exp((without - with).min(0.0));
+        let ln_gap = with + crate::numeric::special::ln_one_minus_exp((without - with).min(0.0));
         law.atoms
             .listed()
             .push(Atom::new(0.0, (-share).ln_1p() + ln_gap));

@@ -7,10 +7,9 @@
 //! `contour::strip`. That bounds the integrand on a Bernstein ellipse around a stretch.
 
 use super::{LossDistribution, Node, Piece, Shape};
-use crate::contour::strip::{arcsine, half_ln_shrinkage};
-use crate::error::{Error, Result};
-use crate::grid::quadrature::finest;
-use crate::special::{ROUND, above_zero, ln_normal_tail};
+use crate::numeric::quadrature::finest;
+use crate::numeric::special::{ROUND, above_zero, arcsine, half_ln_shrinkage, ln_normal_tail};
+use crate::quantity::error::{Error, Result};
 
 /// More stretches than these are an error, not a wait.
 const MOST: usize = 2500;

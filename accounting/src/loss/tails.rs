@@ -1,7 +1,7 @@
 //! How likely a step loses much, from below: for events that show a run's loss by every step's.
 
 use super::{LossDistribution, Piece, Shape};
-use crate::special::{ROUND, ln_add_exp};
+use crate::numeric::special::{ROUND, ln_add_exp};
 use std::f64::consts::LN_2;
 
 /// Outcomes that are added up; of laws with more nothing is said.
@@ -125,8 +125,7 @@ impl Piece {
 
 #[cfg(test)]
 mod tests {
-    use crate::loss::{Fold, fold};
-    use crate::pld::{Direction, Query};
+    use crate::loss::{Direction, Fold, Query, fold};
     use crate::{Mechanism, Neighbours, NoiseMultiplier, Sampling, SamplingRate};
 
     const RATE: f64 = 0.2;

@@ -1,6 +1,6 @@
 //! JSON from outside: bounded, without repeated keys, and every refusal says where.
 
-use crate::error::{Error, Result, join};
+use crate::quantity::error::{Error, Result, join};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ const VARIANT_NAMES: [&str; 2] = ["type", "class_name"];
 
 /// Refuses what lies at `place`. Keys and values of the document are shown without control
 /// characters and cut short.
-pub(super) fn refused(place: &str, why: &str) -> Error {
+pub(crate) fn refused(place: &str, why: &str) -> Error {
     const LONGEST: usize = 600;
     let plain = |text: &str| -> String {
         let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
@@ -30,7 +30,7 @@ pub(super) fn refused(place: &str, why: &str) -> Error {
 }
 
 /// Parses a document: no key twice in one object, no more than 128 levels, 10 000 objects.
-pub(super) fn parse(text: &str) -> Result<Value> {
+pub(crate) fn parse(text: &str) -> Result<Value> {
     let Tree(tree) =
         serde_json::from_str(text).map_err(|error| refused("", &explain(&error, text)))?;
     if objects(&tree) > OBJECTS {
@@ -68,7 +68,7 @@ fn explain(error: &serde_json::Error, text: &str) -> String {
 /// The type's reader buffers what it reads and can't say where it stopped. So a failure is sought
 /// afterwards: in the innermost value of the same type that fails alone (`inner` are the keys under
 /// which such values lie), the member without which it fails otherwise.
-pub(super) fn typed<T: DeserializeOwned + Serialize>(
+pub(crate) fn typed<T: DeserializeOwned + Serialize>(
     value: &Value,
     place: &str,
     inner: &[&str],
@@ -80,7 +80,7 @@ pub(super) fn typed<T: DeserializeOwned + Serialize>(
 }
 
 /// The same, with members of the document that the type doesn't know passed over.
-pub(super) fn lenient<T: DeserializeOwned>(
+pub(crate) fn lenient<T: DeserializeOwned>(
     value: &Value,
     place: &str,
     inner: &[&str],
@@ -164,7 +164,7 @@ fn unread(given: &Value, written: &Value, place: &str) -> Result<()> {
 }
 
 /// What kind of JSON value it is.
-pub(super) fn kind(value: &Value) -> &'static str {
+pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",

@@ -1,20 +1,18 @@
 //! What ran, as data, and every reader and writer of it. An accountant is a fold over it.
 //!
-//! [`read`] takes our own JSON, our documents around it (`manifest.json`, what `account` and `audit
+//! [`read`](crate::training::read) takes our own JSON, our documents around it (`manifest.json`, what `account` and `audit
 //! train` print), and events of Google's `dp_accounting` for Python; [`to_event`] writes the latter.
 //! Text in, data out: files belong to the commands.
 
-mod document;
-mod event;
-mod json;
+pub(crate) mod event;
+pub(crate) mod json;
 #[cfg(test)]
 mod tests;
 mod validate;
 
-pub use document::{Document, read};
 pub use event::to_event;
 
-use crate::neighbours::Neighbours;
+use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{
     Delta, Divergence, Epsilon, MeanRepetitions, NoiseMultiplier, Order, Probability,
     RepetitionShape, SamplingRate, Steps,

@@ -2,7 +2,7 @@
 
 use super::json::refused;
 use super::{Mechanism, Sampling};
-use crate::error::Result;
+use crate::quantity::error::Result;
 use crate::quantity::{Divergence, Order, Probability};
 
 /// Counts beyond this are not exact in the accountant.

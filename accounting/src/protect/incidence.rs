@@ -1,6 +1,6 @@
 //! Which example contains which secret, in both directions.
 
-use crate::error::{Error, Result};
+use crate::quantity::error::{Error, Result};
 
 /// A sparse 0/1 matrix between examples and secrets, stored by example and by secret.
 ///

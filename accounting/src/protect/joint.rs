@@ -7,7 +7,7 @@ use super::program::{Packing, Solution};
 use super::rates::RateProfile;
 use super::secret::Proof;
 use super::training::{Training, Weighed};
-use crate::error::Result;
+use crate::quantity::error::Result;
 use crate::quantity::{NoiseMultiplier, Probability, Tolerance};
 use std::collections::BTreeMap;
 

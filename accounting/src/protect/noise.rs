@@ -9,7 +9,7 @@ use super::rates::RateProfile;
 use super::screen::{self, Grid, Outline};
 use super::secret::{Ends, Proof, Secret};
 use super::{Incidence, parallel};
-use crate::error::{Error, Result};
+use crate::quantity::error::{Error, Result};
 use crate::quantity::{NoiseMultiplier, Probability, Steps, Tolerance};
 use std::collections::HashMap;
 

@@ -1,9 +1,9 @@
 //! The packing program of the weights and what certifies a solution of it.
 
 use super::{Incidence, exact, first_order};
-use crate::error::{Error, Result};
+use crate::numeric::special::ROUND;
 use crate::quantity::Tolerance;
-use crate::special::ROUND;
+use crate::quantity::error::{Error, Result};
 
 /// The first-order method gives up after this many iterations.
 const MOST_ITERATIONS: usize = 200_000;

@@ -2,10 +2,10 @@
 
 use super::Incidence;
 use super::program::Sum;
-use crate::error::{Error, Result};
-use crate::pld::{Mixture, Pair, PrivacyLoss};
+use crate::loss::{Mixture, Pair, PrivacyLoss};
+use crate::numeric::special::ROUND;
+use crate::quantity::error::{Error, Result};
 use crate::quantity::{NoiseMultiplier, Steps};
-use crate::special::ROUND;
 
 /// The quantity of [`Error::OutOfRange`] where weights add up to no more than the batch size.
 pub const WEIGHTS_TOO_LIGHT: &str = "sum of the weights";
@@ -238,7 +238,7 @@ pub(crate) fn dominating_loss(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::special::ln_binomial_pmf;
+    use crate::numeric::special::ln_binomial_pmf;
 
     fn masses(profile: &RateProfile) -> Vec<f64> {
         let noise = NoiseMultiplier::new(1.0).unwrap();

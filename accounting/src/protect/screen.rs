@@ -7,7 +7,7 @@
 use super::parallel;
 use super::rates::{RateProfile, dominating_loss};
 use super::secret::{Proof, Secret};
-use crate::error::Result;
+use crate::quantity::error::Result;
 use crate::quantity::{NoiseMultiplier, Probability, Steps, Tolerance};
 use std::collections::HashMap;
 

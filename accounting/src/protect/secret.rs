@@ -1,11 +1,11 @@
 //! A secret's promise, and what proves it.
 
-use crate::bound::Upper;
-use crate::error::{Error, Result};
-use crate::guarantee::Engine;
-use crate::pld::PrivacyLoss;
+use crate::engine::Engine;
+use crate::guarantee::reconstruction::fano::bernoulli_divergence;
+use crate::loss::PrivacyLoss;
+use crate::quantity::bound::Upper;
+use crate::quantity::error::{Error, Result};
 use crate::quantity::{Probability, Tolerance};
-use crate::reconstruction::fano::bernoulli_divergence;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use super::program::{Packing, Solution};
 use super::rates::sampling_rates;
 use super::secret::{Proof, Secret};
 use super::{Incidence, joint};
-use crate::error::{Error, Result};
+use crate::quantity::error::{Error, Result};
 use crate::quantity::{Steps, Tolerance};
 
 /// What is to be trained on, and what is to be kept.

@@ -157,7 +157,7 @@ impl CompletedRun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::confidentiality::{CorpusFacts, Knowledge, Spread};
+    use crate::guarantee::confidentiality::{CorpusFacts, Knowledge, Spread};
     use crate::quantity::{Delta, NoiseMultiplier, Tolerance, UnitName};
     use crate::training::{Canaries, NoisySteps, Run, Sizes, Stated, Subject, TrainingPlan};
 

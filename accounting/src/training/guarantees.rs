@@ -3,28 +3,14 @@
 use super::TrainingPlan;
 use super::completed::{narrower, notion};
 use super::recipe::{Recipe, Run, open};
-use crate::bound::Bounds;
-use crate::confidentiality::{Knowledge, Reach, Standing};
-use crate::error::{Error, Result};
-use crate::guarantee::{Convention, Engine, Guarantee, Method, Notion};
+use crate::engine::Engine;
+use crate::guarantee::confidentiality::{Knowledge, Reach, Standing};
+use crate::guarantee::{Convention, Guarantee, Method, Notion, Plan, Subject};
 use crate::mechanism::Mechanism;
-use crate::neighbours::Neighbours;
-use crate::plan::Plan;
+use crate::quantity::bound::Bounds;
+use crate::quantity::error::{Error, Result};
+use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Epsilon, GroupSize, Tolerance, UnitName};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// Whom a guarantee speaks of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Subject {
-    /// One record.
-    Record,
-    /// All records of a secret.
-    Secret,
-    /// All copies of a planted canary.
-    Canary,
-}
 
 impl TrainingPlan {
     /// The guarantees of the plan at its δ: of one record, of the records of a secret (where their

@@ -6,14 +6,16 @@
 //! trainer runs and what is read back afterwards can't differ.
 
 mod completed;
+mod document;
 mod guarantees;
 mod protected;
 mod recipe;
 mod secrets;
 mod stated;
 
+pub use crate::guarantee::Subject;
 pub use completed::CompletedRun;
-pub use guarantees::Subject;
+pub use document::{Document, read};
 pub use recipe::{
     FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, WeightedSteps, dominating_rates,
     released_states,
@@ -21,11 +23,11 @@ pub use recipe::{
 pub use secrets::{Canaries, LabelledRates, Secrets};
 pub use stated::{Provenance, Stated};
 
-use crate::calibrate::{Target, calibrate_noise};
-use crate::error::{Error, Result};
+use crate::guarantee::calibrate::{Target, calibrate_noise};
+use crate::loss::Query;
 use crate::mechanism::Mechanism;
-use crate::neighbours::Neighbours;
-use crate::pld::Query;
+use crate::quantity::error::{Error, Result};
+use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Delta, Epsilon, GroupSize, NoiseMultiplier, Steps, Tolerance, UnitName};
 use recipe::open;
 use schemars::JsonSchema;

@@ -1,9 +1,9 @@
 //! What a run of `protect` promises for each of its secrets.
 
 use super::{Run, TrainingPlan, WeightedSteps};
-use crate::bound::Upper;
-use crate::error::Result;
 use crate::protect::{SecretClass, SecretClasses};
+use crate::quantity::bound::Upper;
+use crate::quantity::error::Result;
 use crate::quantity::{NoiseMultiplier, Probability, Steps};
 
 impl TrainingPlan {

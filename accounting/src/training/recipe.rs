@@ -1,10 +1,10 @@
 //! What each recipe releases of the records it trains on.
 
 use super::stated::Stated;
-use crate::confidentiality::{JustFineTuneTwice, PhaseOne, RedactedAlike};
-use crate::error::{Error, Result};
+use crate::guarantee::confidentiality::{JustFineTuneTwice, PhaseOne, RedactedAlike};
 use crate::mechanism::{Mechanism, Sampling};
 use crate::protect::SecretClasses;
+use crate::quantity::error::{Error, Result};
 use crate::quantity::{MissRate, NoiseMultiplier, SamplingRate, Steps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,11 @@
 //! What a plan is to keep secret, and how well its policies find it.
 
 use super::stated::{Provenance, Stated};
-use crate::confidentiality::{CorpusFacts, LabelledSecrets, MeasuredRates, Reach, Spread};
+use crate::guarantee::confidentiality::{
+    CorpusFacts, LabelledSecrets, MeasuredRates, Reach, Spread,
+};
+use crate::guarantee::redaction::Redaction;
 use crate::quantity::{GroupSize, Probability};
-use crate::redaction::Redaction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

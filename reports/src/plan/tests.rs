@@ -233,7 +233,7 @@ mod trained {
     use crate::account::protect::args::Protect;
     use crate::plan::{PreparedFacts, record_rates};
     use reticent_accounting::training::Run;
-    use reticent_accounting::{Neighbours, mechanism};
+    use reticent_accounting::{Neighbours, training};
     use reticent_backends::{
         Clipping, Corpus, Device, Dropout, Initial, LearningRates, LstmConfig, Manifest,
         OptimizerSpec, Precision, PrivateOptions, SecretRates, Sensitive, Surroundings,
@@ -609,7 +609,7 @@ mod trained {
             let back = Manifest::from_json(&json).unwrap().planned().unwrap();
             assert_eq!(back.mechanism(), planned.mechanism(), "{said}");
             assert_eq!(ends(&back)[0], ends(&planned)[0], "{said}");
-            let composed = mechanism::read(&json, Neighbours::AddRemove).unwrap();
+            let composed = training::read(&json, Neighbours::AddRemove).unwrap();
             assert_eq!(composed.mechanism, planned.mechanism(), "{said}");
         }
         assert!(

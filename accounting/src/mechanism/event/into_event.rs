@@ -2,11 +2,11 @@
 
 use super::exact::{lie_below, reciprocal_above};
 use super::{Event, MODULE};
-use crate::error::{Error, Result};
 use crate::mechanism::json::refused;
 use crate::mechanism::validate::MOST;
 use crate::mechanism::{Mechanism, Sampling};
-use crate::neighbours::Neighbours;
+use crate::quantity::error::{Error, Result};
+use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Delta, Divergence, Epsilon, NoiseMultiplier, Probability, SamplingRate};
 use serde_json::Value;
 

@@ -2,11 +2,11 @@
 
 use super::Event;
 use super::exact::{reciprocal_below, truth_above};
-use crate::error::{Error, Result};
 use crate::mechanism::json::refused;
 use crate::mechanism::validate::{MOST, mixture, whole};
 use crate::mechanism::{Mechanism, Sampling};
-use crate::neighbours::Neighbours;
+use crate::quantity::error::{Error, Result};
+use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Divergence, NoiseMultiplier, Probability, SamplingRate, Steps};
 
 /// Blames a field for an error about its value.

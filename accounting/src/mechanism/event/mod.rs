@@ -16,8 +16,8 @@ pub use into_event::to_event;
 
 use super::Mechanism;
 use super::json::{kind, refused, typed};
-use crate::error::{Result, join};
-use crate::neighbours::Neighbours;
+use crate::quantity::error::{Result, join};
+use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{
     Delta, Epsilon, MeanRepetitions, NoiseMultiplier, Probability, RepetitionShape, SamplingRate,
 };
@@ -102,7 +102,7 @@ const fn one() -> u32 {
 }
 
 /// Whether a document is meant as an event, in either shape.
-pub(super) fn is_event(value: &Value) -> bool {
+pub(crate) fn is_event(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.contains_key("class_name"),
         Value::Array(items) => {
@@ -113,7 +113,7 @@ pub(super) fn is_event(value: &Value) -> bool {
 }
 
 /// Reads an event. One that is only a promise (ε, δ) is taken to be one for `neighbours`.
-pub(super) fn read(value: &Value, neighbours: Neighbours) -> Result<Mechanism> {
+pub(crate) fn read(value: &Value, neighbours: Neighbours) -> Result<Mechanism> {
     let event: Event = typed(&named(value, "")?, "", &["event", "events"])?;
     into_mechanism::mechanism(&event, neighbours)
 }

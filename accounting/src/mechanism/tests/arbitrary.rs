@@ -3,7 +3,7 @@
 use super::ASKED;
 use super::{rate, read, repeat, sigma};
 use crate::mechanism::{Mechanism, Sampling, to_event};
-use crate::neighbours::Neighbours;
+use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{
     Delta, Divergence, Epsilon, MeanRepetitions, Order, Probability, RepetitionShape,
 };

@@ -1,9 +1,9 @@
 //! Events of the reference library, against what it wrote and computed itself.
 
 use super::{ASKED, batch, rate, read, repeat, sigma};
+use crate::guarantee::Plan;
 use crate::mechanism::{Mechanism, Sampling, to_event};
-use crate::neighbours::Neighbours;
-use crate::plan::Plan;
+use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{
     Delta, Divergence, Epsilon, MeanRepetitions, Probability, RepetitionShape, UnitName,
 };
@@ -288,7 +288,7 @@ fn what_an_event_cannot_say_is_told() {
 fn promises_take_the_neighbours_that_are_asked() {
     let event =
         json!({"class_name": "EpsilonDeltaDpEvent", "epsilon": 1.0, "delta": 0.0}).to_string();
-    let found = crate::mechanism::read(&event, Neighbours::Replace).unwrap();
+    let found = crate::training::read(&event, Neighbours::Replace).unwrap();
     let epsilon = Epsilon::new(1.0).unwrap();
     assert_eq!(
         found.mechanism,

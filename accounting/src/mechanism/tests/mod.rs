@@ -6,13 +6,13 @@ mod events;
 mod refusals;
 
 use super::{Mechanism, Sampling};
-use crate::neighbours::Neighbours;
+use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
 
 const ASKED: Neighbours = Neighbours::AddRemove;
 
 fn read(text: &str) -> Result<Mechanism, String> {
-    super::read(text, ASKED)
+    crate::training::read(text, ASKED)
         .map(|document| document.mechanism)
         .map_err(|refused| refused.to_string())
 }

@@ -1,8 +1,9 @@
 //! Documents that hold a mechanism, and what is refused with which words.
 
 use super::{ASKED, read, sigma};
-use crate::mechanism::{Mechanism, read as parse};
+use crate::mechanism::Mechanism;
 use crate::quantity::UnitName;
+use crate::training::read as parse;
 use serde_json::{Value, json};
 
 #[test]

@@ -1,5 +1,5 @@
 //! Mechanisms in files and in words. What a document may say is
-//! [`reticent_accounting::mechanism::read`]'s to know, for every command.
+//! [`reticent_accounting::training::read`]'s to know, for every command.
 
 mod fold;
 #[cfg(test)]
@@ -9,8 +9,9 @@ pub mod words;
 pub use fold::{Part, fold};
 
 use anyhow::{Context, Result, bail};
-use reticent_accounting::mechanism::{Document, to_event};
-use reticent_accounting::{Mechanism, Neighbours, mechanism};
+use reticent_accounting::mechanism::to_event;
+use reticent_accounting::training::{self, Document};
+use reticent_accounting::{Mechanism, Neighbours};
 use std::io::Read;
 use std::path::Path;
 
@@ -62,7 +63,7 @@ pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
         bail!("{name} is a folder; a checkpoint's {name}/manifest.json says what ran");
     }
     let text = read(path).with_context(|| format!("cannot read {name}"))?;
-    let document = mechanism::read(&text, neighbours).with_context(|| name.clone())?;
+    let document = training::read(&text, neighbours).with_context(|| name.clone())?;
     let manifest = path.file_name().is_some_and(|name| name == "manifest.json");
     let caveat = match path.parent() {
         Some(checkpoint) if manifest => caveat(checkpoint, &text)?,

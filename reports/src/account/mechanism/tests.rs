@@ -1,7 +1,7 @@
 //! Every kind of mechanism has its words.
 
 use super::words::line;
-use reticent_accounting::{Neighbours, mechanism};
+use reticent_accounting::{Neighbours, training};
 
 #[test]
 fn every_kind_of_mechanism_is_said_in_one_line() {
@@ -38,7 +38,7 @@ fn every_kind_of_mechanism_is_said_in_one_line() {
         (format!(r#"{{"type":"repeat","times":3,"each":{plain}}}"#), "3 × Gaussian noise 1.5"),
         (format!(r#"{{"type":"estimated","why":"x","inner":{plain}}}"#), "an estimate, which is no bound (x)"),
     ] {
-        let found = mechanism::read(&text, Neighbours::AddRemove).unwrap();
+        let found = training::read(&text, Neighbours::AddRemove).unwrap();
         let line = line(&found.mechanism);
         assert!(line.contains(said), "{text}: {line}");
     }

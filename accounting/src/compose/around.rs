@@ -1,0 +1,148 @@
+//! A run's own ends with what is known around it: the same run with more told to the adversary, and what
+//! it dominates.
+
+use super::found::Found;
+use super::solver::Solver;
+use crate::engine::Engine;
+use crate::numeric::interval::LnBounds;
+use crate::quantity::error::Result;
+
+/// See [`Solver::modest`].
+const MODEST: f64 = 1e-4;
+/// ln of a δ that may be one.
+const NEARLY_ONE: f64 = -0.1;
+
+impl Solver {
+    /// ln δ(ε) for any real ε, aiming at relative error `goal`.
+    pub(crate) fn ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+        self.ln_delta_by(None, epsilon, goal)
+    }
+
+    /// The same by one engine alone, or by whichever can certify it: the run's own ends with what is
+    /// known around it.
+    pub(super) fn ln_delta_by(
+        &mut self,
+        alone: Option<Engine>,
+        epsilon: f64,
+        goal: f64,
+    ) -> Result<(LnBounds, Engine)> {
+        let common = match alone {
+            None => self.ln_delta_by_overlap(epsilon),
+            Some(_) => None,
+        };
+        if let Some(common) = common.filter(|common| common.width() <= 2.0 * goal) {
+            return Ok((common.consistent()?, Engine::Closed));
+        }
+        let (ends, engine) = match alone {
+            None => self.ln_delta_of_pair(epsilon, goal)?,
+            Some(engine) => (self.ln_delta_alone(engine, epsilon, goal)?, engine),
+        };
+        let mut ends = ends;
+        if self.below.is_some() || self.loss.bounds_only() {
+            // What the pair attains is not the run's.
+            ends.lower = f64::NEG_INFINITY;
+        }
+        let mut ends = common.map_or(ends, |common| ends.meet(common));
+        if alone.is_none() && ends.width() > 2.0 * goal && ends.upper > NEARLY_ONE {
+            ends.lower = ends.lower.max(self.ln_delta_nearly_one(epsilon));
+        }
+        let upper = match &mut self.more_informed {
+            Some(informed) => {
+                let informed = known_around(informed.ln_delta_by(alone, epsilon, goal), alone)?;
+                informed.map_or(ends.upper, |(informed, _)| ends.upper.min(informed.upper))
+            }
+            None => ends.upper,
+        };
+        let lower = match &mut self.below {
+            Some(below) => {
+                let goal = below.modest(goal);
+                let below = known_around(below.ln_delta_by(alone, epsilon, goal), alone)?;
+                below.map_or(f64::NEG_INFINITY, |(below, _)| below.lower)
+            }
+            None => ends.lower,
+        };
+        let met = LnBounds {
+            lower,
+            middle: ends.middle,
+            upper,
+        };
+        Ok((met.consistent()?, engine))
+    }
+
+    /// What a run below another one is worth: on a grid, less than the two are apart.
+    pub(crate) fn modest(&self, tolerance: f64) -> f64 {
+        if self.needs_grid() {
+            tolerance.max(MODEST)
+        } else {
+            tolerance
+        }
+    }
+
+    /// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, both ends within a relative `tolerance` where
+    /// the contour can certify that.
+    pub(crate) fn epsilon(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        self.epsilon_by(None, delta, tolerance)
+    }
+
+    /// The same by one engine alone, or by whichever can certify it.
+    pub(super) fn epsilon_by(
+        &mut self,
+        alone: Option<Engine>,
+        delta: f64,
+        tolerance: f64,
+    ) -> Result<Found> {
+        let close = |found: &Found| found.width() <= tolerance * found.upper;
+        let mut common = match alone {
+            None => self.epsilon_by_overlap(delta),
+            Some(_) => None,
+        };
+        // Events tell of runs that lose nearly all they can: at once where they look so, otherwise
+        // where nothing else is close.
+        let looked = common.is_some_and(|common| self.mostly_loses(common.upper));
+        if looked {
+            common = common.map(|common| self.with_events(common, delta, tolerance));
+        }
+        if let Some(common) = common.filter(close) {
+            return Ok(common);
+        }
+        let found = match alone {
+            None => self.epsilon_of_pair(delta, tolerance)?,
+            Some(engine) => self.epsilon_alone(engine, delta, tolerance)?,
+        };
+        if !looked && !close(&found) {
+            common = common.map(|common| self.with_events(common, delta, tolerance));
+        }
+        let found = Found {
+            engine: found.engine,
+            ..common.map_or(found, |common| found.meet(common))
+        };
+        let upper = match &mut self.more_informed {
+            Some(informed) => {
+                let informed = known_around(informed.epsilon_by(alone, delta, tolerance), alone)?;
+                informed.map_or(found.upper, |informed| found.upper.min(informed.upper))
+            }
+            None => found.upper,
+        };
+        let lower = match &mut self.below {
+            Some(below) => {
+                let tolerance = below.modest(tolerance);
+                let below = known_around(below.epsilon_by(alone, delta, tolerance), alone)?;
+                below.and_then(|below| below.lower)
+            }
+            None => found.lower,
+        };
+        Ok(Found {
+            lower,
+            upper,
+            ..found
+        })
+    }
+}
+
+/// What is known around a run: an engine alone may have nothing to say of it.
+fn known_around<T>(found: Result<T>, alone: Option<Engine>) -> Result<Option<T>> {
+    match (found, alone) {
+        (Err(_), Some(_)) => Ok(None),
+        (found, _) => found.map(Some),
+    }
+}

@@ -1,0 +1,533 @@
+//! B(x) = max{P(E) : Q(E) ≤ x} over randomised tests.
+
+use super::minimum::Minimum;
+use crate::compose::Answer;
+use crate::compose::coarse::with_coarse;
+use crate::compose::solver::{Solver, TRIM};
+use crate::engine::Engine;
+use crate::engine::contour::inversion::Contour;
+use crate::loss::{LossDistribution, Pair, PrivacyLoss};
+use crate::numeric::interval::{LnBounds, in_order};
+use crate::numeric::search::{minimiser, minimiser_to};
+use crate::numeric::special::{ln_add_exp, ln_normal_tail};
+use crate::quantity::bound::Bounds;
+use crate::quantity::error::Result;
+use crate::quantity::{Probability, Tolerance};
+
+/// Who asks for no more than this of a posterior, as searches do, is not kept waiting for a
+/// second opinion.
+const ROUGH: f64 = 1e-4;
+/// Contours are asked for no less than about this.
+const LOOSEST: f64 = 1e-3;
+/// Relative room for a few roundings.
+const ROOM: f64 = 1e-14;
+/// How often the profile is asked for, where nothing else is close: on grids less often.
+const MOST_EFFORT: u32 = 40;
+/// A guess that may be sure.
+const NEARLY_ONE: f64 = 0.9;
+/// Far components of mass so small in all are left out when B is first looked at.
+const MASS: f64 = 1e-9;
+
+impl PrivacyLoss {
+    /// The blow-up B(x) = max{P(E) : Q(E) ≤ x} of the composed dominating pair.
+    ///
+    /// For every real t, B(x) ≤ H_{e^t}(P‖Q) + e^t x, with equality where Q(L > t) = x; the
+    /// upper end is that sum at a t near the root, safe whatever the error in t. The lower end
+    /// follows from the convexity of the sum in e^t.
+    ///
+    /// Ask it of the zero-out pair with the mixture first ([`crate::loss::Direction::Remove`]):
+    /// for a secret guessed beforehand with probability at most x, B(x) bounds the probability
+    /// of guessing it after training.
+    ///
+    /// ```
+    /// use reticent_accounting::{GroupSize, Mechanism, Neighbours, NoiseMultiplier, Probability, SamplingRate, Steps, Tolerance};
+    /// use reticent_accounting::pld::{Direction, PrivacyLoss, Query};
+    /// let run = Mechanism::dp_sgd(NoiseMultiplier::new(10.0)?, SamplingRate::new(20480.0 / 1.7e7)?, Steps::new(2000));
+    /// let query = Query { neighbours: Neighbours::ZeroOut, group: GroupSize::new(100)? };
+    /// let loss = PrivacyLoss::of(&run, query, Direction::Remove)?;
+    /// let posterior = loss.blow_up(Probability::new(1e-10)?, Tolerance::new(1e-6)?)?.bounds;
+    /// assert!((posterior.upper.unwrap().get().get() / 2.9832837e-9 - 1.0).abs() < 1e-6);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Error::NotCertified`] when not even the coarse path can be certified.
+    pub fn blow_up(&self, prior: Probability, tolerance: Tolerance) -> Result<Answer<Probability>> {
+        let mut solver = Solver::new(self);
+        let (lower, upper, engine) = solver.blow_up(prior.get(), tolerance.get())?;
+        let bounds = Bounds::between(Probability::new(lower)?, Probability::new(upper)?);
+        let looseness = solver.looseness((lower, upper), engine, tolerance.get());
+        Ok(Answer {
+            bounds,
+            engine,
+            looseness,
+        })
+    }
+}
+
+impl Solver {
+    /// Both ends of B(x), aiming at relative error `tolerance`.
+    fn blow_up(&mut self, x: f64, tolerance: f64) -> Result<(f64, f64, Engine)> {
+        let common = self.blow_up_by_overlap(x);
+        if let Some((lower, upper)) = common.filter(|(low, high)| high - low <= tolerance * low) {
+            let (lower, upper) = in_order(lower, upper)?;
+            return Ok((lower, upper, Engine::Closed));
+        }
+        let (lower, upper, engine) = self.blow_up_of_pair(x, tolerance)?;
+        let (lower, upper) = common.map_or((lower, upper), |common| {
+            (lower.max(common.0), upper.min(common.1))
+        });
+        let upper = match &mut self.more_informed {
+            Some(informed) => upper.min(informed.blow_up(x, tolerance)?.1),
+            None => upper,
+        };
+        let lower = match &mut self.below {
+            Some(below) => below.blow_up(x, below.modest(tolerance))?.0,
+            None => lower,
+        };
+        let (lower, upper) = in_order(lower, upper)?;
+        Ok((lower, upper, engine))
+    }
+
+    fn blow_up_of_pair(&mut self, x: f64, tolerance: f64) -> Result<(f64, f64, Engine)> {
+        if self.loss.unbounded {
+            return Ok((x, 1.0, Engine::Closed));
+        }
+        // Absolutely continuous laws: nothing blows up from zero.
+        let continuous = (self.loss.laws.iter()).all(|(law, _)| law.infinite <= 0.0);
+        if x <= 0.0 && !continuous {
+            // What Q never does: the whole of its P-mass.
+            let (ends, engine) = self.ln_delta(f64::MAX.ln(), tolerance)?;
+            return Ok((x, (ends.upper.exp() * (1.0 + 1e-14)).min(1.0), engine));
+        }
+        if x <= 0.0 || x >= 1.0 || self.loss.is_empty() {
+            return Ok((x, x, Engine::Closed));
+        }
+        if self.loss.is_stated() {
+            return Ok((x, self.blow_up_of_stated(x)?, Engine::Chernoff));
+        }
+        let known = self.below.is_none() && !self.loss.bounds_only();
+        let near = |lower: f64, upper: f64| known && upper - lower <= tolerance * upper;
+        let (least, most) = self.blow_up_of_the_top(x);
+        // A single step is known to all its digits.
+        if near(least, most) && self.single_law().is_none() {
+            return Ok((least, most, Engine::Closed));
+        }
+        let goal = 0.25 * tolerance;
+        let (ends, mut engine) = self.ln_blow_up(x.ln(), goal)?;
+        let mut upper = (ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(x, most);
+        let mut lower = ends.lower.exp().clamp(x, 1.0).max(least);
+        if upper > NEARLY_ONE && !near(lower, upper) {
+            lower = lower.max(self.blow_up_nearly_one(x.ln()));
+        }
+        if !self.rough && upper - lower > tolerance * upper {
+            let (ends, by) = self.blow_up_by_profile(x.ln(), goal)?;
+            let (below, above) = (ends.lower.exp(), ends.upper.exp() * (1.0 + ROOM));
+            if below > lower || above < upper {
+                engine = by;
+            }
+            (lower, upper) = (lower.max(below * (1.0 - ROOM)), upper.min(above));
+        }
+        if !known {
+            return Ok((x, upper, engine));
+        }
+        // B rises: where it has all but reached one, its value at a smaller x says more.
+        for share in [0.3, 0.1, 0.01] {
+            // B is concave and B(1) = 1: at a smaller x it is no more than this.
+            let most = upper - (1.0 - upper) * x * (1.0 - share) / (1.0 - x);
+            if most <= lower || upper - lower < 1e-8 || upper < 0.5 {
+                break;
+            }
+            let earlier = self.ln_blow_up((x * share).ln(), goal)?.0;
+            lower = lower.max(earlier.lower.exp().min(1.0));
+        }
+        Ok((lower, upper, engine))
+    }
+
+    /// Both ends of B(x) from the largest loss: no event's chance grows by more, and one of large losses
+    /// only grows by nearly all of it.
+    fn blow_up_of_the_top(&self, x: f64) -> (f64, f64) {
+        let most = self.largest_loss();
+        let upper = (x.ln() + most + ROOM * (1.0 + most.abs())).exp().min(1.0);
+        let lower = self.ln_blow_up_of_every_step(x.ln()).exp();
+        (lower.clamp(x, upper.max(x)), upper.max(x))
+    }
+
+    /// Both ends of ln B(x) from δ at several ε: see [`Minimum`].
+    fn blow_up_by_profile(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+        let mut engine = Engine::Closed;
+        let (start, step) = self.start_by_moments(ln_x);
+        let mut minimum = Minimum::new(ln_x, step);
+        let mut t = start.min(-ln_x);
+        let mut effort = 0;
+        while effort < MOST_EFFORT {
+            let (excess, by) = self.ln_delta_of_pair(t, 0.3 * goal)?;
+            engine = engine.coarser(by);
+            effort += match by {
+                Engine::Closed => 1,
+                Engine::Contour => 6,
+                Engine::Grid => 4,
+                Engine::Chernoff => 12,
+            };
+            minimum.add(t, excess);
+            let ends = minimum.ends();
+            if ends.width() <= 2.0 * goal {
+                break;
+            }
+            let Some(next) = minimum.next() else { break };
+            t = next;
+        }
+        Ok((minimum.ends(), engine))
+    }
+
+    /// A t near the minimum by what is known of the moments, and about how far it may be off.
+    fn start_by_moments(&mut self, ln_x: f64) -> (f64, f64) {
+        let scale = |second: f64| (0.1 * second.sqrt()).clamp(1e-9, 0.5);
+        if let Ok((t, _)) = self.start_blow_up(ln_x)
+            && let Ok(cumulants) = self.cumulants(1.0)
+        {
+            return (t, scale(cumulants.moment(1.0).second));
+        }
+        self.moments().map_or((-ln_x, 0.5), |moments| {
+            let (order, t) = moments.order_for_tail(ln_x);
+            (t, scale(moments.at(order).second))
+        })
+    }
+
+    /// The solver without far mixture components of mass `mass` in all, if it has such.
+    fn trimmed(&self, mass: f64) -> Option<Self> {
+        self.has_groups().then(|| self.without_components(mass))
+    }
+
+    /// ln B(x), aiming at relative error `goal`.
+    fn ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+        if self.needs_grid() {
+            return Ok(self.ln_blow_up_of_laws(ln_x, goal));
+        }
+        if let Some(distance) = self.closed.as_ref().and_then(Pair::gaussian_distance) {
+            return Ok((ln_blow_up_of_gaussian(ln_x, distance), Engine::Closed));
+        }
+        if let Some(pair) = &self.closed {
+            let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
+            return Ok((least(&sum, start_closed(&sum)), Engine::Closed));
+        }
+        let (mut mass, mut aim) = (1e-12 * ln_x.exp(), goal);
+        // With fewer components it may be within reach, or with ends farther apart.
+        let shares = [TRIM * goal, TRIM];
+        let mut fewer = shares.iter().take(if self.has_groups() { 2 } else { 0 });
+        let mut best: Option<LnBounds> = None;
+        for _ in 0..8 {
+            let mut trimmed = self.trimmed(mass);
+            let solver = trimmed.as_mut().unwrap_or(self);
+            let found = solver.blow_up_by_contour(ln_x, aim);
+            let (failures, missing) = (solver.without_hits, solver.loss.missing());
+            self.without_hits = failures;
+            let Ok((ends, expected)) = found else {
+                match fewer.next() {
+                    _ if best.is_some() => break,
+                    Some(share) => mass = self.negligible(ln_x, *share),
+                    None if aim > LOOSEST => break,
+                    None => aim *= 10.0,
+                }
+                continue;
+            };
+            best = Some(best.map_or(ends, |before: LnBounds| before.meet(ends)));
+            if ends.width() <= 4.0 * goal {
+                return Ok((ends, Engine::Contour));
+            }
+            if aim > goal || missing <= 0.0 {
+                // Nothing more can be kept.
+                break;
+            }
+            mass = (mass * 0.1).min((expected + (TRIM * goal).ln()).exp());
+        }
+        let mut engine = Engine::Contour;
+        if best.is_none_or(|best| best.width() > 4.0 * goal)
+            && let Some((ends, by)) = self.ln_blow_up_of_cut(ln_x, goal)
+        {
+            engine = by;
+            let met = best.map_or(ends, |best| best.meet(ends));
+            if met.width() <= 4.0 * goal {
+                return Ok((met, engine));
+            }
+            best = Some(met);
+        }
+        if goal < ROUGH
+            && self.grid_may_help()
+            && let Ok(ends) = self.grid_ln_blow_up(ln_x, goal)
+        {
+            if best.is_none_or(|best| ends.width() < best.width()) {
+                engine = Engine::Grid;
+            }
+            let met = best.map_or(ends, |best| best.meet(ends));
+            if met.width() <= 4.0 * goal {
+                return Ok((met, engine));
+            }
+            best = Some(met);
+        }
+        let mut trimmed = self.trimmed(1e-3 * ln_x.exp());
+        let coarse = trimmed.as_mut().unwrap_or(self).coarse_blow_up(ln_x);
+        Ok(with_coarse(best, engine, coarse))
+    }
+
+    /// Of steps that are no Gaussian mixtures.
+    fn ln_blow_up_of_laws(&mut self, ln_x: f64, goal: f64) -> (LnBounds, Engine) {
+        let mut best: Option<(LnBounds, Engine)> = None;
+        for by_contour in self.engines().iter().copied() {
+            let found = if by_contour {
+                let found = self.blow_up_by_contour(ln_x, goal);
+                found.map(|(ends, _)| (ends, Engine::Contour))
+            } else {
+                let found = self.grid_ln_blow_up(ln_x, goal);
+                found.map(|ends| (ends, Engine::Grid))
+            };
+            let Ok((ends, engine)) = found else { continue };
+            best = Some(match best {
+                Some((before, by)) if before.width() <= ends.width() => (before.meet(ends), by),
+                Some((before, _)) => (ends.meet(before), engine),
+                None => (ends, engine),
+            });
+            if best.is_some_and(|(ends, _)| ends.width() <= 4.0 * goal) {
+                break;
+            }
+        }
+        best.unwrap_or_else(|| (self.coarse_blow_up(ln_x), Engine::Chernoff))
+    }
+
+    /// The mass of far components that is at most about so small a share of B(x).
+    fn negligible(&self, ln_x: f64, share: f64) -> f64 {
+        // B(x) ≥ x.
+        let least = share * ln_x.exp();
+        let mut mass = MASS;
+        for _ in 0..8 {
+            let Some(Ok((_, expected))) = self
+                .trimmed(mass)
+                .map(|mut trimmed| trimmed.start_blow_up(ln_x))
+            else {
+                break;
+            };
+            let wanted = (share * expected.exp()).max(least);
+            if mass <= wanted {
+                return wanted;
+            }
+            mass = wanted;
+        }
+        least
+    }
+
+    /// ln B(x) from a contour, with the rough size of the answer.
+    pub(crate) fn blow_up_by_contour(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, f64)> {
+        let (mut t, expected) = self.start_blow_up(ln_x)?;
+        let mut result = None;
+        for _ in 0..3 {
+            let contour = self.contour(t, expected + goal.ln() - 1.0)?;
+            let reach = 2.0 * self.spread(&contour)?;
+            let sum = |t: f64| at(self.read(&contour, t), t, ln_x);
+            // What is missed around the minimum counts squared.
+            let found = minimiser_to(|t| sum(t).middle, t - reach, t + reach, 0.05 * goal.sqrt());
+            result = Some(least(&sum, found));
+            // A contour serves a few units of its own order around its centre.
+            if (found - t).abs() < 0.3 * reach {
+                break;
+            }
+            t = found;
+        }
+        result
+            .map(|ends| (ends, expected))
+            .ok_or_else(crate::engine::contour::cumulants::CumulantFunction::out_of_reach)
+    }
+
+    fn spread(&mut self, contour: &Contour) -> Result<f64> {
+        let order = contour.order();
+        Ok(self
+            .cumulants(order)?
+            .moment(order)
+            .second
+            .sqrt()
+            .max(1e-300))
+    }
+
+    /// t near the root of Q(L > t) = x and a rough ln B(x), by the saddle-point approximation
+    /// Q(L > t) ≈ e^{K(c) − ct}/(c √(2πK'')), t = K'(c) − 1/c: bisect the order.
+    fn start_blow_up(&mut self, ln_x: f64) -> Result<(f64, f64)> {
+        let tail = |solver: &mut Self, c: f64| -> Result<(f64, f64, f64)> {
+            let total = solver.cumulants(c)?.moment(c);
+            let t = total.first - 1.0 / c;
+            let spread = std::f64::consts::TAU * (total.second + 1.0 / (c * c));
+            Ok((
+                t,
+                total.ln - c * t - c.ln() - 0.5 * spread.ln(),
+                total.second,
+            ))
+        };
+        let mut high = self.cumulants(1.0)?.highest;
+        while tail(self, high)?.1 > ln_x {
+            high *= 3.0;
+            if high > crate::compose::solver::HIGHEST_ORDER {
+                return Err(crate::engine::contour::cumulants::CumulantFunction::out_of_reach());
+            }
+        }
+        let (mut low, mut high) = ((1e-9f64).ln(), high.ln());
+        while high - low > 1e-4 {
+            let middle = 0.5 * (low + high);
+            if tail(self, middle.exp())?.1 > ln_x {
+                low = middle
+            } else {
+                high = middle
+            }
+        }
+        let c = high.exp();
+        let (t, ..) = tail(self, c)?;
+        // P(L > t) is Q(L > t) times about e^t c/(c − 1), the exact factor matters little.
+        let factor = if c > 1.5 { (c / (c - 1.0)).ln() } else { 1.0 };
+        Ok((t, (ln_x + t + factor).min(0.0)))
+    }
+
+    /// Chernoff and plain addition above; below, a single step or the prior itself.
+    fn coarse_blow_up(&mut self, ln_x: f64) -> LnBounds {
+        let (t, _) = self.start_blow_up(ln_x).unwrap_or((0.0, 0.0));
+        let ln_missing = self.mass_beyond().1.ln();
+        let ready = self.cumulants(1.0).is_ok();
+        let bound = |t: f64| {
+            let excess = match (&self.cumulants, ready) {
+                (Some(cumulants), true) => ln_add_exp(cumulants.chernoff(t).0, ln_missing),
+                _ => self.added_up(t),
+            };
+            ln_add_exp(excess, t + ln_x)
+        };
+        let best = minimiser_to(bound, t - 3.0, t + 3.0, 1e-4);
+        let upper = bound(best).min(0.0);
+        let single = self.loss.parts.iter().map(|(pair, _)| {
+            let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
+            least(&sum, start_closed(&sum)).lower
+        });
+        let lower = single.fold(ln_x, f64::max);
+        LnBounds {
+            lower,
+            middle: 0.5 * (lower + upper),
+            upper,
+        }
+    }
+}
+
+/// ln Φ(Φ⁻¹(x) + μ): half-lines are the best tests between N(μ, 1) and N(0, 1).
+fn ln_blow_up_of_gaussian(ln_x: f64, distance: f64) -> LnBounds {
+    let error = |ln: f64| 1e-13 * (1.0 + ln.abs());
+    // Tails fall: the last point whose tail is surely no less than x, the first that is surely no more.
+    let (mut low, mut high) = (-40.0, 40.0 + (-2.0 * ln_x).sqrt());
+    let (mut inner, mut outer) = (low, high);
+    for _ in 0..200 {
+        let middle = 0.5 * (inner + outer);
+        let ln = ln_normal_tail(middle);
+        if ln - error(ln) >= ln_x {
+            (inner, low) = (middle, middle);
+        } else {
+            outer = middle;
+        }
+    }
+    inner = low;
+    for _ in 0..200 {
+        let middle = 0.5 * (inner + high);
+        let ln = ln_normal_tail(middle);
+        if ln + error(ln) <= ln_x {
+            high = middle;
+        } else {
+            inner = middle;
+        }
+    }
+    let tail = |place: f64| {
+        let moved = place - distance;
+        (ln_normal_tail(moved), moved)
+    };
+    // A rounding of the difference moves the tail by its slope, at most 1 + |z| of it.
+    let slope = |(ln, moved): (f64, f64)| {
+        error(ln) + 2.0 * f64::EPSILON * (distance + 1.0) * (1.0 + moved.max(0.0))
+    };
+    let (below, above) = (tail(high), tail(low));
+    LnBounds {
+        lower: below.0 - slope(below),
+        middle: 0.5 * (below.0 + above.0),
+        upper: (above.0 + slope(above)).min(0.0),
+    }
+}
+
+impl LossDistribution {
+    /// ln B(x) = ln min over z of H_z + zx: convex and linear between the atoms, so least at one.
+    pub(crate) fn ln_blow_up_of_atoms(&self, ln_x: f64, ln_cut: f64) -> Option<LnBounds> {
+        if !self.is_listed() {
+            return None;
+        }
+        // At z = 0 it is the whole of P.
+        let mut least = LnBounds::exactly(0.0);
+        for atom in self.atoms.iter() {
+            let here = at(self.ln_delta(atom.loss, ln_cut).ok()?, atom.loss, ln_x);
+            // The true place is as far off as the loss.
+            let lower = here.lower - 2.0 * atom.loss_error;
+            least.lower = least.lower.min(lower);
+            // Just past it, where the atom's own roundings no longer count.
+            let past = atom.loss + 2.0 * atom.loss_error + 8.0 * f64::EPSILON * atom.loss.abs();
+            let past = at(self.ln_delta(past, ln_cut).ok()?, past, ln_x);
+            for ends in [here, past] {
+                if ends.upper < least.upper {
+                    (least.middle, least.upper) = (ends.middle, ends.upper);
+                }
+            }
+        }
+        Some(least)
+    }
+}
+
+/// ln(H_{e^t} + e^t x).
+pub(crate) fn at(excess: LnBounds, t: f64, ln_x: f64) -> LnBounds {
+    let line = t + ln_x;
+    let error = 4.0 * f64::EPSILON * (1.0 + line.abs());
+    LnBounds {
+        lower: ln_add_exp(excess.lower, line),
+        middle: ln_add_exp(excess.middle, line),
+        upper: ln_add_exp(excess.upper, line),
+    }
+    .widened(error)
+}
+
+/// A t near the minimum of the sum when each evaluation is cheap.
+pub(crate) fn start_closed(sum: &impl Fn(f64) -> LnBounds) -> f64 {
+    // ln(H + e^t x) falls until the root and rises after it.
+    let mut high = 1.0;
+    while sum(2.0 * high).middle < sum(high).middle && high < 1e9 {
+        high *= 2.0;
+    }
+    let mut low = -1.0;
+    while sum(2.0 * low).middle < sum(low).middle && low > -1e9 {
+        low *= 2.0;
+    }
+    minimiser(|t| sum(t).middle, 2.0 * low, 2.0 * high)
+}
+
+/// Both ends of the minimum of the sum over t, given a t near it.
+///
+/// g(z) = H + zx is convex in z = e^t. Above: g at t. Below: once g certainly rises on both
+/// sides, at z₋ < z < z₊, the minimum lies between, and each chord, extended to the other
+/// side, stays below g.
+pub(crate) fn least(sum: &impl Fn(f64) -> LnBounds, t: f64) -> LnBounds {
+    let centre = sum(t);
+    // A rise below the width of the ends would not show.
+    let mut step = (0.1 * centre.width().max(0.0).sqrt()).clamp(1e-7, 0.1);
+    while step < 2.0 {
+        let (left, right) = (sum(t - step), sum(t + step));
+        if left.lower >= centre.upper && right.lower >= centre.upper {
+            // z₊ − z = z(e^h − 1) and z − z₋ = z(1 − e^{−h}): their ratio is e^h.
+            let rise_left = (left.upper - centre.lower).exp_m1() * step.exp();
+            let rise_right = (right.upper - centre.lower).exp_m1() * (-step).exp();
+            let drop = rise_left.max(rise_right);
+            return LnBounds {
+                lower: centre.lower + (1.0 - drop).max(0.0).ln(),
+                ..centre
+            };
+        }
+        step *= 2.0;
+    }
+    LnBounds {
+        lower: f64::NEG_INFINITY,
+        ..centre
+    }
+}

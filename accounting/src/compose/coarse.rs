@@ -1,0 +1,162 @@
+//! What is known of δ(ε) without an inversion or a grid: Chernoff's bound, plain addition, and single
+//! events.
+
+use super::solver::Solver;
+use crate::engine::Engine;
+use crate::loss::Pair;
+use crate::numeric::interval::LnBounds;
+use crate::numeric::special::{ln_add_exp, ln_one_minus_exp};
+
+/// Chances below e^this are their sum over the steps.
+const LN_SMALLEST: f64 = -600.0;
+
+impl Solver {
+    /// Chernoff and plain addition from above; from below the window, or a single step.
+    pub(crate) fn coarse(&mut self, epsilon: f64) -> LnBounds {
+        let missing = self.mass_beyond().1;
+        let mut lower = self.simple_event(epsilon).max(self.mass_beyond().0.ln());
+        let added = self.added_up(epsilon);
+        let ready = self.cumulants_for(epsilon).is_ok() || self.cumulants(1.0).is_ok();
+        let by_moments = match (&self.cumulants, ready) {
+            (Some(cumulants), true) => {
+                lower = lower.max(cumulants.window(epsilon));
+                let upper = cumulants.chernoff(epsilon).0;
+                ln_add_exp(upper, missing.ln())
+            }
+            _ => 0.0,
+        };
+        let upper = by_moments.min(added);
+        LnBounds {
+            lower,
+            middle: 0.5 * (lower + upper),
+            upper,
+        }
+    }
+
+    /// ln of an upper bound on δ(ε): each of the T steps keeps ε/T with its own δ, and the
+    /// guarantees add up.
+    pub(crate) fn added_up(&self, epsilon: f64) -> f64 {
+        if epsilon < 0.0 || self.needs_grid() {
+            return 0.0;
+        }
+        let plain =
+            (self.loss.gaussian > 0.0).then(|| (Pair::gaussian(self.loss.gaussian.sqrt()), 1));
+        let steps = || plain.iter().chain(&self.loss.parts);
+        let count: f64 = steps().map(|(_, times)| *times as f64).sum();
+        let share = epsilon / count * (1.0 - 1e-14);
+        let each = steps().map(|(pair, times)| {
+            (*times as f64).ln() + pair.ln_delta_of_one_step(share).upper + 1e-14
+        });
+        each.fold(f64::NEG_INFINITY, ln_add_exp).min(0.0)
+    }
+
+    /// ln of a lower bound on δ(ε): whoever sees only one of the steps sees less, and so does
+    /// whoever only learns whether every step, or any step, came out above a threshold.
+    pub(crate) fn simple_event(&self, epsilon: f64) -> f64 {
+        let plain = Pair::gaussian(self.loss.gaussian.sqrt());
+        let mut best = plain.ln_delta_of_one_step(epsilon).lower;
+        for (pair, _) in &self.loss.parts {
+            best = best.max(pair.ln_delta_of_one_step(epsilon).lower);
+            // A single step beyond ε, when most steps lose next to nothing.
+            best = best.max(self.any_step_above(pair.crossing(epsilon).1, epsilon));
+            // No step of many does so by chance alone.
+            let rare = epsilon + (self.loss.steps() as f64).ln();
+            best = best.max(self.any_step_above(pair.crossing(rare).1, epsilon));
+        }
+        let thresholds = (-16..=16).map(|half| 0.5 * f64::from(half));
+        thresholds
+            .map(|x| self.every_step_above(x, epsilon))
+            .fold(best, f64::max)
+    }
+
+    /// ln(P(A)^T − e^ε Q(A)^T) for A = {x > threshold} at every step.
+    fn every_step_above(&self, threshold: f64, epsilon: f64) -> f64 {
+        let (first, second) = self.ln_events(threshold).1;
+        ln_difference(first, epsilon + second)
+    }
+
+    /// ln(P(B) − e^ε Q(B)) for B = {x > threshold} at one step or more.
+    fn any_step_above(&self, threshold: f64, epsilon: f64) -> f64 {
+        let (first, second) = self.ln_events(threshold).0;
+        ln_difference(first, epsilon + second)
+    }
+
+    /// ln P(B) from below and ln Q(B) from above for B = {a step or more is above the threshold},
+    /// and for B = {every step is}.
+    pub(super) fn ln_events(&self, threshold: f64) -> ((f64, f64), (f64, f64)) {
+        // ln of the chance that no step is above.
+        let (mut none, mut none_without) = (0.0, 0.0);
+        // ln of the sum of the chances of each step.
+        let mut sum_without = f64::NEG_INFINITY;
+        let (mut every, mut every_without) = (0.0, 0.0);
+        for (pair, times) in &self.loss.parts {
+            let times = *times as f64;
+            let [(p, p_error), (q, q_error)] = pair.ln_tails(threshold);
+            every += times * (p - p_error);
+            every_without += times * (q + q_error);
+            none += times * ln_one_minus_exp((p - p_error).min(0.0));
+            none_without += times * ln_one_minus_exp((q + q_error).min(0.0));
+            sum_without = ln_add_exp(sum_without, times.ln() + q + q_error);
+        }
+        // Room for the roundings of tiny chances.
+        let chance = |none: f64, room: f64| (-(none * (1.0 + room)).exp_m1()).ln();
+        // A chance that is zero as a number still counts beside e^ε.
+        let any_without = if sum_without < LN_SMALLEST {
+            sum_without * (1.0 - 1e-14)
+        } else {
+            chance(none_without, 1e-13)
+        };
+        ((chance(none, -1e-13), any_without), (every, every_without))
+    }
+}
+
+/// What is known together with the coarse path, and the engine that says more of it.
+pub(crate) fn with_coarse(
+    best: Option<LnBounds>,
+    engine: Engine,
+    coarse: LnBounds,
+) -> (LnBounds, Engine) {
+    match best {
+        Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), engine),
+        Some(ends) => (coarse.meet(ends), Engine::Chernoff),
+        None => (coarse, Engine::Chernoff),
+    }
+}
+
+/// ln(e^a − e^b), rounded down; −∞ unless a > b.
+fn ln_difference(a: f64, b: f64) -> f64 {
+    if b < a {
+        a + ln_one_minus_exp(b - a) - 1e-13 * (1.0 + a.abs())
+    } else {
+        f64::NEG_INFINITY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::{Direction, PrivacyLoss, Query};
+    use crate::mechanism::Mechanism;
+    use crate::quantity::neighbours::Neighbours;
+    use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
+
+    /// One step in 19 000 is drawn and then shows itself: e^ε takes a chance of e^−1380 from the event.
+    #[test]
+    fn chances_that_vanish_as_numbers_still_count() {
+        let run = Mechanism::dp_sgd(
+            NoiseMultiplier::new(0.019_576_183_887_564_49).unwrap(),
+            SamplingRate::new(9.094_956_160_134_984e-9).unwrap(),
+            Steps::new(5758),
+        );
+        for neighbours in [Neighbours::Replace, Neighbours::AddRemove] {
+            let loss = PrivacyLoss::of(&run, Query::single(neighbours), Direction::Remove).unwrap();
+            let solver = Solver::new(&loss);
+            for epsilon in [1340.0, 1355.0, 1356.529, 1370.0] {
+                let event = solver.simple_event(epsilon);
+                let union = loss.parts[0].0.ln_delta_of_one_step(epsilon).upper + 5758f64.ln();
+                assert!(event <= union + 1e-3, "{epsilon} {event} {union}");
+                assert!(event >= union - 1e-3, "{epsilon} {event} {union}");
+            }
+        }
+    }
+}

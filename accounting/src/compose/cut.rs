@@ -1,0 +1,159 @@
+//! Runs whose rare large losses are left out, so that those that matter can be inverted.
+//!
+//! The loss of a rarely sampled record is nearly log-normal: its moments of high order are ruled by
+//! outcomes far less likely than any δ, and the saddle point sits where they set in. Outcomes beyond a
+//! point are taken off both laws. What is left is a sub-measure, whose δ is no larger; the P-mass that
+//! was taken off, at most Σ T_i P_i(x > x_i), makes up for it from above.
+
+use super::found::Found;
+use super::solver::{Solver, TRIM};
+use crate::engine::Engine;
+use crate::loss::{LossDistribution, Pair, PrivacyLoss};
+use crate::numeric::interval::LnBounds;
+
+/// P-mass that is left out when nothing is known of the answer.
+const FIRST: f64 = 1e-12;
+/// Steps of more components than this are not cut.
+const MOST_COMPONENTS: usize = 12;
+/// The farthest outcome that is looked at, in deviations beyond the farthest component.
+const FARTHEST: f64 = 38.0;
+
+impl PrivacyLoss {
+    /// The run without far outcomes of P-mass at most `mass` in all; `None` where no step is a pair of
+    /// mixtures, or one has many components: groups reach far by other means.
+    fn cut(&self, mass: f64) -> Option<Self> {
+        let few = |(pair, _): &(Pair, u64)| {
+            pair.first.components().count() + pair.second.components().count() <= MOST_COMPONENTS
+        };
+        if self.parts.is_empty() || !self.parts.iter().all(few) {
+            return None;
+        }
+        let ln_share = mass.ln() - (self.parts.len() as f64).ln();
+        let mut laws = self.laws.clone();
+        for (pair, times) in &self.parts {
+            let end = end_for(pair, ln_share - (*times as f64).ln())?;
+            laws.push((LossDistribution::of_pair_up_to(pair, end), *times));
+        }
+        Some(Self {
+            laws,
+            parts: Vec::new(),
+            ..self.clone()
+        })
+    }
+}
+
+/// A point beyond which at most e^`ln_mass` of the first law lies; `None` out of reach.
+fn end_for(pair: &Pair, ln_mass: f64) -> Option<f64> {
+    let light = |x: f64| {
+        let [(p, error), _] = pair.ln_tails(x);
+        p + error <= ln_mass
+    };
+    let (mut low, mut high) = (-FARTHEST, pair.first.farthest() + FARTHEST);
+    if !light(high) {
+        return None;
+    }
+    while high - low > 1e-3 {
+        let middle = 0.5 * (low + high);
+        if light(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Some(high)
+}
+
+impl Solver {
+    /// The solver without far outcomes whose mass does not matter at this ε.
+    pub(super) fn cut_for(&self, epsilon: f64, goal: f64) -> Option<Self> {
+        let mut mass = FIRST;
+        for _ in 0..8 {
+            let mut cut = Self::new(&self.loss.cut(mass)?);
+            let ln_delta = cut.approximate(epsilon).ok()?;
+            let wanted = (ln_delta + (TRIM * goal).ln()).exp();
+            if cut.mass_beyond().1 <= 1.01 * wanted {
+                return Some(cut);
+            }
+            if wanted <= 0.0 {
+                return None;
+            }
+            mass = wanted;
+        }
+        None
+    }
+
+    /// The solver without far outcomes of mass at most a tenth of the `goal` of e^`ln_least`.
+    pub(super) fn cut_below(&self, ln_least: f64, goal: f64) -> Option<Self> {
+        let mass = (ln_least + (0.1 * goal).ln()).exp();
+        let cut = (mass > 0.0).then(|| self.loss.cut(mass))??;
+        Some(Self::new(&cut))
+    }
+
+    /// ε(δ) by the contour, and on a grid, without far outcomes whose mass does not matter there.
+    pub(super) fn epsilon_of_cut(&self, delta: f64, tolerance: f64) -> Option<Found> {
+        let mut fine = Self::new(&self.loss.cut(TRIM * tolerance * delta)?);
+        let by_contour = fine.epsilon_by_contour(delta, tolerance).ok();
+        let near = |found: &Found| found.width() <= tolerance * found.upper;
+        if by_contour.is_some_and(|found| near(&found)) {
+            return by_contour;
+        }
+        let mut rough = self.cut_below(delta.ln(), tolerance)?;
+        let on_grid = rough.grid_epsilon(delta, tolerance).ok();
+        match (by_contour, on_grid) {
+            (Some(a), Some(b)) => Some(a.meet(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// ln B(x) likewise.
+    pub(crate) fn ln_blow_up_of_cut(&self, ln_x: f64, goal: f64) -> Option<(LnBounds, Engine)> {
+        let mut fine = self.cut_below(ln_x, TRIM * goal)?;
+        if let Ok((ends, _)) = fine.blow_up_by_contour(ln_x, goal)
+            && ends.width() <= 4.0 * goal
+        {
+            return Some((ends, Engine::Contour));
+        }
+        let mut rough = self.cut_below(ln_x, goal)?;
+        Some((rough.grid_ln_blow_up(ln_x, goal).ok()?, Engine::Grid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::{Direction, Query};
+    use crate::mechanism::Mechanism;
+    use crate::quantity::neighbours::Neighbours;
+    use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
+
+    /// What is taken off counts in full from above, and as an error of the moments too: far more than may
+    /// be dropped in silence.
+    #[test]
+    fn a_cut_run_lies_around_the_whole_one() {
+        for (sigma, rate, steps, epsilon) in [(1.0, 0.01, 1000, 1.0), (2.0, 0.2, 2000, 6.0)] {
+            let run = Mechanism::dp_sgd(
+                NoiseMultiplier::new(sigma).unwrap(),
+                SamplingRate::new(rate).unwrap(),
+                Steps::new(steps),
+            );
+            for neighbours in [Neighbours::AddRemove, Neighbours::Replace] {
+                let query = Query::single(neighbours);
+                let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+                let truth = Solver::new(&loss)
+                    .ln_delta_by_contour(epsilon, 1e-9)
+                    .unwrap();
+                for share in [1e-6, 0.01, 0.7] {
+                    let mass = share * truth.middle.exp();
+                    let mut cut = Solver::new(&loss.cut(mass).unwrap());
+                    let ends = cut.ln_delta_by_contour(epsilon, 1e-9).unwrap();
+                    assert!(ends.lower <= truth.upper && ends.upper >= truth.lower);
+                    assert!(
+                        share > 1e-3 || ends.width() <= 10.0 * share + 1e-6,
+                        "{share} {ends:?}"
+                    );
+                    assert!(cut.mass_beyond().1 <= mass);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Moments of a composed loss, and the order that serves best.
+
+use super::solver::Solver;
+use crate::engine::contour::cumulants::CumulantFunction;
+use crate::engine::contour::kernel::Kernel;
+use crate::engine::grid::renyi::ACCURACY;
+use crate::loss::PrivacyLoss;
+use crate::numeric::search::minimiser;
+use crate::numeric::special::above_zero;
+use crate::quantity::error::Result;
+
+/// From one order that could not be certified to the next, less one.
+const LOWER: f64 = 0.6;
+/// The least order, less one, that is tried.
+const LEAST_ORDER: f64 = 1e-3;
+
+impl PrivacyLoss {
+    /// The same run without the steps that only the grid knows.
+    pub(crate) fn without_laws(&self) -> Self {
+        Self {
+            laws: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Both ends of K(c) of the steps that only the grid knows.
+    pub(crate) fn ln_moment_of_laws(&self, order: f64) -> Result<(f64, f64)> {
+        let (mut lower, mut upper) = (0.0, 0.0);
+        for (law, times) in &self.laws {
+            let (low, high) = match &law.stated {
+                Some(stated) => (0.0, above_zero(stated.ln_moment(order)?)),
+                None => law.ln_moment(order)?,
+            };
+            lower += *times as f64 * low;
+            upper += *times as f64 * high;
+        }
+        let lower = if self.bounds_only() {
+            0.0
+        } else {
+            lower * (1.0 - 1e-14)
+        };
+        Ok((lower, upper * (1.0 + 1e-14)))
+    }
+
+    /// Both ends of K(c) of the whole run.
+    pub(crate) fn ln_moment(&self, order: f64) -> Result<(f64, f64)> {
+        if let Some(informed) = &self.more_informed {
+            return Ok((0.0, informed.ln_moment(order)?.1));
+        }
+        let laws = self.ln_moment_of_laws(order)?;
+        let rest = CumulantFunction::new(&self.without_laws(), order.max(2.0))?
+            .certified(order)
+            .0;
+        let upper = laws.1 + rest.ln + rest.error;
+        Ok((
+            (laws.0 + rest.ln - rest.error).max(0.0),
+            if upper.is_nan() { f64::INFINITY } else { upper },
+        ))
+    }
+}
+
+impl Solver {
+    /// The order in (1, ∞) at which `bound`, a function of the order and of about K there, is
+    /// least, K read off the law's nodes; any order where there are none.
+    fn order_by_nodes(&mut self, bound: impl Fn(f64, f64) -> f64) -> f64 {
+        let Ok(moments) = self.moments() else {
+            // The bound holds at any order.
+            return 2.0;
+        };
+        let rough = |t: f64| {
+            let c = 1.0 + t.exp();
+            bound(c, moments.at(c).value)
+        };
+        1.0 + minimiser(rough, -7.0, 9.0).exp()
+    }
+
+    /// As [`Solver::renyi_epsilon`], for losses that only the grid knows.
+    pub(crate) fn grid_renyi_epsilon(&mut self, ln_delta: f64) -> Result<(f64, f64)> {
+        let at = |c: f64, ln: f64| (ln + Kernel::Excess.ln_chernoff(c) - ln_delta) / (c - 1.0);
+        let (bound, c) = self.least_by_moments(at)?;
+        Ok((above_zero(bound), c))
+    }
+
+    /// The least of `bound`, a function of the order and of an upper end of K there that holds at any
+    /// order, and that order. Where losses end, the best order may lie beyond what can be certified:
+    /// lower ones are tried until they serve no better.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotCertified`] when no order can be certified.
+    pub(crate) fn least_by_moments(
+        &mut self,
+        bound: impl Fn(f64, f64) -> f64,
+    ) -> Result<(f64, f64)> {
+        if self.loss.is_stated() {
+            return self.loss.least_of_stated(bound);
+        }
+        let mut less = self.order_by_nodes(&bound) - 1.0;
+        let mut best: Option<(f64, f64)> = None;
+        let mut failure = None;
+        loop {
+            let order = 1.0 + less;
+            match self.loss.ln_moment(order) {
+                Ok((lower, upper)) if upper.is_finite() => {
+                    let value = bound(order, upper);
+                    if best.is_some_and(|(least, _)| value >= least) {
+                        break;
+                    }
+                    best = Some((value, order));
+                    if upper - lower <= ACCURACY * upper {
+                        break;
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => failure = Some(error),
+            }
+            less *= LOWER;
+            // Of very many steps the first order is lower than that already.
+            if less <= LEAST_ORDER {
+                break;
+            }
+        }
+        best.ok_or_else(|| failure.unwrap_or_else(CumulantFunction::out_of_reach))
+    }
+}

@@ -1,0 +1,269 @@
+//! Lower ends of runs whose two laws hardly overlap, from the sum of e^{cK} of a partition.
+//!
+//! For a partition of a step's outcomes into cells of P- and Q-mass p_i and q_i and 0 < c < 1, Hölder's
+//! inequality gives E_Q[(P/Q)^c] ≤ Σ p_i^c q_i^{1−c} =: e^{k(c)}, and the bounds of independent steps
+//! multiply: K(c) = Σ T k(c). From min(P, e^ε Q) ≤ P^c (e^ε Q)^{1−c}
+//!
+//!   H_{e^ε}(P‖Q) ≥ 1 − e^{K(c) + (1−c)ε},
+//!
+//! and from the outcomes of a loss beyond t = (K(c) − ln x)/c, whose Q-mass is at most x,
+//!
+//!   B(x) ≥ 1 − e^{(K(c) − (1−c) ln x)/c}.
+
+use super::solver::Solver;
+use crate::loss::{LossDistribution, Pair, Piece, Shape};
+use crate::numeric::search::minimiser_to;
+use crate::numeric::special::ln_add_exp;
+use std::f64::consts::LN_2;
+
+/// Relative room for the roundings of a mass.
+const ROOM: f64 = 1e-12;
+/// The same of a sum over the cells.
+const SUM: f64 = 2e-13;
+/// Cells of a pair of mixtures: so many a deviation, out to so many beyond the outermost components.
+const FINENESS: f64 = 4.0;
+const REACH: f64 = 5.0;
+/// No more cells than this of a pair; of atoms, neighbours share one.
+const MOST_CELLS: usize = 512;
+/// Steps of more components than this are not looked at.
+const MOST_COMPONENTS: usize = 2048;
+
+/// Upper ends of ln P- and ln Q-mass of the cells of each kind of step, with its count.
+#[derive(Debug, Clone)]
+pub(crate) struct Partition {
+    parts: Vec<(Vec<(f64, f64)>, f64)>,
+    /// Squared distance of plain Gaussians.
+    gaussian: f64,
+    /// P-mass that may be anywhere.
+    missing: f64,
+}
+
+impl Partition {
+    pub(super) fn of(solver: &Solver) -> Self {
+        let loss = &solver.loss;
+        let pairs = loss.parts.iter();
+        let pairs = pairs.map(|(pair, times)| (cells_of_pair(pair), *times as f64));
+        let laws = loss.laws.iter();
+        let laws = laws.map(|(law, times)| (cells_of_law(law), *times as f64));
+        let (least, most) = solver.mass_beyond();
+        let kept = loss.laws.iter();
+        let ln_kept: f64 = kept
+            .map(|(law, times)| *times as f64 * law.ln_least_mass())
+            .sum();
+        Self {
+            parts: pairs.chain(laws).collect(),
+            gaussian: loss.gaussian,
+            missing: (most - least * (1.0 - ROOM)).max(0.0) - ln_kept.exp_m1(),
+        }
+    }
+
+    /// An upper end of K(c), 0 < c < 1.
+    fn ln_moment(&self, c: f64) -> f64 {
+        let plain = -0.5 * c * (1.0 - c) * self.gaussian * (1.0 - ROOM);
+        let each = self.parts.iter().map(|(cells, times)| {
+            let sum: f64 = (cells.iter())
+                .map(|(p, q)| (c * p + (1.0 - c) * q).exp())
+                .sum();
+            // A measure of mass at most one on each side.
+            times * (sum.max(f64::MIN_POSITIVE).ln() + SUM).min(0.0)
+        });
+        plain + each.sum::<f64>()
+    }
+
+    /// e^{min over c} rounded up, with what may be anywhere: one less this is a lower end.
+    fn least(&self, exponent: impl Fn(f64, f64) -> f64) -> f64 {
+        let at = |c: f64| exponent(c, self.ln_moment(c));
+        let c = minimiser_to(at, 0.01, 0.99, 1e-3);
+        let best = at(c).min(at(0.5));
+        best.exp() * (1.0 + ROOM * (1.0 + best.abs())) + self.missing
+    }
+}
+
+impl Solver {
+    /// ln of a lower bound on δ(ε), for any real ε, where the two laws hardly overlap.
+    pub(super) fn ln_delta_nearly_one(&mut self, epsilon: f64) -> f64 {
+        let Some(partition) = self.partition() else {
+            return f64::NEG_INFINITY;
+        };
+        let rest = partition.least(|c, ln| {
+            let line = (1.0 - c) * epsilon;
+            ln + line + ROOM * (ln.abs() + line.abs())
+        });
+        (-rest.min(1.0)).ln_1p() - f64::EPSILON
+    }
+
+    /// A lower bound on B(e^`ln_x`) likewise.
+    pub(crate) fn blow_up_nearly_one(&mut self, ln_x: f64) -> f64 {
+        let Some(partition) = self.partition() else {
+            return 0.0;
+        };
+        let rest = partition.least(|c, ln| {
+            let line = -(1.0 - c) * ln_x;
+            (ln + line + ROOM * (ln.abs() + line.abs())) / c
+        });
+        (1.0 - rest) * (1.0 - f64::EPSILON)
+    }
+
+    /// The cells, made once; `None` where nothing is attained.
+    fn partition(&mut self) -> Option<&Partition> {
+        if self.loss.bounds_only() || self.loss.unbounded || self.loss.is_stated() {
+            return None;
+        }
+        if self.partition.is_none() {
+            self.partition = Some(Partition::of(self));
+        }
+        self.partition.as_ref()
+    }
+}
+
+/// Half-open stretches of outcomes; one cell where there are very many components.
+fn cells_of_pair(pair: &Pair) -> Vec<(f64, f64)> {
+    let whole = vec![(0.0, 0.0)];
+    let (first, second) = (&pair.first, &pair.second);
+    let many = first.components().count() + second.components().count() > MOST_COMPONENTS;
+    if many {
+        return whole;
+    }
+    let (low, high) = (-second.farthest() - REACH, first.farthest() + REACH);
+    let count = ((high - low) * FINENESS).ceil().min(MOST_CELLS as f64);
+    let step = (high - low) / count;
+    let mut cells = Vec::with_capacity(count as usize + 2);
+    let mut before = [(0.0, 0.0); 2];
+    for i in 0..=count as usize {
+        let here = pair.ln_tails(low + step * i as f64);
+        cells.push(mass_between(before, here));
+        before = here;
+    }
+    cells.push((before[0].0 + before[0].1, before[1].0 + before[1].1));
+    // What the second law lacks may be anywhere.
+    let ln_missing = second.missing().ln();
+    for (_, q) in &mut cells {
+        *q = ln_add_exp(*q, ln_missing);
+    }
+    cells
+}
+
+/// ln of masses between two points from those beyond them, rounded up.
+fn mass_between(from: [(f64, f64); 2], to: [(f64, f64); 2]) -> (f64, f64) {
+    let of = |i: usize| {
+        let (most, least) = (from[i].0 + from[i].1, to[i].0 - to[i].1);
+        ((most.exp() - least.exp()).max(0.0) + 2.0 * f64::EPSILON * most.exp()).ln()
+    };
+    (of(0), of(1))
+}
+
+fn cells_of_law(law: &LossDistribution) -> Vec<(f64, f64)> {
+    let mut cells: Vec<(f64, f64)> = Vec::new();
+    let room = ROOM + f64::EPSILON * law.roundings;
+    let together = law.atoms.len() / MOST_CELLS + 1;
+    for (i, atom) in law.atoms.iter().enumerate() {
+        let q = atom.ln_second + room * (1.0 + atom.ln_second.abs());
+        let p = q + atom.loss + atom.loss_error;
+        match cells.last_mut() {
+            Some(last) if i % together > 0 => {
+                *last = (ln_add_exp(last.0, p), ln_add_exp(last.1, q));
+            }
+            _ => cells.push((p, q)),
+        }
+    }
+    for piece in &law.pieces {
+        cells.extend(cells_of_piece(piece));
+    }
+    cells
+}
+
+/// Both halves of a stretch between neighbouring kinks; any other as one of the largest mass.
+fn cells_of_piece(piece: &Piece) -> Vec<(f64, f64)> {
+    let (Shape::Laplace, Some(from), Some(to)) = (piece.shape, piece.from, piece.to) else {
+        return vec![(piece.ln_weight + ROOM, piece.ln_weight + ROOM)];
+    };
+    let middle = 0.5 * (from + to);
+    let cell = |from: f64, to: f64| {
+        let of = |density: &crate::loss::Density| {
+            let room = ROOM + f64::EPSILON * density.roundings();
+            let each = density.components().iter().map(|(position, ln)| {
+                // On a stretch without a kink each component is an exponential, largest at one end.
+                let near = (from - position).max(position - to).max(0.0);
+                let far = (from - position).abs().max((to - position).abs());
+                let size = 1.0 + ln.abs() + far + position.abs();
+                ln - LN_2 - near + (-(-(to - from)).exp_m1()).ln() + room * size
+            });
+            each.fold(f64::NEG_INFINITY, ln_add_exp) + piece.ln_weight + ROOM
+        };
+        (of(&piece.first), of(&piece.second))
+    };
+    vec![cell(from, middle), cell(middle, to)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::{Direction, PrivacyLoss, Query};
+    use crate::mechanism::Mechanism;
+    use crate::quantity::neighbours::Neighbours;
+    use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
+    use crate::{Epsilon, Probability, Tolerance};
+
+    fn laplace(scale: f64, steps: u64) -> PrivacyLoss {
+        let run = Mechanism::Repeat {
+            times: Steps::new(steps),
+            each: Box::new(Mechanism::Laplace {
+                scale: NoiseMultiplier::new(scale).unwrap(),
+            }),
+        };
+        let query = Query::single(Neighbours::AddRemove);
+        PrivacyLoss::of(&run, query, Direction::Remove).unwrap()
+    }
+
+    /// Never above what the engines certify, and near one where the overlap is small.
+    #[test]
+    fn the_overlap_of_cells_bounds_from_below() {
+        let pairs = |sigma: f64, rate: f64, steps: u64, neighbours: Neighbours| {
+            let run = Mechanism::dp_sgd(
+                NoiseMultiplier::new(sigma).unwrap(),
+                SamplingRate::new(rate).unwrap(),
+                Steps::new(steps),
+            );
+            PrivacyLoss::of(&run, Query::single(neighbours), Direction::Remove).unwrap()
+        };
+        let losses = [
+            laplace(1.0, 60),
+            laplace(3.0, 400),
+            pairs(1.0, 0.2, 1000, Neighbours::AddRemove),
+            pairs(0.5, 0.5, 60, Neighbours::Replace),
+            pairs(2.0, 1.0, 200, Neighbours::AddRemove),
+        ];
+        for loss in &losses {
+            let mut solver = Solver::new(loss);
+            for epsilon in [-1.0, 0.0, 1.0, 10.0] {
+                let bound = solver.ln_delta_nearly_one(epsilon);
+                let truth = solver.ln_delta_of_pair(epsilon, 1e-9).unwrap().0;
+                assert!(bound <= truth.upper, "{epsilon} {bound} {truth:?}");
+            }
+            let bound = solver.ln_delta_nearly_one(0.0);
+            assert!(bound > -0.1, "{bound} {loss:?}");
+            for x in [1e-6, 0.01, 0.5] {
+                let bound = solver.blow_up_nearly_one(f64::ln(x));
+                let prior = Probability::new(x).unwrap();
+                let truth = loss.blow_up(prior, Tolerance::new(1e-6).unwrap()).unwrap();
+                let upper = truth.bounds.upper.unwrap().get().get();
+                assert!(bound <= upper, "{x} {bound} {upper}");
+            }
+        }
+    }
+
+    /// Neither the contour nor a grid tells such a δ from 0.9.
+    #[test]
+    fn runs_that_hide_nothing_have_delta_one_from_both_sides() {
+        let tolerance = Tolerance::new(1e-6).unwrap();
+        for loss in [laplace(0.13, 88_354_644), laplace(0.025, 8_596_633)] {
+            let delta = loss.delta(Epsilon::new(0.01).unwrap(), tolerance).unwrap();
+            let low = delta.bounds.lower.unwrap().get().get();
+            assert!(low >= 1.0 - 1e-12, "{delta:?}");
+            let prior = Probability::new(1e-46).unwrap();
+            let guess = loss.blow_up(prior, tolerance).unwrap();
+            let low = guess.bounds.lower.unwrap().get().get();
+            assert!(low >= 1.0 - 1e-12, "{guess:?}");
+        }
+    }
+}

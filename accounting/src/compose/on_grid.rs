@@ -1,0 +1,386 @@
+//! The questions, answered on a grid that is refined until its two ends are close enough.
+
+use crate::compose::blow_up::{at, least};
+use crate::compose::found::Found;
+use crate::compose::roots::{ROOM, both_ends, ends_of_step};
+use crate::compose::solver::Solver;
+use crate::engine::Engine;
+use crate::engine::grid::convolution::{Convolution, Effort, Wanted};
+use crate::engine::grid::moments::{Moments, steps};
+use crate::numeric::interval::LnBounds;
+use crate::numeric::search::minimiser_to;
+use crate::quantity::error::{Error, Result};
+
+/// What is left out of a step when its moments are taken: nothing that matters to any δ.
+const LN_NOTHING: f64 = -760.0;
+/// Grids tried before the best is taken.
+const ATTEMPTS: usize = 5;
+/// The same for what another run dominates: closer than the two are, little is gained.
+const ROUGH_ATTEMPTS: usize = 3;
+/// With more steps of Gaussian mixtures than this the contour is the engine.
+const MOST_STEPS: u64 = 100;
+/// With more components than this, a grid takes too long beside a contour.
+pub(crate) const MOST_COMPONENTS: usize = 64;
+/// Longer grids are not kept for the next question.
+const KEPT: usize = 1 << 15;
+/// The work that grids of one attempt take, in units of the last attempt's, and that of one which cannot
+/// be refined any more: about a quarter of a second and a second of a processor.
+const WORK_OF_FINER: f64 = 2.5;
+const LAST_ATTEMPT: i32 = ATTEMPTS as i32 - 1;
+const WORK_OF_FINEST: f64 = 3.0;
+/// After so much of it grids are not refined any more, and after so much more none is laid.
+const MUCH_WORK: f64 = 4.0;
+const MOST_WORK: f64 = 7.0;
+/// An answer this far from where the grid was laid for, relatively, wants another grid.
+const ELSEWHERE: f64 = 0.1;
+/// Where δ is so flat that the digits of ε would take more of its own than this share of the tolerance,
+/// those suffice.
+const FLAT: f64 = 0.02;
+/// The spacing from one attempt to the next.
+const FINER: f64 = 0.4;
+
+impl Solver {
+    /// Whether only the grid knows the laws of this loss.
+    pub(crate) fn needs_grid(&self) -> bool {
+        !self.loss.laws.is_empty()
+    }
+
+    /// Whether a grid is worth trying where the contour could not be certified: mixtures of very
+    /// many components take too long for a second opinion.
+    pub(crate) fn grid_may_help(&self) -> bool {
+        self.loss.steps() <= MOST_STEPS || self.components() <= MOST_COMPONENTS
+    }
+
+    /// The most components of a step's first law.
+    pub(crate) fn components(&self) -> usize {
+        let parts = self.loss.parts.iter();
+        let components = parts.map(|(pair, _)| pair.first.components().count());
+        components.max().unwrap_or(0)
+    }
+
+    /// Grids tried before the best is taken.
+    fn attempts(&self) -> usize {
+        match self.effort() {
+            Effort::Full if self.grid_work >= MUCH_WORK => 1,
+            Effort::Full if self.rough => ROUGH_ATTEMPTS,
+            Effort::Full => ATTEMPTS,
+            Effort::Modest => 1,
+        }
+    }
+
+    /// The more steps of Gaussian mixtures, the better the contour: grids are for the few runs
+    /// that it leaves, and most of those ask for nothing that matters.
+    fn effort(&self) -> Effort {
+        let few = self.components() <= MOST_COMPONENTS;
+        if self.needs_grid() || few {
+            Effort::Full
+        } else {
+            Effort::Modest
+        }
+    }
+
+    /// P-mass of infinite loss of the whole run.
+    fn infinite(&self) -> f64 {
+        let whole: f64 = self
+            .loss
+            .laws
+            .iter()
+            .map(|(law, times)| *times as f64 * (-law.infinite - law.missing).ln_1p())
+            .sum();
+        -whole.exp_m1()
+    }
+
+    /// A single step that says everything, if there is just one.
+    pub(crate) fn single_law(&self) -> Option<&crate::loss::LossDistribution> {
+        match (self.loss.laws.as_slice(), self.loss.parts.is_empty()) {
+            ([(law, 1)], true) if self.loss.gaussian <= 0.0 => Some(law),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn moments(&mut self) -> Result<&Moments> {
+        if self.moments.is_none() {
+            self.moments = Some(Moments::new(steps(&self.loss), LN_NOTHING)?);
+        }
+        self.moments.as_ref().ok_or_else(no_moments)
+    }
+
+    /// ln δ(ε) on a grid, aiming at relative error `goal`.
+    pub(crate) fn grid_ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<LnBounds> {
+        // Nearby questions share a grid.
+        if let Some(kept) = &self.kept {
+            let ends = kept.value(epsilon);
+            if ends.width() <= 2.0 * goal {
+                return Ok(ends);
+            }
+        }
+        self.kept = None;
+        let (ends, grid) = self.grid_at(epsilon, goal)?;
+        self.kept = grid.filter(|grid| grid.length <= KEPT);
+        Ok(ends)
+    }
+
+    /// What a search gives with the usual tilts, and with higher ones where these end it too soon and its
+    /// ends are too wide: losses may be so small that it takes those, but a grid around them may fail.
+    fn near_then_far<T>(
+        &mut self,
+        search: impl Fn(&mut Self) -> Result<T>,
+        narrow: impl Fn(&T) -> bool,
+        meet: impl Fn(T, T) -> T,
+    ) -> Result<T> {
+        let near = search(self);
+        let stopped = self.moments.as_ref().is_some_and(Moments::stopped_near);
+        // Of laws that only bound from above no two ends come together.
+        let enough = |found: &T| self.loss.bounds_only() || narrow(found);
+        if !stopped || near.as_ref().is_ok_and(enough) {
+            return near;
+        }
+        self.look_far(true);
+        let far = search(self);
+        self.look_far(false);
+        match (near, far) {
+            (Ok(near), Ok(far)) => Ok(meet(near, far)),
+            (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+
+    const fn look_far(&mut self, far: bool) {
+        if let Some(moments) = &mut self.moments {
+            moments.look_far(far);
+        }
+    }
+
+    /// ln δ(ε), with the finest grid that was needed; a single step needs none.
+    pub(crate) fn grid_at(
+        &mut self,
+        epsilon: f64,
+        goal: f64,
+    ) -> Result<(LnBounds, Option<Convolution>)> {
+        self.near_then_far(
+            |solver| solver.grid_at_tilt(epsilon, goal),
+            |(ends, _)| ends.width() <= 2.0 * goal,
+            |(near, grid), (far, _)| (near.meet(far), grid),
+        )
+    }
+
+    fn grid_at_tilt(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Option<Convolution>)> {
+        if let Some(law) = self.single_law() {
+            return Ok((law.ln_delta(epsilon, LN_NOTHING)?, None));
+        }
+        let theta = self.tilt(epsilon)?;
+        let ln_delta = self.moments()?.ln_delta_at(theta, epsilon);
+        let mut best: Option<LnBounds> = None;
+        let mut finest = None;
+        let mut before = f64::INFINITY;
+        for attempt in 0..self.attempts() {
+            // Two at once would not fit into memory.
+            drop(finest.take());
+            let convolution = self.convolution(theta, ln_delta, goal, attempt)?;
+            let ends = convolution.value(epsilon);
+            best = Some(best.map_or(ends, |before| before.meet(ends)));
+            let refinable = convolution.refinable;
+            finest = Some(convolution);
+            let settled = self.loss.bounds_only() && before - ends.upper <= goal;
+            if !refinable || settled || best.is_some_and(|ends| ends.width() <= 2.0 * goal) {
+                break;
+            }
+            before = ends.upper;
+        }
+        Ok((best.ok_or_else(no_moments)?, finest))
+    }
+
+    /// The tilt for ε; no farther out than where the finite losses' share of δ is little beside
+    /// that of the infinite ones.
+    fn tilt(&mut self, epsilon: f64) -> Result<f64> {
+        let infinite = self.infinite();
+        let moments = self.moments()?;
+        let theta = moments.tilt(epsilon);
+        Ok(if infinite > f64::MIN_POSITIVE {
+            theta.min(moments.tilt_for_delta(infinite.ln() - 3.0).0)
+        } else {
+            theta
+        })
+    }
+
+    fn convolution(
+        &mut self,
+        theta: f64,
+        ln_delta: f64,
+        goal: f64,
+        attempt: usize,
+    ) -> Result<Convolution> {
+        self.moments()?;
+        if self.grid_work >= MOST_WORK {
+            return Err(Error::NotCertified {
+                what: "the grid",
+                why: "it would take too many fine ones".into(),
+            });
+        }
+        let moments = self.moments.as_ref().ok_or_else(no_moments)?;
+        let wanted = Wanted {
+            theta,
+            relative: goal.clamp(1e-14, 1e-2),
+            ln_delta,
+            finer: FINER.powi(i32::try_from(attempt).unwrap_or(i32::MAX)),
+            effort: self.effort(),
+        };
+        let found = Convolution::new(moments, wanted);
+        // What fails has taken its time too.
+        let most = found.as_ref().map_or(true, |found| !found.refinable);
+        self.grid_work += if most {
+            WORK_OF_FINEST
+        } else {
+            WORK_OF_FINER.powi(i32::try_from(attempt).unwrap_or(i32::MAX) - LAST_ATTEMPT)
+        };
+        found
+    }
+
+    /// Both ends of ε(δ) on a grid, a relative `tolerance` apart if the grid allows.
+    pub(crate) fn grid_epsilon(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        self.near_then_far(
+            |solver| solver.grid_epsilon_at_tilt(delta, tolerance),
+            |found| found.width() <= tolerance * found.upper,
+            Found::meet,
+        )
+    }
+
+    fn grid_epsilon_at_tilt(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        let ln_delta = delta.ln();
+        let found = |lower: f64, upper: f64| Found {
+            lower: Some(lower),
+            upper,
+            engine: Engine::Grid,
+        };
+        let rest = delta - self.infinite();
+        if rest <= 0.0 {
+            // No ε bounds what happens with infinite loss and probability δ or more.
+            return Ok(Found {
+                lower: None,
+                upper: f64::INFINITY,
+                engine: Engine::Grid,
+            });
+        }
+        if let Some(law) = self.single_law() {
+            // A law that is too wide for the quadrature is so at every ε.
+            law.ln_delta(0.0, LN_NOTHING)?;
+            // What can't be computed is taken as unknown, on both sides.
+            let at = |epsilon: f64| law.ln_delta(epsilon, LN_NOTHING).unwrap_or(UNKNOWN);
+            let (lower, upper) = ends_of_step(at, ln_delta, tolerance);
+            return Ok(found(lower, upper));
+        }
+        let (mut theta, mut guess) = self.moments()?.tilt_for_delta(rest.ln());
+        if guess * (theta - 1.0) < 1.0 {
+            let at_zero = self.grid_ln_delta(0.0, tolerance.max(1e-9))?;
+            if at_zero.upper <= ln_delta - ROOM {
+                return Ok(found(0.0, 0.0));
+            }
+        }
+        let mut before = f64::INFINITY;
+        let mut best = self
+            .epsilon_of_every_step(ln_delta)
+            .map(|lower| found(lower, f64::INFINITY));
+        let (mut finer, mut slope) = (0, theta - 1.0);
+        for _ in 0..self.attempts() {
+            let goal = tolerance * (guess.max(1e-9) * slope / 4.0).max(FLAT);
+            let convolution = self.convolution(theta, rest.ln(), goal, finer)?;
+            let at = |epsilon: f64| convolution.value(epsilon);
+            let fall = convolution.order() - 1.0;
+            let (lower, upper) = both_ends(&at, ln_delta, guess.max(0.0), fall);
+            let now = found(lower, upper);
+            let met = best.map_or(now, |before: Found| before.meet(now));
+            best = Some(met);
+            let most = self.largest_loss();
+            let met = Found {
+                upper: met.upper.min(most),
+                ..met
+            };
+            // Where only the upper end counts, until it moves no more.
+            let settled =
+                self.loss.bounds_only() && before - met.upper <= 0.5 * tolerance * met.upper;
+            if met.width() <= tolerance * met.upper {
+                break;
+            }
+            let low = met.lower.unwrap_or(0.0);
+            let middle = 0.5 * (low + met.upper);
+            if middle.is_finite() {
+                let fallen = at(low).middle - at(met.upper).middle;
+                if fallen <= 8.0 * FLAT * tolerance {
+                    break;
+                }
+                // Where hardly any loss lies, δ is flat and the saddle point far from the answer: a
+                // grid is exact around its own tilt.
+                if (guess - middle).abs() > ELSEWHERE * middle {
+                    slope = slope.min(fallen / met.width());
+                    (theta, guess) = (self.tilt(middle)?, middle);
+                    before = f64::INFINITY;
+                    continue;
+                }
+            }
+            if !convolution.refinable || settled {
+                break;
+            }
+            before = met.upper;
+            finer += 1;
+        }
+        best.ok_or_else(no_moments)
+    }
+
+    /// ln B(x) on a grid.
+    pub(crate) fn grid_ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<LnBounds> {
+        self.near_then_far(
+            |solver| solver.grid_ln_blow_up_at_tilt(ln_x, goal),
+            |ends| ends.width() <= 4.0 * goal,
+            LnBounds::meet,
+        )
+    }
+
+    fn grid_ln_blow_up_at_tilt(&mut self, ln_x: f64, goal: f64) -> Result<LnBounds> {
+        if let Some(law) = self.single_law() {
+            if let Some(ends) = law.ln_blow_up_of_atoms(ln_x, LN_NOTHING) {
+                return Ok(ends);
+            }
+            let sum = |t: f64| {
+                let ends = law.ln_delta(t, LN_NOTHING).unwrap_or(UNKNOWN);
+                at(ends, t, ln_x)
+            };
+            let t = crate::compose::blow_up::start_closed(&sum);
+            return Ok(least(&sum, t));
+        }
+        let (_, t) = self.moments()?.order_for_tail(ln_x);
+        let theta = self.tilt(t)?;
+        let ln_delta = self.moments()?.ln_delta_at(theta, t);
+        let mut best: Option<LnBounds> = None;
+        for attempt in 0..self.attempts() {
+            let convolution = self.convolution(theta, ln_delta, goal, attempt)?;
+            let sum = |t: f64| at(convolution.value(t), t, ln_x);
+            let reach = 2.0 * self.moments()?.at(theta).second.sqrt();
+            // The sum is flat at its least, and a rough place does, unless atoms make a kink there.
+            let precise = if self.needs_grid() { 1e-8 } else { 1e-4 };
+            let place = minimiser_to(|t| sum(t).middle, t - reach, t + reach, precise);
+            let ends = least(&sum, place);
+            best = Some(best.map_or(ends, |before: LnBounds| before.meet(ends)));
+            if !self.needs_grid()
+                || !convolution.refinable
+                || best.is_some_and(|ends| ends.width() <= 4.0 * goal)
+            {
+                break;
+            }
+        }
+        best.ok_or_else(no_moments)
+    }
+}
+
+/// Nothing known but that δ ≤ 1.
+const UNKNOWN: LnBounds = LnBounds {
+    lower: f64::NEG_INFINITY,
+    middle: 0.0,
+    upper: 0.0,
+};
+
+fn no_moments() -> Error {
+    Error::NotCertified {
+        what: "the grid",
+        why: "no grid could be laid".into(),
+    }
+}

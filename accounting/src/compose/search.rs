@@ -1,0 +1,528 @@
+//! ε(δ): a search whose ends are both certified.
+
+use super::convert::Answer;
+use super::found::Found;
+use super::roots::{ROOM, both_ends, ends_of_step};
+use super::solver::{Solver, TRIM};
+use crate::compose::on_grid::MOST_COMPONENTS;
+use crate::engine::Engine;
+use crate::engine::contour::inversion::Contour;
+use crate::engine::contour::kernel::Kernel;
+use crate::loss::Pair;
+use crate::numeric::search::{bisect, minimiser_to};
+use crate::numeric::special::above_zero;
+use crate::quantity::error::{Error, Result};
+use crate::quantity::{Delta, Epsilon, Tolerance};
+
+impl Solver {
+    /// [`Solver::epsilon`] in the types of the outside.
+    pub(crate) fn answer(&mut self, delta: Delta, tolerance: Tolerance) -> Result<Answer<Epsilon>> {
+        let found = self.epsilon(delta.get(), tolerance.get())?;
+        let ends = (found.lower.unwrap_or(0.0), found.upper);
+        Ok(Answer {
+            looseness: self.looseness(ends, found.engine, tolerance.get()),
+            ..found.answer()?
+        })
+    }
+
+    pub(super) fn epsilon_of_pair(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        if delta >= 1.0 || self.loss.is_empty() {
+            return Ok(Found::exactly(0.0, Engine::Closed));
+        }
+        if self.loss.unbounded {
+            return Ok(Found {
+                lower: None,
+                upper: f64::INFINITY,
+                engine: Engine::Closed,
+            });
+        }
+        let most = self.largest_loss();
+        if delta <= 0.0 {
+            return Ok(Found {
+                lower: (!self.loss.bounds_only()).then_some(most),
+                upper: most,
+                engine: Engine::Closed,
+            });
+        }
+        let found = if self.loss.is_stated() {
+            let upper = match self.epsilon_of_stated(delta) {
+                Err(Error::NotCertified { .. }) => f64::INFINITY,
+                found => found?.0,
+            };
+            Found {
+                lower: None,
+                upper,
+                engine: Engine::Chernoff,
+            }
+        } else if self.needs_grid() {
+            self.epsilon_of_laws(delta, tolerance, most)?
+        } else if self.closed.is_some() {
+            self.epsilon_closed(delta.ln(), tolerance)
+        } else {
+            self.epsilon_open(delta, tolerance)?
+        };
+        // No loss exceeds its supremum, whatever the tail bounds say.
+        Ok(Found {
+            upper: found.upper.min(most),
+            lower: found.lower.filter(|_| !self.loss.bounds_only()),
+            ..found
+        })
+    }
+
+    /// Of steps that are no Gaussian mixtures: many go along the contour, few on a grid, and what
+    /// neither of them can certify has the coarse path's ends, and that no loss exceeds `most`.
+    fn epsilon_of_laws(&mut self, delta: f64, tolerance: f64, most: f64) -> Result<Found> {
+        let mut best: Option<Found> = None;
+        for by_contour in self.engines().iter().copied() {
+            let found = if by_contour {
+                self.epsilon_by_contour(delta, tolerance)
+            } else {
+                self.grid_epsilon(delta, tolerance)
+            };
+            let Ok(found) = found else { continue };
+            let met = best.map_or(found, |before| before.meet(found));
+            best = Some(met);
+            let upper = met.upper.min(most);
+            let near = upper.is_finite() && upper - met.lower.unwrap_or(0.0) <= tolerance * upper;
+            if near || self.loss.bounds_only() && !by_contour {
+                return Ok(met);
+            }
+        }
+        let coarse = match self.epsilon_coarse(delta) {
+            Ok(coarse) => coarse,
+            Err(_) if most.is_infinite() => {
+                let found = best.or_else(|| self.epsilon_added_up(delta, tolerance));
+                return Ok(found.unwrap_or(Found {
+                    lower: None,
+                    upper: f64::INFINITY,
+                    engine: Engine::Chernoff,
+                }));
+            }
+            Err(_) => Found {
+                lower: None,
+                upper: most,
+                engine: Engine::Chernoff,
+            },
+        };
+        Ok(best.map_or(coarse, |found| {
+            if found.width() < coarse.width() {
+                coarse.meet(found)
+            } else {
+                found.meet(coarse)
+            }
+        }))
+    }
+
+    /// Ends for runs of several kinds of steps that no engine can compose: each kind keeps ε_i at its share
+    /// of δ, and Σ ε_i holds; whoever sees one kind alone sees less. `None` where one kind has no answer.
+    fn epsilon_added_up(&self, delta: f64, tolerance: f64) -> Option<Found> {
+        let kinds = self.loss.kinds();
+        if kinds.len() < 2 {
+            return None;
+        }
+        let share = delta / kinds.len() as f64 * (1.0 - 1e-14);
+        let mut all = Found::exactly(0.0, Engine::Chernoff);
+        for kind in &kinds {
+            all.upper += Self::new(kind).epsilon(share, tolerance).ok()?.upper;
+            let alone = Self::new(kind).epsilon(delta, tolerance).ok()?.lower;
+            all.lower = all.lower.zip(alone).map(|(a, b)| a.max(b)).or(all.lower);
+        }
+        all.upper *= 1.0 + 1e-14;
+        Some(all)
+    }
+
+    /// From a closed form.
+    fn epsilon_closed(&self, ln_delta: f64, tolerance: f64) -> Found {
+        let Some(pair) = &self.closed else {
+            return Found {
+                lower: None,
+                upper: f64::INFINITY,
+                engine: Engine::Closed,
+            };
+        };
+        let (lower, upper) = ends_of_step(
+            |epsilon| pair.ln_delta_of_one_step(epsilon),
+            ln_delta,
+            tolerance,
+        );
+        Found {
+            lower: Some(lower),
+            upper,
+            engine: Engine::Closed,
+        }
+    }
+
+    fn epsilon_open(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        // Some losses sit almost entirely at their supremum.
+        let most = self.largest_loss();
+        if most.is_finite() {
+            let event = most * (1.0 - tolerance);
+            if event > 0.0 && self.mostly_loses(most) && self.simple_event(event) >= delta.ln() {
+                return Ok(Found {
+                    lower: Some(event),
+                    upper: most,
+                    engine: Engine::Closed,
+                });
+            }
+        }
+        if !self.has_groups() {
+            return self.epsilon_within(delta, tolerance);
+        }
+        let trimmed = self.loss.trimmed(delta * tolerance * TRIM);
+        let found = Self::new(&trimmed).epsilon_within(delta, tolerance);
+        let close = |found: &Found| found.width() <= tolerance * found.upper;
+        if found.as_ref().is_ok_and(close) || self.components() > MOST_COMPONENTS {
+            return found;
+        }
+        // A grid keeps all components at little cost.
+        Ok(match (found, self.grid_epsilon(delta, tolerance)) {
+            (Ok(found), Ok(whole)) => found.meet(whole),
+            (Err(error), Err(_)) => return Err(error),
+            (Ok(found), Err(_)) | (Err(_), Ok(found)) => found,
+        })
+    }
+
+    fn epsilon_within(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        let by_contour = self.epsilon_by_contour(delta, tolerance);
+        if let Ok(found) = by_contour
+            && found.upper.is_finite()
+            && found.width() <= tolerance * found.upper
+        {
+            return Ok(found);
+        }
+        let mut best = by_contour.ok();
+        if let Some(found) = self.epsilon_of_cut(delta, tolerance) {
+            let met = best.map_or(found, |before| before.meet(found));
+            if met.upper.is_finite() && met.width() <= tolerance * met.upper {
+                return Ok(met);
+            }
+            best = Some(met);
+        }
+        if self.grid_may_help()
+            && let Ok(found) = self.grid_epsilon(delta, tolerance)
+        {
+            let met = best.map_or(found, |before| before.meet(found));
+            if met.upper.is_finite() && met.width() <= tolerance * met.upper {
+                return Ok(met);
+            }
+            best = Some(met);
+        }
+        let coarse = self.epsilon_coarse(delta);
+        let Some(found) = best else {
+            return coarse;
+        };
+        Ok(match coarse {
+            Ok(coarse) if found.width() < coarse.width() => coarse.meet(found),
+            Ok(coarse) => found.meet(coarse),
+            Err(_) => found,
+        })
+    }
+
+    pub(crate) fn epsilon_by_contour(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+        let ln_delta = delta.ln();
+        if self.free_by_composition(ln_delta) {
+            return Ok(Found::exactly(0.0, Engine::Closed));
+        }
+        // What is left for finite losses.
+        let rest = delta - self.mass_beyond().0;
+        if rest <= 0.0 {
+            return Ok(Found {
+                lower: None,
+                upper: f64::INFINITY,
+                engine: Engine::Closed,
+            });
+        }
+        let (guess, order) = self.start(rest.ln())?;
+        if guess <= 0.0 || guess * (order - 1.0) < 1.0 {
+            let (at_zero, engine) = self.ln_delta(0.0, tolerance)?;
+            if at_zero.upper <= ln_delta - ROOM {
+                return Ok(Found::exactly(0.0, engine));
+            }
+        }
+        let mut centre = guess.max(0.0);
+        let mut best: Option<Found> = None;
+        for attempt in 0..6 {
+            // δ falls like e^{−(c−1)ε}: this relative error moves ε by an eighth of the tolerance.
+            let relative = tolerance * centre.max(1e-300) * (order - 1.0) / 8.0;
+            let tighter = relative.clamp(1e-14, 1e-2) / f64::powi(3.0, attempt);
+            let contour = match self.contour(centre, rest.ln() + tighter.ln()) {
+                Ok(contour) => contour,
+                Err(error) => return best.ok_or(error),
+            };
+            let found = self.certify(&contour, ln_delta, centre);
+            let met = best.map_or(found, |before| before.meet(found));
+            best = Some(met);
+            if met.upper.is_finite() && met.width() <= tolerance * met.upper {
+                return Ok(met);
+            }
+            let lower = met.lower.unwrap_or(0.0);
+            centre = if met.upper.is_finite() {
+                0.5 * (lower + met.upper)
+            } else {
+                0.5 * (lower + centre)
+            };
+        }
+        best.ok_or_else(crate::engine::contour::cumulants::CumulantFunction::out_of_reach)
+    }
+
+    /// An ε near the answer with the order of its saddle, by the saddle-point approximation.
+    ///
+    /// ε and ln δ are both explicit in the order, and ln δ falls with it: bisect the order.
+    fn start(&mut self, ln_delta: f64) -> Result<(f64, f64)> {
+        let mut high = self.cumulants(1.0)?.highest;
+        while self.approximate_at(high)?.1 > ln_delta {
+            high = 1.0 + 3.0 * (high - 1.0);
+            if high > super::solver::HIGHEST_ORDER {
+                return Err(crate::engine::contour::cumulants::CumulantFunction::out_of_reach());
+            }
+        }
+        let (mut low, mut high) = ((1e-12f64).ln(), (high - 1.0).ln());
+        let mut place = high - 1.0;
+        for _ in 0..60 {
+            let order = 1.0 + place.exp();
+            let (_, ln, fall) = self.approximate_at(order)?;
+            if ln > ln_delta {
+                low = place
+            } else {
+                high = place
+            }
+            // Newton in ln(c − 1), or half of what is left.
+            let newton = place + (ln - ln_delta) / (fall * (order - 1.0));
+            let next = if newton > low && newton < high {
+                newton
+            } else {
+                0.5 * (low + high)
+            };
+            let moved = (next - place).abs();
+            place = next;
+            if moved < 1e-4 {
+                break;
+            }
+        }
+        let order = 1.0 + place.exp();
+        Ok((self.approximate_at(order)?.0, order))
+    }
+
+    /// Both ends of ε from one contour made near it.
+    pub(super) fn certify(&self, contour: &Contour, ln_delta: f64, start: f64) -> Found {
+        let at = |epsilon: f64| self.read(contour, epsilon);
+        let slope = (contour.order() - 1.0).abs().max(1e-3);
+        let (lower, upper) = both_ends(&at, ln_delta, start, slope);
+        Found {
+            lower: Some(lower),
+            upper,
+            engine: Engine::Contour,
+        }
+    }
+
+    /// Both ends by the coarse path.
+    fn epsilon_coarse(&mut self, delta: f64) -> Result<Found> {
+        let ln_delta = delta.ln();
+        let basic = self.basic_composition(ln_delta);
+        let upper = match self.renyi_epsilon(delta) {
+            Ok((renyi, _)) => renyi.min(basic),
+            Err(error) if basic == f64::INFINITY => return Err(error),
+            Err(_) => basic,
+        };
+        let mut low = self.epsilon_of_events(ln_delta, 1e-6);
+        let mut high = upper;
+        // More than a few halvings tell the window's bounds apart no better.
+        for _ in 0..7 {
+            if low >= high {
+                break;
+            }
+            let middle = 0.5 * (low + high);
+            let Ok(cumulants) = self.cumulants_for(middle) else {
+                break;
+            };
+            if cumulants.window(middle) >= ln_delta + ROOM {
+                low = middle
+            } else {
+                high = middle
+            }
+        }
+        Ok(Found {
+            lower: Some(low),
+            upper,
+            engine: Engine::Chernoff,
+        })
+    }
+
+    /// The steps, plain Gaussians as one, and the share of ln δ for each of the T.
+    fn shares(&self, ln_delta: f64) -> (Vec<(Pair, u64)>, f64) {
+        let plain =
+            (self.loss.gaussian > 0.0).then(|| (Pair::gaussian(self.loss.gaussian.sqrt()), 1));
+        let steps: Vec<_> = plain
+            .into_iter()
+            .chain(self.loss.parts.iter().cloned())
+            .collect();
+        let count: u64 = steps.iter().map(|(_, times)| times).sum();
+        (steps, ln_delta - (count as f64).ln() - ROOM)
+    }
+
+    /// Whether each of the T steps keeps δ/T at ε = 0 already.
+    fn free_by_composition(&self, ln_delta: f64) -> bool {
+        if self.needs_grid() {
+            // Steps of other laws are not among the shares.
+            return false;
+        }
+        let (steps, share) = self.shares(ln_delta);
+        steps
+            .iter()
+            .all(|(pair, _)| pair.ln_delta_of_one_step(0.0).upper <= share)
+    }
+
+    /// Σ ε_i at which each of the T steps keeps δ/T: the guarantees simply add up.
+    pub(crate) fn basic_composition(&self, ln_delta: f64) -> f64 {
+        if self.needs_grid() {
+            // Steps of other laws are not among those that are added up.
+            return f64::INFINITY;
+        }
+        let (steps, share) = self.shares(ln_delta);
+        let each = |pair: &Pair| {
+            bisect(
+                |epsilon| pair.ln_delta_of_one_step(epsilon).upper <= share,
+                1e-9,
+            )
+            .1
+        };
+        steps
+            .iter()
+            .map(|(pair, times)| each(pair) * *times as f64)
+            .sum::<f64>()
+            * (1.0 + 1e-14)
+    }
+
+    /// The largest ε at which a simple event certifies δ(ε) ≥ δ.
+    fn epsilon_of_events(&self, ln_delta: f64, tolerance: f64) -> f64 {
+        bisect(
+            |epsilon| self.simple_event(epsilon) < ln_delta,
+            0.125 * tolerance,
+        )
+        .0
+    }
+
+    /// The Rényi bound on ε at δ, least over orders, with the order:
+    /// ε ≤ (K(c) + ln C(c) − ln δ)/(c − 1), C the constant of Canonne, Kamath and Steinke.
+    pub(crate) fn renyi_epsilon(&mut self, delta: f64) -> Result<(f64, f64)> {
+        if let Some(informed) = &mut self.more_informed {
+            return informed.renyi_epsilon(delta);
+        }
+        if self.loss.is_stated() {
+            return self.epsilon_of_stated(delta);
+        }
+        let ln_delta = (delta - self.loss.missing()).max(0.0).ln() - ROOM;
+        if self.needs_grid() {
+            return self.grid_renyi_epsilon(ln_delta);
+        }
+        let order = match self.start(ln_delta) {
+            Ok((_, order)) => order,
+            Err(_) => self.cumulants(1.0)?.highest,
+        };
+        let roomy = 1.0 + 1.5 * (order - 1.0);
+        let ready = self.cumulants(roomy).is_ok();
+        let cumulants = self.cumulants(if ready { roomy } else { 1.0 })?;
+        let at = |c: f64, ln: f64| {
+            let bound = (ln + Kernel::Excess.ln_chernoff(c) - ln_delta) / (c - 1.0);
+            above_zero(bound)
+        };
+        let highest = (cumulants.highest - 1.0).ln();
+        let centre = (order - 1.0).ln().min(highest);
+        let rough = |t: f64| at(1.0 + t.exp(), cumulants.moment(1.0 + t.exp()).ln);
+        let c = 1.0 + minimiser_to(rough, centre - 3.0, (centre + 1.5).min(highest), 1e-4).exp();
+        let (total, _) = cumulants.certified(c);
+        Ok((at(c, total.ln + total.error), c))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::{Direction, PrivacyLoss, Query};
+    use crate::mechanism::{Mechanism, Sampling};
+    use crate::quantity::neighbours::Neighbours;
+    use crate::quantity::{GroupSize, NoiseMultiplier, Probability, SamplingRate, Steps};
+
+    fn loss(run: &Mechanism, query: Query) -> PrivacyLoss {
+        PrivacyLoss::of(run, query, Direction::Remove).unwrap()
+    }
+
+    fn repeat(times: u64, each: Mechanism) -> Mechanism {
+        Mechanism::Repeat {
+            times: Steps::new(times),
+            each: Box::new(each),
+        }
+    }
+
+    /// Two kinds of steps, of which no engine follows the second beside the first.
+    #[test]
+    fn kinds_that_no_engine_composes_add_up() {
+        let noise = |sigma: f64| NoiseMultiplier::new(sigma).unwrap();
+        let allocated = repeat(
+            25,
+            Mechanism::SubsampledGaussian {
+                noise_multiplier: noise(1.388),
+                sampling_rate: SamplingRate::new(0.25).unwrap(),
+                sampling: Sampling::RandomAllocation {
+                    selected: 1,
+                    steps: 4,
+                },
+            },
+        );
+        let far = repeat(
+            80,
+            Mechanism::MixtureOfGaussians {
+                noise_multiplier: noise(0.0444),
+                sensitivities: vec![1.8, 4.2, 9.9, 16.6],
+                probabilities: [0.25, 0.35, 0.1, 0.3]
+                    .map(|p| Probability::new(p).unwrap())
+                    .to_vec(),
+            },
+        );
+        let query = Query::single(Neighbours::AddRemove);
+        let both = Mechanism::Sequence {
+            parts: vec![allocated, far],
+        };
+        let found = Solver::new(&loss(&both, query)).epsilon(7.6e-175, 1e-6);
+        let found = found.unwrap();
+        assert!(found.upper.is_finite() && found.lower.unwrap() <= found.upper);
+        // Each kind has its share of δ.
+        let mild = Mechanism::Sequence {
+            parts: vec![
+                Mechanism::Gaussian {
+                    noise_multiplier: noise(1.0),
+                },
+                Mechanism::Laplace { scale: noise(1.0) },
+            ],
+        };
+        let mild = loss(&mild, query);
+        let kinds = mild.kinds();
+        assert_eq!(kinds.len(), 2);
+        let each = |delta: f64| -> f64 {
+            let upper = |kind| Solver::new(kind).epsilon(delta, 1e-6).unwrap().upper;
+            kinds.iter().map(upper).sum()
+        };
+        let (delta, own) = (1e-5, Solver::new(&mild).epsilon(1e-5, 1e-6).unwrap());
+        let added = Solver::new(&mild).epsilon_added_up(delta, 1e-6).unwrap();
+        assert!(added.upper >= each(0.5 * delta) * (1.0 - 1e-9), "{added:?}");
+        assert!(added.upper >= own.upper && added.lower.unwrap() <= own.upper);
+    }
+
+    /// Few components may be dropped from the contour, and none from a grid.
+    #[test]
+    fn groups_of_rare_records_are_known_to_a_thousandth() {
+        let run = Mechanism::dp_sgd(
+            NoiseMultiplier::new(89.883_739_632_303_82).unwrap(),
+            SamplingRate::new(1.504_258_753_153_608_9e-9).unwrap(),
+            Steps::new(17_098_243),
+        );
+        let query = Query {
+            neighbours: Neighbours::AddRemove,
+            group: GroupSize::new(11).unwrap(),
+        };
+        let found = Solver::new(&loss(&run, query))
+            .epsilon(3.84e-12, 1e-3)
+            .unwrap();
+        assert!(found.width() <= 1e-3 * found.upper, "{found:?}");
+    }
+}

@@ -1,0 +1,222 @@
+//! The composed, tilted law by the lowest frequencies of its transform, where the others are
+//! bounded: a grid far too fine to be laid out costs no more than those.
+//!
+//! With F the transform of the tilted law on n lines and g the gain of each line,
+//! Σ F(v) g(v) = 1/n Σ_k F_k^T conj(ĝ_k), and ĝ_k is a pair of geometric series. What is left out
+//! is at most 1/n Σ_{k ≥ K} |F_k|^T |ĝ_k|, twice.
+
+use super::blocks::BLOCK_BYTES;
+use super::decay::Decay;
+use super::spectrum::{Spectrum, Tilted};
+use crate::numeric::special::ROUND;
+use realfft::num_complex::Complex;
+use std::f64::consts::{PI, TAU};
+
+/// The fewest and the most frequencies, as powers of two.
+const FREQUENCIES: std::ops::RangeInclusive<u32> = 5..=16;
+/// What the moments of all blocks may take, in bytes.
+const MOST_MEMORY: usize = 14 << 20;
+/// Roundings in one term of the sum.
+const TERM_ERROR: f64 = 64.0 * ROUND;
+
+/// Π F_i(k)^{T_i} for the lowest k.
+#[derive(Debug)]
+pub(crate) struct Band {
+    /// Lines on the circle, a power of two.
+    lines: i64,
+    /// Powers, each with a bound on its error.
+    powers: Vec<(Complex<f64>, f64)>,
+    /// Where on the circle the window's first line lies.
+    base: i64,
+    /// Bounds on the terms of all other frequencies.
+    beyond: Beyond,
+}
+
+/// Bounds on what all frequencies from one on add to the sum: by the gains just above ε, and by
+/// gains that begin at z, over e^{(1−θ)z}.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Beyond {
+    near: f64,
+    far: f64,
+}
+
+/// The gains (e^{(1−θ)z} − e^{−θz}) on lines z0 + jh.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gains {
+    pub(crate) theta: f64,
+    pub(crate) spacing: f64,
+    /// The window's first line, from ε.
+    pub(crate) first: f64,
+    /// The first line of the window that is above ε.
+    pub(crate) skip: i64,
+}
+
+/// A sum with bounds on its errors.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BandSum {
+    pub(crate) sum: f64,
+    pub(crate) transform: f64,
+    pub(crate) rounding: f64,
+}
+
+impl Band {
+    /// How many of the lowest frequencies leave at most `goal` to all others, with the bound on
+    /// those; `None` when it would take too many.
+    pub(crate) fn reach(
+        parts: &[(&Tilted, f64)],
+        lines: i64,
+        (theta, spacing): (f64, f64),
+        goal: f64,
+    ) -> Option<(usize, Beyond)> {
+        let decays: Vec<(Decay<'_>, f64)> = (parts.iter())
+            .map(|(tilted, times)| (Decay::new(&tilted.masses, lines), *times))
+            .collect();
+        let mut terms = Vec::new();
+        let enough = goal.ln() - 60.0;
+        for power in *FREQUENCIES.start()..lines.trailing_zeros() {
+            let k = 1i64 << power;
+            let ln: f64 = decays
+                .iter()
+                .map(|(decay, times)| times * decay.ln_most(k, enough / times))
+                .sum();
+            terms.push(Beyond::between(k, ln, lines, (theta, spacing)));
+        }
+        // Gains seldom begin later than a quarter of the window above ε.
+        let fade = ((1.0 - theta) * 0.25 * lines as f64 * spacing).exp();
+        let most_masses = parts
+            .iter()
+            .map(|(law, _)| law.masses.len())
+            .max()
+            .unwrap_or(0);
+        let mut beyond = Beyond::default();
+        let mut found = None;
+        for (i, term) in terms.iter().enumerate().rev() {
+            beyond.near += term.near;
+            beyond.far += term.far;
+            let power = FREQUENCIES.start() + i as u32;
+            let within = beyond.near + fade * beyond.far <= goal;
+            if !within {
+                break;
+            }
+            let blocks = most_masses.min(8 << power);
+            if power <= *FREQUENCIES.end() && blocks * BLOCK_BYTES <= MOST_MEMORY {
+                found = Some((1usize << power, beyond));
+            }
+        }
+        found
+    }
+
+    /// From a spectrum of the lowest frequencies; line `start` is the window's first.
+    pub(crate) fn new(spectrum: &Spectrum, start: i64, beyond: Beyond) -> Self {
+        Self {
+            lines: spectrum.lines,
+            base: start.wrapping_sub(spectrum.shift),
+            powers: spectrum.powers().collect(),
+            beyond,
+        }
+    }
+
+    /// Frequencies that are kept.
+    pub(crate) fn count(&self) -> usize {
+        self.powers.len()
+    }
+
+    /// 1/n Σ_k F_k^T conj(ĝ_k).
+    pub(crate) fn sum(&self, gains: &Gains) -> BandSum {
+        let n = self.lines as f64;
+        if gains.skip >= self.lines {
+            return BandSum {
+                sum: 0.0,
+                transform: 0.0,
+                rounding: 0.0,
+            };
+        }
+        let start = (gains.first + gains.skip as f64 * gains.spacing).max(0.0);
+        let end = gains.first + n * gains.spacing;
+        let fade = |z: f64| ((1.0 - gains.theta) * z).exp();
+        let mut far = fade(end);
+        if start > gains.spacing {
+            far += fade(start);
+        }
+        let (mut sum, mut size) = (0.0, 0.0);
+        let mut transform = self.beyond.near + self.beyond.far * far;
+        let turn = |k: i64, line: i64| {
+            let place = k.wrapping_mul(line) & (self.lines - 1);
+            Complex::cis(TAU * (place as f64 / n))
+        };
+        for (k, (power, error)) in self.powers.iter().enumerate() {
+            let k = k as i64;
+            let series = Series::new(k as f64 / n, gains);
+            let (near, near_size) = series.from(start);
+            let (far, far_size) = series.from(end);
+            let each = if k == 0 { 1.0 } else { 2.0 } / n;
+            let gain = turn(k, self.base.wrapping_add(gains.skip)) * near;
+            let gain = gain - turn(k, self.base) * far;
+            let most = near_size + far_size;
+            sum += each * (power * gain).re;
+            size += each * power.norm() * most;
+            transform += each * error * most;
+        }
+        BandSum {
+            sum,
+            transform,
+            rounding: (TERM_ERROR + ROUND * self.powers.len() as f64) * size,
+        }
+    }
+}
+
+/// Σ_j (e^{(1−θ)(z + jh)} − e^{−θ(z + jh)}) e^{iαj}.
+struct Series<'g> {
+    gains: &'g Gains,
+    /// 1 − e^{(1−θ)h + iα}, 1 − e^{−θh + iα}.
+    slow: Complex<f64>,
+    fast: Complex<f64>,
+}
+
+impl<'g> Series<'g> {
+    fn new(turns: f64, gains: &'g Gains) -> Self {
+        let (half_sin, half_cos) = (PI * turns).sin_cos();
+        let (sin, versine) = (2.0 * half_sin * half_cos, 2.0 * half_sin * half_sin);
+        let one_minus = |order: f64| {
+            let change = (order * gains.spacing).exp_m1();
+            Complex::new(-change + (1.0 + change) * versine, -(1.0 + change) * sin)
+        };
+        Self {
+            gains,
+            slow: one_minus(1.0 - gains.theta),
+            fast: one_minus(-gains.theta),
+        }
+    }
+
+    /// The series from z on, and a bound on what its rounding is proportional to.
+    fn from(&self, z: f64) -> (Complex<f64>, f64) {
+        let Gains { theta, spacing, .. } = *self.gains;
+        if z < 1.0 {
+            // Over the common denominator nothing cancels below z = h.
+            let turned = Complex::new(1.0, 0.0) - self.fast;
+            let (rise, rest) = (z.exp_m1(), z.exp() * (spacing - z).exp_m1());
+            let scale = (-theta * z).exp() / (self.slow.norm() * self.fast.norm());
+            let value = (turned * rest + rise) / (self.slow * self.fast) * (-theta * z).exp();
+            return (value, scale * (rise + rest.abs()) * (1.0 + theta * z));
+        }
+        let (slow, fast) = ((1.0 - theta) * z, -theta * z);
+        let (a, b) = (self.slow.inv() * slow.exp(), self.fast.inv() * fast.exp());
+        (a - b, a.norm() * (1.0 - slow) + b.norm() * (1.0 - fast))
+    }
+}
+
+impl Beyond {
+    /// Over k in [from, 2·from), where |F|^T ≤ e^`ln_most`.
+    fn between(from: i64, ln_most: f64, lines: i64, (theta, spacing): (f64, f64)) -> Self {
+        let (k, n) = (from as f64, lines as f64);
+        // |1 − r e^{iα}| ≥ 2 √r |sin(α/2)|, and sines are least at the left end.
+        let sine = 2.0 * (PI * k / n).sin();
+        let least = |order: f64| (0.5 * order * spacing).exp() * sine;
+        let (slow, fast) = (least(1.0 - theta), least(-theta));
+        let most = ln_most.exp() * 2.0 * k / n * (1.0 + 1e-9);
+        Self {
+            near: most * spacing.exp_m1() / (slow * fast),
+            far: most * (1.0 / slow + 1.0 / fast),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Transforms of masses on lines: all of a circle's frequencies, or the lowest of a circle far too
+//! long to be laid out, by the masses' local moments.
+
+use crate::numeric::special::ROUND;
+use crate::numeric::sum::Sum;
+use realfft::RealFftPlanner;
+use realfft::num_complex::Complex;
+use std::f64::consts::{PI, TAU};
+
+/// Relative error in the 2-norm of one transform of length N, over log2 N (Higham 2002,
+/// Theorem 24.2, gives less than 7 roundings for radix two; mixed radices do no worse).
+const TRANSFORM_ERROR: f64 = 10.0 * ROUND;
+/// Circles of so many lines are transformed in two halves.
+pub(super) const IN_HALVES: usize = 1 << 19;
+/// Moments kept of a block of several lines.
+const MOMENTS: usize = 14;
+/// What such a block takes.
+pub(super) const BLOCK_BYTES: usize = 8 * (MOMENTS + 1);
+
+/// Relative error in the 2-norm of a transform of length `n`.
+pub(crate) fn transform_error(n: usize) -> f64 {
+    TRANSFORM_ERROR * (n as f64).log2().max(1.0)
+}
+
+/// Masses gathered in blocks of equally many lines, B of them around the circle: line
+/// width·(place + x/2) for −1 ≤ x ≤ 1, of which Σ m x^j is kept.
+///
+/// Frequency k turns by 2πk·place/B + xβ with β = πk/B, so that
+/// F(k) = Σ_place e^{−2πik·place/B} Σ_j (−iβ)^j/j! Σ m x^j, up to β^J/J! for J moments.
+pub(super) struct Blocks {
+    /// Blocks around the circle.
+    count: usize,
+    /// Moments of each block: one where blocks are single lines.
+    terms: usize,
+    places: Vec<i64>,
+    moments: Vec<f64>,
+}
+
+impl Blocks {
+    /// From masses by ascending index; `count` divides `lines`.
+    pub(super) fn new(masses: &[(i64, f64)], lines: i64, count: usize) -> Self {
+        let width = lines / count as i64;
+        let terms = if width == 1 { 1 } else { MOMENTS };
+        let mut blocks = Self {
+            count,
+            terms,
+            places: Vec::new(),
+            moments: Vec::new(),
+        };
+        let mut sums = [Sum::default(); MOMENTS];
+        for (index, mass) in masses {
+            let place = (index + width / 2).div_euclid(width);
+            if blocks.places.last() != Some(&place) {
+                blocks.close(&mut sums);
+                blocks.places.push(place);
+            }
+            let x = (index - width * place) as f64 / (0.5 * width as f64);
+            let mut term = *mass;
+            for sum in sums.iter_mut().take(terms) {
+                sum.add(term);
+                term *= x;
+            }
+        }
+        blocks.close(&mut sums);
+        blocks
+    }
+
+    fn close(&mut self, sums: &mut [Sum; MOMENTS]) {
+        if !self.places.is_empty() {
+            let moments = sums.iter().take(self.terms).map(Sum::value);
+            self.moments.extend(moments);
+        }
+        *sums = [Sum::default(); MOMENTS];
+    }
+
+    /// About how many multiplications one exact frequency takes.
+    pub(super) fn cost(&self) -> f64 {
+        (self.places.len() * (2 + self.terms)).max(1) as f64
+    }
+
+    /// Whether every line is a block of its own.
+    pub(super) fn whole_circle(&self) -> bool {
+        self.terms == 1
+    }
+
+    /// The first `bins` frequencies by fast transforms, with a bound on the error of each.
+    pub(super) fn all(&self, bins: usize) -> (Vec<Complex<f64>>, f64) {
+        let n = self.count;
+        if self.terms == 1 && n >= IN_HALVES {
+            return self.in_halves(bins);
+        }
+        let forward = RealFftPlanner::<f64>::new().plan_fft_forward(n);
+        let mut scratch = forward.make_scratch_vec();
+        let mut input = vec![0.0; n];
+        let mut output = forward.make_output_vec();
+        let mut totals = vec![Complex::new(0.0, 0.0); if self.terms == 1 { 0 } else { bins }];
+        let (mut worst, mut coefficient) = (0.0, 1.0);
+        let most = PI * (bins - 1) as f64 / n as f64;
+        for j in 0..self.terms {
+            input.fill(0.0);
+            for (i, place) in self.places.iter().enumerate() {
+                input[place.rem_euclid(n as i64) as usize] += self.moments[i * self.terms + j];
+            }
+            let norm = input.iter().map(|x| x * x).sum::<f64>().sqrt();
+            worst += coefficient * transform_error(n) * (n as f64).sqrt() * norm * 1.01;
+            // The lengths agree by construction.
+            let done = forward.process_with_scratch(&mut input, &mut output, &mut scratch);
+            debug_assert!(done.is_ok(), "lengths agree");
+            if self.terms == 1 {
+                output.truncate(bins);
+                return (output, worst);
+            }
+            for (k, (total, rough)) in totals.iter_mut().zip(&output).enumerate() {
+                *total += rough * self.coefficient(k, j);
+            }
+            coefficient *= most / (j + 1) as f64;
+        }
+        (totals, worst + 1.01 * (coefficient + 8.0 * ROUND))
+    }
+
+    /// The same where every line is a block of its own, even lines and odd lines apart: a planner's
+    /// tables and the lines take half the room. One layer of the same transform, so that its bound holds.
+    pub(super) fn in_halves(&self, bins: usize) -> (Vec<Complex<f64>>, f64) {
+        let (n, half) = (self.count, self.count / 2);
+        let forward = RealFftPlanner::<f64>::new().plan_fft_forward(half);
+        let mut scratch = forward.make_scratch_vec();
+        let mut input = vec![0.0; half];
+        let mut square = 0.0;
+        let mut of = |parity: usize| {
+            input.fill(0.0);
+            for (place, moment) in self.places.iter().zip(&self.moments) {
+                let line = place.rem_euclid(n as i64) as usize;
+                if line % 2 == parity {
+                    input[line / 2] += moment;
+                }
+            }
+            square += input.iter().map(|x| x * x).sum::<f64>();
+            let mut output = forward.make_output_vec();
+            // The lengths agree by construction.
+            let done = forward.process_with_scratch(&mut input, &mut output, &mut scratch);
+            debug_assert!(done.is_ok(), "lengths agree");
+            output
+        };
+        let (even, odd) = (of(0), of(1));
+        drop((input, scratch, forward));
+        // Of real numbers: the upper frequencies are the lower ones' conjugates.
+        let at = |part: &[Complex<f64>], k: usize| match k % half {
+            k if k <= half / 2 => part[k],
+            k => part[half - k].conj(),
+        };
+        let value = |k: usize| {
+            let turn = Complex::from_polar(1.0, -TAU * k as f64 / n as f64);
+            at(&even, k) + turn * at(&odd, k)
+        };
+        let worst = transform_error(n) * (n as f64).sqrt() * square.sqrt() * 1.01;
+        ((0..bins).map(value).collect(), worst)
+    }
+
+    /// (−iβ)^j/j! at frequency k.
+    fn coefficient(&self, k: usize, j: usize) -> Complex<f64> {
+        let beta = PI * k as f64 / self.count as f64;
+        let size = (1..=j).fold(1.0, |size, i| size * beta / i as f64);
+        match j % 4 {
+            0 => Complex::new(size, 0.0),
+            1 => Complex::new(0.0, -size),
+            2 => Complex::new(-size, 0.0),
+            _ => Complex::new(0.0, size),
+        }
+    }
+
+    /// Frequency k, each term exact to a few roundings, the sum compensated.
+    pub(super) fn at(&self, k: usize, circle: &Circle) -> (f64, f64) {
+        let coefficients: Vec<Complex<f64>> =
+            (0..self.terms).map(|j| self.coefficient(k, j)).collect();
+        let (mut re, mut im) = (Sum::default(), Sum::default());
+        for (place, moments) in self
+            .places
+            .iter()
+            .zip(self.moments.chunks_exact(self.terms))
+        {
+            let (sin, cos) = circle.at(place.wrapping_mul(k as i64));
+            let (mut even, mut odd) = (moments[0], 0.0);
+            for (moment, coefficient) in moments.iter().zip(&coefficients).skip(1) {
+                even += moment * coefficient.re;
+                odd += moment * coefficient.im;
+            }
+            re.add(even * cos + odd * sin);
+            im.add(odd * cos - even * sin);
+        }
+        (re.value(), im.value())
+    }
+}
+
+/// Sines and cosines of 2πm/N for any integer m, from two tables.
+pub(super) struct Circle {
+    pub(super) n: i64,
+    coarse: Vec<(f64, f64)>,
+    fine: Vec<(f64, f64)>,
+}
+
+/// Entries of the finer table.
+const FINE: i64 = 1024;
+
+impl Circle {
+    pub(super) fn new(n: usize) -> Self {
+        let turn = |m: usize| (TAU * (m as f64 / n as f64)).sin_cos();
+        Self {
+            n: n as i64,
+            coarse: (0..n.div_ceil(FINE as usize))
+                .map(|m| turn(m * FINE as usize))
+                .collect(),
+            fine: (0..(FINE as usize).min(n)).map(turn).collect(),
+        }
+    }
+
+    pub(super) fn at(&self, m: i64) -> (f64, f64) {
+        let m = m.rem_euclid(self.n);
+        let (a, b) = (
+            self.coarse[(m / FINE) as usize],
+            self.fine[(m % FINE) as usize],
+        );
+        (a.0 * b.1 + a.1 * b.0, a.1 * b.1 - a.0 * b.0)
+    }
+}

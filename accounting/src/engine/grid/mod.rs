@@ -1,0 +1,31 @@
+//! Engine B: the loss law on a grid, above and below, composed by FFT under an exponential tilt.
+//!
+//! For every law there is: atoms, few steps, heterogeneous steps, where the contour's integrand
+//! does not decay.
+//!
+//! * [`cells`]: each cell's mass moved to grid lines, spread apart (above) or merged (below);
+//! * [`merge`]: how mass finds its partner on the other side of a line;
+//! * [`moments`]: K of the law itself, to choose the tilt and the window;
+//! * [`layout`]: how far apart lines are;
+//! * [`blocks`], [`spectrum`]: the composed transform with a bound on its error;
+//! * [`decay`], [`band`]: where its lowest frequencies are enough;
+//! * [`side`]: one composed measure;
+//! * [`convolution`]: the composed law around the tilt, and δ(ε) from it;
+//! * `renyi`, divergences;
+//! * [`single`]: one step, by quadrature alone.
+
+mod band;
+mod blocks;
+pub(crate) mod cells;
+pub(crate) mod convolution;
+mod decay;
+mod layout;
+mod merge;
+pub(crate) mod moments;
+pub(crate) mod renyi;
+mod side;
+pub(crate) mod single;
+mod spectrum;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,304 @@
+//! K(θ) = Σ T_i ln E_Q e^{θL_i} of the law itself, by quadrature: for choosing the tilt, the
+//! spacing and the window. Nothing here is certified, nothing needs to be.
+
+use crate::engine::contour::cumulants::CumulantFunction;
+use crate::loss::loss_grid::Cumulative;
+use crate::loss::{LossDistribution, PrivacyLoss};
+use crate::numeric::special::ln_add_exp;
+use crate::quantity::error::Result;
+use std::cell::Cell;
+
+/// Distances of the tilt from its pole that are tried.
+const TILTS: (f64, f64) = (1e-7, 1e7);
+/// The same of losses so small that it takes more.
+const HIGHEST_TILT: f64 = 1e12;
+
+/// The distinct steps, and the nodes of each with its count.
+#[derive(Debug)]
+pub(crate) struct Moments {
+    pub(crate) steps: Vec<(LossDistribution, u64)>,
+    parts: Vec<(Vec<WeightedLoss>, f64)>,
+    /// Whether higher tilts than usual are tried.
+    far: bool,
+    /// Whether a search ended at the highest tilt that is usual.
+    stopped: Cell<bool>,
+}
+
+/// Q-mass e^`ln_second` of loss `loss`.
+#[derive(Debug, Clone, Copy)]
+struct WeightedLoss {
+    ln_second: f64,
+    loss: f64,
+    /// The loss of an atom that this stands for.
+    atom: Option<f64>,
+}
+
+impl WeightedLoss {
+    /// One place for both, at their mean loss.
+    fn join(&mut self, other: &Self) {
+        self.ln_second = ln_add_exp(self.ln_second, other.ln_second);
+        let share = (other.ln_second - self.ln_second).exp();
+        self.loss += share * (other.loss - self.loss);
+    }
+}
+
+/// Losses at which cumulative masses are kept.
+const MOST_PLACES: usize = 1 << 14;
+/// Atoms of a law that are looked at one by one.
+const MOST_ATOMS: usize = 1 << 15;
+/// Rounds in which the middle of a crowd is found.
+const MIDDLES: usize = 12;
+/// K and its first two derivatives.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Derivatives {
+    pub(crate) value: f64,
+    pub(crate) first: f64,
+    pub(crate) second: f64,
+}
+
+/// Every distinct step of a loss as a law, plain Gaussians as one step.
+pub(crate) fn steps(loss: &PrivacyLoss) -> Vec<(LossDistribution, u64)> {
+    let mut steps = loss.laws.clone();
+    steps.extend(
+        loss.parts
+            .iter()
+            .map(|(pair, n)| (LossDistribution::of_pair(pair), *n)),
+    );
+    if loss.gaussian > 0.0 {
+        let whole = crate::loss::Pair::gaussian(loss.gaussian.sqrt());
+        steps.push((LossDistribution::of_pair(&whole), 1));
+    }
+    steps
+}
+
+impl Moments {
+    pub(crate) fn new(steps: Vec<(LossDistribution, u64)>, ln_cut: f64) -> Result<Self> {
+        if steps.iter().any(|(law, _)| law.stated.is_some()) {
+            // There is no law to lay on a grid.
+            return Err(CumulantFunction::out_of_reach());
+        }
+        let mut parts = Vec::with_capacity(steps.len());
+        for (law, times) in &steps {
+            let mut nodes: Vec<WeightedLoss> = Vec::new();
+            // Very many atoms are neighbours on a comb: a few of them stand together.
+            let together = law.atoms.len() / MOST_ATOMS + 1;
+            let mut seen = 0;
+            law.discretise(ln_cut, None, &mut |node| {
+                let place = WeightedLoss {
+                    ln_second: node.ln_second,
+                    loss: node.loss,
+                    atom: node.is_atom.then_some(node.loss),
+                };
+                let joins = node.is_atom && seen % together > 0;
+                seen += 1;
+                if node.ln_second == f64::NEG_INFINITY {
+                    return;
+                }
+                match nodes.last_mut() {
+                    Some(last) if joins => last.join(&place),
+                    _ => nodes.push(place),
+                }
+            })?;
+            parts.push((nodes, *times as f64));
+        }
+        Ok(Self {
+            steps,
+            parts,
+            far: false,
+            stopped: Cell::new(false),
+        })
+    }
+
+    /// Tries higher tilts than usual from now on, or no more.
+    pub(crate) const fn look_far(&mut self, far: bool) {
+        self.far = far;
+    }
+
+    /// Whether a search ended at the highest usual tilt since this was asked last.
+    pub(crate) fn stopped_near(&self) -> bool {
+        self.stopped.take()
+    }
+
+    /// Where a part's tilted mass is, but for atoms that need no cell because of `settled`.
+    pub(crate) fn tilted(
+        &self,
+        part: usize,
+        theta: f64,
+        settled: impl Fn(f64) -> bool,
+    ) -> Cumulative {
+        let nodes = &self.parts[part].0;
+        let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
+        let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
+        let mut below: Vec<(f64, f64)> = nodes
+            .iter()
+            .filter(|node| !node.atom.is_some_and(&settled))
+            .map(|node| (node.loss, (exponent(node) - top).exp()))
+            .collect();
+        below.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut whole = 0.0;
+        for (_, mass) in &mut below {
+            let own = *mass;
+            *mass = whole + 0.5 * own;
+            whole += own;
+        }
+        let step = below.len() / MOST_PLACES + 1;
+        let below = below.into_iter().step_by(step).collect();
+        Cumulative { below, whole }
+    }
+
+    /// A loss v with as much on either side of it within `spacing`, in ∫(e^{l − v} − 1)dQ, where
+    /// most of the tilted law lies within that distance: what gathers around a loss finds its
+    /// partners when v is a line.
+    pub(crate) fn crowded(&self, part: usize, theta: f64, spacing: f64) -> f64 {
+        let mut nodes: Vec<&WeightedLoss> = self.parts[part].0.iter().collect();
+        nodes.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+        let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
+        let top = nodes
+            .iter()
+            .map(|node| exponent(node))
+            .fold(f64::NEG_INFINITY, f64::max);
+        let (mut first, mut mass, mut best) = (0, 0.0, (0.0, 0.0));
+        for node in &nodes {
+            mass += (exponent(node) - top).exp();
+            while node.loss - nodes[first].loss > 2.0 * spacing {
+                mass -= (exponent(nodes[first]) - top).exp();
+                first += 1;
+            }
+            if mass > best.0 {
+                best = (mass, 0.5 * (node.loss + nodes[first].loss));
+            }
+        }
+        let mut middle = best.1;
+        for _ in 0..MIDDLES {
+            let near: Vec<&&WeightedLoss> = (nodes.iter())
+                .filter(|node| (node.loss - middle).abs() <= spacing)
+                .collect();
+            let largest = near
+                .iter()
+                .map(|n| n.ln_second)
+                .fold(f64::NEG_INFINITY, f64::max);
+            let (mut whole, mut rise) = (0.0, 0.0);
+            for node in near {
+                let weight = (node.ln_second - largest).exp();
+                whole += weight;
+                rise += weight * (node.loss - middle).exp_m1();
+            }
+            let moved = (rise / whole).ln_1p();
+            if moved.is_nan() {
+                break;
+            }
+            middle += moved;
+        }
+        middle
+    }
+
+    /// K, K', K'' at θ.
+    pub(crate) fn at(&self, theta: f64) -> Derivatives {
+        let mut total = Derivatives::default();
+        for (nodes, times) in &self.parts {
+            let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
+            let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
+            let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
+            let centre = nodes.first().map_or(0.0, |node| node.loss);
+            for node in nodes {
+                let term = (exponent(node) - top).exp();
+                let from = node.loss - centre;
+                sum += term;
+                first += term * from;
+                second += term * from * from;
+            }
+            let mean = first / sum;
+            total.value += times * (top + f64::ln(sum));
+            total.first += times * (mean + centre);
+            total.second += times * (second / sum - mean * mean).max(0.0);
+        }
+        total
+    }
+
+    /// The tilt θ > 1 at which K(θ) − ε(θ − 1) − ln θ(θ − 1) is least, within limits.
+    pub(crate) fn tilt(&self, epsilon: f64) -> f64 {
+        let rises = |distance: f64| {
+            let theta = 1.0 + distance;
+            self.at(theta).first - epsilon - 1.0 / theta - 1.0 / distance > 0.0
+        };
+        1.0 + self.bisect(rises)
+    }
+
+    /// The tilt at which δ, by the saddle-point approximation, is e^`ln_delta`, and the ε there.
+    pub(crate) fn tilt_for_delta(&self, ln_delta: f64) -> (f64, f64) {
+        let place = |distance: f64| {
+            let theta = 1.0 + distance;
+            let k = self.at(theta);
+            let epsilon = k.first - 1.0 / theta - 1.0 / distance;
+            let spread = k.second + 1.0 / (theta * theta) + 1.0 / (distance * distance);
+            let ln = k.value
+                - epsilon * distance
+                - (theta * distance).ln()
+                - 0.5 * (std::f64::consts::TAU * spread).ln();
+            (epsilon, ln)
+        };
+        let distance = self.bisect(|distance| place(distance).1 < ln_delta);
+        (1.0 + distance, place(distance).0)
+    }
+
+    /// About ln δ(ε) by the saddle-point approximation at θ.
+    pub(crate) fn ln_delta_at(&self, theta: f64, epsilon: f64) -> f64 {
+        let (k, distance) = (self.at(theta), theta - 1.0);
+        let spread = k.second + 1.0 / (theta * theta) + 1.0 / (distance * distance);
+        let ln = k.value - epsilon * distance - (theta * distance).ln();
+        (ln - 0.5 * (std::f64::consts::TAU * spread).ln()).min(0.0)
+    }
+
+    /// The order at which the tail Q(L > t), by the saddle-point approximation, is e^`ln_tail`,
+    /// with t.
+    pub(crate) fn order_for_tail(&self, ln_tail: f64) -> (f64, f64) {
+        let place = |order: f64| {
+            let k = self.at(order);
+            let t = k.first - 1.0 / order;
+            let spread = std::f64::consts::TAU * (k.second + 1.0 / (order * order));
+            (t, k.value - order * t - order.ln() - 0.5 * spread.ln())
+        };
+        let order = self.bisect(|order| place(order).1 < ln_tail);
+        (order, place(order).0)
+    }
+
+    /// Where, on a logarithmic scale, an increasing condition becomes true.
+    fn bisect(&self, holds: impl Fn(f64) -> bool) -> f64 {
+        let (mut low, mut high) = (TILTS.0.ln(), TILTS.1.ln());
+        // What was cut is far out, where so high an order would look for it.
+        let cut = self.steps.iter().any(|(law, _)| law.cut.is_some());
+        if !cut && !holds(TILTS.1) {
+            if self.far {
+                (low, high) = (high, HIGHEST_TILT.ln());
+            } else {
+                self.stopped.set(true);
+            }
+        }
+        while high - low > 1e-3 {
+            let middle = 0.5 * (low + high);
+            if holds(f64::exp(middle)) {
+                high = middle
+            } else {
+                low = middle
+            }
+        }
+        f64::exp(0.5 * (low + high))
+    }
+
+    /// How far beyond the tilted mean, on the side of `sign`, at most e^`ln_mass` of the tilted
+    /// law is left, with the order whose Chernoff bound says so.
+    pub(crate) fn reach(&self, theta: f64, ln_mass: f64, sign: f64) -> (f64, f64) {
+        let here = self.at(theta);
+        let wanted = -ln_mass;
+        // With D(τ) = K(θ+τ) − K(θ) − τK'(θ), distance (wanted + D)/|τ| suffices; the best τ has
+        // τK'(θ+τ) − K(θ+τ) + K(θ) = wanted, increasing in |τ|.
+        let enough = |step: f64| {
+            let there = self.at(theta + sign * step);
+            sign * step * there.first - there.value + here.value >= wanted
+        };
+        let step = self.bisect(enough);
+        let there = self.at(theta + sign * step);
+        let excess = there.value - here.value - sign * step * here.first;
+        ((wanted + excess) / step, theta + sign * step)
+    }
+}

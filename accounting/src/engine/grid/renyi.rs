@@ -1,0 +1,163 @@
+//! Rényi and Kullback–Leibler divergences of any law: z ↦ z^c is convex, so the pair from above
+//! has the larger moment and the one from below the smaller.
+
+use super::cells::Brackets;
+use super::moments::Moments;
+use crate::engine::contour::cumulants::CumulantFunction;
+use crate::engine::contour::laws::LossPartition;
+use crate::loss::LossDistribution;
+use crate::loss::loss_grid::{Lines, LossGrid};
+use crate::numeric::special::{ROUND, above_zero, ln_add_exp};
+use crate::quantity::error::Result;
+
+/// Relative accuracy of K: the conversions are looser than this by far.
+pub(crate) const ACCURACY: f64 = 1e-6;
+/// ln of the relative error of the nodes for a moment.
+const LN_ERROR: f64 = -40.0;
+/// The order less one at which a divergence is read off the moment.
+const NEAR_ONE: f64 = 1e-7;
+/// (s/σ)² of a discrete Gaussian up to which its moments are the Gaussian's.
+const WIDE: f64 = 0.25;
+/// Cells for a moment that the nodes could not give.
+const MOST_CELLS: usize = 1 << 17;
+
+impl LossDistribution {
+    /// The law in cells fine enough for its moment of order c, and the ln P-mass cut off.
+    fn fine_brackets(&self, order: f64) -> Result<(Brackets, f64)> {
+        let ln_cut = self.cut_for(order);
+        let moments = Moments::new(vec![(self.clone(), 1)], ln_cut)?;
+        let size = moments.at(order).value.abs().max(1e-14);
+        let wish = (8.0 * ACCURACY * size.min(1.0) / (order * (order - 1.0).max(1e-3))).sqrt();
+        let spacing = match self.atom_gaps().first() {
+            Some(gap) if self.comb.is_some() => *gap,
+            Some(gap) if *gap > wish => gap / (gap / wish).ceil(),
+            _ => wish,
+        };
+        let lines = Lines {
+            origin: self.atom_origin(order, spacing),
+            spacing,
+        };
+        let tilted = moments.tilted(0, order, |loss| lines.meets(loss, 0.0));
+        let allowed = tilted.allowance(spacing);
+        let masses = [(tilted, allowed)];
+        let loss_grid = LossGrid::new(lines, self.loss_range(ln_cut), &masses, MOST_CELLS)?;
+        Ok((self.brackets(&loss_grid, ln_cut, 0.0)?, ln_cut))
+    }
+
+    /// Both ends of K(c) by the nodes of the contour.
+    fn charted_moment(&self, order: f64) -> Result<(f64, f64)> {
+        let (partition, nodes) = LossPartition::new(self, order, 0.0, LN_ERROR)?;
+        let moment = nodes.moment(order);
+        let error = moment.rounding + partition.moment_error(order, moment.ln);
+        if error.is_nan() || error > 1.0 {
+            return Err(CumulantFunction::out_of_reach());
+        }
+        Ok((moment.ln - error, moment.ln + error))
+    }
+
+    /// Both ends of K(c) = ln E_Q e^{cL}, c > 1.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotCertified`] when the moment reaches too far.
+    pub(crate) fn ln_moment(&self, order: f64) -> Result<(f64, f64)> {
+        if self.infinite > 0.0 {
+            return Ok((f64::INFINITY, f64::INFINITY));
+        }
+        if let Some(range) = self.range {
+            return Ok(crate::loss::range_moment(range, order));
+        }
+        if self.missing > 0.0 && self.variance.is_none() {
+            // What was left out may lose anything.
+            return Ok((0.0, f64::INFINITY));
+        }
+        if let Some((ln, error)) = self.closed_moment(order) {
+            return Ok(((ln - error).max(0.0), above_zero(ln + error)));
+        }
+        if let Some(variance) = self.variance.filter(|variance| *variance <= WIDE) {
+            // Of a Gaussian on integers, K(c) is the Gaussian's and ln of the ratio of Σ e^{−(x − cs)²/2σ²} to
+            // Σ e^{−x²/2σ²}, by Poisson's summation at least −2.1·2e^{−2π²σ²}: below 1e-33 for σ ≥ 2.
+            let plain = 0.5 * variance * order * (order - 1.0);
+            let lower = plain * (1.0 - 1e-14) - 1e-33;
+            return Ok((lower.max(0.0), plain * (1.0 + 1e-14)));
+        }
+        if let Ok((lower, upper)) = self.charted_moment(order) {
+            let upper = match self.variance {
+                Some(v) => 0.5 * v * order * (order - 1.0) * (1.0 + 1e-14),
+                None => upper,
+            };
+            return Ok((lower.max(0.0), above_zero(upper)));
+        }
+        let (brackets, ln_cut) = match self.fine_brackets(order) {
+            Ok(found) => found,
+            // No loss exceeds the largest.
+            Err(error) => {
+                return self
+                    .at_most()
+                    .map(|most| (0.0, (order - 1.0) * most))
+                    .ok_or(error);
+            }
+        };
+        let (above, below) = (&brackets.above, &brackets.below);
+        // Sums of so many terms, each an exponential, on losses nudged to their lines.
+        let slack = |side: &super::cells::Lattice| {
+            order * side.nudge + ROUND * (64.0 + 2.0 * side.weights.len() as f64)
+        };
+        let (upper, lower) = (
+            above.moment(order).0 + slack(above),
+            below.moment(order).0 - slack(below),
+        );
+        let upper = ln_add_exp(upper, self.ln_moment_beyond(order, ln_cut));
+        let upper = self
+            .variance
+            .map_or(upper, |v| 0.5 * v * order * (order - 1.0) * (1.0 + 1e-14));
+        Ok((lower.max(0.0), above_zero(upper)))
+    }
+
+    /// The largest loss, rounded up, if there is one.
+    fn at_most(&self) -> Option<f64> {
+        let most = above_zero(self.largest_loss()) * (1.0 + 1e-12);
+        (most.is_finite() && self.missing <= 0.0).then_some(most)
+    }
+
+    /// An upper bound on E_P[L].
+    ///
+    /// # Errors
+    /// As [`LossDistribution::ln_moment`].
+    pub(crate) fn divergence(&self) -> Result<f64> {
+        if self.infinite > 0.0 || self.missing > 0.0 && self.variance.is_none() {
+            return Ok(f64::INFINITY);
+        }
+        if let Some(range) = self.range {
+            return Ok(crate::loss::range_divergence(range));
+        }
+        if let Some(variance) = self.variance {
+            return Ok(0.5 * variance * (1.0 + 1e-14));
+        }
+        if let Some(divergence) = self.closed_divergence() {
+            return Ok(divergence);
+        }
+        // K is convex and K(1) = 0: its slope there is at most K(1 + h)/h. Only of whole laws is so small a
+        // moment known to its digits.
+        if self.is_whole()
+            && let Ok((_, upper)) = self.charted_moment(1.0 + NEAR_ONE)
+        {
+            return Ok(above_zero(upper) / ((1.0 + NEAR_ONE) - 1.0) * (1.0 + 1e-9));
+        }
+        let (brackets, ln_cut) = match self.fine_brackets(2.0) {
+            Ok(found) => found,
+            Err(error) => return self.at_most().ok_or(error),
+        };
+        let above = &brackets.above;
+        let (mut sum, mut size) = (0.0, 0.0);
+        for (index, w) in &above.weights {
+            let loss = above.lines.at(*index);
+            let mass = (w + loss).exp();
+            sum += mass * loss;
+            size += mass * loss.abs();
+        }
+        // Beyond the ends L ≤ e^L.
+        let beyond = self.ln_moment_beyond(2.0, ln_cut).exp();
+        let rounding = ROUND * size * (64.0 + 2.0 * above.weights.len() as f64);
+        Ok(above_zero(sum + above.nudge + beyond + rounding))
+    }
+}

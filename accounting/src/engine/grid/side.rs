@@ -1,0 +1,333 @@
+//! One composed, tilted measure: its masses on a window of lines, or the lowest frequencies of
+//! their transform.
+
+use super::band::{Band, Gains};
+use super::cells::Lattice;
+use super::layout::Layout;
+use super::spectrum::{Spectrum, Tilted};
+use crate::numeric::special::{ROUND, ln_add_exp};
+use crate::quantity::error::Result;
+
+/// Powers of e^{−z} are taken anew after so many grid lines.
+const RENEWAL: usize = 64;
+
+/// What gains too small for a number may come to, of measures whose masses add up to about one: far above
+/// ε their front is as large as they are small.
+const UNDERFLOW: f64 = 4.0 * f64::MIN_POSITIVE;
+
+/// Orders that are tried for each end of the window.
+const MOST_ORDERS: u32 = 10;
+
+/// One composed measure on a window of losses.
+#[derive(Debug)]
+pub(super) struct Side {
+    composed: Composed,
+    /// Index of the window's first line.
+    start: i64,
+    length: i64,
+    origin: f64,
+    spacing: f64,
+    front: f64,
+    front_error: f64,
+    /// Tilted mass beyond the window to the left and to the right.
+    outside: [f64; 2],
+    /// How far losses may be from their lines.
+    nudge: f64,
+    /// P-mass of infinite loss.
+    pub(super) infinite: f64,
+}
+
+/// The measure in either form.
+#[derive(Debug)]
+enum Composed {
+    /// Masses by line, with bounds on the error of each, and of all in the 2-norm.
+    Masses {
+        masses: Vec<f64>,
+        entry_error: f64,
+        norm_error: f64,
+    },
+    Frequencies(Band),
+}
+
+/// A side's sum with the bounds on its errors, in units of e^`ln_front`; the error of the front
+/// is that of its logarithm.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pieces {
+    pub(super) ln_front: f64,
+    pub(super) front: f64,
+    pub(super) sum: f64,
+    pub(super) transform: f64,
+    pub(super) rounding: f64,
+    pub(super) outside: f64,
+}
+
+/// Where the composed, tilted law is.
+pub(super) struct Window {
+    pub(super) centre: f64,
+    /// Orders whose Chernoff bounds say what lies beyond the window.
+    pub(super) orders: [f64; 2],
+    /// ln of the relative accuracy of transforms.
+    pub(super) ln_goal: f64,
+    /// What the frequencies that are left out may add to the sum.
+    pub(super) goal: f64,
+}
+
+impl Side {
+    /// With every line of the window.
+    pub(super) fn new(
+        parts: &[(&Lattice, u64)],
+        theta: f64,
+        layout: &Layout,
+        window: &Window,
+    ) -> Result<Self> {
+        let mut spectrum = Spectrum::new(layout.length as usize);
+        for (lattice, times) in parts {
+            let tilted = Tilted::new(lattice, theta);
+            spectrum.multiply(lattice, tilted, *times, window.ln_goal)?;
+        }
+        let empty = Composed::Masses {
+            masses: Vec::new(),
+            entry_error: 0.0,
+            norm_error: 0.0,
+        };
+        let side = Self::around(empty, (parts, theta), &spectrum, layout, window);
+        let first = (side.start - spectrum.shift).rem_euclid(layout.length) as usize;
+        let (mut masses, entry_error, norm_error) = spectrum.invert();
+        masses.rotate_left(first);
+        Ok(Self {
+            composed: Composed::Masses {
+                masses,
+                entry_error,
+                norm_error,
+            },
+            ..side
+        })
+    }
+
+    /// With the lowest frequencies; `None` when too many matter.
+    pub(super) fn in_a_band(
+        parts: &[(&Lattice, u64)],
+        theta: f64,
+        layout: &Layout,
+        window: &Window,
+    ) -> Result<Option<Self>> {
+        let tilted: Vec<(Tilted, u64)> = (parts.iter())
+            .map(|(lattice, times)| (Tilted::new(lattice, theta), *times))
+            .collect();
+        let laws: Vec<(&Tilted, f64)> = (tilted.iter())
+            .map(|(law, times)| (law, *times as f64))
+            .collect();
+        let fine = (theta, layout.spacing);
+        let Some((count, beyond)) = Band::reach(&laws, layout.length, fine, window.goal) else {
+            return Ok(None);
+        };
+        let mut spectrum = Spectrum::lowest(layout.length, count);
+        for ((lattice, _), (law, times)) in parts.iter().zip(tilted) {
+            spectrum.multiply(lattice, law, times, window.ln_goal)?;
+        }
+        let band = |start| Composed::Frequencies(Band::new(&spectrum, start, beyond));
+        let mut side = Self::around(band(0), (parts, theta), &spectrum, layout, window);
+        side.composed = band(side.start);
+        Ok(Some(side))
+    }
+
+    fn around(
+        composed: Composed,
+        (parts, theta): (&[(&Lattice, u64)], f64),
+        spectrum: &Spectrum,
+        layout: &Layout,
+        window: &Window,
+    ) -> Self {
+        let (origin, length) = (spectrum.origin, layout.length);
+        let start = ((window.centre - origin) / layout.spacing).round() as i64 - length / 2;
+        let ends = [
+            origin + start as f64 * layout.spacing,
+            origin + (start + length) as f64 * layout.spacing,
+        ];
+        let (lowest, highest) = extent(parts);
+        let within = [
+            lowest >= i128::from(start),
+            highest < i128::from(start) + i128::from(length),
+        ];
+        let outside = [0, 1].map(|side| {
+            if within[side] {
+                return 0.0;
+            }
+            // From the best order for the law itself towards θ: a bounded loss has orders so far out
+            // that lines on the other side of its bound weigh too much.
+            let mut least = 1.0f64;
+            let mut distance = window.orders[side] - theta;
+            for _ in 0..MOST_ORDERS {
+                least = least.min(chernoff(parts, theta, (theta + distance, ends[side])));
+                if least.ln() <= window.ln_goal - 5.0 {
+                    break;
+                }
+                distance *= 0.25;
+            }
+            least * 1.01
+        });
+        let whole: f64 = parts
+            .iter()
+            .map(|(lattice, times)| *times as f64 * (-lattice.infinite).ln_1p())
+            .sum();
+        Self {
+            composed,
+            start,
+            length,
+            origin,
+            spacing: layout.spacing,
+            front: spectrum.front,
+            front_error: spectrum.front_error,
+            outside,
+            nudge: spectrum.nudge,
+            infinite: -whole.exp_m1(),
+        }
+    }
+
+    /// ln of Σ_{v > ε} F(v) e^{−θz}(e^z − 1), z = v − ε, every error on the side of `sign`.
+    pub(super) fn ln_delta(&self, epsilon: f64, theta: f64, sign: f64) -> f64 {
+        let pieces = self.pieces(epsilon, theta, sign);
+        let errors = pieces.transform + pieces.rounding + pieces.outside + UNDERFLOW;
+        let size = pieces.sum + sign * errors;
+        let finite = pieces.ln_front + sign * pieces.front + size.max(0.0).ln();
+        let total = ln_add_exp(finite, self.infinite.ln()) + sign * 4.0 * ROUND;
+        match (size.is_nan() || total.is_nan(), sign > 0.0) {
+            (false, _) => total.min(0.0),
+            // Numbers that are none say nothing.
+            (true, true) => 0.0,
+            (true, false) => f64::NEG_INFINITY,
+        }
+    }
+
+    /// The sum at `epsilon` and the bounds on its errors.
+    pub(super) fn pieces(&self, epsilon: f64, theta: f64, sign: f64) -> Pieces {
+        let last = self.start + self.length;
+        let reach = (self.start.abs().max(last.abs())) as f64 * self.spacing;
+        let rounding = 8.0 * ROUND * (self.origin.abs() + reach + epsilon.abs());
+        let shift = sign * (self.nudge + rounding);
+        // Σ Q(v) (e^{v+N} − e^ε)₊ = e^N δ(ε − N), whose front is e^{θN} larger than the one at ε;
+        // gains at z ± r are e^{−θ(z∓r)}(e^{z±r} − 1) at most and at least.
+        let moved = theta * (self.nudge + 2.0 * rounding);
+        let first = self.origin + self.start as f64 * self.spacing - epsilon + shift;
+        let skip = (-first / self.spacing).ceil().max(0.0);
+        let gains = Gains {
+            theta,
+            spacing: self.spacing,
+            first,
+            skip: if skip.is_finite() { skip as i64 } else { 0 },
+        };
+        let (sum, transform, rounding) = self.composed.sum(&gains);
+        let most = |z: f64| {
+            // e^{−θz}(e^z − 1) rises to z = ln(θ/(θ−1)) and falls from there.
+            let peak = -(-1.0 / theta).ln_1p();
+            let z = z.max(peak).max(0.0);
+            ((1.0 - theta) * z).exp() - (-theta * z).exp()
+        };
+        let end = first + self.length as f64 * self.spacing;
+        let outside = if sign > 0.0 {
+            self.outside[1] * most(end)
+        } else {
+            (self.outside[0] + self.outside[1]) * most(f64::NEG_INFINITY)
+        };
+        let ln_front = self.front - (theta - 1.0) * epsilon;
+        Pieces {
+            ln_front,
+            front: self.front_error
+                + moved
+                + 4.0
+                    * ROUND
+                    * (ln_front.abs() + self.front.abs() + ((theta - 1.0) * epsilon).abs()),
+            sum,
+            transform,
+            rounding,
+            outside,
+        }
+    }
+
+    /// Numbers that stand for the measure.
+    pub(super) fn cells(&self) -> usize {
+        match &self.composed {
+            Composed::Masses { masses, .. } => masses.len(),
+            Composed::Frequencies(band) => band.count(),
+        }
+    }
+}
+
+impl Composed {
+    /// The sum of masses times gains, with bounds on the errors of transforms and of adding up.
+    fn sum(&self, gains: &Gains) -> (f64, f64, f64) {
+        match self {
+            Self::Masses {
+                masses,
+                entry_error,
+                norm_error,
+            } => {
+                let added = add_up(masses, gains);
+                let transform = entry_error * added.gains + norm_error * added.squares.sqrt();
+                let rounding =
+                    4.0 * RENEWAL as f64 * added.plain + masses.len() as f64 * added.sum.abs();
+                (added.sum, transform, ROUND * rounding)
+            }
+            Self::Frequencies(band) => {
+                let found = band.sum(gains);
+                (found.sum, found.transform, found.rounding)
+            }
+        }
+    }
+}
+
+/// The first and the last line that composed losses can lie on.
+fn extent(parts: &[(&Lattice, u64)]) -> (i128, i128) {
+    let mut extent = (0, 0);
+    for (lattice, times) in parts {
+        let index = |weight: Option<&(i64, f64)>| weight.map_or(0, |weight| i128::from(weight.0));
+        let times = i128::from(*times);
+        extent.0 += times * index(lattice.weights.first());
+        extent.1 += times * index(lattice.weights.last());
+    }
+    extent
+}
+
+/// A bound on the tilted mass beyond `end`, on the side to which the order moves the law.
+fn chernoff(parts: &[(&Lattice, u64)], theta: f64, (order, end): (f64, f64)) -> f64 {
+    let each = parts.iter().map(|(lattice, times)| {
+        let (there, here) = (lattice.moment(order).0, lattice.moment(theta).0);
+        let sums = 2.0 * lattice.weights.len() as f64;
+        let rounding = ROUND * (sums + 8.0 * (there.abs() + here.abs()));
+        *times as f64 * (there - here + rounding)
+    });
+    let ln = each.sum::<f64>() - (order - theta) * end;
+    if ln.is_nan() { 1.0 } else { ln.exp() }
+}
+
+/// Sums over lines: masses times gains, gains, their squares, masses.
+#[derive(Default)]
+struct Added {
+    sum: f64,
+    gains: f64,
+    squares: f64,
+    plain: f64,
+}
+
+fn add_up(masses: &[f64], gains: &Gains) -> Added {
+    let Gains { theta, spacing, .. } = *gains;
+    let skip = usize::try_from(gains.skip).unwrap_or(usize::MAX);
+    let mut added = Added::default();
+    let turns = ((1.0 - theta) * spacing, -theta * spacing);
+    let (slow_turn, fast_turn) = (turns.0.exp(), turns.1.exp());
+    let (mut slow, mut fast) = (0.0, 0.0);
+    for (i, mass) in masses.iter().enumerate().skip(skip) {
+        if (i - skip) % RENEWAL == 0 {
+            let z = gains.first + i as f64 * spacing;
+            (slow, fast) = (((1.0 - theta) * z).exp(), (-theta * z).exp());
+        }
+        let gain = (slow - fast).max(0.0);
+        added.sum += mass * gain;
+        added.gains += gain;
+        added.squares += gain * gain;
+        added.plain += mass.abs();
+        slow *= slow_turn;
+        fast *= fast_turn;
+    }
+    added
+}

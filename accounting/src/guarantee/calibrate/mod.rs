@@ -1,0 +1,221 @@
+//! The parameter of a plan that just keeps a promise: the least noise, or the highest sampling
+//! rate, number of steps or group size.
+//!
+//! A [`Target`] is a promise about one quantity. A search brackets the parameter between a
+//! value at which the promise is certified, which is the answer, and one at which it could not
+//! be: a relative tolerance apart for noise and rate, consecutive for whole numbers. The search
+//! relies on monotonicity only to be short: whatever it returns was itself certified.
+
+mod search;
+mod target;
+
+pub use target::Target;
+
+use crate::mechanism::Mechanism;
+use crate::quantity::error::{Error, Result};
+use crate::quantity::{GroupSize, NoiseMultiplier, SamplingRate, Steps, Tolerance};
+use search::{Continuous, Whole};
+use target::Margin;
+
+/// Both ends of the bracket.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Calibration<T> {
+    /// The promise is certified here: the safe end, and the answer.
+    pub answer: T,
+    /// The promise could not be certified here, one tolerance (or one) further; absent when
+    /// every value of the range keeps it.
+    pub fails: Option<T>,
+}
+
+/// The least noise that is tried.
+const LEAST_NOISE: f64 = 1e-3;
+/// The most noise that is tried.
+const MOST_NOISE: f64 = 1e7;
+/// The lowest sampling rate that is tried.
+const LEAST_RATE: f64 = 1e-12;
+/// The most steps that can be counted exactly.
+const MOST_STEPS: u64 = 1 << 53;
+/// The largest group.
+const MOST_RECORDS: u64 = 10_000;
+
+/// The least σ at which `run` keeps the promise, to a relative `tolerance`.
+///
+/// Bound: the promise is certified at the answer. Range: [1e-3, 1e7].
+///
+/// ```
+/// use reticent_accounting::{Delta, Epsilon, Mechanism, Neighbours, Query, Tolerance};
+/// use reticent_accounting::calibrate::{Target, calibrate_noise};
+/// let run = |noise_multiplier| Mechanism::Gaussian { noise_multiplier };
+/// let target = Target::Epsilon {
+///     query: Query::single(Neighbours::AddRemove),
+///     epsilon: Epsilon::new(1.0)?,
+///     delta: Delta::new(1e-5)?,
+/// };
+/// let found = calibrate_noise(run, target, Tolerance::new(1e-9)?)?;
+/// assert!((found.answer.get() / 3.730631634815942 - 1.0).abs() < 2e-9);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::OutOfRange`] for a target that contradicts itself (a posterior not above the
+/// prior), [`Error::Unsupported`] when no σ in the range certifies it, and whatever the
+/// accounting of the mechanism reports.
+pub fn calibrate_noise(
+    run: impl Fn(NoiseMultiplier) -> Mechanism,
+    target: Target,
+    tolerance: Tolerance,
+) -> Result<Calibration<NoiseMultiplier>> {
+    target.check()?;
+    let search = Continuous {
+        what: "noise multiplier",
+        least: LEAST_NOISE,
+        most: MOST_NOISE,
+        start: 1.0,
+        larger_is_safer: true,
+    };
+    search.run(
+        |sigma, goal| target.margin(&run(NoiseMultiplier::new(sigma)?), goal),
+        NoiseMultiplier::new,
+        tolerance.get(),
+    )
+}
+
+/// The highest sampling rate at which `run` keeps the promise, to a relative `tolerance`.
+///
+/// Bound: the promise is certified at the answer. Range: [1e-12, 1].
+///
+/// ```
+/// use reticent_accounting::{Delta, Epsilon, Mechanism, Neighbours, NoiseMultiplier, Query, Steps, Tolerance};
+/// use reticent_accounting::calibrate::{Target, calibrate_rate};
+/// let sigma = NoiseMultiplier::new(1.1)?;
+/// let run = |rate| Mechanism::dp_sgd(sigma, rate, Steps::new(10_000));
+/// let target = Target::Epsilon {
+///     query: Query::single(Neighbours::AddRemove),
+///     epsilon: Epsilon::new(5.192583445879)?,
+///     delta: Delta::new(1e-5)?,
+/// };
+/// let found = calibrate_rate(run, target, Tolerance::new(1e-7)?)?;
+/// assert!((found.answer.get() / 0.01 - 1.0).abs() < 2e-7);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`calibrate_noise`].
+pub fn calibrate_rate(
+    run: impl Fn(SamplingRate) -> Mechanism,
+    target: Target,
+    tolerance: Tolerance,
+) -> Result<Calibration<SamplingRate>> {
+    target.check()?;
+    let search = Continuous {
+        what: "sampling rate",
+        least: LEAST_RATE,
+        most: 1.0,
+        start: 0.01,
+        larger_is_safer: false,
+    };
+    search.run(
+        |rate, goal| target.margin(&run(SamplingRate::new(rate)?), goal),
+        SamplingRate::new,
+        tolerance.get(),
+    )
+}
+
+/// The most steps with which `run` keeps the promise; one more could not be certified.
+///
+/// Bound: the promise is certified at the answer. Range: [1, 2^53]. `tolerance` is the relative
+/// width at which the promise is certified; numbers above a thousand times its inverse end that
+/// share of themselves apart instead of one.
+///
+/// ```
+/// use reticent_accounting::{Delta, Epsilon, Mechanism, Neighbours, NoiseMultiplier, Query, Steps, Tolerance};
+/// use reticent_accounting::calibrate::{Target, calibrate_steps};
+/// // Plain Gaussians: ε depends on √T/σ alone, so 100 steps at σ = 20 are one at σ = 2.
+/// let each = Mechanism::Gaussian { noise_multiplier: NoiseMultiplier::new(20.0)? };
+/// let run = |times| Mechanism::Repeat { times, each: Box::new(each.clone()) };
+/// let target = Target::Epsilon {
+///     query: Query::single(Neighbours::AddRemove),
+///     epsilon: Epsilon::new(2.2541)?, // 2.254084650 at T = 100
+///     delta: Delta::new(1e-6)?,
+/// };
+/// let found = calibrate_steps(run, target, Tolerance::DEFAULT)?;
+/// assert_eq!((found.answer, found.fails), (Steps::new(100), Some(Steps::new(101))));
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`calibrate_noise`]; [`Error::Unsupported`] when even one step breaks the promise.
+pub fn calibrate_steps(
+    run: impl Fn(Steps) -> Mechanism,
+    target: Target,
+    tolerance: Tolerance,
+) -> Result<Calibration<Steps>> {
+    target.check()?;
+    let search = Whole {
+        what: "number of steps",
+        most: MOST_STEPS,
+        start: 1000,
+    };
+    let margin = |steps, goal| target.margin(&run(Steps::new(steps)), goal);
+    let (answer, fails) = search.run(margin, tolerance.get())?;
+    Ok(Calibration {
+        answer: Steps::new(answer),
+        fails: fails.map(Steps::new),
+    })
+}
+
+/// The most records that may change together (copies of a secret, records of a person) with
+/// `mechanism` still keeping the promise; the target's own group size is replaced.
+///
+/// Bound: the promise is certified at the answer. Range: [1, 10000].
+///
+/// ```
+/// use reticent_accounting::{GroupSize, Mechanism, NoiseMultiplier, Probability, SamplingRate, Steps, Tolerance};
+/// use reticent_accounting::calibrate::{Target, calibrate_group};
+/// let run = Mechanism::dp_sgd(NoiseMultiplier::new(2.0684321)?, SamplingRate::new(20480.0 / 1.7e7)?, Steps::new(2000));
+/// let target = Target::Posterior {
+///     group: GroupSize::ONE,
+///     prior: Probability::new(1e-10)?,
+///     posterior: Probability::new(2e-4)?,
+/// };
+/// let found = calibrate_group(&run, target, Tolerance::new(1e-9)?)?;
+/// assert_eq!(found.answer, GroupSize::new(100)?);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`calibrate_noise`]; [`Error::Unsupported`] when even one record breaks the promise, or is not
+/// covered. Larger groups that are not covered keep no promise.
+pub fn calibrate_group(
+    mechanism: &Mechanism,
+    target: Target,
+    tolerance: Tolerance,
+) -> Result<Calibration<GroupSize>> {
+    target.check()?;
+    let search = Whole {
+        what: "group size",
+        most: MOST_RECORDS,
+        start: 8,
+    };
+    let size = |records: u64| {
+        let count = u32::try_from(records).map_err(|_| Error::OutOfRange {
+            what: "group size",
+            range: "[1, 10000]",
+            value: records as f64,
+        })?;
+        GroupSize::new(count)
+    };
+    let margin = |records, goal| {
+        let margin = target.with_group(size(records)?).margin(mechanism, goal);
+        match margin {
+            // Where only single records are covered, no more than one keeps the promise.
+            Err(Error::Unsupported { .. }) if records > 1 => Ok(Margin::BROKEN),
+            other => other,
+        }
+    };
+    let (answer, fails) = search.run(margin, tolerance.get())?;
+    Ok(Calibration {
+        answer: size(answer)?,
+        fails: fails.map(size).transpose()?,
+    })
+}

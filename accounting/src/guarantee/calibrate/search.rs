@@ -1,0 +1,357 @@
+//! Searches for a parameter: a bracket first, then interpolation inside it.
+
+use super::Calibration;
+use super::target::{Margin, ROUGH};
+use crate::quantity::Tolerance;
+use crate::quantity::error::{Error, Result};
+
+/// The largest factor between two values while looking for a bracket.
+const STRIDE: f64 = 16.0;
+
+/// Whole numbers are told apart to this share of the tolerance.
+const BLUR: f64 = 1e-3;
+
+/// An upper end so many goals too high is not so for want of effort.
+const WIDE: f64 = 4.0;
+
+/// How exactly margins are certified: roughly at first, finely near zero.
+#[derive(Debug, Clone, Copy)]
+struct Goals {
+    rough: f64,
+    fine: f64,
+}
+
+impl Goals {
+    /// The quantity moves at least about as fast as the parameter does.
+    const fn quick(tolerance: f64) -> Self {
+        Self {
+            rough: ROUGH,
+            fine: tolerance,
+        }
+    }
+
+    /// Always as the caller will ask.
+    const fn steady(tolerance: f64) -> Self {
+        Self {
+            rough: tolerance,
+            fine: tolerance,
+        }
+    }
+
+    fn at_most(self, rough: f64) -> Self {
+        Self {
+            rough: self.rough.min(rough),
+            ..self
+        }
+    }
+}
+
+/// A value of the (signed, logarithmic) parameter and its margin.
+#[derive(Debug, Clone, Copy)]
+struct Trial {
+    x: f64,
+    /// For interpolation; its sign says whether the promise is certified.
+    margin: f64,
+}
+
+/// Certifies at `rough` first, and more finely where the promise lies within the rough ends.
+fn decide(ask: impl Fn(Tolerance) -> Result<Margin>, goals: Goals) -> Result<f64> {
+    let fine = goals.fine.clamp(1e-12, 0.5);
+    let mut goal = goals.rough.clamp(fine, 0.5);
+    loop {
+        let margin = ask(Tolerance::new(goal)?)?;
+        if margin.upper <= 0.0 {
+            // The middle interpolates better, but must stay on its side.
+            return Ok(middle(margin).min(0.0));
+        }
+        // Of a run that is only bounded the upper end is certified to the goal or not at all.
+        let surely = margin.lower > 0.0 || margin.only_above && margin.upper > WIDE * goal;
+        if surely || goal <= fine {
+            return Ok(middle(margin).max(f64::MIN_POSITIVE));
+        }
+        goal = (goal * ROUGH).max(fine);
+    }
+}
+
+/// Where the two ends meet at finer goals; the ends of runs that are only bounded never do, and the upper
+/// one is what has to be zero.
+fn middle(margin: Margin) -> f64 {
+    if margin.lower.is_finite() && margin.upper.is_finite() && !margin.only_above {
+        0.5 * (margin.lower + margin.upper)
+    } else {
+        margin.upper
+    }
+}
+
+/// A parameter on a logarithmic scale.
+pub(super) struct Continuous {
+    pub(super) what: &'static str,
+    pub(super) least: f64,
+    pub(super) most: f64,
+    pub(super) start: f64,
+    pub(super) larger_is_safer: bool,
+}
+
+impl Continuous {
+    /// The bracket of relative width at most `tolerance`, whose answer holds when it is asked for
+    /// with that very tolerance too: a path that is finer, or coarser, may certify less.
+    pub(super) fn run<T>(
+        &self,
+        ask: impl Fn(f64, Tolerance) -> Result<Margin>,
+        make: impl Fn(f64) -> Result<T>,
+        tolerance: f64,
+    ) -> Result<Calibration<T>> {
+        let mut found = self.search(&ask, Goals::quick(tolerance), tolerance)?;
+        if ask(found.0, Tolerance::new(tolerance)?)?.upper > 0.0 {
+            found = self.search(&ask, Goals::steady(tolerance), tolerance)?;
+        }
+        Ok(Calibration {
+            answer: make(found.0)?,
+            fails: found.1.map(make).transpose()?,
+        })
+    }
+
+    /// The safe value and the failing one. Inside, x = ±ln(parameter) grows towards safety.
+    fn search(
+        &self,
+        ask: &impl Fn(f64, Tolerance) -> Result<Margin>,
+        goals: Goals,
+        tolerance: f64,
+    ) -> Result<(f64, Option<f64>)> {
+        let sign = if self.larger_is_safer { 1.0 } else { -1.0 };
+        let value = |x: f64| (sign * x).exp().clamp(self.least, self.most);
+        let (low, high) = if self.larger_is_safer {
+            (self.least.ln(), self.most.ln())
+        } else {
+            (-self.most.ln(), -self.least.ln())
+        };
+        let at = |x: f64, rough: f64| -> Result<Trial> {
+            let margin = decide(|goal| ask(value(x), goal), goals.at_most(rough))?;
+            Ok(Trial { x, margin })
+        };
+        let (fails, safe) = self.bracket(&at, sign * self.start.ln(), low, high)?;
+        let Some(fails) = fails else {
+            return Ok((value(safe.x), None));
+        };
+        // Room for the rounding of the exponential.
+        let (fails, safe) = interpolate(&at, fails, safe, tolerance * (1.0 - 1e-3))?;
+        Ok((value(safe.x), Some(value(fails.x))))
+    }
+
+    /// A failing and a safe point, by strides that grow.
+    fn bracket(
+        &self,
+        at: &impl Fn(f64, f64) -> Result<Trial>,
+        start: f64,
+        low: f64,
+        high: f64,
+    ) -> Result<(Option<Trial>, Trial)> {
+        let mut here = at(start, ROUGH)?;
+        let mut stride = std::f64::consts::LN_2;
+        let upwards = here.margin > 0.0;
+        loop {
+            let x = if upwards {
+                (here.x + stride).min(high)
+            } else {
+                (here.x - stride).max(low)
+            };
+            let next = at(x, ROUGH)?;
+            match (upwards, next.margin > 0.0) {
+                (true, false) => return Ok((Some(here), next)),
+                (false, true) => return Ok((Some(next), here)),
+                (true, true) if next.x >= high => return Err(self.none()),
+                (false, false) if next.x <= low => return Ok((None, next)),
+                _ => {}
+            }
+            stride = leap(here, next, stride);
+            here = next;
+        }
+    }
+
+    fn none(&self) -> Error {
+        let end = if self.larger_is_safer {
+            format!("up to {:e}", self.most)
+        } else {
+            format!("down to {:e}", self.least)
+        };
+        Error::Unsupported {
+            what: "this target".into(),
+            why: format!("no {} {end} certifies it", self.what),
+        }
+    }
+}
+
+/// The next stride: a little beyond where the secant meets zero, at least twice the last one
+/// where the secant says nothing.
+fn leap(before: Trial, here: Trial, stride: f64) -> f64 {
+    let slope = (here.margin - before.margin) / (here.x - before.x);
+    let secant = 1.2 * (here.margin / slope).abs() + 1e-3;
+    let longest = STRIDE.ln();
+    if secant.is_finite() {
+        secant.clamp(0.25 * stride, longest)
+    } else {
+        (2.0 * stride).min(longest)
+    }
+}
+
+/// Narrows a bracket to `width`: inverse quadratic interpolation where that is sound, otherwise
+/// bisection; the last steps reach across the root by half a width.
+///
+/// Source: Chandrupatla 1997.
+fn interpolate(
+    at: &impl Fn(f64, f64) -> Result<Trial>,
+    fails: Trial,
+    safe: Trial,
+    width: f64,
+) -> Result<(Trial, Trial)> {
+    let (mut a, mut b) = (safe, fails);
+    let mut share = secant_share(a, b);
+    loop {
+        let gap = (b.x - a.x).abs();
+        if gap <= width {
+            break;
+        }
+        let boundary = (0.45 * width / gap).min(0.5);
+        let share_now = share.clamp(boundary, 1.0 - boundary);
+        // Values that are to be interpolated need digits in proportion.
+        let new = at(a.x + share_now * (b.x - a.x), 0.03 * gap)?;
+        // `c` is the point that leaves the bracket.
+        let c;
+        if (new.margin > 0.0) == (a.margin > 0.0) {
+            c = a;
+        } else {
+            c = b;
+            b = a;
+        }
+        a = new;
+        let xi = (a.x - b.x) / (c.x - b.x);
+        let phi = (a.margin - b.margin) / (c.margin - b.margin);
+        share = if phi.is_finite() && phi * phi < xi && (1.0 - phi) * (1.0 - phi) < 1.0 - xi {
+            let first = a.margin / (b.margin - a.margin) * c.margin / (b.margin - c.margin);
+            let second = (c.x - a.x) / (b.x - a.x) * a.margin / (c.margin - a.margin) * b.margin
+                / (c.margin - b.margin);
+            first + second
+        } else {
+            0.5
+        };
+        if !share.is_finite() {
+            share = 0.5;
+        }
+    }
+    Ok(if a.margin > 0.0 { (a, b) } else { (b, a) })
+}
+
+fn secant_share(a: Trial, b: Trial) -> f64 {
+    let share = a.margin / (a.margin - b.margin);
+    if share.is_finite() { share } else { 0.5 }
+}
+
+/// A whole number, from 1 on; smaller is safer.
+pub(super) struct Whole {
+    pub(super) what: &'static str,
+    pub(super) most: u64,
+    pub(super) start: u64,
+}
+
+impl Whole {
+    /// The last number that keeps the promise, and the next one, unless that is out of range;
+    /// the answer holds when it is asked for with that very tolerance too.
+    pub(super) fn run(
+        &self,
+        ask: impl Fn(u64, Tolerance) -> Result<Margin>,
+        tolerance: f64,
+    ) -> Result<(u64, Option<u64>)> {
+        let found = self.search(&ask, Goals::quick(tolerance), tolerance)?;
+        if ask(found.0, Tolerance::new(tolerance)?)?.upper > 0.0 {
+            return self.search(&ask, Goals::steady(tolerance), tolerance);
+        }
+        Ok(found)
+    }
+
+    fn search(
+        &self,
+        ask: &impl Fn(u64, Tolerance) -> Result<Margin>,
+        goals: Goals,
+        tolerance: f64,
+    ) -> Result<(u64, Option<u64>)> {
+        let at = |n: u64, rough: f64| decide(|goal| ask(n, goal), goals.at_most(rough));
+        let (mut safe, mut fails) = self.bracket(&|n| at(n, ROUGH))?;
+        let Some(mut beyond) = fails.take() else {
+            return Ok((safe.0, None));
+        };
+        let mut stuck = 0;
+        // So large that one more is beneath all tolerance: no need to tell neighbours apart.
+        let blur = |n: u64| (BLUR * tolerance * n as f64) as u64;
+        while beyond.0 - safe.0 > blur(safe.0).max(1) {
+            let gap = beyond.0 - safe.0;
+            let next = if stuck >= 1 {
+                stuck = 0;
+                safe.0 + gap / 2
+            } else {
+                between(safe, beyond)
+            };
+            let margin = at(next, 0.03 * (beyond.0 as f64 / safe.0 as f64).ln())?;
+            if margin > 0.0 {
+                beyond = (next, margin);
+            } else {
+                safe = (next, margin);
+            }
+            // Interpolation that creeps along one side gives way to bisection.
+            stuck = if beyond.0 - safe.0 > gap / 2 {
+                stuck + 1
+            } else {
+                0
+            };
+        }
+        Ok((safe.0, Some(beyond.0)))
+    }
+
+    #[expect(clippy::type_complexity, reason = "a number with its margin, twice")]
+    fn bracket(
+        &self,
+        at: &impl Fn(u64) -> Result<f64>,
+    ) -> Result<((u64, f64), Option<(u64, f64)>)> {
+        let start = self.start.min(self.most);
+        let mut here = (start, at(start)?);
+        let mut factor = 2.0;
+        let upwards = here.1 <= 0.0;
+        loop {
+            if upwards && here.0 >= self.most {
+                return Ok((here, None));
+            }
+            if !upwards && here.0 <= 1 {
+                return Err(Error::Unsupported {
+                    what: "this target".into(),
+                    why: format!("even a {} of 1 does not certify it", self.what),
+                });
+            }
+            let n = here.0 as f64;
+            let number = if upwards {
+                ((n * factor) as u64).clamp(here.0 + 1, self.most)
+            } else {
+                ((n / factor) as u64).clamp(1, here.0 - 1)
+            };
+            let next = (number, at(number)?);
+            match (upwards, next.1 > 0.0) {
+                (true, true) => return Ok((here, Some(next))),
+                (false, false) => return Ok((next, Some(here))),
+                _ => {}
+            }
+            let point = |p: (u64, f64)| Trial {
+                x: (p.0 as f64).ln(),
+                margin: p.1,
+            };
+            factor = leap(point(here), point(next), factor.ln()).exp().max(1.1);
+            here = next;
+        }
+    }
+}
+
+/// A number strictly between, where the secant in ln n meets zero.
+fn between(safe: (u64, f64), beyond: (u64, f64)) -> u64 {
+    let share = safe.1 / (safe.1 - beyond.1);
+    let share = if share.is_finite() { share } else { 0.5 };
+    let (low, high) = ((safe.0 as f64).ln(), (beyond.0 as f64).ln());
+    let number = (low + share * (high - low)).exp().round() as u64;
+    number.clamp(safe.0 + 1, beyond.0 - 1)
+}

@@ -1,0 +1,401 @@
+//! Miss rates from secrets labelled by hand.
+
+use crate::guarantee::redaction::Redaction;
+use crate::numeric::statistics::{check_sample_confidence, clopper_pearson_upper};
+use crate::quantity::bound::Upper;
+use crate::quantity::error::{Error, Result};
+use crate::quantity::{Confidence, MissRate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+/// One labelled place of a secret.
+///
+/// ```
+/// use reticent_accounting::confidentiality::Label;
+/// let line = r#"{"kind":"phone","missed":true,"missed_by_conservative":false,"secret":"s-17","population":1200}"#;
+/// let label: Label = serde_json::from_str(line).unwrap();
+/// assert!(label.missed && label.population == Some(1200));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Label {
+    /// Kind of secret: the stratum it was drawn from.
+    pub kind: String,
+    /// Whether the redaction policy misses it here.
+    pub missed: bool,
+    /// Whether the conservative policy does not flag the record either; absent when it was not
+    /// looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_by_conservative: Option<bool>,
+    /// Which secret it is, where several places of one were labelled; absent for a secret with
+    /// one label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// Number of distinct secrets of this kind in the corpus, the same on every label of the
+    /// kind that has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub population: Option<u64>,
+}
+
+/// Labelled secrets of one kind. The unit is the secret: missed when it is missed in at least
+/// one of its labelled places.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct StratumCounts {
+    /// Secrets labelled.
+    pub labelled: u64,
+    /// Of them missed by the redaction policy.
+    pub missed: u64,
+    /// Of them missed by both policies in the same place.
+    pub missed_by_both: u64,
+    /// Labelled places.
+    pub places: u64,
+    /// Distinct secrets of the kind in the corpus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub population: Option<u64>,
+}
+
+/// A sample of secrets labelled by hand, before any threshold was tuned on it: simple random
+/// within each kind (adaptive selection voids what follows).
+///
+/// Several places of one secret are one observation: counting them apart would pretend to more
+/// labels than there are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelledSecrets {
+    strata: BTreeMap<String, StratumCounts>,
+    conservative_labelled: bool,
+}
+
+/// Upper bounds for one kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KindRates {
+    /// What was counted.
+    pub counts: StratumCounts,
+    /// The kind's share of all secrets.
+    pub weight: f64,
+    /// Miss rate of the redaction policy.
+    pub gamma: Upper<MissRate>,
+    /// Share missed by both policies.
+    pub eta: Upper<MissRate>,
+}
+
+/// Upper bounds on both rates that hold together with the stated confidence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasuredRates {
+    /// With this probability over the sample, every bound here holds at once.
+    pub confidence: Confidence,
+    /// The confidence of each single bound, after the split.
+    pub each: Confidence,
+    /// γ: missed by the redaction policy.
+    pub gamma: Upper<MissRate>,
+    /// η: missed by both policies; equal to γ when the conservative policy was not labelled.
+    pub eta: Upper<MissRate>,
+    /// By kind; a single entry when the sample was not stratified.
+    pub by_kind: BTreeMap<String, KindRates>,
+    /// Whether kinds were bounded apart and weighted by their sizes.
+    pub stratified: bool,
+}
+
+impl MeasuredRates {
+    /// The rates as a redaction.
+    ///
+    /// # Errors
+    /// None for rates made here.
+    pub fn redaction(&self) -> Result<Redaction> {
+        Redaction::new(*self.gamma.get(), *self.eta.get())
+    }
+}
+
+fn bad(what: &'static str, range: &'static str, value: u64) -> Error {
+    Error::OutOfRange {
+        what,
+        range,
+        value: value as f64,
+    }
+}
+
+impl LabelledSecrets {
+    /// Gathers labels into secrets and secrets into kinds.
+    ///
+    /// ```
+    /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
+    /// let label = |secret: &str, missed| Label {
+    ///     kind: "phone".into(), missed, missed_by_conservative: Some(false),
+    ///     secret: Some(secret.into()), population: None,
+    /// };
+    /// // Three places, two secrets, one of them missed somewhere.
+    /// let sample = LabelledSecrets::gather([label("a", false), label("a", true), label("b", false)])?;
+    /// assert_eq!((sample.labelled(), sample.missed()), (2, 1));
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for no label, for a population smaller than its sample or
+    /// different on two labels of a kind; [`Error::Unsupported`] for a secret of two kinds, for
+    /// a kind without a population where another has one, and for a conservative policy that
+    /// was labelled on some lines only.
+    pub fn gather(labels: impl IntoIterator<Item = Label>) -> Result<Self> {
+        let mut secrets: Vec<(String, bool, bool)> = Vec::new();
+        let mut known: HashMap<String, usize> = HashMap::new();
+        let mut strata: BTreeMap<String, StratumCounts> = BTreeMap::new();
+        let (mut with, mut without) = (0u64, 0u64);
+        for label in labels {
+            match label.missed_by_conservative {
+                Some(_) => with += 1,
+                None => without += 1,
+            }
+            let both = label.missed && label.missed_by_conservative.unwrap_or(true);
+            let stratum = strata.entry(label.kind.clone()).or_default();
+            stratum.places += 1;
+            if let Some(population) = label.population {
+                if stratum.population.is_some_and(|other| other != population) {
+                    return Err(bad(
+                        "population of a kind",
+                        "the same number on each of its labels",
+                        population,
+                    ));
+                }
+                stratum.population = Some(population);
+            }
+            let index = match &label.secret {
+                Some(id) => *known.entry(id.clone()).or_insert(secrets.len()),
+                None => secrets.len(),
+            };
+            if index == secrets.len() {
+                secrets.push((label.kind.clone(), false, false));
+            }
+            let (kind, missed, missed_by_both) = &mut secrets[index];
+            if *kind != label.kind {
+                return Err(Error::Unsupported {
+                    what: format!("a secret labelled as {kind:?} and as {:?}", label.kind),
+                    why: "a secret belongs to one kind".into(),
+                });
+            }
+            *missed |= label.missed;
+            *missed_by_both |= both;
+        }
+        if with > 0 && without > 0 {
+            return Err(Error::Unsupported {
+                what: format!("{without} labels without missed_by_conservative"),
+                why: format!("{with} others have it; label it on all or on none"),
+            });
+        }
+        for (kind, missed, missed_by_both) in secrets {
+            let stratum = strata.entry(kind).or_default();
+            stratum.labelled += 1;
+            stratum.missed += u64::from(missed);
+            stratum.missed_by_both += u64::from(missed_by_both);
+        }
+        let sample = Self {
+            strata,
+            conservative_labelled: with > 0,
+        };
+        sample.check()?;
+        Ok(sample)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.strata.is_empty() {
+            return Err(bad("number of labels", "[1, 2^53]", 0));
+        }
+        for stratum in self.strata.values() {
+            if let Some(population) = stratum.population
+                && population < stratum.labelled
+            {
+                return Err(bad(
+                    "population of a kind",
+                    "[its labelled secrets, 2^64)",
+                    population,
+                ));
+            }
+        }
+        let sized = self.strata.values().filter(|s| s.population.is_some());
+        let sized = sized.count();
+        if sized > 0 && sized < self.strata.len() {
+            let missing = self.strata.iter().find(|(_, s)| s.population.is_none());
+            return Err(Error::Unsupported {
+                what: format!(
+                    "kind {:?} without a population",
+                    missing.map_or("", |(kind, _)| kind)
+                ),
+                why: "other kinds have one; the weights need all of them".into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// By kind.
+    #[must_use]
+    pub const fn strata(&self) -> &BTreeMap<String, StratumCounts> {
+        &self.strata
+    }
+
+    /// Secrets labelled.
+    #[must_use]
+    pub fn labelled(&self) -> u64 {
+        self.strata.values().map(|s| s.labelled).sum()
+    }
+
+    /// Of them missed by the redaction policy.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.strata.values().map(|s| s.missed).sum()
+    }
+
+    /// Of them missed by both policies.
+    #[must_use]
+    pub fn missed_by_both(&self) -> u64 {
+        self.strata.values().map(|s| s.missed_by_both).sum()
+    }
+
+    /// Whether the conservative policy was labelled too.
+    #[must_use]
+    pub const fn conservative_labelled(&self) -> bool {
+        self.conservative_labelled
+    }
+
+    /// Whether kinds have sizes, so that they are bounded apart.
+    #[must_use]
+    pub fn stratified(&self) -> bool {
+        self.strata.len() > 1 && self.strata.values().all(|s| s.population.is_some())
+    }
+
+    /// How many bounds share the confidence: kinds times rates.
+    #[must_use]
+    pub fn bounds(&self) -> u64 {
+        let kinds = if self.stratified() {
+            self.strata.len() as u64
+        } else {
+            1
+        };
+        kinds * (1 + u64::from(self.conservative_labelled))
+    }
+
+    /// Upper bounds on γ and η that hold together with `confidence`: Clopper–Pearson for each
+    /// kind and rate at 1 − (1 − confidence)/bounds, the kinds weighted by their sizes.
+    ///
+    /// Bound: upper. Without sizes all labels are one simple random sample. Sampling without
+    /// replacement is covered for a confidence of at least 0.75 (Hoeffding 1956: a
+    /// hypergeometric count has the lighter tail).
+    ///
+    /// ```
+    /// use reticent_accounting::Confidence;
+    /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
+    /// // CRT's appendix: 200 labels, 20 missed by the policy, none by the conservative one.
+    /// let label = |i| Label {
+    ///     kind: "any".into(), missed: i < 20, missed_by_conservative: Some(false), secret: None, population: None,
+    /// };
+    /// let rates = LabelledSecrets::gather((0..200).map(label))?.rates(Confidence::new(0.95)?)?;
+    /// // Each at 97.5 %: 0.1503 and 0.01828, neither 0.1 nor 8e-5.
+    /// assert!((rates.gamma.get().get() - 0.150213).abs() < 1e-6);
+    /// assert!((rates.eta.get().get() - 0.018275).abs() < 1e-6);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a confidence below 0.75, or so near one that its share rounds to one.
+    pub fn rates(&self, confidence: Confidence) -> Result<MeasuredRates> {
+        check_sample_confidence(confidence)?;
+        let each = Confidence::new(1.0 - (1.0 - confidence.get()) / self.bounds() as f64)?;
+        let stratified = self.stratified();
+        let groups = if stratified {
+            self.strata.clone()
+        } else {
+            BTreeMap::from([(self.name(), self.pooled())])
+        };
+        let total: f64 = groups
+            .values()
+            .map(|s| s.population.unwrap_or(0) as f64)
+            .sum();
+        let mut by_kind = BTreeMap::new();
+        let (mut gamma, mut eta) = (0.0, 0.0);
+        for (kind, counts) in groups {
+            let weight = if stratified {
+                counts.population.unwrap_or(0) as f64 / total
+            } else {
+                1.0
+            };
+            let rates = self.kind(counts, weight, each)?;
+            gamma += weight * rates.gamma.get().get();
+            eta += weight * rates.eta.get().get();
+            by_kind.insert(kind, rates);
+        }
+        // Rounded up.
+        let up = |rate: f64| MissRate::new((rate * (1.0 + 1e-14)).min(1.0));
+        let gamma = up(gamma)?;
+        let eta = up(eta)?;
+        Ok(MeasuredRates {
+            confidence,
+            each,
+            gamma: Upper::new(gamma),
+            // A share of what is missed is at most what is missed.
+            eta: Upper::new(if eta < gamma { eta } else { gamma }),
+            by_kind,
+            stratified,
+        })
+    }
+
+    fn kind(&self, counts: StratumCounts, weight: f64, each: Confidence) -> Result<KindRates> {
+        let bound = |missed: u64| -> Result<f64> {
+            Ok(clopper_pearson_upper(missed, counts.labelled, each)?
+                .get()
+                .get())
+        };
+        let gamma = bound(counts.missed)?;
+        let eta = if self.conservative_labelled {
+            bound(counts.missed_by_both)?.min(gamma)
+        } else {
+            gamma
+        };
+        Ok(KindRates {
+            weight,
+            gamma: Upper::new(MissRate::new(gamma)?),
+            eta: Upper::new(MissRate::new(eta)?),
+            counts,
+        })
+    }
+
+    fn name(&self) -> String {
+        match self.strata.first_key_value() {
+            Some((kind, _)) if self.strata.len() == 1 => kind.clone(),
+            _ => "all".into(),
+        }
+    }
+
+    fn pooled(&self) -> StratumCounts {
+        let population = self.strata.values().map(|s| s.population).sum();
+        StratumCounts {
+            labelled: self.labelled(),
+            missed: self.missed(),
+            missed_by_both: self.missed_by_both(),
+            places: self.strata.values().map(|s| s.places).sum(),
+            population,
+        }
+    }
+
+    /// The sample with `more` further labels at the same share of misses (rounded up), for
+    /// planning: what would they be worth?
+    #[must_use]
+    pub fn enlarged(&self, more: u64) -> Self {
+        let total = self.labelled().max(1);
+        let mut out = self.clone();
+        for stratum in out.strata.values_mut() {
+            let extra = (more as u128 * u128::from(stratum.labelled)).div_ceil(u128::from(total));
+            let extra = u64::try_from(extra).unwrap_or(u64::MAX);
+            let extra = match stratum.population {
+                Some(population) => extra.min(population - stratum.labelled),
+                None => extra,
+            };
+            let share = |missed: u64| {
+                let grown = (u128::from(missed) * u128::from(extra))
+                    .div_ceil(u128::from(stratum.labelled.max(1)));
+                missed + u64::try_from(grown).unwrap_or(u64::MAX)
+            };
+            stratum.missed = share(stratum.missed);
+            stratum.missed_by_both = share(stratum.missed_by_both);
+            stratum.labelled += extra;
+            stratum.places += extra;
+        }
+        out
+    }
+}

@@ -1,0 +1,302 @@
+//! Selective notions: S-DP and Just Fine-tune Twice.
+
+use super::facts::{CorpusFacts, Knowledge};
+use crate::compose::Answer;
+use crate::loss::{Direction, PrivacyLoss, Query};
+use crate::mechanism::Mechanism;
+use crate::quantity::bound::{Bounds, Estimate};
+use crate::quantity::error::{Error, Result};
+use crate::quantity::neighbours::Neighbours;
+use crate::quantity::{
+    Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, SamplingRate, Steps, Tolerance,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const fn replace(group: GroupSize) -> Query {
+    Query {
+        neighbours: Neighbours::Replace,
+        group,
+    }
+}
+
+fn epsilon_of(
+    mechanism: &Mechanism,
+    group: GroupSize,
+    delta: Delta,
+    tolerance: Tolerance,
+) -> Result<Answer<Epsilon>> {
+    PrivacyLoss::of(mechanism, replace(group), Direction::Remove)?.epsilon(delta, tolerance)
+}
+
+/// ε of selective differential privacy for a run that protects only what its policy calls
+/// sensitive: that of `protected` (replace) when every secret is caught by the policy, infinite as soon as
+/// one is missed or misses can't be known, since the missed one is trained on in the open.
+///
+/// Bound: upper. Source: Shi et al. 2021, with CRT's remark on imperfect policies.
+///
+/// # Errors
+/// As [`PrivacyLoss::epsilon`].
+pub fn selective_dp(
+    facts: &CorpusFacts,
+    protected: &Mechanism,
+    delta: Delta,
+    tolerance: Tolerance,
+) -> Result<Bounds<Epsilon>> {
+    if facts.missed() > 0 || facts.knowledge() == Knowledge::Detected {
+        return Ok(Bounds::at_most(Epsilon::new(f64::INFINITY)?));
+    }
+    Ok(epsilon_of(protected, GroupSize::ONE, delta, tolerance)?.bounds)
+}
+
+/// What has to hold for training on redacted text without noise to cost nothing: both contents
+/// of the secret give the same redacted text, and the choice of what is used does not look at them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedactedAlike {
+    /// Every secret, whatever its content, is redacted from end to end.
+    pub every_content_caught: bool,
+    /// The mask tells neither the length nor the kind of what it covers.
+    pub length_and_kind_hidden: bool,
+    /// What is used, screened or left out does not depend on secrets.
+    pub screening_ignores_secrets: bool,
+}
+
+impl RedactedAlike {
+    /// All three hold.
+    pub const YES: Self = Self {
+        every_content_caught: true,
+        length_and_kind_hidden: true,
+        screening_ignores_secrets: true,
+    };
+
+    /// The first condition that does not hold.
+    const fn broken(self) -> Option<&'static str> {
+        if !self.every_content_caught {
+            Some("a content that the detector misses stays in the redacted text")
+        } else if !self.length_and_kind_hidden {
+            Some("the mask tells the length or kind of what it covers")
+        } else if !self.screening_ignores_secrets {
+            Some("what was screened or left out depends on secrets")
+        } else {
+            None
+        }
+    }
+}
+
+/// The first fine-tuning of JFT, on redacted text.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PhaseOne {
+    /// An ordinary optimiser.
+    Unnoised(RedactedAlike),
+    /// A private optimiser on the redacted text, as it ran; its cost composes in full.
+    Noised(Mechanism),
+}
+
+/// Just Fine-tune Twice: redacted text first, the original text by a private optimiser second.
+///
+/// ```
+/// use reticent_accounting::confidentiality::{JustFineTuneTwice, PhaseOne, RedactedAlike};
+/// use reticent_accounting::{Delta, GroupSize, Mechanism, NoiseMultiplier, SamplingRate, Steps, Tolerance};
+/// let second = Mechanism::dp_sgd(NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(1000));
+/// let alike = JustFineTuneTwice { first: PhaseOne::Unnoised(RedactedAlike::YES), second: second.clone() };
+/// let leaky = RedactedAlike { length_and_kind_hidden: false, ..RedactedAlike::YES };
+/// let leaky = JustFineTuneTwice { first: PhaseOne::Unnoised(leaky), second };
+/// let at = |run: &JustFineTuneTwice| {
+///     run.epsilon(GroupSize::ONE, Delta::new(1e-5)?, Tolerance::DEFAULT).map(|b| b.upper.unwrap().get().get())
+/// };
+/// assert!(at(&alike)? < 4.0 && at(&leaky)?.is_infinite());
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct JustFineTuneTwice {
+    /// On redacted text.
+    pub first: PhaseOne,
+    /// On the original text.
+    pub second: Mechanism,
+}
+
+impl JustFineTuneTwice {
+    /// Everything that ran on secrets. The first phase drops out only when it saw the same text
+    /// for both contents. Source: JFT Theorem 1.
+    #[must_use]
+    pub fn mechanism(&self) -> Mechanism {
+        let first = match &self.first {
+            PhaseOne::Unnoised(conditions) => match conditions.broken() {
+                None => return self.second.clone(),
+                Some(why) => Mechanism::NonPrivate {
+                    why: format!("first phase without noise: {why}"),
+                },
+            },
+            PhaseOne::Noised(mechanism) => mechanism.clone(),
+        };
+        Mechanism::Sequence {
+            parts: vec![first, self.second.clone()],
+        }
+    }
+
+    /// ε of selective differential privacy for a secret in `group` records, with content
+    /// replaced by content.
+    ///
+    /// Bound: both ends; infinite when the first phase leaks.
+    ///
+    /// # Errors
+    /// As [`PrivacyLoss::epsilon`]; an estimated phase is refused.
+    pub fn epsilon(
+        &self,
+        group: GroupSize,
+        delta: Delta,
+        tolerance: Tolerance,
+    ) -> Result<Bounds<Epsilon>> {
+        Ok(epsilon_of(&self.mechanism(), group, delta, tolerance)?.bounds)
+    }
+}
+
+/// JFT's light noise: DP-SGD on redacted text whose sampling rate is multiplied by the share of
+/// tokens that the detector misses. The paper calls the result an empirical estimate, and so does
+/// the type: a given missed secret is sampled at the full rate.
+///
+/// ```
+/// use reticent_accounting::confidentiality::LightNoise;
+/// use reticent_accounting::{Delta, MissRate, NoiseMultiplier, SamplingRate, Steps, Tolerance};
+/// let light = LightNoise {
+///     noise_multiplier: NoiseMultiplier::new(0.6)?,
+///     sampling_rate: SamplingRate::new(0.05)?,
+///     steps: Steps::new(300),
+///     miss: (MissRate::new(0.006)?, MissRate::new(0.02)?),
+/// };
+/// let (low, high) = light.epsilon(Delta::new(1e-5)?, Tolerance::DEFAULT)?;
+/// assert!(low.get() <= high.get());
+/// // It composes with nothing that is a bound.
+/// assert!(light.mechanism()?.iter().all(|m| matches!(m, reticent_accounting::Mechanism::Estimated { .. })));
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LightNoise {
+    /// σ of the first phase.
+    pub noise_multiplier: NoiseMultiplier,
+    /// The optimiser's sampling rate p₀.
+    pub sampling_rate: SamplingRate,
+    /// Steps of the first phase.
+    pub steps: Steps,
+    /// Both ends of the interval of the miss rate m.
+    pub miss: (MissRate, MissRate),
+}
+
+impl LightNoise {
+    /// The phase at both ends of the interval, marked as an estimate.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for an interval whose ends are in the wrong order.
+    pub fn mechanism(&self) -> Result<Vec<Mechanism>> {
+        self.check()?;
+        let end = |miss: MissRate| Mechanism::Estimated {
+            inner: Box::new(self.at(miss)),
+            why: "light noise multiplies the sampling rate by a miss rate per token".into(),
+        };
+        Ok(vec![end(self.miss.0), end(self.miss.1)])
+    }
+
+    /// ε at both ends of the interval of m, by the paper's rule p = p₀·m, for neighbours that
+    /// replace.
+    ///
+    /// # Errors
+    /// As [`LightNoise::mechanism`] and [`PrivacyLoss::epsilon`].
+    pub fn epsilon(
+        &self,
+        delta: Delta,
+        tolerance: Tolerance,
+    ) -> Result<(Estimate<Epsilon>, Estimate<Epsilon>)> {
+        self.check()?;
+        let end = |miss| -> Result<Estimate<Epsilon>> {
+            let found = epsilon_of(&self.at(miss), GroupSize::ONE, delta, tolerance)?;
+            let upper = found.bounds.upper.map(|end| *end.get());
+            Ok(Estimate::new(
+                upper.map_or_else(|| Epsilon::new(f64::INFINITY), Ok)?,
+            ))
+        };
+        Ok((end(self.miss.0)?, end(self.miss.1)?))
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.miss.0 <= self.miss.1 {
+            return Ok(());
+        }
+        Err(Error::OutOfRange {
+            what: "lower end of the miss rate",
+            range: "[0, upper end]",
+            value: self.miss.0.get(),
+        })
+    }
+
+    fn at(&self, miss: MissRate) -> Mechanism {
+        let rate = SamplingRate::new(self.sampling_rate.get() * miss.get());
+        match rate {
+            Ok(rate) => Mechanism::dp_sgd(self.noise_multiplier, rate, self.steps),
+            // Nothing is missed.
+            Err(_) => Mechanism::Sequence { parts: Vec::new() },
+        }
+    }
+}
+
+/// The exact alternative to [`LightNoise`]: the batches are drawn without looking at content,
+/// and in each it is counted how many records hold the missed secret. Given the batches, a step
+/// with n of them is a plain Gaussian mechanism of sensitivity n (2n under replace), whatever the
+/// adversary knows about the batches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CountedBatches {
+    noise_multiplier: NoiseMultiplier,
+    /// (records of the secret in a batch, number of such batches), without zeros.
+    counts: Vec<(u64, u64)>,
+}
+
+impl CountedBatches {
+    /// From pairs (records of the secret in a batch, number of such batches).
+    ///
+    /// ```
+    /// use reticent_accounting::confidentiality::CountedBatches;
+    /// use reticent_accounting::{Delta, NoiseMultiplier, Tolerance};
+    /// // Three of a hundred batches held the secret, one of them twice: Σ n² = 6.
+    /// let batches = CountedBatches::new(NoiseMultiplier::new(4.0)?, vec![(0, 97), (1, 2), (2, 1)]);
+    /// let epsilon = batches.epsilon(Delta::new(1e-5)?, Tolerance::DEFAULT)?.upper.unwrap();
+    /// assert!(epsilon.get().get() > 0.0);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    #[must_use]
+    pub fn new(noise_multiplier: NoiseMultiplier, counts: Vec<(u64, u64)>) -> Self {
+        let counts = counts.into_iter().filter(|(n, times)| *n > 0 && *times > 0);
+        Self {
+            noise_multiplier,
+            counts: counts.collect(),
+        }
+    }
+
+    /// What ran, given the batches.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a noise multiplier too small to divide.
+    pub fn mechanism(&self) -> Result<Mechanism> {
+        let step = |&(records, times): &(u64, u64)| -> Result<Mechanism> {
+            let noise_multiplier =
+                NoiseMultiplier::new(self.noise_multiplier.get() / records as f64)?;
+            Ok(Mechanism::Repeat {
+                times: Steps::new(times),
+                each: Box::new(Mechanism::Gaussian { noise_multiplier }),
+            })
+        };
+        Ok(Mechanism::Sequence {
+            parts: self.counts.iter().map(step).collect::<Result<_>>()?,
+        })
+    }
+
+    /// ε for the secret whose records were counted, with content replaced by content.
+    ///
+    /// Bound: both ends. It depends on the batches that were drawn: a number to keep to oneself
+    /// unless the counts are public.
+    ///
+    /// # Errors
+    /// As [`PrivacyLoss::epsilon`].
+    pub fn epsilon(&self, delta: Delta, tolerance: Tolerance) -> Result<Bounds<Epsilon>> {
+        Ok(epsilon_of(&self.mechanism()?, GroupSize::ONE, delta, tolerance)?.bounds)
+    }
+}

@@ -1,0 +1,197 @@
+//! Several records at once, from guarantees about single ones.
+//!
+//! The exact way is a [`Query`](crate::Query) with a group size: the mixture of all k records.
+//! The lemma here needs only (ε_i, δ_i) and is looser.
+
+use crate::compose::solver::Solver;
+use crate::loss::PrivacyLoss;
+use crate::quantity::bound::Upper;
+use crate::quantity::error::{Error, Result};
+use crate::quantity::neighbours::Neighbours;
+use crate::quantity::{Delta, Epsilon, GroupSize, Tolerance};
+
+/// The group lemma: (Σ ε_i, Σ_i δ_i e^{ε_1 + … + ε_{i−1}}), in the order that makes δ least.
+///
+/// Bound: upper. The best order is ascending in (e^{ε_i} − 1)/δ_i (for equal δ: ascending ε).
+/// Source: CRT Prop. 5, whose k e^{kε} δ is looser.
+///
+/// ```
+/// use reticent_accounting::{Delta, Epsilon, group::group_lemma};
+/// let each = vec![(Epsilon::new(0.5)?, Delta::new(1e-6)?); 5];
+/// let (epsilon, delta) = group_lemma(&each);
+/// assert!((epsilon.get().get() - 2.5).abs() < 1e-12);
+/// // (e^{5/2} − 1)/(e^{1/2} − 1) · 1e-6 = 1.72e-5, where the paper's bound says 6.09e-5.
+/// assert!((delta.get().get() - 1.7238e-5).abs() < 1e-9);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+#[must_use]
+pub fn group_lemma(each: &[(Epsilon, Delta)]) -> (Upper<Epsilon>, Upper<Delta>) {
+    let mut sorted = each.to_vec();
+    let key = |each: &(Epsilon, Delta)| {
+        // A record without any loss goes anywhere; one without δ goes last.
+        if each.0.get() <= 0.0 {
+            0.0
+        } else {
+            each.0.get().exp_m1() / each.1.get()
+        }
+    };
+    sorted.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    let (mut epsilon, mut delta) = (0.0f64, 0.0f64);
+    for (each_epsilon, each_delta) in sorted {
+        if each_delta.get() > 0.0 {
+            delta += (epsilon + each_delta.get().ln()).exp();
+        }
+        epsilon += each_epsilon.get();
+    }
+    let slack = 1.0 + 4.0 * f64::EPSILON * (each.len() as f64 + 4.0 + epsilon.min(1e3));
+    (
+        Upper::new(Epsilon::nonnegative(epsilon * slack)),
+        Upper::new(Delta::clamped(delta * slack)),
+    )
+}
+
+/// (kε, k e^{kε} δ) of k alike records: what CRT's Proposition 5 prints.
+///
+/// Bound: upper, looser than [`group_lemma`]; kept to reproduce the paper's numbers.
+///
+/// ```
+/// use reticent_accounting::{Delta, Epsilon, GroupSize, group::paper_group_bound};
+/// let (epsilon, delta) = paper_group_bound(GroupSize::new(5)?, Epsilon::new(0.5)?, Delta::new(1e-6)?);
+/// assert!((epsilon.get().get() - 2.5).abs() < 1e-12);
+/// assert!((delta.get().get() / 6.091246980351737e-05 - 1.0).abs() < 1e-13);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+#[must_use]
+pub fn paper_group_bound(
+    group: GroupSize,
+    epsilon: Epsilon,
+    delta: Delta,
+) -> (Upper<Epsilon>, Upper<Delta>) {
+    let k = f64::from(group.get());
+    let total = k * epsilon.get();
+    let slack = 1.0 + f64::EPSILON * (4.0 + total.min(1e3));
+    let share = if delta.get() > 0.0 {
+        k * (total + delta.get().ln()).exp() * slack
+    } else {
+        0.0
+    };
+    (
+        Upper::new(Epsilon::nonnegative(total * (1.0 + f64::EPSILON))),
+        Upper::new(Delta::clamped(share)),
+    )
+}
+
+impl PrivacyLoss {
+    /// ε of `group` records at `delta` by the lemma, from this loss of a single record.
+    ///
+    /// With δ_1 = δ (e^ε − 1)/(e^{kε} − 1), the group is (kε(δ_1), δ). Bound: upper.
+    ///
+    /// # Errors
+    /// [`Error::NotCertified`] when the single record's ε can't be certified.
+    pub fn epsilon_by_group_lemma(
+        &self,
+        group: GroupSize,
+        delta: Delta,
+        tolerance: Tolerance,
+    ) -> Result<Upper<Epsilon>> {
+        let k = f64::from(group.get());
+        if group == GroupSize::ONE || delta.get() >= 1.0 || self.is_empty() || self.unbounded {
+            let single = self.epsilon(delta, tolerance)?.bounds.upper;
+            return single.ok_or(Error::NotCertified {
+                what: "epsilon",
+                why: "no upper end".into(),
+            });
+        }
+        let mut solver = Solver::new(self);
+        let ln_sum = |epsilon: f64| ln_geometric_sum(k, epsilon);
+        // δ(ε)·sum falls in ε; the lemma holds at any ε where it is at most δ.
+        let ln_delta = delta.get().ln();
+        let holds = |solver: &mut Solver, epsilon: f64| {
+            let (ends, _) = solver.ln_delta(epsilon, 1e-3)?;
+            Ok::<bool, Error>(ends.upper + ln_sum(epsilon) <= ln_delta)
+        };
+        let (mut low, mut high) = (0.0, solver.epsilon(delta.get(), 1e-3)?.upper.max(1e-12));
+        while !holds(&mut solver, high)? {
+            low = high;
+            high *= 1.5;
+            if high > 1e6 {
+                return Ok(Upper::new(Epsilon::nonnegative(f64::INFINITY)));
+            }
+        }
+        while high - low > tolerance.get().max(1e-9) * high {
+            let middle = 0.5 * (low + high);
+            if holds(&mut solver, middle)? {
+                high = middle
+            } else {
+                low = middle
+            }
+        }
+        Ok(Upper::new(Epsilon::nonnegative(k * high)))
+    }
+
+    /// δ of `group` records at `epsilon` by the lemma: δ_k(ε) ≤ δ(ε/k) (e^ε − 1)/(e^{ε/k} − 1).
+    ///
+    /// Bound: upper.
+    ///
+    /// # Errors
+    /// [`Error::NotCertified`] when the single record's δ can't be certified.
+    pub fn delta_by_group_lemma(
+        &self,
+        group: GroupSize,
+        epsilon: Epsilon,
+        tolerance: Tolerance,
+    ) -> Result<Upper<Delta>> {
+        let k = f64::from(group.get());
+        // Rounded down: a smaller ε has a larger δ.
+        let each = Epsilon::new(epsilon.get() / k * (1.0 - 1e-15))?;
+        let single = self.delta(each, tolerance)?.bounds;
+        let single = single.upper.map_or(1.0, |end| end.get().get());
+        if single <= 0.0 || epsilon.get().is_infinite() {
+            return Ok(Upper::new(Delta::clamped(single.signum().max(0.0))));
+        }
+        let ln_most = single.ln() + ln_geometric_sum(k, each.get());
+        Ok(Upper::new(Delta::clamped(
+            ln_most.min(0.0).exp() * (1.0 + 1e-13),
+        )))
+    }
+}
+
+/// δ of `group` records at `epsilon` by the lemma, the worst over the directions of a single record.
+pub(crate) fn delta_by_lemma<'a>(
+    directions: impl IntoIterator<Item = &'a PrivacyLoss>,
+    group: GroupSize,
+    epsilon: Epsilon,
+    tolerance: Tolerance,
+) -> Result<Upper<Delta>> {
+    let mut most = Upper::new(Delta::clamped(0.0));
+    for loss in directions {
+        let each = loss.delta_by_group_lemma(group, epsilon, tolerance)?;
+        most = if each > most { each } else { most };
+    }
+    Ok(most)
+}
+
+/// Whether the lemma stands in where the law of a group is not known. Each step from one input to the next has to
+/// be one that the single record's guarantee covers: records that come or go change the size of the input, on
+/// which some samplers depend.
+pub(crate) fn lemma_stands_in(neighbours: Neighbours) -> bool {
+    neighbours != Neighbours::AddRemove
+}
+
+/// ln Σ_{i<k} e^{iε}, rounded up.
+fn ln_geometric_sum(k: f64, epsilon: f64) -> f64 {
+    let sum = match epsilon > 0.0 {
+        true => ln_expm1(k * epsilon) - ln_expm1(epsilon),
+        false => k.ln(),
+    };
+    sum + 1e-12 + 4.0 * f64::EPSILON * k * epsilon
+}
+
+/// ln(e^x − 1) for x > 0.
+fn ln_expm1(x: f64) -> f64 {
+    if x > 30.0 {
+        x + (-(-x).exp()).ln_1p()
+    } else {
+        x.exp_m1().ln()
+    }
+}

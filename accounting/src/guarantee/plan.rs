@@ -1,0 +1,514 @@
+//! One training plan, every guarantee that follows from it.
+
+use crate::compose::Answer;
+use crate::compose::solver::Solver;
+use crate::engine::Engine;
+use crate::guarantee::group::lemma_stands_in;
+use crate::guarantee::redaction::Redaction;
+use crate::guarantee::{Base, ByDirection, Convention, Guarantee, Method, Notion};
+use crate::loss::{Direction, PrivacyLoss, Query, losses};
+use crate::mechanism::Mechanism;
+use crate::quantity::bound::{Bounds, Lower, Upper};
+use crate::quantity::error::{Error, Result};
+use crate::quantity::neighbours::Neighbours;
+use crate::quantity::{
+    Confidence, Delta, Epsilon, GroupSize, MissRate, Order, Probability, Tolerance, UnitName,
+};
+
+mod at_epsilon;
+mod other_notions;
+
+/// What is to run, and what is asked about it.
+///
+/// ```
+/// use reticent_accounting::{Delta, Mechanism, NoiseMultiplier, Notion, Plan, SamplingRate, Steps, UnitName};
+/// let run = Mechanism::dp_sgd(NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(1000));
+/// let plan = Plan::new(run, UnitName::new("sentence")?, Delta::new(1e-5)?);
+/// let guarantees = plan.guarantees()?;
+/// assert_eq!(guarantees[0].notion, Notion::Dp);
+/// assert!(guarantees[0].epsilon.unwrap().upper.unwrap().get().get() < 2.0);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// What runs.
+    pub mechanism: Mechanism,
+    /// What one record is.
+    pub unit: UnitName,
+    /// The δ of every (ε, δ) row.
+    pub delta: Delta,
+    /// The neighbours of the `dp` rows.
+    pub neighbours: Neighbours,
+    /// How many records one secret or person accounts for.
+    pub group: GroupSize,
+    /// The redaction policy, if there is one.
+    pub redaction: Option<Redaction>,
+    /// The confidence with which the redaction's rates bound the true ones, when measured.
+    pub confidence: Option<Confidence>,
+    /// The adversary's chance of guessing the secret beforehand.
+    pub prior: Option<Probability>,
+    /// Asks for μ-GDP too, with this δ allowed on top of the Gaussian's own.
+    pub gaussian_slack: Option<Delta>,
+    /// Relative width of every answer.
+    pub tolerance: Tolerance,
+}
+
+impl Plan {
+    /// A plan with the usual questions: add-remove, single records, no redaction, no prior, and
+    /// a relative tolerance of 1e-6.
+    #[must_use]
+    pub fn new(mechanism: Mechanism, unit: UnitName, delta: Delta) -> Self {
+        Self {
+            mechanism,
+            unit,
+            delta,
+            neighbours: Neighbours::AddRemove,
+            group: GroupSize::ONE,
+            redaction: None,
+            confidence: None,
+            prior: None,
+            gaussian_slack: None,
+            tolerance: Tolerance::DEFAULT,
+        }
+    }
+
+    /// Every guarantee of the plan: `dp` by the loss law and by Rényi; with a group, `group-dp`
+    /// by the mixture and by the lemma; with redaction, the Bayesian rows in both conventions
+    /// and the row for an adversary who may know the secret; with a prior, the posterior by
+    /// blow-up and by two Fano bounds; with a Gaussian slack, μ-GDP.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] for an estimated mechanism,
+    /// [`crate::Error::NotCertified`] when a row can't be certified at all.
+    pub fn guarantees(&self) -> Result<Vec<Guarantee>> {
+        let mut rows = self.single_record()?;
+        if self.group > GroupSize::ONE {
+            rows.extend(self.whole_group()?);
+        }
+        if let Some(redaction) = self.redaction {
+            for convention in [Convention::Definition, Convention::Paper] {
+                rows.extend(covered(convention, self.redacted(redaction, convention))?);
+            }
+        }
+        if let Some(prior) = self.prior {
+            rows.extend(self.reconstruction(prior)?);
+        }
+        rows.extend(self.gaussian()?);
+        Ok(self.by_what_is_known(rows))
+    }
+
+    /// The rows of a run of which some part has no law but stated Rényi divergences: all of them are by
+    /// these, so that those by the law are, and repeat nothing.
+    fn by_what_is_known(&self, rows: Vec<Guarantee>) -> Vec<Guarantee> {
+        if !self.mechanism.is_stated() {
+            return rows;
+        }
+        let mut kept: Vec<Guarantee> = Vec::new();
+        for row in rows {
+            let (method, base) = match (row.method, row.base) {
+                (Method::Pld, base) => (Method::Rdp, base),
+                (Method::Proposition6, Some(_)) => (row.method, Some(Base::Rdp)),
+                (Method::BlowUp, base) => (Method::RenyiFano, base),
+                other => other,
+            };
+            let row = Guarantee {
+                method,
+                base,
+                engine: None,
+                ..row
+            };
+            let same = |other: &&mut Guarantee| {
+                let of = |row: &Guarantee| (row.notion, row.method, row.base, row.convention);
+                of(other) == of(&row)
+            };
+            match kept.iter_mut().find(same) {
+                // The order is known of the row that was meant to be by divergences.
+                Some(other) => other.order = other.order.or(row.order),
+                None => kept.push(row),
+            }
+        }
+        kept
+    }
+
+    /// ε of [`Plan::exactly`], both ends.
+    ///
+    /// # Errors
+    /// As [`Plan::guarantees`].
+    pub fn epsilon(&self) -> Result<Bounds<Epsilon>> {
+        let infinite = Bounds::at_most(Epsilon::nonnegative(f64::INFINITY));
+        Ok(self.exactly()?.epsilon.unwrap_or(infinite))
+    }
+
+    /// ε' against an adversary without prior knowledge of the secret, in the notion's own neighbours; absent
+    /// without redaction.
+    ///
+    /// # Errors
+    /// As [`Plan::guarantees`].
+    pub fn bayesian_epsilon(&self) -> Result<Option<Bounds<Epsilon>>> {
+        let Some(redaction) = self.redaction else {
+            return Ok(None);
+        };
+        let query = self.redaction_query(Convention::Definition);
+        let loss = PrivacyLoss::of(&self.mechanism, query, Direction::Remove)?;
+        let answer = redaction.exact_epsilon(&loss, &loss, self.delta, self.tolerance)?;
+        Ok(Some(answer.bounds))
+    }
+
+    /// The first row of [`Plan::guarantees`], or the first of the group if there is one.
+    ///
+    /// # Errors
+    /// As [`Plan::guarantees`].
+    pub fn exactly(&self) -> Result<Guarantee> {
+        let row = if self.group == GroupSize::ONE {
+            self.by_law(
+                Notion::Dp,
+                &mut self.solvers(Query::single(self.neighbours))?,
+            )?
+        } else {
+            self.group_by_law().map_or_else(
+                |error| self.group_by_lemma_alone(error),
+                |row| match is_close(row.epsilon.as_ref()) {
+                    true => Ok(row),
+                    // What the law certifies stands where the lemma certifies nothing.
+                    false => match self.group_by_lemma() {
+                        Ok(lemma) => Ok(tighter_first(row, lemma)?.0),
+                        Err(_) => Ok(row),
+                    },
+                },
+            )?
+        };
+        let known = self.by_what_is_known(vec![row.clone()]);
+        Ok(known.into_iter().next().unwrap_or(row))
+    }
+
+    /// The group by the law of its records together.
+    fn group_by_law(&self) -> Result<Guarantee> {
+        let query = Query {
+            neighbours: self.neighbours,
+            group: self.group,
+        };
+        let row = self.by_law(Notion::GroupDp, &mut self.solvers(query)?)?;
+        let group = Some(self.group);
+        Ok(Guarantee { group, ..row })
+    }
+
+    /// The group by the lemma where its law is not known; any other error stays.
+    fn group_by_lemma_alone(&self, error: Error) -> Result<Guarantee> {
+        match error {
+            Error::Unsupported { .. } if lemma_stands_in(self.neighbours) => {
+                self.group_by_lemma().map_err(|_| error)
+            }
+            error => Err(error),
+        }
+    }
+
+    fn solvers(&self, query: Query) -> Result<Vec<Solver>> {
+        Ok(losses(&self.mechanism, query)?
+            .iter()
+            .map(Solver::new)
+            .collect())
+    }
+
+    fn answers(&self, solvers: &mut [Solver], delta: Delta) -> Result<Vec<Answer<Epsilon>>> {
+        solvers
+            .iter_mut()
+            .map(|solver| solver.answer(delta, self.tolerance))
+            .collect()
+    }
+
+    fn row(&self, notion: Notion, neighbours: Neighbours, method: Method) -> Guarantee {
+        Guarantee {
+            delta: Some(self.delta),
+            ..Guarantee::new(notion, neighbours, self.unit.clone(), method)
+        }
+    }
+
+    fn single_record(&self) -> Result<Vec<Guarantee>> {
+        let mut solvers = self.solvers(Query::single(self.neighbours))?;
+        let by_law = self.by_law(Notion::Dp, &mut solvers)?;
+        let (epsilon, order) = by_renyi(&mut solvers, self.delta)?;
+        let by_renyi = Guarantee {
+            epsilon: Some(Bounds {
+                lower: None,
+                upper: Some(epsilon),
+            }),
+            order,
+            ..self.row(Notion::Dp, self.neighbours, Method::Rdp)
+        };
+        Ok(vec![by_law, by_renyi])
+    }
+
+    /// ε from the loss law, with both directions where they differ.
+    fn by_law(&self, notion: Notion, solvers: &mut [Solver]) -> Result<Guarantee> {
+        let answers = self.answers(solvers, self.delta)?;
+        let by_direction = match answers.as_slice() {
+            [remove, add] => Some(ByDirection {
+                remove: remove.bounds,
+                add: add.bounds,
+            }),
+            _ => None,
+        };
+        let worst = larger(&answers)?;
+        Ok(Guarantee {
+            engine: Some(worst.engine),
+            looseness: worst.looseness,
+            epsilon: Some(worst.bounds),
+            by_direction,
+            ..self.row(notion, self.neighbours, Method::Pld)
+        })
+    }
+
+    /// The group by its law and by the lemma, the tighter one first.
+    fn whole_group(&self) -> Result<Vec<Guarantee>> {
+        match self.group_by_law() {
+            Ok(law) => {
+                let (first, second) = tighter_first(law, self.group_by_lemma()?)?;
+                Ok(vec![first, second])
+            }
+            Err(error) => Ok(vec![self.group_by_lemma_alone(error)?]),
+        }
+    }
+
+    /// The group by the lemma, from its single records.
+    fn group_by_lemma(&self) -> Result<Guarantee> {
+        let mut most = Upper::new(Epsilon::new(0.0)?);
+        for loss in losses(&self.mechanism, Query::single(self.neighbours))? {
+            let each = loss.epsilon_by_group_lemma(self.group, self.delta, self.tolerance)?;
+            most = if each > most { each } else { most };
+        }
+        Ok(Guarantee {
+            epsilon: Some(Bounds {
+                lower: None,
+                upper: Some(most),
+            }),
+            group: Some(self.group),
+            ..self.row(Notion::GroupDp, self.neighbours, Method::GroupLemma)
+        })
+    }
+
+    /// Neighbours of a redaction row: the definition compares contents (replace), the papers
+    /// computed add-remove.
+    const fn redaction_query(&self, convention: Convention) -> Query {
+        let neighbours = match convention {
+            Convention::Definition => Neighbours::Replace,
+            Convention::Paper => Neighbours::AddRemove,
+        };
+        Query {
+            neighbours,
+            group: self.group,
+        }
+    }
+
+    fn redaction_row(
+        &self,
+        redaction: Redaction,
+        notion: Notion,
+        query: Query,
+        method: Method,
+    ) -> Guarantee {
+        Guarantee {
+            gamma: Some(redaction.miss()),
+            missed_by_both: (redaction.missed_by_both() > MissRate::ZERO)
+                .then_some(redaction.missed_by_both()),
+            confidence: self.confidence,
+            group: (self.group > GroupSize::ONE).then_some(self.group),
+            ..self.row(notion, query.neighbours, method)
+        }
+    }
+
+    /// Rows for redaction in one convention: for an adversary without prior knowledge of the secret exactly and
+    /// by Proposition 6 on two bases; by definition also for one who may know it.
+    fn redacted(&self, redaction: Redaction, convention: Convention) -> Result<Vec<Guarantee>> {
+        let query = self.redaction_query(convention);
+        let mut solvers = self.solvers(query)?;
+        let base_delta = redaction.base_delta(self.delta);
+        let base = match base_delta {
+            Some(delta) => self.answers(&mut solvers, delta)?,
+            None => Vec::new(),
+        };
+        let row = |method| Guarantee {
+            convention,
+            ..self.redaction_row(redaction, Notion::BayesianConfidentiality, query, method)
+        };
+        let Some(without) = solvers.last_mut() else {
+            return Ok(Vec::new());
+        };
+        let exact =
+            redaction.exact_from(base.first().copied(), without, self.delta, self.tolerance)?;
+        let mut rows = vec![Guarantee {
+            epsilon: Some(exact.bounds),
+            engine: Some(exact.engine),
+            looseness: exact.looseness,
+            ..row(Method::Pld)
+        }];
+        if let Some(delta) = base_delta {
+            let by_law = larger(&base)?;
+            rows.push(Guarantee {
+                base: Some(Base::Pld),
+                engine: Some(by_law.engine),
+                looseness: by_law.looseness,
+                epsilon: Some(amplified(redaction, by_law.bounds)),
+                ..row(Method::Proposition6)
+            });
+            let (by_renyi, order) = by_renyi(&mut solvers, delta)?;
+            let by_renyi = Bounds {
+                lower: None,
+                upper: Some(by_renyi),
+            };
+            rows.push(Guarantee {
+                base: Some(Base::Rdp),
+                epsilon: Some(amplified(redaction, by_renyi)),
+                order,
+                ..row(Method::Proposition6)
+            });
+        }
+        if convention == Convention::Definition {
+            rows.push(self.informed(redaction, query, base.first())?);
+        }
+        Ok(rows)
+    }
+
+    /// The row for an adversary who may know the secret: (ε, (γ − η)δ + η).
+    fn informed(
+        &self,
+        redaction: Redaction,
+        query: Query,
+        base: Option<&Answer<Epsilon>>,
+    ) -> Result<Guarantee> {
+        let row = self.informed_row(redaction, query);
+        let Some(base) = base else {
+            let none = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
+            return Ok(Guarantee {
+                epsilon: Some(none),
+                engine: Some(Engine::Closed),
+                ..row
+            });
+        };
+        // Whether missing depends on the secret is unknown: no lower end.
+        let epsilon = Bounds {
+            lower: None,
+            upper: base.bounds.upper,
+        };
+        Ok(Guarantee {
+            epsilon: Some(epsilon),
+            engine: Some(base.engine),
+            ..row
+        })
+    }
+
+    fn informed_row(&self, redaction: Redaction, query: Query) -> Guarantee {
+        let notion = if self.group > GroupSize::ONE {
+            Notion::GroupConfidentiality
+        } else {
+            Notion::Confidentiality
+        };
+        self.redaction_row(redaction, notion, query, Method::Pld)
+    }
+}
+
+/// The papers computed add-remove: what has no answer for that has no such row either.
+fn covered(convention: Convention, rows: Result<Vec<Guarantee>>) -> Result<Vec<Guarantee>> {
+    match (convention, rows) {
+        (Convention::Paper, Err(Error::Unsupported { .. })) => Ok(Vec::new()),
+        (_, rows) => rows,
+    }
+}
+
+/// Two rows of one question, the tighter upper end first; it has the larger of the lower ends.
+fn tighter_first(law: Guarantee, lemma: Guarantee) -> Result<(Guarantee, Guarantee)> {
+    let ends = |row: &Guarantee| match (row.delta_bounds, row.epsilon) {
+        (Some(delta), _) => (
+            delta.lower.map(|end| end.get().get()),
+            delta.upper.map(|end| end.get().get()),
+        ),
+        (None, Some(epsilon)) => (
+            epsilon.lower.map(|end| end.get().get()),
+            epsilon.upper.map(|end| end.get().get()),
+        ),
+        (None, None) => (None, None),
+    };
+    let ((least, most), (_, other)) = (ends(&law), ends(&lemma));
+    let other = other.unwrap_or(f64::INFINITY);
+    if other >= most.unwrap_or(f64::INFINITY) {
+        return Ok((law, lemma));
+    }
+    if least.is_some_and(|least| least > other) {
+        return Err(Error::NotCertified {
+            what: "epsilon",
+            why: "two bounds of a group contradict each other".into(),
+        });
+    }
+    let mut first = lemma;
+    if let (Some(own), Some(known)) = (&mut first.epsilon, law.epsilon)
+        && law.delta_bounds.is_none()
+    {
+        own.lower = known.lower;
+    }
+    if let (Some(own), Some(known)) = (&mut first.delta_bounds, law.delta_bounds) {
+        own.lower = known.lower;
+    }
+    Ok((first, law))
+}
+
+/// Whether both ends are known and so near each other that nothing else is tighter.
+fn is_close(bounds: Option<&Bounds<Epsilon>>) -> bool {
+    let ends = bounds.and_then(|bounds| Some((bounds.lower?, bounds.upper?)));
+    ends.is_some_and(|(lower, upper)| upper.get().get() <= 1.001 * lower.get().get())
+}
+
+/// The larger of the directions, end by end. An end is known when it is known in every
+/// direction (upper) or in any (lower).
+fn larger(answers: &[Answer<Epsilon>]) -> Result<Answer<Epsilon>> {
+    let mut engine = Engine::Closed;
+    let (mut lower, mut upper): (Option<f64>, f64) = (None, 0.0);
+    let mut looseness = None;
+    for answer in answers {
+        engine = engine.coarser(answer.engine);
+        let low = answer.bounds.lower.map(|end| end.get().get());
+        lower = match (lower, low) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (a, b) => a.or(b),
+        };
+        let high = answer
+            .bounds
+            .upper
+            .map_or(f64::INFINITY, |end| end.get().get());
+        if high >= upper {
+            (upper, looseness) = (high, answer.looseness);
+        }
+    }
+    let bounds = Bounds {
+        lower: lower.map(Epsilon::new).transpose()?.map(Lower::new),
+        upper: Some(Upper::new(Epsilon::new(upper)?)),
+    };
+    Ok(Answer {
+        bounds,
+        engine,
+        looseness,
+    })
+}
+
+fn by_renyi(solvers: &mut [Solver], delta: Delta) -> Result<(Upper<Epsilon>, Option<Order>)> {
+    let mut worst = (Upper::new(Epsilon::new(0.0)?), None);
+    for solver in solvers {
+        let each = solver.answer_by_rdp(delta)?;
+        if each.0 >= worst.0 {
+            worst = each;
+        }
+    }
+    Ok(worst)
+}
+
+fn amplified(redaction: Redaction, base: Bounds<Epsilon>) -> Bounds<Epsilon> {
+    Bounds {
+        lower: base.lower.map(|end| {
+            // The map rounds up; a lower end goes down by as much and more.
+            Lower::new(Epsilon::nonnegative(
+                redaction.amplified(*end.get()).get() * (1.0 - 4e-15),
+            ))
+        }),
+        upper: base
+            .upper
+            .map(|end| Upper::new(redaction.amplified(*end.get()))),
+    }
+}

@@ -1,0 +1,441 @@
+//! The same plan asked the other way round: which δ goes with a given ε.
+
+use super::{Plan, covered, tighter_first};
+use crate::compose::Answer;
+use crate::compose::solver::Solver;
+use crate::engine::Engine;
+use crate::engine::contour::kernel::Kernel;
+use crate::guarantee::group::{delta_by_lemma, lemma_stands_in};
+use crate::guarantee::redaction::Redaction;
+use crate::guarantee::{Base, ByDirection, Convention, Guarantee, Method, Notion};
+use crate::loss::{PrivacyLoss, Query};
+use crate::numeric::interval::LnBounds;
+use crate::numeric::search::minimiser;
+use crate::quantity::bound::Bounds;
+use crate::quantity::error::{Error, Result};
+use crate::quantity::{Delta, Epsilon, GroupSize, Order};
+
+impl Plan {
+    /// The rows of [`Plan::guarantees`] for a given ε instead of the plan's δ: `epsilon` of each
+    /// row is at most the given one, `delta` the certified upper end of δ there, `delta_bounds`
+    /// both ends.
+    ///
+    /// ```
+    /// use reticent_accounting::{Delta, Epsilon, Mechanism, NoiseMultiplier, Plan, SamplingRate, Steps, UnitName};
+    /// let run = Mechanism::dp_sgd(NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(10_000));
+    /// let plan = Plan::new(run, UnitName::new("record")?, Delta::new(1e-5)?);
+    /// let rows = plan.guarantees_at(Epsilon::new(5.192583445883)?)?;
+    /// assert!((rows[0].delta.unwrap().get() / 1e-5 - 1.0).abs() < 1e-6);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Plan::guarantees`].
+    pub fn guarantees_at(&self, epsilon: Epsilon) -> Result<Vec<Guarantee>> {
+        let single = Query::single(self.neighbours);
+        let mut solvers = self.solvers(single)?;
+        let mut rows = vec![
+            self.delta_by_law(Notion::Dp, &mut solvers, epsilon)?,
+            self.delta_by_renyi(&mut solvers, epsilon)?,
+        ];
+        if self.group > GroupSize::ONE {
+            let query = Query {
+                group: self.group,
+                ..single
+            };
+            let group = Some(self.group);
+            let lemma = self.delta_by_lemma(&solvers, epsilon)?;
+            let lemma = Guarantee { group, ..lemma };
+            let law = self
+                .solvers(query)
+                .and_then(|mut solvers| self.delta_by_law(Notion::GroupDp, &mut solvers, epsilon));
+            match law {
+                Ok(law) => {
+                    let (first, second) = tighter_first(Guarantee { group, ..law }, lemma)?;
+                    rows.extend([first, second]);
+                }
+                Err(Error::Unsupported { .. }) if lemma_stands_in(self.neighbours) => {
+                    rows.push(lemma);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(redaction) = self.redaction {
+            for convention in [Convention::Definition, Convention::Paper] {
+                rows.extend(covered(
+                    convention,
+                    self.redacted_at(redaction, convention, epsilon),
+                )?);
+            }
+        }
+        if let Some(prior) = self.prior {
+            rows.extend(self.reconstruction(prior)?);
+        }
+        rows.extend(self.gaussian()?);
+        Ok(self.by_what_is_known(rows))
+    }
+
+    /// A row with its δ in place.
+    fn with_delta(row: Guarantee, epsilon: Epsilon, delta: Bounds<Delta>) -> Guarantee {
+        Guarantee {
+            epsilon: Some(Bounds::at_most(epsilon)),
+            delta: delta.upper.map(crate::Upper::into_inner),
+            delta_bounds: Some(delta),
+            ..row
+        }
+    }
+
+    fn delta_by_law(
+        &self,
+        notion: Notion,
+        solvers: &mut [Solver],
+        epsilon: Epsilon,
+    ) -> Result<Guarantee> {
+        let answers = self.deltas(solvers, epsilon)?;
+        let delta_by_direction = match answers.as_slice() {
+            [remove, add] => Some(ByDirection {
+                remove: remove.bounds,
+                add: add.bounds,
+            }),
+            _ => None,
+        };
+        let worst = larger(&answers);
+        let row = self.row(notion, self.neighbours, Method::Pld);
+        Ok(Guarantee {
+            engine: Some(worst.engine),
+            looseness: worst.looseness,
+            delta_by_direction,
+            ..Self::with_delta(row, epsilon, worst.bounds)
+        })
+    }
+
+    fn deltas(&self, solvers: &[Solver], epsilon: Epsilon) -> Result<Vec<Answer<Delta>>> {
+        solvers
+            .iter()
+            .map(|solver| solver.loss.delta(epsilon, self.tolerance))
+            .collect()
+    }
+
+    fn delta_by_renyi(&self, solvers: &mut [Solver], epsilon: Epsilon) -> Result<Guarantee> {
+        let mut worst = (0.0, None);
+        for solver in solvers {
+            let (delta, order) = solver.delta_by_renyi(epsilon.get())?;
+            if delta >= worst.0 {
+                worst = (delta, order);
+            }
+        }
+        let row = self.row(Notion::Dp, self.neighbours, Method::Rdp);
+        let delta = Bounds::at_most(Delta::clamped(worst.0));
+        Ok(Guarantee {
+            order: worst.1,
+            ..Self::with_delta(row, epsilon, delta)
+        })
+    }
+
+    /// The group by the lemma, from its single records.
+    fn delta_by_lemma(&self, solvers: &[Solver], epsilon: Epsilon) -> Result<Guarantee> {
+        let directions = solvers.iter().map(|solver| &solver.loss);
+        let most = delta_by_lemma(directions, self.group, epsilon, self.tolerance)?;
+        let row = self.row(Notion::GroupDp, self.neighbours, Method::GroupLemma);
+        Ok(Self::with_delta(
+            row,
+            epsilon,
+            Bounds {
+                lower: None,
+                upper: Some(most),
+            },
+        ))
+    }
+
+    /// The redaction rows of one convention at ε'.
+    fn redacted_at(
+        &self,
+        redaction: Redaction,
+        convention: Convention,
+        epsilon: Epsilon,
+    ) -> Result<Vec<Guarantee>> {
+        let query = self.redaction_query(convention);
+        let mut solvers = self.solvers(query)?;
+        let row = |method| Guarantee {
+            convention,
+            ..self.redaction_row(redaction, Notion::BayesianConfidentiality, query, method)
+        };
+        let mut rows = Vec::new();
+        if let (Some(with), Some(without)) = (solvers.first(), solvers.last()) {
+            let exact =
+                redaction.exact_delta(&with.loss, &without.loss, epsilon, self.tolerance)?;
+            rows.push(Guarantee {
+                engine: Some(exact.engine),
+                looseness: exact.looseness,
+                ..Self::with_delta(row(Method::Pld), epsilon, exact.bounds)
+            });
+        }
+        // Rounded down by more than its roundings.
+        let base = Epsilon::new(redaction.base_epsilon(epsilon).get() * (1.0 - 1e-14))?;
+        let by_law = larger(&self.deltas(&solvers, base)?);
+        rows.push(Guarantee {
+            base: Some(Base::Pld),
+            engine: Some(by_law.engine),
+            looseness: by_law.looseness,
+            ..Self::with_delta(
+                row(Method::Proposition6),
+                epsilon,
+                upper_shrunk(redaction, by_law.bounds),
+            )
+        });
+        let by_renyi = self.delta_by_renyi(&mut solvers, base)?;
+        let renyi = by_renyi.delta_bounds.map_or(
+            Bounds {
+                lower: None,
+                upper: None,
+            },
+            |b| b,
+        );
+        rows.push(Guarantee {
+            base: Some(Base::Rdp),
+            order: by_renyi.order,
+            ..Self::with_delta(
+                row(Method::Proposition6),
+                epsilon,
+                upper_shrunk(redaction, renyi),
+            )
+        });
+        if convention == Convention::Definition {
+            let plain = larger(&self.deltas(&solvers, epsilon)?);
+            rows.push(Guarantee {
+                engine: Some(plain.engine),
+                ..Self::with_delta(
+                    self.informed_row(redaction, query),
+                    epsilon,
+                    upper_shrunk(redaction, plain.bounds),
+                )
+            });
+        }
+        Ok(rows)
+    }
+}
+
+/// (γ − η)δ + η at the upper end; whether missing depends on the secret is unknown, so there is
+/// no lower one.
+fn upper_shrunk(redaction: Redaction, delta: Bounds<Delta>) -> Bounds<Delta> {
+    Bounds {
+        lower: None,
+        upper: delta
+            .upper
+            .map(|end| crate::Upper::new(redaction.shrunk(*end.get()))),
+    }
+}
+
+/// The larger of the directions, end by end.
+fn larger(answers: &[Answer<Delta>]) -> Answer<Delta> {
+    let mut engine = Engine::Closed;
+    let (mut lower, mut upper) = (0.0f64, 0.0f64);
+    let mut looseness = None;
+    for answer in answers {
+        engine = engine.coarser(answer.engine);
+        lower = lower.max(answer.bounds.lower.map_or(0.0, |end| end.get().get()));
+        let high = answer.bounds.upper.map_or(1.0, |end| end.get().get());
+        if high >= upper {
+            (upper, looseness) = (high, answer.looseness);
+        }
+    }
+    Answer {
+        bounds: Bounds::between(Delta::clamped(lower), Delta::clamped(upper)),
+        engine,
+        looseness,
+    }
+}
+
+impl Solver {
+    /// δ(ε) by Chernoff's bound at the best order, which is the Rényi bound; one where no moment can be
+    /// certified.
+    fn delta_by_renyi(&mut self, epsilon: f64) -> Result<(f64, Option<Order>)> {
+        match self.delta_of_moments(epsilon) {
+            Err(Error::NotCertified { .. }) => Ok((1.0, None)),
+            found => found,
+        }
+    }
+
+    fn delta_of_moments(&mut self, epsilon: f64) -> Result<(f64, Option<Order>)> {
+        if self.loss.is_empty() {
+            return Ok((0.0, None));
+        }
+        if self.loss.unbounded {
+            return Ok((1.0, None));
+        }
+        if self.loss.is_stated() {
+            let (ln_delta, order) = self.ln_delta_of_stated(epsilon)?;
+            let delta = (ln_delta.exp() * (1.0 + 1e-12)).clamp(f64::MIN_POSITIVE, 1.0);
+            return Ok((delta, order.and_then(|order| Order::new(order).ok())));
+        }
+        let missing = self.loss.missing();
+        if self.needs_grid() {
+            let constant = |c: f64| Kernel::Excess.ln_chernoff(c) - epsilon * (c - 1.0);
+            let (ln_delta, order) = self.least_by_moments(|c, ln| ln + constant(c))?;
+            let delta = (ln_delta.exp() * (1.0 + 1e-12) + missing).min(1.0);
+            let delta = if delta.is_nan() {
+                1.0
+            } else {
+                delta.max(f64::MIN_POSITIVE)
+            };
+            return Ok((delta, Order::new(order).ok()));
+        }
+        let cumulants = match self.cumulants_for(epsilon) {
+            Ok(cumulants) => cumulants,
+            Err(_) => self.cumulants(1.0)?,
+        };
+        let constant = |c: f64| Kernel::Excess.ln_chernoff(c) - epsilon * (c - 1.0);
+        // The best order lies near the saddle.
+        let highest = (cumulants.highest - 1.0).ln();
+        let near = (cumulants.chernoff(epsilon).1 - 1.0)
+            .max(1e-9)
+            .ln()
+            .min(highest);
+        let rough = |t: f64| cumulants.moment(1.0 + t.exp()).ln + constant(1.0 + t.exp());
+        let order = 1.0 + minimiser(rough, near - 1.0, (near + 1.0).min(highest)).exp();
+        let total = cumulants.certified(order).0;
+        let ln_delta = total.ln + total.error + constant(order);
+        if ln_delta.is_nan() || ln_delta >= 0.0 {
+            return Ok((1.0, None));
+        }
+        let delta = ln_delta.exp() * (1.0 + 1e-12) + missing;
+        Ok((delta.max(f64::MIN_POSITIVE), Order::new(order).ok()))
+    }
+}
+
+impl Redaction {
+    /// δ' at ε' for an uninformed adversary, exactly on the dominating pair: the larger of
+    /// η + (γ−η) H_a(P‖Q), a = (e^{ε'} − 1 + γ)/(γ − η), and c·H_b(Q‖P),
+    /// c = 1 − e^{ε'}(1 − γ), b = e^{ε'}(γ − η)/c.
+    ///
+    /// Bound: both ends. The other way round: [`Redaction::exact_epsilon`].
+    ///
+    /// # Errors
+    /// [`crate::Error::NotCertified`] when the pair's own δ can't be certified.
+    pub fn exact_delta(
+        &self,
+        with: &PrivacyLoss,
+        without: &PrivacyLoss,
+        epsilon: Epsilon,
+        tolerance: crate::Tolerance,
+    ) -> Result<Answer<Delta>> {
+        let (gamma, eta) = (self.miss().get(), self.missed_by_both().get());
+        let e = epsilon.get();
+        if e == f64::INFINITY || gamma <= eta {
+            // Nothing is missed by one policy alone: only what both miss is left.
+            let bounds = Bounds::between(Delta::clamped(eta), Delta::clamped(eta));
+            return Ok(Answer {
+                bounds,
+                engine: Engine::Closed,
+                looseness: None,
+            });
+        }
+        let goal = 0.5 * tolerance.get();
+        let ln_a = if e < 1.0 {
+            (e.exp_m1() + gamma).ln()
+        } else {
+            e + (-(1.0 - gamma) * (-e).exp()).ln_1p()
+        } - (gamma - eta).ln();
+        let (forward, engine) = around(with, ln_a, goal)?;
+        let mut lower = eta + (gamma - eta) * forward.lower.exp();
+        let mut upper = eta + (gamma - eta) * forward.upper.exp();
+        let c = -(e + (-gamma).ln_1p()).exp_m1();
+        let mut used = engine;
+        if c > 0.0 {
+            let ln_b = e + (gamma - eta).ln() - c.ln();
+            let (reverse, engine) = around(without, ln_b, goal)?;
+            lower = lower.max(c * reverse.lower.exp());
+            upper = upper.max(c * reverse.upper.exp());
+            used = used.coarser(engine);
+        }
+        let room = 1.0 + 1e-13;
+        let looseness = Solver::new(with).looseness((lower, upper), used, tolerance.get());
+        Ok(Answer {
+            bounds: Bounds::between(Delta::clamped(lower / room), Delta::clamped(upper * room)),
+            engine: used,
+            looseness,
+        })
+    }
+}
+
+/// ln δ at an ε known up to a few roundings: the upper end a little before it, the lower end a
+/// little after, as δ falls.
+fn around(loss: &PrivacyLoss, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+    let mut solver = Solver::new(loss);
+    let error = 16.0 * f64::EPSILON * (1.0 + epsilon.abs());
+    let (before, engine) = solver.ln_delta(epsilon - error, goal)?;
+    let (after, other) = solver.ln_delta(epsilon + error, goal)?;
+    let ends = LnBounds {
+        lower: after.lower,
+        middle: before.middle,
+        upper: before.upper.min(0.0),
+    };
+    Ok((ends, engine.coarser(other)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::Mechanism;
+    use crate::quantity::{MissRate, NoiseMultiplier, SamplingRate, Steps, Tolerance, UnitName};
+
+    fn plan(sigma: f64, q: f64, steps: u64) -> Plan {
+        let sigma = NoiseMultiplier::new(sigma).unwrap();
+        let run = Mechanism::dp_sgd(sigma, SamplingRate::new(q).unwrap(), Steps::new(steps));
+        let mut plan = Plan::new(
+            run,
+            UnitName::new("turn").unwrap(),
+            Delta::new(1e-5).unwrap(),
+        );
+        plan.tolerance = Tolerance::new(1e-9).unwrap();
+        plan
+    }
+
+    /// Rows with an ε at δ, asked again at that ε: δ must come back, up to the slope.
+    #[test]
+    fn every_row_answers_the_question_turned_round() {
+        let mut plan = plan(1.1, 0.01, 1000);
+        plan.group = GroupSize::new(3).unwrap();
+        let (miss, joint) = (MissRate::new(0.1).unwrap(), MissRate::new(1e-6).unwrap());
+        plan.redaction = Some(Redaction::new(miss, joint).unwrap());
+        for row in plan.guarantees().unwrap() {
+            let epsilon = *row.epsilon.unwrap().upper.unwrap().get();
+            let back = plan.guarantees_at(epsilon).unwrap();
+            let key = |g: &Guarantee| (g.notion, g.method, g.base, g.convention);
+            let same = back.iter().find(|g| key(g) == key(&row)).unwrap();
+            let delta = same.delta.unwrap().get();
+            // The lemma at a given ε divides it evenly, which is also what the search does.
+            assert!(delta <= 1e-5 * (1.0 + 1e-6), "{row:?} {same:?}");
+            assert!(delta >= 1e-5 * (1.0 - 1e-4), "{row:?} {same:?}");
+            if let Some(lower) = same.delta_bounds.unwrap().lower {
+                assert!(lower.get().get() <= delta);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_released_and_nothing_protected() {
+        let mut plan = plan(1.0, 1.0, 1);
+        plan.redaction = Some(Redaction::single_policy(MissRate::new(0.1).unwrap()));
+        let at = |plan: &Plan, e: f64| plan.guarantees_at(Epsilon::new(e).unwrap()).unwrap();
+        let infinite = at(&plan, f64::INFINITY);
+        assert!(
+            infinite
+                .iter()
+                .all(|row| row.delta.unwrap().get() <= 1e-300),
+            "{infinite:?}"
+        );
+        plan.mechanism = Mechanism::Sequence { parts: Vec::new() };
+        assert!(
+            at(&plan, 0.0)
+                .iter()
+                .all(|row| row.delta.unwrap().get() <= 1e-9)
+        );
+        plan.mechanism = Mechanism::NonPrivate {
+            why: "plain".into(),
+        };
+        let bare = at(&plan, 3.0);
+        assert!((bare[0].delta.unwrap().get() - 1.0).abs() < 1e-12);
+        assert!((bare[1].delta.unwrap().get() - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,67 @@
+//! Rows that are no (ε, δ): reconstruction and μ-GDP.
+
+use super::Plan;
+use crate::guarantee::trade_off::GaussianFit;
+use crate::guarantee::{Guarantee, Method, Notion};
+use crate::loss::{PrivacyLoss, Query};
+use crate::quantity::bound::Bounds;
+use crate::quantity::error::Result;
+use crate::quantity::{GroupSize, Probability, Tolerance};
+
+impl Plan {
+    /// μ-GDP of the plan's own question, if it was asked for. One number for a whole curve costs
+    /// a hundred evaluations of it, so it is computed to four digits at best.
+    pub(super) fn gaussian(&self) -> Result<Option<Guarantee>> {
+        let Some(slack) = self.gaussian_slack else {
+            return Ok(None);
+        };
+        let query = Query {
+            neighbours: self.neighbours,
+            group: self.group,
+        };
+        let tolerance = Tolerance::new(self.tolerance.get().max(1e-4))?;
+        let fit = GaussianFit::of(&self.mechanism, query, slack, tolerance)?;
+        Ok(Some(Guarantee {
+            engine: Some(fit.engine),
+            delta: Some(fit.slack),
+            group: (self.group > GroupSize::ONE).then_some(self.group),
+            mu: Some(fit.mu),
+            regret: Some(fit.regret),
+            ..self.row(Notion::Gdp, self.neighbours, Method::Pld)
+        }))
+    }
+
+    /// The posterior of a secret by the blow-up of its pair with a reference and by two Fano bounds.
+    pub(super) fn reconstruction(&self, prior: Probability) -> Result<Vec<Guarantee>> {
+        let (loss, neighbours) = PrivacyLoss::of_guesses(&self.mechanism, self.group)?;
+        let row = |method, posterior| Guarantee {
+            delta: None,
+            prior: Some(prior),
+            posterior: Some(posterior),
+            group: (self.group > GroupSize::ONE).then_some(self.group),
+            ..self.row(Notion::SecretProtection, neighbours, method)
+        };
+        let exact = loss.blow_up(prior, self.tolerance)?;
+        let kl = Bounds {
+            lower: None,
+            upper: Some(loss.kl_fano(prior)?),
+        };
+        let (renyi, order) = loss.renyi_fano(prior)?;
+        let renyi = Bounds {
+            lower: None,
+            upper: Some(renyi),
+        };
+        Ok(vec![
+            Guarantee {
+                engine: Some(exact.engine),
+                looseness: exact.looseness,
+                ..row(Method::BlowUp, exact.bounds)
+            },
+            row(Method::KlFano, kl),
+            Guarantee {
+                order: Some(order),
+                ..row(Method::RenyiFano, renyi)
+            },
+        ])
+    }
+}

@@ -1,0 +1,370 @@
+//! What redaction adds to a finished profile (CRT), applied once and last.
+//!
+//! A policy misses a secret with probability γ, given its carrier; a second, conservative
+//! policy that decides what counts as private misses it too with probability η ≤ γ. Two
+//! questions follow, with two types:
+//!
+//! * [`BayesianUnknown`]: can an adversary without prior knowledge of the secret tell the run from one with
+//!   `<MASK>` in its place? For planning. It bounds no posterior, no exposure and no audit
+//!   that knows the secret, so nothing here turns it into a promise.
+//! * [`BayesianKnown`]: the adversary may know the secret; only this one meets audits.
+//!
+//! Neither composes. Two phases amplified one by one under-report (σ = 1 twice, γ = 0.1,
+//! ε = 2: true δ 4.2e-4, nested 6.9e-6), so this does not compile:
+//!
+//! ```compile_fail
+//! use reticent_accounting::{Profile, Redaction};
+//! fn twice(redaction: Redaction, profile: &Profile) {
+//!     let once = redaction.against_uninformed(profile);
+//!     let again = redaction.against_uninformed(&once);
+//! }
+//! ```
+//!
+//! and neither does taking a redacted profile back among the losses that compose:
+//!
+//! ```compile_fail
+//! use reticent_accounting::{PrivacyLoss, Profile, Redaction};
+//! fn compose(redaction: Redaction, profile: &Profile, phase: &PrivacyLoss) -> PrivacyLoss {
+//!     phase.then(&redaction.against_uninformed(profile))
+//! }
+//! ```
+
+use crate::compose::solver::Solver;
+use crate::compose::{Answer, Curve, Profile, ProfilePoint};
+use crate::engine::Engine;
+use crate::loss::{Overlap, PrivacyLoss};
+use crate::numeric::special::{above_zero, ln_add_exp};
+use crate::quantity::bound::{Bounds, Lower, Upper};
+use crate::quantity::error::{Error, Result};
+use crate::quantity::{Delta, Epsilon, MissRate, Tolerance};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How often a redaction policy misses.
+///
+/// ```
+/// use reticent_accounting::{MissRate, Redaction};
+/// let redaction = Redaction::new(MissRate::new(0.1)?, MissRate::new(0.001)?)?;
+/// assert!(Redaction::new(MissRate::new(0.001)?, MissRate::new(0.1)?).is_err());
+/// # let _ = redaction; Ok::<(), reticent_accounting::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Redaction {
+    miss: MissRate,
+    missed_by_both: MissRate,
+}
+
+impl Redaction {
+    /// Miss rate γ of the policy, and the share η of secrets that the conservative policy
+    /// misses as well. Upper bounds on both are safe.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for η > γ.
+    pub fn new(miss: MissRate, missed_by_both: MissRate) -> Result<Self> {
+        if missed_by_both > miss {
+            return Err(Error::OutOfRange {
+                what: "share missed by both policies",
+                range: "[0, miss rate]",
+                value: missed_by_both.get(),
+            });
+        }
+        Ok(Self {
+            miss,
+            missed_by_both,
+        })
+    }
+
+    /// γ with everything private: no secret is missed by both.
+    #[must_use]
+    pub fn single_policy(miss: MissRate) -> Self {
+        Self {
+            miss,
+            missed_by_both: MissRate::ZERO,
+        }
+    }
+
+    /// The miss rate γ.
+    #[must_use]
+    pub const fn miss(&self) -> MissRate {
+        self.miss
+    }
+
+    /// The share η missed by both policies.
+    #[must_use]
+    pub const fn missed_by_both(&self) -> MissRate {
+        self.missed_by_both
+    }
+
+    /// The δ to ask of the base curve for a final `delta`: (δ − η)/(γ − η), at most 1; `None`
+    /// when δ < η, where no finite ε holds.
+    ///
+    /// The usual slip is to ask at the final δ itself: at γ = 0.1 and ε = 1 that gives 0.1586
+    /// where 0.1124 is due.
+    #[must_use]
+    pub fn base_delta(&self, delta: Delta) -> Option<Delta> {
+        let (gamma, eta, delta) = (self.miss.get(), self.missed_by_both.get(), delta.get());
+        if delta < eta {
+            return None;
+        }
+        // Rounded down: a smaller base δ is safe.
+        let share = (delta - eta) / (gamma - eta) * (1.0 - 4.0 * f64::EPSILON);
+        Delta::new(if share < 1.0 { share } else { 1.0 }).ok()
+    }
+
+    /// ε' = ln(1 + γ(e^ε − 1)), without overflow.
+    ///
+    /// ```
+    /// use reticent_accounting::{Epsilon, MissRate, Redaction};
+    /// let redaction = Redaction::single_policy(MissRate::new(0.1)?);
+    /// assert!((redaction.amplified(Epsilon::new(8.0)?).get() - 5.700429522135355).abs() < 1e-14);
+    /// assert!((redaction.amplified(Epsilon::new(5000.0)?).get() - (5000.0 + 0.1f64.ln())).abs() < 1e-9);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    #[must_use]
+    pub fn amplified(&self, epsilon: Epsilon) -> Epsilon {
+        Epsilon::nonnegative(amplify(epsilon.get(), self.miss.get()))
+    }
+
+    /// The base ε that is amplified to `target`: ln(1 + (e^{ε'} − 1)/γ), infinite for γ = 0.
+    #[must_use]
+    pub fn base_epsilon(&self, target: Epsilon) -> Epsilon {
+        let (gamma, e) = (self.miss.get(), target.get());
+        let value = if e < 1.0 {
+            (e.exp_m1() / gamma).ln_1p()
+        } else {
+            // e^{ε'} − 1 + γ, over γ.
+            e + (-(1.0 - gamma) * (-e).exp()).ln_1p() - gamma.ln()
+        };
+        Epsilon::nonnegative(value)
+    }
+
+    /// δ' = (γ − η)δ + η.
+    #[must_use]
+    pub fn shrunk(&self, delta: Delta) -> Delta {
+        let (gamma, eta) = (self.miss.get(), self.missed_by_both.get());
+        Delta::clamped((gamma - eta) * delta.get() + eta)
+    }
+
+    /// Proposition 6 (Theorem 8.3 with η > 0) on a whole profile:
+    /// (ε, δ) ↦ (ln(1 + γ(e^ε − 1)), (γ − η)δ + η).
+    ///
+    /// Bound: both ends of the base go through. Source: CRT Prop. 6; the reverse direction
+    /// holds because the base holds in both.
+    #[must_use]
+    pub fn against_uninformed(&self, base: &Profile) -> BayesianUnknown {
+        let points = self.shrink(base, |epsilon| self.amplified(epsilon));
+        BayesianUnknown {
+            redaction: *self,
+            points,
+        }
+    }
+
+    /// The adversary may know the secret: (ε, δ) ↦ (ε, (γ − η)δ + η), no amplification of ε.
+    ///
+    /// Bound: upper; the lower ends hold when missing is independent of everything else.
+    #[must_use]
+    pub fn against_informed(&self, base: &Profile) -> BayesianKnown {
+        let points = self.shrink(base, |epsilon| epsilon);
+        BayesianKnown {
+            redaction: *self,
+            points,
+        }
+    }
+
+    fn shrink(&self, base: &Profile, map: impl Fn(Epsilon) -> Epsilon) -> Vec<ProfilePoint> {
+        let point = |p: &ProfilePoint| ProfilePoint {
+            epsilon: map(p.epsilon),
+            delta_lower: Lower::new(self.shrunk(*p.delta_lower.get())),
+            delta_upper: Upper::new(self.shrunk(*p.delta_upper.get())),
+        };
+        base.points().iter().map(point).collect()
+    }
+
+    /// ε' at `delta` for an uninformed adversary, exactly on the dominating pair and in both directions:
+    /// forward δ = η + (γ−η) H_a(P‖Q) with a = (e^{ε'} − 1 + γ)/(γ − η), so that
+    /// ε' = ln(1 − γ + (γ−η) e^{ε(δ_base)}); reverse δ = c·H_b(Q‖P) with c = 1 − e^{ε'}(1 − γ)
+    /// and b = e^{ε'}(γ − η)/c, zero when c ≤ 0.
+    ///
+    /// `with` is the direction with the secret first, `without` the one with the mask first;
+    /// the symmetric replace pair serves as both. Bound: both ends. Source: CRT Prop. 6 and
+    /// Theorem 8.3, without the slack of their η.
+    ///
+    /// # Errors
+    /// [`Error::NotCertified`] when the pair's own δ can't be certified.
+    pub fn exact_epsilon(
+        &self,
+        with: &PrivacyLoss,
+        without: &PrivacyLoss,
+        delta: Delta,
+        tolerance: Tolerance,
+    ) -> Result<Answer<Epsilon>> {
+        let base = match self.base_delta(delta) {
+            Some(base_delta) => Some(with.epsilon(base_delta, tolerance)?),
+            None => None,
+        };
+        self.exact_from(base, &mut Solver::new(without), delta, tolerance)
+    }
+
+    /// [`Redaction::exact_epsilon`] from the forward direction's answer at the base δ.
+    pub(crate) fn exact_from(
+        &self,
+        base: Option<Answer<Epsilon>>,
+        without: &mut Solver,
+        delta: Delta,
+        tolerance: Tolerance,
+    ) -> Result<Answer<Epsilon>> {
+        let Some(base) = base else {
+            let none = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
+            return Ok(Answer {
+                bounds: none,
+                engine: Engine::Closed,
+                looseness: None,
+            });
+        };
+        let forward = |epsilon: Epsilon| self.forward(epsilon.get()).max(0.0);
+        // Rounded outwards.
+        let lower = base
+            .bounds
+            .lower
+            .map_or(0.0, |end| forward(*end.get()) * (1.0 - 1e-15));
+        let upper = base.bounds.upper.map_or(f64::INFINITY, |end| {
+            above_zero(self.forward(end.get().get())) * (1.0 + 1e-15)
+        });
+        let answer = |high: f64| -> Result<Answer<Epsilon>> {
+            let bounds = Bounds::between(Epsilon::new(lower)?, Epsilon::new(high)?);
+            Ok(Answer {
+                bounds,
+                engine: base.engine,
+                looseness: base.looseness,
+            })
+        };
+        let goal = 0.5 * tolerance.get();
+        let ln_delta = delta.get().ln();
+        if upper == f64::INFINITY || self.reverse(without, upper, goal)? <= ln_delta {
+            return answer(upper);
+        }
+        // The reverse direction rules: it vanishes at −ln(1 − γ).
+        let (mut low, mut high) = (upper, -(-self.miss.get()).ln_1p() * (1.0 + 1e-15));
+        while high - low > 0.25 * tolerance.get() * high {
+            let middle = 0.5 * (low + high);
+            if self.reverse(without, middle, goal)? <= ln_delta {
+                high = middle
+            } else {
+                low = middle
+            }
+        }
+        answer(high)
+    }
+
+    /// A bound on [`Redaction::exact_epsilon`] of a symmetric pair whatever the noise is.
+    pub(crate) fn epsilon_by_overlap(&self, overlap: Overlap, delta: Delta) -> f64 {
+        let Some(base) = self.base_delta(delta) else {
+            return f64::INFINITY;
+        };
+        let forward = above_zero(self.forward(overlap.epsilon(base.get()))) * (1.0 + 1e-15);
+        let reverse = self.reversed(forward, |ln_order| Ok(overlap.ln_excess(ln_order)));
+        if reverse.is_ok_and(|ln| ln <= delta.get().ln()) {
+            return forward;
+        }
+        // There the reverse direction vanishes.
+        -(-self.miss.get()).ln_1p() * (1.0 + 1e-15)
+    }
+
+    /// ln(1 − γ + (γ − η) e^ε).
+    fn forward(&self, epsilon: f64) -> f64 {
+        let (gamma, eta) = (self.miss.get(), self.missed_by_both.get());
+        if epsilon < 1.0 {
+            ((gamma - eta) * epsilon.exp_m1() - eta).ln_1p()
+        } else {
+            ln_add_exp((-gamma).ln_1p(), (gamma - eta).ln() + epsilon)
+        }
+    }
+
+    /// ln of an upper bound on the reverse direction's δ at ε'.
+    fn reverse(&self, without: &mut Solver, epsilon: f64, goal: f64) -> Result<f64> {
+        self.reversed(epsilon, |ln_order| {
+            Ok(without.ln_delta(ln_order, goal)?.0.upper)
+        })
+    }
+
+    fn reversed(&self, epsilon: f64, ln_excess: impl FnOnce(f64) -> Result<f64>) -> Result<f64> {
+        let (gamma, eta) = (self.miss.get(), self.missed_by_both.get());
+        let c = -(epsilon + (-gamma).ln_1p()).exp_m1();
+        if c <= 0.0 {
+            return Ok(f64::NEG_INFINITY);
+        }
+        let ln_b = epsilon + (gamma - eta).ln() - c.ln();
+        Ok(c.ln() + ln_excess(ln_b)?)
+    }
+}
+
+/// ln(1 + γ(e^ε − 1)), rounded up.
+fn amplify(epsilon: f64, gamma: f64) -> f64 {
+    let value = if epsilon < 1.0 {
+        (gamma * epsilon.exp_m1()).ln_1p()
+    } else {
+        ln_add_exp((-gamma).ln_1p(), gamma.ln() + epsilon)
+    };
+    value * (1.0 + 4.0 * f64::EPSILON)
+}
+
+/// A Bayesian profile against an adversary without prior knowledge of the secret. For planning only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BayesianUnknown {
+    redaction: Redaction,
+    points: Vec<ProfilePoint>,
+}
+
+impl BayesianUnknown {
+    /// Both ends of ε' at the final `delta`; the upper end is absent when no point reaches it.
+    ///
+    /// # Errors
+    /// None for a δ in range.
+    pub fn epsilon(&self, delta: Delta) -> Result<Bounds<Epsilon>> {
+        Curve::of(&self.points).epsilon(delta)
+    }
+
+    /// The certified points (ε', δ').
+    #[must_use]
+    pub fn points(&self) -> &[ProfilePoint] {
+        &self.points
+    }
+
+    /// What was applied.
+    #[must_use]
+    pub const fn redaction(&self) -> Redaction {
+        self.redaction
+    }
+}
+
+/// A confidentiality profile against an adversary who may know the secret.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BayesianKnown {
+    redaction: Redaction,
+    points: Vec<ProfilePoint>,
+}
+
+impl BayesianKnown {
+    /// An upper bound on ε at the final `delta`; absent when no point reaches it.
+    ///
+    /// # Errors
+    /// None for a δ in range.
+    pub fn epsilon(&self, delta: Delta) -> Result<Option<Upper<Epsilon>>> {
+        Ok(Curve::of(&self.points).epsilon(delta)?.upper)
+    }
+
+    /// The certified points (ε, δ').
+    #[must_use]
+    pub fn points(&self) -> &[ProfilePoint] {
+        &self.points
+    }
+
+    /// What was applied.
+    #[must_use]
+    pub const fn redaction(&self) -> Redaction {
+        self.redaction
+    }
+}

@@ -1,0 +1,250 @@
+//! One step in closed form: δ(ε) is a finite sum of normal tails. A composition of plain
+//! Gaussians is one step too.
+
+use super::mixture::{Mixture, Pair};
+use crate::numeric::interval::LnBounds;
+use crate::numeric::special::{
+    LN_SQRT_TAU, ROUND, above_zero, ln_add_exp, ln_mills_ratio, ln_normal_tail,
+};
+
+impl Pair {
+    /// N(μ, 1) against N(0, 1): what a composition of plain Gaussians amounts to.
+    pub(crate) fn gaussian(distance: f64) -> Self {
+        Self {
+            first: Mixture::standard(distance),
+            second: Mixture::standard(0.0),
+        }
+    }
+
+    /// The largest and smallest value that the loss comes near: infinite when a law reaches
+    /// farther than the other.
+    pub(crate) fn loss_range(&self) -> (f64, f64) {
+        let end = |positive: &Mixture, negative: &Mixture| {
+            if positive.farthest() > 0.0 || negative.nearest() > 0.0 {
+                f64::INFINITY
+            } else {
+                // Only components at 0 are left far out.
+                positive.ln_nearest_weight() - negative.ln_nearest_weight()
+            }
+        };
+        (
+            end(&self.first, &self.second),
+            -end(&self.second, &self.first),
+        )
+    }
+
+    /// δ(ε) = P(x > x*) − e^ε Q(x > x*), where the increasing loss crosses ε at x*.
+    ///
+    /// Bound: both ends; any threshold gives a lower bound, and a bracket of x* an upper one.
+    pub(crate) fn ln_delta_of_one_step(&self, epsilon: f64) -> LnBounds {
+        let (highest, lowest) = self.loss_range();
+        if epsilon >= highest {
+            return LnBounds::exactly(f64::NEG_INFINITY);
+        }
+        if epsilon < lowest {
+            // P − e^ε Q is positive everywhere.
+            let (whole, missing) = (-epsilon.exp_m1(), self.first.missing());
+            let ends = LnBounds {
+                lower: (whole - missing).max(0.0).ln(),
+                middle: whole.ln(),
+                upper: whole.ln(),
+            };
+            return ends.widened(4.0 * ROUND);
+        }
+        if let Some(ends) = self
+            .gaussian_distance()
+            .and_then(|mu| far_gaussian(mu, epsilon))
+        {
+            return ends;
+        }
+        let (low, high) = self.crossing(epsilon);
+        let middle = 0.5 * (low + high);
+        let [(first, first_error), (second, second_error)] = self.ln_tails(middle);
+        let second = second + epsilon;
+        let error = first_error + (second - first).exp() * (second_error + ROUND * epsilon.abs());
+        let excess = |error: f64| first + (-(second - first).exp_m1() + error).max(0.0).ln();
+        let most = first + above_zero(-(second - first).exp_m1() + error).ln();
+        // Between middle and x* the integrand p − e^ε q is p times at most e^η − 1, η how far the
+        // loss is from ε there.
+        let loss_low = self.loss_at(low).0 - self.loss_at(low).1;
+        let loss_high = self.loss_at(high).0 + self.loss_at(high).1;
+        let missed =
+            (epsilon - loss_low).max(loss_high - epsilon).exp_m1().ln() + self.ln_mass(low, high);
+        LnBounds {
+            lower: excess(-error),
+            middle: excess(0.0),
+            upper: ln_add_exp(ln_add_exp(most, missed), self.first.missing().ln()),
+        }
+    }
+
+    /// ln of a bound on the first law's mass between two points.
+    fn ln_mass(&self, low: f64, high: f64) -> f64 {
+        let beyond = self.first.ln_tail(low).0 + 1e-12;
+        let width = high - low;
+        if width * (self.first.farthest() + low.abs() + 1.0) > 0.1 {
+            return beyond;
+        }
+        // The density changes by less than e^{0.1} on so short a stretch.
+        let density = self.first.ratio(low).ln - 0.5 * low * low - LN_SQRT_TAU;
+        beyond.min(density + 0.2 + width.ln())
+    }
+
+    /// L(x) and a bound on its rounding error.
+    fn loss_at(&self, x: f64) -> (f64, f64) {
+        let (plus, minus) = (self.first.ratio(x), self.second.ratio(-x));
+        let rounding = 2.0 * ROUND * (plus.ln.abs() + minus.ln.abs());
+        (plus.ln - minus.ln, plus.error + minus.error + rounding)
+    }
+
+    /// ln P(x > threshold) and ln Q(x > threshold), each with a bound on its rounding error.
+    pub(crate) fn ln_tails(&self, threshold: f64) -> [(f64, f64); 2] {
+        [
+            self.first.ln_tail(threshold),
+            self.second.mirrored_ln_tail(threshold),
+        ]
+    }
+
+    /// A bracket of the point where the loss crosses ε, a few roundings wide.
+    pub(crate) fn crossing(&self, epsilon: f64) -> (f64, f64) {
+        let side = |x: f64| {
+            let (loss, error) = self.loss_at(x);
+            let error = error + 2.0 * ROUND * epsilon.abs();
+            (loss + error < epsilon, loss - error > epsilon)
+        };
+        if let Some(ends) = self.near_crossing(epsilon)
+            && side(ends.0).0
+            && side(ends.1).1
+        {
+            return ends;
+        }
+        let (mut low, mut high) = (-1.0, 1.0);
+        while !side(low).0 && low > -1e9 {
+            low *= 2.0;
+        }
+        while !side(high).1 && high < 1e9 {
+            high *= 2.0;
+        }
+        // Largest x surely below, smallest x surely above.
+        let search = |mut inside: f64, mut outside: f64, holds: &dyn Fn(f64) -> bool| {
+            for _ in 0..120 {
+                let middle = 0.5 * (inside + outside);
+                if middle.to_bits() == inside.to_bits() || middle.to_bits() == outside.to_bits() {
+                    break;
+                }
+                if holds(middle) {
+                    inside = middle
+                } else {
+                    outside = middle
+                }
+            }
+            inside
+        };
+        let below = search(low, high, &|x| side(x).0);
+        let above = search(high, below, &|x| side(x).1);
+        (below, above)
+    }
+}
+
+impl Pair {
+    /// L(x), without a bound on its error.
+    pub(crate) fn loss(&self, x: f64) -> f64 {
+        self.first.ratio(x).ln - self.second.ratio(-x).ln
+    }
+
+    /// Where the loss crosses ε by Newton's method, less and plus a few roundings.
+    fn near_crossing(&self, epsilon: f64) -> Option<(f64, f64)> {
+        let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
+        let mut x = 0.0;
+        for _ in 0..60 {
+            let (plus, minus) = (self.first.ratio(x), self.second.ratio(-x));
+            let (above, slope) = (plus.ln - minus.ln - epsilon, plus.mean + minus.mean);
+            let newton = x - above / slope;
+            if (newton - x).abs() <= 1e-9 * (1.0 + x.abs()) {
+                // Newton's next step would be a rounding.
+                let rounding = 4.0 * ROUND * (plus.ln.abs() + minus.ln.abs() + epsilon.abs());
+                let error = (plus.error + minus.error + rounding) / slope;
+                let reach = 2.0 * error + 8.0 * ROUND * newton.abs() + 1e-15;
+                return Some((newton - reach, newton + reach));
+            }
+            if above < 0.0 {
+                low = x
+            } else {
+                high = x
+            }
+            x = if newton > low && newton < high {
+                newton
+            } else {
+                0.5 * (low + high)
+            };
+            if !x.is_finite() {
+                break;
+            }
+        }
+        None
+    }
+}
+
+/// ln δ(ε) of N(μ, 1) against N(0, 1) out in the tail: with z = ε/μ − μ/2 and the Mills ratio R,
+/// δ = φ(z)(R(z) − R(z + μ)), since e^ε φ(z + μ) = φ(z).
+///
+/// Source: Balle and Wang 2018, rewritten so that nothing but the Mills ratios cancels; left to
+/// the general form where they nearly do.
+fn far_gaussian(mu: f64, epsilon: f64) -> Option<LnBounds> {
+    let z = epsilon / mu - 0.5 * mu;
+    if z.is_nan() || z <= 1.0 {
+        return None;
+    }
+    let (near, far) = (ln_mills_ratio(z), ln_mills_ratio(z + mu));
+    let difference = -(far - near).exp_m1();
+    if z <= 5.0 && difference < 0.01 {
+        return None;
+    }
+    let value = -0.5 * z * z - LN_SQRT_TAU + near + difference.ln();
+    // z is off by two roundings of its parts, a Mills ratio by a few, below 5 by z²/2 more from the
+    // tail and as many from the square, ln R by one more.
+    let shift = 3.0 * ROUND * (epsilon / mu + mu);
+    let error = z * shift
+        + ROUND
+            * (z * z
+                + (16.0 + 2.0 * z.min(5.0).powi(2) + 2.0 * near.abs()) / difference
+                + 2.0 * value.abs()
+                + 8.0);
+    Some(LnBounds::exactly(value).widened(error + shift / difference))
+}
+
+impl Mixture {
+    /// ln Σ w_k P(N(κ_k, 1) > x), and a bound on its rounding error.
+    fn ln_tail(&self, x: f64) -> (f64, f64) {
+        self.ln_tail_signed(x, 1.0)
+    }
+
+    /// ln Σ w_k P(N(−κ_k, 1) > x), and a bound on its rounding error.
+    fn mirrored_ln_tail(&self, x: f64) -> (f64, f64) {
+        self.ln_tail_signed(x, -1.0)
+    }
+
+    fn ln_tail_signed(&self, x: f64, sign: f64) -> (f64, f64) {
+        let mut total = f64::NEG_INFINITY;
+        let mut terms = Vec::new();
+        // The normal tail is log-concave, so the terms fall ever faster where the weights do.
+        let near = self.near(|k| {
+            let (position, ln_weight) = self.component(k);
+            ln_weight + ln_normal_tail(x - sign * position)
+        });
+        for k in near.0 {
+            let (position, ln_weight) = self.component(k);
+            let z = x - sign * position;
+            let term = ln_weight + ln_normal_tail(z);
+            total = ln_add_exp(total, term);
+            terms.push((
+                term,
+                3.0 * z * z + 2.0 * position.abs() * z.abs() + 2.0 * ln_weight.abs(),
+            ));
+        }
+        let error = terms
+            .iter()
+            .map(|(term, size)| (term - total).exp() * (size + 12.0))
+            .sum::<f64>();
+        (total, ROUND * (error + 2.0 * total.abs()))
+    }
+}

@@ -1,0 +1,262 @@
+//! The dominating pair of one step: two mixtures of Gaussians on the line.
+//!
+//! Dominance lemma: let P = Σ_S w_S N(x_S, σ²I) and Q = Σ_S w'_S N(x'_S, σ²I) in any
+//! dimension with ‖x_S‖ ≤ k_S and ‖x'_S‖ ≤ k'_S. Then the pair (Σ w_S N(k_S, σ²),
+//! Σ w'_S N(−k'_S, σ²)) on the line dominates (P, Q): a half-space attains it. Positions
+//! are kept in units of σ.
+
+use crate::numeric::special::{ln_add_exp, ln_binomial_pmf};
+use crate::quantity::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+mod ratio;
+#[cfg(test)]
+mod tests;
+
+/// Σ_k w_k N(κ_k, 1) with positions κ_k ≥ 0 in units of the noise deviation σ.
+///
+/// Components may be dropped ([`Mixture::trimmed`]); the mixture is then a measure of mass
+/// 1 − `missing`, and is not scaled back to one: scaling would under-report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Mixture {
+    positions: Vec<f64>,
+    ln_weights: Vec<f64>,
+    missing: f64,
+    #[serde(skip)]
+    shape: Shape,
+}
+
+/// Whether positions are equally spaced and the weights log-concave, as those of a binomial or
+/// Poisson-binomial law: then terms fall ever faster away from the largest one. No part of what
+/// a mixture is, so all are equal.
+#[derive(Debug, Clone, Copy, Default)]
+struct Shape {
+    concave: bool,
+}
+
+impl PartialEq for Shape {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Shape {
+    fn of(positions: &[f64], ln_weights: &[f64]) -> Self {
+        let gap = positions.get(1).map_or(0.0, |next| next - positions[0]);
+        let equal = positions
+            .windows(2)
+            .all(|pair| (pair[1] - pair[0] - gap).abs() <= 1e-9 * gap);
+        let bends = |w: &[f64]| w[0] + w[2] - 2.0 * w[1] <= 1e-9 * (1.0 + w[1].abs());
+        Self {
+            concave: equal && ln_weights.windows(3).all(bends),
+        }
+    }
+}
+
+impl Mixture {
+    /// A single Gaussian N(position, 1).
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a negative or non-finite position.
+    pub fn point(position: f64) -> Result<Self> {
+        Self::new(vec![(position, 0.0)])
+    }
+
+    /// N(position, 1) for a position already known to be good.
+    pub(crate) fn standard(position: f64) -> Self {
+        Self {
+            positions: vec![position],
+            ln_weights: vec![0.0],
+            missing: 0.0,
+            shape: Shape::default(),
+        }
+    }
+
+    /// `count` independent Poisson draws at `rate`, each moving the mean by `shift` (in units
+    /// of σ): κ = K·shift with K ~ Binomial(count, rate).
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a rate outside (0, 1] or a shift that is not positive and finite.
+    pub fn binomial(count: u32, rate: f64, shift: f64) -> Result<Self> {
+        if !(rate > 0.0 && rate <= 1.0) {
+            return Err(Error::OutOfRange {
+                what: "sampling rate",
+                range: "(0, 1]",
+                value: rate,
+            });
+        }
+        let components = (0..=count)
+            .map(|k| {
+                let weight = ln_binomial_pmf(u64::from(k), u64::from(count), rate);
+                (f64::from(k) * shift, weight)
+            })
+            .filter(|(_, weight)| weight.is_finite())
+            .collect();
+        Self::new(components)
+    }
+
+    /// Independent Poisson draws at the given rates, each moving the mean by `shift` (in units of
+    /// σ): κ = K·shift with K Poisson–binomial.
+    ///
+    /// Counts of less than 1e-290 of the mass are dropped and counted as missing.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for no rate, a rate outside [0, 1] or a shift that is not positive.
+    pub fn poisson_binomial(rates: &[f64], shift: f64) -> Result<Self> {
+        if let Some(bad) = rates.iter().find(|rate| !(0.0..=1.0).contains(*rate)) {
+            return Err(Error::OutOfRange {
+                what: "sampling rate",
+                range: "[0, 1]",
+                value: *bad,
+            });
+        }
+        // Sums and products of positive numbers only: relative accuracy throughout.
+        let mut law = vec![1.0];
+        for rate in rates {
+            law.push(0.0);
+            for k in (0..law.len()).rev() {
+                let below = if k == 0 { 0.0 } else { law[k - 1] };
+                law[k] = law[k] * (1.0 - rate) + below * rate;
+            }
+        }
+        let components: Vec<(f64, f64)> = law
+            .iter()
+            .enumerate()
+            .filter(|(_, weight)| **weight > 1e-290)
+            .map(|(k, weight)| (k as f64 * shift, weight.ln()))
+            .collect();
+        let dropped = law.len() - components.len();
+        let mut mixture = Self::new(components)?;
+        if dropped > 0 {
+            mixture.missing = 1e-290 * dropped as f64;
+        }
+        Ok(mixture)
+    }
+
+    /// Components as (position κ_k ≥ 0, ln w_k), in ascending order of position.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for no component, a position that is negative, not finite or out
+    /// of order, or weights that do not sum to one.
+    pub fn new(components: Vec<(f64, f64)>) -> Result<Self> {
+        let ordered = components.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let bad = components
+            .iter()
+            .find(|(position, _)| !(*position >= 0.0 && position.is_finite()));
+        if !ordered || bad.is_some() || components.is_empty() {
+            return Err(Error::OutOfRange {
+                what: "position of a mixture component",
+                range: "[0, inf), ascending, at least one",
+                value: bad.map_or(f64::NAN, |component| component.0),
+            });
+        }
+        let total = components
+            .iter()
+            .fold(f64::NEG_INFINITY, |sum, c| ln_add_exp(sum, c.1));
+        if total.is_nan() || total.abs() > 1e-9 {
+            return Err(Error::OutOfRange {
+                what: "sum of mixture weights",
+                range: "[1, 1]",
+                value: total.exp(),
+            });
+        }
+        let (positions, ln_weights): (Vec<f64>, Vec<f64>) = components.into_iter().unzip();
+        Ok(Self {
+            shape: Shape::of(&positions, &ln_weights),
+            positions,
+            ln_weights,
+            missing: 0.0,
+        })
+    }
+
+    /// The mixture without its farthest components, as many as have total mass at most `mass`.
+    ///
+    /// Used as the first argument of a divergence it under-counts by at most the dropped mass
+    /// per step, which the caller adds to δ.
+    #[must_use]
+    pub fn trimmed(&self, mass: f64) -> Self {
+        let mut dropped = f64::NEG_INFINITY;
+        let mut keep = self.positions.len();
+        while keep > 1 {
+            let next = ln_add_exp(dropped, self.ln_weights[keep - 1]);
+            if next.exp() > mass - self.missing {
+                break;
+            }
+            dropped = next;
+            keep -= 1;
+        }
+        Self {
+            positions: self.positions[..keep].to_vec(),
+            ln_weights: self.ln_weights[..keep].to_vec(),
+            missing: self.missing + dropped.exp() * (1.0 + 1e-12),
+            shape: self.shape,
+        }
+    }
+
+    /// The mass that was dropped.
+    #[must_use]
+    pub const fn missing(&self) -> f64 {
+        self.missing
+    }
+
+    /// The smallest position.
+    #[must_use]
+    pub fn nearest(&self) -> f64 {
+        self.positions[0]
+    }
+
+    /// ln of the weight at the smallest position.
+    pub(crate) fn ln_nearest_weight(&self) -> f64 {
+        self.ln_weights[0]
+    }
+
+    /// The largest position.
+    #[must_use]
+    pub fn farthest(&self) -> f64 {
+        self.positions[self.positions.len() - 1]
+    }
+
+    /// Components as (position, ln weight).
+    pub fn components(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.positions
+            .iter()
+            .copied()
+            .zip(self.ln_weights.iter().copied())
+    }
+
+    /// Whether this is N(0, 1) itself.
+    pub(crate) fn is_standard(&self) -> bool {
+        self.positions.len() == 1 && self.positions[0] <= 0.0
+    }
+
+    /// Position and ln weight of one component.
+    pub(super) fn component(&self, k: usize) -> (f64, f64) {
+        (self.positions[k], self.ln_weights[k])
+    }
+
+    /// ln(w_k e^{κ_k x − κ_k²/2}).
+    fn ln_term(&self, k: usize, x: f64) -> f64 {
+        let position = self.positions[k];
+        self.ln_weights[k] + position * (x - 0.5 * position)
+    }
+}
+
+/// One step's dominating pair: P = Σ w_k N(κ_k, 1) against Q = Σ w'_k N(−κ'_k, 1).
+///
+/// The loss L(x) = ln dP/dQ(x) is increasing and analytic.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The first law, to the right.
+    pub first: Mixture,
+    /// The second law, mirrored to the left.
+    pub second: Mixture,
+}
+
+impl Pair {
+    /// Whether the loss is itself Gaussian, and with which distance between the means.
+    pub(crate) fn gaussian_distance(&self) -> Option<f64> {
+        let plain = |side: &Mixture| side.positions.len() == 1 && side.missing <= 0.0;
+        (plain(&self.first) && plain(&self.second))
+            .then(|| self.first.nearest() + self.second.nearest())
+    }
+}

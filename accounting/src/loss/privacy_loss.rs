@@ -1,0 +1,383 @@
+//! From a mechanism and a question to the composed privacy loss: a fold, with repetition and
+//! sequence handled once.
+
+use super::mixture::Pair;
+use crate::loss::{Attained, Fold, LossDistribution, Overlap, fold};
+use crate::mechanism::Mechanism;
+use crate::quantity::error::{Error, Result};
+use crate::quantity::neighbours::Neighbours;
+use crate::quantity::{GroupSize, Steps};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Who is compared with whom, and how many records differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Query {
+    /// The relation between the two inputs.
+    pub neighbours: Neighbours,
+    /// How many records are changed together.
+    pub group: GroupSize,
+}
+
+impl Query {
+    /// The question about a single record.
+    #[must_use]
+    pub const fn single(neighbours: Neighbours) -> Self {
+        Self {
+            neighbours,
+            group: GroupSize::ONE,
+        }
+    }
+}
+
+/// Which of the two laws comes first in the divergence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// The law with the record first (mixture first).
+    Remove,
+    /// The law without the record first (mixture second).
+    Add,
+}
+
+impl Direction {
+    /// Both, in the order in which they are reported.
+    pub const BOTH: [Self; 2] = [Self::Remove, Self::Add];
+}
+
+/// The privacy loss of a whole run in one direction, as data: the sum of independent one-step
+/// losses, equal ones counted, plain Gaussians merged.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct PrivacyLoss {
+    /// Σ T_i μ_i² over plain Gaussian steps with distance μ_i between the means: their losses
+    /// add up to one Gaussian loss.
+    pub(crate) gaussian: f64,
+    /// Steps that are pairs of Gaussian mixtures, with their count.
+    pub(crate) parts: Vec<(Pair, u64)>,
+    /// Steps of any other law, with their count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) laws: Vec<(LossDistribution, u64)>,
+    /// A part without protection: nothing bounds the loss.
+    pub(crate) unbounded: bool,
+    /// A part whose pair is not known to be attained: nothing is known from below.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) only_bounding: bool,
+    /// The same run with more told to the adversary, where that has a simpler law.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) more_informed: Option<Box<Self>>,
+    /// What the run dominates, where its own law is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) below: Option<Box<Self>>,
+    /// What both runs have in common whatever the noise, if anything is known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) overlap: Option<Overlap>,
+}
+
+impl PrivacyLoss {
+    /// The loss of `mechanism` for one question and direction.
+    ///
+    /// ```
+    /// use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, SamplingRate, Steps};
+    /// use reticent_accounting::pld::{Direction, PrivacyLoss, Query};
+    /// let run = Mechanism::dp_sgd(NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(1000));
+    /// let loss = PrivacyLoss::of(&run, Query::single(Neighbours::AddRemove), Direction::Remove)?;
+    /// assert_eq!(loss.steps(), 1000);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a mechanism that is only an estimate, and for more than
+    /// 2^53 steps.
+    pub fn of(mechanism: &Mechanism, query: Query, direction: Direction) -> Result<Self> {
+        let (mut folds, mut overlap) = (Vec::new(), Some(Overlap::WHOLE));
+        unfold(mechanism, 1, &mut |leaf, times| {
+            folds.push(fold(leaf, query, direction, times)?);
+            let each = Overlap::of(leaf, query, direction);
+            overlap = overlap
+                .zip(each)
+                .map(|(before, each)| before.then(each, times));
+            Ok(())
+        })?;
+        let mut loss = Self::sum(folds.iter().map(Fold::above));
+        if folds.iter().any(|fold| matches!(fold, Fold::Bracket(_))) {
+            let mut informed = Self::sum(folds.iter().map(Fold::more_informed));
+            (loss.only_bounding, informed.only_bounding) = (true, true);
+            loss.more_informed = (informed != loss).then(|| Box::new(informed));
+            let below = folds.iter().filter_map(Fold::below);
+            loss.below = Some(Box::new(Self::sum(below)));
+        }
+        loss.overlap = overlap;
+        Ok(loss)
+    }
+
+    /// The loss that bounds guesses of a secret in `group` records, and whom it compares: each content
+    /// against one reference, the law with the secret first.
+    ///
+    /// Any run that is the same for all contents serves as reference: the one with the records zeroed,
+    /// the one without them, or the one with any other content. The first that the mechanism is covered
+    /// for is taken, in this order, which is from the tightest on; of the latter two only upper ends are
+    /// known.
+    ///
+    /// ```
+    /// use reticent_accounting::{GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Sampling, SamplingRate};
+    /// let fixed = Mechanism::SubsampledGaussian {
+    ///     noise_multiplier: NoiseMultiplier::new(1.0)?,
+    ///     sampling_rate: SamplingRate::new(0.01)?,
+    ///     sampling: Sampling::WithoutReplacement,
+    /// };
+    /// // A batch of fixed size knows no record less: another content is the reference.
+    /// let (_, compared) = PrivacyLoss::of_guesses(&fixed, GroupSize::ONE)?;
+    /// assert_eq!(compared, Neighbours::Replace);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`PrivacyLoss::of`] for the zeroed records, where no reference is covered.
+    pub fn of_guesses(mechanism: &Mechanism, group: GroupSize) -> Result<(Self, Neighbours)> {
+        let mut refused = None;
+        for neighbours in [
+            Neighbours::ZeroOut,
+            Neighbours::AddRemove,
+            Neighbours::Replace,
+        ] {
+            let query = Query { neighbours, group };
+            match Self::of(mechanism, query, Direction::Remove) {
+                Ok(mut loss) => {
+                    // That some mechanism attains these contents does not make it a guess.
+                    if neighbours != Neighbours::ZeroOut {
+                        (loss.only_bounding, loss.below) = (true, None);
+                    }
+                    loss.overlap = loss.overlap.map(Overlap::of_guesses);
+                    return Ok((loss, neighbours));
+                }
+                Err(error @ Error::Unsupported { .. }) => {
+                    refused.get_or_insert(error);
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Err(refused.unwrap_or_else(|| Error::Unsupported {
+            what: "guesses of a secret".into(),
+            why: "no reference is covered".into(),
+        }))
+    }
+
+    fn sum<'f>(folds: impl Iterator<Item = &'f Fold>) -> Self {
+        let mut loss = Self::default();
+        for fold in folds {
+            match fold {
+                Fold::Pair(pair, times) => loss.add_pair(pair, *times),
+                Fold::Bounding(pair, times) => {
+                    loss.only_bounding = true;
+                    loss.add_pair(pair, *times);
+                }
+                Fold::LossDistribution(law, times) => loss.add_law(law, *times),
+                // Brackets are resolved before; above, one too many does no harm.
+                Fold::Bracket(_) | Fold::Unbounded => loss.unbounded = true,
+            }
+        }
+        loss
+    }
+
+    fn add_law(&mut self, law: &LossDistribution, times: u64) {
+        if let Some((_, count)) = self.laws.iter_mut().find(|(other, _)| other == law) {
+            *count += times;
+        } else {
+            self.laws.push((law.clone(), times));
+        }
+    }
+
+    /// The loss of `steps` independent steps with one dominating pair.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for more than 2^53 steps.
+    pub(crate) fn of_pair(pair: &Pair, steps: Steps) -> Result<Self> {
+        let mut loss = Self::default();
+        if steps.get() > 1 << 53 {
+            return Err(Error::Unsupported {
+                what: format!("{} steps", steps.get()),
+                why: "more than 2^53 steps can't be counted exactly".into(),
+            });
+        }
+        loss.overlap = Some(Overlap::WHOLE);
+        if steps.get() > 0 {
+            loss.add_pair(pair, steps.get());
+            let each = Overlap::of_pair(pair);
+            loss.overlap = each.map(|each| Overlap::WHOLE.then(each, steps.get()));
+        }
+        Ok(loss)
+    }
+
+    fn add_pair(&mut self, pair: &Pair, times: u64) {
+        if let Some(distance) = pair.gaussian_distance() {
+            self.gaussian += times as f64 * distance * distance;
+        } else if let Some((_, count)) = self.parts.iter_mut().find(|(other, _)| other == pair) {
+            *count += times;
+        } else {
+            self.parts.push((pair.clone(), times));
+        }
+    }
+
+    /// This run followed by another, for the same question and direction.
+    #[must_use]
+    pub fn then(&self, next: &Self) -> Self {
+        let mut both = self.clone();
+        both.gaussian += next.gaussian;
+        both.unbounded |= next.unbounded;
+        both.only_bounding |= next.only_bounding;
+        both.overlap = (self.overlap.zip(next.overlap)).map(|(here, there)| here.then(there, 1));
+        if self.below.is_some() || next.below.is_some() {
+            both.more_informed = Some(Box::new(self.more_informed().then(next.more_informed())));
+            both.below = Some(Box::new(self.known_below().then(&next.known_below())));
+        }
+        for (pair, times) in &next.parts {
+            both.add_pair(pair, *times);
+        }
+        for (law, times) in &next.laws {
+            both.add_law(law, *times);
+        }
+        both
+    }
+
+    /// The steps of each kind alone, plain Gaussians as one.
+    pub(crate) fn kinds(&self) -> Vec<Self> {
+        let bare = || Self {
+            unbounded: self.unbounded,
+            only_bounding: self.only_bounding,
+            ..Self::default()
+        };
+        let gaussian = (self.gaussian > 0.0).then(|| Self {
+            gaussian: self.gaussian,
+            ..bare()
+        });
+        let parts = self.parts.iter().map(|part| Self {
+            parts: vec![part.clone()],
+            ..bare()
+        });
+        let laws = self.laws.iter().map(|law| Self {
+            laws: vec![law.clone()],
+            ..bare()
+        });
+        gaussian.into_iter().chain(parts).chain(laws).collect()
+    }
+
+    /// The same run with more told to the adversary, or itself.
+    pub(crate) fn more_informed(&self) -> &Self {
+        self.more_informed.as_deref().unwrap_or(self)
+    }
+
+    /// The same upper ends, without the work for lower ones that are another run's.
+    pub(crate) fn without_below(mut self) -> Self {
+        // Where there is another run, the own law only bounds.
+        self.below = None;
+        self
+    }
+
+    /// What the run is known to dominate; nothing at all if need be.
+    fn known_below(&self) -> Self {
+        match &self.below {
+            Some(below) => (**below).clone(),
+            None if self.bounds_only() => Self::default(),
+            None => self.clone(),
+        }
+    }
+
+    /// How many steps are not plain Gaussians.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        let parts = self.parts.iter().map(|(_, times)| times);
+        parts.chain(self.laws.iter().map(|(_, times)| times)).sum()
+    }
+
+    /// Whether nothing is known from below: some part is only bounded by its pair.
+    pub(crate) fn bounds_only(&self) -> bool {
+        let once = self.steps() + u64::from(self.gaussian > 0.0) <= 1;
+        let needed = if once {
+            Attained::OneStep
+        } else {
+            Attained::Always
+        };
+        self.only_bounding || self.laws.iter().any(|(law, _)| law.attained < needed)
+    }
+
+    /// Whether nothing was released at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.gaussian <= 0.0 && self.steps() == 0 && !self.unbounded
+    }
+
+    /// The same run with the far components of first laws dropped, at most `mass` of it in
+    /// total. Both divergences H(P‖Q) differ by at most [`Self::missing`].
+    pub(crate) fn trimmed(&self, mass: f64) -> Self {
+        let steps = self.steps().max(1) as f64;
+        let parts = self
+            .parts
+            .iter()
+            .map(|(pair, times)| {
+                let first = pair.first.trimmed(mass / steps);
+                (
+                    Pair {
+                        first,
+                        second: pair.second.clone(),
+                    },
+                    *times,
+                )
+            })
+            .collect();
+        Self {
+            parts,
+            ..self.clone()
+        }
+    }
+
+    /// Mass missing from the composed first law, at most Σ T_i η_i.
+    pub(crate) fn missing(&self) -> f64 {
+        self.parts
+            .iter()
+            .map(|(pair, times)| pair.first.missing() * *times as f64)
+            .sum()
+    }
+}
+
+/// The privacy losses of a question: both directions, or the single one of a symmetric pair.
+///
+/// # Errors
+/// As [`PrivacyLoss::of`].
+pub fn losses(mechanism: &Mechanism, query: Query) -> Result<Vec<PrivacyLoss>> {
+    let directions: &[Direction] = match query.neighbours {
+        Neighbours::Replace => &[Direction::Remove],
+        Neighbours::AddRemove | Neighbours::ZeroOut => &Direction::BOTH,
+    };
+    directions
+        .iter()
+        .map(|direction| PrivacyLoss::of(mechanism, query, *direction))
+        .collect()
+}
+
+/// The leaves of a mechanism, each with how often it is run in all.
+fn unfold(
+    mechanism: &Mechanism,
+    times: u64,
+    take: &mut dyn FnMut(&Mechanism, u64) -> Result<()>,
+) -> Result<()> {
+    if times == 0 {
+        return Ok(());
+    }
+    match mechanism {
+        Mechanism::Repeat { times: inner, each } => {
+            let total = times.checked_mul(inner.get()).filter(|n| *n <= 1 << 53);
+            let total = total.ok_or_else(|| Error::Unsupported {
+                what: format!("{times} times {} steps", inner.get()),
+                why: "more than 2^53 steps can't be counted exactly".into(),
+            })?;
+            unfold(each, total, take)
+        }
+        Mechanism::Sequence { parts } => {
+            parts.iter().try_for_each(|part| unfold(part, times, take))
+        }
+        Mechanism::Estimated { why, .. } => Err(Error::Unsupported {
+            what: "an estimated mechanism".into(),
+            why: format!("an estimate never becomes a bound ({why})"),
+        }),
+        leaf => take(leaf, times),
+    }
+}

@@ -1,0 +1,8 @@
+//! Numbers: intervals, sums, special functions, quadrature, searches, and statistics of counts.
+
+pub(crate) mod interval;
+pub(crate) mod quadrature;
+pub(crate) mod search;
+pub(crate) mod special;
+pub mod statistics;
+pub(crate) mod sum;

@@ -1,0 +1,367 @@
+//! Confidence bounds on probabilities from counts, exact at any count.
+//!
+//! Everything here is one-sided: a bound holds with the confidence that was asked for, and
+//! the search for it ends on the safe side.
+
+use crate::numeric::special::{ln_binomial_lower_tail, ln_binomial_pmf, ln_binomial_upper_tail};
+use crate::quantity::bound::{Lower, Upper};
+use crate::quantity::error::{Error, Result};
+use crate::quantity::{Confidence, MissRate, Probability};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A bound found numerically is moved to the safe side by this relative amount, a hundred
+/// times the error of the tail sums.
+const SAFETY: f64 = 1e-11;
+
+fn check_counts(successes: u64, trials: u64) -> Result<()> {
+    if trials == 0 {
+        return Err(Error::OutOfRange {
+            what: "number of trials",
+            range: "[1, 2^53]",
+            value: 0.0,
+        });
+    }
+    if trials > (1 << 53) {
+        return Err(Error::OutOfRange {
+            what: "number of trials",
+            range: "[1, 2^53]",
+            value: trials as f64,
+        });
+    }
+    if successes > trials {
+        return Err(Error::OutOfRange {
+            what: "number of successes",
+            range: "[0, number of trials]",
+            value: successes as f64,
+        });
+    }
+    Ok(())
+}
+
+/// P(Bin(trials, q) ≥ successes) for one fixed q: the p-value of a count.
+///
+/// Relative error below 1e-11 at any count; 0 only below the smallest number.
+///
+/// ```
+/// use reticent_accounting::{Probability, statistics::binomial_upper_tail};
+/// let p = binomial_upper_tail(3, 5, Probability::new(0.3)?)?;
+/// assert!((p.get() - 0.16308).abs() < 1e-15);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::OutOfRange`] for no trials or more successes than trials.
+pub fn binomial_upper_tail(successes: u64, trials: u64, q: Probability) -> Result<Probability> {
+    check_counts(successes, trials)?;
+    Probability::new(
+        ln_binomial_upper_tail(successes, trials, q.get())
+            .exp()
+            .min(1.0),
+    )
+}
+
+/// ln P(Bin(trials, q) = successes), for tests and likelihoods.
+///
+/// # Errors
+/// [`Error::OutOfRange`] for no trials or more successes than trials.
+pub fn ln_binomial_probability(successes: u64, trials: u64, q: Probability) -> Result<f64> {
+    check_counts(successes, trials)?;
+    Ok(ln_binomial_pmf(successes, trials, q.get()))
+}
+
+/// The Clopper–Pearson lower bound: the largest q with P(Bin(trials, q) ≥ successes) ≤ 1 − confidence.
+///
+/// Bound: lower, one-sided, holding with probability at least `confidence` over a simple
+/// random sample. Source: Clopper and Pearson 1934.
+///
+/// ```
+/// use reticent_accounting::{Confidence, statistics::clopper_pearson_lower};
+/// // Ten of ten: 0.05^(1/10).
+/// let low = clopper_pearson_lower(10, 10, Confidence::new(0.95)?)?;
+/// assert!((low.get().get() - 0.05f64.powf(0.1)).abs() < 1e-10);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::OutOfRange`] for no trials or more successes than trials.
+pub fn clopper_pearson_lower(
+    successes: u64,
+    trials: u64,
+    confidence: Confidence,
+) -> Result<Lower<Probability>> {
+    check_counts(successes, trials)?;
+    let bound = lower_bound(successes, trials, (-confidence.get()).ln_1p());
+    Ok(Lower::new(Probability::new(bound * (1.0 - SAFETY))?))
+}
+
+/// The Clopper–Pearson upper bound: the smallest q with P(Bin(trials, q) ≤ successes) ≤ 1 − confidence.
+///
+/// Bound: upper, one-sided, holding with probability at least `confidence` over a simple
+/// random sample. Source: Clopper and Pearson 1934.
+///
+/// ```
+/// use reticent_accounting::{Confidence, statistics::clopper_pearson_upper};
+/// // CRT's 200 labels without a miss do not support a miss rate of 8e-5.
+/// let high = clopper_pearson_upper(0, 200, Confidence::new(0.95)?)?;
+/// assert!((high.get().get() - 0.0148670).abs() < 1e-6);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::OutOfRange`] for no trials or more successes than trials.
+pub fn clopper_pearson_upper(
+    successes: u64,
+    trials: u64,
+    confidence: Confidence,
+) -> Result<Upper<Probability>> {
+    check_counts(successes, trials)?;
+    Ok(Upper::new(Probability::new(upper_bound(
+        successes,
+        trials,
+        (-confidence.get()).ln_1p(),
+    ))?))
+}
+
+/// Largest q with ln P(Bin ≥ successes) ≤ `ln_level`, by bisection of ln q that keeps the
+/// lower end feasible.
+fn lower_bound(successes: u64, trials: u64, ln_level: f64) -> f64 {
+    if successes == 0 {
+        return 0.0;
+    }
+    if successes == trials {
+        return (ln_level / trials as f64).exp();
+    }
+    // P(X ≥ s) ≤ C(n,s) q^s gives a feasible start; the mean is infeasible or the answer's ceiling.
+    let share = (successes as f64 / trials as f64).ln();
+    let (mut feasible, mut infeasible) = (share - 1.0, 0.0f64.min(share + 1.0));
+    while ln_binomial_upper_tail(successes, trials, feasible.exp()) > ln_level {
+        infeasible = feasible;
+        feasible = share + 2.0 * (feasible - share);
+    }
+    for _ in 0..200 {
+        let middle = 0.5 * (feasible + infeasible);
+        if middle <= feasible || middle >= infeasible {
+            break;
+        }
+        if ln_binomial_upper_tail(successes, trials, middle.exp()) <= ln_level {
+            feasible = middle;
+        } else {
+            infeasible = middle;
+        }
+    }
+    feasible.exp()
+}
+
+/// Smallest q with P(Bin ≤ successes) ≤ level. The count of failures is at least n − s with
+/// rate 1 − q: search the upper tail for q itself so that small q keeps its digits.
+fn upper_bound(successes: u64, trials: u64, ln_level: f64) -> f64 {
+    if successes == trials {
+        return 1.0;
+    }
+    if successes == 0 {
+        return (-(ln_level / trials as f64).exp_m1() * (1.0 + SAFETY)).min(1.0);
+    }
+    // P(X ≤ s; q) = 1 − P(X ≥ s+1; q) ≤ level.
+    let ln_needed = crate::numeric::special::ln_one_minus_exp(ln_level);
+    let met = |ln_q: f64| {
+        let q = ln_q.exp();
+        let above = ln_binomial_upper_tail(successes + 1, trials, q);
+        if above < -0.7 {
+            above >= ln_needed
+        } else {
+            ln_binomial_lower_tail(successes, trials, q) <= ln_level
+        }
+    };
+    let (mut infeasible, mut feasible) = ((successes as f64 / trials as f64).ln() - 1.0, 0.0);
+    while met(infeasible) {
+        feasible = infeasible;
+        infeasible -= 1.0;
+    }
+    for _ in 0..200 {
+        let middle = 0.5 * (feasible + infeasible);
+        if middle <= infeasible || middle >= feasible {
+            break;
+        }
+        if met(middle) {
+            feasible = middle;
+        } else {
+            infeasible = middle;
+        }
+    }
+    (feasible.exp() * (1.0 + SAFETY)).min(1.0)
+}
+
+/// A miss rate measured on a simple random sample of secrets, labelled by hand before any
+/// threshold was tuned (adaptive selection voids the bound).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LabelledSample {
+    /// Secrets that were labelled.
+    pub labelled: u64,
+    /// Those of them the policy missed.
+    pub missed: u64,
+}
+
+impl LabelledSample {
+    /// An upper bound on the miss rate γ that holds with `confidence`.
+    ///
+    /// ```
+    /// use reticent_accounting::{Confidence, statistics::LabelledSample};
+    /// let sample = LabelledSample { labelled: 200, missed: 20 };
+    /// let gamma = sample.miss_rate(Confidence::new(0.95)?)?;
+    /// assert!((gamma.get().get() - 0.142).abs() < 1e-3); // not 0.1
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for no labels or more misses than labels, and for a confidence below 0.75.
+    pub fn miss_rate(&self, confidence: Confidence) -> Result<Upper<MissRate>> {
+        check_sample_confidence(confidence)?;
+        let bound = clopper_pearson_upper(self.missed, self.labelled, confidence)?;
+        Ok(Upper::new(MissRate::new(bound.get().get())?))
+    }
+}
+
+/// Samples are drawn without replacement from finitely many secrets: their counts have lighter tails
+/// than a binomial's only beyond the middle (Hoeffding 1956).
+///
+/// # Errors
+/// [`Error::OutOfRange`] for a confidence below 0.75.
+pub(crate) fn check_sample_confidence(confidence: Confidence) -> Result<()> {
+    if confidence.get() >= 0.75 {
+        return Ok(());
+    }
+    Err(Error::OutOfRange {
+        what: "confidence of a miss rate from a sample",
+        range: "[0.75, 1)",
+        value: confidence.get(),
+    })
+}
+
+/// How many secrets must be labelled without a single miss before the miss rate is at most
+/// `target` with `confidence`: the smallest n with (1 − target)^n ≤ 1 − confidence.
+///
+/// ```
+/// use reticent_accounting::{Confidence, MissRate, statistics::labels_needed};
+/// assert_eq!(labels_needed(MissRate::new(8e-5)?, Confidence::new(0.95)?), Some(37_446));
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// `None` for a target of zero, which no sample can support.
+#[must_use]
+pub fn labels_needed(target: MissRate, confidence: Confidence) -> Option<u64> {
+    if target.get() <= 0.0 {
+        return None;
+    }
+    if target.get() >= 1.0 {
+        return Some(1);
+    }
+    let count = (-confidence.get()).ln_1p() / (-target.get()).ln_1p();
+    (count < 9e15).then(|| count.ceil().max(1.0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn level(confidence: f64) -> Confidence {
+        Confidence::new(confidence).unwrap()
+    }
+
+    fn lower(successes: u64, trials: u64, confidence: f64) -> f64 {
+        clopper_pearson_lower(successes, trials, level(confidence))
+            .unwrap()
+            .get()
+            .get()
+    }
+
+    fn upper(successes: u64, trials: u64, confidence: f64) -> f64 {
+        clopper_pearson_upper(successes, trials, level(confidence))
+            .unwrap()
+            .get()
+            .get()
+    }
+
+    fn tail(successes: u64, trials: u64, q: f64) -> f64 {
+        binomial_upper_tail(successes, trials, Probability::new(q).unwrap())
+            .unwrap()
+            .get()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The bounds are where the tails have the level, on the safe side of it.
+        #[test]
+        fn the_tails_at_the_bounds_have_the_level(
+            trials in 1u64..3000,
+            share in 0.0f64..1.0,
+            confidence in 0.01f64..0.9999,
+        ) {
+            let successes = (share * trials as f64) as u64;
+            let alpha = 1.0 - confidence;
+            let low = lower(successes, trials, confidence);
+            if successes > 0 {
+                let at = tail(successes, trials, low);
+                prop_assert!(at <= alpha * (1.0 + 1e-10) && at >= alpha * (1.0 - 1e-6), "{at} {alpha}");
+            } else {
+                prop_assert!(low <= 0.0);
+            }
+            let high = upper(successes, trials, confidence);
+            if successes < trials {
+                // P(X ≤ s) = 1 − P(X ≥ s + 1).
+                let at = 1.0 - tail(successes + 1, trials, high);
+                prop_assert!(at <= alpha + 1e-10 && at >= alpha * (1.0 - 1e-5) - 1e-10, "{at} {alpha}");
+            } else {
+                prop_assert!(high >= 1.0);
+            }
+            prop_assert!(low <= share + 1.0 / trials as f64 || confidence < 0.6);
+        }
+
+        /// Counting failures instead of successes gives the mirrored bound.
+        #[test]
+        fn bounds_mirror_each_other(trials in 1u64..100_000, share in 0.0f64..1.0, confidence in 0.5f64..0.999) {
+            let successes = (share * trials as f64) as u64;
+            let mirrored = 1.0 - lower(trials - successes, trials, confidence);
+            prop_assert!((upper(successes, trials, confidence) - mirrored).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn extreme_counts_stay_exact() {
+        // No miss among n: 1 − α^{1/n}, with its digits, at a billion.
+        let expected = -(0.05f64.ln() / 1e9).exp_m1();
+        assert!((upper(0, 1_000_000_000, 0.95) / expected - 1.0).abs() < 1e-10);
+        // One miss: e^{−λ}(1 + λ) = 0.05 at λ = 4.743864518, the Poisson limit to 1e-9.
+        assert!((upper(1, 1_000_000_000, 0.95) / 4.743_864_518e-9 - 1.0).abs() < 1e-8);
+        assert!(lower(999_999_999, 1_000_000_000, 0.95) > 0.999_999_99);
+        assert!(upper(500_000, 1_000_000, 0.95) < 0.501);
+    }
+
+    #[test]
+    fn bad_counts_are_named() {
+        assert!(
+            clopper_pearson_lower(1, 0, level(0.9))
+                .unwrap_err()
+                .to_string()
+                .contains("number of trials")
+        );
+        assert!(
+            clopper_pearson_upper(3, 2, level(0.9))
+                .unwrap_err()
+                .to_string()
+                .contains("number of successes")
+        );
+    }
+
+    #[test]
+    fn labels_needed_is_the_least_number_that_suffices() {
+        for (target, confidence) in [(8e-5, 0.95), (0.1, 0.9), (1e-9, 0.999)] {
+            let needed = labels_needed(MissRate::new(target).unwrap(), level(confidence)).unwrap();
+            assert!(upper(0, needed, confidence) <= target * (1.0 + 1e-10));
+            assert!(upper(0, needed - 1, confidence) > target);
+        }
+        assert_eq!(labels_needed(MissRate::ZERO, level(0.95)), None);
+    }
+}

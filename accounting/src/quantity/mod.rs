@@ -1,0 +1,400 @@
+//! Named numbers, checked once at the door.
+
+pub(crate) mod bound;
+pub(crate) mod error;
+pub(crate) mod neighbours;
+
+use crate::quantity::error::{Error, Result};
+use schemars::{JsonSchema, Schema, json_schema};
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A number on paper: JSON has no infinity, so it is spelled `"inf"`.
+#[derive(Debug, Clone, Copy)]
+struct Number(f64);
+
+/// Infinity on paper.
+const INFINITY: &str = "inf";
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        if self.0 == f64::INFINITY {
+            serializer.serialize_str(INFINITY)
+        } else {
+            serializer.serialize_f64(self.0)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(NumberVisitor)
+    }
+}
+
+struct NumberVisitor;
+
+impl Visitor<'_> for NumberVisitor {
+    type Value = Number;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a number or {INFINITY:?}")
+    }
+    fn visit_f64<E>(self, value: f64) -> std::result::Result<Number, E> {
+        Ok(Number(value))
+    }
+    fn visit_u64<E>(self, value: u64) -> std::result::Result<Number, E> {
+        Ok(Number(value as f64))
+    }
+    fn visit_i64<E>(self, value: i64) -> std::result::Result<Number, E> {
+        Ok(Number(value as f64))
+    }
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<Number, E> {
+        if text == INFINITY {
+            Ok(Number(f64::INFINITY))
+        } else {
+            Err(E::invalid_value(Unexpected::Str(text), &self))
+        }
+    }
+}
+
+impl JsonSchema for Number {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Number".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "number" }, { "const": INFINITY }] })
+    }
+}
+
+/// The schema of a number within a range as it is written: `(0, 1]`, `[0, inf]`.
+fn within(schema: &mut Schema, range: &str) {
+    let ends = range.trim_matches(|c| "[]()".contains(c)).split_once(", ");
+    let Some((Ok(least), most)) = ends.map(|(low, high)| (low.parse::<f64>(), high)) else {
+        return;
+    };
+    let mut number = json_schema!({ "type": "number" });
+    let open = if range.starts_with('(') {
+        "exclusiveMinimum"
+    } else {
+        "minimum"
+    };
+    number.insert(open.to_owned(), least.into());
+    if most != INFINITY {
+        let open = if range.ends_with(')') {
+            "exclusiveMaximum"
+        } else {
+            "maximum"
+        };
+        number.insert(
+            open.to_owned(),
+            most.parse::<f64>().unwrap_or(f64::MAX).into(),
+        );
+    }
+    schema.remove("anyOf");
+    if range.ends_with("inf]") {
+        schema.insert(
+            "anyOf".to_owned(),
+            serde_json::json!([number, { "const": INFINITY }]),
+        );
+    } else if let Some(members) = number.as_object() {
+        schema.ensure_object().extend(members.clone());
+    }
+}
+
+/// The same, as what a derived schema becomes.
+fn written_within(range: &'static str) -> impl FnMut(&mut Schema) {
+    move |schema| within(schema, range)
+}
+
+macro_rules! quantity {
+    ($(#[$meta:meta])* $name:ident, $what:literal, $range:literal, |$v:ident| $ok:expr) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
+        #[serde(try_from = "Number", into = "Number")]
+        #[schemars(transform = written_within($range))]
+        pub struct $name(f64);
+
+        impl $name {
+            #[doc = concat!("Checks that the ", $what, " lies in ", $range, ".")]
+            ///
+            /// # Errors
+            /// [`Error::OutOfRange`] outside the range, NaN included.
+            pub fn new($v: f64) -> Result<Self> {
+                if $ok { Ok(Self($v)) } else {
+                    Err(Error::OutOfRange { what: $what, range: $range, value: $v })
+                }
+            }
+            /// The bare number.
+            #[must_use]
+            pub const fn get(self) -> f64 { self.0 }
+        }
+        impl TryFrom<f64> for $name {
+            type Error = Error;
+            fn try_from(value: f64) -> Result<Self> { Self::new(value) }
+        }
+        impl TryFrom<Number> for $name {
+            type Error = Error;
+            fn try_from(value: Number) -> Result<Self> { Self::new(value.0) }
+        }
+        impl From<$name> for Number {
+            fn from(value: $name) -> Self { Self(value.0) }
+        }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(&self.0, f)
+            }
+        }
+        impl From<$name> for f64 {
+            fn from(value: $name) -> f64 { value.0 }
+        }
+    };
+}
+
+quantity!(
+    /// Privacy loss ε in nats; infinity is a valid (empty) promise and is written `"inf"`.
+    Epsilon, "epsilon", "[0, inf]", |v| v >= 0.0);
+quantity!(
+    /// The additive slack δ of a guarantee.
+    Delta, "delta", "[0, 1]", |v| (0.0..=1.0).contains(&v));
+quantity!(
+    /// A probability.
+    Probability, "probability", "[0, 1]", |v| (0.0..=1.0).contains(&v));
+quantity!(
+    /// The probability q with which Poisson sampling takes a record into a batch.
+    SamplingRate, "sampling rate", "(0, 1]", |v| v > 0.0 && v <= 1.0);
+quantity!(
+    /// Noise standard deviation over clipping norm, σ.
+    NoiseMultiplier, "noise multiplier", "(0, inf)", |v| v > 0.0 && v.is_finite());
+quantity!(
+    /// The share γ of secrets that a policy misses.
+    MissRate, "miss rate", "[0, 1]", |v| (0.0..=1.0).contains(&v));
+quantity!(
+    /// The probability with which a statistical bound holds.
+    Confidence, "confidence", "(0, 1)", |v| v > 0.0 && v < 1.0);
+quantity!(
+    /// How wide the two certified ends of an answer may be, relative to the answer.
+    Tolerance, "tolerance", "[1e-12, 0.5]", |v| (1e-12..=0.5).contains(&v));
+quantity!(
+    /// The order α of a Rényi divergence.
+    Order, "order", "(1, inf)", |v| v > 1.0 && v.is_finite());
+
+quantity!(
+    /// A Rényi divergence in nats, or a coefficient of one; infinity says nothing.
+    Divergence, "Rényi divergence", "[0, inf]", |v| v >= 0.0);
+quantity!(
+    /// How often something runs on average.
+    MeanRepetitions, "mean number of repetitions", "[1, inf)", |v| v >= 1.0 && v.is_finite());
+quantity!(
+    /// η of a random number of repetitions: 0 is logarithmic, 1 geometric, between and above truncated
+    /// negative binomial, infinity Poisson.
+    RepetitionShape, "shape of the number of repetitions", "[0, inf]", |v| v >= 0.0);
+
+impl Divergence {
+    /// Nothing at all.
+    pub const ZERO: Self = Self(0.0);
+}
+
+impl Epsilon {
+    /// A computed ε: rounding below zero is cut off, NaN becomes infinity.
+    pub(crate) fn nonnegative(value: f64) -> Self {
+        if value.is_nan() {
+            Self(f64::INFINITY)
+        } else {
+            Self(value.max(0.0))
+        }
+    }
+}
+
+impl Delta {
+    /// No slack at all.
+    pub const ZERO: Self = Self(0.0);
+
+    /// A computed δ: values outside [0, 1] are cut off, NaN becomes 1.
+    pub(crate) fn clamped(value: f64) -> Self {
+        if value.is_nan() {
+            Self(1.0)
+        } else {
+            Self(value.clamp(0.0, 1.0))
+        }
+    }
+}
+
+impl Order {
+    /// Two: the order of the χ²-divergence.
+    pub const TWO: Self = Self(2.0);
+}
+
+impl Tolerance {
+    /// A relative width of 1e-6.
+    pub const DEFAULT: Self = Self(1e-6);
+}
+
+impl SamplingRate {
+    /// `part` of `whole` records as a rate, rounded up: a larger rate is on the safe side.
+    ///
+    /// ```
+    /// use reticent_accounting::SamplingRate;
+    /// assert!(SamplingRate::of_share(12, 12)?.get() >= 1.0);
+    /// assert!(SamplingRate::of_share(13, 12).is_err());
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for no part, and for more than the whole.
+    pub fn of_share(part: u64, whole: u64) -> Result<Self> {
+        let (part, whole) = (part as f64, whole as f64);
+        let share = part / whole;
+        Self::new(if share.mul_add(whole, -part) >= 0.0 {
+            share
+        } else {
+            share.next_up()
+        })
+    }
+}
+
+impl From<SamplingRate> for Probability {
+    fn from(rate: SamplingRate) -> Self {
+        Self(rate.0)
+    }
+}
+
+impl Probability {
+    /// Certainty.
+    pub const ONE: Self = Self(1.0);
+}
+
+impl MissRate {
+    /// Nothing is missed.
+    pub const ZERO: Self = Self(0.0);
+}
+
+/// The number of times a mechanism runs.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Steps(u64);
+
+impl Steps {
+    /// Any count, zero included (a mechanism that never ran).
+    #[must_use]
+    pub const fn new(count: u64) -> Self {
+        Self(count)
+    }
+    /// The bare count.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The steps of one epoch at a sampling rate: 1/q rounded up, as of a loader that keeps its
+    /// last, smaller batch. What training runs and what a plan counts are this one number.
+    ///
+    /// ```
+    /// use reticent_accounting::{SamplingRate, Steps};
+    /// assert_eq!(Steps::per_epoch(SamplingRate::new(256.0 / 60_000.0)?), Steps::new(235));
+    /// assert_eq!(Steps::per_epoch(SamplingRate::new(0.1)?), Steps::new(10));
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    #[must_use]
+    pub fn per_epoch(rate: SamplingRate) -> Self {
+        // A rate may be a rounded reciprocal.
+        Self(((1.0 / rate.get()) * (1.0 - 1e-12)).ceil().max(1.0) as u64)
+    }
+}
+
+/// How many records one person, secret or author accounts for in the question, at least one.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct GroupSize(u32);
+
+impl GroupSize {
+    /// A single record.
+    pub const ONE: Self = Self(1);
+
+    /// Checks that the group has between one and ten thousand records.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] otherwise.
+    pub fn new(records: u32) -> Result<Self> {
+        if (1..=10_000).contains(&records) {
+            Ok(Self(records))
+        } else {
+            Err(Error::OutOfRange {
+                what: "group size",
+                range: "[1, 10000]",
+                value: f64::from(records),
+            })
+        }
+    }
+    /// The bare count.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl TryFrom<u32> for GroupSize {
+    type Error = Error;
+    fn try_from(records: u32) -> Result<Self> {
+        Self::new(records)
+    }
+}
+impl From<GroupSize> for u32 {
+    fn from(size: GroupSize) -> Self {
+        size.0
+    }
+}
+
+/// What one record is (sentence, turn, dialogue, document, …), as a label: two guarantees
+/// are compared only when their units agree.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+pub struct UnitName(String);
+
+impl UnitName {
+    /// Checks that the label has 1 to 64 characters, none of them a control character.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] otherwise.
+    pub fn new(label: impl Into<String>) -> Result<Self> {
+        let label = label.into();
+        if (1..=64).contains(&label.chars().count()) && !label.chars().any(char::is_control) {
+            Ok(Self(label))
+        } else {
+            Err(Error::Unsupported {
+                what: format!("unit {label:?}"),
+                why: "a unit is named by 1 to 64 printable characters".into(),
+            })
+        }
+    }
+    /// The label.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for UnitName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for UnitName {
+    type Error = Error;
+    fn try_from(label: String) -> Result<Self> {
+        Self::new(label)
+    }
+}
+impl From<UnitName> for String {
+    fn from(unit: UnitName) -> Self {
+        unit.0
+    }
+}

@@ -1,0 +1,301 @@
+//! What kind of document it is: a mechanism, an event, or one of our documents around either.
+//!
+//! A document is read around its mechanism only where its kind is known: `{"count": 237,
+//! "mechanism": …}` may mean 237 steps to whoever wrote it, and a key passed over would make its
+//! epsilon too small.
+
+use crate::mechanism::json::{kind, lenient, parse, refused, typed};
+use crate::mechanism::{Mechanism, event};
+use crate::quantity::UnitName;
+use crate::quantity::error::{Error, Result};
+use crate::quantity::neighbours::Neighbours;
+use crate::training::{CompletedRun, Recipe, SEEDED, TrainingPlan};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+/// The type of a checkpoint's manifest.
+const MANIFEST: &str = "checkpoint";
+
+/// Our other documents around a mechanism, by type.
+const AROUND: [&str; 4] = ["guarantees", "curve", "explanation", "training"];
+
+/// Where they keep what ran.
+const INNER: &str = "mechanism";
+
+/// Where a manifest keeps the plan that ran.
+const PLAN: &str = "plan";
+
+/// Keys that say how often something ran. A manifest says it inside its mechanism.
+const REPETITIONS: [&str; 6] = ["count", "times", "repeat", "runs", "steps", "epochs"];
+
+/// What a document says ran.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// What ran. Where the document says that nothing is promised (a fixed seed, a vocabulary built
+    /// from private text), it is not private.
+    pub mechanism: Mechanism,
+    /// What one record is, if the document says so; an assumption about it is not taken over.
+    pub unit: Option<UnitName>,
+    /// Of a manifest: the recipe that trained the checkpoint.
+    pub recipe: Option<Recipe>,
+    /// Of a manifest: the plan that ran.
+    pub plan: Option<TrainingPlan>,
+    /// Of a manifest: the most records that hold one planted canary.
+    pub canary_records: Option<u64>,
+}
+
+impl Document {
+    /// A mechanism of which nothing else is known.
+    const fn of(mechanism: Mechanism) -> Self {
+        Self {
+            mechanism,
+            unit: None,
+            recipe: None,
+            plan: None,
+            canary_records: None,
+        }
+    }
+
+    /// The run that it is about, as one that is over.
+    #[must_use]
+    pub fn completed(self) -> CompletedRun {
+        match self.plan {
+            Some(plan) => plan.completed(self.mechanism, self.canary_records),
+            None => CompletedRun {
+                recipe: self.recipe,
+                canary_records: self.canary_records,
+                ..CompletedRun::of(self.mechanism)
+            },
+        }
+    }
+}
+
+/// Reads what ran from the text of a document. An event that is only a promise (ε, δ) is taken to
+/// be one for `neighbours`, which its own description leaves to the accountant.
+///
+/// ```
+/// use reticent_accounting::{Mechanism, Neighbours, training};
+/// let text = r#"{"type": "gaussian", "noise_multiplier": 2}"#;
+/// let read = training::read(text, Neighbours::AddRemove)?;
+/// assert!(matches!(read.mechanism, Mechanism::Gaussian { .. }));
+/// let refused = training::read(&text.replace("2", "-2"), Neighbours::AddRemove).unwrap_err();
+/// assert_eq!(refused.to_string(), "noise_multiplier: noise multiplier must lie in (0, inf), got -2");
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Document`]: what is no JSON, too large, repeats a key, or describes no mechanism.
+pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
+    let document = parse(text)?;
+    if event::is_event(&document) {
+        let mechanism = event::read(&document, neighbours)?;
+        return Ok(Document::of(mechanism));
+    }
+    let Value::Object(members) = &document else {
+        let why = format!(
+            "must be an object (or an event as a list), got {}",
+            kind(&document)
+        );
+        return Err(refused("", &why));
+    };
+    match (members.get("type"), members.get(INNER)) {
+        (Some(Value::String(name)), inner) if name == MANIFEST || AROUND.contains(&&**name) => {
+            let inner = inner.ok_or_else(|| refused("", &format!("missing field `{INNER}`")))?;
+            around(&document, members, inner, neighbours)
+        }
+        (Some(_), None) if members.contains_key("schema") => Err(refused(
+            "type",
+            &format!(
+                "a document of this type holds no mechanism; {MANIFEST}, {} do",
+                AROUND.join(", ")
+            ),
+        )),
+        (Some(_), _) => Ok(Document::of(own(&document).map_err(also_documents)?)),
+        (None, Some(inner)) => {
+            let known = ["schema", "unit", INNER];
+            if let Some(odd) = members.keys().find(|key| !known.contains(&key.as_str())) {
+                let why = format!("unknown key; allowed are {}", known.join(", "));
+                return Err(refused(odd, &why));
+            }
+            around(&document, members, inner, neighbours)
+        }
+        (None, None) => Err(refused(
+            "",
+            "neither a mechanism (key \"type\"), nor an event (\"class_name\"), nor a document with one \
+             (\"mechanism\")",
+        )),
+    }
+}
+
+/// A mechanism in our own JSON.
+fn own(value: &Value) -> Result<Mechanism> {
+    let mechanism: Mechanism = typed(value, "", &["each", "inner", "parts"])?;
+    mechanism.validate()?;
+    Ok(mechanism)
+}
+
+/// What a document around a mechanism says of itself.
+#[derive(Deserialize)]
+struct Around {
+    #[serde(default, deserialize_with = "present")]
+    schema: Option<u64>,
+    #[serde(default, deserialize_with = "present")]
+    unit: Option<UnitName>,
+    #[serde(default, deserialize_with = "present")]
+    seeded: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    vocabulary: Option<Vocabulary>,
+    #[serde(default, deserialize_with = "present")]
+    recipe: Option<Recipe>,
+}
+
+/// What a manifest has to say besides.
+#[derive(Deserialize)]
+struct Manifest {
+    #[serde(rename = "seeded")]
+    _seeded: bool,
+    #[serde(rename = "vocabulary")]
+    _vocabulary: Vocabulary,
+    #[serde(default, deserialize_with = "present")]
+    neighbours: Option<Neighbours>,
+    #[serde(default, deserialize_with = "present")]
+    canaries: Option<Planted>,
+}
+
+/// What a manifest says of its canaries.
+#[derive(Deserialize)]
+struct Planted {
+    records: u64,
+}
+
+/// What a document about a run says among its inputs.
+#[derive(Default, Deserialize)]
+struct Inputs {
+    #[serde(default, deserialize_with = "present")]
+    unit: Option<UnitName>,
+    #[serde(default, deserialize_with = "present")]
+    seeded: Option<bool>,
+    #[serde(default)]
+    assumed: Vec<String>,
+}
+
+/// Where the vocabulary of a model comes from.
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum Vocabulary {
+    Bytes,
+    Characters,
+    Pretrained,
+    DeclaredPublic,
+    Leaks,
+}
+
+/// A member that may be absent, but not null.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// One of our documents around what ran.
+fn around(
+    document: &Value,
+    members: &Map<String, Value>,
+    inner: &Value,
+    neighbours: Neighbours,
+) -> Result<Document> {
+    let own_words: Around = lenient(document, "", &[])?;
+    if let Some(other) = own_words.schema.filter(|schema| *schema != 1) {
+        return Err(refused("schema", &format!("must be 1, got {other}")));
+    }
+    let canary_records = match members.get("type") == Some(&MANIFEST.into()) {
+        true => Some(manifest(document, members)?),
+        false => None,
+    };
+    let inputs: Inputs = match members.get("inputs") {
+        Some(inputs) => lenient(inputs, "inputs", &[])?,
+        None => Inputs::default(),
+    };
+    let mechanism = if event::is_event(inner) {
+        event::read(inner, neighbours)
+    } else {
+        own(inner)
+    };
+    let mut mechanism = mechanism.map_err(|error| error.within(INNER))?;
+    let seeded = own_words.seeded == Some(true) || inputs.seeded == Some(true);
+    let leaks = own_words.vocabulary == Some(Vocabulary::Leaks);
+    let plan: Option<TrainingPlan> = match members.get(PLAN) {
+        Some(plan) => Some(typed(plan, PLAN, &[])?),
+        None => None,
+    };
+    if let Some(plan) = &plan {
+        let planned = plan.mechanism();
+        planned.validate().map_err(|error| error.within(PLAN))?;
+        if planned != mechanism {
+            return Err(refused(INNER, "is not what the plan beside it releases"));
+        }
+        if let Some(odd) = own_words.unit.as_ref().filter(|unit| **unit != *plan.unit) {
+            let why = format!("must be {}, the unit of the plan, got {odd}", *plan.unit);
+            return Err(refused("unit", &why));
+        }
+    }
+    // A plan's mechanism holds what leaves nothing of its promise. Where the document says more
+    // than its plan, the one that promises nothing holds.
+    if seeded && !plan.as_ref().is_some_and(|plan| plan.seeded) {
+        mechanism = mechanism.unprotected(SEEDED);
+    }
+    if leaks && !plan.as_ref().is_some_and(|plan| plan.vocabulary_leaks) {
+        mechanism = mechanism.unprotected("the vocabulary was built from private text");
+    }
+    let unit = match &plan {
+        Some(plan) => Some(plan.unit.value.clone()),
+        None => {
+            let assumed = inputs.assumed.iter().any(|name| name == "unit");
+            own_words.unit.or(inputs.unit.filter(|_| !assumed))
+        }
+    };
+    let recipe = plan
+        .as_ref()
+        .and_then(|plan| plan.run.recipe())
+        .or(own_words.recipe);
+    Ok(Document {
+        mechanism,
+        unit,
+        recipe,
+        plan,
+        canary_records,
+    })
+}
+
+/// A manifest says what it promises nothing for, and holds what ran in its mechanism alone. Other
+/// keys may be added to it. The most records that hold one of its canaries.
+fn manifest(document: &Value, members: &Map<String, Value>) -> Result<u64> {
+    if let Some(odd) = members.keys().find(|k| REPETITIONS.contains(&k.as_str())) {
+        let why = "unknown key; how often something ran is part of \"mechanism\"";
+        return Err(refused(odd, why));
+    }
+    if members.contains_key("digests") && !members.contains_key(PLAN) {
+        return Err(refused(PLAN, "is missing: the manifest was edited"));
+    }
+    let manifest: Manifest = lenient(document, "", &[])?;
+    // Noise is relative to what one of these changes; a replacement may change twice that.
+    if manifest.neighbours == Some(Neighbours::Replace) {
+        let why = "must be add-remove or zero-out, for which the noise is given, got replace";
+        return Err(refused("neighbours", why));
+    }
+    Ok(manifest.canaries.map_or(0, |planted| planted.records))
+}
+
+/// An unknown type may have been meant as that of a document.
+fn also_documents(error: Error) -> Error {
+    match error {
+        Error::Document { place, why } if place == "type" => {
+            let documents = AROUND.join(", ");
+            Error::Document {
+                place,
+                why: format!("{why}; documents around a mechanism are {MANIFEST}, {documents}"),
+            }
+        }
+        other => other,
+    }
+}
