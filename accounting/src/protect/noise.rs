@@ -9,6 +9,7 @@ use super::rates::RateProfile;
 use super::screen::{self, Grid, Outline};
 use super::secret::{Ends, Proof, Secret};
 use super::{Incidence, parallel};
+use crate::quantity::bound::Bounds;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{NoiseMultiplier, Probability, Steps, Tolerance};
 use std::collections::HashMap;
@@ -108,10 +109,10 @@ impl Protection<'_> {
         secret: usize,
         sigma: NoiseMultiplier,
         tolerance: Tolerance,
-    ) -> Result<crate::Bounds<Probability>> {
+    ) -> Result<Bounds<Probability>> {
         self.checked(secret)?;
         let ends = self.ends(secret, Proof::BlowUp, sigma.get(), tolerance)?;
-        Ok(crate::Bounds::between(
+        Ok(Bounds::between(
             Probability::new(ends.lower)?,
             Probability::new(ends.upper)?,
         ))

@@ -410,7 +410,7 @@ impl CumulantFunction {
     }
 
     /// An error for orders out of reach.
-    pub(crate) fn out_of_reach() -> crate::Error {
+    pub(crate) fn out_of_reach() -> crate::quantity::error::Error {
         too_wide()
     }
 }

@@ -11,9 +11,9 @@ use crate::guarantee::{Base, ByDirection, Convention, Guarantee, Method, Notion}
 use crate::loss::{PrivacyLoss, Query};
 use crate::numeric::interval::LnBounds;
 use crate::numeric::search::minimiser;
-use crate::quantity::bound::Bounds;
+use crate::quantity::bound::{Bounds, Upper};
 use crate::quantity::error::{Error, Result};
-use crate::quantity::{Delta, Epsilon, GroupSize, Order};
+use crate::quantity::{Delta, Epsilon, GroupSize, Order, Tolerance};
 
 impl Plan {
     /// The rows of [`Plan::guarantees`] for a given ε instead of the plan's δ: `epsilon` of each
@@ -79,7 +79,7 @@ impl Plan {
     fn with_delta(row: Guarantee, epsilon: Epsilon, delta: Bounds<Delta>) -> Guarantee {
         Guarantee {
             epsilon: Some(Bounds::at_most(epsilon)),
-            delta: delta.upper.map(crate::Upper::into_inner),
+            delta: delta.upper.map(Upper::into_inner),
             delta_bounds: Some(delta),
             ..row
         }
@@ -222,7 +222,7 @@ fn upper_shrunk(redaction: Redaction, delta: Bounds<Delta>) -> Bounds<Delta> {
         lower: None,
         upper: delta
             .upper
-            .map(|end| crate::Upper::new(redaction.shrunk(*end.get()))),
+            .map(|end| Upper::new(redaction.shrunk(*end.get()))),
     }
 }
 
@@ -317,7 +317,7 @@ impl Redaction {
         with: &PrivacyLoss,
         without: &PrivacyLoss,
         epsilon: Epsilon,
-        tolerance: crate::Tolerance,
+        tolerance: Tolerance,
     ) -> Result<Answer<Delta>> {
         let (gamma, eta) = (self.miss().get(), self.missed_by_both().get());
         let e = epsilon.get();
