@@ -7,6 +7,7 @@ all candidates is a lower bound on what it leaks.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -312,6 +313,4 @@ def _number(value: float | str) -> float:
 
 def _down(value: float) -> str:
     """Three decimals, never above the value."""
-    import math
-
     return f"{math.floor(value * 1000) / 1000:.3f}" if math.isfinite(value) else str(value)

@@ -22,10 +22,7 @@ class Memorised:
         self.texts = texts
 
     def __call__(self, prefixes, wanted):
-        from string import printable
-
         letters = {token: chr(32 + token) for token in range(95)}
-        assert printable
         rows = []
         for prefix in prefixes:
             said = "".join(letters.get(t, "") for t in prefix)

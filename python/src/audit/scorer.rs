@@ -86,8 +86,7 @@ fn check(rows: &[Vec<f64>], prefixes: usize, wanted: usize) -> std::result::Resu
                 "scorer: answered with {got} numbers in row {row}, {wanted} tokens were wanted"
             ));
         }
-        // NaN fails this too.
-        if let Some(wrong) = values.iter().find(|v| !(**v <= ROUNDING)) {
+        if let Some(wrong) = values.iter().find(|v| v.is_nan() || **v > ROUNDING) {
             return Err(format!(
                 "scorer: answered {wrong} in row {row}; a log-probability must lie in [-inf, 0]"
             ));
