@@ -74,6 +74,15 @@ impl Bounds {
         Err(Self::refused())
     }
 
+    /// `f"{bound}"` shows both ends; a format for numbers would have to choose one.
+    fn __format__(&self, format: &str) -> PyResult<String> {
+        if format.is_empty() {
+            Ok(self.__repr__())
+        } else {
+            Err(Self::refused())
+        }
+    }
+
     fn __bool__(&self) -> PyResult<bool> {
         Err(Self::refused())
     }

@@ -72,6 +72,25 @@ def test_data_without_canaries_stop_the_training(tmp_path) -> None:
         trainer(tmp_path, Dataset.from_dict({"text": tiny.texts()}), AuditCallback(plan)).train()
 
 
+def test_records_are_counted_as_they_are_trained_on(tmp_path) -> None:
+    """One text with every copy, cut into rows of 64 tokens: more records hold a canary than texts do."""
+    text = Dataset.from_dict({"text": ["\n".join(tiny.texts(12))]})
+    plan, rows = plant(text, "ID {digits:3}", n=1, copies=4)
+    assert plan.records == 1
+    tokens = tiny.tokenizer()(rows["text"][0]).input_ids
+    secret = plan.secrets[0][1]
+    parts = [tokens[i : i + 96] for i in range(0, len(tokens), 48)]  # overlapping: no copy is cut apart everywhere
+    callback = AuditCallback(plan, promise=reticent.Plan(sigma=2.0, sample_rate=1.0, steps=1))
+    cut = trainer(tmp_path, rows, callback)
+    cut.train_dataset = Dataset.from_dict({"input_ids": parts, "attention_mask": [[1] * len(p) for p in parts]})
+    cut.train()
+    decoded = [tiny.tokenizer().decode(part[1:]) for part in parts]
+    holding = sum(secret in part for part in decoded)
+    assert callback.records == holding > 1
+    document = json.loads((tmp_path / "report.json").read_text())["epochs"][-1]
+    assert document["exposure"]["epsilon"]["copies"] == holding == document["promise"][1]["group"]
+
+
 def test_evaluation_neither_trains_nor_audits(tmp_path) -> None:
     plan, rows = planted()
     callback = AuditCallback(plan)

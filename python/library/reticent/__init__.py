@@ -39,4 +39,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_AUDIT, *_MODULES})
+    return sorted({*__all__, *_MODULES})

@@ -114,6 +114,7 @@ def exposure(
     confidence: float,
     batch: int,
     budget: int | None,
+    records: int | None,
 ) -> str: ...
 def membership(
     members: Sequence[float],

@@ -152,6 +152,7 @@ def exposure(
     confidence: float = 0.95,
     batch: int = 64,
     budget: int | None = None,
+    records: int | None = None,
 ) -> Exposure:
     """Ranks every canary among all candidates, exactly.
 
@@ -163,6 +164,8 @@ def exposure(
     "characters" or "bytes".
     vocabulary: how many tokens the model knows; the tokenizer's if None.
     budget: positions to score at most; what it leaves open counts on both sides, so that the ends move apart.
+    records: how many training records hold one canary, at most, where the training cut the texts into
+    more than the plan's `records`; the bound on ε is about as many records replaced at once.
 
     >>> import math, reticent
     >>> plan = reticent.canaries(["one line"], n=4, copies=1)
@@ -180,7 +183,15 @@ def exposure(
     if vocabulary is None:
         raise ValueError("vocabulary: how many tokens the model knows must be given with this tokenizer")
     found = _reticent.exposure(
-        plan, text, scorer, vocabulary=vocabulary, delta=delta, confidence=confidence, batch=batch, budget=budget
+        plan,
+        text,
+        scorer,
+        vocabulary=vocabulary,
+        delta=delta,
+        confidence=confidence,
+        batch=batch,
+        budget=budget,
+        records=records,
     )
     return Exposure(json.loads(found))
 

@@ -85,8 +85,8 @@ def scorer(model: Any) -> Scorer:
     return score
 
 
-def supervised_texts(loader: Any, tokenizer: Any) -> Iterator[str]:
-    """What the batches of a training loader teach: each run of tokens that have a loss, decoded.
+def supervised_texts(loader: Any, tokenizer: Any) -> Iterator[list[str]]:
+    """What a training loader teaches, record by record: each run of tokens that have a loss, decoded.
 
     Labels are those the collator makes; -100 has no loss, and neither has the first token of a row.
     """
@@ -102,13 +102,15 @@ def supervised_texts(loader: Any, tokenizer: Any) -> Iterator[str]:
             if "labels" not in batch:
                 raise ValueError("train_dataset: its batches have no labels, so that nothing says what has a loss")
             for labels in batch["labels"].tolist():
+                texts: list[str] = []
                 run: list[int] = []
                 for label in [*labels[1:], -100]:
                     if label != -100:
                         run.append(label)
                     elif run:
-                        yield tokenizer.decode(run)
+                        texts.append(tokenizer.decode(run))
                         run = []
+                yield texts
 
 
 class AuditCallback(TrainerCallback):
@@ -145,6 +147,7 @@ class AuditCallback(TrainerCallback):
         self.batch = batch
         self.budget = budget
         self.preflight = preflight
+        self.records: int | None = None
         self.epochs: list[dict[str, Any]] = []
 
     @property
@@ -158,7 +161,11 @@ class AuditCallback(TrainerCallback):
         self.epochs = []
         tokenizer = self._tokenizer(kwargs)
         if self.preflight:
-            preflight(self.plan, supervised_texts(kwargs["train_dataloader"], tokenizer))
+            rows = list(supervised_texts(kwargs["train_dataloader"], tokenizer))
+            preflight(self.plan, (text for row in rows for text in row))
+            # Packing and cutting make other records than the texts that the plan was drawn for.
+            held = (sum(any(secret in text for text in row) for row in rows) for _, secret, _ in self.plan.secrets)
+            self.records = max(self.plan.records, *held)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._audit(args, state, kwargs)
@@ -186,6 +193,7 @@ class AuditCallback(TrainerCallback):
             confidence=self.confidence,
             batch=self.batch,
             budget=self.budget,
+            records=self.records,
         )
         self.epochs.append(
             {
@@ -207,9 +215,11 @@ class AuditCallback(TrainerCallback):
             return []
         plan = self.promise if isinstance(self.promise, Plan) else self.promise()
         rows = []
-        for neighbours, group in (("add-remove", 1), ("replace", self.plan.records)):
+        for neighbours, group in (("add-remove", 1), ("replace", self.records)):
             row: dict[str, Any] = {"neighbours": neighbours, "group": group, "delta": self.delta}
             try:
+                if group is None:
+                    raise ValueError("how many training records hold a canary is not known without the pre-flight")
                 upper = plan.epsilon(self.delta, neighbours=neighbours, group=group).upper
                 row["epsilon_upper"] = upper if upper != float("inf") else "inf"
             except ValueError as error:
@@ -256,7 +266,8 @@ def _page(epochs: list[dict[str, Any]]) -> str:
     bound = last["exposure"]["epsilon"]
     promised = []
     for row in last["promise"]:
-        about = "one record" if row["group"] == 1 else f"all {row['group']} records of a canary together"
+        count = row["group"] or ""
+        about = "one record" if count == 1 else f"all {count} records of a canary together"
         said = f"ε ≤ {_up(row['epsilon_upper'])}" if "epsilon_upper" in row else f"not covered: {row['not_covered']}"
         line = f"{about}, {row['neighbours']}, δ = {row['delta']:g}: {said}"
         promised.append(f"<li>{html.escape(line)}</li>")

@@ -16,7 +16,7 @@ const TIE_TOLERANCE: f64 = 1e-5;
 
 /// The exposure document as JSON; `reticent.exposure` is its face.
 #[pyfunction]
-#[pyo3(signature = (plan, tokenizer, scorer, *, vocabulary, delta, confidence, batch, budget))]
+#[pyo3(signature = (plan, tokenizer, scorer, *, vocabulary, delta, confidence, batch, budget, records))]
 #[expect(clippy::too_many_arguments, reason = "keywords of one question")]
 pub(crate) fn exposure(
     py: Python<'_>,
@@ -28,6 +28,7 @@ pub(crate) fn exposure(
     confidence: f64,
     batch: usize,
     budget: Option<u64>,
+    records: Option<u64>,
 ) -> PyResult<String> {
     let tokenizer = match tokenizer {
         "characters" => Tokenizer::characters(),
@@ -39,7 +40,8 @@ pub(crate) fn exposure(
     if batch == 0 {
         return Err(PyValueError::new_err("batch: must lie in [1, inf), got 0"));
     }
-    let records = plan.records();
+    // Training may have cut the plan's texts into more records, never into fewer that hold a canary.
+    let records = plan.records().max(records.unwrap_or(0));
     let plan = plan.plan.clone();
     let mut scorer = CallableScorer::new(scorer, vocabulary, batch);
     let found = py.detach(|| -> Result<ExposureFinding, String> {
