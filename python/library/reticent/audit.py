@@ -305,7 +305,7 @@ def _texts(data: Any, field: str) -> list[str]:
 def _tokenizer(tokenizer: Any) -> str:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
-        return backend.to_str()
+        return str(backend.to_str())
     if isinstance(tokenizer, Path):
         return tokenizer.read_text(encoding="utf-8")
     if isinstance(tokenizer, str):
