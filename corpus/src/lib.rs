@@ -64,7 +64,7 @@ pub use screening::{
 pub use simulate::simulate;
 pub use sweep::{
     DocumentFrequencies, Incidence, Redacted, Redaction, RedactionOptions, RedactionState,
-    SecretList, Sense, Sensed, default_threads,
+    SecretList, Sense, Sensed, default_threads, redacted_text,
 };
 pub use tagger::{
     NAME_LABELS, PARTS_OF_SPEECH, ROLE_LABELS, TaggedSentence, TaggerMaterial, TaggerModel,

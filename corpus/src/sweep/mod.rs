@@ -7,7 +7,7 @@ mod redact;
 mod words;
 
 pub use incidence::{Incidence, SecretList, Sense, Sensed};
-pub use redact::{Redacted, Redaction, RedactionOptions, RedactionState};
+pub use redact::{Redacted, Redaction, RedactionOptions, RedactionState, redacted_text};
 pub use words::DocumentFrequencies;
 
 use crate::document::Document;

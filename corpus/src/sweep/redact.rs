@@ -3,7 +3,7 @@
 use super::{checked_threads, found, name, pass};
 use crate::document::Document;
 use crate::error::Result;
-use crate::policy::{Policy, PolicyChoice, Span};
+use crate::policy::{Policy, PolicyChoice, Span, View, resolved};
 use crate::prepare::Work;
 use crate::random::digest;
 use crate::read::Documents;
@@ -194,6 +194,20 @@ fn key(unit: &UnitText<'_>) -> Result<[u8; 20]> {
     } else {
         digest(Work::new(unit, &Tokenizer::bytes())?.text().as_bytes())
     })
+}
+
+/// A text alone, with `<MASK>` where the policy finds something, as a pass would redact it.
+///
+/// ```
+/// use reticent_corpus::{PolicyChoice, redacted_text};
+/// let policy = PolicyChoice::Detectors(Default::default()).build()?;
+/// assert_eq!(redacted_text(policy.as_ref(), "write to ada@example.org"), "write to <MASK>");
+/// # Ok::<(), reticent_corpus::Error>(())
+/// ```
+#[must_use]
+pub fn redacted_text(policy: &dyn Policy, text: &str) -> String {
+    let view = View { text, secrets: &[] };
+    masked(text, &resolved(policy, &view))
 }
 
 /// The text with one `<MASK>` for each run of touching spans, which are in order.

@@ -154,7 +154,7 @@ pub(super) fn first(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Option
 }
 
 /// The guarantees of a run, in the order of its promises.
-pub(crate) fn in_order<'a>(run: &PlannedRun, guarantees: &'a [Guarantee]) -> Vec<&'a Guarantee> {
+pub fn in_order<'a>(run: &PlannedRun, guarantees: &'a [Guarantee]) -> Vec<&'a Guarantee> {
     let mut rows: Vec<&Guarantee> = guarantees.iter().collect();
     rows.sort_by_key(|row| rank(run, row.about));
     rows

@@ -1,0 +1,127 @@
+from typing import Any, Callable, Literal, Sequence, final
+
+_Neighbours = Literal["add-remove", "zero-out", "replace"]
+_Sampler = Literal["poisson", "shuffled", "balls-in-bins", "without-replacement", "with-replacement"]
+
+__version__: str
+
+@final
+class Bounds:
+    @property
+    def upper(self) -> float: ...
+    @property
+    def lower(self) -> float: ...
+    @property
+    def has_upper(self) -> bool: ...
+    @property
+    def has_lower(self) -> bool: ...
+
+@final
+class Plan:
+    def __new__(
+        cls, *, sigma: float, sample_rate: float, steps: int, sampler: _Sampler = "poisson"
+    ) -> Plan: ...
+    @staticmethod
+    def from_json(text: str, *, neighbours: _Neighbours = "add-remove") -> Plan: ...
+    def to_json(self) -> str: ...
+    def then(self, other: Plan) -> Plan: ...
+    def epsilon(
+        self, delta: float, *, neighbours: _Neighbours = "add-remove", group: int = 1, tolerance: float = 1e-6
+    ) -> Bounds: ...
+    def delta(
+        self, epsilon: float, *, neighbours: _Neighbours = "add-remove", group: int = 1, tolerance: float = 1e-6
+    ) -> Bounds: ...
+    def tpr(
+        self, fpr: float, *, neighbours: _Neighbours = "add-remove", group: int = 1, tolerance: float = 1e-6
+    ) -> Bounds: ...
+    def posterior(self, prior: float, *, group: int = 1, tolerance: float = 1e-6) -> Bounds: ...
+    def curve(
+        self,
+        what: Literal["epsilon", "profile", "trade-off", "posterior"],
+        at: Sequence[float],
+        *,
+        neighbours: _Neighbours = "add-remove",
+        group: int = 1,
+        tolerance: float = 1e-6,
+    ) -> list[tuple[float, Bounds]]: ...
+    def require_covered(self, neighbours: _Neighbours) -> None: ...
+
+@final
+class Calibration:
+    @property
+    def solved(self) -> Literal["sigma", "sample_rate", "steps"]: ...
+    @property
+    def answer(self) -> float: ...
+    @property
+    def fails(self) -> float | None: ...
+    @property
+    def plan(self) -> Plan: ...
+
+def calibrate(
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    prior: float | None = None,
+    posterior: float | None = None,
+    fpr: float | None = None,
+    tpr: float | None = None,
+    sigma: float | None = None,
+    sample_rate: float | None = None,
+    steps: int | None = None,
+    sampler: _Sampler = "poisson",
+    neighbours: _Neighbours = "add-remove",
+    group: int = 1,
+    tolerance: float = 1e-6,
+) -> Calibration: ...
+
+@final
+class CanaryPlan:
+    @staticmethod
+    def from_json(text: str) -> CanaryPlan: ...
+    def to_json(self) -> str: ...
+    def insert_texts(self, texts: Sequence[str]) -> list[str]: ...
+    def __len__(self) -> int: ...
+    @property
+    def secrets(self) -> list[tuple[str, str, int]]: ...
+    @property
+    def records(self) -> int: ...
+    @property
+    def copies(self) -> int: ...
+    @property
+    def candidates(self) -> int: ...
+
+@final
+class Redactor:
+    def __new__(cls, policy: str = "detectors") -> Redactor: ...
+    def __call__(self, text: str) -> str: ...
+
+def plan_canaries(
+    texts: Sequence[str],
+    template: str,
+    *,
+    copies: Sequence[int],
+    n: int = 10,
+    seed: int | None = None,
+    own_contexts: bool = False,
+) -> CanaryPlan: ...
+def exposure(
+    plan: CanaryPlan,
+    tokenizer: str,
+    scorer: Callable[[list[list[int]], list[int]], Any],
+    *,
+    vocabulary: int,
+    delta: float,
+    confidence: float,
+    batch: int,
+    budget: int | None,
+    records: int | None,
+) -> str: ...
+def membership(
+    members: Sequence[float],
+    non_members: Sequence[float],
+    *,
+    fpr: Sequence[float],
+    confidence: float,
+    seed: int,
+    groups: tuple[list[str], list[str]] | None,
+) -> str: ...

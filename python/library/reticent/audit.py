@@ -1,0 +1,327 @@
+"""Canaries, exposure, membership and redaction.
+
+Canaries are made-up secrets, planted in the training text. How far up a model ranks them among
+all candidates is a lower bound on what it leaks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reticent import _reticent
+from reticent._reticent import CanaryPlan, Redactor
+
+__all__ = ["CanaryPlan", "Exposure", "Membership", "Redactor", "canaries", "exposure", "insert", "membership",
+           "preflight", "redact"]  # fmt: skip
+
+TEMPLATE = "My ID is: {digits:6}"
+
+Scorer = Callable[[list[list[int]], list[int]], Any]
+
+
+def canaries(
+    data: Any,
+    template: str = TEMPLATE,
+    *,
+    n: int = 10,
+    copies: int | Sequence[int] = 20,
+    field: str = "text",
+    seed: int | None = None,
+    own_contexts: bool = False,
+) -> CanaryPlan:
+    """Draws a plan of `n` canaries for a list of texts, or for the `field` of a dataset.
+
+    template: text with fields `{digits:N}`, `{letters:N}`, `{upper:N}` or `{list:a|b}`.
+    copies: of each canary, or a list of numbers that the canaries have in turn.
+    seed: None (from the operating system) wherever the result is to be believed.
+    own_contexts: words of its own before each canary; the bound on ε is then larger where all
+    are memorised.
+
+    >>> import reticent
+    >>> plan = reticent.canaries(["one line", "another"], n=3, copies=[1, 4])
+    >>> len(plan), plan.copies, plan.candidates
+    (3, 4, 1000000)
+    """
+    doses = [copies] if isinstance(copies, int) else list(copies)
+    return _reticent.plan_canaries(
+        _texts(data, field), template, copies=doses, n=n, seed=seed, own_contexts=own_contexts
+    )
+
+
+def insert(plan: CanaryPlan, data: Any, *, field: str = "text") -> Any:
+    """The data that `plan` was drawn for, with the canaries in it: a list, or a `datasets.Dataset`.
+
+    Raises ValueError for other data, and where a secret stands in the data already.
+
+    >>> import reticent
+    >>> from reticent.audit import insert
+    >>> plan = reticent.canaries(["one line", "another"], n=1, copies=3)
+    >>> sum(text.count("My ID is: ") for text in insert(plan, ["one line", "another"]))
+    3
+    """
+    texts = _texts(data, field)
+    whole = "\n".join(texts)
+    for name, secret, _ in plan.secrets:
+        if secret in whole:
+            raise ValueError(f"data: the secret of {name} stands in it already; draw another plan")
+    planted = plan.insert_texts(texts)
+    if isinstance(data, Sequence) and not hasattr(data, "map"):
+        return planted
+    return data.map(lambda _, row: {field: planted[row]}, with_indices=True, load_from_cache_file=False)
+
+
+def preflight(plan: CanaryPlan, supervised: Iterable[str]) -> None:
+    """Raises ValueError when a copy of a canary carries no loss.
+
+    supervised: what the model is trained to predict, as text: each run of tokens that have a
+    loss, decoded. `reticent.hf.supervised_texts` makes them from a Trainer's batches.
+
+    >>> import reticent
+    >>> from reticent.audit import insert, preflight
+    >>> plan = reticent.canaries(["one line"], n=1, copies=3)
+    >>> preflight(plan, insert(plan, ["one line"]))
+    >>> preflight(plan, ["one line"])
+    Traceback (most recent call last):
+      ...
+    ValueError: canaries: copies without a loss: canary-0 0 of 3. They were ...
+    """
+    found = dict.fromkeys((name for name, _, _ in plan.secrets), 0)
+    for text in supervised:
+        for name, secret, _ in plan.secrets:
+            found[name] += text.count(secret)
+    lost = [f"{name} {found[name]} of {copies}" for name, _, copies in plan.secrets if found[name] < copies]
+    if lost:
+        shown = ", ".join(lost[:10]) + (f" and {len(lost) - 10} more" if len(lost) > 10 else "")
+        raise ValueError(
+            f"canaries: copies without a loss: {shown}. They were cut off, masked or removed before training "
+            "(maximal length, labels of -100, deduplication), or the tokenizer does not give their text back"
+        )
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What a model gives away of planted canaries.
+
+    `document` is the body of schemas/exposure.schema.json; secrets are not in it.
+    """
+
+    document: Mapping[str, Any]
+
+    @property
+    def epsilon_lower(self) -> float:
+        """ε of what ran is at least this, at `document["epsilon"]["delta"]`, with the stated confidence, for
+        `document["epsilon"]["copies"]` records replaced at once."""
+        return _number(self.document["epsilon"]["lower"])
+
+    @property
+    def largest_lower(self) -> float:
+        """The largest exposure in bits, ties counted against a leak: at least this."""
+        return _number(self.document["summary"]["max"])
+
+    @property
+    def largest_upper(self) -> float:
+        """The largest exposure in bits, ties counted for a leak: at most this."""
+        return _number(self.document["summary"]["max_upper"])
+
+    @property
+    def p_value(self) -> float:
+        """The chance of a largest exposure this high without any leak: at most this."""
+        return _number(self.document["summary"]["p_max"])
+
+    def __repr__(self) -> str:
+        bound = self.document["epsilon"]
+        return (
+            f"Exposure(largest in [{self.largest_lower:.2f}, {self.largest_upper:.2f}] bits, p = {self.p_value:.2g}; "
+            f"epsilon at least {_down(self.epsilon_lower)} at delta {bound['delta']:g}, "
+            f"confidence {bound['confidence']:g}, {bound['copies']} record(s) replaced)"
+        )
+
+
+def exposure(
+    plan: CanaryPlan,
+    scorer: Scorer,
+    *,
+    tokenizer: Any,
+    vocabulary: int | None = None,
+    delta: float = 1e-6,
+    confidence: float = 0.95,
+    batch: int = 64,
+    budget: int | None = None,
+    records: int | None = None,
+) -> Exposure:
+    """Ranks every canary among all candidates, exactly.
+
+    scorer: `scorer(prefixes, wanted)` with prefixes as lists of token ids and the token ids that
+    are asked for; returns for each prefix the natural log-probability of each wanted token to
+    come next, normalised over the whole vocabulary, as nested lists, an array or a tensor. What
+    is no log-probability is refused. `reticent.hf.scorer` makes one of a model.
+    tokenizer: a fast tokenizer of transformers, the path or text of a tokenizer.json,
+    "characters" or "bytes".
+    vocabulary: how many tokens the model knows; the tokenizer's if None.
+    budget: positions to score at most; what it leaves open counts on both sides, so that the ends move apart.
+    records: how many training records hold one canary, at most, where the training cut the texts into
+    more than the plan's `records`; the bound on ε is about as many records replaced at once.
+
+    >>> import math, reticent
+    >>> plan = reticent.canaries(["one line"], n=4, copies=1)
+    >>> def blind(prefixes, wanted):
+    ...     return [[math.log(1 / 100)] * len(wanted) for _ in prefixes]
+    >>> found = reticent.exposure(plan, blind, tokenizer="characters", budget=2000)
+    >>> found.epsilon_lower, found.largest_lower
+    (0.0, 0.0)
+    """
+    text = _tokenizer(tokenizer)
+    if vocabulary is None:
+        vocabulary = {"characters": 100, "bytes": 259}.get(text)
+    if vocabulary is None:
+        vocabulary = len(tokenizer) if hasattr(tokenizer, "__len__") and not isinstance(tokenizer, str) else None
+    if vocabulary is None:
+        raise ValueError("vocabulary: how many tokens the model knows must be given with this tokenizer")
+    found = _reticent.exposure(
+        plan,
+        text,
+        scorer,
+        vocabulary=vocabulary,
+        delta=delta,
+        confidence=confidence,
+        batch=batch,
+        budget=budget,
+        records=records,
+    )
+    return Exposure(json.loads(found))
+
+
+@dataclass(frozen=True)
+class Membership:
+    """How well scores tell members from non-members; `document` has every number with its interval."""
+
+    document: Mapping[str, Any]
+
+    @property
+    def area_lower(self) -> float:
+        """The area under the ROC curve is at least this, at half of the failure probability."""
+        return _number(self.document["area"]["lower"])
+
+    @property
+    def area_upper(self) -> float:
+        """The area under the ROC curve is at most this, at half of the failure probability."""
+        return _number(self.document["area"]["upper"])
+
+    def tpr_lower(self, fpr: float) -> float:
+        """The true-positive rate at a false-positive rate certified to be at most `fpr`: at least this.
+
+        Raises ValueError where the non-members are too few to certify the rate.
+        """
+        for point in self.document["at_fpr"]:
+            if point["fpr"] == fpr:
+                if "found" not in point:
+                    needed = point["non_members_needed"]
+                    raise ValueError(f"fpr: this sample can't certify {fpr:g}: {needed} non-members needed")
+                return _number(point["found"]["tpr"]["lower"])
+        raise ValueError(f"fpr: must be one of {[p['fpr'] for p in self.document['at_fpr']]}, got {fpr:g}")
+
+    def __repr__(self) -> str:
+        estimate = self.document["area"]["estimate"]
+        return f"Membership(area {estimate:.3f} in [{self.area_lower:.3f}, {self.area_upper:.3f}])"
+
+
+def membership(
+    members: Sequence[float],
+    non_members: Sequence[float],
+    *,
+    fpr: Sequence[float] = (0.01, 0.001),
+    confidence: float = 0.95,
+    groups: tuple[Sequence[Any], Sequence[Any]] | None = None,
+    seed: int = 0,
+) -> Membership:
+    """Area and true-positive rates of membership scores; a higher score speaks for membership.
+
+    groups: of each member and each non-member, where records share a secret, an author or a
+    template: they are no independent evidence. seed: of the pairs that intervals are made from.
+
+    >>> import reticent
+    >>> found = reticent.membership([0, 4, 6, 7], [1, 2, 3, 5])
+    >>> found.document["area"]["estimate"]
+    0.6875
+    >>> found.tpr_lower(0.01)
+    Traceback (most recent call last):
+      ...
+    ValueError: fpr: this sample can't certify 0.01: 299 non-members needed
+    """
+    shared = None if groups is None else (list(map(repr, groups[0])), list(map(repr, groups[1])))
+    found = _reticent.membership(
+        list(map(float, members)),
+        list(map(float, non_members)),
+        fpr=list(fpr),
+        confidence=confidence,
+        seed=seed,
+        groups=shared,
+    )
+    return Membership(json.loads(found))
+
+
+_REDACTORS: dict[str, Redactor] = {}
+
+
+def redact(batch: Any, policy: str | Mapping[str, Any] = "detectors", *, field: str = "text") -> Any:
+    """Text, a list of texts, or a batch of `datasets.map`, with `<MASK>` where the policy finds something.
+
+    policy: "detectors", "customers", "names", or a policy document (schemas/redaction-policy.schema.json).
+    A policy misses some secrets: `Plan` speaks of trained models, not of how much was missed.
+
+    >>> import reticent
+    >>> reticent.redact({"text": ["write to ada@example.org"], "id": [7]})
+    {'text': ['write to <MASK>'], 'id': [7]}
+    """
+    name = policy if isinstance(policy, str) else json.dumps(policy, sort_keys=True)
+    if name not in _REDACTORS:
+        _REDACTORS[name] = Redactor(name)
+    redactor = _REDACTORS[name]
+    if isinstance(batch, str):
+        return redactor(batch)
+    if hasattr(batch, "keys"):
+        if field not in batch.keys():
+            raise ValueError(f"field: {field!r} is not in the batch; it has {sorted(batch.keys())}")
+        return {**batch, field: redact(batch[field], policy)}
+    return [redactor(text) for text in batch]
+
+
+def _texts(data: Any, field: str) -> list[str]:
+    if hasattr(data, "column_names"):
+        if field not in data.column_names:
+            raise ValueError(f"field: {field!r} is not in the dataset; it has {data.column_names}")
+        return list(data[field])
+    texts = list(data)
+    if any(not isinstance(text, str) for text in texts):
+        raise ValueError("data: must be a list of texts or a datasets.Dataset")
+    return texts
+
+
+def _tokenizer(tokenizer: Any) -> str:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        return str(backend.to_str())
+    if isinstance(tokenizer, Path):
+        return tokenizer.read_text(encoding="utf-8")
+    if isinstance(tokenizer, str):
+        if tokenizer in ("characters", "bytes") or tokenizer.lstrip().startswith("{"):
+            return tokenizer
+        return Path(tokenizer).read_text(encoding="utf-8")
+    raise ValueError(
+        "tokenizer: must be a fast tokenizer of transformers, a tokenizer.json, \"characters\" or \"bytes\", "
+        f"got {type(tokenizer).__name__}"
+    )
+
+
+def _number(value: float | str) -> float:
+    return float(value)
+
+
+def _down(value: float) -> str:
+    """Three decimals, never above the value."""
+    return f"{math.floor(value * 1000) / 1000:.3f}" if math.isfinite(value) else str(value)

@@ -1,0 +1,348 @@
+//! What runs, and the questions about it.
+
+use crate::bounds::Bounds;
+use crate::error::{of, unknown, value_error};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use reticent_accounting::training::{NoisySteps, Stated, read};
+use reticent_accounting::{
+    Delta, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability,
+    Profile, Query, Sampling, SamplingRate, Steps, Tolerance, UnitName, pld,
+    trade_off::true_positive_rate,
+};
+
+/// What runs: DP-SGD by its numbers, or any mechanism from JSON.
+///
+/// sigma: noise standard deviation over clipping norm, in (0, inf).
+/// sample_rate: the probability (or share) of each record in a batch, in (0, 1].
+/// steps: batches, from 0 on.
+/// sampler: how batches are drawn: "poisson" (each record independently), "shuffled" (what
+/// ordinary loaders do; no privacy amplification), "balls-in-bins", "without-replacement" or
+/// "with-replacement".
+///
+/// >>> import reticent
+/// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=10_000)
+/// >>> 5.19258 < plan.epsilon(delta=1e-5).upper < 5.19259
+/// True
+#[pyclass(frozen, module = "reticent")]
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) mechanism: Mechanism,
+}
+
+pub(crate) fn neighbours_of(word: &str) -> PyResult<Neighbours> {
+    Ok(match word {
+        "add-remove" => Neighbours::AddRemove,
+        "zero-out" => Neighbours::ZeroOut,
+        "replace" => Neighbours::Replace,
+        other => {
+            let allowed = "\"add-remove\", \"zero-out\", \"replace\"";
+            return Err(unknown("neighbours", other, allowed));
+        }
+    })
+}
+
+pub(crate) fn group_of(group: i64) -> PyResult<GroupSize> {
+    let size = u32::try_from(group).map_err(|_| {
+        PyValueError::new_err(format!(
+            "group: group size must lie in [1, 10000], got {group}"
+        ))
+    })?;
+    of("group", GroupSize::new(size))
+}
+
+pub(crate) fn query_of(neighbours: &str, group: i64) -> PyResult<Query> {
+    Ok(Query {
+        neighbours: neighbours_of(neighbours)?,
+        group: group_of(group)?,
+    })
+}
+
+pub(crate) fn steps_of(steps: i64) -> PyResult<Steps> {
+    match u64::try_from(steps) {
+        Ok(count) if count <= 1 << 53 => Ok(Steps::new(count)),
+        _ => Err(PyValueError::new_err(format!(
+            "steps: number of steps must lie in [0, 2^53], got {steps}"
+        ))),
+    }
+}
+
+pub(crate) fn sampling_of(word: &str) -> PyResult<Sampling> {
+    Ok(match word {
+        "poisson" => Sampling::Poisson,
+        "shuffled" => Sampling::Shuffled,
+        "balls-in-bins" => Sampling::BallsInBins,
+        "without-replacement" => Sampling::WithoutReplacement,
+        "with-replacement" => Sampling::WithReplacement,
+        other => {
+            let allowed = "\"poisson\", \"shuffled\", \"balls-in-bins\", \"without-replacement\", \"with-replacement\"";
+            return Err(unknown("sampler", other, allowed));
+        }
+    })
+}
+
+/// DP-SGD: the crate's own noisy steps.
+pub(crate) fn noisy(
+    sigma: NoiseMultiplier,
+    rate: SamplingRate,
+    steps: Steps,
+    sampling: Sampling,
+) -> NoisySteps {
+    NoisySteps {
+        noise_multiplier: Stated::given(sigma, "sigma"),
+        sampling: Stated::given(sampling, "sampler"),
+        sampling_rate: Stated::given(rate, "sample_rate"),
+        steps_per_epoch: Steps::per_epoch(rate).get(),
+        steps: Stated::given(steps, "steps"),
+    }
+}
+
+impl Plan {
+    fn question(
+        &self,
+        delta: Delta,
+        query: Query,
+        tolerance: Tolerance,
+    ) -> PyResult<reticent_accounting::Plan> {
+        let unit = UnitName::new("record").map_err(value_error)?;
+        Ok(reticent_accounting::Plan {
+            neighbours: query.neighbours,
+            group: query.group,
+            tolerance,
+            ..reticent_accounting::Plan::new(self.mechanism.clone(), unit, delta)
+        })
+    }
+
+    fn posterior_of(
+        &self,
+        prior: Probability,
+        group: GroupSize,
+        tolerance: Tolerance,
+    ) -> reticent_accounting::Result<Bounds> {
+        let loss = PrivacyLoss::of_guesses(&self.mechanism, group)?.0;
+        Ok(Bounds::of(loss.blow_up(prior, tolerance)?.bounds))
+    }
+
+    /// Both ends of δ at each ε, in the order of the question.
+    fn deltas(
+        &self,
+        epsilons: &[Epsilon],
+        query: Query,
+        tolerance: Tolerance,
+    ) -> reticent_accounting::Result<Vec<Bounds>> {
+        epsilons
+            .iter()
+            .map(|epsilon| {
+                let profile = Profile::at_epsilons(&self.mechanism, query, &[*epsilon], tolerance)?;
+                let point = profile.points().first().ok_or_else(|| {
+                    reticent_accounting::Error::NotCertified {
+                        what: "delta",
+                        why: "the profile has no point there".into(),
+                    }
+                })?;
+                Ok(Bounds::of(reticent_accounting::Bounds {
+                    lower: Some(point.delta_lower),
+                    upper: Some(point.delta_upper),
+                }))
+            })
+            .collect()
+    }
+}
+
+#[pymethods]
+impl Plan {
+    #[new]
+    #[pyo3(signature = (*, sigma, sample_rate, steps, sampler = "poisson"))]
+    fn new(sigma: f64, sample_rate: f64, steps: i64, sampler: &str) -> PyResult<Self> {
+        let sigma = of("sigma", NoiseMultiplier::new(sigma))?;
+        let rate = of("sample_rate", SamplingRate::new(sample_rate))?;
+        let steps = noisy(sigma, rate, steps_of(steps)?, sampling_of(sampler)?);
+        Ok(Self {
+            mechanism: steps.mechanism(),
+        })
+    }
+
+    /// What runs from JSON: a mechanism.json, a checkpoint's manifest.json, a document of the
+    /// command `account`, or an event of Google's dp_accounting
+    /// (`json.dumps(event.to_named_tuple())`). An event that is only a promise is taken as one
+    /// for `neighbours`. Raises ValueError for what is not covered.
+    ///
+    /// >>> import reticent
+    /// >>> plan = reticent.Plan.from_json('{"type": "gaussian", "noise_multiplier": 1}')
+    /// >>> abs(plan.delta(epsilon=1).upper - 0.12693673750664394) < 1e-9
+    /// True
+    #[staticmethod]
+    #[pyo3(signature = (text, *, neighbours = "add-remove"))]
+    fn from_json(text: &str, neighbours: &str) -> PyResult<Self> {
+        let document = of("text", read(text, neighbours_of(neighbours)?))?;
+        Ok(Self {
+            mechanism: document.mechanism,
+        })
+    }
+
+    /// The mechanism as JSON: the content of a mechanism.json, which `account --mechanism` and
+    /// `from_json` read.
+    fn to_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.mechanism).map_err(value_error)
+    }
+
+    /// This plan and another one on the same data, adaptively one after the other.
+    ///
+    /// >>> import reticent
+    /// >>> half = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=500)
+    /// >>> whole = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
+    /// >>> both = half.then(half).epsilon(delta=1e-5)
+    /// >>> abs(both.upper - whole.epsilon(delta=1e-5).upper) < 1e-5
+    /// True
+    fn then(&self, other: PyRef<'_, Self>) -> Self {
+        Self {
+            mechanism: Mechanism::Sequence {
+                parts: vec![self.mechanism.clone(), other.mechanism.clone()],
+            },
+        }
+    }
+
+    /// ε at `delta`, both certified ends, for neighbours that differ in `group` records.
+    ///
+    /// neighbours: "add-remove" (one record more or less), "zero-out" or "replace".
+    /// tolerance: how wide the two ends may be, relatively, in [1e-12, 0.5].
+    #[pyo3(signature = (delta, *, neighbours = "add-remove", group = 1, tolerance = 1e-6))]
+    fn epsilon(
+        &self,
+        py: Python<'_>,
+        delta: f64,
+        neighbours: &str,
+        group: i64,
+        tolerance: f64,
+    ) -> PyResult<Bounds> {
+        let delta = of("delta", Delta::new(delta))?;
+        let tolerance = of("tolerance", Tolerance::new(tolerance))?;
+        let plan = self.question(delta, query_of(neighbours, group)?, tolerance)?;
+        let epsilon = py.detach(|| plan.epsilon()).map_err(value_error)?;
+        Ok(Bounds::of(epsilon))
+    }
+
+    /// δ at `epsilon`, both certified ends.
+    ///
+    /// >>> import reticent
+    /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=10_000)
+    /// >>> delta = plan.delta(epsilon=5.19258344588)
+    /// >>> 0.99999e-5 < delta.lower < delta.upper < 1.00001e-5
+    /// True
+    #[pyo3(signature = (epsilon, *, neighbours = "add-remove", group = 1, tolerance = 1e-6))]
+    fn delta(
+        &self,
+        py: Python<'_>,
+        epsilon: f64,
+        neighbours: &str,
+        group: i64,
+        tolerance: f64,
+    ) -> PyResult<Bounds> {
+        let epsilon = of("epsilon", Epsilon::new(epsilon))?;
+        let tolerance = of("tolerance", Tolerance::new(tolerance))?;
+        let query = query_of(neighbours, group)?;
+        let found = py.detach(|| self.deltas(&[epsilon], query, tolerance));
+        let found = found.map_err(value_error)?;
+        found
+            .first()
+            .copied()
+            .ok_or_else(|| value_error("no answer"))
+    }
+
+    /// The largest true-positive rate of any membership test whose false-positive rate is at
+    /// most `fpr`, both certified ends.
+    ///
+    /// >>> import reticent
+    /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
+    /// >>> 0.0033 < plan.tpr(fpr=0.001).upper < 0.0034
+    /// True
+    #[pyo3(signature = (fpr, *, neighbours = "add-remove", group = 1, tolerance = 1e-6))]
+    fn tpr(
+        &self,
+        py: Python<'_>,
+        fpr: f64,
+        neighbours: &str,
+        group: i64,
+        tolerance: f64,
+    ) -> PyResult<Bounds> {
+        let fpr = of("fpr", Probability::new(fpr))?;
+        let tolerance = of("tolerance", Tolerance::new(tolerance))?;
+        let query = query_of(neighbours, group)?;
+        let found = py.detach(|| true_positive_rate(&self.mechanism, query, fpr, tolerance));
+        Ok(Bounds::of(found.map_err(value_error)?.bounds))
+    }
+
+    /// The largest chance of guessing a secret after training that `group` records hold and
+    /// that is guessed with chance `prior` beforehand, both certified ends.
+    ///
+    /// >>> import reticent
+    /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
+    /// >>> 6.6e-6 < plan.posterior(prior=1e-6).upper < 6.7e-6
+    /// True
+    #[pyo3(signature = (prior, *, group = 1, tolerance = 1e-6))]
+    fn posterior(
+        &self,
+        py: Python<'_>,
+        prior: f64,
+        group: i64,
+        tolerance: f64,
+    ) -> PyResult<Bounds> {
+        let prior = of("prior", Probability::new(prior))?;
+        let tolerance = of("tolerance", Tolerance::new(tolerance))?;
+        let group = group_of(group)?;
+        py.detach(|| self.posterior_of(prior, group, tolerance))
+            .map_err(value_error)
+    }
+
+    /// One of four curves at the given places, as a list of (place, Bounds) in their order:
+    /// "epsilon" (ε at each δ), "profile" (δ at each ε), "trade-off" (true-positive rate at each
+    /// false-positive rate) or "posterior" (at each prior).
+    ///
+    /// >>> import reticent
+    /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
+    /// >>> [(at, round(tpr.upper, 3)) for at, tpr in plan.curve("trade-off", [0.001, 0.1])]
+    /// [(0.001, 0.003), (0.1, 0.179)]
+    #[pyo3(signature = (what, at, *, neighbours = "add-remove", group = 1, tolerance = 1e-6))]
+    fn curve(
+        &self,
+        py: Python<'_>,
+        what: &str,
+        at: Vec<f64>,
+        neighbours: &str,
+        group: i64,
+        tolerance: f64,
+    ) -> PyResult<Vec<(f64, Bounds)>> {
+        let each = |x: f64| match what {
+            "epsilon" => self.epsilon(py, x, neighbours, group, tolerance),
+            "profile" => self.delta(py, x, neighbours, group, tolerance),
+            "trade-off" => self.tpr(py, x, neighbours, group, tolerance),
+            "posterior" => self.posterior(py, x, group, tolerance),
+            other => {
+                let allowed = "\"epsilon\", \"profile\", \"trade-off\", \"posterior\"";
+                Err(unknown("what", other, allowed))
+            }
+        };
+        at.into_iter().map(|x| Ok((x, each(x)?))).collect()
+    }
+
+    /// Raises ValueError where nothing can be said about single records in these neighbours.
+    fn require_covered(&self, neighbours: &str) -> PyResult<()> {
+        let query = Query::single(neighbours_of(neighbours)?);
+        pld::losses(&self.mechanism, query)
+            .map(drop)
+            .map_err(value_error)
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        Ok(format!("Plan.from_json({:?})", self.to_json()?))
+    }
+
+    fn __eq__(&self, other: PyRef<'_, Self>) -> bool {
+        self.mechanism == other.mechanism
+    }
+
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, (String,))> {
+        let class = py.get_type::<Self>();
+        Ok((class.getattr("from_json")?.unbind(), (self.to_json()?,)))
+    }
+}

@@ -1,0 +1,127 @@
+//! A canary plan over texts.
+
+use crate::error::{of, value_error};
+use pyo3::prelude::*;
+use reticent_corpus::{
+    self as corpus, CanaryOptions, CanaryTemplate, Carriers, Document, Spec, Unit, insert,
+};
+use std::collections::BTreeSet;
+
+/// Which canaries to plant, where, and how many copies of each: a canaries.json.
+///
+/// Secrets are never shown by repr(); `to_json()` has them, so keep what it returns private.
+#[pyclass(frozen, module = "reticent")]
+#[derive(Debug, Clone)]
+pub(crate) struct CanaryPlan {
+    pub(crate) plan: corpus::CanaryPlan,
+}
+
+fn documents(texts: Vec<String>) -> Vec<Document> {
+    let each = texts.into_iter().enumerate();
+    each.map(|(number, text)| Document::new(number.to_string(), text))
+        .collect()
+}
+
+#[pymethods]
+impl CanaryPlan {
+    /// Reads the text of a canaries.json, and checks that it says one thing only.
+    #[staticmethod]
+    fn from_json(text: &str) -> PyResult<Self> {
+        let plan = of("text", corpus::CanaryPlan::from_json(text))?;
+        Ok(Self { plan })
+    }
+
+    /// The text of canaries.json, secrets included: `audit exposure --canary-file` reads it.
+    fn to_json(&self) -> PyResult<String> {
+        self.plan.to_json().map_err(value_error)
+    }
+
+    /// The texts with the canaries in them, each as a line of its own. They must be the texts
+    /// that the plan was drawn for, in the same order.
+    fn insert_texts(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<String>> {
+        let found = py.detach(|| insert(&self.plan, &documents(texts)));
+        let (planted, _) = of("texts", found)?;
+        Ok(planted.into_iter().map(|d| d.text).collect())
+    }
+
+    /// (id, secret, copies) of each canary. Secrets: never log them.
+    #[getter]
+    fn secrets(&self) -> Vec<(String, String, usize)> {
+        let each = self.plan.canaries.iter();
+        each.map(|c| (c.id.clone(), c.secret.clone(), c.insertions.len()))
+            .collect()
+    }
+
+    /// How many canaries.
+    fn __len__(&self) -> usize {
+        self.plan.canaries.len()
+    }
+
+    /// How many texts hold one canary, at most: the group that a promise about a canary speaks of.
+    #[getter]
+    pub(crate) fn records(&self) -> u64 {
+        let each = self.plan.canaries.iter().map(|canary| {
+            let of = canary.insertions.iter().map(|i| i.document.as_str());
+            of.collect::<BTreeSet<_>>().len() as u64
+        });
+        each.max().unwrap_or(0)
+    }
+
+    /// Copies of one canary, at most.
+    #[getter]
+    const fn copies(&self) -> u32 {
+        self.plan.copies
+    }
+
+    /// How many secrets each canary was drawn from.
+    #[getter]
+    const fn candidates(&self) -> u128 {
+        self.plan.candidates
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "CanaryPlan({} canaries, at most {} copies, template {:?})",
+            self.plan.canaries.len(),
+            self.plan.copies,
+            self.plan.template.to_string()
+        )
+    }
+}
+
+/// Draws canaries for these texts: `n` secrets, uniform on the template's candidates and all
+/// different, each inserted `copies` times (a list: numbers that the canaries have in turn) at
+/// uniform places. The text around copies varies, so that exact deduplication leaves them.
+///
+/// seed: None draws it from the operating system. A known seed gives the secrets away.
+#[pyfunction]
+#[pyo3(signature = (texts, template, *, copies, n = 10, seed = None, own_contexts = false))]
+pub(crate) fn plan_canaries(
+    py: Python<'_>,
+    texts: Vec<String>,
+    template: &str,
+    copies: Vec<u32>,
+    n: u32,
+    seed: Option<u64>,
+    own_contexts: bool,
+) -> PyResult<CanaryPlan> {
+    let seed = match seed {
+        Some(seed) => seed,
+        None => getrandom::u64().map_err(value_error)?,
+    };
+    let template: CanaryTemplate = of("template", template.parse())?;
+    let most = copies.iter().copied().max().unwrap_or(0);
+    let options = CanaryOptions {
+        template,
+        doses: if copies.len() > 1 { copies } else { Vec::new() },
+        carriers: Carriers::Vary,
+        own_contexts,
+        seed,
+        ..CanaryOptions::new(of("n, copies", Spec::new(n, most))?)
+    };
+    let documents = documents(texts);
+    let plan = py
+        .detach(|| corpus::CanaryPlan::new(&options, Unit::Document, &documents))
+        .map_err(value_error)?;
+    Ok(CanaryPlan { plan })
+}

@@ -1,0 +1,18 @@
+//! Canaries, exposure, membership and redaction.
+
+mod canaries;
+mod exposure;
+mod membership;
+mod redact;
+mod scorer;
+
+use pyo3::prelude::*;
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<canaries::CanaryPlan>()?;
+    module.add_class::<redact::Redactor>()?;
+    module.add_function(wrap_pyfunction!(canaries::plan_canaries, module)?)?;
+    module.add_function(wrap_pyfunction!(exposure::exposure, module)?)?;
+    module.add_function(wrap_pyfunction!(membership::membership, module)?)?;
+    Ok(())
+}

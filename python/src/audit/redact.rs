@@ -1,0 +1,51 @@
+//! Redaction of texts.
+
+use crate::error::{of, unknown};
+use pyo3::prelude::*;
+use reticent_corpus::{Policy, PolicyChoice, redacted_text};
+use std::sync::Arc;
+
+/// A redaction policy, built once: "detectors", "customers", "names", or a policy document
+/// (docs: redaction-policy.schema.json) as JSON.
+#[pyclass(frozen, module = "reticent")]
+#[derive(Debug, Clone)]
+pub(crate) struct Redactor {
+    policy: Arc<dyn Policy>,
+    json: String,
+}
+
+#[pymethods]
+impl Redactor {
+    #[new]
+    #[pyo3(signature = (policy = "detectors"))]
+    fn new(policy: &str) -> PyResult<Self> {
+        let json = match policy {
+            "detectors" | "customers" | "names" => format!("{{\"type\": \"{policy}\"}}"),
+            json if json.trim_start().starts_with('{') => json.to_owned(),
+            other => {
+                let allowed =
+                    "\"detectors\", \"customers\", \"names\", or a policy document in JSON";
+                return Err(unknown("policy", other, allowed));
+            }
+        };
+        let choice: PolicyChoice = of("policy", serde_json::from_str(&json))?;
+        let policy = of("policy", choice.build())?;
+        Ok(Self { policy, json })
+    }
+
+    /// The text with `<MASK>` where the policy finds something.
+    ///
+    /// >>> import reticent
+    /// >>> reticent.Redactor("detectors")("write to ada@example.org")
+    /// 'write to <MASK>'
+    fn __call__(&self, py: Python<'_>, text: String) -> String {
+        py.detach(|| redacted_text(self.policy.as_ref(), &text))
+    }
+
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (String,)) {
+        (
+            py.get_type::<Self>().into_any().unbind(),
+            (self.json.clone(),),
+        )
+    }
+}

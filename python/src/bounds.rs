@@ -1,0 +1,114 @@
+//! Both ends of a number; neither becomes the other.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+/// Both certified ends of a quantity: the truth is at least `lower` and at most `upper`.
+///
+/// A bound is no plain number: `float()`, comparison and arithmetic are refused, so that the
+/// direction is always said by taking `.upper` or `.lower`.
+///
+/// >>> import reticent
+/// >>> epsilon = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000).epsilon(delta=1e-5)
+/// >>> epsilon.lower < 1.51537 and epsilon.upper < 1.51538
+/// True
+/// >>> float(epsilon)
+/// Traceback (most recent call last):
+///   ...
+/// TypeError: a bound is no plain number: take .upper (the truth is at most this) or .lower (at least this)
+#[pyclass(frozen, module = "reticent")]
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Bounds {
+    lower: Option<f64>,
+    upper: Option<f64>,
+}
+
+impl Bounds {
+    pub(crate) fn of<T: Copy + Into<f64>>(bounds: reticent_accounting::Bounds<T>) -> Self {
+        Self {
+            lower: bounds.lower.map(|end| (*end.get()).into()),
+            upper: bounds.upper.map(|end| (*end.get()).into()),
+        }
+    }
+
+    fn refused() -> PyErr {
+        PyTypeError::new_err(
+            "a bound is no plain number: take .upper (the truth is at most this) or .lower (at least this)",
+        )
+    }
+}
+
+#[pymethods]
+impl Bounds {
+    /// The truth is at most this. Raises ValueError where no upper end is known.
+    #[getter]
+    fn upper(&self) -> PyResult<f64> {
+        let missing = "upper: no upper end is known of this quantity";
+        self.upper.ok_or_else(|| PyValueError::new_err(missing))
+    }
+
+    /// The truth is at least this. Raises ValueError where no lower end is known.
+    #[getter]
+    fn lower(&self) -> PyResult<f64> {
+        let missing = "lower: no lower end is known of this quantity";
+        self.lower.ok_or_else(|| PyValueError::new_err(missing))
+    }
+
+    /// Whether an upper end is known.
+    #[getter]
+    const fn has_upper(&self) -> bool {
+        self.upper.is_some()
+    }
+
+    /// Whether a lower end is known.
+    #[getter]
+    const fn has_lower(&self) -> bool {
+        self.lower.is_some()
+    }
+
+    fn __float__(&self) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __int__(&self) -> PyResult<i64> {
+        Err(Self::refused())
+    }
+
+    /// `f"{bound}"` shows both ends; a format for numbers would have to choose one.
+    fn __format__(&self, format: &str) -> PyResult<String> {
+        if format.is_empty() {
+            Ok(self.__repr__())
+        } else {
+            Err(Self::refused())
+        }
+    }
+
+    fn __bool__(&self) -> PyResult<bool> {
+        Err(Self::refused())
+    }
+
+    fn __lt__(&self, _other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Err(Self::refused())
+    }
+
+    fn __le__(&self, _other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Err(Self::refused())
+    }
+
+    fn __gt__(&self, _other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Err(Self::refused())
+    }
+
+    fn __ge__(&self, _other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Err(Self::refused())
+    }
+
+    fn __repr__(&self) -> String {
+        let of = |end: Option<f64>| match end {
+            Some(end) if end.is_infinite() => "inf".to_owned(),
+            Some(end) => format!("{end:?}"),
+            None => "unknown".to_owned(),
+        };
+        format!("Bounds(lower={}, upper={})", of(self.lower), of(self.upper))
+    }
+}

@@ -1,0 +1,190 @@
+//! The parameter of a plan that just keeps a promise.
+
+use crate::accounting::{Plan, noisy, query_of, sampling_of, steps_of};
+use crate::error::{of, value_error};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use reticent_accounting::calibrate::{
+    Calibration as Found, Target, calibrate_noise, calibrate_rate, calibrate_steps,
+};
+use reticent_accounting::{
+    Delta, Epsilon, Mechanism, NoiseMultiplier, Probability, SamplingRate, Steps, Tolerance,
+};
+
+/// The last value of a parameter at which a promise is certified.
+#[pyclass(frozen, module = "reticent")]
+#[derive(Debug, Clone)]
+pub(crate) struct Calibration {
+    solved: &'static str,
+    answer: f64,
+    fails: Option<f64>,
+    mechanism: Mechanism,
+}
+
+#[pymethods]
+impl Calibration {
+    /// Which parameter was found: "sigma", "sample_rate" or "steps".
+    #[getter]
+    const fn solved(&self) -> &'static str {
+        self.solved
+    }
+
+    /// The promise is certified at this value: the safe end.
+    #[getter]
+    const fn answer(&self) -> f64 {
+        self.answer
+    }
+
+    /// The promise could not be certified at this value; None where every value keeps it.
+    #[getter]
+    const fn fails(&self) -> Option<f64> {
+        self.fails
+    }
+
+    /// The plan at the answer.
+    #[getter]
+    fn plan(&self) -> Plan {
+        Plan {
+            mechanism: self.mechanism.clone(),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        let fails = self.fails.map_or("None".to_owned(), |x| format!("{x:?}"));
+        let (solved, answer) = (self.solved, self.answer);
+        format!("Calibration(solved='{solved}', answer={answer:?}, fails={fails})")
+    }
+}
+
+fn target(
+    pairs: [(&'static str, Option<f64>, &'static str, Option<f64>); 3],
+    neighbours: &str,
+    group: i64,
+) -> PyResult<Target> {
+    let query = query_of(neighbours, group)?;
+    let mut given = Vec::new();
+    for (number, (first, a, second, b)) in pairs.into_iter().enumerate() {
+        match (a, b) {
+            (Some(a), Some(b)) => given.push((number, a, b)),
+            (None, None) => {}
+            _ => {
+                let why = format!("{first}, {second}: one is given without the other");
+                return Err(PyValueError::new_err(why));
+            }
+        }
+    }
+    let [(number, a, b)] = given[..] else {
+        return Err(PyValueError::new_err(
+            "give exactly one promise: epsilon and delta, prior and posterior, or fpr and tpr",
+        ));
+    };
+    Ok(match number {
+        0 => Target::Epsilon {
+            query,
+            epsilon: of("epsilon", Epsilon::new(a))?,
+            delta: of("delta", Delta::new(b))?,
+        },
+        1 => Target::Posterior {
+            group: query.group,
+            prior: of("prior", Probability::new(a))?,
+            posterior: of("posterior", Probability::new(b))?,
+        },
+        _ => Target::TruePositiveRate {
+            query,
+            fpr: of("fpr", Probability::new(a))?,
+            tpr: of("tpr", Probability::new(b))?,
+        },
+    })
+}
+
+fn numbers<T: Copy>(found: Found<T>, get: impl Fn(T) -> f64) -> (f64, Option<f64>) {
+    (get(found.answer), found.fails.map(get))
+}
+
+/// The least noise (or the highest sample rate, or the most steps) that keeps a promise: give
+/// two of `sigma`, `sample_rate` and `steps`, and the third is found. The promise is one of
+/// `epsilon` with `delta`, `prior` with `posterior`, or `fpr` with `tpr`, for neighbours that
+/// differ in `group` records; it is certified at the answer.
+///
+/// >>> import reticent
+/// >>> found = reticent.calibrate(epsilon=2, delta=1e-5, sample_rate=0.1, steps=100)
+/// >>> found.solved, found.fails < found.answer
+/// ('sigma', True)
+/// >>> found.plan.epsilon(delta=1e-5).upper <= 2
+/// True
+#[pyfunction]
+#[pyo3(signature = (*, epsilon = None, delta = None, prior = None, posterior = None, fpr = None, tpr = None,
+    sigma = None, sample_rate = None, steps = None, sampler = "poisson", neighbours = "add-remove", group = 1,
+    tolerance = 1e-6))]
+#[expect(clippy::too_many_arguments, reason = "keywords of one question")]
+pub(crate) fn calibrate(
+    py: Python<'_>,
+    epsilon: Option<f64>,
+    delta: Option<f64>,
+    prior: Option<f64>,
+    posterior: Option<f64>,
+    fpr: Option<f64>,
+    tpr: Option<f64>,
+    sigma: Option<f64>,
+    sample_rate: Option<f64>,
+    steps: Option<i64>,
+    sampler: &str,
+    neighbours: &str,
+    group: i64,
+    tolerance: f64,
+) -> PyResult<Calibration> {
+    let pairs = [
+        ("epsilon", epsilon, "delta", delta),
+        ("prior", prior, "posterior", posterior),
+        ("fpr", fpr, "tpr", tpr),
+    ];
+    let target = target(pairs, neighbours, group)?;
+    let tolerance = of("tolerance", Tolerance::new(tolerance))?;
+    let sampling = sampling_of(sampler)?;
+    let sigma = sigma
+        .map(|sigma| of("sigma", NoiseMultiplier::new(sigma)))
+        .transpose()?;
+    let rate = sample_rate
+        .map(|rate| of("sample_rate", SamplingRate::new(rate)))
+        .transpose()?;
+    let steps = steps.map(steps_of).transpose()?;
+    let run = |sigma, rate, steps| noisy(sigma, rate, steps, sampling).mechanism();
+    let (solved, (answer, fails)) = match (sigma, rate, steps) {
+        (None, Some(rate), Some(steps)) => {
+            let search = || calibrate_noise(|sigma| run(sigma, rate, steps), target, tolerance);
+            let found = py.detach(search).map_err(value_error)?;
+            ("sigma", numbers(found, NoiseMultiplier::get))
+        }
+        (Some(sigma), None, Some(steps)) => {
+            let search = || calibrate_rate(|rate| run(sigma, rate, steps), target, tolerance);
+            let found = py.detach(search).map_err(value_error)?;
+            ("sample_rate", numbers(found, SamplingRate::get))
+        }
+        (Some(sigma), Some(rate), None) => {
+            let search = || calibrate_steps(|steps| run(sigma, rate, steps), target, tolerance);
+            let found = py.detach(search).map_err(value_error)?;
+            ("steps", numbers(found, |steps: Steps| steps.get() as f64))
+        }
+        _ => {
+            return Err(PyValueError::new_err(
+                "give exactly two of sigma, sample_rate and steps; the third is found",
+            ));
+        }
+    };
+    let mechanism = match (sigma, rate, steps) {
+        (None, Some(rate), Some(steps)) => {
+            run(of("sigma", NoiseMultiplier::new(answer))?, rate, steps)
+        }
+        (Some(sigma), None, Some(steps)) => {
+            run(sigma, of("sample_rate", SamplingRate::new(answer))?, steps)
+        }
+        (Some(sigma), Some(rate), _) => run(sigma, rate, Steps::new(answer as u64)),
+        _ => return Err(value_error("unreachable: two of three were given")),
+    };
+    Ok(Calibration {
+        solved,
+        answer,
+        fails,
+        mechanism,
+    })
+}

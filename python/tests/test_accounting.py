@@ -1,0 +1,149 @@
+"""What Python shows of the accounting crate: directions, arguments, errors, threads."""
+
+import math
+import pickle
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import reticent
+
+PLAN = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=10_000)
+
+
+def test_ends_are_in_order_and_close() -> None:
+    for bounds in (PLAN.epsilon(1e-5), PLAN.delta(1.0), PLAN.tpr(1e-3), PLAN.posterior(1e-9)):
+        assert 0 < bounds.lower <= bounds.upper <= bounds.lower * (1 + 1e-5)
+
+
+def test_epsilon_and_delta_are_inverse() -> None:
+    for delta in (1e-3, 1e-5, 1e-10):
+        assert PLAN.delta(PLAN.epsilon(delta).upper).lower <= delta
+        assert PLAN.delta(PLAN.epsilon(delta).lower).upper >= delta
+
+
+def test_what_harms_more_is_larger() -> None:
+    epsilon = PLAN.epsilon(1e-5).lower
+    assert PLAN.epsilon(1e-5, neighbours="replace").lower > epsilon
+    assert PLAN.epsilon(1e-5, group=5).lower > epsilon
+    shuffled = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=10_000, sampler="shuffled")
+    assert shuffled.epsilon(1e-5, neighbours="replace").upper > PLAN.epsilon(1e-5, neighbours="replace").upper
+
+
+@pytest.mark.parametrize("use", [float, int, bool, lambda b: b < 2, lambda b: 2 < b, lambda b: b >= 2, math.sqrt, "{:.3f}".format])
+def test_a_bound_is_no_number(use) -> None:
+    with pytest.raises(TypeError, match=r"\.upper.*\.lower"):
+        use(PLAN.epsilon(1e-5))
+
+
+@pytest.mark.parametrize("use", [lambda b: b + 1, lambda b: 1 - b, round, lambda b: max(b, 2.0)])
+def test_no_arithmetic_with_a_bound(use) -> None:
+    with pytest.raises(TypeError):
+        use(PLAN.epsilon(1e-5))
+
+
+def test_an_unknown_end_raises() -> None:
+    stated = reticent.Plan.from_json('{"type": "zcdp", "rho": 0.1, "neighbours": "add-remove"}')
+    bounds = stated.epsilon(1e-5)
+    assert bounds.has_upper and not bounds.has_lower
+    with pytest.raises(ValueError, match="lower: no lower end is known"):
+        _ = bounds.lower
+    assert "unknown" in repr(bounds)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: PLAN.epsilon(2), r"delta: .*\[0, 1\], got 2"),
+        (lambda: PLAN.epsilon(math.nan), r"delta: .*\[0, 1\], got NaN"),
+        (lambda: PLAN.delta(-1), r"epsilon: .*\[0, inf\], got -1"),
+        (lambda: PLAN.tpr(1.5), r"fpr: .*\[0, 1\], got 1.5"),
+        (lambda: PLAN.posterior(-0.1), r"prior: .*\[0, 1\], got -0.1"),
+        (lambda: PLAN.epsilon(1e-5, group=0), r"group: .*\[1, 10000\], got 0"),
+        (lambda: PLAN.epsilon(1e-5, group=-1), r"group: .*\[1, 10000\], got -1"),
+        (lambda: PLAN.epsilon(1e-5, tolerance=0), r"tolerance: .*\[1e-12, 0.5\], got 0"),
+        (lambda: PLAN.epsilon(1e-5, neighbours="swap"), "neighbours: must be one of .*got \"swap\""),
+        (lambda: PLAN.curve("renyi", [2.0]), "what: must be one of"),
+        (lambda: reticent.Plan(sigma=0, sample_rate=0.1, steps=1), r"sigma: .*\(0, inf\), got 0"),
+        (lambda: reticent.Plan(sigma=1, sample_rate=0, steps=1), r"sample_rate: .*\(0, 1\], got 0"),
+        (lambda: reticent.Plan(sigma=1, sample_rate=1, steps=-1), r"steps: .*got -1"),
+        (lambda: reticent.Plan(sigma=1, sample_rate=1, steps=1, sampler="coin"), "sampler: must be one of"),
+        (lambda: reticent.Plan.from_json("[1"), "text: "),
+        (lambda: reticent.calibrate(epsilon=1, delta=1e-5, steps=1), "exactly two of sigma"),
+        (lambda: reticent.calibrate(epsilon=1, sample_rate=1, steps=1), "epsilon, delta: one is given"),
+        (lambda: reticent.calibrate(sample_rate=1, steps=1), "exactly one promise"),
+        (lambda: reticent.calibrate(prior=0.1, posterior=0.1, sample_rate=1, steps=1), "posterior"),
+    ],
+)
+def test_errors_name_argument_value_and_range(call, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_what_is_not_covered_is_refused() -> None:
+    drawn = reticent.Plan(sigma=1, sample_rate=0.1, steps=10, sampler="without-replacement")
+    with pytest.raises(ValueError, match="not covered"):
+        drawn.epsilon(1e-5, neighbours="zero-out")
+    with pytest.raises(ValueError, match="not covered"):
+        drawn.delta(1.0, neighbours="zero-out")
+
+
+def test_calibration_of_each_parameter() -> None:
+    sigma = reticent.calibrate(epsilon=2, delta=1e-5, sample_rate=0.1, steps=100)
+    assert sigma.plan.epsilon(1e-5).upper <= 2 < reticent.Plan(
+        sigma=sigma.answer * 0.999, sample_rate=0.1, steps=100
+    ).epsilon(1e-5).lower
+    rate = reticent.calibrate(epsilon=2, delta=1e-5, sigma=sigma.answer, steps=100)
+    assert rate.answer == pytest.approx(0.1, rel=1e-5)
+    steps = reticent.calibrate(tpr=0.05, fpr=0.001, sigma=1.1, sample_rate=0.01)
+    assert (steps.solved, steps.answer, steps.fails) == ("steps", 16222, 16223)  # as the book's page prints
+    guess = reticent.calibrate(prior=1e-9, posterior=1e-4, group=20, sample_rate=0.001, steps=5000)
+    assert guess.answer == pytest.approx(0.90921273, abs=1e-8)  # the same
+    assert guess.plan.posterior(1e-9, group=20).upper <= 1e-4
+
+
+def test_composition_and_pickling() -> None:
+    half = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=5000)
+    assert half.then(half).epsilon(1e-5).upper == pytest.approx(PLAN.epsilon(1e-5).upper, rel=1e-6)
+    assert pickle.loads(pickle.dumps(PLAN)) == PLAN != half
+    assert reticent.Plan.from_json(PLAN.to_json()) == PLAN
+
+
+def test_other_threads_run_while_an_engine_does() -> None:
+    """A pure Python thread makes progress during one long call: the lock is released."""
+    ticks = []
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.0005)
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    while not ticks:
+        time.sleep(0.001)
+    start = time.perf_counter()
+    reticent.calibrate(prior=1e-9, posterior=1e-4, group=20, sample_rate=0.001, steps=5000)
+    end = time.perf_counter()
+    done.set()
+    ticker.join()
+    assert any(start < at < end for at in ticks)
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    code = (
+        "import reticent, sys; reticent.Plan(sigma=1.0, sample_rate=0.1, steps=1).epsilon(1e-5);"
+        "print([m for m in ('numpy', 'torch', 'transformers', 'dp_accounting', 'json') if m in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[]"
+
+
+def test_nothing_ran_and_nothing_protects() -> None:
+    nothing = reticent.Plan(sigma=1.0, sample_rate=0.1, steps=0)
+    assert nothing.epsilon(0).upper == 0
+    bare = reticent.Plan.from_json('{"type": "non-private", "why": "test"}')
+    assert bare.epsilon(0.5).upper == math.inf and bare.delta(100).upper == 1

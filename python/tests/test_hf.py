@@ -1,0 +1,153 @@
+"""A transformers training with the callback, on a tiny GPT-2 made here."""
+
+import json
+import math
+
+import pytest
+import reticent
+import tiny
+import torch
+from datasets import Dataset
+from reticent.hf import AuditCallback, plant, scorer
+from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
+
+
+def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=None):
+    tokenizer = tiny.tokenizer()
+    tokenized = rows.map(
+        lambda batch: tokenizer(batch["text"], truncation=True, max_length=length),
+        batched=True,
+        remove_columns=rows.column_names,
+    )
+    arguments = TrainingArguments(
+        output_dir=str(folder), num_train_epochs=epochs, per_device_train_batch_size=8, learning_rate=3e-3,
+        report_to=[], save_strategy="no", logging_strategy="no", disable_tqdm=True, use_cpu=True, seed=0,
+    )  # fmt: skip
+    return Trainer(
+        model=model or tiny.model(dropout=dropout),
+        args=arguments,
+        train_dataset=tokenized,
+        eval_dataset=tokenized,
+        data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False),
+        processing_class=tokenizer,
+        callbacks=[callback] if callback else [],
+    )
+
+
+def planted(n=2, copies=3):
+    rows = Dataset.from_dict({"text": tiny.texts()})
+    return plant(rows, "ID {digits:3}", n=n, copies=copies)
+
+
+def test_a_training_writes_its_report(tmp_path) -> None:
+    plan, rows = planted()
+    promise = reticent.Plan(sigma=1.0, sample_rate=1.0, steps=6)
+    callback = AuditCallback(plan, promise=promise)
+    trainer(tmp_path, rows, callback, epochs=2).train()
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert [epoch["epoch"] for epoch in document["epochs"]] == [1.0, 2.0]
+    last = document["epochs"][-1]
+    assert last["exposure"]["candidates"] == 1000 and len(last["exposure"]["canaries"]) == 2
+    assert last["promise"][0]["epsilon_upper"] == promise.epsilon(1e-6).upper
+    page = (tmp_path / "report.html").read_text()
+    assert "What leaks: lower bounds" in page and "What is promised: upper bounds" in page
+    for _, secret, _ in plan.secrets:
+        assert secret not in page
+    assert (tmp_path / "report.json").stat().st_mode & 0o077 == 0
+    assert callback.last.document == last["exposure"]
+
+
+def test_copies_that_are_cut_off_stop_the_training(tmp_path) -> None:
+    plan, rows = planted()
+    callback = AuditCallback(plan)
+    cut = trainer(tmp_path, rows, callback, length=8)
+    with pytest.raises(ValueError, match="copies without a loss"):
+        cut.train()
+    assert not (tmp_path / "report.json").exists()
+
+
+def test_data_without_canaries_stop_the_training(tmp_path) -> None:
+    plan, _ = planted()
+    with pytest.raises(ValueError, match="copies without a loss: canary-0 0 of 3"):
+        trainer(tmp_path, Dataset.from_dict({"text": tiny.texts()}), AuditCallback(plan)).train()
+
+
+def test_records_are_counted_as_they_are_trained_on(tmp_path) -> None:
+    """One text with every copy, cut into rows of 64 tokens: more records hold a canary than texts do."""
+    text = Dataset.from_dict({"text": ["\n".join(tiny.texts(12))]})
+    plan, rows = plant(text, "ID {digits:3}", n=1, copies=4)
+    assert plan.records == 1
+    tokens = tiny.tokenizer()(rows["text"][0]).input_ids
+    secret = plan.secrets[0][1]
+    parts = [tokens[i : i + 96] for i in range(0, len(tokens), 48)]  # overlapping: no copy is cut apart everywhere
+    callback = AuditCallback(plan, promise=reticent.Plan(sigma=2.0, sample_rate=1.0, steps=1))
+    cut = trainer(tmp_path, rows, callback)
+    cut.train_dataset = Dataset.from_dict({"input_ids": parts, "attention_mask": [[1] * len(p) for p in parts]})
+    cut.train()
+    decoded = [tiny.tokenizer().decode(part[1:]) for part in parts]
+    holding = sum(secret in part for part in decoded)
+    assert callback.records == holding > 1
+    document = json.loads((tmp_path / "report.json").read_text())["epochs"][-1]
+    assert document["exposure"]["epsilon"]["copies"] == holding == document["promise"][1]["group"]
+
+
+def test_evaluation_neither_trains_nor_audits(tmp_path) -> None:
+    plan, rows = planted()
+    callback = AuditCallback(plan)
+    evaluated = trainer(tmp_path, rows, callback)
+    before = {name: value.clone() for name, value in evaluated.model.state_dict().items()}
+    evaluated.evaluate()
+    after = evaluated.model.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert not callback.epochs and not (tmp_path / "report.json").exists()
+
+
+def test_auditing_changes_nothing_about_the_training(tmp_path) -> None:
+    """With dropout: weights, modes and random numbers are as they would be without the callback."""
+    plan, rows = planted()
+    with_audit = trainer(tmp_path / "a", rows, AuditCallback(plan), dropout=0.1, epochs=2)
+    with_audit.train()
+    drawn = torch.rand(1)
+    without = trainer(tmp_path / "b", rows, None, dropout=0.1, epochs=2)
+    without.train()
+    assert torch.equal(drawn, torch.rand(1))
+    for (name, ours), theirs in zip(with_audit.model.state_dict().items(), without.model.state_dict().values()):
+        assert torch.equal(ours, theirs), name
+
+
+def test_the_scorer_is_the_model_and_leaves_it_as_it_was() -> None:
+    model = tiny.model(dropout=0.5)
+    model.train()
+    model.transformer.wte.eval()
+    score = scorer(model)
+    prefixes = [[1, 2, 3], [4, 5], [1, 2, 3, 4, 5, 6]]
+    rows = score(prefixes, list(range(257)))
+    assert model.training and not model.transformer.wte.training
+    assert torch.allclose(rows.exp().sum(-1), torch.ones(3, dtype=torch.double))
+    model.eval()
+    for prefix, row in zip(prefixes, rows):
+        alone = model(torch.tensor([prefix])).logits[0, -1].double().log_softmax(-1)
+        assert torch.allclose(row, alone, atol=1e-5)
+    with pytest.raises(ValueError, match="at most 128 tokens"):
+        score([[0] * 129], [0])
+
+
+def test_ranks_equal_flat_scoring() -> None:
+    """Independent oracle: every one of the thousand candidates scored by itself."""
+    plan, _ = planted()
+    model, tokenizer = tiny.model(), tiny.tokenizer()
+    model.eval()
+    found = reticent.exposure(plan, scorer(model), tokenizer=tokenizer, vocabulary=257)
+    context = tokenizer("ID ").input_ids
+
+    def loss(secret: str) -> float:
+        ids = [256, *context, *tokenizer(secret).input_ids]
+        with torch.no_grad():
+            rows = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+        return -sum(rows[at - 1, ids[at]].item() for at in range(len(ids) - len(secret), len(ids)))
+
+    every = [loss(f"{number:03d}") for number in range(1000)]
+    for canary, (_, secret, _) in zip(found.document["canaries"], plan.secrets):
+        own = loss(secret)
+        assert math.isclose(canary["nll"], own, rel_tol=1e-5)
+        assert canary["rank"]["min"] <= 1 + sum(other < own - 1e-9 for other in every) <= canary["rank"]["max"]
