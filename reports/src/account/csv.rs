@@ -23,12 +23,13 @@ pub(super) fn ends<T: Serialize>(bounds: Option<&Bounds<T>>) -> Result<[String; 
 }
 
 /// Guarantees, one a row.
-pub(super) fn guarantees(rows: &[Guarantee]) -> Result<String> {
+pub(super) fn guarantees<'a>(rows: impl IntoIterator<Item = &'a Guarantee>) -> Result<String> {
     let mut csv = Csv::new([
         "notion",
         "neighbours",
         "convention",
         "unit",
+        "about",
         "group",
         "method",
         "base",
@@ -61,6 +62,7 @@ pub(super) fn guarantees(rows: &[Guarantee]) -> Result<String> {
             cell(&row.neighbours)?,
             cell(&row.convention)?,
             cell(&row.unit)?,
+            cell(&row.about)?,
             cell(&row.group)?,
             cell(&row.method)?,
             cell(&row.base)?,

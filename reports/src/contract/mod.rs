@@ -21,6 +21,7 @@ mod progress;
 mod spelled;
 mod stdout;
 mod table;
+mod toml_place;
 mod values;
 
 pub use csv::Csv;
@@ -40,4 +41,5 @@ pub use progress::Progress;
 pub use spelled::{Number, to_json};
 pub use stdout::{print, printable, printable_json};
 pub use table::{Align, Table};
+pub use toml_place::toml_place;
 pub use values::{positive, positive_number, quantity, step_count};

@@ -40,6 +40,7 @@ use super::args::{
     Whose,
 };
 use super::request::{Origin, PlanRequest, SecretsRequest};
+use crate::contract::toml_place;
 use anyhow::{Context, Result, bail};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::Recipe;
@@ -177,10 +178,12 @@ impl TrainingFile {
     /// A file that can't be read, is no TOML, or holds a key or value that does not belong; the
     /// message shows line, key, value and allowed range.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        let mut file: Self = toml::from_str(&text)
-            .map_err(|error| anyhow::anyhow!("{}", error.to_string().trim_end()))
-            .with_context(|| path.display().to_string())?;
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let mut file: Self = toml::from_str(&text).map_err(|error| {
+            let place = toml_place(&text, &error);
+            anyhow::anyhow!("{}, {place}: {}", path.display(), error.message())
+        })?;
         if file.schema != 1 {
             bail!("{}: schema must be 1, got {}", path.display(), file.schema);
         }

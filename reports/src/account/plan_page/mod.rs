@@ -196,7 +196,7 @@ pub fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> Result<
     let document = sheet(run)?;
     let page = page(run, &document, output.draws())?;
     output.answer_with_rows(&document, &page, || {
-        csv::guarantees(&document.body.guarantees)
+        csv::guarantees(promises::in_order(run, &document.body.guarantees))
     })?;
     let passed = limit.is_some_and(|limit| *document.body.headline.get() > limit);
     Ok(if passed {

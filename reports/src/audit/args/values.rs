@@ -1,5 +1,6 @@
 //! Values of arguments.
 
+use crate::contract::toml_place;
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
 use reticent_corpus::{Level, Names, OnnxOptions, PolicyChoice};
@@ -280,10 +281,9 @@ fn from_file(path: &Path) -> Result<PolicyChoice> {
         .is_some_and(|extension| extension == "toml")
     {
         return toml::from_str(&text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start));
-            let line = before.unwrap_or_default().matches('\n').count() + 1;
+            let place = toml_place(&text, &error);
             let why = without_values(error.message());
-            anyhow!("{}, line {line}: {why}", path.display())
+            anyhow!("{}, {place}: {why}", path.display())
         });
     }
     if text.trim_start().starts_with('{') {
