@@ -282,7 +282,10 @@ fn errors_name_key_value_and_range() {
             plan("[training]\nsigma = 0\n"),
             "noise multiplier must lie in (0, inf), got 0",
         ),
-        (plan("[training]\nsigma = -1\n"), "sigma = -1"),
+        (
+            plan("[training]\nsigma = -1\n"),
+            "training.toml, line 4, sigma: noise multiplier must lie in (0, inf), got -1",
+        ),
         (plan("[training]\nsgima = 1\n"), "sgima"),
         (plan(""), "training.sigma: is needed"),
         (
