@@ -457,9 +457,28 @@ fn groups_of_fixed_size_batches_follow_from_single_records() {
         // Sizes of the input matter to such batches: nothing is said of records that come and go.
         let other = Plan {
             neighbours: Neighbours::AddRemove,
-            ..plan
+            ..plan.clone()
         };
         assert!(matches!(other.exactly(), Err(Error::Unsupported { .. })));
+        // Of batches cut at some size a single record that comes or goes is covered, and still no group.
+        let cut = Sampling::TruncatedPoisson {
+            max_batch: 5,
+            records: 10,
+        };
+        let single = Plan {
+            mechanism: steps(1, noise, 0.5, cut, false),
+            group: GroupSize::ONE,
+            neighbours: Neighbours::AddRemove,
+            ..plan
+        };
+        assert!(single.exactly().is_ok());
+        let group = GroupSize::new(2).unwrap();
+        let both = Plan { group, ..single };
+        let refused = both.exactly();
+        assert!(
+            matches!(refused, Err(Error::Unsupported { .. })),
+            "{refused:?}"
+        );
     }
 }
 
