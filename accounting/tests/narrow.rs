@@ -262,3 +262,23 @@ fn a_kink_between_atoms_is_found() {
     let (low, high) = blow_up(&loss, 0.008_886_9);
     assert!(low <= high && high - low <= 1e-5 * high, "{low} {high}");
 }
+
+/// Steps of little noise: a step is drawn, and then shows it, or it is not. The truth adds up the binomial
+/// number of steps drawn in 60 digits: the others lose ln(1 − q), those drawn ln(q e^{Y/σ²} + …), Y ~ N(1/2, σ²).
+/// No grid is fine enough for a millionth, and the best of them is laid once.
+#[test]
+fn steps_that_show_when_they_are_drawn_stay_within_a_thousandth() {
+    let drawn = Mechanism::SubsampledGaussian {
+        noise_multiplier: NoiseMultiplier::new(0.05).unwrap(),
+        sampling_rate: SamplingRate::new(0.01).unwrap(),
+        sampling: Sampling::Poisson,
+    };
+    let loss = loss(drawn, 20, Neighbours::AddRemove, Direction::Remove);
+    let answer = loss
+        .epsilon(Delta::new(1e-5).unwrap(), Tolerance::new(1e-6).unwrap())
+        .unwrap();
+    let (low, high) = ends(&answer, |end| end.get());
+    let truth = 812.789_194_45;
+    assert!(low <= truth && truth <= high, "{low} {high}");
+    assert!(high - low <= 1e-3 * truth, "{low} {high}");
+}

@@ -3,7 +3,7 @@
 use super::minimum::Minimum;
 use crate::compose::Answer;
 use crate::compose::coarse::with_coarse;
-use crate::compose::solver::{Solver, TRIM};
+use crate::compose::solver::{AS_CLOSE, Solver, TRIM};
 use crate::engine::Engine;
 use crate::engine::contour::inversion::Contour;
 use crate::loss::{LossDistribution, Pair, PrivacyLoss};
@@ -160,6 +160,7 @@ impl Solver {
         let mut minimum = Minimum::new(ln_x, step);
         let mut t = start.min(-ln_x);
         let mut effort = 0;
+        self.keep_long(true);
         while effort < MOST_EFFORT {
             let (excess, by) = self.ln_delta_of_pair(t, 0.3 * goal)?;
             engine = engine.coarser(by);
@@ -177,6 +178,7 @@ impl Solver {
             let Some(next) = minimum.next() else { break };
             t = next;
         }
+        self.keep_long(false);
         Ok((minimum.ends(), engine))
     }
 
@@ -242,6 +244,7 @@ impl Solver {
             mass = (mass * 0.1).min((expected + (TRIM * goal).ln()).exp());
         }
         let mut engine = Engine::Contour;
+        self.finest = false;
         if best.is_none_or(|best| best.width() > 4.0 * goal)
             && let Some((ends, by)) = self.ln_blow_up_of_cut(ln_x, goal)
         {
@@ -252,7 +255,9 @@ impl Solver {
             }
             best = Some(met);
         }
+        let as_good = self.finest && best.is_some_and(|best| best.width() <= AS_CLOSE);
         if goal < ROUGH
+            && !as_good
             && self.grid_may_help()
             && let Ok(ends) = self.grid_ln_blow_up(ln_x, goal)
         {

@@ -90,7 +90,7 @@ impl Solver {
     }
 
     /// ε(δ) by the contour, and on a grid, without far outcomes whose mass does not matter there.
-    pub(super) fn epsilon_of_cut(&self, delta: f64, tolerance: f64) -> Option<Found> {
+    pub(super) fn epsilon_of_cut(&mut self, delta: f64, tolerance: f64) -> Option<Found> {
         let mut fine = Self::new(&self.loss.cut(TRIM * tolerance * delta)?);
         let by_contour = fine.epsilon_by_contour(delta, tolerance).ok();
         let near = |found: &Found| found.width() <= tolerance * found.upper;
@@ -99,6 +99,7 @@ impl Solver {
         }
         let mut rough = self.cut_below(delta.ln(), tolerance)?;
         let on_grid = rough.grid_epsilon(delta, tolerance).ok();
+        self.finest = rough.finest;
         match (by_contour, on_grid) {
             (Some(a), Some(b)) => Some(a.meet(b)),
             (a, b) => a.or(b),
@@ -106,7 +107,7 @@ impl Solver {
     }
 
     /// ln B(x) likewise.
-    pub(crate) fn ln_blow_up_of_cut(&self, ln_x: f64, goal: f64) -> Option<(LnBounds, Engine)> {
+    pub(crate) fn ln_blow_up_of_cut(&mut self, ln_x: f64, goal: f64) -> Option<(LnBounds, Engine)> {
         let mut fine = self.cut_below(ln_x, TRIM * goal)?;
         if let Ok((ends, _)) = fine.blow_up_by_contour(ln_x, goal)
             && ends.width() <= 4.0 * goal
@@ -114,7 +115,9 @@ impl Solver {
             return Some((ends, Engine::Contour));
         }
         let mut rough = self.cut_below(ln_x, goal)?;
-        Some((rough.grid_ln_blow_up(ln_x, goal).ok()?, Engine::Grid))
+        let ends = rough.grid_ln_blow_up(ln_x, goal).ok();
+        self.finest = rough.finest;
+        Some((ends?, Engine::Grid))
     }
 }
 

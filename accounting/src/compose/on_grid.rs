@@ -107,17 +107,28 @@ impl Solver {
 
     /// ln δ(ε) on a grid, aiming at relative error `goal`.
     pub(crate) fn grid_ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<LnBounds> {
-        // Nearby questions share a grid.
-        if let Some(kept) = &self.kept {
-            let ends = kept.value(epsilon);
-            if ends.width() <= 2.0 * goal {
-                return Ok(ends);
-            }
+        if let Some(ends) = self.kept_ln_delta(epsilon, goal) {
+            return Ok(ends);
         }
         self.kept = None;
         let (ends, grid) = self.grid_at(epsilon, goal)?;
-        self.kept = grid.filter(|grid| grid.length <= KEPT);
+        let keeps_long = self.keeps_long;
+        self.kept = grid.filter(|grid| keeps_long || grid.length <= KEPT);
         Ok(ends)
+    }
+
+    /// The same on the grid of an earlier question, which nearby ones share, where it is good enough.
+    pub(crate) fn kept_ln_delta(&self, epsilon: f64, goal: f64) -> Option<LnBounds> {
+        let ends = self.kept.as_ref()?.value(epsilon);
+        (ends.width() <= 2.0 * goal).then_some(ends)
+    }
+
+    /// Keeps long grids from here on, or drops them.
+    pub(crate) fn keep_long(&mut self, keep: bool) {
+        self.keeps_long = keep;
+        if !keep {
+            self.kept.take_if(|grid| grid.length > KEPT);
+        }
     }
 
     /// What a search gives with the usual tilts, and with higher ones where these end it too soon and its
@@ -226,6 +237,7 @@ impl Solver {
             effort: self.effort(),
         };
         let found = Convolution::new(moments, wanted);
+        self.finest |= found.as_ref().is_ok_and(|found| !found.refinable);
         // What fails has taken its time too.
         let most = found.as_ref().map_or(true, |found| !found.refinable);
         self.grid_work += if most {

@@ -3,7 +3,7 @@
 use super::convert::Answer;
 use super::found::Found;
 use super::roots::{ROOM, both_ends, ends_of_step};
-use super::solver::{Solver, TRIM};
+use super::solver::{AS_CLOSE, Solver, TRIM};
 use crate::compose::on_grid::MOST_COMPONENTS;
 use crate::engine::Engine;
 use crate::engine::contour::inversion::Contour;
@@ -168,9 +168,9 @@ impl Solver {
         if !self.has_groups() {
             return self.epsilon_within(delta, tolerance);
         }
-        let trimmed = self.loss.trimmed(delta * tolerance * TRIM);
-        let found = Self::new(&trimmed).epsilon_within(delta, tolerance);
-        let close = |found: &Found| found.width() <= tolerance * found.upper;
+        let mut trimmed = Self::new(&self.loss.trimmed(delta * tolerance * TRIM));
+        let found = trimmed.epsilon_within(delta, tolerance);
+        let close = |found: &Found| trimmed.close_enough(found, tolerance);
         if found.as_ref().is_ok_and(close) || self.components() > MOST_COMPONENTS {
             return found;
         }
@@ -191,9 +191,10 @@ impl Solver {
             return Ok(found);
         }
         let mut best = by_contour.ok();
+        self.finest = false;
         if let Some(found) = self.epsilon_of_cut(delta, tolerance) {
             let met = best.map_or(found, |before| before.meet(found));
-            if met.upper.is_finite() && met.width() <= tolerance * met.upper {
+            if met.upper.is_finite() && self.close_enough(&met, tolerance) {
                 return Ok(met);
             }
             best = Some(met);
@@ -216,6 +217,16 @@ impl Solver {
             Ok(coarse) => found.meet(coarse),
             Err(_) => found,
         })
+    }
+
+    /// Whether no other grid is worth its time.
+    fn close_enough(&self, found: &Found, tolerance: f64) -> bool {
+        let enough = if self.finest {
+            tolerance.max(AS_CLOSE)
+        } else {
+            tolerance
+        };
+        found.width() <= enough * found.upper
     }
 
     pub(crate) fn epsilon_by_contour(&mut self, delta: f64, tolerance: f64) -> Result<Found> {

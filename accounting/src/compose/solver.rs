@@ -27,6 +27,8 @@ const MOST_FAILURES: u32 = 3;
 const MOST_ATOMS: usize = 1 << 14;
 /// Ends as close as those of runs that one step decides are as good as it gets.
 const HIT: f64 = 1e-3;
+/// Ends as close as this on the finest grid there is are as good as those of any other grid.
+pub(crate) const AS_CLOSE: f64 = 1e-3;
 /// With fewer steps than this no characteristic function of a law decays enough for the contour.
 const SEVERAL: u64 = 20;
 
@@ -47,6 +49,11 @@ pub(crate) struct Solver {
     pub(crate) kept: Option<Convolution>,
     /// What grids have taken so far.
     pub(crate) grid_work: f64,
+    /// Whether the latest grids were as fine as there are, of this run or of one that differs from it by
+    /// nothing that matters.
+    pub(crate) finest: bool,
+    /// Whether long grids are kept as well, for several questions of one search.
+    pub(crate) keeps_long: bool,
     /// The run's outcomes in cells.
     pub(crate) partition: Option<Partition>,
     /// Whether this is only what another run dominates: closer than the two are, nothing is gained.
@@ -75,6 +82,8 @@ impl Solver {
             without_hits: 0,
             kept: None,
             grid_work: 0.0,
+            finest: false,
+            keeps_long: false,
             partition: None,
             rough: false,
             more_informed: around(loss.more_informed.as_deref()),
@@ -174,11 +183,18 @@ impl Solver {
         if self.needs_grid() {
             return self.ln_delta_of_laws(epsilon, goal);
         }
+        if let Some(ends) = self.kept_ln_delta(epsilon, goal) {
+            return Ok((ends, Engine::Grid));
+        }
         // Where not even a rough size is known, everything is kept.
         let mut trimmed = self.trimmed_for(epsilon, goal).unwrap_or(None);
-        let solver = trimmed.as_mut().unwrap_or(self);
-        let found = solver.ln_delta_open(epsilon, goal);
-        self.without_hits = solver.without_hits;
+        let Some(trimmed) = &mut trimmed else {
+            return self.ln_delta_open(epsilon, goal);
+        };
+        trimmed.keeps_long = self.keeps_long;
+        let found = trimmed.ln_delta_open(epsilon, goal);
+        self.without_hits = trimmed.without_hits;
+        self.kept = trimmed.kept.take();
         found
     }
 
@@ -288,6 +304,7 @@ impl Solver {
             best = Some(met);
         }
         let mut engine = Engine::Contour;
+        self.finest = false;
         // Below the smallest numbers nobody looks.
         if coarse.upper > LEAST_LN_DELTA
             && self.grid_may_help()
@@ -300,7 +317,9 @@ impl Solver {
         }
         // Neither sees past the far losses of records that are hardly ever drawn.
         let least = best.map_or(coarse.lower, |best| best.lower.max(coarse.lower));
-        if best.is_none_or(|best| best.width() > 2.0 * goal)
+        let as_good = self.finest && best.is_some_and(|best| best.width() <= AS_CLOSE);
+        if !as_good
+            && best.is_none_or(|best| best.width() > 2.0 * goal)
             && let Some(mut cut) = self.cut_below(least, goal)
             && let Ok(ends) = cut.grid_ln_delta(epsilon, goal)
         {

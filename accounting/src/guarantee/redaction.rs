@@ -199,11 +199,16 @@ impl Redaction {
         delta: Delta,
         tolerance: Tolerance,
     ) -> Result<Answer<Epsilon>> {
+        let mut solver = Solver::new(with);
         let base = match self.base_delta(delta) {
-            Some(base_delta) => Some(with.epsilon(base_delta, tolerance)?),
+            Some(base_delta) => Some(solver.answer(base_delta, tolerance)?),
             None => None,
         };
-        self.exact_from(base, &mut Solver::new(without), delta, tolerance)
+        // One pair in both directions is solved once.
+        if !std::ptr::eq(with, without) {
+            solver = Solver::new(without);
+        }
+        self.exact_from(base, &mut solver, delta, tolerance)
     }
 
     /// [`Redaction::exact_epsilon`] from the forward direction's answer at the base δ.

@@ -68,32 +68,40 @@ impl TrainingPlan {
 
     /// One record, by the notion's own neighbours and by the other ones.
     fn of_a_record(&self, tolerance: Tolerance) -> Result<Vec<Guarantee>> {
+        let each = [Neighbours::Replace, Neighbours::AddRemove]
+            .map(|neighbours| self.guarantee_of_a_record(neighbours, tolerance));
+        let rows: Vec<Option<Guarantee>> = each.into_iter().collect::<Result<_>>()?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+
+    /// The row about one record for these neighbours; none where the sampler has no answer for its
+    /// presence.
+    ///
+    /// # Errors
+    /// As [`TrainingPlan::guarantees`].
+    pub fn guarantee_of_a_record(
+        &self,
+        neighbours: Neighbours,
+        tolerance: Tolerance,
+    ) -> Result<Option<Guarantee>> {
         let narrower = narrower(self.run.recipe(), self.secrets.everything_private);
         let notion = notion(narrower, GroupSize::ONE);
         // Differential privacy is defined for both; what redaction changes is content.
-        let present = if narrower.is_none() {
-            Convention::Definition
-        } else {
-            Convention::Paper
+        let convention = match neighbours {
+            Neighbours::AddRemove if narrower.is_some() => Convention::Paper,
+            _ => Convention::Definition,
         };
-        let mut rows = Vec::new();
-        for (neighbours, convention) in [
-            (Neighbours::Replace, Convention::Definition),
-            (Neighbours::AddRemove, present),
-        ] {
-            let question = (notion, neighbours, GroupSize::ONE);
-            match self.row(self.mechanism(), question, tolerance) {
-                Ok(row) => rows.push(Guarantee {
-                    convention,
-                    about: Some(Subject::Record),
-                    ..row
-                }),
-                // A sampler without an answer for these neighbours.
-                Err(Error::Unsupported { .. }) if neighbours == Neighbours::AddRemove => {}
-                Err(error) => return Err(error),
-            }
+        let question = (notion, neighbours, GroupSize::ONE);
+        match self.row(self.mechanism(), question, tolerance) {
+            Ok(row) => Ok(Some(Guarantee {
+                convention,
+                about: Some(Subject::Record),
+                ..row
+            })),
+            // A sampler without an answer for these neighbours.
+            Err(Error::Unsupported { .. }) if neighbours == Neighbours::AddRemove => Ok(None),
+            Err(error) => Err(error),
         }
-        Ok(rows)
     }
 
     /// The most records that one secret is trained on in, in this run or in the one that it goes on

@@ -17,6 +17,9 @@ const GAMMAS: [f64; 4] = [1.0, 0.3, 0.1, 0.01];
 /// Noise, as multiples of the plan's.
 const NOISE: [f64; 9] = [0.75, 0.85, 1.0, 1.2, 1.5, 2.0, 2.8, 4.0, 6.0];
 
+/// Relative width of the drawn numbers: less than a line's.
+const TOLERANCE: f64 = 5e-3;
+
 /// One curve: points (ε, ε') at the plan's δ as the noise varies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Amplified {
@@ -26,7 +29,7 @@ pub struct Amplified {
     pub points: Vec<(f64, f64)>,
 }
 
-/// The curves, by the notion's own neighbours and the exact pair; none without noise.
+/// The curves, by the notion's own neighbours and the exact pair; none without noise or redaction.
 ///
 /// # Errors
 /// A point that can't be certified.
@@ -35,10 +38,10 @@ pub fn curves(run: &PlannedRun) -> Result<Vec<Amplified>> {
     let Some(noisy) = run.plan.run.noisy() else {
         return Ok(Vec::new());
     };
-    if run.plan.mechanism() != noisy.mechanism() {
+    if run.redaction().is_none() || run.plan.mechanism() != noisy.mechanism() {
         return Ok(Vec::new());
     }
-    let tolerance = Tolerance::new(1e-3)?;
+    let tolerance = Tolerance::new(TOLERANCE)?;
     let mut curves: Vec<Amplified> = gammas(run)?
         .into_iter()
         .map(|gamma| Amplified {

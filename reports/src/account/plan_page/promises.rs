@@ -120,21 +120,40 @@ pub fn promises(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promis
 /// # Errors
 /// A plan that can't be accounted.
 pub(super) fn headline(run: &PlannedRun) -> Result<Upper<Epsilon>> {
-    let mut subjects = [Subject::Record, Subject::Secret, Subject::Canary];
-    subjects.sort_by_key(|subject| rank(run, Some(*subject)));
-    for subject in subjects {
-        let rows = run.plan.guarantees_about(subject, run.tolerance)?;
-        if rows.is_empty() {
-            continue;
-        }
+    if let Some(rows) = leading_rows(run)? {
         let epsilon = headline_of(&leading(run, &rows)?)?;
         // Of CRT a finite promise leads.
         if run.recipe() != Some(Recipe::Crt) || epsilon.get().get().is_finite() {
             return Ok(epsilon);
         }
-        break;
     }
     headline_of(&promises(run, &run.plan.guarantees(run.tolerance)?)?)
+}
+
+/// The rows about the subject whose promise leads, as far as it takes to know it.
+fn leading_rows(run: &PlannedRun) -> Result<Option<Vec<Guarantee>>> {
+    let mut subjects = [Subject::Record, Subject::Secret, Subject::Canary];
+    subjects.sort_by_key(|subject| rank(run, Some(*subject)));
+    for subject in subjects {
+        if subject == Subject::Record
+            && let Some(row) = (run.plan)
+                .guarantee_of_a_record(Neighbours::AddRemove, run.tolerance)?
+                .filter(|row| row.convention == Convention::Definition)
+        {
+            // It stands on the page for the other neighbours as well.
+            return Ok(Some(vec![row]));
+        }
+        let rows = run.plan.guarantees_about(subject, run.tolerance)?;
+        if !rows.is_empty() {
+            return Ok(Some(rows));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the first promise is about one record, whatever else is known of secrets.
+pub(super) fn is_about_a_record(run: &PlannedRun) -> bool {
+    rank(run, Some(Subject::Record)) < rank(run, Some(Subject::Secret))
 }
 
 /// The first promise, of a plan and of the run that it became.

@@ -1,7 +1,7 @@
 //! Which single change lowers the headline most.
 
 use super::PlannedRun;
-use super::promises::headline;
+use super::promises::{headline, is_about_a_record};
 use crate::number::shortest;
 use anyhow::Result;
 use reticent_accounting::Epsilon;
@@ -63,7 +63,9 @@ fn changes(run: &PlannedRun) -> Result<Vec<Change>> {
         return Ok(all);
     }
     all.extend(noise(&run.plan)?);
-    all.extend(copies(run)?);
+    if !is_about_a_record(run) {
+        all.extend(copies(run)?);
+    }
     all.extend(labels(run)?);
     all.extend(screening(run)?);
     Ok(all)
