@@ -158,7 +158,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.out or Path(temporary)
         names = make(folder, 4, 101)
-        run = ["cargo", "run", "--quiet", "-p", "reticent-backends", "--features", "cpu", "--example", "hugging_face", "--", str(folder)]
+        run = ["cargo", "run", "--quiet", "-p", "reticent-backends", "--features", "oracle", "--example", "hugging_face", "--", str(folder)]
         forward = json.loads(subprocess.run(run, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
         backward = back(folder, names)
         print(f"{'model':24}{'exact':>12}{'fast':>12}{'saved, theirs':>16}")

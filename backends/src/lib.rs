@@ -2,8 +2,8 @@
 //!
 //! Without features this crate is traits and data: [`Scorer`], [`PrefixScorer`], [`Trainer`],
 //! [`Noise`], [`Sampler`], [`Collective`], and the [`Step`] that alone makes a privatised
-//! update. With `cpu` it trains and scores on the processor, by a fast and by
-//! an exact engine, with `cuda` on NVIDIA devices.
+//! update. With `cpu` it trains and scores on the processor, with `cuda` on NVIDIA devices;
+//! `oracle` adds the slow engine in f64 that tests compare them with.
 
 #[cfg(test)]
 extern crate self as reticent_backends;
@@ -16,7 +16,7 @@ mod dropout;
 #[cfg(feature = "cpu")]
 mod engine;
 mod error;
-#[cfg(feature = "cpu")]
+#[cfg(feature = "oracle")]
 mod exact;
 mod files;
 mod gaussian;
@@ -49,7 +49,7 @@ pub use dropout::{Dropout, Masks};
 #[cfg(feature = "cpu")]
 pub use engine::{Device, lstm, open, transformer, transformer_logits};
 pub use error::{Error, Result};
-#[cfg(feature = "cpu")]
+#[cfg(feature = "oracle")]
 pub use exact::{exact, exact_logits};
 pub use hugging_face::{convert_llama2c, load_hugging_face, save_hugging_face};
 pub use learning_rate::{Decay, LearningRates};

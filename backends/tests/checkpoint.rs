@@ -1,5 +1,5 @@
 //! Checkpoint folders: what is saved is loaded, and nothing damaged is accepted.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 #[path = "../../schemas/check.rs"]

@@ -1,5 +1,5 @@
 //! The course of a run: learning rates as declared, early stopping and what it costs.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 mod common;

@@ -3,7 +3,7 @@
 //! numbers as before; never a smaller ε, never more trust.
 //!
 //! `scripts/damage COUNT [SEED]` runs more of it.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 mod common;

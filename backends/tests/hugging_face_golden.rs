@@ -3,7 +3,7 @@
 //! Printed by `benches/hugging_face.py --golden` with torch 2.4.1 and transformers 4.46.3 in
 //! double precision. Every tensor of the file is filled by [`formula`], so this holds names,
 //! orientation and arithmetic at once.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_backends::{

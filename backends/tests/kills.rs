@@ -1,5 +1,5 @@
 //! Runs die at random moments, and end as if nothing had happened.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 mod common;

@@ -1,5 +1,5 @@
 //! A model and tokenizer in llama2.c's first layout, made here, converted and compared.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_backends::{Pretrained, convert_llama2c, exact_logits};

@@ -1,5 +1,5 @@
 //! A run is its plan: as many steps as it says, on the corpus it was made for, or none at all.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 mod common;

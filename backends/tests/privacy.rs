@@ -1,5 +1,5 @@
 //! What a private step must do whatever the data: noise always, fixed divisor, declared sensitivity.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_accounting::{NoiseMultiplier, SamplingRate};

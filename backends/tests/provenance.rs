@@ -1,6 +1,6 @@
 //! What a checkpoint says of itself is compared: mechanism with phases, files with digests, weights
 //! with their manifest.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 mod common;

@@ -1,5 +1,5 @@
 //! Each recipe runs, sees what it should, and says what it was.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 mod common;

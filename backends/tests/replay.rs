@@ -1,5 +1,5 @@
 //! Neighbouring inputs with the same randomness, for every model, recipe, optimiser and clipping.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 mod common;

@@ -1,5 +1,5 @@
 //! Interrupted runs: the same weights bit by bit, each private step counted once.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};

@@ -1,5 +1,5 @@
 //! The state folder: what is lost, damaged or of another run is named and never resumed.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 mod common;

@@ -264,6 +264,7 @@ pub fn labels_needed(target: MissRate, confidence: Confidence) -> Option<u64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use statrs::distribution::{Beta, ContinuousCDF};
 
     fn level(confidence: f64) -> Confidence {
         Confidence::new(confidence).unwrap()
@@ -325,6 +326,29 @@ mod tests {
             let successes = (share * trials as f64) as u64;
             let mirrored = 1.0 - lower(trials - successes, trials, confidence);
             prop_assert!((upper(successes, trials, confidence) - mirrored).abs() < 1e-9);
+        }
+    }
+
+    /// Against the regularised incomplete beta functions of another library, good to about 1e-10 of one:
+    /// S successes or more come up with probability I_q(s, n − s + 1), and the bounds are its inverses.
+    #[test]
+    fn bounds_are_those_of_the_beta_distribution() {
+        for (successes, trials, confidence) in [
+            (1, 20, 0.95),
+            (7, 100, 0.975),
+            (95, 100, 0.999),
+            (40, 5000, 0.99),
+        ] {
+            let (s, n) = (successes as f64, trials as f64);
+            let below = Beta::new(s, n - s + 1.0).unwrap();
+            let above = Beta::new(s + 1.0, n - s).unwrap();
+            let low = below.inverse_cdf(1.0 - confidence);
+            let high = above.inverse_cdf(confidence);
+            assert!((lower(successes, trials, confidence) / low - 1.0).abs() < 1e-7);
+            assert!((upper(successes, trials, confidence) / high - 1.0).abs() < 1e-7);
+            for q in [0.01, 0.3, 0.9] {
+                assert!((tail(successes, trials, q) - below.cdf(q)).abs() < 1e-9);
+            }
         }
     }
 

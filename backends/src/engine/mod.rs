@@ -33,8 +33,6 @@ pub enum Device {
     Cpu,
     /// A CUDA device by number.
     Cuda(usize),
-    /// The exact engine: f64 on one core, slow, for comparison.
-    Exact,
 }
 
 impl std::str::FromStr for Device {
@@ -42,12 +40,11 @@ impl std::str::FromStr for Device {
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || Error::Device {
             device: text.to_owned(),
-            why: "must be `cpu`, `cuda:<number>` or `exact`".into(),
+            why: "must be `cpu` or `cuda:<number>`".into(),
         };
         match text {
             "cpu" => Ok(Self::Cpu),
             "cuda" => Ok(Self::Cuda(0)),
-            "exact" => Ok(Self::Exact),
             _ => text
                 .strip_prefix("cuda:")
                 .and_then(|n| n.parse().ok())
@@ -76,7 +73,6 @@ pub fn lstm(
             PROCESSOR_MARGIN,
         )?)),
         Device::Cuda(number) => on_cuda(config, weights, number),
-        Device::Exact => crate::exact::exact(&config.into(), weights),
     }
 }
 
@@ -86,10 +82,9 @@ pub fn lstm(
 /// [`Error::Device`] where the device is not there or this build does not cover it;
 /// [`Error::Shape`] where the weights do not fit; [`Error::Unsuitable`] for an encoder.
 pub fn open(model: &Model, weights: Vec<Vec<f32>>, device: Device) -> Result<Box<dyn Trainer>> {
-    match (model, device) {
-        (_, Device::Exact) => crate::exact::exact(model, weights),
-        (Model::Lstm(config), _) => lstm(config, weights, device),
-        (Model::Transformer(config), _) => transformer(config, weights, device),
+    match model {
+        Model::Lstm(config) => lstm(config, weights, device),
+        Model::Transformer(config) => transformer(config, weights, device),
     }
 }
 
@@ -112,7 +107,6 @@ pub fn transformer(
     match device {
         Device::Cpu => Ok(Box::new(on_processor(config, weights)?)),
         Device::Cuda(number) => transformer_on_cuda(config, weights, number),
-        Device::Exact => crate::exact::exact(&config.into(), weights),
     }
 }
 

@@ -11,7 +11,7 @@ use reticent_accounting::{Mechanism, MissRate, NoiseMultiplier, SamplingRate, St
 use reticent_backends::{
     Clipping, Corpus, Device, Dropout, Error, Family, LearningRates, LstmConfig, Model,
     OptimizerSpec, Precision, PrivateOptions, SecretRates, Sensitive, Surroundings, TrainOptions,
-    Trained, Trainer, TransformerConfig, lstm, open, train_on,
+    Trained, Trainer, TransformerConfig, exact, open, train_on,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::ops::Range;
@@ -33,25 +33,27 @@ pub(crate) const CONFIG: LstmConfig = LstmConfig {
 pub(crate) type Made = (&'static str, fn() -> Box<dyn Trainer>);
 
 /// A transformer of one layer.
-fn transformer(family: Family, device: Device) -> Box<dyn Trainer> {
-    let config = TransformerConfig::new(family, VOCABULARY, 8, 1, 2, 16);
-    let model = Model::from(config);
-    open(&model, model.starting_weights(1), device).unwrap()
+fn transformer(family: Family) -> Model {
+    Model::from(TransformerConfig::new(family, VOCABULARY, 8, 1, 2, 16))
+}
+
+fn fast(model: &Model) -> Box<dyn Trainer> {
+    open(model, model.starting_weights(1), Device::Cpu).unwrap()
+}
+
+fn slow(model: &Model) -> Box<dyn Trainer> {
+    exact(model, model.starting_weights(1)).unwrap()
 }
 
 /// Every model the harness runs on, by name; a model joins by one line.
 pub(crate) fn models() -> Vec<Made> {
     vec![
-        ("lstm", || {
-            lstm(&CONFIG, CONFIG.starting_weights(1), Device::Cpu).unwrap()
-        }),
-        ("lstm, exact", || {
-            lstm(&CONFIG, CONFIG.starting_weights(1), Device::Exact).unwrap()
-        }),
-        ("gpt2", || transformer(Family::Gpt2, Device::Cpu)),
-        ("gpt2, exact", || transformer(Family::Gpt2, Device::Exact)),
-        ("llama", || transformer(Family::Llama, Device::Cpu)),
-        ("gemma2", || transformer(Family::Gemma2, Device::Cpu)),
+        ("lstm", || fast(&CONFIG.into())),
+        ("lstm, exact", || slow(&CONFIG.into())),
+        ("gpt2", || fast(&transformer(Family::Gpt2))),
+        ("gpt2, exact", || slow(&transformer(Family::Gpt2))),
+        ("llama", || fast(&transformer(Family::Llama))),
+        ("gemma2", || fast(&transformer(Family::Gemma2))),
     ]
 }
 

@@ -1,11 +1,11 @@
 //! Scores, cached prefixes, weights in and out.
 
-use crate::subjects::{VOCABULARY, bits, records, subjects};
-use reticent_backends::{Device, Error};
+use crate::subjects::{Engine, VOCABULARY, bits, records, subjects};
+use reticent_backends::Error;
 
 /// Scores are read in f64 from f32 logits of size 1.
-fn close(device: Device) -> f64 {
-    if device == Device::Exact { 1e-12 } else { 2e-5 }
+fn close(engine: Engine) -> f64 {
+    if engine == Engine::Exact { 1e-12 } else { 2e-5 }
 }
 
 #[test]
@@ -14,7 +14,7 @@ fn scores_are_the_exact_engines_and_a_distributions() {
         let (mut model, mut exact) = (subject.open(), subject.exact());
         let ours = model.score(&records()).unwrap();
         let theirs = exact.score(&records()).unwrap();
-        let tolerance = close(subject.device);
+        let tolerance = close(subject.engine);
         for (a, b) in ours.iter().flatten().zip(theirs.iter().flatten()) {
             let near = |a: f64, b: f64| (a - b).abs() < tolerance;
             assert!(
@@ -46,7 +46,7 @@ fn cached_prefixes_give_the_scores_of_whole_sequences() {
                 assert!((total - 1.0).abs() < 1e-5, "{}: {total}", subject.name);
                 let next = record[position + 1];
                 let off = (log_p[next as usize] - score.log_probability).abs();
-                assert!(off < close(subject.device), "{}: {off}", subject.name);
+                assert!(off < close(subject.engine), "{}: {off}", subject.name);
                 let child = model.extend(&[(state[0], next)]).unwrap();
                 model.release(&state);
                 assert!(matches!(
@@ -77,7 +77,7 @@ fn states_do_not_depend_on_each_other() {
         let direct = model.start(&[vec![3, 9, 4, 2]]).unwrap();
         let whole = model.next_log_probabilities(&direct, &wanted).unwrap();
         for (a, b) in whole.iter().zip(&rows[3..6]) {
-            assert!((a - b).abs() < close(subject.device), "{}", subject.name);
+            assert!((a - b).abs() < close(subject.engine), "{}", subject.name);
         }
         assert!(model.start(&[vec![]]).is_err());
         assert!(model.extend(&[(root, 13)]).is_err());

@@ -2,17 +2,24 @@
 
 use reticent_backends::{
     Added, Clip, Device, Dropout, Family, LstmConfig, Masks, Model, Rotary, RotaryScaling, RunKey,
-    Trainer, TransformerConfig, all_private, open, unprotected,
+    Trainer, TransformerConfig, all_private, exact, open, unprotected,
 };
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
 
 pub(crate) const VOCABULARY: usize = 13;
 
+/// What computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Processor,
+    Exact,
+}
+
 /// One engine on one model.
 pub(crate) struct Subject {
     pub(crate) name: String,
     pub(crate) model: Model,
-    pub(crate) device: Device,
+    pub(crate) engine: Engine,
     pub(crate) weights: Vec<Vec<f32>>,
     pub(crate) dropout: Dropout,
 }
@@ -30,15 +37,18 @@ impl Subject {
     }
 
     pub(crate) fn with(&self, weights: Vec<Vec<f32>>) -> Box<dyn Trainer> {
-        self.on(weights, self.device)
+        self.on(weights, self.engine)
     }
 
     pub(crate) fn exact(&self) -> Box<dyn Trainer> {
-        self.on(self.weights.clone(), Device::Exact)
+        self.on(self.weights.clone(), Engine::Exact)
     }
 
-    fn on(&self, weights: Vec<Vec<f32>>, device: Device) -> Box<dyn Trainer> {
-        let mut model = open(&self.model, weights, device).unwrap();
+    fn on(&self, weights: Vec<Vec<f32>>, engine: Engine) -> Box<dyn Trainer> {
+        let mut model = match engine {
+            Engine::Processor => open(&self.model, weights, Device::Cpu).unwrap(),
+            Engine::Exact => exact(&self.model, weights).unwrap(),
+        };
         model.drop_out(self.masks(5)).unwrap();
         model
     }
@@ -50,7 +60,7 @@ impl Subject {
 
     /// How far this engine may be from the exact one, relative to the largest norm.
     pub(crate) fn tolerance(&self) -> f64 {
-        if self.device == Device::Exact {
+        if self.engine == Engine::Exact {
             1e-6
         } else {
             2e-5
@@ -63,13 +73,13 @@ impl Subject {
 pub(crate) fn subjects() -> Vec<Subject> {
     let mut out = Vec::new();
     for (name, model) in models() {
-        for (engine, device) in [("cpu", Device::Cpu), ("exact", Device::Exact)] {
+        for (named, engine) in [("cpu", Engine::Processor), ("exact", Engine::Exact)] {
             for (kind, dropout) in [("", Dropout::NONE), (" with dropout", DROPOUT)] {
                 out.push(Subject {
-                    name: format!("{name} on {engine}{kind}"),
+                    name: format!("{name} on {named}{kind}"),
                     weights: weights(&model),
                     model: model.clone(),
-                    device,
+                    engine,
                     dropout,
                 });
             }

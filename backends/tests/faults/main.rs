@@ -1,5 +1,5 @@
 //! Faults that such systems have had, one test each; `FAULTS.md` lists them with their mutants.
-#![cfg(feature = "cpu")]
+#![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 #[path = "../common/mod.rs"]

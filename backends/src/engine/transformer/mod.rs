@@ -3,7 +3,7 @@
 mod flow;
 mod scoring;
 mod states;
-#[cfg(test)]
+#[cfg(all(test, feature = "oracle"))]
 mod tests;
 mod training;
 

@@ -55,7 +55,7 @@ pub struct Audited {
     /// Longest wait for one answer of a command; 600 if absent.
     #[arg(long, value_name = "SECONDS", value_parser = positive)]
     pub scorer_timeout: Option<u64>,
-    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
+    /// Where: cpu or cuda:NUMBER.
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
 }

@@ -137,7 +137,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         ),
         (
             "audit train p --out o --recipe crt --device gpu",
-            "must be cpu, cuda:NUMBER or exact",
+            "must be cpu or cuda:NUMBER",
         ),
         (
             "audit train p --out o --recipe crt --epochs 0",

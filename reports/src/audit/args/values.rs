@@ -15,8 +15,6 @@ pub enum DeviceArg {
     Cpu,
     /// A CUDA device by number.
     Cuda(usize),
-    /// The exact engine: double precision on one core, slow.
-    Exact,
 }
 
 impl FromStr for DeviceArg {
@@ -25,12 +23,11 @@ impl FromStr for DeviceArg {
         match text {
             "cpu" => Ok(Self::Cpu),
             "cuda" => Ok(Self::Cuda(0)),
-            "exact" => Ok(Self::Exact),
             _ => text
                 .strip_prefix("cuda:")
                 .and_then(|number| number.parse().ok())
                 .map(Self::Cuda)
-                .ok_or_else(|| format!("must be cpu, cuda:NUMBER or exact, got {text:?}")),
+                .ok_or_else(|| format!("must be cpu or cuda:NUMBER, got {text:?}")),
         }
     }
 }
@@ -40,7 +37,6 @@ impl std::fmt::Display for DeviceArg {
         match self {
             Self::Cpu => f.write_str("cpu"),
             Self::Cuda(number) => write!(f, "cuda:{number}"),
-            Self::Exact => f.write_str("exact"),
         }
     }
 }
@@ -51,7 +47,6 @@ impl From<DeviceArg> for reticent_backends::Device {
         match device {
             DeviceArg::Cpu => Self::Cpu,
             DeviceArg::Cuda(number) => Self::Cuda(number),
-            DeviceArg::Exact => Self::Exact,
         }
     }
 }

@@ -51,7 +51,7 @@ pub struct Demo {
     /// Seed of the made-up corpus and of the canaries. Noise and batches are never seeded.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
+    /// Where: cpu or cuda:NUMBER.
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
     /// Print the canaries' secrets instead of dots.

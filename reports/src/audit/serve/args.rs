@@ -11,7 +11,7 @@ pub struct Serve {
     /// The model: a checkpoint folder, or a Hugging Face folder.
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
-    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
+    /// Where: cpu or cuda:NUMBER.
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
 }

@@ -41,7 +41,7 @@ pub struct Train {
     /// What to train.
     #[command(flatten)]
     pub start: Start,
-    /// Where: cpu, cuda:NUMBER, or exact (double precision on one core, slow).
+    /// Where: cpu or cuda:NUMBER.
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
     /// In what precision training passes multiply, on CUDA devices that have it. Norms, sums,
