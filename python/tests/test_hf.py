@@ -1,8 +1,10 @@
 """A transformers training with the callback, on a tiny GPT-2 made here."""
 
+import html
 import json
 import math
 
+import documents
 import pytest
 import reticent
 import tiny
@@ -44,17 +46,20 @@ def test_a_training_writes_its_report(tmp_path) -> None:
     promise = reticent.Plan(sigma=1.0, sample_rate=1.0, steps=6)
     callback = AuditCallback(plan, promise=promise)
     trainer(tmp_path, rows, callback, epochs=2).train()
-    document = json.loads((tmp_path / "report.json").read_text())
-    assert [epoch["epoch"] for epoch in document["epochs"]] == [1.0, 2.0]
-    last = document["epochs"][-1]
-    assert last["exposure"]["candidates"] == 1000 and len(last["exposure"]["canaries"]) == 2
-    assert last["promise"][0]["epsilon_upper"] == promise.epsilon(1e-6).upper
+    text = (tmp_path / "report.json").read_text()
+    assert documents.problems("exposure", text) == []
+    document = json.loads(text)
+    assert [epoch for epoch, _ in callback.epochs] == ["epoch 1.00", "epoch 2.00"]
+    assert [before["model"] for before in document["earlier"]] == ["epoch 1.00"]
+    assert document["candidates"] == 1000 and len(document["canaries"]) == 2
+    promised = promise.epsilon(1e-6, neighbours="replace", group=callback.records).upper
+    assert document["verdict"]["at_most"] == promised
     page = (tmp_path / "report.html").read_text()
-    assert "What leaks: lower bounds" in page and "What is promised: upper bounds" in page
+    assert "Promise beside measurement" in page and "Over training" in page and "For the model card" in page
     for _, secret, _ in plan.secrets:
         assert secret not in page
     assert (tmp_path / "report.json").stat().st_mode & 0o077 == 0
-    assert callback.last.document == last["exposure"]
+    assert callback.last.document == document and callback.last.card in html.unescape(page)
 
 
 def test_copies_that_are_cut_off_stop_the_training(tmp_path) -> None:
@@ -87,8 +92,8 @@ def test_records_are_counted_as_they_are_trained_on(tmp_path) -> None:
     decoded = [tiny.tokenizer().decode(part[1:]) for part in parts]
     holding = sum(secret in part for part in decoded)
     assert callback.records == holding > 1
-    document = json.loads((tmp_path / "report.json").read_text())["epochs"][-1]
-    assert document["exposure"]["epsilon"]["copies"] == holding == document["promise"][1]["group"]
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert document["epsilon"]["copies"] == holding == document["verdict"]["terms"]["group"]
 
 
 def test_evaluation_neither_trains_nor_audits(tmp_path) -> None:
