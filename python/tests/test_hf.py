@@ -10,6 +10,7 @@ import reticent
 import tiny
 import torch
 from datasets import Dataset
+from peft import LoraConfig, get_peft_model
 from reticent.hf import AuditCallback, plant, scorer
 from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
 
@@ -156,3 +157,15 @@ def test_ranks_equal_flat_scoring() -> None:
         own = loss(secret)
         assert math.isclose(canary["nll"], own, rel_tol=1e-5)
         assert canary["rank"]["min"] <= 1 + sum(other < own - 1e-9 for other in every) <= canary["rank"]["max"]
+
+
+def test_a_lora_adapter_is_audited_as_what_it_merges_to(tmp_path) -> None:
+    plan, rows = planted()
+    layers = LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True, task_type="CAUSAL_LM")
+    adapted = get_peft_model(tiny.model(), layers)
+    callback = AuditCallback(plan)
+    trainer(tmp_path, rows, callback, model=adapted).train()
+    assert documents.problems("exposure", (tmp_path / "report.json").read_text()) == []
+    merged = reticent.exposure(plan, scorer(adapted.merge_and_unload()), tokenizer=tiny.tokenizer(), vocabulary=257)
+    for ours, again in zip(callback.last.document["canaries"], merged.document["canaries"]):
+        assert math.isclose(ours["nll"], again["nll"], rel_tol=1e-4)

@@ -133,6 +133,19 @@ mod tests {
     }
 
     #[test]
+    fn an_error_about_a_default_names_its_file() {
+        let value = ("unit".to_owned(), "word".into());
+        let configured = Configured {
+            file: "reticent.toml".to_owned(),
+            values: [value].into_iter().collect(),
+        };
+        let told = |line: &'static str| describe(&blamed(anyhow::anyhow!(line), &configured));
+        let refused = "--unit: must be turn, got word";
+        assert_eq!(told(refused), format!("reticent.toml, unit: {refused}"));
+        assert_eq!(told("--sigma: got 0"), "--sigma: got 0");
+    }
+
+    #[test]
     fn good_arguments_pass() {
         let parsed: Arguments = parse_from(["account", "--sigma", "1.5"]).unwrap();
         assert!((parsed.sigma.get() - 1.5).abs() < f64::EPSILON);

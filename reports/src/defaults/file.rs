@@ -102,9 +102,10 @@ impl Project {
             .position(|parent| parent.join(".git").exists());
         for (up, parent) in here.ancestors().take(inside.unwrap_or(0) + 1).enumerate() {
             let place = parent.join(NAME);
-            // A link to nowhere is a mistake that is told.
-            if place.symlink_metadata().is_ok() {
+            if let Ok(kind) = place.symlink_metadata() {
                 let name = format!("{}{NAME}", "../".repeat(up));
+                // A checkout's link may lead to what an error must not quote.
+                ensure!(!kind.is_symlink(), "{name}: must be a file, got a link");
                 return Self::named(&place, name).map(Some);
             }
         }

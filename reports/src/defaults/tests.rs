@@ -81,6 +81,28 @@ fn a_wrong_file_is_one_line_with_place_value_and_range() {
 }
 
 #[test]
+fn a_document_says_what_was_taken_and_reads_back() {
+    use crate::contract::{Envelope, Inputs};
+    let folder = folder("schema = 1\ndelta = 1e-5\nneighbours = \"replace\"\n");
+    let project = Project::find(folder.path()).unwrap().unwrap();
+    let taken = project.took(&["delta", "neighbours"]).unwrap();
+    let inputs = Inputs::new()
+        .given("delta", 1e-5)
+        .unwrap()
+        .configured(&taken);
+    let text = Envelope::new("guarantees", inputs.clone(), ())
+        .to_text()
+        .unwrap();
+    assert_eq!(
+        crate::schema::problems("envelope.schema.json", &text),
+        Vec::<String>::new()
+    );
+    let back: Envelope<()> = serde_json::from_str(&text).unwrap();
+    assert_eq!(back.inputs, inputs);
+    assert!(text.contains("\"file\": \"reticent.toml\""), "{text}");
+}
+
+#[test]
 fn it_is_found_up_to_the_root_of_the_repository_and_no_further() {
     let outside = folder("schema = 1\ndelta = 0.5\n");
     let deep = outside.path().join("repository/a/b");
@@ -111,6 +133,14 @@ fn what_is_no_file_is_refused_and_not_waited_for() {
     std::fs::create_dir(folder.path().join("reticent.toml")).unwrap();
     let error = Project::find(folder.path()).unwrap_err().to_string();
     assert_eq!(error, "reticent.toml: must be a file");
+    #[cfg(unix)]
+    {
+        let place = folder.path().join("reticent.toml");
+        std::fs::remove_dir(&place).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &place).unwrap();
+        let error = Project::find(folder.path()).unwrap_err().to_string();
+        assert_eq!(error, "reticent.toml: must be a file, got a link");
+    }
 }
 
 /// The arguments that a command line becomes under a file, and what was taken.
