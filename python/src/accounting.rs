@@ -1,7 +1,10 @@
 //! What runs, and the questions about it.
 
 use crate::bounds::Bounds;
+use crate::defaults::{Defaults, Taking};
 use crate::error::{of, unknown, value_error};
+use crate::number::{Number, Whole};
+use crate::report::{Question, Report, reported};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use reticent_accounting::training::{NoisySteps, Stated, read};
@@ -42,28 +45,70 @@ pub(crate) fn neighbours_of(word: &str) -> PyResult<Neighbours> {
     })
 }
 
-pub(crate) fn group_of(group: i64) -> PyResult<GroupSize> {
-    let size = u32::try_from(group).map_err(|_| {
+fn group_of(group: Whole) -> PyResult<GroupSize> {
+    let size = u32::try_from(group.0).map_err(|_| {
         PyValueError::new_err(format!(
-            "group: group size must lie in [1, 10000], got {group}"
+            "group: group size must lie in [1, 10000], got {}",
+            group.0
         ))
     })?;
     of("group", GroupSize::new(size))
 }
 
-pub(crate) fn query_of(neighbours: &str, group: i64) -> PyResult<Query> {
-    Ok(Query {
-        neighbours: neighbours_of(neighbours)?,
-        group: group_of(group)?,
-    })
-}
-
-pub(crate) fn steps_of(steps: i64) -> PyResult<Steps> {
-    match u64::try_from(steps) {
+pub(crate) fn steps_of(steps: Whole) -> PyResult<Steps> {
+    match u64::try_from(steps.0) {
         Ok(count) if count <= 1 << 53 => Ok(Steps::new(count)),
         _ => Err(PyValueError::new_err(format!(
-            "steps: number of steps must lie in [0, 2^53], got {steps}"
+            "steps: number of steps must lie in [0, 2^53], got {}",
+            steps.0
         ))),
+    }
+}
+
+/// The terms of a question as they were given, or else by the project's defaults, or else ours.
+pub(crate) struct Terms<'a> {
+    pub(crate) taking: Taking<'a>,
+    pub(crate) query: Query,
+    pub(crate) tolerance: Tolerance,
+}
+
+impl<'a> Terms<'a> {
+    pub(crate) fn new(
+        defaults: Option<&'a Defaults>,
+        neighbours: Option<&str>,
+        group: Option<Whole>,
+        tolerance: Option<Number>,
+    ) -> PyResult<Self> {
+        let mut taking = Taking::from(defaults);
+        let neighbours = neighbours.map(neighbours_of).transpose()?;
+        let neighbours = taking.or("neighbours", neighbours, |file| file.neighbours);
+        let group = taking.or("group", group.map(group_of).transpose()?, |file| file.group);
+        let tolerance = tolerance
+            .map(|t| of("tolerance", Tolerance::new(t.0)))
+            .transpose()?;
+        let tolerance = taking.or("tolerance", tolerance, |file| file.tolerance);
+        Ok(Self {
+            taking,
+            query: Query {
+                neighbours: neighbours.unwrap_or(Neighbours::AddRemove),
+                group: group.unwrap_or(GroupSize::ONE),
+            },
+            tolerance: tolerance.unwrap_or(Tolerance::DEFAULT),
+        })
+    }
+
+    pub(crate) fn delta(&mut self, given: Option<Number>) -> PyResult<Delta> {
+        let given = given
+            .map(|delta| of("delta", Delta::new(delta.0)))
+            .transpose()?;
+        self.taking.need("delta", given, |file| file.delta)
+    }
+
+    fn prior(&mut self, given: Option<Number>) -> PyResult<Probability> {
+        let given = given
+            .map(|prior| of("prior", Probability::new(prior.0)))
+            .transpose()?;
+        self.taking.need("prior", given, |file| file.prior)
     }
 }
 
@@ -153,9 +198,9 @@ impl Plan {
 impl Plan {
     #[new]
     #[pyo3(signature = (*, sigma, sample_rate, steps, sampler = "poisson"))]
-    fn new(sigma: f64, sample_rate: f64, steps: i64, sampler: &str) -> PyResult<Self> {
-        let sigma = of("sigma", NoiseMultiplier::new(sigma))?;
-        let rate = of("sample_rate", SamplingRate::new(sample_rate))?;
+    fn new(sigma: Number, sample_rate: Number, steps: Whole, sampler: &str) -> PyResult<Self> {
+        let sigma = of("sigma", NoiseMultiplier::new(sigma.0))?;
+        let rate = of("sample_rate", SamplingRate::new(sample_rate.0))?;
         let steps = noisy(sigma, rate, steps_of(steps)?, sampling_of(sampler)?);
         Ok(Self {
             mechanism: steps.mechanism(),
@@ -204,22 +249,24 @@ impl Plan {
 
     /// ε at `delta`, both certified ends, for neighbours that differ in `group` records.
     ///
-    /// neighbours: "add-remove" (one record more or less), "zero-out" or "replace".
-    /// tolerance: how wide the two ends may be, relatively, in [1e-12, 0.5].
-    #[pyo3(signature = (delta, *, neighbours = "add-remove", group = 1, tolerance = 1e-6))]
+    /// neighbours: "add-remove" (one record more or less; where nothing is said), "zero-out" or "replace".
+    /// tolerance: how wide the two ends may be, relatively, in [1e-12, 0.5]; 1e-6 where nothing is said.
+    /// defaults: a project's (`reticent.defaults`); what is not given is taken from there and shown.
+    #[pyo3(signature = (delta = None, *, neighbours = None, group = None, tolerance = None, defaults = None))]
     fn epsilon(
         &self,
         py: Python<'_>,
-        delta: f64,
-        neighbours: &str,
-        group: i64,
-        tolerance: f64,
+        delta: Option<Number>,
+        neighbours: Option<&str>,
+        group: Option<Whole>,
+        tolerance: Option<Number>,
+        defaults: Option<PyRef<'_, Defaults>>,
     ) -> PyResult<Bounds> {
-        let delta = of("delta", Delta::new(delta))?;
-        let tolerance = of("tolerance", Tolerance::new(tolerance))?;
-        let plan = self.question(delta, query_of(neighbours, group)?, tolerance)?;
+        let mut terms = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
+        let delta = terms.delta(delta)?;
+        let plan = self.question(delta, terms.query, terms.tolerance)?;
         let epsilon = py.detach(|| plan.epsilon()).map_err(value_error)?;
-        Ok(Bounds::of(epsilon))
+        Ok(Bounds::of(epsilon).with(terms.taking.configured()?))
     }
 
     /// δ at `epsilon`, both certified ends.
@@ -229,24 +276,25 @@ impl Plan {
     /// >>> delta = plan.delta(epsilon=5.19258344588)
     /// >>> 0.99999e-5 < delta.lower < delta.upper < 1.00001e-5
     /// True
-    #[pyo3(signature = (epsilon, *, neighbours = "add-remove", group = 1, tolerance = 1e-6))]
+    #[pyo3(signature = (epsilon, *, neighbours = None, group = None, tolerance = None, defaults = None))]
     fn delta(
         &self,
         py: Python<'_>,
-        epsilon: f64,
-        neighbours: &str,
-        group: i64,
-        tolerance: f64,
+        epsilon: Number,
+        neighbours: Option<&str>,
+        group: Option<Whole>,
+        tolerance: Option<Number>,
+        defaults: Option<PyRef<'_, Defaults>>,
     ) -> PyResult<Bounds> {
-        let epsilon = of("epsilon", Epsilon::new(epsilon))?;
-        let tolerance = of("tolerance", Tolerance::new(tolerance))?;
-        let query = query_of(neighbours, group)?;
-        let found = py.detach(|| self.deltas(&[epsilon], query, tolerance));
+        let epsilon = of("epsilon", Epsilon::new(epsilon.0))?;
+        let terms = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
+        let found = py.detach(|| self.deltas(&[epsilon], terms.query, terms.tolerance));
         let found = found.map_err(value_error)?;
-        found
+        let found = found
             .first()
-            .copied()
-            .ok_or_else(|| value_error("no answer"))
+            .cloned()
+            .ok_or_else(|| value_error("no answer"))?;
+        Ok(found.with(terms.taking.configured()?))
     }
 
     /// The largest true-positive rate of any membership test whose false-positive rate is at
@@ -256,20 +304,21 @@ impl Plan {
     /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
     /// >>> 0.0033 < plan.tpr(fpr=0.001).upper < 0.0034
     /// True
-    #[pyo3(signature = (fpr, *, neighbours = "add-remove", group = 1, tolerance = 1e-6))]
+    #[pyo3(signature = (fpr, *, neighbours = None, group = None, tolerance = None, defaults = None))]
     fn tpr(
         &self,
         py: Python<'_>,
-        fpr: f64,
-        neighbours: &str,
-        group: i64,
-        tolerance: f64,
+        fpr: Number,
+        neighbours: Option<&str>,
+        group: Option<Whole>,
+        tolerance: Option<Number>,
+        defaults: Option<PyRef<'_, Defaults>>,
     ) -> PyResult<Bounds> {
-        let fpr = of("fpr", Probability::new(fpr))?;
-        let tolerance = of("tolerance", Tolerance::new(tolerance))?;
-        let query = query_of(neighbours, group)?;
-        let found = py.detach(|| true_positive_rate(&self.mechanism, query, fpr, tolerance));
-        Ok(Bounds::of(found.map_err(value_error)?.bounds))
+        let fpr = of("fpr", Probability::new(fpr.0))?;
+        let terms = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
+        let found =
+            py.detach(|| true_positive_rate(&self.mechanism, terms.query, fpr, terms.tolerance));
+        Ok(Bounds::of(found.map_err(value_error)?.bounds).with(terms.taking.configured()?))
     }
 
     /// The largest chance of guessing a secret after training that `group` records hold and
@@ -279,19 +328,20 @@ impl Plan {
     /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
     /// >>> 6.6e-6 < plan.posterior(prior=1e-6).upper < 6.7e-6
     /// True
-    #[pyo3(signature = (prior, *, group = 1, tolerance = 1e-6))]
+    #[pyo3(signature = (prior = None, *, group = None, tolerance = None, defaults = None))]
     fn posterior(
         &self,
         py: Python<'_>,
-        prior: f64,
-        group: i64,
-        tolerance: f64,
+        prior: Option<Number>,
+        group: Option<Whole>,
+        tolerance: Option<Number>,
+        defaults: Option<PyRef<'_, Defaults>>,
     ) -> PyResult<Bounds> {
-        let prior = of("prior", Probability::new(prior))?;
-        let tolerance = of("tolerance", Tolerance::new(tolerance))?;
-        let group = group_of(group)?;
-        py.detach(|| self.posterior_of(prior, group, tolerance))
-            .map_err(value_error)
+        // Its neighbours are its own.
+        let mut terms = Terms::new(defaults.as_deref(), Some("zero-out"), group, tolerance)?;
+        let prior = terms.prior(prior)?;
+        let found = py.detach(|| self.posterior_of(prior, terms.query.group, terms.tolerance));
+        Ok(found.map_err(value_error)?.with(terms.taking.configured()?))
     }
 
     /// One of four curves at the given places, as a list of (place, Bounds) in their order:
@@ -302,27 +352,69 @@ impl Plan {
     /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
     /// >>> [(at, round(tpr.upper, 3)) for at, tpr in plan.curve("trade-off", [0.001, 0.1])]
     /// [(0.001, 0.003), (0.1, 0.179)]
-    #[pyo3(signature = (what, at, *, neighbours = "add-remove", group = 1, tolerance = 1e-6))]
+    #[pyo3(signature = (what, at, *, neighbours = None, group = None, tolerance = None, defaults = None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of one question")]
     fn curve(
         &self,
         py: Python<'_>,
         what: &str,
-        at: Vec<f64>,
-        neighbours: &str,
-        group: i64,
-        tolerance: f64,
+        at: Vec<Number>,
+        neighbours: Option<&str>,
+        group: Option<Whole>,
+        tolerance: Option<Number>,
+        defaults: Option<Py<Defaults>>,
     ) -> PyResult<Vec<(f64, Bounds)>> {
-        let each = |x: f64| match what {
-            "epsilon" => self.epsilon(py, x, neighbours, group, tolerance),
-            "profile" => self.delta(py, x, neighbours, group, tolerance),
-            "trade-off" => self.tpr(py, x, neighbours, group, tolerance),
-            "posterior" => self.posterior(py, x, group, tolerance),
-            other => {
-                let allowed = "\"epsilon\", \"profile\", \"trade-off\", \"posterior\"";
-                Err(unknown("what", other, allowed))
+        let each = |x: Number| {
+            let defaults = defaults.as_ref().map(|defaults| defaults.borrow(py));
+            match what {
+                "epsilon" => self.epsilon(py, Some(x), neighbours, group, tolerance, defaults),
+                "profile" => self.delta(py, x, neighbours, group, tolerance, defaults),
+                "trade-off" => self.tpr(py, x, neighbours, group, tolerance, defaults),
+                "posterior" => self.posterior(py, Some(x), group, tolerance, defaults),
+                other => {
+                    let allowed = "\"epsilon\", \"profile\", \"trade-off\", \"posterior\"";
+                    Err(unknown("what", other, allowed))
+                }
             }
         };
-        at.into_iter().map(|x| Ok((x, each(x)?))).collect()
+        at.into_iter().map(|x| Ok((x.0, each(x)?))).collect()
+    }
+
+    /// What `account` says of this plan: the promise in words for a model card, a page, and a document that
+    /// `account compose`, `audit` and other programs read.
+    ///
+    /// unit: what one record is: sentence, turn, document, user, …; "record" where nothing is said.
+    ///
+    /// >>> import reticent
+    /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
+    /// >>> "Epsilon is at most 1.51537 at delta 1e-5" in plan.report(delta=1e-5, unit="turn").card
+    /// True
+    #[pyo3(signature = (delta = None, *, neighbours = None, group = None, unit = None, tolerance = None, defaults = None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of one question")]
+    fn report(
+        &self,
+        py: Python<'_>,
+        delta: Option<Number>,
+        neighbours: Option<&str>,
+        group: Option<Whole>,
+        unit: Option<&str>,
+        tolerance: Option<Number>,
+        defaults: Option<PyRef<'_, Defaults>>,
+    ) -> PyResult<Report> {
+        let mut terms = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
+        let delta = terms.delta(delta)?;
+        let unit = unit
+            .map(|unit| of("unit", UnitName::new(unit)))
+            .transpose()?;
+        let unit = terms.taking.or("unit", unit, |file| file.unit.clone());
+        let question = Question {
+            delta,
+            neighbours: terms.query.neighbours,
+            group: terms.query.group,
+            unit,
+            tolerance: terms.tolerance,
+        };
+        reported(py, &self.mechanism, &question, terms.taking.configured()?)
     }
 
     /// Raises ValueError where nothing can be said about single records in these neighbours.

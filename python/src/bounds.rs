@@ -1,7 +1,9 @@
 //! Both ends of a number; neither becomes the other.
 
+use crate::report::to_python;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use reticent_reports::defaults::Configured;
 
 /// Both certified ends of a quantity: the truth is at least `lower` and at most `upper`.
 ///
@@ -17,10 +19,11 @@ use pyo3::prelude::*;
 ///   ...
 /// TypeError: a bound is no plain number: take .upper (the truth is at most this) or .lower (at least this)
 #[pyclass(frozen, module = "reticent")]
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bounds {
     lower: Option<f64>,
     upper: Option<f64>,
+    configured: Configured,
 }
 
 impl Bounds {
@@ -28,7 +31,14 @@ impl Bounds {
         Self {
             lower: bounds.lower.map(|end| (*end.get()).into()),
             upper: bounds.upper.map(|end| (*end.get()).into()),
+            configured: Configured::default(),
         }
+    }
+
+    /// With what was taken from a project's defaults.
+    pub(crate) fn with(mut self, configured: Configured) -> Self {
+        self.configured = configured;
+        self
     }
 
     fn refused() -> PyErr {
@@ -66,6 +76,12 @@ impl Bounds {
         self.lower.is_some()
     }
 
+    /// What was taken from a project's `reticent.toml`, by key; empty where nothing was.
+    #[getter]
+    fn configured<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.configured.values)
+    }
+
     fn __float__(&self) -> PyResult<f64> {
         Err(Self::refused())
     }
@@ -85,6 +101,17 @@ impl Bounds {
 
     fn __bool__(&self) -> PyResult<bool> {
         Err(Self::refused())
+    }
+
+    /// Equal to other bounds with the same ends, and compared with nothing else.
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match other.cast::<Self>() {
+            Ok(other) => {
+                let other = other.get();
+                Ok((self.lower, self.upper) == (other.lower, other.upper))
+            }
+            Err(_) => Err(Self::refused()),
+        }
     }
 
     fn __lt__(&self, _other: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -109,6 +136,14 @@ impl Bounds {
             Some(end) => format!("{end:?}"),
             None => "unknown".to_owned(),
         };
-        format!("Bounds(lower={}, upper={})", of(self.lower), of(self.upper))
+        let from = self
+            .configured
+            .line()
+            .map_or_else(String::new, |line| format!("; {line}"));
+        format!(
+            "Bounds(lower={}, upper={}{from})",
+            of(self.lower),
+            of(self.upper)
+        )
     }
 }

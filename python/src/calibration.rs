@@ -1,15 +1,19 @@
 //! The parameter of a plan that just keeps a promise.
 
-use crate::accounting::{Plan, noisy, query_of, sampling_of, steps_of};
+use crate::accounting::{Plan, Terms, noisy, sampling_of, steps_of};
+use crate::defaults::Defaults;
 use crate::error::{of, value_error};
+use crate::number::{Number, Whole};
+use crate::report::to_python;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use reticent_accounting::calibrate::{
     Calibration as Found, Target, calibrate_noise, calibrate_rate, calibrate_steps,
 };
 use reticent_accounting::{
-    Delta, Epsilon, Mechanism, NoiseMultiplier, Probability, SamplingRate, Steps, Tolerance,
+    Delta, Epsilon, Mechanism, NoiseMultiplier, Probability, Query, SamplingRate, Steps,
 };
+use reticent_reports::defaults::Configured;
 
 /// The last value of a parameter at which a promise is certified.
 #[pyclass(frozen, module = "reticent")]
@@ -19,6 +23,7 @@ pub(crate) struct Calibration {
     answer: f64,
     fails: Option<f64>,
     mechanism: Mechanism,
+    configured: Configured,
 }
 
 #[pymethods]
@@ -49,19 +54,27 @@ impl Calibration {
         }
     }
 
+    /// What was taken from a project's `reticent.toml`, by key; empty where nothing was.
+    #[getter]
+    fn configured<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.configured.values)
+    }
+
     fn __repr__(&self) -> String {
         let fails = self.fails.map_or("None".to_owned(), |x| format!("{x:?}"));
         let (solved, answer) = (self.solved, self.answer);
-        format!("Calibration(solved='{solved}', answer={answer:?}, fails={fails})")
+        let from = self
+            .configured
+            .line()
+            .map_or_else(String::new, |line| format!("; {line}"));
+        format!("Calibration(solved='{solved}', answer={answer:?}, fails={fails}{from})")
     }
 }
 
 fn target(
     pairs: [(&'static str, Option<f64>, &'static str, Option<f64>); 3],
-    neighbours: &str,
-    group: i64,
+    query: Query,
 ) -> PyResult<Target> {
-    let query = query_of(neighbours, group)?;
     let mut given = Vec::new();
     for (number, (first, a, second, b)) in pairs.into_iter().enumerate() {
         match (a, b) {
@@ -104,7 +117,8 @@ fn numbers<T: Copy>(found: Found<T>, get: impl Fn(T) -> f64) -> (f64, Option<f64
 /// The least noise (or the highest sample rate, or the most steps) that keeps a promise: give
 /// two of `sigma`, `sample_rate` and `steps`, and the third is found. The promise is one of
 /// `epsilon` with `delta`, `prior` with `posterior`, or `fpr` with `tpr`, for neighbours that
-/// differ in `group` records; it is certified at the answer.
+/// differ in `group` records; it is certified at the answer. `defaults` (a project's, of `reticent.defaults`) has
+/// what is not given: the delta of an epsilon, the prior of a posterior, neighbours, group, tolerance.
 ///
 /// >>> import reticent
 /// >>> found = reticent.calibrate(epsilon=2, delta=1e-5, sample_rate=0.1, steps=100)
@@ -114,38 +128,55 @@ fn numbers<T: Copy>(found: Found<T>, get: impl Fn(T) -> f64) -> (f64, Option<f64
 /// True
 #[pyfunction]
 #[pyo3(signature = (*, epsilon = None, delta = None, prior = None, posterior = None, fpr = None, tpr = None,
-    sigma = None, sample_rate = None, steps = None, sampler = "poisson", neighbours = "add-remove", group = 1,
-    tolerance = 1e-6))]
+    sigma = None, sample_rate = None, steps = None, sampler = "poisson", neighbours = None, group = None,
+    tolerance = None, defaults = None))]
 #[expect(clippy::too_many_arguments, reason = "keywords of one question")]
 pub(crate) fn calibrate(
     py: Python<'_>,
-    epsilon: Option<f64>,
-    delta: Option<f64>,
-    prior: Option<f64>,
-    posterior: Option<f64>,
-    fpr: Option<f64>,
-    tpr: Option<f64>,
-    sigma: Option<f64>,
-    sample_rate: Option<f64>,
-    steps: Option<i64>,
+    epsilon: Option<Number>,
+    delta: Option<Number>,
+    prior: Option<Number>,
+    posterior: Option<Number>,
+    fpr: Option<Number>,
+    tpr: Option<Number>,
+    sigma: Option<Number>,
+    sample_rate: Option<Number>,
+    steps: Option<Whole>,
     sampler: &str,
-    neighbours: &str,
-    group: i64,
-    tolerance: f64,
+    neighbours: Option<&str>,
+    group: Option<Whole>,
+    tolerance: Option<Number>,
+    defaults: Option<PyRef<'_, Defaults>>,
 ) -> PyResult<Calibration> {
+    let Terms {
+        mut taking,
+        query,
+        tolerance,
+    } = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
+    let plain = |given: Option<Number>| given.map(|number| number.0);
+    // A default completes a promise that is asked for, and asks for none.
+    let delta = match epsilon {
+        Some(_) => taking.or("delta", plain(delta), |file| file.delta.map(Delta::get)),
+        None => plain(delta),
+    };
+    let prior = match posterior {
+        Some(_) => taking.or("prior", plain(prior), |file| {
+            file.prior.map(Probability::get)
+        }),
+        None => plain(prior),
+    };
     let pairs = [
-        ("epsilon", epsilon, "delta", delta),
-        ("prior", prior, "posterior", posterior),
-        ("fpr", fpr, "tpr", tpr),
+        ("epsilon", plain(epsilon), "delta", delta),
+        ("prior", prior, "posterior", plain(posterior)),
+        ("fpr", plain(fpr), "tpr", plain(tpr)),
     ];
-    let target = target(pairs, neighbours, group)?;
-    let tolerance = of("tolerance", Tolerance::new(tolerance))?;
+    let target = target(pairs, query)?;
     let sampling = sampling_of(sampler)?;
     let sigma = sigma
-        .map(|sigma| of("sigma", NoiseMultiplier::new(sigma)))
+        .map(|sigma| of("sigma", NoiseMultiplier::new(sigma.0)))
         .transpose()?;
     let rate = sample_rate
-        .map(|rate| of("sample_rate", SamplingRate::new(rate)))
+        .map(|rate| of("sample_rate", SamplingRate::new(rate.0)))
         .transpose()?;
     let steps = steps.map(steps_of).transpose()?;
     let run = |sigma, rate, steps| noisy(sigma, rate, steps, sampling).mechanism();
@@ -186,5 +217,6 @@ pub(crate) fn calibrate(
         answer,
         fails,
         mechanism,
+        configured: taking.configured()?,
     })
 }

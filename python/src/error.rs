@@ -8,6 +8,12 @@ pub(crate) fn value_error(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
+/// An error of the commands' crate, its causes in one line. What is a flag there is an argument here.
+pub(crate) fn words(error: anyhow::Error) -> PyErr {
+    let said = reticent_reports::contract::describe(&error);
+    PyValueError::new_err(said.replace("--", ""))
+}
+
 /// Blames an argument.
 pub(crate) fn of<T, E: std::fmt::Display>(
     argument: &str,

@@ -9,7 +9,10 @@ mod accounting;
 mod audit;
 mod bounds;
 mod calibration;
+mod defaults;
 mod error;
+mod number;
+mod report;
 
 use pyo3::prelude::*;
 
@@ -20,6 +23,9 @@ fn _reticent(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<bounds::Bounds>()?;
     module.add_class::<accounting::Plan>()?;
     module.add_class::<calibration::Calibration>()?;
+    module.add_class::<defaults::Defaults>()?;
+    module.add_class::<report::Report>()?;
+    module.add_function(wrap_pyfunction!(defaults::defaults, module)?)?;
     module.add_function(wrap_pyfunction!(calibration::calibrate, module)?)?;
     #[cfg(feature = "audit")]
     audit::register(module)?;

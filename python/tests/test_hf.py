@@ -1,13 +1,16 @@
 """A transformers training with the callback, on a tiny GPT-2 made here."""
 
+import html
 import json
 import math
 
+import documents
 import pytest
 import reticent
 import tiny
 import torch
 from datasets import Dataset
+from peft import LoraConfig, get_peft_model
 from reticent.hf import AuditCallback, plant, scorer
 from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
 
@@ -44,17 +47,20 @@ def test_a_training_writes_its_report(tmp_path) -> None:
     promise = reticent.Plan(sigma=1.0, sample_rate=1.0, steps=6)
     callback = AuditCallback(plan, promise=promise)
     trainer(tmp_path, rows, callback, epochs=2).train()
-    document = json.loads((tmp_path / "report.json").read_text())
-    assert [epoch["epoch"] for epoch in document["epochs"]] == [1.0, 2.0]
-    last = document["epochs"][-1]
-    assert last["exposure"]["candidates"] == 1000 and len(last["exposure"]["canaries"]) == 2
-    assert last["promise"][0]["epsilon_upper"] == promise.epsilon(1e-6).upper
+    text = (tmp_path / "report.json").read_text()
+    assert documents.problems("exposure", text) == []
+    document = json.loads(text)
+    assert [epoch for epoch, _ in callback.epochs] == ["epoch 1.00", "epoch 2.00"]
+    assert [before["model"] for before in document["earlier"]] == ["epoch 1.00"]
+    assert document["candidates"] == 1000 and len(document["canaries"]) == 2
+    promised = promise.epsilon(1e-6, neighbours="replace", group=callback.records).upper
+    assert document["verdict"]["at_most"] == promised
     page = (tmp_path / "report.html").read_text()
-    assert "What leaks: lower bounds" in page and "What is promised: upper bounds" in page
+    assert "Promise beside measurement" in page and "Over training" in page and "For the model card" in page
     for _, secret, _ in plan.secrets:
-        assert secret not in page
+        assert f"ID {secret}" not in page and f">{secret}<" not in page
     assert (tmp_path / "report.json").stat().st_mode & 0o077 == 0
-    assert callback.last.document == last["exposure"]
+    assert callback.last.document == document and callback.last.card in html.unescape(page)
 
 
 def test_copies_that_are_cut_off_stop_the_training(tmp_path) -> None:
@@ -87,8 +93,8 @@ def test_records_are_counted_as_they_are_trained_on(tmp_path) -> None:
     decoded = [tiny.tokenizer().decode(part[1:]) for part in parts]
     holding = sum(secret in part for part in decoded)
     assert callback.records == holding > 1
-    document = json.loads((tmp_path / "report.json").read_text())["epochs"][-1]
-    assert document["exposure"]["epsilon"]["copies"] == holding == document["promise"][1]["group"]
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert document["epsilon"]["copies"] == holding == document["verdict"]["terms"]["group"]
 
 
 def test_evaluation_neither_trains_nor_audits(tmp_path) -> None:
@@ -151,3 +157,15 @@ def test_ranks_equal_flat_scoring() -> None:
         own = loss(secret)
         assert math.isclose(canary["nll"], own, rel_tol=1e-5)
         assert canary["rank"]["min"] <= 1 + sum(other < own - 1e-9 for other in every) <= canary["rank"]["max"]
+
+
+def test_a_lora_adapter_is_audited_as_what_it_merges_to(tmp_path) -> None:
+    plan, rows = planted()
+    layers = LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True, task_type="CAUSAL_LM")
+    adapted = get_peft_model(tiny.model(), layers)
+    callback = AuditCallback(plan)
+    trainer(tmp_path, rows, callback, model=adapted).train()
+    assert documents.problems("exposure", (tmp_path / "report.json").read_text()) == []
+    merged = reticent.exposure(plan, scorer(adapted.merge_and_unload()), tokenizer=tiny.tokenizer(), vocabulary=257)
+    for ours, again in zip(callback.last.document["canaries"], merged.document["canaries"]):
+        assert math.isclose(ours["nll"], again["nll"], rel_tol=1e-4)

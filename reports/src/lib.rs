@@ -8,6 +8,7 @@ pub mod account;
 #[cfg(feature = "findings")]
 pub mod audit;
 pub mod contract;
+pub mod defaults;
 pub mod number;
 pub mod page;
 pub mod plan;

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reticent._reticent import Bounds, Calibration, Plan, __version__, calibrate
+from reticent._reticent import Bounds, Calibration, Defaults, Plan, Report, __version__, calibrate, defaults
 
 if TYPE_CHECKING:
     from reticent import dp_accounting, hf, opacus
@@ -24,7 +24,7 @@ _AUDIT = frozenset(
 )
 _MODULES = frozenset(["audit", "dp_accounting", "hf", "opacus"])
 
-__all__ = ["Bounds", "Calibration", "Plan", "__version__", "calibrate", *sorted(_AUDIT)]
+__all__ = ["Bounds", "Calibration", "Defaults", "Plan", "Report", "__version__", "calibrate", "defaults", *sorted(_AUDIT)]
 
 
 def __getattr__(name: str) -> Any:

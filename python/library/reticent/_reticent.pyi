@@ -1,3 +1,4 @@
+from os import PathLike
 from typing import Any, Callable, Literal, Sequence, final
 
 _Neighbours = Literal["add-remove", "zero-out", "replace"]
@@ -15,6 +16,26 @@ class Bounds:
     def has_upper(self) -> bool: ...
     @property
     def has_lower(self) -> bool: ...
+    @property
+    def configured(self) -> dict[str, Any]: ...
+
+@final
+class Defaults:
+    @property
+    def file(self) -> str | None: ...
+    @property
+    def values(self) -> dict[str, Any]: ...
+
+def defaults(path: str | PathLike[str] | None = None) -> Defaults: ...
+
+@final
+class Report:
+    @property
+    def card(self) -> str: ...
+    @property
+    def epsilon(self) -> Bounds: ...
+    def to_json(self) -> str: ...
+    def to_html(self) -> str: ...
 
 @final
 class Plan:
@@ -26,24 +47,29 @@ class Plan:
     def to_json(self) -> str: ...
     def then(self, other: Plan) -> Plan: ...
     def epsilon(
-        self, delta: float, *, neighbours: _Neighbours = "add-remove", group: int = 1, tolerance: float = 1e-6
+        self, delta: float | None = None, *, neighbours: _Neighbours | None = None, group: int | None = None,
+        tolerance: float | None = None, defaults: Defaults | None = None,
     ) -> Bounds: ...
     def delta(
-        self, epsilon: float, *, neighbours: _Neighbours = "add-remove", group: int = 1, tolerance: float = 1e-6
+        self, epsilon: float, *, neighbours: _Neighbours | None = None, group: int | None = None,
+        tolerance: float | None = None, defaults: Defaults | None = None,
     ) -> Bounds: ...
     def tpr(
-        self, fpr: float, *, neighbours: _Neighbours = "add-remove", group: int = 1, tolerance: float = 1e-6
+        self, fpr: float, *, neighbours: _Neighbours | None = None, group: int | None = None,
+        tolerance: float | None = None, defaults: Defaults | None = None,
     ) -> Bounds: ...
-    def posterior(self, prior: float, *, group: int = 1, tolerance: float = 1e-6) -> Bounds: ...
+    def posterior(
+        self, prior: float | None = None, *, group: int | None = None, tolerance: float | None = None,
+        defaults: Defaults | None = None,
+    ) -> Bounds: ...
     def curve(
-        self,
-        what: Literal["epsilon", "profile", "trade-off", "posterior"],
-        at: Sequence[float],
-        *,
-        neighbours: _Neighbours = "add-remove",
-        group: int = 1,
-        tolerance: float = 1e-6,
+        self, what: Literal["epsilon", "profile", "trade-off", "posterior"], at: Sequence[float], *, neighbours: _Neighbours | None = None, group: int | None = None,
+        tolerance: float | None = None, defaults: Defaults | None = None,
     ) -> list[tuple[float, Bounds]]: ...
+    def report(
+        self, delta: float | None = None, *, neighbours: _Neighbours | None = None, group: int | None = None,
+        unit: str | None = None, tolerance: float | None = None, defaults: Defaults | None = None,
+    ) -> Report: ...
     def require_covered(self, neighbours: _Neighbours) -> None: ...
 
 @final
@@ -56,6 +82,8 @@ class Calibration:
     def fails(self) -> float | None: ...
     @property
     def plan(self) -> Plan: ...
+    @property
+    def configured(self) -> dict[str, Any]: ...
 
 def calibrate(
     *,
@@ -69,9 +97,10 @@ def calibrate(
     sample_rate: float | None = None,
     steps: int | None = None,
     sampler: _Sampler = "poisson",
-    neighbours: _Neighbours = "add-remove",
-    group: int = 1,
-    tolerance: float = 1e-6,
+    neighbours: _Neighbours | None = None,
+    group: int | None = None,
+    tolerance: float | None = None,
+    defaults: Defaults | None = None,
 ) -> Calibration: ...
 
 @final
@@ -100,28 +129,57 @@ def plan_canaries(
     template: str,
     *,
     copies: Sequence[int],
-    n: int = 10,
+    n: int,
     seed: int | None = None,
     own_contexts: bool = False,
 ) -> CanaryPlan: ...
+@final
+class Exposure:
+    @property
+    def epsilon_lower(self) -> float: ...
+    @property
+    def largest_lower(self) -> float: ...
+    @property
+    def largest_upper(self) -> float: ...
+    @property
+    def p_value(self) -> float: ...
+    @property
+    def exceeded(self) -> bool: ...
+    @property
+    def says(self) -> str: ...
+    @property
+    def card(self) -> str: ...
+    @property
+    def configured(self) -> dict[str, Any]: ...
+    @property
+    def document(self) -> dict[str, Any]: ...
+    def to_json(self) -> str: ...
+    def to_html(self) -> str: ...
+
 def exposure(
     plan: CanaryPlan,
     tokenizer: str,
     scorer: Callable[[list[list[int]], list[int]], Any],
     *,
     vocabulary: int,
-    delta: float,
-    confidence: float,
+    name: str,
+    delta: float | None,
+    confidence: float | None,
+    max_exposure: float | None,
     batch: int,
     budget: int | None,
     records: int | None,
-) -> str: ...
+    promise: Plan | None,
+    earlier: Sequence[tuple[str, Exposure]],
+    defaults: Defaults | None,
+) -> Exposure: ...
 def membership(
     members: Sequence[float],
     non_members: Sequence[float],
     *,
     fpr: Sequence[float],
-    confidence: float,
+    confidence: float | None,
     seed: int,
     groups: tuple[list[str], list[str]] | None,
+    defaults: Defaults | None,
 ) -> str: ...

@@ -7,14 +7,13 @@ all candidates is a lower bound on what it leaks.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reticent import _reticent
-from reticent._reticent import CanaryPlan, Redactor
+from reticent._reticent import CanaryPlan, Defaults, Exposure, Plan, Redactor
 
 __all__ = ["CanaryPlan", "Exposure", "Membership", "Redactor", "canaries", "exposure", "insert", "membership",
            "preflight", "redact"]  # fmt: skip
@@ -103,56 +102,22 @@ def preflight(plan: CanaryPlan, supervised: Iterable[str]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Exposure:
-    """What a model gives away of planted canaries.
-
-    `document` is the body of schemas/exposure.schema.json; secrets are not in it.
-    """
-
-    document: Mapping[str, Any]
-
-    @property
-    def epsilon_lower(self) -> float:
-        """ε of what ran is at least this, at `document["epsilon"]["delta"]`, with the stated confidence, for
-        `document["epsilon"]["copies"]` records replaced at once."""
-        return _number(self.document["epsilon"]["lower"])
-
-    @property
-    def largest_lower(self) -> float:
-        """The largest exposure in bits, ties counted against a leak: at least this."""
-        return _number(self.document["summary"]["max"])
-
-    @property
-    def largest_upper(self) -> float:
-        """The largest exposure in bits, ties counted for a leak: at most this."""
-        return _number(self.document["summary"]["max_upper"])
-
-    @property
-    def p_value(self) -> float:
-        """The chance of a largest exposure this high without any leak: at most this."""
-        return _number(self.document["summary"]["p_max"])
-
-    def __repr__(self) -> str:
-        bound = self.document["epsilon"]
-        return (
-            f"Exposure(largest in [{self.largest_lower:.2f}, {self.largest_upper:.2f}] bits, p = {self.p_value:.2g}; "
-            f"epsilon at least {_down(self.epsilon_lower)} at delta {bound['delta']:g}, "
-            f"confidence {bound['confidence']:g}, {bound['copies']} record(s) replaced)"
-        )
-
-
 def exposure(
     plan: CanaryPlan,
     scorer: Scorer,
     *,
     tokenizer: Any,
     vocabulary: int | None = None,
-    delta: float = 1e-6,
-    confidence: float = 0.95,
+    delta: float | None = None,
+    confidence: float | None = None,
+    max_exposure: float | None = None,
     batch: int = 64,
     budget: int | None = None,
     records: int | None = None,
+    promise: Plan | None = None,
+    name: str = "the model",
+    earlier: Sequence[tuple[str, Exposure]] = (),
+    defaults: Defaults | None = None,
 ) -> Exposure:
     """Ranks every canary among all candidates, exactly.
 
@@ -164,8 +129,14 @@ def exposure(
     "characters" or "bytes".
     vocabulary: how many tokens the model knows; the tokenizer's if None.
     budget: positions to score at most; what it leaves open counts on both sides, so that the ends move apart.
+    delta: of the bound on ε; 1e-6 where nothing is said. confidence: of that bound; 0.95 where nothing is said.
+    max_exposure: bits above which `Exposure.exceeded` is true.
     records: how many training records hold one canary, at most, where the training cut the texts into
     more than the plan's `records`; the bound on ε is about as many records replaced at once.
+    promise: what ran. The report has its upper bound in the same terms beside the measured lower bound, and the
+    verdict, as `audit exposure --mechanism` has.
+    name: of the model, and earlier: exposures of the same canaries in earlier checkpoints, by name; both for the report.
+    defaults: a project's (`reticent.defaults`): delta, confidence and max_exposure, where they are not given.
 
     >>> import math, reticent
     >>> plan = reticent.canaries(["one line"], n=4, copies=1)
@@ -182,18 +153,22 @@ def exposure(
         vocabulary = len(tokenizer) if hasattr(tokenizer, "__len__") and not isinstance(tokenizer, str) else None
     if vocabulary is None:
         raise ValueError("vocabulary: how many tokens the model knows must be given with this tokenizer")
-    found = _reticent.exposure(
+    return _reticent.exposure(
         plan,
         text,
         scorer,
         vocabulary=vocabulary,
+        name=name,
         delta=delta,
         confidence=confidence,
+        max_exposure=max_exposure,
         batch=batch,
         budget=budget,
         records=records,
+        promise=promise,
+        earlier=list(earlier),
+        defaults=defaults,
     )
-    return Exposure(json.loads(found))
 
 
 @dataclass(frozen=True)
@@ -227,7 +202,10 @@ class Membership:
 
     def __repr__(self) -> str:
         estimate = self.document["area"]["estimate"]
-        return f"Membership(area {estimate:.3f} in [{self.area_lower:.3f}, {self.area_upper:.3f}])"
+        taken = self.document["configured"]
+        values = ", ".join(f"{key} {value}" for key, value in taken["values"].items())
+        source = f"; from {taken['file']}: {values}" if values else ""
+        return f"Membership(area {estimate:.3f} in [{self.area_lower:.3f}, {self.area_upper:.3f}]{source})"
 
 
 def membership(
@@ -235,14 +213,16 @@ def membership(
     non_members: Sequence[float],
     *,
     fpr: Sequence[float] = (0.01, 0.001),
-    confidence: float = 0.95,
+    confidence: float | None = None,
     groups: tuple[Sequence[Any], Sequence[Any]] | None = None,
     seed: int = 0,
+    defaults: Defaults | None = None,
 ) -> Membership:
     """Area and true-positive rates of membership scores; a higher score speaks for membership.
 
     groups: of each member and each non-member, where records share a secret, an author or a
     template: they are no independent evidence. seed: of the pairs that intervals are made from.
+    confidence: of every interval; 0.95 where nothing is said. defaults: a project's, that may say it.
 
     >>> import reticent
     >>> found = reticent.membership([0, 4, 6, 7], [1, 2, 3, 5])
@@ -261,6 +241,7 @@ def membership(
         confidence=confidence,
         seed=seed,
         groups=shared,
+        defaults=defaults,
     )
     return Membership(json.loads(found))
 
@@ -321,7 +302,3 @@ def _tokenizer(tokenizer: Any) -> str:
 def _number(value: float | str) -> float:
     return float(value)
 
-
-def _down(value: float) -> str:
-    """Three decimals, never above the value."""
-    return f"{math.floor(value * 1000) / 1000:.3f}" if math.isfinite(value) else str(value)

@@ -10,8 +10,6 @@ Auditing scores; it neither trains nor changes the model, its mode or the random
 from __future__ import annotations
 
 import contextlib
-import html
-import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -21,9 +19,8 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from reticent import __version__
-from reticent._reticent import CanaryPlan, Plan
-from reticent.audit import TEMPLATE, Exposure, Scorer, canaries, exposure, insert, preflight
+from reticent._reticent import CanaryPlan, Defaults, Exposure, Plan
+from reticent.audit import TEMPLATE, Scorer, canaries, exposure, insert, preflight
 
 __all__ = ["AuditCallback", "plant", "scorer", "supervised_texts"]
 
@@ -114,17 +111,17 @@ def supervised_texts(loader: Any, tokenizer: Any) -> Iterator[list[str]]:
 
 
 class AuditCallback(TrainerCallback):
-    """Audits a training with the canaries of `plan`, which are in its data already (`plant`).
+    """Ranks the planted canaries after each epoch and at the end of a training.
 
-    At the start it raises ValueError where a copy carries no loss. At the end of each epoch it
-    ranks the canaries, exactly, and writes `report.json` and `report.html` into the training's
-    output folder. Evaluation runs are left alone.
+    Writes report.json (schemas/exposure.schema.json, with the epochs before as `earlier`; `audit diff` reads it) and
+    report.html into the Trainer's output folder, readable by their owner only, without any secret. At the start it
+    makes sure that every copy of every canary carries a loss.
 
-    promise: a `Plan` of what runs, or a function that gives one when asked (of an Opacus
-    accountant: `lambda: engine.accountant.plan`). Its ε is an upper bound and stands beside
-    the measured lower bound; `audit report` says whether they contradict each other.
+    promise: a `Plan` of what runs, or a function that gives one, such as
+    `lambda: engine.accountant.plan`. The report has its upper bound for all records of a canary beside the measured
+    lower bound, and the verdict, as `audit report` has.
     tokenizer: the Trainer's `processing_class` if None.
-    delta, confidence, batch, budget: as in `reticent.exposure`.
+    delta, confidence, max_exposure, batch, budget, defaults: as in `reticent.exposure`.
     """
 
     def __init__(
@@ -133,32 +130,42 @@ class AuditCallback(TrainerCallback):
         *,
         promise: Plan | Callable[[], Plan] | None = None,
         tokenizer: Any = None,
-        delta: float = 1e-6,
-        confidence: float = 0.95,
+        delta: float | None = None,
+        confidence: float | None = None,
+        max_exposure: float | None = None,
         batch: int = 64,
         budget: int | None = None,
         preflight: bool = True,
+        defaults: Defaults | None = None,
     ) -> None:
+        if not isinstance(plan, CanaryPlan):
+            raise TypeError(f"plan: must be a CanaryPlan, got {type(plan).__name__}")
+        if promise is not None and not isinstance(promise, Plan) and not callable(promise):
+            raise TypeError(f"promise: must be a Plan or a function that gives one, got {type(promise).__name__}")
         self.plan = plan
         self.promise = promise
         self.tokenizer = tokenizer
-        self.delta = delta
-        self.confidence = confidence
-        self.batch = batch
-        self.budget = budget
         self.preflight = preflight
         self.records: int | None = None
-        self.epochs: list[dict[str, Any]] = []
+        self.epochs: list[tuple[str, Exposure]] = []
+        self._audited: int | None = None
+        self._asked: dict[str, Any] = {
+            "delta": delta, "confidence": confidence, "max_exposure": max_exposure, "batch": batch, "budget": budget,
+            "defaults": defaults,
+        }  # fmt: skip
+        # What is out of its range is said before anyone trains.
+        check = {**self._asked, "budget": 1 if budget is None else min(budget, 1)}
+        exposure(plan, _blind, tokenizer="bytes", **check)
 
     @property
     def last(self) -> Exposure:
         """The latest exposure. Raises ValueError before there is one."""
         if not self.epochs:
             raise ValueError("last: nothing was audited yet")
-        return Exposure(self.epochs[-1]["exposure"])
+        return self.epochs[-1][1]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.epochs = []
+        self.epochs, self._audited = [], None
         tokenizer = self._tokenizer(kwargs)
         if self.preflight:
             rows = list(supervised_texts(kwargs["train_dataloader"], tokenizer))
@@ -171,7 +178,7 @@ class AuditCallback(TrainerCallback):
         self._audit(args, state, kwargs)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if not self.epochs or self.epochs[-1]["step"] != state.global_step:
+        if self._audited != state.global_step:
             self._audit(args, state, kwargs)
 
     def _tokenizer(self, kwargs: dict[str, Any]) -> Any:
@@ -184,48 +191,38 @@ class AuditCallback(TrainerCallback):
         if not state.is_world_process_zero:
             return
         model = kwargs["model"]
+        epoch = f"epoch {state.epoch:.2f}" if state.epoch is not None else f"step {state.global_step}"
         found = exposure(
             self.plan,
             scorer(model),
             tokenizer=self._tokenizer(kwargs),
             vocabulary=model.config.vocab_size,
-            delta=self.delta,
-            confidence=self.confidence,
-            batch=self.batch,
-            budget=self.budget,
             records=self.records,
+            promise=self._promised(),
+            name=f"the model after {epoch}",
+            earlier=self.epochs,
+            **self._asked,
         )
-        self.epochs.append(
-            {
-                "epoch": state.epoch,
-                "step": state.global_step,
-                "exposure": dict(found.document),
-                "promise": self._promised(),
-            }
-        )
-        document = {"schema": 1, "type": "training-audit", "reticent": __version__, "epochs": self.epochs}
+        self.epochs.append((epoch, found))
+        self._audited = state.global_step
         folder = Path(args.output_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / "report.json", json.dumps(document, indent=1, default=str))
-        _write(folder / "report.html", _page(self.epochs))
+        _write(folder / "report.json", found.to_json())
+        _write(folder / "report.html", found.to_html())
 
-    def _promised(self) -> list[dict[str, Any]]:
-        """Upper bounds of what has run: about one record, and about all records of a canary."""
-        if self.promise is None:
-            return []
-        plan = self.promise if isinstance(self.promise, Plan) else self.promise()
-        rows = []
-        for neighbours, group in (("add-remove", 1), ("replace", self.records)):
-            row: dict[str, Any] = {"neighbours": neighbours, "group": group, "delta": self.delta}
-            try:
-                if group is None:
-                    raise ValueError("how many training records hold a canary is not known without the pre-flight")
-                upper = plan.epsilon(self.delta, neighbours=neighbours, group=group).upper
-                row["epsilon_upper"] = upper if upper != float("inf") else "inf"
-            except ValueError as error:
-                row["not_covered"] = str(error)
-            rows.append(row)
-        return rows
+    def _promised(self) -> Plan | None:
+        """What has run, if anyone says."""
+        if self.promise is None or isinstance(self.promise, Plan):
+            return self.promise
+        plan = self.promise()
+        if not isinstance(plan, Plan):
+            raise TypeError(f"promise: the function must give a Plan, got {type(plan).__name__}")
+        return plan
+
+
+def _blind(prefixes: list[list[int]], wanted: list[int]) -> list[list[float]]:
+    """A scorer that knows nothing."""
+    return [[-20.0] * len(wanted) for _ in prefixes]
 
 
 def _write(path: Path, text: str) -> None:
@@ -238,56 +235,3 @@ def _write(path: Path, text: str) -> None:
     except BaseException:
         os.unlink(part)
         raise
-
-
-def _up(value: float | str) -> str:
-    """Four decimals, never below the value."""
-    if value == "inf":
-        return "∞"
-    rounded = round(float(value), 4)
-    return f"{rounded if rounded >= float(value) else rounded + 1e-4:.4f}"
-
-
-def _page(epochs: list[dict[str, Any]]) -> str:
-    rows = []
-    for epoch in epochs:
-        found = Exposure(epoch["exposure"])
-        summary = epoch["exposure"]["summary"]
-        cells = [
-            f"{epoch['epoch']:.2f}" if epoch["epoch"] is not None else "",
-            str(epoch["step"]),
-            f"{found.largest_lower:.2f}",
-            f"{summary['null_max_95']:.2f}",
-            f"{found.p_value:.2g}",
-            f"{max(0.0, found.epsilon_lower - 5e-5):.4f}",
-        ]
-        rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
-    last = epochs[-1]
-    bound = last["exposure"]["epsilon"]
-    promised = []
-    for row in last["promise"]:
-        count = row["group"] or ""
-        about = "one record" if count == 1 else f"all {count} records of a canary together"
-        said = f"ε ≤ {_up(row['epsilon_upper'])}" if "epsilon_upper" in row else f"not covered: {row['not_covered']}"
-        line = f"{about}, {row['neighbours']}, δ = {row['delta']:g}: {said}"
-        promised.append(f"<li>{html.escape(line)}</li>")
-    promise = f"<ul>{''.join(promised)}</ul>" if promised else "<p>Nothing was promised: no plan was given.</p>"
-    return f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Audit of a training</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 50rem; padding: 0 1rem }}
-table {{ border-collapse: collapse }} td, th {{ padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #ccc }}
-.measured {{ color: #9a3412 }} .promised {{ color: #1d4ed8 }}
-</style>
-<h1>Audit of a training</h1>
-<h2 class="measured">What leaks: lower bounds</h2>
-<table><tr><th>epoch</th><th>step</th><th>largest exposure, bits</th><th>below without a leak, 95 %</th><th>p</th>
-<th>ε ≥</th></tr>{''.join(rows)}</table>
-<p>{bound['canaries']} canaries among {last['exposure']['candidates']} candidates. ε at δ = {bound['delta']:g} with
-confidence {bound['confidence']:g}, {bound['copies']} record(s) replaced at once; it holds for each line alone.</p>
-<h2 class="promised">What is promised: upper bounds</h2>
-{promise}
-<p>Exposure near its null distribution means that these canaries did not leak in this run. A secret that is repeated more
-often, or is easier to predict, can leak more. <code>audit report</code> says whether a promise is contradicted.</p>
-</html>
-"""

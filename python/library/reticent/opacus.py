@@ -14,11 +14,12 @@ from __future__ import annotations
 import functools
 import json
 import math
+import threading
 from typing import Any, Callable
 
 from opacus import PrivacyEngine
 from opacus.accountants import IAccountant, register_accountant
-from opacus.optimizers import DPOptimizer
+from opacus.optimizers import DPOptimizer, DPPerLayerOptimizer
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 from reticent._reticent import Bounds, Plan
@@ -38,10 +39,23 @@ class Accountant(IAccountant):
 
     def __init__(self) -> None:
         self.history: list[tuple[float, ...]] = []
-        self._sampler: UniformWithReplacementSampler | None = None
-        self._poisson: bool | None = None
-        self._drawn = 0
-        self._used = 0
+        self._lock = threading.Lock()
+        self._open: _Steps | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was counted; loaders and optimizers stay where they are, so that a copy counts nothing by itself."""
+        return {"history": list(self.history)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Accountant.__init__(self)
+        self.history = _checked(state["history"])
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        """Takes up what `state_dict` of another accountant holds."""
+        before = self.history
+        super().load_state_dict(state_dict)
+        taken, self.history = self.history, before
+        self.history = _checked(taken)
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Counts one step on one Poisson batch."""
@@ -49,12 +63,14 @@ class Accountant(IAccountant):
 
     def _count(self, noise_multiplier: float, sample_rate: float, batches: int) -> None:
         kind = (noise_multiplier, sample_rate) if batches == 1 else (noise_multiplier, sample_rate, batches)
-        if self.history:
-            *last, steps = self._ordered(self.history[-1])
-            if tuple(last) == kind:
-                self.history[-1] = self._entry(kind, int(steps) + 1)
-                return
-        self.history.append(self._entry(kind, 1))
+        _checked([self._entry(kind, 1)])
+        with self._lock:
+            if self.history:
+                *last, steps = self._ordered(self.history[-1])
+                if tuple(last) == kind:
+                    self.history[-1] = self._entry(kind, int(steps) + 1)
+                    return
+            self.history.append(self._entry(kind, 1))
 
     @staticmethod
     def _ordered(entry: tuple[float, ...]) -> tuple[float, ...]:
@@ -68,33 +84,14 @@ class Accountant(IAccountant):
         return (noise, rate, steps, *batches)
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[DPOptimizer], None]:
-        """The hook that Opacus calls at each step, for Poisson batches of this rate."""
-        if self._poisson is False:
-            raise ValueError(_SHUFFLED)
-
-        def hook(optimizer: DPOptimizer) -> None:
-            if type(optimizer).__name__ not in _COVERED:
-                raise ValueError(
-                    f"optimizer: {type(optimizer).__name__} is not covered; covered are {', '.join(sorted(_COVERED))}"
-                )
-            batches = optimizer.accumulated_iterations
-            self._used += batches
-            if self._sampler is not None and self._used > self._drawn:
-                raise ValueError(
-                    f"data_loader: {self._used} batches were trained on, but {self._drawn} were drawn by the Poisson "
-                    "loader that make_private returned: train on that loader, or account for yours with reticent.Plan"
-                )
-            noise = float(optimizer.noise_multiplier)
-            if not math.isfinite(_norm(optimizer.max_grad_norm)):
-                noise = 0.0  # nothing was clipped: no noise is enough
-            self._count(noise, sample_rate, batches)
-
-        return hook
+        """The hook that Opacus calls at each step, for the Poisson loader of the same `make_private`."""
+        steps = self._open = _Steps(self, sample_rate)
+        return steps.count
 
     @property
     def plan(self) -> Plan:
         """What ran so far."""
-        return Plan.from_json(json.dumps({"type": "sequence", "parts": [_part(*e) for e in self.history]}))
+        return Plan.from_json(json.dumps({"type": "sequence", "parts": [_part(*e) for e in _checked(self.history)]}))
 
     def bounds(self, delta: float) -> Bounds:
         """Both certified ends of ε at `delta`, for one record present or absent."""
@@ -113,30 +110,110 @@ class Accountant(IAccountant):
     def mechanism(cls) -> str:
         return MECHANISM
 
-    def _watch(self, loader: Any) -> None:
-        """Counts the batches that the Poisson loader draws."""
-        sampler = loader.batch_sampler
-        if not isinstance(sampler, UniformWithReplacementSampler):
-            raise ValueError(f"data_loader: its sampler is {type(sampler).__name__}, not Opacus' Poisson sampler")
-        accountant, kind = self, type(sampler)
 
-        class Counted(kind):  # type: ignore[misc, valid-type]
+class _Steps:
+    """The steps of one optimizer on one Poisson loader."""
+
+    def __init__(self, accountant: Accountant, sample_rate: float) -> None:
+        self.accountant = accountant
+        self.sample_rate = sample_rate
+        self.watching = False
+        self.drawn = 0
+        self.used = 0
+        self.allowed = 0
+
+    def count(self, optimizer: DPOptimizer) -> None:
+        """Called between the noise and the step; what it raises keeps the step from being taken."""
+        if type(optimizer) not in _COVERED:
+            covered = ", ".join(sorted(kind.__name__ for kind in _COVERED))
+            raise ValueError(f"optimizer: {type(optimizer).__qualname__} is not covered; covered are {covered}")
+        replaced = sorted(
+            {name for kind, name, original in _TRUSTED if type(optimizer) is kind and getattr(kind, name) is not original}
+            | {name for _, name, _ in _TRUSTED if name in vars(optimizer)}
+        )
+        if replaced:
+            raise ValueError(f"optimizer: its {', '.join(replaced)} was replaced, so that nothing says what it does")
+        if not self.watching:
+            raise ValueError(
+                "data_loader: nothing says how its batches are drawn: call reticent.opacus.register() and then "
+                "make_private of an engine with accountant=\"reticent\", or account for them with reticent.Plan"
+            )
+        batches = optimizer.accumulated_iterations
+        self.used += batches
+        if self.used > self.drawn:
+            raise ValueError(
+                f"data_loader: {self.used} batches were trained on, but {self.drawn} were drawn by the Poisson "
+                "loader that make_private returned: train on that loader, or account for yours with reticent.Plan"
+            )
+        noise = float(optimizer.noise_multiplier)
+        if not math.isfinite(_norm(optimizer.max_grad_norm)):
+            noise = 0.0  # nothing was clipped: no noise is enough
+        self.accountant._count(noise, self.sample_rate, batches)
+        self.allowed += 1
+
+    def watch(self, optimizer: DPOptimizer, loader: Any) -> None:
+        """Counts the batches that the Poisson loader draws, and the steps that are really taken."""
+        sampler = loader.batch_sampler
+        if type(sampler) is not UniformWithReplacementSampler:
+            raise ValueError(f"data_loader: its sampler is {type(sampler).__name__}, not Opacus' Poisson sampler")
+        steps = self
+
+        class Counted(UniformWithReplacementSampler):
             def __iter__(self) -> Any:
-                for batch in kind.__iter__(self):
-                    accountant._drawn += 1
+                steps.drawn = steps.used  # what an earlier pass drew and left is no batch of this one
+                for batch in UniformWithReplacementSampler.__iter__(self):
+                    if not self.sample_rate <= steps.sample_rate * (1 + 1e-12):
+                        raise ValueError(
+                            f"data_loader: its batches are drawn at the rate {self.sample_rate:g}, and accounted for "
+                            f"at {steps.sample_rate:g}: call make_private again"
+                        )
+                    steps.drawn += 1
                     yield batch
 
-        Counted.__name__ = kind.__name__
+        Counted.__name__ = UniformWithReplacementSampler.__name__
         sampler.__class__ = Counted
-        self._sampler = sampler
+        original = optimizer.original_optimizer
+        if not hasattr(original, "_reticent"):
+            original.register_step_pre_hook(_taken)
+        original._reticent = self
+        self.watching = True
 
 
-_COVERED = frozenset(["DPOptimizer", "DPPerLayerOptimizer"])
+def _taken(original: Any, *_: Any) -> None:
+    """Called before each step of an optimizer that Opacus wraps."""
+    steps: _Steps = original._reticent
+    if steps.allowed < 1:
+        raise ValueError("optimizer: its original_optimizer was to take a step that nobody counted")
+    steps.allowed -= 1
+
+
+_COVERED = frozenset([DPOptimizer, DPPerLayerOptimizer])
+_TRUSTED = tuple(
+    (kind, name, getattr(kind, name))
+    for kind in _COVERED
+    for name in ("add_noise", "clip_and_accumulate", "pre_step", "scale_grad")
+)
 
 _SHUFFLED = (
     "poisson_sampling: must be True, got False: a shuffled loader's batches are not Poisson batches, and their "
     "epsilon is larger; reticent.Plan(..., sampler=\"shuffled\") says what they promise"
 )
+
+
+def _checked(history: Any) -> list[tuple[float, ...]]:
+    """The same entries, each a step that there can be."""
+    for noise, rate, steps, *batches in history:
+        _ranged("noise_multiplier", noise, 0 <= noise < math.inf, "[0, inf)")
+        _ranged("sample_rate", rate, 0 < rate <= 1, "(0, 1]")
+        _ranged("steps", steps, 1 <= steps <= 2**53 and int(steps) == steps, "[1, 2^53]")
+        if batches:
+            _ranged("accumulated batches", batches[0], 2 <= batches[0] <= 10_000, "[2, 10000]")
+    return [tuple(entry) for entry in history]
+
+
+def _ranged(name: str, value: float, holds: bool, allowed: str) -> None:
+    if not holds:
+        raise ValueError(f"{name}: must lie in {allowed}, got {value}")
 
 
 def _norm(norm: Any) -> float:
@@ -178,8 +255,12 @@ def register() -> None:
             return original(self, *args, poisson_sampling=poisson_sampling, **kwargs)
         if not poisson_sampling:
             raise ValueError(_SHUFFLED)
+        accountant._open = None
         made = original(self, *args, poisson_sampling=poisson_sampling, **kwargs)
-        accountant._watch(made[-1])
+        steps = accountant._open
+        if steps is None:
+            raise ValueError("accountant: Opacus asked it for no hook, so that no step would be counted")
+        steps.watch(made[1], made[-1])
         return made
 
     make_private._reticent = True  # type: ignore[attr-defined]

@@ -1,6 +1,7 @@
 //! A canary plan over texts.
 
 use crate::error::{of, value_error};
+use crate::number::Whole;
 use pyo3::prelude::*;
 use reticent_corpus::{
     self as corpus, CanaryOptions, CanaryTemplate, Carriers, Document, Spec, Unit, insert,
@@ -95,18 +96,23 @@ impl CanaryPlan {
 ///
 /// seed: None draws it from the operating system. A known seed gives the secrets away.
 #[pyfunction]
-#[pyo3(signature = (texts, template, *, copies, n = 10, seed = None, own_contexts = false))]
+#[pyo3(signature = (texts, template, *, copies, n, seed = None, own_contexts = false))]
 pub(crate) fn plan_canaries(
     py: Python<'_>,
     texts: Vec<String>,
     template: &str,
-    copies: Vec<u32>,
-    n: u32,
-    seed: Option<u64>,
+    copies: Vec<Whole>,
+    n: Whole,
+    seed: Option<Whole>,
     own_contexts: bool,
 ) -> PyResult<CanaryPlan> {
+    let n: u32 = n.at_least(1, "n")?;
+    let copies = copies
+        .into_iter()
+        .map(|copies| copies.at_least(1, "copies"));
+    let copies = copies.collect::<PyResult<Vec<u32>>>()?;
     let seed = match seed {
-        Some(seed) => seed,
+        Some(seed) => seed.at_least(0, "seed")?,
         None => getrandom::u64().map_err(value_error)?,
     };
     let template: CanaryTemplate = of("template", template.parse())?;

@@ -1,85 +1,226 @@
-//! Exposure of planted canaries by a Python scorer.
+//! Exposure of planted canaries by a Python scorer: the attack of `audit exposure`.
 
 use super::canaries::CanaryPlan;
 use super::scorer::CallableScorer;
-use crate::error::{of, value_error};
+use crate::accounting::Plan;
+use crate::defaults::{Defaults, Taking};
+use crate::error::{of, value_error, words};
+use crate::number::{Number, Whole};
+use crate::report::to_python;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use reticent_accounting::training::Canaries;
 use reticent_accounting::{Confidence, Delta};
-use reticent_attacks::{ExposureFinding, RankAudit, SearchOptions, plan_search, search_ranks};
 use reticent_corpus::{Origin, Tokenizer};
-use std::ops::ControlFlow;
+use reticent_reports::audit::exposure::{Attack, Checkpoint, ExposureReport};
+use reticent_reports::contract::{Exit, Inputs, Interrupt};
+use reticent_reports::defaults::Configured;
+use reticent_reports::page::Section;
 
-/// Candidates whose summed log-likelihoods differ by less than this many nats count as ties, as
-/// in `audit exposure`.
-const TIE_TOLERANCE: f64 = 1e-5;
+/// What a model gives away of planted canaries, beside what was promised.
+///
+/// `document` fits schemas/exposure.schema.json and is what `audit exposure --format json` writes; secrets are
+/// not in it. `audit diff` compares two of them.
+#[pyclass(frozen, module = "reticent")]
+#[derive(Debug, Clone)]
+pub(crate) struct Exposure {
+    report: ExposureReport,
+    inputs: Inputs,
+    configured: Configured,
+    name: String,
+}
 
-/// The exposure document as JSON; `reticent.exposure` is its face.
+#[pymethods]
+impl Exposure {
+    /// ε of what ran is at least this, at `document["epsilon"]["delta"]`, with the stated confidence, for
+    /// `document["epsilon"]["copies"]` records replaced at once.
+    #[getter]
+    fn epsilon_lower(&self) -> f64 {
+        self.report.finding.epsilon.lower.get().get()
+    }
+
+    /// The largest exposure in bits, ties counted against a leak: at least this.
+    #[getter]
+    fn largest_lower(&self) -> f64 {
+        self.report.finding.summary.max().lower()
+    }
+
+    /// The largest exposure in bits, ties counted for a leak: at most this.
+    #[getter]
+    fn largest_upper(&self) -> f64 {
+        self.report.finding.summary.max().upper()
+    }
+
+    /// The chance of a largest exposure this high without any leak: at most this.
+    #[getter]
+    fn p_value(&self) -> f64 {
+        self.report.finding.summary.max().p_value()
+    }
+
+    /// Whether the promise is contradicted, or `max_exposure` is passed: where `audit exposure` ends with 1.
+    #[getter]
+    fn exceeded(&self) -> bool {
+        self.report.exit() == Exit::Exceeded
+    }
+
+    /// What was found, in a sentence.
+    #[getter]
+    fn says(&self) -> String {
+        self.report.says()
+    }
+
+    /// A paragraph to be copied into a model card.
+    #[getter]
+    fn card(&self) -> String {
+        match self.configured.line() {
+            Some(line) => format!("{} ({line}.)", self.report.card()),
+            None => self.report.card(),
+        }
+    }
+
+    /// What was taken from a project's `reticent.toml`, by key; empty where nothing was.
+    #[getter]
+    fn configured<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.configured.values)
+    }
+
+    /// The document.
+    #[getter]
+    fn document<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("json")?.call_method1("loads", (self.to_json()?,))
+    }
+
+    /// The document as JSON.
+    fn to_json(&self) -> PyResult<String> {
+        let inputs = self.inputs.clone().configured(&self.configured);
+        let document = self.report.document(inputs);
+        let said = document.saying(&self.report.says());
+        said.to_text().map_err(value_error)
+    }
+
+    /// The page as HTML without any script.
+    fn to_html(&self) -> PyResult<String> {
+        let mut page = self.report.to_page(&self.name).map_err(words)?;
+        if let Some(line) = self.configured.line() {
+            page = page.answer(Section::text("", vec![line]));
+        }
+        page.to_html().map_err(value_error)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Exposure({})", self.card())
+    }
+}
+
+/// The exposure; `reticent.exposure` is its face.
 #[pyfunction]
-#[pyo3(signature = (plan, tokenizer, scorer, *, vocabulary, delta, confidence, batch, budget, records))]
+#[pyo3(signature = (plan, tokenizer, scorer, *, vocabulary, name, delta, confidence, max_exposure, batch, budget, records,
+    promise, earlier, defaults))]
 #[expect(clippy::too_many_arguments, reason = "keywords of one question")]
 pub(crate) fn exposure(
     py: Python<'_>,
     plan: PyRef<'_, CanaryPlan>,
     tokenizer: &str,
     scorer: Py<PyAny>,
-    vocabulary: usize,
-    delta: f64,
-    confidence: f64,
-    batch: usize,
-    budget: Option<u64>,
-    records: Option<u64>,
-) -> PyResult<String> {
+    vocabulary: Whole,
+    name: String,
+    delta: Option<Number>,
+    confidence: Option<Number>,
+    max_exposure: Option<Number>,
+    batch: Whole,
+    budget: Option<Whole>,
+    records: Option<Whole>,
+    promise: Option<PyRef<'_, Plan>>,
+    earlier: Vec<(String, Py<Exposure>)>,
+    defaults: Option<PyRef<'_, Defaults>>,
+) -> PyResult<Exposure> {
     let tokenizer = match tokenizer {
         "characters" => Tokenizer::characters(),
         "bytes" => Tokenizer::bytes(),
         json => of("tokenizer", Tokenizer::from_json(json, Origin::Pretrained))?,
     };
-    let delta = of("delta", Delta::new(delta))?;
-    let confidence = of("confidence", Confidence::new(confidence))?;
-    if batch == 0 {
-        return Err(PyValueError::new_err("batch: must lie in [1, inf), got 0"));
-    }
-    // Training may have cut the plan's texts into more records, never into fewer that hold a canary.
-    let records = plan.records().max(records.unwrap_or(0));
+    let mut taking = Taking::from(defaults.as_deref());
+    let delta = delta
+        .map(|delta| of("delta", Delta::new(delta.0)))
+        .transpose()?;
+    let delta = taking.or("delta", delta, |file| file.delta);
+    let confidence = confidence
+        .map(|c| of("confidence", Confidence::new(c.0)))
+        .transpose()?;
+    let confidence = taking.or("confidence", confidence, |file| file.confidence);
+    let limit = max_exposure.map(|bits| limit(bits.0)).transpose()?;
+    let limit = taking.or("max_exposure", limit, |file| file.max_exposure);
+    let configured = taking.configured()?;
+    let batch = batch.at_least(1, "batch")?;
+    let vocabulary = vocabulary.at_least(1, "vocabulary")?;
+    let budget = budget
+        .map(|budget| budget.at_least(1, "budget"))
+        .transpose()?;
+    let records: Option<u64> = records
+        .map(|records| records.at_least(1, "records"))
+        .transpose()?;
+    let canaries = Canaries {
+        count: plan.plan.canaries.len() as u64,
+        // Training may have cut the plan's texts into more records, never into fewer that hold a canary.
+        records: plan.records().max(records.unwrap_or(0)),
+        on_public_side: 0,
+        candidates: Some(Canaries::candidates(plan.plan.candidates)),
+    };
     let plan = plan.plan.clone();
+    let mechanism = promise.map(|promise| promise.mechanism.clone());
+    let earlier: Vec<Checkpoint> = earlier
+        .into_iter()
+        .map(|(model, found)| Checkpoint {
+            model,
+            summary: found.get().report.finding.summary,
+        })
+        .collect();
     let mut scorer = CallableScorer::new(scorer, vocabulary, batch);
-    let found = py.detach(|| -> Result<ExposureFinding, String> {
-        let words = |error: reticent_attacks::Error| error.to_string();
-        let (tree, targets) = plan_search(&plan, &tokenizer).map_err(words)?;
-        let options = SearchOptions {
-            tie_tolerance: TIE_TOLERANCE,
-            budget,
-            batch,
-        };
-        let ranking = search_ranks(&mut scorer, &tree, &targets, &options, &mut |_| {
-            ControlFlow::Continue(())
-        });
-        let ranking = ranking.map_err(words)?;
-        // As the command: a model that rules its canaries out says nothing about leaks.
-        let silent = |nll: f64, secret: &str| {
-            !(nll / secret.chars().count().max(1) as f64)
-                .exp()
-                .is_finite()
-        };
-        let mut each = plan.canaries.iter().zip(&ranking.counts);
-        if each.any(|(canary, count)| silent(count.nll, &canary.secret)) {
-            return Err(
-                "nothing can be concluded: the model gives its canaries no finite perplexity"
-                    .into(),
-            );
+    let found = py.detach(|| -> anyhow::Result<ExposureReport> {
+        let mut attack = Attack::new(&plan, &tokenizer, &name, canaries)?;
+        let unknown = mechanism.is_none();
+        if let Some(mechanism) = mechanism {
+            attack.against(Attack::run_of(&plan, mechanism)?);
         }
-        let audit = RankAudit::of_plan(&plan, records.max(1), confidence, delta);
-        let names: Vec<(String, u64)> = plan
-            .canaries
-            .iter()
-            .map(|c| (c.id.clone(), c.insertions.len() as u64))
-            .collect();
-        ExposureFinding::new(&ranking, &names, &audit, TIE_TOLERANCE).map_err(words)
+        if let Some(delta) = delta {
+            attack.delta = delta;
+        }
+        attack.confidence = confidence;
+        attack.budget = budget;
+        let (mut report, _) = attack.run(&mut scorer, &Interrupt::default())?;
+        if unknown {
+            report.no_verdict = Some("what ran is not known: no promise was given".into());
+        }
+        report.limit = limit;
+        report.earlier = earlier;
+        Ok(report)
     });
-    match (found, scorer.raised.take()) {
-        (_, Some(raised)) => Err(raised),
-        (Err(words), None) => Err(PyValueError::new_err(words)),
-        (Ok(finding), None) => serde_json::to_string(&finding).map_err(value_error),
+    let report = match (found, scorer.raised.take()) {
+        (_, Some(raised)) => return Err(raised),
+        (Err(error), None) => return Err(words(error)),
+        (Ok(report), None) => report,
+    };
+    // As the command: a model that rules its canaries out says nothing about leaks.
+    if report.inconclusive {
+        return Err(PyValueError::new_err(report.says()));
+    }
+    let inputs = Inputs::new()
+        .given("model", &name)
+        .and_then(|inputs| inputs.given("max_exposure", limit))
+        .map_err(value_error)?;
+    Ok(Exposure {
+        report,
+        inputs,
+        configured,
+        name,
+    })
+}
+
+fn limit(bits: f64) -> PyResult<f64> {
+    match bits > 0.0 && bits <= 1074.0 {
+        true => Ok(bits),
+        false => Err(value_error(format!(
+            "max_exposure: must be a number of bits in (0, 1074], got {bits}"
+        ))),
     }
 }

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<canaries::CanaryPlan>()?;
+    module.add_class::<exposure::Exposure>()?;
     module.add_class::<redact::Redactor>()?;
     module.add_function(wrap_pyfunction!(canaries::plan_canaries, module)?)?;
     module.add_function(wrap_pyfunction!(exposure::exposure, module)?)?;

@@ -11,7 +11,9 @@ pub use super::question::{QuestionArgs, RunArgs};
 pub use super::values::NeighboursArg;
 
 use crate::contract::{Completions, Format, ManualPage};
+use crate::defaults::{Configured, TakesDefaults};
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 
 const AFTER: &str = "\
 Exit codes: 0 finished; 1 finished, and the promised epsilon is above --max-epsilon; 2 not finished \
@@ -53,12 +55,28 @@ pub struct Account {
     /// All of it as text: other accountants, other assumptions, what the numbers mean.
     #[arg(long, short, global = true)]
     pub verbose: bool,
+    /// The project's defaults, or none; reticent.toml of the working directory or of a parent in the same
+    /// repository if absent. Flags win, and the answer shows what was taken.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// What was taken from the project's defaults.
+    #[arg(skip)]
+    pub configured: Configured,
     /// The plan to account for.
     #[command(flatten)]
     pub plan: PlanArgs,
     /// What to do instead.
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+impl TakesDefaults for Account {
+    fn take(&mut self, configured: Configured) {
+        self.configured = configured;
+    }
+    fn configured(&self) -> &Configured {
+        &self.configured
+    }
 }
 
 /// What to do instead of accounting for a plan.

@@ -36,7 +36,8 @@ use secrets::SecretPosteriors;
 /// # Errors
 /// Bad input, a plan that can't be accounted, an unwritable file.
 pub fn run(arguments: &Account) -> Result<Exit> {
-    let output = Output::new(arguments.format, View::of_terminal(arguments.verbose));
+    let mut output = Output::new(arguments.format, View::of_terminal(arguments.verbose))
+        .configured(&arguments.configured);
     match &arguments.command {
         Some(Command::Plan(wish)) => {
             let plan = plan_page::of_file(&wish.file)?;
@@ -79,7 +80,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
         None => {
             let plan = &arguments.plan;
             if let Some(export) = plan.outcome.export {
-                return exported(plan, export);
+                return exported(plan, export, &mut output);
             }
             if plan.is_page() {
                 let described = plan_page::of_request(&plan.request())?;
@@ -92,9 +93,9 @@ pub fn run(arguments: &Account) -> Result<Exit> {
 }
 
 /// What runs, for other programs.
-fn exported(plan: &PlanArgs, export: mechanism::Export) -> Result<Exit> {
+fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> Result<Exit> {
     if plan.epsilon.is_none() {
-        no_delta(&plan.question)?;
+        no_delta(&plan.question, output)?;
     }
     let neighbours = plan::neighbours_of(plan.question.neighbours, plan.run.schedule.sampler);
     let mechanism = match plan.is_page() {
@@ -102,14 +103,17 @@ fn exported(plan: &PlanArgs, export: mechanism::Export) -> Result<Exit> {
         false => plan::Source::of_plan(plan, neighbours)?.mechanism,
     };
     print(&mechanism::export(&mechanism, export, neighbours)?)?;
+    output.says_what_was_taken();
     Ok(Exit::Finished)
 }
 
-/// δ belongs to the noise that is found for an ε; what runs has none.
-fn no_delta(question: &QuestionArgs) -> Result<()> {
+/// δ belongs to the noise that is found for an ε; what runs has none, and a project's is not used.
+fn no_delta(question: &QuestionArgs, output: &mut Output) -> Result<()> {
     match question.delta {
-        Some(delta) => bail!("--delta: belongs to --export only with --epsilon, got {delta}"),
-        None => Ok(()),
+        Some(delta) if !output.leaves("delta") => {
+            bail!("--delta: belongs to --export only with --epsilon, got {delta}")
+        }
+        _ => Ok(()),
     }
 }
 

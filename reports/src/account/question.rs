@@ -44,7 +44,7 @@ impl RunArgs {
 }
 
 /// What is asked about it.
-#[derive(Debug, Clone, PartialEq, Args)]
+#[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct QuestionArgs {
     /// The slack of every (epsilon, delta) promise [default: 1e-6, or less than one over the records].
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true)]

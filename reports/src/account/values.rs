@@ -14,6 +14,16 @@ pub enum NeighboursArg {
     Replace,
 }
 
+impl From<Neighbours> for NeighboursArg {
+    fn from(neighbours: Neighbours) -> Self {
+        match neighbours {
+            Neighbours::AddRemove => Self::AddRemove,
+            Neighbours::ZeroOut => Self::ZeroOut,
+            Neighbours::Replace => Self::Replace,
+        }
+    }
+}
+
 impl From<NeighboursArg> for Neighbours {
     fn from(neighbours: NeighboursArg) -> Self {
         match neighbours {

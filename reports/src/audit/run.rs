@@ -19,7 +19,8 @@ const NO_ENGINE: &str = "this build has no engine; build with the default featur
 /// # Errors
 /// Whatever keeps the command from finishing.
 pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
-    let output = Output::new(audit.format, View::of_terminal(audit.verbose));
+    let output =
+        Output::new(audit.format, View::of_terminal(audit.verbose)).configured(&audit.configured);
     match &audit.command {
         Command::Simulate(simulation) => {
             simulate::run(&simulation.what, output, interrupt)?;

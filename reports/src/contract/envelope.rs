@@ -2,6 +2,7 @@
 
 use super::inputs::KnownInputs;
 use super::spelled::{Spelled, to_json};
+use crate::defaults::Configured;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
@@ -84,6 +85,7 @@ impl<B: Serialize> Envelope<B> {
 pub struct Inputs {
     values: Vec<(String, Value)>,
     assumed: Vec<String>,
+    configured: Configured,
 }
 
 impl Inputs {
@@ -134,6 +136,12 @@ impl Inputs {
             Some(value) => self.given(name, value),
             None => self.assumed(name, default),
         }
+    }
+    /// With what was taken from a project's defaults.
+    #[must_use]
+    pub fn configured(mut self, configured: &Configured) -> Self {
+        self.configured = configured.clone();
+        self
     }
     /// The same without one of them.
     #[must_use]
@@ -199,6 +207,9 @@ impl Serialize for Inputs {
             map.serialize_entry(name, value)?;
         }
         map.serialize_entry("assumed", &self.assumed)?;
+        if !self.configured.is_empty() {
+            map.serialize_entry("configured", &self.configured)?;
+        }
         map.end()
     }
 }
@@ -210,9 +221,14 @@ impl<'de> Deserialize<'de> for Inputs {
             Some(list) => serde_json::from_value(list).map_err(serde::de::Error::custom)?,
             None => Vec::new(),
         };
+        let configured = match map.remove("configured") {
+            Some(taken) => serde_json::from_value(taken).map_err(serde::de::Error::custom)?,
+            None => Configured::default(),
+        };
         Ok(Self {
             values: map.into_iter().collect(),
             assumed,
+            configured,
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Every input that a document may record, by name: one name means one thing in all documents.
 
+use crate::defaults::Configured;
 use reticent_accounting::training::Recipe;
 use reticent_accounting::{Delta, Neighbours, Probability};
 use schemars::JsonSchema;
@@ -13,6 +14,8 @@ use serde_json::Value;
 pub(super) struct KnownInputs {
     /// Names of the inputs that nobody gave: the tool assumed them in the user's place.
     assumed: Vec<String>,
+    /// What was taken from the project's `reticent.toml`; absent where nothing was.
+    configured: Option<Configured>,
 
     // The run that is accounted for.
     /// Noise deviation over clipping norm.

@@ -1,17 +1,19 @@
 //! The command line: clap's definition in, one exit code out.
 
-use super::{Exit, fail, printable};
+use super::{Exit, describe, fail, printable};
+use crate::defaults::{Configured, TakesDefaults, with_defaults};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The whole life of a command: parses the process arguments, runs, reports, and gives the exit code.
+/// The whole life of a command: parses the process arguments with the project's defaults, runs, reports, and gives
+/// the exit code.
 ///
 /// Help and version are data (stdout, 0); a usage error is told on stderr (2), and without arguments
 /// the greeting is, which says what to do next.
-pub fn main<A: clap::Parser>(
+pub fn main<A: TakesDefaults>(
     greeting: &str,
     run: impl FnOnce(A) -> anyhow::Result<Exit>,
 ) -> ExitCode {
@@ -19,12 +21,29 @@ pub fn main<A: clap::Parser>(
         let _ = write!(std::io::stderr(), "{greeting}");
         return ExitCode::from(Exit::NOT_FINISHED);
     }
-    match parse_from(std::env::args_os()) {
-        Ok(arguments) => match run(arguments) {
-            Ok(exit) => exit.into(),
-            Err(error) => fail(&error),
-        },
+    let (whole, configured) = match with_defaults::<A>(std::env::args_os().collect()) {
+        Ok(found) => found,
+        Err(error) => return fail(&error),
+    };
+    match parse_from::<A>(whole) {
+        Ok(mut arguments) => {
+            arguments.take(configured.clone());
+            match run(arguments) {
+                Ok(exit) => exit.into(),
+                Err(error) => fail(&blamed(error, &configured)),
+            }
+        }
         Err(code) => code,
+    }
+}
+
+/// An error about a flag that nobody gave names the file that the value came from.
+fn blamed(error: anyhow::Error, configured: &Configured) -> anyhow::Error {
+    let said = describe(&error);
+    let named = |key: &&String| said.contains(&format!("--{}", key.replace('_', "-")));
+    match configured.values.keys().find(named) {
+        Some(key) => error.context(format!("{}, {key}", configured.file)),
+        None => error,
     }
 }
 
@@ -111,6 +130,19 @@ mod tests {
             line("much").as_deref(),
             Some("--sigma: must be a number, got \"much\"")
         );
+    }
+
+    #[test]
+    fn an_error_about_a_default_names_its_file() {
+        let value = ("unit".to_owned(), "word".into());
+        let configured = Configured {
+            file: "reticent.toml".to_owned(),
+            values: [value].into_iter().collect(),
+        };
+        let told = |line: &'static str| describe(&blamed(anyhow::anyhow!(line), &configured));
+        let refused = "--unit: must be turn, got word";
+        assert_eq!(told(refused), format!("reticent.toml, unit: {refused}"));
+        assert_eq!(told("--sigma: got 0"), "--sigma: got 0");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Where a command's answer goes.
 
-use super::{Page, View};
+use super::{Page, Section, View};
 use crate::contract::{AtomicFile, Csv, Envelope, Format, print, printable, printable_json};
+use crate::defaults::Configured;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::io::Write;
@@ -15,16 +16,37 @@ pub struct Output {
     format: Format,
     view: View,
     html: Option<AtomicFile>,
+    configured: Configured,
 }
 
 impl Output {
     /// An answer on stdout.
     #[must_use]
-    pub const fn new(format: Format, view: View) -> Self {
+    pub fn new(format: Format, view: View) -> Self {
         Self {
             format,
             view,
             html: None,
+            configured: Configured::default(),
+        }
+    }
+
+    /// An answer that shows what it took from a project's defaults.
+    #[must_use]
+    pub fn configured(mut self, configured: &Configured) -> Self {
+        self.configured = configured.clone();
+        self
+    }
+
+    /// Leaves one of a project's defaults unused; whether there was one.
+    pub fn leaves(&mut self, key: &str) -> bool {
+        self.configured.values.remove(key).is_some()
+    }
+
+    /// Says on stderr what was taken from a project's defaults, where stdout has no place for it.
+    pub fn says_what_was_taken(&self) {
+        if let Some(line) = self.configured.line() {
+            let _ = writeln!(std::io::stderr(), "{}", printable(&line));
         }
     }
 
@@ -60,21 +82,32 @@ impl Output {
     /// # Errors
     /// As [`Output::answer`].
     pub fn answer_with_rows<B: Serialize>(
-        self,
+        mut self,
         document: &Envelope<B>,
         page: &Page,
         rows: impl FnOnce() -> Result<String>,
     ) -> Result<()> {
+        let mut page = page.clone();
+        if let Some(line) = self.configured.line() {
+            page = page.answer(Section::text("", vec![line]));
+        }
         let html = match self.draws() {
             true => printable(&page.to_html()?),
             false => String::new(),
         };
-        if let Some(mut file) = self.html {
+        if let Some(mut file) = self.html.take() {
             file.write_all(html.as_bytes()).context("--html")?;
             file.finish().context("--html")?;
         }
+        if self.format == Format::Csv {
+            self.says_what_was_taken();
+        }
         let text = match self.format {
-            Format::Json => printable_json(&document.saying(page.said()).to_text()?),
+            Format::Json => {
+                let mut document = document.saying(page.said());
+                document.inputs = document.inputs.configured(&self.configured);
+                printable_json(&document.to_text()?)
+            }
             Format::Csv => printable(&rows()?),
             Format::Html => html,
             Format::Text => printable(&page.to_text(self.view)),

@@ -13,6 +13,7 @@ use crate::account::plan_page::PlanPage;
 use crate::account::protect::document::Protection;
 use crate::account::protect::weights::Weights;
 use crate::contract::{Envelope, SCHEMA};
+use crate::defaults::ProjectFile;
 use crate::generated;
 use crate::plan::TrainingFile;
 use reticent_accounting::Mechanism;
@@ -230,6 +231,8 @@ fn of_account() -> Vec<Published> {
             .about("Rates of records, batch, steps and noise, and what is promised for each secret. It names secrets as the incidence does: keep it private."),
         P::read::<TrainingFile>("training", "A training plan: `training.toml`, read by `account plan` and `audit train --plan`")
             .about("As JSON Schema of the TOML document. Paths are relative to the file."),
+        P::read::<ProjectFile>("defaults", "A project's defaults: `reticent.toml`, read by `account`, `audit` and Python")
+            .about("As JSON Schema of the TOML document. Keys are flags; flags win, and an answer shows what it took."),
         P::written::<TrainingPlan>("training-plan", "A training plan as a manifest stores it")
             .about("What a run is: recipe, noise, batches, steps, each value with where it comes from."),
         P::read::<Label>("labels", "One line of a file of labelled secrets: `account --labels`")

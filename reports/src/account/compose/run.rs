@@ -8,12 +8,13 @@ use anyhow::Result;
 ///
 /// # Errors
 /// A file that describes no mechanism, values that contradict each other.
-pub(in crate::account) fn run(wish: &Compose, output: Output) -> Result<Exit> {
+pub(in crate::account) fn run(wish: &Compose, mut output: Output) -> Result<Exit> {
     let neighbours = plan::neighbours(wish.question.neighbours);
     let source = plan::Source::of_files(&wish.files, neighbours)?;
     if let Some(export) = wish.outcome.export {
-        no_delta(&wish.question)?;
+        no_delta(&wish.question, &mut output)?;
         print(&mechanism::export(&source.mechanism, export, neighbours)?)?;
+        output.says_what_was_taken();
         return Ok(Exit::Finished);
     }
     guarantees(

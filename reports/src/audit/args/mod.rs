@@ -39,7 +39,9 @@ pub use recipe::{ClippingArg, OptimizerArg, PrivateArgs};
 pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, PrecisionArg, TokenizerArg};
 
 use crate::contract::{Completions, Format, ManualPage};
+use crate::defaults::{Configured, TakesDefaults};
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 
 const AFTER: &str = "\
 Exit codes: 0 finished; 1 finished, and a measured lower bound exceeds the promised upper bound \
@@ -70,9 +72,25 @@ pub struct Audit {
     /// All of it as text, not the answer alone.
     #[arg(long, short, global = true)]
     pub verbose: bool,
+    /// The project's defaults, or none; reticent.toml of the working directory or of a parent in the same
+    /// repository if absent. Flags win, and the answer shows what was taken.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// What was taken from the project's defaults.
+    #[arg(skip)]
+    pub configured: Configured,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl TakesDefaults for Audit {
+    fn take(&mut self, configured: Configured) {
+        self.configured = configured;
+    }
+    fn configured(&self) -> &Configured {
+        &self.configured
+    }
 }
 
 /// What to do.

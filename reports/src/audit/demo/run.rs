@@ -2,7 +2,7 @@
 
 use crate::audit::args::{ArmName, Demo};
 use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
-use crate::audit::exposure::attack::Attack;
+use crate::audit::exposure::Attack;
 use crate::audit::exposure::promise::guarantees;
 use crate::audit::perplexity::run::measure;
 use crate::audit::train::model::Beginning;

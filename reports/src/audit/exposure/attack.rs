@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use reticent_accounting::training::{Canaries, Run, Stated, TrainingPlan};
 use reticent_accounting::{
     Confidence, Convention, Delta, Epsilon, Estimate, Guarantee, Mechanism, Notion, PrivacyLoss,
-    Probability, Tolerance, Upper,
+    Probability, Tolerance, UnitName, Upper,
 };
 use reticent_attacks::{
     CandidateTree, CeilingAt, CeilingOutcome, Draw, EpsilonBound, ExposureFinding, ExposureSummary,
@@ -31,28 +31,38 @@ const CEILING_LEVEL: f64 = 0.95;
 const SHOWN_CONFIDENCE: f64 = 0.95;
 
 /// What is to be measured.
-pub(in crate::audit) struct Attack<'a> {
-    pub(in crate::audit) plan: &'a CanaryPlan,
+#[derive(Debug)]
+pub struct Attack<'a> {
+    /// The canaries.
+    pub plan: &'a CanaryPlan,
     /// The candidates, and the canaries among them.
     search: (CandidateTree, Vec<Target>),
     /// What was released, in words: the verdict names it.
-    pub(in crate::audit) released: String,
+    pub released: String,
     /// What ran, with these canaries; without it there is no promise.
     run: Option<TrainingPlan>,
-    pub(in crate::audit) canaries: Canaries,
-    pub(in crate::audit) delta: Delta,
-    pub(in crate::audit) confidence: Option<Confidence>,
+    /// How the run met them.
+    pub canaries: Canaries,
+    /// The slack of the bound on ε.
+    pub delta: Delta,
+    /// Of the bound that is shown.
+    pub confidence: Option<Confidence>,
     /// Tests of the whole report that share its false-alarm rate.
-    pub(in crate::audit) tests: usize,
-    pub(in crate::audit) budget: Option<u64>,
+    pub tests: usize,
+    /// Positions to score, at most.
+    pub budget: Option<u64>,
     /// Time flat scoring on so many candidates, to set the search's seconds beside.
-    pub(in crate::audit) flat_sample: Option<u64>,
-    pub(in crate::audit) show_secrets: bool,
+    pub flat_sample: Option<u64>,
+    /// Whether the report quotes them.
+    pub show_secrets: bool,
 }
 
 impl<'a> Attack<'a> {
     /// The usual attack on a plan.
-    pub(in crate::audit) fn new(
+    ///
+    /// # Errors
+    /// Canaries that the tokenizer can't tell apart.
+    pub fn new(
         plan: &'a CanaryPlan,
         tokenizer: &Tokenizer,
         released: &str,
@@ -74,7 +84,7 @@ impl<'a> Attack<'a> {
     }
 
     /// Holds the measurement against this run, at its δ.
-    pub(in crate::audit) fn against(&mut self, mut run: TrainingPlan) {
+    pub fn against(&mut self, mut run: TrainingPlan) {
         // A canary may have been in more records of an earlier run.
         let before = run.continues.as_ref().and_then(|run| run.canary_records);
         self.canaries.records = self.canaries.records.max(before.unwrap_or(0));
@@ -88,8 +98,20 @@ impl<'a> Attack<'a> {
         u32::try_from(self.canaries.records).unwrap_or(u32::MAX)
     }
 
+    /// What is known of a run by its mechanism alone: one record is what it is in the plan of the canaries.
+    ///
+    /// # Errors
+    /// None: every unit of a corpus has a name.
+    pub fn run_of(plan: &CanaryPlan, mechanism: Mechanism) -> Result<TrainingPlan> {
+        let unit = UnitName::new(plan.unit.to_string())?;
+        Ok(TrainingPlan::new(Run::Mechanism { mechanism }, unit))
+    }
+
     /// Ranks, exposures, the lower bound on ε; beside them what was promised, and the verdict.
-    pub(in crate::audit) fn run(
+    ///
+    /// # Errors
+    /// A model that does not answer, an interruption, and what the accountant refuses.
+    pub fn run(
         &self,
         scorer: &mut dyn PrefixScorer,
         interrupt: &Interrupt,
@@ -180,7 +202,10 @@ impl<'a> Attack<'a> {
     }
 
     /// The exposures alone, of another model with the same tokens.
-    pub(in crate::audit) fn summary(
+    ///
+    /// # Errors
+    /// A model that does not answer, and an interruption.
+    pub fn summary(
         &self,
         scorer: &mut dyn PrefixScorer,
         interrupt: &Interrupt,
@@ -193,7 +218,10 @@ impl<'a> Attack<'a> {
     }
 
     /// What a sample of the candidates says, every end of every canary at this confidence.
-    pub(in crate::audit) fn sampled(
+    ///
+    /// # Errors
+    /// A model that does not answer, and an interruption.
+    pub fn sampled(
         &self,
         scorer: &mut dyn PrefixScorer,
         (sample, seed): (u64, u64),

@@ -1,18 +1,17 @@
 //! The exposure of canaries, as JSON, text and page.
 
 pub mod args;
-#[cfg(feature = "audit")]
-pub(super) mod attack;
+mod attack;
 mod dose;
 mod facts;
 mod page;
 mod pieces;
-#[cfg(feature = "audit")]
 pub(super) mod promise;
 #[cfg(feature = "audit")]
 pub(super) mod run;
 mod sampled;
 
+pub use attack::Attack;
 pub use dose::Dose;
 pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
 pub use sampled::{SampledCanary, SampledReport};
@@ -125,6 +124,11 @@ impl ExposureReport {
     #[must_use]
     pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
         Envelope::new("exposure", inputs, self)
+    }
+    /// A paragraph to be copied into a model card.
+    #[must_use]
+    pub fn card(&self) -> String {
+        page::card(self)
     }
     /// What the ranks prove, beside what was promised.
     #[must_use]

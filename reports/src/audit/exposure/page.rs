@@ -167,7 +167,7 @@ fn short(path: &str) -> String {
 }
 
 /// A paragraph to be copied into a model card.
-fn card(report: &ExposureReport) -> String {
+pub(super) fn card(report: &ExposureReport) -> String {
     let finding = &report.finding;
     let (max, mean) = (finding.summary.max(), finding.summary.mean());
     let epsilon = &finding.epsilon;

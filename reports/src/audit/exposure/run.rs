@@ -2,13 +2,12 @@
 
 use crate::account::mechanism::load;
 use crate::audit::args::{Exposure as Args, Source};
-use crate::audit::exposure::attack::Attack;
-use crate::audit::exposure::{Checkpoint, ExposureReport, SampledReport};
+use crate::audit::exposure::{Attack, Checkpoint, ExposureReport, SampledReport};
 use crate::audit::loaded_model::LoadedModel;
 use crate::contract::{Csv, Exit, Inputs, Interrupt};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
-use reticent_accounting::training::{Canaries, Run, TrainingPlan};
+use reticent_accounting::training::{Canaries, TrainingPlan};
 use reticent_accounting::{Confidence, Neighbours, UnitName};
 use reticent_backends::{CanarySeal, Manifest, Owner, owner_folder};
 use reticent_corpus::CanaryPlan;
@@ -216,8 +215,5 @@ fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<TrainingPlan> {
     {
         return Ok(plan);
     }
-    let run = Run::Mechanism {
-        mechanism: document.mechanism,
-    };
-    Ok(TrainingPlan::new(run, unit))
+    Attack::run_of(plan, document.mechanism)
 }

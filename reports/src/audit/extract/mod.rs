@@ -11,7 +11,7 @@ mod tables;
 
 pub use secrets::{Drawn, PromisedSecrets, SecretsReport, Source};
 
-use crate::contract::{Csv, Envelope, Exit, Inputs};
+use crate::contract::{Envelope, Exit, Inputs};
 use reticent_accounting::Confidence;
 use reticent_attacks::{PromptRates, Rate};
 use schemars::JsonSchema;
@@ -83,10 +83,11 @@ impl ExtractReport {
     }
 
     /// As CSV: a row for each length of prompt, or the secrets alone where there is none.
+    #[cfg(feature = "audit")]
     fn rows(&self) -> serde_json::Result<String> {
         Ok(match self.prompts.is_empty() {
-            true => Csv::of_facts(&self.secrets, &[])?,
-            false => Csv::of_rows(&self.prompts)?,
+            true => crate::contract::Csv::of_facts(&self.secrets, &[])?,
+            false => crate::contract::Csv::of_rows(&self.prompts)?,
         })
     }
 

@@ -165,7 +165,8 @@ mod tests {
     ];
 
     /// Options that every recipe uses, or that are judged with the noise (the last three).
-    const ALWAYS: [&str; 28] = [
+    const ALWAYS: [&str; 29] = [
+        "config",
         "out",
         "plan",
         "steps",

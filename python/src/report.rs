@@ -1,0 +1,136 @@
+//! Answers of the commands' crate: their JSON, their page, their sentences.
+
+use crate::bounds::Bounds;
+use crate::error::{value_error, words};
+use pyo3::prelude::*;
+use reticent_accounting::training::read;
+use reticent_accounting::{Delta, Epsilon, GroupSize, Mechanism, Neighbours, Tolerance, UnitName};
+use reticent_reports::account::answer::{answer, guarantees, headline};
+use reticent_reports::account::plan::{Asked, Run, Source};
+use reticent_reports::account::question::QuestionArgs;
+use reticent_reports::contract::Inputs;
+use reticent_reports::defaults::Configured;
+use reticent_reports::page::Section;
+use serde::Serialize;
+
+/// A value as Python has it.
+pub(crate) fn to_python<'py>(
+    py: Python<'py>,
+    value: &impl Serialize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let text = serde_json::to_string(value).map_err(value_error)?;
+    py.import("json")?.call_method1("loads", (text,))
+}
+
+/// What a plan promises, as `account` says it: in one sentence, as a page, and as a document that fits
+/// schemas/guarantees.schema.json.
+#[pyclass(frozen, module = "reticent")]
+#[derive(Debug, Clone)]
+pub(crate) struct Report {
+    card: String,
+    json: String,
+    html: String,
+    epsilon: Bounds,
+}
+
+#[pymethods]
+impl Report {
+    /// The promise in words, for a model card: what is promised to whom, in which terms.
+    #[getter]
+    fn card(&self) -> &str {
+        &self.card
+    }
+
+    /// ε of the first row, both certified ends.
+    #[getter]
+    fn epsilon(&self) -> Bounds {
+        self.epsilon.clone()
+    }
+
+    /// The document as JSON.
+    fn to_json(&self) -> &str {
+        &self.json
+    }
+
+    /// The page as HTML without any script.
+    fn to_html(&self) -> &str {
+        &self.html
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Report({})", self.card)
+    }
+}
+
+/// What is asked about a mechanism.
+pub(crate) struct Question {
+    pub(crate) delta: Delta,
+    pub(crate) neighbours: Neighbours,
+    pub(crate) group: GroupSize,
+    pub(crate) unit: Option<UnitName>,
+    pub(crate) tolerance: Tolerance,
+}
+
+/// The answer of `account`.
+pub(crate) fn report(
+    mechanism: &Mechanism,
+    question: &Question,
+    configured: Configured,
+) -> anyhow::Result<Report> {
+    let text = serde_json::to_string(mechanism)?;
+    let completed = read(&text, question.neighbours)?.completed();
+    let source = Source {
+        mechanism: mechanism.clone(),
+        run: Run::Files {
+            names: vec!["plan".to_owned()],
+            completed,
+            plan: None,
+        },
+        unit: None,
+        unit_open: true,
+        neighbours: question.neighbours,
+        caveats: Vec::new(),
+        records: None,
+        inputs: Inputs::new().given("files", ["plan"])?,
+    };
+    let arguments = QuestionArgs {
+        delta: Some(question.delta),
+        neighbours: Some(question.neighbours.into()),
+        group: (question.group != GroupSize::ONE).then_some(question.group),
+        unit: question.unit.clone(),
+        tolerance: Some(question.tolerance),
+        ..QuestionArgs::default()
+    };
+    let asked = Asked::about(source, &arguments)?;
+    let document = answer(&asked)?;
+    let mut page = guarantees(&asked, &document, None);
+    let mut card = page.said().to_owned();
+    if let Some(line) = configured.line() {
+        card.push_str(&format!(" ({line}.)"));
+        page = page.answer(Section::text("", vec![line]));
+    }
+    let epsilon = headline(&document.body.guarantees).and_then(|row| row.epsilon);
+    let epsilon = epsilon.unwrap_or(reticent_accounting::Bounds::<Epsilon> {
+        lower: None,
+        upper: None,
+    });
+    let mut said = document.saying(page.said());
+    said.inputs = said.inputs.configured(&configured);
+    Ok(Report {
+        card,
+        json: said.to_text()?,
+        html: page.to_html()?,
+        epsilon: Bounds::of(epsilon).with(configured),
+    })
+}
+
+/// The same, as Python raises what is wrong.
+pub(crate) fn reported(
+    py: Python<'_>,
+    mechanism: &Mechanism,
+    question: &Question,
+    configured: Configured,
+) -> PyResult<Report> {
+    py.detach(|| report(mechanism, question, configured))
+        .map_err(words)
+}

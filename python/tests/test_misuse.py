@@ -1,0 +1,343 @@
+"""What a hurried or a hostile user does: an error that names the argument, or the safe side."""
+
+import copy
+import json
+import math
+import pickle
+import threading
+
+import numpy
+import pytest
+import reticent
+import torch
+from opacus import PrivacyEngine
+from opacus.optimizers import DPOptimizer
+from reticent.opacus import Accountant
+from test_opacus import BATCH, RECORDS, made, step
+
+PLAN = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
+TEXTS = ["one line", "another line"]
+
+
+def canaries(**kwargs):
+    return reticent.canaries(TEXTS, **{"n": 2, "copies": 1, **kwargs})
+
+
+# Bounds
+
+BOUND = PLAN.epsilon(1e-5)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        float, int, bool, round, math.floor, math.sqrt, abs, complex, sum,
+        lambda b: b + 1, lambda b: 1 - b, lambda b: -b, lambda b: b * 2, lambda b: b / 2, lambda b: b**2,
+        lambda b: b < 8, lambda b: b >= 8, lambda b: 8 > b, lambda b: b == 8, lambda b: b != 8, lambda b: max(b, 3.0),
+        lambda b: sorted([b, b]), lambda b: f"{b:.3f}", lambda b: "%f" % b, lambda b: math.isclose(b, 1),
+        lambda b: numpy.array([b], dtype=float), lambda b: numpy.float64(b), lambda b: torch.tensor(float(b)),
+        lambda b: json.dumps({"epsilon": b}), lambda b: PLAN.delta(b), lambda b: "yes" if b else "no",
+        lambda b: reticent.calibrate(epsilon=b, delta=1e-5, sample_rate=0.1, steps=100), pickle.dumps,
+    ],
+)  # fmt: skip
+def test_a_bound_never_becomes_a_number(use) -> None:
+    with pytest.raises(TypeError):
+        use(BOUND)
+
+
+def test_what_is_no_number_in_json_is_no_bound() -> None:
+    with pytest.raises(TypeError, match=r"take \.upper .* or \.lower"):
+        float(BOUND)
+    assert BOUND == PLAN.epsilon(1e-5) and BOUND != PLAN.epsilon(1e-6)
+
+
+# Arguments
+
+WRONG = [math.nan, math.inf, -math.inf, -1.0, -5e-324, 1e308, 10**400, -(10**400), True, "1e-5", b"1", None, [1e-5], 1j]
+TAKES = {
+    "sigma": (lambda x: reticent.Plan(sigma=x, sample_rate=0.01, steps=10), [1e308]),
+    "sample_rate": (lambda x: reticent.Plan(sigma=1, sample_rate=x, steps=10), []),
+    "steps": (lambda x: reticent.Plan(sigma=1, sample_rate=0.01, steps=x), []),
+    "delta": (lambda x: PLAN.epsilon(x), []),
+    "epsilon": (lambda x: PLAN.delta(x), [1e308, math.inf]),
+    "fpr": (lambda x: PLAN.tpr(x), []),
+    "prior": (lambda x: PLAN.posterior(x), []),
+    "group": (lambda x: PLAN.epsilon(1e-5, group=x), [None]),
+    "tolerance": (lambda x: PLAN.epsilon(1e-5, tolerance=x), [None]),
+    "copies": (lambda x: canaries(copies=[x]), []),
+    "n": (lambda x: canaries(n=x), []),
+    "confidence": (lambda x: reticent.membership([1.0, 2.0], [0.0, 1.0], confidence=x), [None]),
+    "seed": (lambda x: canaries(seed=x), [None]),
+}
+
+
+@pytest.mark.parametrize("value", WRONG, ids=lambda v: str(v)[:8])
+@pytest.mark.parametrize("name", TAKES)
+def test_wrong_values_and_types_name_the_argument(name, value) -> None:
+    call, fine = TAKES[name]
+    if any(value is other or value == other for other in fine) and value is not True:
+        call(value)
+        return
+    with pytest.raises((ValueError, TypeError), match=name) as raised:
+        call(value)
+    assert len(str(raised.value)) < 700 and "\n" not in str(raised.value)
+
+
+def test_huge_plans_end_on_the_safe_side() -> None:
+    much = reticent.Plan(sigma=1e-300, sample_rate=1.0, steps=2**53)
+    assert much.epsilon(1e-5).upper == math.inf
+    try:
+        assert much.delta(1e300).upper == 1
+    except ValueError as error:
+        assert "could not certify" in str(error)
+    little = reticent.Plan(sigma=1e300, sample_rate=1e-300, steps=1)
+    assert 0 <= little.epsilon(1e-5).upper <= 1e-5
+    with pytest.raises(ValueError, match="steps"):
+        reticent.Plan(sigma=1, sample_rate=1, steps=2**53 + 1)
+
+
+def test_plans_from_json_are_not_trusted() -> None:
+    for text in ("", "null", "[]", "{}", '{"type": "gaussian"}', '{"type": "gaussian", "noise_multiplier": -1}',
+                 '{"type": "gaussian", "noise_multiplier": NaN}', '{"type": "x"}', "[" * 100_000):  # fmt: skip
+        with pytest.raises(ValueError, match="text: "):
+            reticent.Plan.from_json(text)
+    doubled = PLAN
+    for _ in range(12):
+        doubled = doubled.then(doubled)
+    assert doubled.epsilon(1e-5).upper >= PLAN.epsilon(1e-5).upper
+
+
+def test_many_threads_get_the_same_answer() -> None:
+    found, plan = [], reticent.Plan(sigma=1.0, sample_rate=0.02, steps=500)
+    threads = [threading.Thread(target=lambda: found.append(plan.epsilon(1e-5))) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 16 and all(bound == found[0] for bound in found)
+
+
+# dp_accounting
+
+def test_events_that_are_none_are_refused() -> None:
+    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent, dp_event
+    from dp_accounting.privacy_accountant import UnsupportedEventError
+    from reticent.dp_accounting import Accountant as Google
+
+    for event in (
+        GaussianDpEvent(-1.0), GaussianDpEvent(math.nan), PoissonSampledDpEvent(1.5, GaussianDpEvent(1)),
+        PoissonSampledDpEvent(math.nan, GaussianDpEvent(1)), dp_event.UnsupportedDpEvent(), "gaussian",
+        SelfComposedDpEvent(GaussianDpEvent(1), -1), SelfComposedDpEvent(GaussianDpEvent(1), 1.5),
+    ):  # fmt: skip
+        with pytest.raises((ValueError, TypeError, UnsupportedEventError)):
+            Google().compose(event)
+    none = Google().compose(GaussianDpEvent(0.0))
+    assert none.get_epsilon(1e-5) == math.inf
+    for count in (-1, 1.5, math.nan):
+        with pytest.raises((ValueError, TypeError)):
+            Google().compose(GaussianDpEvent(1.0), count).get_epsilon(1e-5)
+
+
+# Opacus
+
+def test_nothing_is_counted_without_a_loader() -> None:
+    """The hook alone, on an optimizer that nobody gave a Poisson loader."""
+    _, _, model, optimizer, loader = made()
+    optimizer.attach_step_hook(Accountant().get_optimizer_hook_fn(sample_rate=1e-6))
+    with pytest.raises(ValueError, match="data_loader: nothing says how its batches are drawn"):
+        step(model, optimizer, next(iter(loader)))
+
+
+def test_an_engine_with_the_accountant_put_in_by_hand() -> None:
+    engine, loader, *_ = made()
+    model = torch.nn.Linear(4, 2)
+    other = PrivacyEngine(accountant="rdp")
+    other.accountant = Accountant()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    with pytest.raises(ValueError, match="poisson_sampling: must be True"):
+        other.make_private(
+            module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=1.0, max_grad_norm=1.0,
+            poisson_sampling=False,
+        )  # fmt: skip
+
+
+def test_a_rate_that_is_raised_afterwards_is_refused() -> None:
+    _, _, model, optimizer, loader = made()
+    loader.batch_sampler.sample_rate = 0.9
+    with pytest.raises(ValueError, match="drawn at the rate 0.9, and accounted for at 0.125"):
+        step(model, optimizer, next(iter(loader)))
+
+
+def test_batches_left_over_are_not_spent_in_another_pass() -> None:
+    _, _, model, optimizer, loader = made()
+    for _ in loader:
+        pass  # looked at, not trained on
+    batch = next(iter(loader))
+    step(model, optimizer, batch)
+    with pytest.raises(ValueError, match="were drawn"):
+        step(model, optimizer, batch)
+
+
+def test_two_loaders_of_one_engine_do_not_lend_each_other_batches() -> None:
+    engine, plain, model, optimizer, loader = made()
+    second = torch.nn.Linear(4, 2)
+    other, other_optimizer, other_loader = engine.make_private(
+        module=second, optimizer=torch.optim.SGD(second.parameters(), lr=0.5), data_loader=plain, noise_multiplier=1.0,
+        max_grad_norm=1.0,
+    )  # fmt: skip
+    step(model, optimizer, next(iter(loader)))
+    step(other, other_optimizer, next(iter(other_loader)))
+    assert len(engine.accountant) == 2
+    with pytest.raises(ValueError, match="2 batches were trained on, but 1 were drawn"):
+        step(model, optimizer, next(iter(other_loader)))
+
+
+def test_steps_behind_the_optimizers_back_are_refused() -> None:
+    _, _, model, optimizer, loader = made()
+    step(model, optimizer, next(iter(loader)))
+    with pytest.raises(ValueError, match="a step that nobody counted"):
+        optimizer.original_optimizer.step()
+    optimizer.attach_step_hook(lambda optimizer: None)
+    with pytest.raises(ValueError, match="a step that nobody counted"):
+        step(model, optimizer, next(iter(loader)))
+
+
+def test_replaced_methods_are_refused(monkeypatch) -> None:
+    _, _, model, optimizer, loader = made()
+    optimizer.add_noise = lambda: None
+    with pytest.raises(ValueError, match="add_noise was replaced"):
+        step(model, optimizer, next(iter(loader)))
+    _, _, model, optimizer, loader = made()
+    monkeypatch.setattr(DPOptimizer, "clip_and_accumulate", DPOptimizer.clip_and_accumulate.__get__(object()).__func__)
+    step(model, optimizer, next(iter(loader)))  # the same function
+    original = DPOptimizer.clip_and_accumulate
+    monkeypatch.setattr(DPOptimizer, "clip_and_accumulate", lambda self: original(self))
+    with pytest.raises(ValueError, match="clip_and_accumulate was replaced"):
+        step(model, optimizer, next(iter(loader)))
+
+
+def test_an_optimizer_that_only_bears_the_name_is_refused() -> None:
+    _, _, model, optimizer, loader = made()
+
+    class Quiet(type(optimizer)):
+        def add_noise(self) -> None:
+            for p in self.params:
+                p.grad = p.summed_grad.view_as(p)
+
+    Quiet.__name__ = "DPOptimizer"
+    optimizer.__class__ = Quiet
+    with pytest.raises(ValueError, match="is not covered"):
+        step(model, optimizer, next(iter(loader)))
+
+
+@pytest.mark.parametrize("noise", [math.nan, math.inf, -1.0])
+def test_noise_that_there_cannot_be(noise) -> None:
+    accountant = Accountant()
+    with pytest.raises(ValueError, match=r"noise_multiplier: must lie in \[0, inf\)"):
+        accountant.step(noise_multiplier=noise, sample_rate=0.1)
+    assert accountant.history == []
+
+
+def test_noise_lowered_midway_counts_from_there() -> None:
+    engine, _, model, optimizer, loader = made()
+    for number, batch in enumerate(loader):
+        if number == 4:
+            optimizer.noise_multiplier = 0.5
+        step(model, optimizer, batch)
+    rate = BATCH / RECORDS
+    assert engine.accountant.history == [(1.0, rate, 4), (0.5, rate, 4)]
+    parts = [reticent.Plan(sigma=sigma, sample_rate=rate, steps=4) for sigma in (1.0, 0.5)]
+    both = parts[0].then(parts[1]).epsilon(1e-5)
+    assert engine.get_epsilon(1e-5) == pytest.approx(both.upper, rel=1e-9)
+
+
+def test_no_noise_promises_nothing() -> None:
+    engine, _, model, optimizer, loader = made(sigma=0.0)
+    step(model, optimizer, next(iter(loader)))
+    assert engine.get_epsilon(1e-5) == math.inf
+
+
+def test_pickled_accountants_keep_what_was_counted_and_count_nothing() -> None:
+    engine, _, model, optimizer, loader = made()
+    step(model, optimizer, next(iter(loader)))
+    for other in (pickle.loads(pickle.dumps(engine.accountant)), copy.deepcopy(engine.accountant)):
+        assert other.history == engine.accountant.history
+        assert other.get_epsilon(1e-5) == engine.get_epsilon(1e-5)
+        optimizer.attach_step_hook(other.get_optimizer_hook_fn(sample_rate=1e-9))
+        with pytest.raises(ValueError, match="nothing says how its batches are drawn"):
+            step(model, optimizer, next(iter(loader)))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [(math.nan, 0.1, 5), (-1.0, 0.1, 5), (1.0, 0.0, 5), (1.0, 1.5, 5), (1.0, 0.1, 0), (1.0, 0.1, -5), (1.0, 0.1, 2.5),
+     (1.0, 0.1), (1.0, 0.1, 5, 0), (1.0, 0.1, 5, 1.5)],
+)  # fmt: skip
+def test_forged_histories_are_refused(entry) -> None:
+    accountant = Accountant()
+    accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+    state = {"history": [entry], "mechanism": "reticent"}
+    with pytest.raises((ValueError, TypeError)):
+        accountant.load_state_dict(state)
+    assert accountant.history == [(1.0, 0.1, 1)]
+    # Whoever writes into the list is held up when asking.
+    accountant.history = [entry]
+    with pytest.raises((ValueError, TypeError)):
+        accountant.get_epsilon(1e-5)
+
+
+def test_threads_lose_no_step() -> None:
+    accountant = Accountant()
+
+    def work() -> None:
+        for _ in range(500):
+            accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(accountant) == 4000
+
+
+# Audits
+
+def test_callbacks_say_what_is_wrong_before_anyone_trains() -> None:
+    from reticent.hf import AuditCallback
+
+    plan = canaries()
+    for arguments, words in (
+        ({"promise": 2.0}, "promise: must be a Plan or a function"),
+        ({"promise": BOUND}, "promise: must be a Plan or a function"),
+        ({"delta": 2}, r"delta: .*\[0, 1\], got 2"),
+        ({"delta": "1e-5"}, "delta"),
+        ({"confidence": 1.0}, "confidence: "),
+        ({"max_exposure": -1}, "max_exposure: "),
+        ({"batch": 0}, "batch: must lie in"),
+        ({"budget": -1}, "budget: must lie in"),
+        ({"defaults": {"delta": 1}}, "defaults"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=words):
+            AuditCallback(plan, **arguments)
+    with pytest.raises(TypeError, match="plan: must be a CanaryPlan"):
+        AuditCallback("plan")
+
+
+def test_scorers_of_several_threads_and_none() -> None:
+    plan = canaries()
+    for scorer in (None, 5, "model"):
+        with pytest.raises(TypeError):
+            reticent.exposure(plan, scorer, tokenizer="characters")
+    for answer in (None, [], [[None]], "text", [["a"]]):
+        with pytest.raises((TypeError, ValueError)):
+            reticent.exposure(plan, lambda p, w, answer=answer: answer, tokenizer="characters")
+
+
+def test_membership_of_nothing() -> None:
+    for members, others in (([], [1.0]), ([1.0], []), ([math.inf, math.nan], [1.0]), ([[1.0]], [1.0])):
+        with pytest.raises((ValueError, TypeError)):
+            reticent.membership(members, others)
+    for fpr in ((math.nan,), (2.0,), (-0.1,), (True,)):
+        with pytest.raises((ValueError, TypeError)):
+            reticent.membership([1.0, 2.0], [0.0, 1.0], fpr=fpr)

@@ -1,0 +1,108 @@
+//! Defaults as the flags that they stand in for.
+
+use super::file::{Configured, Wanted};
+use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use serde_json::Value;
+use std::error::Error as _;
+use std::ffi::{OsStr, OsString};
+
+/// A command that is told what it took from a project's defaults.
+pub trait TakesDefaults: Parser {
+    /// Takes note of it.
+    fn take(&mut self, configured: Configured);
+    /// What it took.
+    fn configured(&self) -> &Configured;
+}
+
+/// The arguments with each default added as the flag of its name, where that flag could be given and was not:
+/// flags win, and a default that the command does not have, or that another flag excludes, is left out.
+///
+/// # Errors
+/// A file that can't be taken, and a value that this command refuses: named with the file and the key.
+pub fn with_defaults<A: TakesDefaults>(
+    arguments: Vec<OsString>,
+) -> anyhow::Result<(Vec<OsString>, Configured)> {
+    // What is no command line is told as that. Something that is missing may be a default.
+    if let Err(error) = A::try_parse_from(&arguments)
+        && error.kind() != ErrorKind::MissingRequiredArgument
+    {
+        return Ok((arguments, Configured::default()));
+    }
+    let Some(project) = wanted(&arguments).project()? else {
+        return Ok((arguments, Configured::default()));
+    };
+    let mut whole = arguments;
+    let mut took = Vec::new();
+    let values = project.values()?;
+    for (key, value) in &values {
+        let more = inserted(&whole, key, value);
+        let Err(error) = A::try_parse_from(&more) else {
+            took.push(key.as_str());
+            whole = more;
+            continue;
+        };
+        match error.kind() {
+            // Given already, or excluded by what is given; or a flag that the command does not have.
+            ErrorKind::ArgumentConflict | ErrorKind::UnknownArgument => {}
+            ErrorKind::MissingRequiredArgument => {
+                // It brings no need of its own.
+                if A::try_parse_from(&whole).is_err() {
+                    took.push(key.as_str());
+                    whole = more;
+                }
+            }
+            _ => {
+                let why =
+                    refusal(&error).unwrap_or_else(|| "is refused by this command".to_owned());
+                anyhow::bail!("{}, {key}: {why}", project.name());
+            }
+        }
+    }
+    Ok((whole, project.took(&took)?))
+}
+
+/// Where `--config` says that defaults come from.
+fn wanted(arguments: &[OsString]) -> Wanted {
+    let before = arguments.iter().take_while(|word| *word != "--");
+    let mut words = before.skip(1);
+    while let Some(word) = words.next() {
+        let value = match word.to_str() {
+            Some("--config") => words.next().map(OsString::as_os_str),
+            Some(word) => word.strip_prefix("--config=").map(OsStr::new),
+            None => None,
+        };
+        if let Some(value) = value {
+            return match value == "none" {
+                true => Wanted::Nothing,
+                false => Wanted::File(value.into()),
+            };
+        }
+    }
+    Wanted::Found
+}
+
+/// With a flag behind all others.
+fn inserted(arguments: &[OsString], key: &str, value: &Value) -> Vec<OsString> {
+    let value = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let flag = format!("--{}={value}", key.replace('_', "-"));
+    let end = arguments.iter().position(|word| word == "--");
+    let (before, behind) = arguments.split_at(end.unwrap_or(arguments.len()));
+    [before, &[flag.into()], behind].concat()
+}
+
+/// What is wrong with a value: in our own words, or as the words that are allowed.
+fn refusal(error: &clap::Error) -> Option<String> {
+    if let Some(why) = error.source() {
+        return Some(why.to_string());
+    }
+    match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(allowed)) => {
+            Some(format!("must be one of {}", allowed.join(", ")))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,239 @@
+//! The file: where it is found, and what may stand in it.
+//!
+//! ```toml
+//! schema = 1
+//! delta = 1e-6                 # the slack of every (epsilon, delta) promise
+//! neighbours = "replace"       # add-remove, zero-out or replace
+//! unit = "turn"                # what one record is
+//! group = 3                    # records that one secret or person accounts for
+//! prior = 1e-6                 # chance of guessing a secret beforehand
+//! tolerance = 1e-6             # how far apart the two ends of an answer may be, relatively
+//! confidence = 0.95            # of whatever is measured
+//! max_epsilon = 8              # exit 1 above it
+//! max_exposure = 10            # bits; exit 1 where a canary is certainly above
+//! ```
+
+use crate::contract::{to_json, toml_place};
+use anyhow::{Context, Result, bail, ensure};
+use reticent_accounting::{
+    Confidence, Delta, Epsilon, GroupSize, Neighbours, Probability, Tolerance, UnitName,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The name under which it is looked for.
+const NAME: &str = "reticent.toml";
+
+/// The most bytes that are read.
+const LARGEST: u64 = 1 << 16;
+
+/// What may stand in the file. The names are those of the flags that it stands in for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectFile {
+    /// 1.
+    pub schema: u32,
+    /// The slack of every promise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delta: Option<Delta>,
+    /// Who is compared with whom.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<Neighbours>,
+    /// What one record is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<UnitName>,
+    /// Records that one secret or person accounts for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupSize>,
+    /// Chance of guessing a secret beforehand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prior: Option<Probability>,
+    /// How far apart the two ends of an answer may be, relatively.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<Tolerance>,
+    /// Confidence of what is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Confidence>,
+    /// The epsilon above which the exit code is 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_epsilon: Option<Epsilon>,
+    /// The exposure in bits above which the exit code is 1.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "bits",
+        default
+    )]
+    #[schemars(range(min = 0, max = 1074))]
+    pub max_exposure: Option<f64>,
+}
+
+fn bits<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let given = f64::deserialize(deserializer)?;
+    match given > 0.0 && given <= 1074.0 {
+        true => Ok(Some(given)),
+        false => Err(serde::de::Error::custom(format!(
+            "must be a number of bits in (0, 1074], got {given}"
+        ))),
+    }
+}
+
+/// A project's defaults, and the file that they stand in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Project {
+    name: String,
+    file: ProjectFile,
+}
+
+impl Project {
+    /// The file of a folder, or of the nearest parent that has one, up to the root of the repository
+    /// that the folder lies in (where `.git` is). Outside a repository only the folder itself is looked at.
+    ///
+    /// # Errors
+    /// A file that is there and can't be taken: as [`Project::read`].
+    pub fn find(folder: &Path) -> Result<Option<Self>> {
+        let here = folder
+            .canonicalize()
+            .context("the working directory can't be found")?;
+        let inside = here
+            .ancestors()
+            .position(|parent| parent.join(".git").exists());
+        for (up, parent) in here.ancestors().take(inside.unwrap_or(0) + 1).enumerate() {
+            let place = parent.join(NAME);
+            if let Ok(kind) = place.symlink_metadata() {
+                let name = format!("{}{NAME}", "../".repeat(up));
+                // A checkout's link may lead to what an error must not quote.
+                ensure!(!kind.is_symlink(), "{name}: must be a file, got a link");
+                return Self::named(&place, name).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// A file by its path.
+    ///
+    /// # Errors
+    /// A file that can't be read or is too large, is no TOML, or holds a key or a value that does not belong;
+    /// the message shows line, key, value and allowed range.
+    pub fn read(path: &Path) -> Result<Self> {
+        Self::named(path, path.display().to_string())
+    }
+
+    fn named(path: &Path, name: String) -> Result<Self> {
+        let unread = || format!("cannot read {name}");
+        let kind = path.metadata().with_context(unread)?;
+        // A pipe would be waited for.
+        ensure!(kind.is_file(), "{name}: must be a file");
+        let mut text = String::new();
+        let file = std::fs::File::open(path).with_context(unread)?;
+        file.take(LARGEST + 1)
+            .read_to_string(&mut text)
+            .with_context(unread)?;
+        if text.len() as u64 > LARGEST {
+            bail!("{name}: must have at most {LARGEST} bytes");
+        }
+        let file: ProjectFile = toml::from_str(&text).map_err(|error| {
+            let place = toml_place(&text, &error);
+            anyhow::anyhow!("{name}, {place}: {}", error.message())
+        })?;
+        if file.schema != 1 {
+            bail!("{name}: schema must be 1, got {}", file.schema);
+        }
+        Ok(Self { name, file })
+    }
+
+    /// The file's name, from the folder where it was looked for.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it says.
+    #[must_use]
+    pub const fn file(&self) -> &ProjectFile {
+        &self.file
+    }
+
+    /// Everything it says, by key.
+    ///
+    /// # Errors
+    /// None for values that JSON can hold.
+    pub fn values(&self) -> Result<Map<String, Value>> {
+        let Value::Object(mut values) = to_json(&self.file)? else {
+            return Ok(Map::new());
+        };
+        values.remove("schema");
+        Ok(values)
+    }
+
+    /// What an answer took from it.
+    ///
+    /// # Errors
+    /// As [`Project::values`].
+    pub fn took(&self, keys: &[&str]) -> Result<Configured> {
+        let mut values = self.values()?;
+        values.retain(|key, _| keys.contains(&key.as_str()));
+        let from = (!values.is_empty()).then(|| self.name.clone());
+        Ok(Configured {
+            file: from.unwrap_or_default(),
+            values,
+        })
+    }
+}
+
+/// What an answer took from a project's defaults.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Configured {
+    /// The file.
+    pub file: String,
+    /// What was taken from it, by key.
+    pub values: Map<String, Value>,
+}
+
+impl Configured {
+    /// Whether nothing was taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Said aloud: `from reticent.toml: delta 1e-5, neighbours replace`; nothing where nothing was taken.
+    #[must_use]
+    pub fn line(&self) -> Option<String> {
+        let said = self.values.iter().map(|(key, value)| {
+            let value = match value {
+                Value::String(text) => text.clone(),
+                Value::Number(number) if number.is_f64() => {
+                    crate::number::shortest(number.as_f64().unwrap_or(f64::NAN))
+                }
+                other => other.to_string(),
+            };
+            format!("{} {value}", key.replace('_', " "))
+        });
+        let said: Vec<String> = said.collect();
+        (!said.is_empty()).then(|| format!("from {}: {}", self.file, said.join(", ")))
+    }
+}
+
+/// Where defaults come from: `--config`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// From the working directory or its parents.
+    Found,
+    /// From this file.
+    File(PathBuf),
+    /// From nowhere.
+    Nothing,
+}
+
+impl Wanted {
+    pub(super) fn project(&self) -> Result<Option<Project>> {
+        match self {
+            Self::Found => Project::find(Path::new(".")),
+            Self::File(path) => Project::read(path).context("--config").map(Some),
+            Self::Nothing => Ok(None),
+        }
+    }
+}
