@@ -19,6 +19,7 @@ pub(crate) mod nearly_one;
 pub(crate) mod on_grid;
 mod overlapping;
 mod profile;
+pub(crate) mod renyi;
 pub(crate) mod roots;
 pub(crate) mod search;
 mod single_hit;

@@ -7,10 +7,8 @@ use super::solver::{AS_CLOSE, Solver, TRIM};
 use crate::compose::on_grid::MOST_COMPONENTS;
 use crate::engine::Engine;
 use crate::engine::contour::inversion::Contour;
-use crate::engine::contour::kernel::Kernel;
 use crate::loss::Pair;
-use crate::numeric::search::{bisect, minimiser_to};
-use crate::numeric::special::above_zero;
+use crate::numeric::search::bisect;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, Epsilon, Tolerance};
 
@@ -279,7 +277,7 @@ impl Solver {
     /// An ε near the answer with the order of its saddle, by the saddle-point approximation.
     ///
     /// ε and ln δ are both explicit in the order, and ln δ falls with it: bisect the order.
-    fn start(&mut self, ln_delta: f64) -> Result<(f64, f64)> {
+    pub(super) fn start(&mut self, ln_delta: f64) -> Result<(f64, f64)> {
         let mut high = self.cumulants(1.0)?.highest;
         while self.approximate_at(high)?.1 > ln_delta {
             high = 1.0 + 3.0 * (high - 1.0);
@@ -411,38 +409,6 @@ impl Solver {
             0.125 * tolerance,
         )
         .0
-    }
-
-    /// The Rényi bound on ε at δ, least over orders, with the order:
-    /// ε ≤ (K(c) + ln C(c) − ln δ)/(c − 1), C the constant of Canonne, Kamath and Steinke.
-    pub(crate) fn renyi_epsilon(&mut self, delta: f64) -> Result<(f64, f64)> {
-        if let Some(informed) = &mut self.more_informed {
-            return informed.renyi_epsilon(delta);
-        }
-        if self.loss.is_stated() {
-            return self.epsilon_of_stated(delta);
-        }
-        let ln_delta = (delta - self.loss.missing()).max(0.0).ln() - ROOM;
-        if self.needs_grid() {
-            return self.grid_renyi_epsilon(ln_delta);
-        }
-        let order = match self.start(ln_delta) {
-            Ok((_, order)) => order,
-            Err(_) => self.cumulants(1.0)?.highest,
-        };
-        let roomy = 1.0 + 1.5 * (order - 1.0);
-        let ready = self.cumulants(roomy).is_ok();
-        let cumulants = self.cumulants(if ready { roomy } else { 1.0 })?;
-        let at = |c: f64, ln: f64| {
-            let bound = (ln + Kernel::Excess.ln_chernoff(c) - ln_delta) / (c - 1.0);
-            above_zero(bound)
-        };
-        let highest = (cumulants.highest - 1.0).ln();
-        let centre = (order - 1.0).ln().min(highest);
-        let rough = |t: f64| at(1.0 + t.exp(), cumulants.moment(1.0 + t.exp()).ln);
-        let c = 1.0 + minimiser_to(rough, centre - 3.0, (centre + 1.5).min(highest), 1e-4).exp();
-        let (total, _) = cumulants.certified(c);
-        Ok((at(c, total.ln + total.error), c))
     }
 }
 

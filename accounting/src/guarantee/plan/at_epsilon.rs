@@ -4,16 +4,14 @@ use super::{Plan, covered, tighter_first};
 use crate::compose::Answer;
 use crate::compose::solver::Solver;
 use crate::engine::Engine;
-use crate::engine::contour::kernel::Kernel;
 use crate::guarantee::group::{delta_by_lemma, lemma_stands_in};
 use crate::guarantee::redaction::Redaction;
 use crate::guarantee::{Base, ByDirection, Convention, Guarantee, Method, Notion};
 use crate::loss::{PrivacyLoss, Query};
 use crate::numeric::interval::LnBounds;
-use crate::numeric::search::minimiser;
 use crate::quantity::bound::{Bounds, Upper};
 use crate::quantity::error::{Error, Result};
-use crate::quantity::{Delta, Epsilon, GroupSize, Order, Tolerance};
+use crate::quantity::{Delta, Epsilon, GroupSize, Tolerance};
 
 impl Plan {
     /// The rows of [`Plan::guarantees`] for a given ε instead of the plan's δ: `epsilon` of each
@@ -243,63 +241,6 @@ fn larger(answers: &[Answer<Delta>]) -> Answer<Delta> {
         bounds: Bounds::between(Delta::clamped(lower), Delta::clamped(upper)),
         engine,
         looseness,
-    }
-}
-
-impl Solver {
-    /// δ(ε) by Chernoff's bound at the best order, which is the Rényi bound; one where no moment can be
-    /// certified.
-    fn delta_by_renyi(&mut self, epsilon: f64) -> Result<(f64, Option<Order>)> {
-        match self.delta_of_moments(epsilon) {
-            Err(Error::NotCertified { .. }) => Ok((1.0, None)),
-            found => found,
-        }
-    }
-
-    fn delta_of_moments(&mut self, epsilon: f64) -> Result<(f64, Option<Order>)> {
-        if self.loss.is_empty() {
-            return Ok((0.0, None));
-        }
-        if self.loss.unbounded {
-            return Ok((1.0, None));
-        }
-        if self.loss.is_stated() {
-            let (ln_delta, order) = self.ln_delta_of_stated(epsilon)?;
-            let delta = (ln_delta.exp() * (1.0 + 1e-12)).clamp(f64::MIN_POSITIVE, 1.0);
-            return Ok((delta, order.and_then(|order| Order::new(order).ok())));
-        }
-        let missing = self.loss.missing();
-        if self.needs_grid() {
-            let constant = |c: f64| Kernel::Excess.ln_chernoff(c) - epsilon * (c - 1.0);
-            let (ln_delta, order) = self.least_by_moments(|c, ln| ln + constant(c))?;
-            let delta = (ln_delta.exp() * (1.0 + 1e-12) + missing).min(1.0);
-            let delta = if delta.is_nan() {
-                1.0
-            } else {
-                delta.max(f64::MIN_POSITIVE)
-            };
-            return Ok((delta, Order::new(order).ok()));
-        }
-        let cumulants = match self.cumulants_for(epsilon) {
-            Ok(cumulants) => cumulants,
-            Err(_) => self.cumulants(1.0)?,
-        };
-        let constant = |c: f64| Kernel::Excess.ln_chernoff(c) - epsilon * (c - 1.0);
-        // The best order lies near the saddle.
-        let highest = (cumulants.highest - 1.0).ln();
-        let near = (cumulants.chernoff(epsilon).1 - 1.0)
-            .max(1e-9)
-            .ln()
-            .min(highest);
-        let rough = |t: f64| cumulants.moment(1.0 + t.exp()).ln + constant(1.0 + t.exp());
-        let order = 1.0 + minimiser(rough, near - 1.0, (near + 1.0).min(highest)).exp();
-        let total = cumulants.certified(order).0;
-        let ln_delta = total.ln + total.error + constant(order);
-        if ln_delta.is_nan() || ln_delta >= 0.0 {
-            return Ok((1.0, None));
-        }
-        let delta = ln_delta.exp() * (1.0 + 1e-12) + missing;
-        Ok((delta.max(f64::MIN_POSITIVE), Order::new(order).ok()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! From a Rényi divergence to (ε, δ).
 
+use crate::compose::renyi::round_up;
 use crate::compose::solver::Solver;
 use crate::guarantee::redaction::Redaction;
 use crate::loss::{PrivacyLoss, Query, losses};
@@ -88,15 +89,6 @@ pub fn epsilon_by_renyi(
     })
 }
 
-/// Not below zero, and up by more than the formula's roundings; NaN stays NaN.
-fn round_up(value: f64) -> f64 {
-    if value <= 0.0 {
-        0.0
-    } else {
-        value * (1.0 + 1e-13)
-    }
-}
-
 impl PrivacyLoss {
     /// ε at `delta` from the Rényi curve, at the best real order, with that order.
     ///
@@ -116,26 +108,5 @@ impl PrivacyLoss {
     /// [`crate::Error::NotCertified`] when no order can be certified.
     pub fn epsilon_by_rdp(&self, delta: Delta) -> Result<(Upper<Epsilon>, Option<Order>)> {
         Solver::new(self).answer_by_rdp(delta)
-    }
-}
-
-impl Solver {
-    /// [`PrivacyLoss::epsilon_by_rdp`] on what has been charted already.
-    pub(crate) fn answer_by_rdp(
-        &mut self,
-        delta: Delta,
-    ) -> Result<(Upper<Epsilon>, Option<Order>)> {
-        if delta.get() >= 1.0 || self.loss.is_empty() {
-            return Ok((Upper::new(Epsilon::new(0.0)?), None));
-        }
-        if self.loss.unbounded || delta.get() <= 0.0 {
-            return Ok((Upper::new(Epsilon::new(f64::INFINITY)?), None));
-        }
-        // Where no order can be certified the steps' own guarantees still add up.
-        let (epsilon, order) = match self.renyi_epsilon(delta.get()) {
-            Ok((epsilon, order)) if epsilon.is_finite() => (epsilon, Order::new(order).ok()),
-            _ => (self.basic_composition(delta.get().ln()), None),
-        };
-        Ok((Upper::new(Epsilon::new(round_up(epsilon))?), order))
     }
 }
