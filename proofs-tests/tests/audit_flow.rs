@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const PREPARE: &str = "prepare data.jsonl --unit turn --conservative digits,capitals,policy --canaries 3x4 --out prepared";
+const PREPARE: &str = "prepare data.jsonl --unit turn --conservative digits,capitals,policy --canaries 3x4 --seed 0 --out prepared";
 const TRAIN: &str = "train prepared --epochs 1 --ordinary-batch-size 16 --seed 5";
 
 #[test]

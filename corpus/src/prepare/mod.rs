@@ -7,6 +7,7 @@ mod facts;
 mod first_pass;
 mod neighbours;
 mod options;
+mod pace;
 mod points;
 mod preparer;
 mod record_work;
@@ -31,7 +32,9 @@ pub(crate) use record_work::Work;
 pub use resume::RestartCause;
 pub(crate) use resume::{Done, DoneNow, Identity};
 pub(crate) use run::Put;
+pub(crate) use pace::Pace;
 pub use source::Phase;
+pub(crate) use source::Seal;
 pub use stream::{Preparation, PrepareFiles};
 
 pub use stability::{ButFor, Copies, Stability, Stage, StageStability};

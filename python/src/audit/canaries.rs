@@ -3,7 +3,8 @@
 use crate::error::{of, value_error};
 use pyo3::prelude::*;
 use reticent_corpus::{
-    self as corpus, CanaryOptions, CanaryTemplate, Carriers, Document, Spec, Unit, insert,
+    self as corpus, CanaryOptions, CanaryTemplate, Carriers, Document, SeedOrigin, Spec, Unit,
+    insert,
 };
 use std::collections::BTreeSet;
 
@@ -105,9 +106,9 @@ pub(crate) fn plan_canaries(
     seed: Option<u64>,
     own_contexts: bool,
 ) -> PyResult<CanaryPlan> {
-    let seed = match seed {
-        Some(seed) => seed,
-        None => getrandom::u64().map_err(value_error)?,
+    let (seed, seed_origin) = match seed {
+        Some(seed) => (seed, SeedOrigin::Given),
+        None => (getrandom::u64().map_err(value_error)?, SeedOrigin::System),
     };
     let template: CanaryTemplate = of("template", template.parse())?;
     let most = copies.iter().copied().max().unwrap_or(0);
@@ -117,6 +118,7 @@ pub(crate) fn plan_canaries(
         carriers: Carriers::Vary,
         own_contexts,
         seed,
+        seed_origin,
         ..CanaryOptions::new(of("n, copies", Spec::new(n, most))?)
     };
     let documents = documents(texts);

@@ -20,6 +20,9 @@ pub fn main<A: clap::Parser>(
         return ExitCode::from(Exit::NOT_FINISHED);
     }
     match parse_from(std::env::args_os()) {
+        Ok(_) if !super::stdout::is_open() => fail(&anyhow::anyhow!(
+            "stdout is closed: there is nowhere to answer (send it to /dev/null if it is not wanted)"
+        )),
         Ok(arguments) => match run(arguments) {
             Ok(exit) => exit.into(),
             Err(error) => fail(&error),

@@ -15,6 +15,8 @@ pub struct Output {
     format: Format,
     view: View,
     html: Option<AtomicFile>,
+    /// Whether stdout is taken by data: the answer goes to stderr.
+    aside: bool,
 }
 
 impl Output {
@@ -25,7 +27,15 @@ impl Output {
             format,
             view,
             html: None,
+            aside: false,
         }
+    }
+
+    /// The same on stderr: stdout is the data's.
+    #[must_use]
+    pub fn aside(mut self) -> Self {
+        self.aside = true;
+        self
     }
 
     /// The same with the page in a file, if `--html` names one. It is opened at once, so that a place that
@@ -79,6 +89,11 @@ impl Output {
             Format::Html => html,
             Format::Text => printable(&page.to_text(self.view)),
         };
+        if self.aside {
+            // A closed stderr is no reason to fail: the data are written.
+            let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
+            return Ok(());
+        }
         Ok(print(&text)?)
     }
 }

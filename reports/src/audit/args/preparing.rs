@@ -89,9 +89,10 @@ pub struct Preparing {
     /// The share of documents held out, in [0, 1).
     #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
     pub held_out: Probability,
-    /// Seed of what is held out, missed and planted.
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
+    /// Seed of what is held out, missed and planted. Without it canaries are drawn by the operating system, and the
+    /// rest by 0; whoever knows it can draw the canaries again.
+    #[arg(long, value_name = "SEED")]
+    pub seed: Option<u64>,
 }
 
 impl Preparing {
@@ -101,6 +102,7 @@ impl Preparing {
     /// A pattern file that cannot be read, a tokenizer.json without its origin, and what the
     /// options themselves refuse.
     pub fn options(&self) -> Result<PrepareOptions> {
+        let seed = self.seed.unwrap_or(0);
         let canaries = self.canaries.map(|spec| CanaryOptions {
             doses: self.doses.clone(),
             template: self.canary_format.clone(),
@@ -111,9 +113,13 @@ impl Preparing {
             },
             own_contexts: self.own_carriers,
             distinct: !self.independent_secrets,
-            seed: self.seed,
+            seed,
             ..CanaryOptions::new(spec)
         });
+        let canaries = match (canaries, self.seed) {
+            (Some(canaries), None) => Some(canaries.with_system_seed()?),
+            (canaries, _) => canaries,
+        };
         let options = PrepareOptions {
             unit: self.unit,
             tokenizer: self.tokenizer()?,
@@ -124,7 +130,7 @@ impl Preparing {
                 policy: self.policy.choice().context("--policy")?,
                 miss_rate: self.miss_rate.get(),
                 false_positive_rate: self.false_positive_rate.get(),
-                seed: self.seed,
+                seed,
             },
             conservative: conservative(&self.conservative)?,
             canaries,
@@ -133,7 +139,7 @@ impl Preparing {
                 .max_tokens
                 .map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
             held_out: self.held_out.get(),
-            seed: self.seed,
+            seed,
         };
         options.validate().context("audit prepare")?;
         Ok(options)

@@ -274,7 +274,7 @@ fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
 /// A list of patterns, or a composed policy.
 fn from_file(path: &Path) -> Result<PolicyChoice> {
     let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        crate::contract::read_text(path).with_context(|| format!("cannot read {}", path.display()))?;
     let composed = || format!("{} is no policy with a `type`", path.display());
     if path
         .extension()

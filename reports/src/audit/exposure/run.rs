@@ -167,7 +167,7 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
 }
 
 fn read_plan(path: &Path) -> Result<CanaryPlan> {
-    let json = std::fs::read_to_string(path).with_context(|| {
+    let json = crate::contract::read_text(path).with_context(|| {
         format!(
             "--canary-file: cannot read {}; name the canaries.json of this model",
             path.display()
