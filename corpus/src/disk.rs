@@ -49,11 +49,7 @@ impl DiskFile {
 
     /// Takes up a file of ours; what lies behind `length` is cut off by [`DiskFile::cut`].
     pub(crate) fn again(path: &Path) -> Result<Self> {
-        File::options()
-            .read(true)
-            .write(true)
-            .open(path)
-            .map(Self)
+        File::options().read(true).write(true).open(path).map(Self)
     }
 
     /// Cuts it to a length and goes on from there.

@@ -65,8 +65,8 @@ pub use screening::{
 };
 pub use simulate::simulate;
 pub use sweep::{
-    DocumentFrequencies, Incidence, RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState,
-    SecretList, Sense, Sensed, default_threads, redacted_text,
+    DocumentFrequencies, Incidence, RedactFiles, RedactTo, Redaction, RedactionOptions,
+    RedactionState, SecretList, Sense, Sensed, default_threads, redacted_text,
 };
 pub use tagger::{
     NAME_LABELS, PARTS_OF_SPEECH, ROLE_LABELS, TaggedSentence, TaggerMaterial, TaggerModel,

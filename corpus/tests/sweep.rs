@@ -164,12 +164,14 @@ fn a_redaction_that_stopped_goes_on_as_if_it_had_not() {
     let at = |name: &str| place.path().join(name);
     std::fs::write(at("data.jsonl"), long_corpus(9)).unwrap();
     let options = options(Unit::Turn, detectors());
-    let redact = |threads| Redact {
-        data: &place.path().join("data.jsonl"),
-        options: &options,
-        threads,
-    }
-    .whole();
+    let redact = |threads| {
+        Redact {
+            data: &place.path().join("data.jsonl"),
+            options: &options,
+            threads,
+        }
+        .whole()
+    };
     let (whole, state) = redact(1);
     assert_eq!(redact(3), (whole.clone(), state.clone()));
     assert!(state.duplicates > 10 && state.redacted > 5, "{state:?}");
@@ -224,8 +226,20 @@ fn a_resumed_redaction_knows_its_input_its_options_and_its_output() {
     let cases: [(&str, &dyn Fn(), &RedactionOptions, &[u8], RestartCause); 4] = [
         ("input", &|| (), &ours, &changed, RestartCause::Corpus),
         ("options", &|| (), &other, &bytes, RestartCause::Options),
-        ("output", &|| edited("output"), &ours, &bytes, RestartCause::Damaged),
-        ("state", &|| edited("progress.json"), &ours, &bytes, RestartCause::Damaged),
+        (
+            "output",
+            &|| edited("output"),
+            &ours,
+            &bytes,
+            RestartCause::Damaged,
+        ),
+        (
+            "state",
+            &|| edited("progress.json"),
+            &ours,
+            &bytes,
+            RestartCause::Damaged,
+        ),
     ];
     for (what, damage, then, now, cause) in cases {
         std::fs::write(&data, &bytes).unwrap();
@@ -251,7 +265,11 @@ fn a_resumed_redaction_knows_its_input_its_options_and_its_output() {
         };
         let made = redact(then).to(&out, &go_on).unwrap().unwrap();
         assert_eq!((said.get(), made.taken_up), (Some(cause), None), "{what}");
-        assert_eq!(std::fs::read(&out).unwrap(), redact(then).whole().0, "{what}");
+        assert_eq!(
+            std::fs::read(&out).unwrap(),
+            redact(then).whole().0,
+            "{what}"
+        );
         std::fs::remove_file(&out).unwrap();
     }
 }
@@ -264,7 +282,11 @@ fn an_output_is_a_free_name_or_a_stream() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
     let data = at("data.jsonl");
-    std::fs::write(&data, lines(&[Document::new("a", "write to ada@example.org")])).unwrap();
+    std::fs::write(
+        &data,
+        lines(&[Document::new("a", "write to ada@example.org")]),
+    )
+    .unwrap();
     let before = std::fs::read(&data).unwrap();
     let options = options(Unit::Turn, detectors());
     let redact = Redact {
@@ -275,7 +297,11 @@ fn an_output_is_a_free_name_or_a_stream() {
     std::fs::write(at("old"), "old").unwrap();
     std::fs::hard_link(&data, at("same")).unwrap();
     std::fs::create_dir(at("folder")).unwrap();
-    for (link, to) in [("link", "old"), ("to-data", "data.jsonl"), ("nowhere", "no")] {
+    for (link, to) in [
+        ("link", "old"),
+        ("to-data", "data.jsonl"),
+        ("nowhere", "no"),
+    ] {
         std::os::unix::fs::symlink(at(to), at(link)).unwrap();
     }
     let there = names(place.path());

@@ -118,7 +118,11 @@ fn every_failing_step_leaves_outputs_whole_or_absent() {
             }
             failures += 1;
             let error = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(2), "{name}, step {step}: {error}");
+            assert_eq!(
+                output.status.code(),
+                Some(2),
+                "{name}, step {step}: {error}"
+            );
             assert!(error.contains("--out"), "{name}, step {step}: {error}");
             if at.join(name).exists() {
                 assert_eq!(content(name), whole, "{name}, step {step}");
@@ -167,8 +171,14 @@ fn hostile_files_are_refused_before_they_take_memory() {
     std::os::unix::fs::symlink("/dev/zero", at.join("model/config.json")).unwrap();
     let prepare = "prepare data.jsonl --vocabulary pretrained --out p --tokenizer";
     for (line, words) in [
-        (format!("{prepare} trap.json"), ["below 1048576", "got 2147483648"]),
-        (format!("{prepare} endless.json"), ["--tokenizer", "not a regular file"]),
+        (
+            format!("{prepare} trap.json"),
+            ["below 1048576", "got 2147483648"],
+        ),
+        (
+            format!("{prepare} endless.json"),
+            ["--tokenizer", "not a regular file"],
+        ),
         (
             "perplexity --model model --data data.jsonl".to_owned(),
             ["--model", "not a regular file"],
@@ -189,7 +199,14 @@ fn a_signal_ends_a_command_within_two_seconds() {
     std::fs::write(at.join("slow.json"), rules).unwrap();
     for signal in ["-TERM", "-INT"] {
         let mut child = audit(at)
-            .args(["redact", "data.jsonl", "--policy", "slow.json", "--out", "x"])
+            .args([
+                "redact",
+                "data.jsonl",
+                "--policy",
+                "slow.json",
+                "--out",
+                "x",
+            ])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -201,7 +218,11 @@ fn a_signal_ends_a_command_within_two_seconds() {
         assert!(kill.unwrap().success());
         assert_eq!(child.wait().unwrap().code(), Some(130));
         // Two seconds, and one for a machine that has much else to do.
-        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(3),
+            "{:?}",
+            began.elapsed()
+        );
         assert!(!at.join("x").exists());
     }
 }
@@ -210,7 +231,10 @@ fn a_signal_ends_a_command_within_two_seconds() {
 fn a_closed_stdout_is_an_error() {
     let home = home(LINE);
     let audit = reticent_proofs_tests::commands::binary("audit");
-    let line = format!("'{}' redact data.jsonl --out clean.jsonl >&-", audit.display());
+    let line = format!(
+        "'{}' redact data.jsonl --out clean.jsonl >&-",
+        audit.display()
+    );
     let output = Command::new("sh")
         .args(["-c", &line])
         .current_dir(home.path())
@@ -227,13 +251,28 @@ fn no_error_repeats_private_text() {
     let at = home.path();
     let write = |name: &str, text: &str| std::fs::write(at.join(name), text).unwrap();
     write("number.jsonl", "{\"id\":\"Byron\",\"text\":780511204}\n");
-    write("span.jsonl", "{\"id\":\"Byron\",\"text\":\"x\",\"secrets\":[{\"start\":7,\"end\":9,\"kind\":\"n\"}]}\n");
-    write("twice.jsonl", "{\"id\":\"Byron\",\"text\":\"x\"}\n{\"id\":\"Byron\",\"text\":\"y\"}\n");
+    write(
+        "span.jsonl",
+        "{\"id\":\"Byron\",\"text\":\"x\",\"secrets\":[{\"start\":7,\"end\":9,\"kind\":\"n\"}]}\n",
+    );
+    write(
+        "twice.jsonl",
+        "{\"id\":\"Byron\",\"text\":\"x\"}\n{\"id\":\"Byron\",\"text\":\"y\"}\n",
+    );
     write("table.csv", "Byron,780511204\nx,y\n");
-    write("chat.jsonl", "{\"messages\":[{\"role\":\"user\",\"content\":780511204}]}\n");
+    write(
+        "chat.jsonl",
+        "{\"messages\":[{\"role\":\"user\",\"content\":780511204}]}\n",
+    );
     write("good.jsonl", LINE);
-    write("rules.json", "[{\"kind\":\"who\",\"pattern\":\"(Byron|780511204\"}]");
-    write("policy.toml", "type = \"dictionary\"\nkind = \"who\"\nwords = \"Byron 780511204\"\n");
+    write(
+        "rules.json",
+        "[{\"kind\":\"who\",\"pattern\":\"(Byron|780511204\"}]",
+    );
+    write(
+        "policy.toml",
+        "type = \"dictionary\"\nkind = \"who\"\nwords = \"Byron 780511204\"\n",
+    );
     for line in [
         "redact number.jsonl --out x",
         "redact span.jsonl --out x",
@@ -246,15 +285,22 @@ fn no_error_repeats_private_text() {
         let output = run(at, line);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{line}: {said}");
-        assert!(said.contains("line") || said.contains("kind"), "{line}: {said}");
-        assert!(!said.contains("Byron") && !said.contains("7805"), "{line}: {said}");
+        assert!(
+            said.contains("line") || said.contains("kind"),
+            "{line}: {said}"
+        );
+        assert!(
+            !said.contains("Byron") && !said.contains("7805"),
+            "{line}: {said}"
+        );
     }
 }
 
 /// Whoever gives no seed has canaries that nobody else can draw.
 #[test]
 fn canaries_are_drawn_by_the_system_unless_a_seed_is_given() {
-    let documents = (0..40).map(|n| format!("{{\"id\":\"{n}\",\"text\":\"line {n}\\nand more\"}}\n"));
+    let documents =
+        (0..40).map(|n| format!("{{\"id\":\"{n}\",\"text\":\"line {n}\\nand more\"}}\n"));
     let home = home(&documents.collect::<String>());
     let at = home.path();
     let plan = |seed: &str, out: &str| {
@@ -262,7 +308,12 @@ fn canaries_are_drawn_by_the_system_unless_a_seed_is_given() {
         let shown = ok(at, &line);
         let plan: serde_json::Value =
             serde_json::from_str(&read(at, &format!("{out}/canaries.json"))).unwrap();
-        (plan["seed_origin"].clone(), plan["canaries"].clone(), shown, plan["seed"].to_string())
+        (
+            plan["seed_origin"].clone(),
+            plan["canaries"].clone(),
+            shown,
+            plan["seed"].to_string(),
+        )
     };
     let (one, two) = (plan("", "one"), plan("", "two"));
     assert_eq!((&one.0, &two.0), (&"system".into(), &"system".into()));
@@ -289,35 +340,150 @@ fn other_trainers_formats_keep_their_shape() {
     assert_eq!(line["note"], "<MASK>");
     assert_eq!(clean.lines().count(), 2);
     for (name, text, field, expected) in [
-        ("pair.jsonl", "{\"prompt\":\"Write to\",\"completion\":\" ada@example.org\"}\n", "", "{\"completion\":\" <MASK>\",\"prompt\":\"Write to\"}\n"),
-        ("alpaca.json", "[{\"instruction\":\"Write\",\"input\":\"ada@example.org\",\"output\":\"ok\"}]", "", "{\"input\":\"<MASK>\",\"instruction\":\"Write\",\"output\":\"ok\"}\n"),
-        ("own.jsonl", "{\"body\":\"ada@example.org\"}\n", " --text-field body", "{\"body\":\"<MASK>\"}\n"),
-        ("own.csv", "body,x\nada@example.org,1\n", " --text-column body", "{\"id\":\"line-2#0\",\"text\":\"<MASK>\"}\n"),
-        ("parts.txt", "one\n\ntwo<|endoftext|>three\n<|endoftext|>\n", " --separator <|endoftext|> --unit document", "{\"id\":\"block-1-1\",\"text\":\"one\\n\\ntwo\"}\n{\"id\":\"block-3-2\",\"text\":\"three\"}\n"),
+        (
+            "pair.jsonl",
+            "{\"prompt\":\"Write to\",\"completion\":\" ada@example.org\"}\n",
+            "",
+            "{\"completion\":\" <MASK>\",\"prompt\":\"Write to\"}\n",
+        ),
+        (
+            "alpaca.json",
+            "[{\"instruction\":\"Write\",\"input\":\"ada@example.org\",\"output\":\"ok\"}]",
+            "",
+            "{\"input\":\"<MASK>\",\"instruction\":\"Write\",\"output\":\"ok\"}\n",
+        ),
+        (
+            "own.jsonl",
+            "{\"body\":\"ada@example.org\"}\n",
+            " --text-field body",
+            "{\"body\":\"<MASK>\"}\n",
+        ),
+        (
+            "own.csv",
+            "body,x\nada@example.org,1\n",
+            " --text-column body",
+            "{\"id\":\"line-2#0\",\"text\":\"<MASK>\"}\n",
+        ),
+        (
+            "parts.txt",
+            "one\n\ntwo<|endoftext|>three\n<|endoftext|>\n",
+            " --separator <|endoftext|> --unit document",
+            "{\"id\":\"block-1-1\",\"text\":\"one\\n\\ntwo\"}\n{\"id\":\"block-3-2\",\"text\":\"three\"}\n",
+        ),
     ] {
         std::fs::write(at.join(name), text).unwrap();
-        let shown = ok(at, &format!("redact {name} --policy detectors --out -{field}"));
+        let shown = ok(
+            at,
+            &format!("redact {name} --policy detectors --out -{field}"),
+        );
         assert_eq!(shown, expected, "{name}");
     }
     // Training reads the same: who speaks is kept, and a turn is a record.
-    ok(at, "prepare data.jsonl --policy detectors --held-out 0 --out p");
+    ok(
+        at,
+        "prepare data.jsonl --policy detectors --held-out 0 --out p",
+    );
     let texts = read(at, "p/train.jsonl");
-    assert!(texts.contains("\"USR: Mail <MASK>\"") && texts.contains("\"SYS: Gone.\""), "{texts}");
+    assert!(
+        texts.contains("\"USR: Mail <MASK>\"") && texts.contains("\"SYS: Gone.\""),
+        "{texts}"
+    );
 }
 
 #[test]
 fn stdin_is_a_corpus_too() {
     let home = home("");
     let at = home.path();
-    for (text, expected) in [(LINE, CLEAN), ("write to ada@example.org\n", "{\"id\":\"block-1#0\",\"text\":\"write to <MASK>\"}\n")] {
+    for (text, expected) in [
+        (LINE, CLEAN),
+        (
+            "write to ada@example.org\n",
+            "{\"id\":\"block-1#0\",\"text\":\"write to <MASK>\"}\n",
+        ),
+    ] {
         let mut child = audit(at)
             .args(["redact", "-", "--policy", "detectors", "--out", "-"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
     }
+}
+
+/// The same file with canaries in it, for any trainer.
+#[test]
+fn plant_changes_nothing_but_the_documents_with_a_canary() {
+    let documents = (0..30).map(|n| format!("{{\"text\": \"line {n}\\nand more\",  \"n\":{n}}}\n"));
+    let home = home(&documents.collect::<String>());
+    let at = home.path();
+    ok(at, "plant data.jsonl --canaries 3x4 --out planted");
+    assert_eq!(
+        listing(&at.join("planted")),
+        ["canaries.json", "data.jsonl"]
+    );
+    let (before, after) = (read(at, "data.jsonl"), read(at, "planted/data.jsonl"));
+    assert_eq!(before.lines().count(), after.lines().count());
+    let planted: usize = before
+        .lines()
+        .zip(after.lines())
+        .filter(|(old, new)| old != new)
+        .map(|(_, new)| new.matches("My ID is: ").count())
+        .sum();
+    assert_eq!(planted, 12);
+    let plan: serde_json::Value = serde_json::from_str(&read(at, "planted/canaries.json")).unwrap();
+    assert_eq!(
+        (
+            &plan["seed_origin"],
+            plan["canaries"].as_array().unwrap().len()
+        ),
+        (&"system".into(), 3)
+    );
+    for canary in plan["canaries"].as_array().unwrap() {
+        let secret = format!("My ID is: {}", canary["secret"].as_str().unwrap());
+        assert_eq!(after.matches(&secret).count(), 4);
+    }
+    std::fs::write(
+        at.join("chat.jsonl"),
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}\n",
+    )
+    .unwrap();
+    refused(
+        at,
+        "plant chat.jsonl --canaries 1x1 --out x",
+        &["FILE, line 1", "not in chats"],
+    );
+    refused(
+        at,
+        "plant data.jsonl --canaries 3x4 --out planted",
+        &["--out", "not empty"],
+    );
+}
+
+/// Of text without marks nothing is known of what was missed; of marked secrets two shares have two names.
+#[test]
+fn words_about_what_is_missed_are_true() {
+    let home = home(LINE);
+    let at = home.path();
+    let text = reticent_proofs_tests::commands::said(at, "prepare data.jsonl --held-out 0 --out p");
+    assert!(
+        text.contains("what the policy does not find is not known"),
+        "{text}"
+    );
+    assert!(!text.contains("missed by the policy"), "{text}");
+    let marked = "{\"id\":\"a\",\"text\":\"write to ada@example.org\",\"secrets\":[{\"start\":13,\"end\":16,\"kind\":\"org\"}]}\n";
+    std::fs::write(at.join("marked.jsonl"), marked).unwrap();
+    let shown = ok(at, "policy marked.jsonl --policy detectors --format json");
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let org = &shown["marked"]["org"];
+    // Inside an address that is masked whole: covered, and nothing is left of it.
+    assert_eq!((&org["covered"], &org["recall"]), (&1.into(), &1.0.into()));
+    assert!(org["nothing_left"].is_number());
 }

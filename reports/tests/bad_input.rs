@@ -57,8 +57,11 @@ fn trained() -> &'static Path {
             let folder = tempfile::tempdir().unwrap();
             let at = folder.path();
             fine(at, "simulate customers --dialogues 12 --out data.jsonl");
-            fine(at, "prepare data.jsonl --canaries 2x3 --seed 0 --out planted");
-            fine(at, "prepare data.jsonl --out bare");
+            fine(
+                at,
+                "prepare data.jsonl --policy customers --canaries 2x3 --seed 0 --out planted",
+            );
+            fine(at, "prepare data.jsonl --policy customers --out bare");
             for name in ["planted", "bare"] {
                 let out = format!("{name}-model");
                 fine(

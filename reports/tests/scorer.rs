@@ -42,8 +42,8 @@ fn trained() -> &'static Path {
             for line in [
                 "simulate customers --dialogues 14 --out in.jsonl",
                 "simulate customers --dialogues 14 --seed 1 --out out.jsonl",
-                "prepare in.jsonl --canaries 3x4 --canary-format Code:{digits:4} --seed 0 --out planted",
-                "prepare out.jsonl --out other",
+                "prepare in.jsonl --policy customers --canaries 3x4 --canary-format Code:{digits:4} --seed 0 --out planted",
+                "prepare out.jsonl --policy customers --out other",
                 "train planted --recipe sgd --epochs 2 --out ckpt",
                 "train other --recipe sgd --epochs 1 --out base",
             ] {

@@ -62,7 +62,10 @@ impl OutputFile {
     }
 
     /// Goes on where a file was stopped; gives itself back where that file is not the same any more.
-    pub(crate) fn go_on<D>(mut self, stopped: &Stopped<D>) -> Result<std::result::Result<FileWriter, Self>> {
+    pub(crate) fn go_on<D>(
+        mut self,
+        stopped: &Stopped<D>,
+    ) -> Result<std::result::Result<FileWriter, Self>> {
         let Some(growing) = Growing::again(self.0.path(), OUTPUT, &stopped.files)? else {
             return Ok(Err(self));
         };

@@ -175,7 +175,8 @@ impl OutputFolder {
 
     fn on(mut self, identity: Identity, files: Files, done: Done) -> Result<(FolderWriter, Start)> {
         self.0.stay(false);
-        self.0.clear(&[PROGRESS, SEED, RECORDS, TEXTS, HELD_OUT, TEST])?;
+        self.0
+            .clear(&[PROGRESS, SEED, RECORDS, TEXTS, HELD_OUT, TEST])?;
         let out = self.writer(files, done.held_out(), Some(identity));
         Ok((out, Start::On(Box::new(done))))
     }

@@ -1,9 +1,9 @@
 //! The tokenizer of a folder: text into pieces of words, with their bytes.
 
+use crate::tokenize::checked_ids;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
-use crate::tokenize::checked_ids;
 use tokenizers::Tokenizer;
 
 /// Windows are no longer than this, whatever the model can read: time and memory grow with

@@ -51,6 +51,8 @@ const CONTEXT: &str = r"(?i)\b(?:address|lives?|living|lived|located|location|sh
 const NUMBER_CONTEXT: &str = r"(?i)\b(?:address|zip|postal|postcode|building|house number)\b";
 /// How far before a candidate these reach, in bytes.
 const REACH: usize = 40;
+/// Which of the plain patterns needs no number.
+const NAMED: usize = 3;
 /// Lines and parts that follow an address, at most.
 const PARTS: usize = 6;
 
@@ -69,7 +71,9 @@ impl Addresses {
             format!(r"\b{WORD}(?: {WORD}){{0,3}},? [A-Z]{{2}}\.? \d{{5}}(?:-\d{{4}})?\b"),
         ];
         let near = [
-            format!(r"corner of [^\n.?!]{{5,70}}? and (?:{WORD}|[\p{{L}}.]+)(?: {WORD}){{0,3}}(?: \d+)?"),
+            format!(
+                r"corner of [^\n.?!]{{5,70}}? and (?:{WORD}|[\p{{L}}.]+)(?: {WORD}){{0,3}}(?: \d+)?"
+            ),
             r"\b\d{2,6} \p{L}{3,} \d{1,4}\b".to_owned(),
             format!(r"\b{NUMBER},? {LONG_WORD}(?: (?:{WORD}|\d{{1,5}}|u\.|de|la|el|al)){{0,4}}"),
             format!(r"\b{LONG_WORD}(?: {WORD}){{0,2}} {NUMBER}\b"),
@@ -140,11 +144,20 @@ impl Policy for Addresses {
                 score: 1.0,
             });
         };
-        // Without a digit or a corner there is no address of these forms.
-        for regex in &self.plain {
+        // Streets whose names begin with what they are may have no number; nothing else is an address without a digit.
+        let digit = text.bytes().any(|byte| byte.is_ascii_digit());
+        let some = if digit {
+            &self.plain[..]
+        } else {
+            std::slice::from_ref(&self.plain[NAMED])
+        };
+        for regex in some {
             for found in regex.find_iter(text).take_while(|_| !is_spent()) {
                 push(found.start(), found.end());
             }
+        }
+        if !digit && !text.contains("corner of") {
+            return;
         }
         let near = self.near.iter().map(|regex| (regex, &self.context));
         for (regex, context) in near.chain([(&self.number, &self.number_context)]) {
@@ -166,12 +179,24 @@ mod tests {
     fn addresses_are_found_whole_and_plain_text_is_left() {
         let addresses = Addresses::new().unwrap();
         for (text, expected) in [
-            ("Ship it to 65775 Craig Union North Zachary, WI 42884.", "65775 Craig Union North Zachary, WI 42884"),
-            ("I live at 14 Crown Street, London", "14 Crown Street, London"),
+            (
+                "Ship it to 65775 Craig Union North Zachary, WI 42884.",
+                "65775 Craig Union North Zachary, WI 42884",
+            ),
+            (
+                "I live at 14 Crown Street, London",
+                "14 Crown Street, London",
+            ),
             ("Send it to Marktstraße 9 please", "Marktstraße 9"),
             ("Her office is Suite 501 there", "Suite 501"),
-            ("The address is 1987 Diakou Street\n Suite 680\n Kissousa\n Cyprus 36903", "1987 Diakou Street\n Suite 680\n Kissousa\n Cyprus 36903"),
-            ("12 rue, he lives 31 Rue Al Imam Al Bakri", "31 Rue Al Imam Al Bakri"),
+            (
+                "The address is 1987 Diakou Street\n Suite 680\n Kissousa\n Cyprus 36903",
+                "1987 Diakou Street\n Suite 680\n Kissousa\n Cyprus 36903",
+            ),
+            (
+                "12 rue, he lives 31 Rue Al Imam Al Bakri",
+                "31 Rue Al Imam Al Bakri",
+            ),
             ("my zip is 62314", "62314"),
         ] {
             let found = resolved(&addresses, &View { text, secrets: &[] });

@@ -6,6 +6,7 @@ use super::levels::{Role, Tagger, tagged};
 use super::{Policy, Span, View};
 use crate::error::Result;
 use crate::tagger::TaggerModel;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What a date needs to be masked: those that could be ordinary words or numbers have less.
@@ -13,11 +14,25 @@ const SURE_DATE: f32 = 0.9;
 /// What a word needs to count as part of a name.
 const LIKELY_NAME: f32 = 0.5;
 
-/// Words in front of a colon that say whose turn it is, beside those in capitals.
+/// Words in front of a colon that say whose turn it is.
 const ROLES: [&str; 14] = [
-    "user", "system", "agent", "customer", "assistant", "bot", "action", "human", "operator", "speaker", "client",
-    "caller", "support", "tool",
+    "user",
+    "system",
+    "agent",
+    "customer",
+    "assistant",
+    "bot",
+    "action",
+    "human",
+    "operator",
+    "speaker",
+    "client",
+    "caller",
+    "support",
+    "tool",
 ];
+/// What says who speaks is no longer, in bytes.
+const LONGEST_MARK: usize = 32;
 /// Words of a question that are names too.
 const MODALS: [&str; 3] = ["May", "Will", "Can"];
 const PRONOUNS: [&str; 9] = ["I", "we", "you", "he", "she", "they", "it", "the", "this"];
@@ -55,12 +70,11 @@ impl Policy for General {
         self.dates.find(view, spans);
         self.addresses.find(view, spans);
         let text = view.text;
-        let wants = |role| matches!(role, Role::Entity(_));
         let tagger: &dyn Tagger = self.tagger.as_ref();
-        for tag in tagged(tagger, text, LIKELY_NAME, wants) {
+        let wants = |role| matches!(role, Role::Entity(_));
+        for tag in tagged(tagger, &without_speakers(text), LIKELY_NAME, wants) {
             let range = tag.range;
-            if is_speaker(text, range.start, range.end) || is_question(text, range.start, range.end)
-            {
+            if is_question(text, range.start, range.end) {
                 continue;
             }
             spans.push(Span {
@@ -74,17 +88,31 @@ impl Policy for General {
     }
 }
 
-/// Whether words say whose turn it is: in front of a colon, in capitals or of [`ROLES`].
-fn is_speaker(text: &str, start: usize, end: usize) -> bool {
-    let found = text[start..end].trim_end_matches(':');
-    if !text[start + found.len()..].trim_start_matches(' ').starts_with(':') {
-        return false;
+/// The text with blanks in the place of who speaks, at the beginning of lines: `USR:Hello`, `ACT:System Action: search`.
+fn without_speakers(text: &str) -> Cow<'_, str> {
+    let mut out = Cow::Borrowed(text);
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let mut at = start;
+        while let Some(colon) = line[at - start..].find(':') {
+            let mark = &text[at..at + colon];
+            let mut words = mark.split_whitespace().peekable();
+            if mark.len() > LONGEST_MARK || words.peek().is_none() || !words.all(is_speaker) {
+                break;
+            }
+            out.to_mut()
+                .replace_range(at..=at + colon, &" ".repeat(colon + 1));
+            at += colon + 1;
+        }
+        start += line.len();
     }
-    let is_role = |word: &str| {
-        let shouted = word.len() <= 8 && word.chars().all(|c| c.is_ascii_uppercase());
-        shouted || ROLES.iter().any(|role| word.eq_ignore_ascii_case(role))
-    };
-    found.split_whitespace().all(is_role)
+    out
+}
+
+/// Three capitals at most, or one of [`ROLES`]: longer words in capitals may be names.
+fn is_speaker(word: &str) -> bool {
+    let shouted = word.len() <= 3 && word.chars().all(|c| c.is_ascii_uppercase());
+    shouted || ROLES.iter().any(|role| word.eq_ignore_ascii_case(role))
 }
 
 /// Whether a word asks: `May I have your name?`
@@ -103,7 +131,10 @@ mod tests {
     fn ordinary_text_needs_no_option() {
         let general = General::new().unwrap();
         let masked = |text: &str| crate::sweep::redacted_text(&general, text);
-        assert_eq!(masked("SYS: May I have your full name?"), "SYS: May I have your full name?");
+        assert_eq!(
+            masked("SYS: May I have your full name?"),
+            "SYS: May I have your full name?"
+        );
         assert_eq!(masked("USR: Sure, Mary Watson."), "USR: Sure, <MASK>.");
         for secret in [
             "078-05-1120",
@@ -115,17 +146,27 @@ mod tests {
             "14 Crown Street",
         ] {
             let text = format!("It is {secret} now");
-            let view = View { text: &text, secrets: &[] };
+            let view = View {
+                text: &text,
+                secrets: &[],
+            };
             let spans = resolved(&general, &view);
-            assert!(spans.iter().any(|s| text[s.start..s.end].contains(secret)), "{secret}: {spans:?}");
+            assert!(
+                spans.iter().any(|s| text[s.start..s.end].contains(secret)),
+                "{secret}: {spans:?}"
+            );
         }
     }
 
     #[test]
     fn speakers_and_questions_are_no_names() {
-        assert!(is_speaker("ACT:System Action: search", 4, 17));
-        assert!(is_speaker("SYS: Hello", 0, 3));
-        assert!(!is_speaker("Ada: Hello", 0, 3));
+        let marked = "ACT:System Action: search\nUSR:Hi\nAda: hello";
+        let blank = "                   search\n    Hi\nAda: hello";
+        assert_eq!(without_speakers(marked), blank);
+        assert!(matches!(without_speakers("plain: text"), Cow::Borrowed(_)));
         assert!(is_question("May I ask", 0, 3) && !is_question("May Brown", 0, 3));
+        let general = General::new().unwrap();
+        let masked = crate::sweep::redacted_text(&general, "USR:Hi. My name is Chloe Zhang.");
+        assert_eq!(masked, "USR:Hi. My name is <MASK>.");
     }
 }

@@ -1,6 +1,7 @@
 //! Policies: which spans of a record are secret. Every policy is record-local: what it says
 //! about a record depends on that record and on nothing else in the corpus.
 
+mod addresses;
 mod budget;
 mod choice;
 mod compose;
@@ -8,6 +9,7 @@ mod conservative;
 mod customers;
 mod detect;
 mod dictionary;
+mod general;
 mod levels;
 mod names;
 mod patterns;

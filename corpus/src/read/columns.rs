@@ -211,7 +211,12 @@ fn readable(about: &ParquetMetaData, wanted: &[String]) -> std::result::Result<(
             return Err(format!(
                 "column {} is compressed with {}; snappy and gzip are read. Convert it: python -c \"import pyarrow.parquet as p; p.write_table(p.read_table('IN.parquet'), 'OUT.parquet', compression='snappy')\"",
                 column.column_path(),
-                compression.to_string().split('(').next().unwrap_or_default().to_lowercase()
+                compression
+                    .to_string()
+                    .split('(')
+                    .next()
+                    .unwrap_or_default()
+                    .to_lowercase()
             ));
         }
     }

@@ -1,8 +1,8 @@
 //! Dialogues in JSON: MultiWOZ to 2.1 (an object of `goal` + `log`), MultiWOZ 2.2 and SGD (a
 //! list of `turns`), one dialogue in memory at a time.
 
-use super::source::Source;
 use super::shape::{self, Object};
+use super::source::Source;
 use super::{Entry, values};
 use crate::document::Document;
 use crate::error::json_problem;
@@ -285,8 +285,17 @@ fn starts_as_line(line: &[u8]) -> bool {
     let text = String::from_utf8_lossy(line);
     let key = text.trim_start_matches(['{', ' ', '\t']);
     let names = [
-        "text", "id", "secrets", "masked", "messages", "conversations", "prompt", "completion",
-        "instruction", "input", "output",
+        "text",
+        "id",
+        "secrets",
+        "masked",
+        "messages",
+        "conversations",
+        "prompt",
+        "completion",
+        "instruction",
+        "input",
+        "output",
     ];
     names
         .iter()

@@ -59,7 +59,8 @@ impl Format {
         let lines = |source| Lines::new(path, source, limit);
         let text = options.text.clone();
         let json = |source, field| Self::JsonLines(JsonLines::new(lines(source), field, text));
-        let blocks = |source| Self::Blocks(Blocks::new(lines(source), limit, options.separator.clone()));
+        let blocks =
+            |source| Self::Blocks(Blocks::new(lines(source), limit, options.separator.clone()));
         if is_stdin(path) {
             // Nothing says what it is but its beginning.
             let (head, whole) = peeked(path, source)?;

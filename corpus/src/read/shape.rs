@@ -34,16 +34,25 @@ pub(super) fn text_of(object: &Object) -> Result<Option<String>, String> {
         if !object.contains_key(keys[0]) || !object.contains_key(needed) {
             continue;
         }
-        let parts = keys.iter().filter_map(|key| Some((*key, object.get(*key)?)));
+        let parts = keys
+            .iter()
+            .filter_map(|key| Some((*key, object.get(*key)?)));
         let parts: Vec<String> = parts
             .map(|(key, part)| match part {
                 Value::String(text) => Ok(text.clone()),
                 Value::Null => Ok(String::new()),
                 Value::Array(said) => messages(key, said),
-                other => Err(format!("{key} must be text or a list of messages, got {}", kind(other))),
+                other => Err(format!(
+                    "{key} must be text or a list of messages, got {}",
+                    kind(other)
+                )),
             })
             .collect::<Result<_, _>>()?;
-        let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|p| !p.is_empty()).collect();
+        let parts: Vec<&str> = parts
+            .iter()
+            .map(String::as_str)
+            .filter(|p| !p.is_empty())
+            .collect();
         return Ok(Some(parts.join("\n")));
     }
     Ok(None)
@@ -62,13 +71,20 @@ fn messages(key: &str, said: &[Value]) -> Result<String, String> {
             // A message that only calls a tool.
             Some(Value::Null) => Cow::Borrowed(""),
             Some(other) => {
-                return Err(wrong(&format!("its content must be text or a list of parts, got {}", kind(other))));
+                return Err(wrong(&format!(
+                    "its content must be text or a list of parts, got {}",
+                    kind(other)
+                )));
             }
             None => return Err(wrong("neither content nor value in it")),
         };
         let role = get(["role", "from"]).and_then(Value::as_str);
         let words: Vec<&str> = content.split(['\n', '\r']).map(str::trim).collect();
-        Ok(format!("{}: {}", speaker(role, number), words.join(" ").trim()))
+        Ok(format!(
+            "{}: {}",
+            speaker(role, number),
+            words.join(" ").trim()
+        ))
     });
     Ok(lines.collect::<Result<Vec<String>, String>>()?.join("\n"))
 }
@@ -83,7 +99,10 @@ fn speaker(role: Option<&str>, number: usize) -> &'static str {
     ];
     let of = |role: &str| {
         let is = |names: &[&str; 4]| names.iter().any(|name| role.eq_ignore_ascii_case(name));
-        known.iter().find(|(_, names)| is(names)).map(|(name, _)| *name)
+        known
+            .iter()
+            .find(|(_, names)| is(names))
+            .map(|(name, _)| *name)
     };
     role.and_then(of)
         .unwrap_or(if number % 2 == 0 { "USR" } else { "SYS" })
@@ -156,7 +175,10 @@ mod tests {
         assert_eq!(text(alpaca).unwrap().unwrap(), "Add\n2");
         assert_eq!(text(json!({"title": "x"})).unwrap(), None);
         let error = text(json!({"messages": [{"role": "user", "content": 78}]})).unwrap_err();
-        assert_eq!(error, "messages, message 1: its content must be text or a list of parts, got a number");
+        assert_eq!(
+            error,
+            "messages, message 1: its content must be text or a list of parts, got a number"
+        );
     }
 
     #[test]
@@ -168,6 +190,9 @@ mod tests {
             (text == "5" || text == "x4").then(|| "M".to_owned())
         });
         assert_eq!(seen, ["x3", "x4", "5"]);
-        assert_eq!(value, json!({"id": "x1", "n": "M", "messages": [{"role": "x2", "content": "x3", "name": "M"}]}));
+        assert_eq!(
+            value,
+            json!({"id": "x1", "n": "M", "messages": [{"role": "x2", "content": "x3", "name": "M"}]})
+        );
     }
 }

@@ -4,8 +4,8 @@ use super::lines::Lines;
 use super::shape::{self, Object};
 use super::{Entry, values};
 use crate::document::{Document, Masked, Secret};
-use crate::error::{Error, Result};
 use crate::error::json_problem;
+use crate::error::{Error, Result};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -69,12 +69,15 @@ impl JsonLines {
         let text = match (&self.text, parsed.text, parsed.summary) {
             (None, Some(text), _) => text,
             (asked, _, summary) => {
-                let whole: Object = serde_json::from_str(&line)
-                    .map_err(|error| lines.problem(format!("invalid JSON: {}", describe(&error))))?;
+                let whole: Object = serde_json::from_str(&line).map_err(|error| {
+                    lines.problem(format!("invalid JSON: {}", describe(&error)))
+                })?;
                 let found = match asked {
                     Some(key) => match whole.get(key) {
                         Some(Value::String(text)) => Ok(Some(text.clone())),
-                        Some(other) => Err(format!("{key} must be text, got {}", shape::kind(other))),
+                        Some(other) => {
+                            Err(format!("{key} must be text, got {}", shape::kind(other)))
+                        }
                         None => Err(format!("no key {key}")),
                     },
                     None => shape::text_of(&whole),
@@ -103,14 +106,12 @@ impl JsonLines {
             secrets: parsed.secrets,
             masked: parsed.masked,
         };
-        document
-            .validate()
-            .map_err(|error| {
-                lines.problem(match error {
-                    Error::Span { problem, .. } => problem,
-                    other => other.to_string(),
-                })
-            })?;
+        document.validate().map_err(|error| {
+            lines.problem(match error {
+                Error::Span { problem, .. } => problem,
+                other => other.to_string(),
+            })
+        })?;
         let values = match &self.field {
             Some(field) => serde_json::from_str(&line)
                 .map_err(|error| describe(&error))

@@ -7,7 +7,9 @@ mod redact;
 mod words;
 
 pub use incidence::{Incidence, SecretList, Sense, Sensed};
-pub use redact::{RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState, redacted_text};
+pub use redact::{
+    RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState, redacted_text,
+};
 pub use words::DocumentFrequencies;
 
 use crate::document::Document;

@@ -547,12 +547,7 @@ fn enter(seal: &mut Seal, read: &Read) {
     }
 }
 
-fn made(
-    read: &Read,
-    unit: Unit,
-    policy: &dyn Policy,
-    deduplicate: bool,
-) -> Result<MadeDocument> {
+fn made(read: &Read, unit: Unit, policy: &dyn Policy, deduplicate: bool) -> Result<MadeDocument> {
     let document = &read.document;
     if let Some(object) = &read.object {
         return Ok(whole(document, object, policy, deduplicate));
@@ -600,12 +595,7 @@ fn whole(
     }
 }
 
-fn redacted(
-    unit: &UnitText<'_>,
-    id: &str,
-    policy: &dyn Policy,
-    deduplicate: bool,
-) -> Result<Made> {
+fn redacted(unit: &UnitText<'_>, id: &str, policy: &dyn Policy, deduplicate: bool) -> Result<Made> {
     if unit.masked.is_empty() {
         let spans = found(unit, policy);
         return Ok(Made {

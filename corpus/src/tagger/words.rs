@@ -133,9 +133,11 @@ fn inside(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
     // Of the whole word, and so found out once for each mark.
     let mut long = ['/', ':', '.'].map(|mark| (mark, None));
     let mut long_sides = |mark: char| {
-        long.iter_mut().find(|(of, _)| *of == mark).is_some_and(|(_, known)| {
-            *known.get_or_insert_with(|| long_sides(&text[range.clone()], mark))
-        })
+        long.iter_mut()
+            .find(|(of, _)| *of == mark)
+            .is_some_and(|(_, known)| {
+                *known.get_or_insert_with(|| long_sides(&text[range.clone()], mark))
+            })
     };
     while let Some((at, c)) = chars.next() {
         let at = range.start + at;

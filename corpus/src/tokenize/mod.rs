@@ -128,9 +128,8 @@ impl Tokenizer {
                 folder.display()
             )));
         }
-        let [vocabulary, merges] = files.map(|path| {
-            read_text(&path).map_err(|source| Error::Read { path, source })
-        });
+        let [vocabulary, merges] =
+            files.map(|path| read_text(&path).map_err(|source| Error::Read { path, source }));
         let json = pretrained::byte_level(&vocabulary?, &merges?)?;
         Self::from_json(&json, origin)
     }
@@ -294,4 +293,3 @@ fn read_text(path: &Path) -> std::io::Result<String> {
     let bytes = crate::disk::read_regular(path, LARGEST)?;
     String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not UTF-8"))
 }
-

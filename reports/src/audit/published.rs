@@ -14,7 +14,9 @@ pub(super) fn published(policy: impl Serialize) -> serde_json::Result<Value> {
 
 fn without_words(value: &mut Value) {
     // A seed that the system drew is the owner's.
-    if value.get("seed_origin").is_some_and(|origin| origin == "system")
+    if value
+        .get("seed_origin")
+        .is_some_and(|origin| origin == "system")
         && let Value::Object(fields) = value
     {
         fields.remove("seed");

@@ -36,8 +36,8 @@ pub(in crate::audit) fn warn(error: &Error) {
 /// The lines of a list of secrets; blank ones and copies are left out.
 pub(in crate::audit) fn list(path: &Path) -> Result<Vec<String>> {
     use anyhow::{Context, ensure};
-    let text =
-        crate::contract::read_text(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = crate::contract::read_text(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let mut seen = std::collections::HashSet::new();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let out: Vec<String> = lines

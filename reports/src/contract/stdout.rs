@@ -74,7 +74,10 @@ mod closed {
     pub(super) static AT_START: AtomicBool = AtomicBool::new(false);
 
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    #[expect(unsafe_code, reason = "a look before the standard library opens what is closed")]
+    #[expect(
+        unsafe_code,
+        reason = "a look before the standard library opens what is closed"
+    )]
     mod look {
         use super::{AT_START, Ordering};
 

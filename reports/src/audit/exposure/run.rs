@@ -154,7 +154,7 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
         }
         _ => bail!(
             "{}: {} names no canaries; plant them before training: \
-             `audit prepare DATA --canaries 10x20 --out prepared/` writes a plain train.jsonl for any trainer \
+             `audit plant DATA --canaries 10x20 --out planted/` writes the same file with canaries for any trainer \
              and a canaries.json, which --canary-file takes afterwards",
             if args.of.model.is_some() {
                 "--model"

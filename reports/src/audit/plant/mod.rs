@@ -66,7 +66,11 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         documents: documents.len() as u64,
         changed: changed.len() as u64,
         canaries: plan.canaries.len() as u64,
-        copies: plan.canaries.iter().map(|c| c.insertions.len() as u64).sum(),
+        copies: plan
+            .canaries
+            .iter()
+            .map(|c| c.insertions.len() as u64)
+            .sum(),
         seed_origin: plan.seed_origin,
     };
     let inputs = Inputs::new()
@@ -79,7 +83,9 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
 
 fn is_lines(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    [".jsonl", ".ndjson", ".json"].iter().any(|end| name.ends_with(end))
+    [".jsonl", ".ndjson", ".json"]
+        .iter()
+        .any(|end| name.ends_with(end))
 }
 
 /// The documents of a file whose lines can be put back.
@@ -97,12 +103,20 @@ fn documents(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Documen
     };
     let read = Documents::from_bytes(path, text.as_bytes().to_vec(), &options);
     let documents: Vec<Document> = read.collect::<Result<_, _>>().context("FILE")?;
-    ensure!(!documents.is_empty(), "FILE: {} has no document", path.display());
+    ensure!(
+        !documents.is_empty(),
+        "FILE: {} has no document",
+        path.display()
+    );
     Ok(documents)
 }
 
 /// JSON Lines with the texts of some of them changed.
-fn in_lines(text: &str, changed: &HashMap<usize, &Document>, field: Option<&str>) -> Result<String> {
+fn in_lines(
+    text: &str,
+    changed: &HashMap<usize, &Document>,
+    field: Option<&str>,
+) -> Result<String> {
     let key = field.unwrap_or("text");
     let mut out = String::with_capacity(text.len());
     let mut number = 0;
@@ -188,7 +202,10 @@ fn page(shown: &Planted) -> Page {
     Page::new("Planted canaries", said).answer(Section::facts(
         "",
         [
-            ("unchanged", format!("{} documents", grouped(shown.documents - shown.changed))),
+            (
+                "unchanged",
+                format!("{} documents", grouped(shown.documents - shown.changed)),
+            ),
             ("canaries", origin.to_owned()),
             ("next", next),
         ],
@@ -207,7 +224,10 @@ mod tests {
         let expected = "{\"text\": \"a\",  \"x\":1}\n\n{\"text\":\"b\\nMy ID is: 1\",\"x\":2}\n";
         assert_eq!(made, expected);
         let text = "one\ntwo\n\n\nthree\n";
-        let old = [Document::new("block-1", "one\ntwo"), Document::new("block-5", "three")];
+        let old = [
+            Document::new("block-1", "one\ntwo"),
+            Document::new("block-5", "three"),
+        ];
         let new = Document::new("block-1", "one\nMy ID is: 1\ntwo");
         let made = in_blocks(text, &old, &HashMap::from([(0, &new)])).unwrap();
         assert_eq!(made, "one\nMy ID is: 1\ntwo\n\n\nthree\n");

@@ -8,7 +8,7 @@ use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
 use reticent_corpus::{
-    CopyFate, Cover, Facts, Level, Levels, PolicyChoice, Preparation, PrepareFiles,
+    CopyFate, Cover, Facts, Level, Levels, PolicyChoice, Preparation, PrepareFiles, SecretSource,
     SeedOrigin, TaggerModel,
 };
 use schemars::JsonSchema;
@@ -111,13 +111,28 @@ fn page(prepared: &Preparation, out: &str) -> Page {
         ),
         (
             "redaction",
-            format!(
-                "{} with a mask; {} of {} missed by the policy, {} by both policies",
-                count_of(f.redacted, "record"),
-                grouped(f.secrets.all.missed),
-                count_of(f.secrets.all.distinct, "distinct secret"),
-                grouped(f.secrets.all.missed_by_both)
-            ),
+            match f.secrets.source {
+                SecretSource::Gold => format!(
+                    "{} with a mask; {} of {} missed by the policy, {} by both policies",
+                    count_of(f.redacted, "record"),
+                    grouped(f.secrets.all.missed),
+                    count_of(f.secrets.all.distinct, "marked secret"),
+                    grouped(f.secrets.all.missed_by_both)
+                ),
+                SecretSource::Detected => format!(
+                    "{} with a mask; {} found, of which {}; what the policy does not find is not known (no secret is marked: audit screen draws a sample to label)",
+                    count_of(f.redacted, "record"),
+                    count_of(f.secrets.all.distinct, "distinct secret"),
+                    match f.secrets.all.missed {
+                        0 => "none leaves a trace".to_owned(),
+                        missed => format!(
+                            "{} leave a trace or are missed on purpose, {} on the public side",
+                            grouped(missed),
+                            grouped(f.secrets.all.missed_by_both)
+                        ),
+                    }
+                ),
+            },
         ),
         (
             "sides",

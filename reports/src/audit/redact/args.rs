@@ -17,7 +17,7 @@ version, options, policy or what had been read are others, it says so and starts
 to as the work goes on.
 
 Examples:
-  audit redact corpus/ --policy detectors --out clean.jsonl
+  audit redact corpus/ --out clean.jsonl
   audit redact corpus/ --out - | gzip > clean.jsonl.gz")]
 pub struct Redact {
     /// A file or folder: JSON Lines, JSON dialogues, CSV, Parquet, plain text; .gz and .zst too.
@@ -33,7 +33,7 @@ pub struct Redact {
     #[arg(long, default_value = "turn", value_parser = unit)]
     pub unit: Unit,
     /// The redaction policy; as for `audit prepare`.
-    #[arg(long, default_value = "detectors")]
+    #[arg(long, default_value = "general")]
     pub policy: PolicyArg,
     /// Keep repeated records.
     #[arg(long)]

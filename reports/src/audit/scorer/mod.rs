@@ -299,9 +299,16 @@ impl PrefixScorer for CommandScorer {
 
 fn complaint(line: &str, why: &str, process: &Process) -> String {
     // Its own words may quote the text that it was given.
-    let words = match process.last_words().split(" | ").filter(|l| !l.is_empty()).count() {
+    let words = match process
+        .last_words()
+        .split(" | ")
+        .filter(|l| !l.is_empty())
+        .count()
+    {
         0 => "",
-        _ => "; what it wrote on stderr may quote texts and is not shown: send it to a file (sh -c 'COMMAND 2> FILE')",
+        _ => {
+            "; what it wrote on stderr may quote texts and is not shown: send it to a file (sh -c 'COMMAND 2> FILE')"
+        }
     };
     format!("the scorer `{line}` {why}{words}")
 }
