@@ -177,7 +177,7 @@ fn hostile_files_are_refused_before_they_take_memory() {
         ),
         (
             format!("{prepare} endless.json"),
-            ["--tokenizer", "not a regular file"],
+            ["endless.json", "not a regular file"],
         ),
         (
             "perplexity --model model --data data.jsonl".to_owned(),

@@ -256,7 +256,7 @@ fn a_plan_must_be_the_stored_one() {
     refused(
         at,
         "exposure --model bare-model --canaries 2x3",
-        &["no canaries", "audit prepare"],
+        &["no canaries", "audit plant"],
     );
     let other = tempfile::tempdir().unwrap();
     let plan = other.path().join("canaries.json");

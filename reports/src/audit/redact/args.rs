@@ -18,7 +18,7 @@ to as the work goes on.
 
 Examples:
   audit redact corpus/ --out clean.jsonl
-  audit redact corpus/ --out - | gzip > clean.jsonl.gz")]
+  audit redact corpus/ --out -")]
 pub struct Redact {
     /// A file or folder: JSON Lines, JSON dialogues, CSV, Parquet, plain text; .gz and .zst too.
     #[arg(value_name = "DATA")]
