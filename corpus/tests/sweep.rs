@@ -204,6 +204,15 @@ fn a_redaction_that_stopped_goes_on_as_if_it_had_not() {
     }
 }
 
+/// What is changed, how, the options of the second run, its input, and what it says.
+type Change<'a> = (
+    &'a str,
+    &'a dyn Fn(),
+    &'a RedactionOptions,
+    &'a [u8],
+    RestartCause,
+);
+
 /// What was read before has to be the same, byte by byte, not only as long: else it begins anew and says why.
 #[test]
 fn a_resumed_redaction_knows_its_input_its_options_and_its_output() {
@@ -223,7 +232,7 @@ fn a_resumed_redaction_knows_its_input_its_options_and_its_output() {
     let mut changed = bytes.clone();
     let digit = changed.iter().position(|b| *b == b'@').unwrap();
     changed[digit + 1] = b'X';
-    let cases: [(&str, &dyn Fn(), &RedactionOptions, &[u8], RestartCause); 4] = [
+    let cases: [Change<'_>; 4] = [
         ("input", &|| (), &ours, &changed, RestartCause::Corpus),
         ("options", &|| (), &other, &bytes, RestartCause::Options),
         (

@@ -149,7 +149,7 @@ fn bad_models(home: &Path) {
     refused(
         home,
         "exposure --model bare --canaries 10x20",
-        &["--model", "no canaries", "audit prepare"],
+        &["--model", "no canaries", "audit plant"],
     );
 }
 

@@ -104,8 +104,11 @@ fn speaker(role: Option<&str>, number: usize) -> &'static str {
             .find(|(_, names)| is(names))
             .map(|(name, _)| *name)
     };
-    role.and_then(of)
-        .unwrap_or(if number % 2 == 0 { "USR" } else { "SYS" })
+    role.and_then(of).unwrap_or(if number.is_multiple_of(2) {
+        "USR"
+    } else {
+        "SYS"
+    })
 }
 
 /// What a value is, for messages: never the value.

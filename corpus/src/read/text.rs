@@ -173,10 +173,7 @@ impl Blocks {
     fn between(&mut self, separator: &str) -> Result<Option<Entry>> {
         let mut first = None;
         let mut text = String::new();
-        loop {
-            let Some((number, line)) = self.line()? else {
-                break;
-            };
+        while let Some((number, line)) = self.line()? {
             let (part, ended) = match line.split_once(separator) {
                 Some((part, rest)) => {
                     self.rest = Some((number, rest.to_owned()));

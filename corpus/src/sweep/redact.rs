@@ -222,7 +222,7 @@ impl RedactFiles<'_> {
             }
             OutputPlace::File => {
                 let place = OutputFile::take(path, force)?;
-                self.into_file(policy, threads, place, watch)
+                self.resumed(policy, threads, place, watch)
             }
         }
     }
@@ -239,7 +239,7 @@ impl RedactFiles<'_> {
     }
 
     /// Goes on where a file was stopped, or begins it.
-    fn into_file(
+    fn resumed(
         &self,
         policy: Arc<dyn Policy>,
         threads: usize,

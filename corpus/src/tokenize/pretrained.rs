@@ -177,7 +177,7 @@ pub(crate) fn checked_ids(json: &str) -> Result<()> {
     };
     let added = outline.added_tokens.into_iter().map(|token| token.id);
     for id in outline.model.vocab.0.into_iter().chain(added) {
-        if !(value(&id) < IDS as f64) {
+        if value(&id) >= IDS as f64 {
             return Err(Error::Tokenizer(format!(
                 "ids of tokens must be below {IDS}, got {id}"
             )));
