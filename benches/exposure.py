@@ -54,7 +54,7 @@ class Bench:
             # The template holds a space, so no splitting by words here.
             subprocess.run([self.audit, "prepare", "data.jsonl", "--policy", "nothing", "--canaries", spec,
                             "--canary-format", template, "--tokenizer", "tokenizer.json",
-                            "--vocabulary", "pretrained", "--out", name],
+                            "--vocabulary", "pretrained", "--seed", "0", "--out", name],
                            cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
         return json.loads((self.folder / name / "canaries.json").read_text())
 
@@ -195,7 +195,7 @@ def main():
     if not (bench.folder / "long").exists():
         subprocess.run([bench.audit, "simulate", "customers", "--dialogues", "8", "--out", "few.jsonl"],
                        cwd=bench.folder, check=True, stdout=subprocess.DEVNULL)
-        subprocess.run([bench.audit, "prepare", "few.jsonl", "--canaries", "1x60", "--canary-format",
+        subprocess.run([bench.audit, "prepare", "few.jsonl", "--policy", "customers", "--seed", "0", "--canaries", "1x60", "--canary-format",
                         "My card is: {digits:16}", "--out", "long-prepared"],
                        cwd=bench.folder, check=True, stdout=subprocess.DEVNULL)
         subprocess.run([bench.audit, "train", "long-prepared", "--recipe", "sgd", "--model", "gpt2",

@@ -73,8 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn judge(file: &str, bytes: &[u8]) -> Result<String, String> {
     let options = ReadOptions {
         longest: LONGEST,
-        field: None,
-        skip_unreadable: false,
+        ..ReadOptions::default()
     };
     let mut count = 0usize;
     for read in Documents::from_bytes(file.as_ref(), bytes.to_vec(), &options) {

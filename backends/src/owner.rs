@@ -5,9 +5,13 @@ use crate::files::{private_folder, sibling, write_whole};
 use crate::manifest::{CanarySeal, hexadecimal};
 use crate::random::keyed_digest;
 use reticent_corpus::CanaryPlan;
+use reticent_corpus::disk::read_regular;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+
+/// Longest manifest or code, in bytes: 256 MiB.
+const LARGEST: u64 = 256 << 20;
 
 /// The file of the authentication code of the checkpoint's manifest.
 const CODE: &str = "manifest.code";
@@ -44,7 +48,7 @@ impl Authentication {
         if !path.exists() {
             return Ok(Self::NotAuthenticated);
         }
-        let stored = at(&path, std::fs::read(&path))?;
+        let stored = at(&path, read_regular(&path, LARGEST))?;
         if stored == hexadecimal(&code(&owner.key, manifest)).as_bytes() {
             return Ok(Self::Authenticated);
         }
@@ -165,7 +169,7 @@ impl Owner {
     /// A manifest that can't be read, or a file that can't be written.
     pub fn authenticate(&self, checkpoint: &Path) -> Result<()> {
         let path = checkpoint.join("manifest.json");
-        let manifest = at(&path, std::fs::read(&path))?;
+        let manifest = at(&path, read_regular(&path, LARGEST))?;
         write_whole(
             &self.folder.join(CODE),
             hexadecimal(&code(&self.key, &manifest)).as_bytes(),

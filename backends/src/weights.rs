@@ -204,7 +204,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
             why: format!("{size} bytes, more than the {LARGEST} that are read"),
         });
     }
-    at(path, std::fs::read(path))
+    at(path, reticent_corpus::disk::read_regular(path, LARGEST))
 }
 
 #[cfg(test)]

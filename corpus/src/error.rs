@@ -54,10 +54,10 @@ pub enum Error {
         /// What is wrong, with the value and the allowed range.
         problem: String,
     },
-    /// A document whose spans do not fit its text.
-    #[error("document {document:?}: {problem}")]
+    /// A document whose spans do not fit its text; who knows its place says so.
+    #[error("a document: {problem}")]
     Span {
-        /// The document's id.
+        /// The document's id, which may say whose it is: no message has it.
         document: String,
         /// What is wrong, with the value and the allowed range.
         problem: String,
@@ -84,11 +84,11 @@ pub enum Error {
     #[error("canary plan: {0}")]
     Plan(String),
     /// A pattern that does not compile.
-    #[error("pattern {pattern:?}: {problem}")]
+    #[error("{rule}: {problem}")]
     Pattern {
-        /// The pattern.
-        pattern: String,
-        /// What is wrong.
+        /// Which one, without the pattern: it may name what it looks for.
+        rule: String,
+        /// What is wrong, without the pattern.
         problem: String,
     },
     /// A tagger's model that cannot be read.
@@ -122,6 +122,20 @@ pub enum Error {
         /// The file or folder.
         path: PathBuf,
     },
+    /// A place that nothing can be written to.
+    #[error("{}: {problem}", path.display())]
+    Output {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A file that is there already.
+    #[error("{}: a file of that name exists; choose another, or replace it by force", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
     /// A folder that holds something already.
     #[error("{}: the folder exists and is not empty; choose another, or empty it", path.display())]
     Occupied {
@@ -132,6 +146,21 @@ pub enum Error {
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Of what [`crate::disk::OutputPlace::of`] says of a name.
+    pub(crate) fn of_place(path: &std::path::Path, source: std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            std::io::ErrorKind::AlreadyExists => Self::Exists { path },
+            std::io::ErrorKind::InvalidInput => Self::Output {
+                path,
+                problem: source.to_string(),
+            },
+            _ => Self::Write { path, source },
+        }
+    }
+}
 
 /// A range error, spelled once.
 pub(crate) fn range(
@@ -162,6 +191,14 @@ pub(crate) fn json_problem(error: &serde_json::Error) -> String {
         Some((_, expected)) => format!("expected {expected}"),
         None => format!("not what belongs there at {place}"),
     }
+}
+
+/// What is wrong with a regular expression, without the expression.
+pub(crate) fn pattern_problem(said: &str) -> String {
+    let last = said.lines().last().unwrap_or_default().trim();
+    let last = last.strip_prefix("error: ").unwrap_or(last);
+    // A message of one line is no excerpt.
+    last.to_owned()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 
 mod canary;
 mod dedup;
+pub mod disk;
 mod document;
 mod error;
 mod folder;
@@ -19,6 +20,7 @@ mod lock;
 mod onnx;
 mod policy;
 mod prepare;
+mod quiet;
 mod random;
 mod read;
 mod record;
@@ -33,7 +35,7 @@ mod unit;
 
 pub use canary::{
     Canary, CanaryOptions, CanaryPlace, CanaryPlan, CanaryTemplate, CandidateSpace, Carriers,
-    CopyFate, CopyReport, Field, Insertion, Preflight, Spec, insert,
+    CopyFate, CopyReport, Field, Insertion, Preflight, SeedOrigin, Spec, insert,
 };
 pub use dedup::{Deduplication, Fate};
 pub use document::{Document, Masked, Secret};
@@ -63,8 +65,8 @@ pub use screening::{
 };
 pub use simulate::simulate;
 pub use sweep::{
-    DocumentFrequencies, Incidence, Redacted, Redaction, RedactionOptions, RedactionState,
-    SecretList, Sense, Sensed, default_threads, redacted_text,
+    DocumentFrequencies, Incidence, RedactFiles, RedactTo, Redaction, RedactionOptions,
+    RedactionState, SecretList, Sense, Sensed, default_threads, redacted_text,
 };
 pub use tagger::{
     NAME_LABELS, PARTS_OF_SPEECH, ROLE_LABELS, TaggedSentence, TaggerMaterial, TaggerModel,

@@ -181,14 +181,7 @@ fn escape(unit: &mut UnitText<'_>) {
     if places.is_empty() {
         return;
     }
-    let mut text = String::with_capacity(unit.text.len() + places.len());
-    let mut from = 0;
-    for &at in &places {
-        text.push_str(&unit.text[from..at]);
-        text.push('\\');
-        from = at;
-    }
-    text.push_str(&unit.text[from..]);
+    let text = escaped_at(&unit.text, &places);
     // A span that begins right behind the bracket takes the backslash in; one that ends there
     // leaves it out.
     let moved = |at: usize| at + places.partition_point(|&p| p < at);
@@ -199,6 +192,24 @@ fn escape(unit: &mut UnitText<'_>) {
         *range = moved(range.start)..moved(range.end);
     }
     unit.text = Cow::Owned(text);
+}
+
+/// The same for a text alone; none where nothing changes.
+pub(crate) fn escaped(text: &str) -> Option<String> {
+    let places = escapes(text);
+    (!places.is_empty()).then(|| escaped_at(text, &places))
+}
+
+fn escaped_at(text: &str, places: &[usize]) -> String {
+    let mut out = String::with_capacity(text.len() + places.len());
+    let mut from = 0;
+    for &at in places {
+        out.push_str(&text[from..at]);
+        out.push('\\');
+        from = at;
+    }
+    out.push_str(&text[from..]);
+    out
 }
 
 /// Where a backslash goes: right behind the `<` of each literal special.

@@ -191,3 +191,53 @@ fn an_immense_column_is_refused() {
     });
     assert!(refused);
 }
+
+/// A dictionary of one long text, said again in every row: a small file whose rows are large.
+#[test]
+fn rows_that_hold_far_more_than_the_file_are_refused() {
+    let schema = parse_message_type("message m { required binary text (UTF8); }").unwrap();
+    let mut bytes = Vec::new();
+    let mut writer =
+        SerializedFileWriter::new(&mut bytes, Arc::new(schema), Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    // 64 MiB and 250 times the file is less than 200 MB.
+    let values = vec![ByteArray::from("x".repeat(400_000).as_str()); 500];
+    column
+        .typed::<ByteArrayType>()
+        .write_batch(&values, None, None)
+        .unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    assert!(bytes.len() < 500_000, "{} bytes", bytes.len());
+    let read = Documents::from_bytes("x.parquet".as_ref(), bytes, &ReadOptions::default());
+    let mut rows = 0u64;
+    let error = read.map(|row| row.map(|_| rows += 1)).find_map(Result::err);
+    let said = error.unwrap().to_string();
+    assert!(
+        said.contains("hold more than") && said.contains("without a dictionary"),
+        "{said}"
+    );
+    assert!(rows > 100 && rows < 500);
+}
+
+#[test]
+fn another_codec_is_refused_with_the_command_that_converts_it() {
+    // The codec's number in the metadata of a column: 4 is brotli, and nothing is unpacked before that is seen.
+    let bytes = file(&TEXTS, Compression::SNAPPY);
+    let footer = bytes.len() - 400.min(bytes.len());
+    let mut refused = 0;
+    for at in footer..bytes.len() - 8 {
+        // A field of type i32 behind field 3, and snappy's number.
+        if bytes[at] == 0x15 && bytes[at + 1] == 2 {
+            let mut other = bytes.clone();
+            other[at + 1] = 8;
+            let read = Documents::from_bytes("x.parquet".as_ref(), other, &ReadOptions::default());
+            let error = read.filter_map(Result::err).next();
+            let said = error.map_or_else(String::new, |e| e.to_string());
+            refused += u32::from(said.contains("brotli") && said.contains("pyarrow"));
+        }
+    }
+    assert!(refused > 0);
+}

@@ -187,10 +187,7 @@ fn two_at_once_do_not_write_into_one_folder() {
     });
     assert!(first.unwrap().is_some());
     let second = second.into_inner().unwrap();
-    assert!(
-        second.contains("another preparation is at work"),
-        "{second}"
-    );
+    assert!(second.contains("another process is at work"), "{second}");
     assert_eq!(names(place.path()), ["data.jsonl", "out"]);
 }
 

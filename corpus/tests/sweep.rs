@@ -7,11 +7,15 @@
 
 use proptest::prelude::*;
 use reticent_corpus::{
-    DetectorOptions, Document, Documents, Incidence, PatternRule, PolicyChoice, PolicyOptions,
-    PrepareOptions, ReadOptions, Redacted, Redaction, RedactionOptions, RedactionState, SecretList,
-    Sense, TokenizerChoice, Unit, prepare, simulate,
+    DetectorOptions, Document, Documents, Incidence, PatternRule, Phase, PolicyChoice,
+    PolicyOptions, PrepareOptions, ReadOptions, RedactFiles, RedactTo, Redaction, RedactionOptions,
+    RedactionState, RestartCause, SecretList, Sense, TokenizerChoice, Unit, prepare, simulate,
 };
+use serde::Deserialize;
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
 
 fn lines(documents: &[Document]) -> Vec<u8> {
     let lines: Vec<String> = documents
@@ -19,10 +23,6 @@ fn lines(documents: &[Document]) -> Vec<u8> {
         .map(|d| serde_json::to_string(d).unwrap() + "\n")
         .collect();
     lines.concat().into_bytes()
-}
-
-fn stream(bytes: &[u8]) -> Documents {
-    Documents::from_bytes("x.jsonl".as_ref(), bytes.to_vec(), &ReadOptions::default())
 }
 
 fn options(unit: Unit, policy: PolicyChoice) -> RedactionOptions {
@@ -33,27 +33,78 @@ fn options(unit: Unit, policy: PolicyChoice) -> RedactionOptions {
     }
 }
 
-/// The whole pass, or as far as `stop` documents.
-fn pass(
-    bytes: &[u8],
-    options: &RedactionOptions,
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Line {
+    id: String,
+    text: String,
+}
+
+/// How one is redacted here: a checkpoint after every batch.
+struct Redact<'a> {
+    data: &'a Path,
+    options: &'a RedactionOptions,
     threads: usize,
-    from: Option<RedactionState>,
-    stop: u64,
-) -> (Vec<Redacted>, RedactionState) {
-    let mut documents = stream(bytes);
-    let mut redaction = Redaction::new(options, threads).unwrap();
-    if let Some(state) = from {
-        redaction.resume(&mut documents, state).unwrap();
+}
+
+impl Redact<'_> {
+    /// Into a file, until `go_on` says no.
+    fn to(
+        &self,
+        out: &Path,
+        go_on: &dyn Fn(Phase) -> bool,
+    ) -> reticent_corpus::Result<Option<Redaction>> {
+        let path = RedactTo::Path {
+            path: out,
+            force: false,
+        };
+        self.write(path, go_on)
     }
-    let mut out = Vec::new();
-    redaction
-        .run(&mut documents, |kept, state, _| {
-            out.extend_from_slice(kept);
-            Ok(state.documents < stop)
-        })
-        .unwrap();
-    (out, redaction.state().clone())
+
+    fn write(
+        &self,
+        to: RedactTo<'_>,
+        go_on: &dyn Fn(Phase) -> bool,
+    ) -> reticent_corpus::Result<Option<Redaction>> {
+        let files = RedactFiles {
+            data: self.data,
+            reading: &ReadOptions::default(),
+            options: self.options,
+            threads: self.threads,
+            pause: Duration::ZERO,
+        };
+        files.write(to, &|phase, _| go_on(phase))
+    }
+
+    /// The whole of it, as a stream.
+    fn whole(&self) -> (Vec<u8>, RedactionState) {
+        let mut out = Vec::new();
+        let made = self.write(RedactTo::Stream(&mut out, None), &|_| true);
+        (out, made.unwrap().unwrap().state)
+    }
+}
+
+fn parsed(bytes: &[u8]) -> Vec<Line> {
+    let lines = bytes.split(|b| *b == b'\n').filter(|l| !l.is_empty());
+    lines.map(|l| serde_json::from_slice(l).unwrap()).collect()
+}
+
+/// Two of these documents make a batch: each document is 560 kB with something to mask in it.
+fn long_corpus(documents: usize) -> Vec<u8> {
+    let each = (0..documents).map(|n| {
+        let turn = format!("USR: order {n} of mail{n}@example.org, please. ");
+        let same = "SYS: write to ada@example.org\n".repeat(3);
+        Document::new(format!("d{n}"), format!("{same}{}", turn.repeat(13_000)))
+    });
+    lines(&each.collect::<Vec<_>>())
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = names
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
 }
 
 /// What streams out is what `prepare` makes of the same corpus, unit by unit.
@@ -65,6 +116,9 @@ fn a_stream_redacts_as_prepare_does() {
         masked: vec![reticent_corpus::Masked { start: 5, end: 9 }],
         ..documents[0].clone()
     };
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("x.jsonl");
+    std::fs::write(&data, lines(&documents)).unwrap();
     for policy in [
         PolicyChoice::Customers,
         PolicyChoice::Gold,
@@ -84,13 +138,13 @@ fn a_stream_redacts_as_prepare_does() {
                 },
             )
             .unwrap();
-            let (units, state) = pass(
-                &lines(&documents),
-                &options(unit, policy.clone()),
-                2,
-                None,
-                u64::MAX,
-            );
+            let redact = Redact {
+                data: &data,
+                options: &options(unit, policy.clone()),
+                threads: 2,
+            };
+            let (bytes, state) = redact.whole();
+            let units = parsed(&bytes);
             let texts: Vec<&str> = units.iter().map(|u| u.text.as_str()).collect();
             // Points that are only <MASK> need not be stored in a prepared corpus.
             let texts: Vec<&str> = texts.into_iter().filter(|t| *t != "<MASK>").collect();
@@ -102,56 +156,237 @@ fn a_stream_redacts_as_prepare_does() {
     }
 }
 
-/// Wherever a pass stops and goes on, and with however many threads: the same units.
+/// Wherever it stops and goes on, and with however many threads: the same bytes. What comes behind the last
+/// checkpoint is dropped.
 #[test]
-fn a_pass_that_stopped_goes_on_as_if_it_had_not() {
-    let bytes = lines(&simulate(40, 1).unwrap());
-    let options = options(Unit::Turn, PolicyChoice::Customers);
-    let (whole, end) = pass(&bytes, &options, 1, None, u64::MAX);
-    assert_eq!(end.documents, 40);
-    assert!(end.duplicates > 10 && end.redacted > 10);
-    for threads in [1, 2, 5] {
+fn a_redaction_that_stopped_goes_on_as_if_it_had_not() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    std::fs::write(at("data.jsonl"), long_corpus(9)).unwrap();
+    let options = options(Unit::Turn, detectors());
+    let redact = |threads| {
+        Redact {
+            data: &place.path().join("data.jsonl"),
+            options: &options,
+            threads,
+        }
+        .whole()
+    };
+    let (whole, state) = redact(1);
+    assert_eq!(redact(3), (whole.clone(), state.clone()));
+    assert!(state.duplicates > 10 && state.redacted > 5, "{state:?}");
+    for stop in [1, 2, 4] {
+        let out = at(&format!("out-{stop}.jsonl"));
+        let data = at("data.jsonl");
+        let redact = |threads| Redact {
+            data: &data,
+            options: &options,
+            threads,
+        };
+        let batches = Cell::new(0);
+        let few = |_| {
+            batches.set(batches.get() + 1);
+            batches.get() < stop
+        };
+        assert!(redact(2).to(&out, &few).unwrap().is_none());
+        assert!(!out.exists() && RedactFiles::stopped(&out));
+        let hidden = at(&format!(".writing-out-{stop}.jsonl"));
+        let mut torn = std::fs::read(hidden.join("output")).unwrap();
+        assert!(whole.starts_with(&torn) && torn.len() < whole.len());
+        torn.extend(b"torn");
+        std::fs::write(hidden.join("output"), torn).unwrap();
+        let made = redact(1).to(&out, &|_| true).unwrap().unwrap();
+        let before = made.taken_up.unwrap();
+        assert!(before.documents > 0 && before.documents < 9);
+        assert_eq!(made.state, state);
+        assert_eq!(std::fs::read(&out).unwrap(), whole);
+        assert!(!hidden.exists());
+    }
+}
+
+/// What is changed, how, the options of the second run, its input, and what it says.
+type Change<'a> = (
+    &'a str,
+    &'a dyn Fn(),
+    &'a RedactionOptions,
+    &'a [u8],
+    RestartCause,
+);
+
+/// What was read before has to be the same, byte by byte, not only as long: else it begins anew and says why.
+#[test]
+fn a_resumed_redaction_knows_its_input_its_options_and_its_output() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let (data, out) = (at("data.jsonl"), at("out.jsonl"));
+    let bytes = long_corpus(6);
+    let ours = options(Unit::Turn, detectors());
+    let other = options(Unit::Turn, PolicyChoice::Customers);
+    let hidden = at(".writing-out.jsonl");
+    let edited = |name: &str| {
+        let path = hidden.join(name);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[40] ^= 1;
+        std::fs::write(path, bytes).unwrap();
+    };
+    let mut changed = bytes.clone();
+    let digit = changed.iter().position(|b| *b == b'@').unwrap();
+    changed[digit + 1] = b'X';
+    let cases: [Change<'_>; 4] = [
+        ("input", &|| (), &ours, &changed, RestartCause::Corpus),
+        ("options", &|| (), &other, &bytes, RestartCause::Options),
+        (
+            "output",
+            &|| edited("output"),
+            &ours,
+            &bytes,
+            RestartCause::Damaged,
+        ),
+        (
+            "state",
+            &|| edited("progress.json"),
+            &ours,
+            &bytes,
+            RestartCause::Damaged,
+        ),
+    ];
+    for (what, damage, then, now, cause) in cases {
+        std::fs::write(&data, &bytes).unwrap();
+        let redact = |options| Redact {
+            data: &data,
+            options,
+            threads: 1,
+        };
+        let first = Cell::new(0);
+        let stopped = redact(&ours).to(&out, &|_| {
+            first.set(first.get() + 1);
+            first.get() < 3
+        });
+        assert!(stopped.unwrap().is_none());
+        damage();
+        std::fs::write(&data, now).unwrap();
+        let said = Cell::new(None);
+        let go_on = |phase| {
+            if let Phase::Restart(cause) = phase {
+                said.set(Some(cause));
+            }
+            true
+        };
+        let made = redact(then).to(&out, &go_on).unwrap().unwrap();
+        assert_eq!((said.get(), made.taken_up), (Some(cause), None), "{what}");
         assert_eq!(
-            pass(&bytes, &options, threads, None, u64::MAX),
-            (whole.clone(), end.clone())
+            std::fs::read(&out).unwrap(),
+            redact(then).whole().0,
+            "{what}"
         );
-        for stop in [1, 7, 39] {
-            let (mut first, state) = pass(&bytes, &options, threads, None, stop);
-            assert_eq!(state.documents, stop);
-            let (rest, last) = pass(&bytes, &options, threads, Some(state), u64::MAX);
-            first.extend(rest);
-            assert_eq!((&first, &last), (&whole, &end));
+        std::fs::remove_file(&out).unwrap();
+    }
+}
+
+/// A file is replaced only by force, and never through a link; what is read is never written; who is second waits
+/// for nobody.
+#[cfg(unix)]
+#[test]
+fn an_output_is_a_free_name_or_a_stream() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let data = at("data.jsonl");
+    std::fs::write(
+        &data,
+        lines(&[Document::new("a", "write to ada@example.org")]),
+    )
+    .unwrap();
+    let before = std::fs::read(&data).unwrap();
+    let options = options(Unit::Turn, detectors());
+    let redact = Redact {
+        data: &data,
+        options: &options,
+        threads: 1,
+    };
+    std::fs::write(at("old"), "old").unwrap();
+    std::fs::hard_link(&data, at("same")).unwrap();
+    std::fs::create_dir(at("folder")).unwrap();
+    for (link, to) in [
+        ("link", "old"),
+        ("to-data", "data.jsonl"),
+        ("nowhere", "no"),
+    ] {
+        std::os::unix::fs::symlink(at(to), at(link)).unwrap();
+    }
+    let there = names(place.path());
+    for (name, words) in [
+        ("old", "a file of that name exists"),
+        ("link", "it is a link"),
+        ("nowhere", "it is a link"),
+        ("folder", "it is a folder"),
+        ("data.jsonl", "one of the files that are read"),
+        ("same", "one of the files that are read"),
+        ("to-data", "one of the files that are read"),
+    ] {
+        for force in [false, true] {
+            if force && name == "old" {
+                continue;
+            }
+            let path = at(name);
+            let to = RedactTo::Path { path: &path, force };
+            let error = redact.write(to, &|_| true).unwrap_err().to_string();
+            assert!(error.contains(words), "{name}: {error}");
+            assert_eq!(names(place.path()), there, "{name}");
         }
     }
-    let mut other = stream(&bytes[..bytes.iter().position(|b| *b == b'\n').unwrap()]);
-    let error = Redaction::new(&options, 1)
-        .unwrap()
-        .resume(&mut other, end)
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the documents done before must be at most as many as there are, got 40"
-    );
+    assert_eq!(std::fs::read(&data).unwrap(), before);
+    assert_eq!(std::fs::read(at("old")).unwrap(), b"old");
+
+    // While one is at work another is refused, and the first ends as if nothing had been.
+    let out = at("out");
+    let refused = Cell::new(false);
+    let go_on = |_| {
+        let error = redact.to(&out, &|_| true).unwrap_err().to_string();
+        refused.set(error.contains("another process is at work"));
+        true
+    };
+    redact.to(&out, &go_on).unwrap().unwrap();
+    assert!(refused.get());
+    let line = b"{\"id\":\"a#0\",\"text\":\"write to <MASK>\"}\n";
+    assert_eq!(std::fs::read(&out).unwrap(), line);
+
+    let (path, force) = (at("old"), true);
+    let to = RedactTo::Path { path: &path, force };
+    redact.write(to, &|_| true).unwrap().unwrap();
+    assert_eq!(std::fs::read(at("old")).unwrap(), line);
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(at("old")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // Devices stay what they are.
+    redact.to("/dev/null".as_ref(), &|_| true).unwrap().unwrap();
+    assert!(!std::fs::symlink_metadata("/dev/null").unwrap().is_file());
 }
 
 #[test]
-fn a_bad_document_ends_a_pass_with_its_place() {
-    let mut documents = stream(b"{\"text\":\"a\"}\n{\"text\":1}\n");
-    let mut redaction = Redaction::new(&options(Unit::Turn, PolicyChoice::Customers), 2).unwrap();
-    let error = redaction
-        .run(&mut documents, |_, _, _| Ok(true))
-        .unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with("x.jsonl, line 2: invalid JSON"),
-        "{error}"
-    );
-    let none = Redaction::new(&options(Unit::Turn, PolicyChoice::Customers), 0).unwrap_err();
+fn a_bad_document_ends_a_redaction_with_its_place_and_leaves_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("x.jsonl");
+    std::fs::write(&data, "{\"text\":\"a\"}\n{\"text\":1}\n").unwrap();
+    let redact = |threads| {
+        Redact {
+            data: &data,
+            options: &options(Unit::Turn, PolicyChoice::Customers),
+            threads,
+        }
+        .to(&place.path().join("out"), &|_| true)
+        .unwrap_err()
+        .to_string()
+    };
+    assert!(redact(2).contains("x.jsonl, line 2: invalid JSON"));
+    assert_eq!(names(place.path()), ["x.jsonl"]);
     assert_eq!(
-        none.to_string(),
+        redact(0),
         "the number of threads must be from 1 to 1024, got 0"
     );
+}
+
+fn detectors() -> PolicyChoice {
+    PolicyChoice::Detectors(DetectorOptions::default())
 }
 
 fn incidence(

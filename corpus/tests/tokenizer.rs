@@ -184,3 +184,24 @@ proptest! {
         }
     }
 }
+
+/// Libraries make tables as long as the largest id: it is looked at before anything is built.
+#[test]
+fn ids_beyond_any_vocabulary_are_refused() {
+    for (from, to) in [
+        ("\"12\":7", "\"12\":1048576"),
+        ("\"id\":9", "\"id\":4294967295"),
+    ] {
+        let trap = SMALL_BPE.replacen(from, to, 1);
+        assert_ne!(trap, SMALL_BPE);
+        let error = Tokenizer::from_json(&trap, Origin::Pretrained).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.contains("ids of tokens must be below 1048576, got"),
+            "{said}"
+        );
+    }
+    let most = SMALL_BPE.replacen("\"12\":7", "\"12\":1048575", 1);
+    let tokenizer = Tokenizer::from_json(&most, Origin::Pretrained).unwrap();
+    assert!(tokenizer.vocabulary_size() >= 1 << 20);
+}

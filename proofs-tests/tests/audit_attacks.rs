@@ -23,7 +23,9 @@ fn trained(home: &Path) {
     for (data, out, epochs) in [("in", "ckpt", 3), ("out", "base", 1)] {
         ok(
             home,
-            &format!("prepare {data}.jsonl --policy nothing --canaries 3x4 --out {out}-data"),
+            &format!(
+                "prepare {data}.jsonl --policy nothing --canaries 3x4 --seed 0 --out {out}-data"
+            ),
         );
         ok(
             home,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const PREPARE: &str = "prepare data.jsonl --unit turn --conservative digits,capitals,policy --canaries 3x4 --out prepared";
+const PREPARE: &str = "prepare data.jsonl --policy customers --unit turn --conservative digits,capitals,policy --canaries 3x4 --seed 0 --out prepared";
 const TRAIN: &str = "train prepared --epochs 1 --ordinary-batch-size 16 --seed 5";
 
 #[test]
@@ -141,7 +141,7 @@ fn bad_models(home: &Path) {
         &["--canary-file"],
     );
     // no canaries at all
-    ok(home, "prepare data.jsonl --out plain");
+    ok(home, "prepare data.jsonl --policy customers --out plain");
     ok(
         home,
         "train plain --epochs 1 --ordinary-batch-size 64 --seed 1 --recipe sgd --out bare",
@@ -149,7 +149,7 @@ fn bad_models(home: &Path) {
     refused(
         home,
         "exposure --model bare --canaries 10x20",
-        &["--model", "no canaries", "audit prepare"],
+        &["--model", "no canaries", "audit plant"],
     );
 }
 
@@ -229,7 +229,7 @@ fn ctrl_c_ends_with_130_and_the_same_command_goes_on() {
     );
     ok(
         home,
-        "prepare data.jsonl --conservative digits,capitals,policy --out prepared",
+        "prepare data.jsonl --policy customers --conservative digits,capitals,policy --out prepared",
     );
     let line = "train prepared --epochs 2 --recipe crt --sigma 1 --seed 2 --out ckpt";
     let child = audit(home)

@@ -22,7 +22,7 @@ fn corpora() -> tempfile::TempDir {
     ok(
         at,
         "prepare data.jsonl --policy gold --miss-rate 0.2 --conservative digits,capitals,policy \
-         --canaries 2x20 --out sorted/",
+         --canaries 2x20 --seed 0 --out sorted/",
     );
     home
 }

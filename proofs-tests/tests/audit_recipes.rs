@@ -309,7 +309,7 @@ fn a_transformer_trains_and_its_promise_continues() {
     );
     ok(
         at,
-        "prepare data.jsonl --tokenizer bytes --max-tokens 64 --out bytes/",
+        "prepare data.jsonl --policy customers --tokenizer bytes --max-tokens 64 --out bytes/",
     );
     let other = line.replace("redacted/", "bytes/");
     refused(

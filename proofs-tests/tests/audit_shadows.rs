@@ -22,7 +22,7 @@ fn corpora(home: &Path) {
     std::fs::write(home.join("out.jsonl"), lines[12..].join("\n")).unwrap();
     ok(
         home,
-        "prepare in.jsonl --conservative digits,policy --canaries 3x4 --out prepared",
+        "prepare in.jsonl --policy customers --conservative digits,policy --canaries 3x4 --seed 0 --out prepared",
     );
 }
 
@@ -109,7 +109,7 @@ fn what_is_not_known_is_said() {
     corpora(home);
     ok(
         home,
-        "prepare in.jsonl --max-tokens 64 --canaries 3x4 --out short",
+        "prepare in.jsonl --policy customers --max-tokens 64 --canaries 3x4 --seed 0 --out short",
     );
     let sizes = "--model gpt2 --layers 1 --width 16 --heads 2 --context 64";
     ok(

@@ -15,7 +15,7 @@ fn corpus(home: &Path) {
     );
     ok(
         home,
-        "prepare data.jsonl --unit turn --max-tokens 64 --canaries 3x2 --out prepared",
+        "prepare data.jsonl --policy customers --unit turn --max-tokens 64 --canaries 3x2 --seed 0 --out prepared",
     );
 }
 

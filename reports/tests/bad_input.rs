@@ -57,8 +57,11 @@ fn trained() -> &'static Path {
             let folder = tempfile::tempdir().unwrap();
             let at = folder.path();
             fine(at, "simulate customers --dialogues 12 --out data.jsonl");
-            fine(at, "prepare data.jsonl --canaries 2x3 --out planted");
-            fine(at, "prepare data.jsonl --out bare");
+            fine(
+                at,
+                "prepare data.jsonl --policy customers --canaries 2x3 --seed 0 --out planted",
+            );
+            fine(at, "prepare data.jsonl --policy customers --out bare");
             for name in ["planted", "bare"] {
                 let out = format!("{name}-model");
                 fine(
@@ -253,7 +256,7 @@ fn a_plan_must_be_the_stored_one() {
     refused(
         at,
         "exposure --model bare-model --canaries 2x3",
-        &["no canaries", "audit prepare"],
+        &["no canaries", "audit plant"],
     );
     let other = tempfile::tempdir().unwrap();
     let plan = other.path().join("canaries.json");

@@ -55,7 +55,7 @@ fn simulated() -> tempfile::TempDir {
 fn neighbours_agree_with_the_preparation() {
     let home = simulated();
     let at = home.path();
-    let how = "data.jsonl --miss-rate 0.25 --seed 3 --held-out 0";
+    let how = "data.jsonl --policy customers --miss-rate 0.25 --seed 3 --held-out 0";
     let prepared = json(at, &format!("prepare {how} --out p"));
     let secrets = &prepared["facts"]["secrets"];
     let all = json(at, &format!("neighbours {how} --all"));
@@ -193,7 +193,7 @@ fn a_preparation_takes_any_number_of_threads() {
     let at = home.path();
     let read = |folder: &str| std::fs::read(at.join(folder).join("records.jsonl")).unwrap();
     for threads in [1, 2, 7] {
-        let how = "data.jsonl --miss-rate 0.2 --canaries 2x3";
+        let how = "data.jsonl --policy customers --miss-rate 0.2 --canaries 2x3 --seed 0";
         let said = json(
             at,
             &format!("prepare {how} --threads {threads} --out p{threads}"),

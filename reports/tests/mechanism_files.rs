@@ -38,7 +38,7 @@ fn trained() -> &'static Path {
             let at = folder.path();
             for line in [
                 "simulate customers --dialogues 14 --out in.jsonl",
-                "prepare in.jsonl --canaries 3x4 --canary-format Code:{digits:3} --out planted",
+                "prepare in.jsonl --policy customers --canaries 3x4 --canary-format Code:{digits:3} --seed 0 --out planted",
             ] {
                 fine(&audit(at, line));
             }

@@ -94,7 +94,7 @@ fn weights_without_promises_are_refused() {
     let fresh = tempfile::tempdir().unwrap();
     let prepared = fresh.path().join("prepared");
     let prepared = prepared.display();
-    let line = format!("prepare data.jsonl --unit turn --out {prepared}");
+    let line = format!("prepare data.jsonl --policy customers --unit turn --out {prepared}");
     fine(&audit(&line), &line);
     let line = format!(
         "train {prepared} --recipe protect --weights weights.csv --incidence pairs.csv --out {prepared}.out"

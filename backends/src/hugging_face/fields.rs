@@ -24,7 +24,10 @@ pub(super) fn read_small(path: &Path) -> Result<Vec<u8>> {
             why: format!("{size} bytes, more than the {LARGEST_JSON} that are read"),
         });
     }
-    crate::error::at(path, std::fs::read(path))
+    crate::error::at(
+        path,
+        reticent_corpus::disk::read_regular(path, LARGEST_JSON),
+    )
 }
 
 impl Fields {

@@ -102,6 +102,7 @@ impl<'a> Draw<'a> {
             schema: 1,
             kind: "canary-plan".to_owned(),
             seed: options.seed,
+            seed_origin: options.seed_origin,
             template: template.clone(),
             unit,
             copies: spec.copies(),

@@ -15,7 +15,7 @@ pub(crate) use insert::{CANARY_KIND, gaps, plant};
 pub(crate) use places::{Ground, speaks};
 
 pub use insert::{CanaryPlace, insert};
-pub use plan::{Canary, CanaryOptions, CanaryPlan, Carriers, Insertion};
+pub use plan::{Canary, CanaryOptions, CanaryPlan, Carriers, Insertion, SeedOrigin};
 pub use preflight::{CopyFate, CopyReport, Preflight};
 pub use space::CandidateSpace;
 pub use spec::Spec;

@@ -51,6 +51,20 @@ pub struct CanaryOptions {
     /// Seed of secrets, places and carriers.
     #[serde(default)]
     pub seed: u64,
+    /// Where the seed comes from.
+    #[serde(default)]
+    pub seed_origin: SeedOrigin,
+}
+
+/// Where a seed of canaries comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SeedOrigin {
+    /// Given by somebody: whoever knows or guesses it draws the same canaries again.
+    #[default]
+    Given,
+    /// Drawn by the operating system, and kept with the owner.
+    System,
 }
 
 fn yes() -> bool {
@@ -69,8 +83,26 @@ impl CanaryOptions {
             own_contexts: false,
             distinct: true,
             seed: 0,
+            seed_origin: SeedOrigin::Given,
         }
     }
+
+    /// The same with a seed from the operating system.
+    ///
+    /// # Errors
+    /// A system that gives no random numbers.
+    pub fn with_system_seed(self) -> Result<Self> {
+        Ok(Self {
+            seed: system_seed()?,
+            seed_origin: SeedOrigin::System,
+            ..self
+        })
+    }
+}
+
+fn system_seed() -> Result<u64> {
+    getrandom::u64()
+        .map_err(|error| Error::Plan(format!("the operating system gives no seed: {error}")))
 }
 
 /// One inserted line.
@@ -109,6 +141,9 @@ pub struct CanaryPlan {
     pub kind: String,
     /// Seed of secrets, places and carriers.
     pub seed: u64,
+    /// Where the seed comes from.
+    #[serde(default)]
+    pub seed_origin: SeedOrigin,
     /// The shape.
     pub template: CanaryTemplate,
     /// What one record of the corpus is.

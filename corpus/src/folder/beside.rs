@@ -1,6 +1,7 @@
-//! The hidden folder in which a preparation grows, beside the one that it will be.
+//! The hidden folder in which an output grows, beside the folder or file that it will be.
 
 use super::{FACTS, stopped};
+use crate::disk::{self, OutputPlace, parent_of};
 use crate::error::{Error, Result};
 use crate::lock::lock_file;
 use std::fs::File;
@@ -10,12 +11,27 @@ use std::path::{Path, PathBuf};
 /// Whose lock says that somebody is at work.
 const LOCK: &str = "lock";
 
-/// `.preparing-NAME`, mode 0700. Dropped before it is finished, it is removed, unless it is to be
-/// taken up again; what a killed process left of it is for the next one that prepares the same
-/// folder to take up or to remove.
+/// What grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// The whole folder.
+    Folder,
+    /// The file [`OUTPUT`] in it.
+    File,
+}
+
+/// The file that will have the name.
+pub(super) const OUTPUT: &str = "output";
+
+/// `.preparing-NAME` for a folder, `.writing-NAME` for a file; mode 0700. Dropped before it is finished, it is
+/// removed, unless it is to be taken up again; what a killed process left of it is for the next one with the
+/// same output to take up or to remove.
 #[derive(Debug)]
 pub(super) struct Beside {
     target: PathBuf,
+    shape: Shape,
+    /// Whether a file that has the name is replaced.
+    force: bool,
     path: PathBuf,
     /// Held as long as this value lives.
     lock: File,
@@ -23,22 +39,25 @@ pub(super) struct Beside {
     stays: bool,
 }
 
-/// Where the folder grows.
-pub(super) fn hidden(target: &Path) -> Result<PathBuf> {
+/// Where an output grows.
+pub(super) fn hidden(target: &Path, shape: Shape) -> Result<PathBuf> {
     let name = target.file_name().ok_or_else(|| Error::Write {
         path: target.to_path_buf(),
         source: IoError::new(ErrorKind::InvalidInput, "it has no name of its own"),
     })?;
-    let mut hidden = std::ffi::OsString::from(".preparing-");
+    let mut hidden = std::ffi::OsString::from(match shape {
+        Shape::Folder => ".preparing-",
+        Shape::File => ".writing-",
+    });
     hidden.push(name);
     Ok(parent_of(target).join(hidden))
 }
 
 impl Beside {
     /// Opens it, with what an earlier process left in it.
-    pub(super) fn begin(target: &Path, force: bool) -> Result<Self> {
-        check_target(target, force)?;
-        let path = hidden(target)?;
+    pub(super) fn begin(target: &Path, shape: Shape, force: bool) -> Result<Self> {
+        check_target(target, shape, force)?;
+        let path = hidden(target, shape)?;
         let lock = locked(&path).map_err(|source| Error::Write {
             path: target.to_path_buf(),
             source,
@@ -46,6 +65,8 @@ impl Beside {
         // From here on it is ours, and goes away with this value.
         Ok(Self {
             target: target.to_path_buf(),
+            shape,
+            force,
             path,
             lock,
             stays: false,
@@ -100,14 +121,33 @@ impl Beside {
         Ok(())
     }
 
-    /// Gives the finished folder its name. What it replaces is kept until that has worked.
+    /// Gives the finished output its name. What it replaces is kept until that has worked.
     pub(super) fn finish(mut self) -> Result<()> {
-        self.replace().map_err(|source| Error::Write {
-            path: self.target.clone(),
-            source,
+        let named = match self.shape {
+            Shape::Folder => self.replace(),
+            Shape::File => self.name(),
+        };
+        named.map_err(|source| match source.kind() {
+            ErrorKind::AlreadyExists if self.shape == Shape::File => Error::Exists {
+                path: self.target.clone(),
+            },
+            _ => Error::Write {
+                path: self.target.clone(),
+                source,
+            },
         })?;
-        self.stays = true;
+        // What is left of a file's folder goes with this value.
+        self.stays = self.shape == Shape::Folder;
         Ok(())
+    }
+
+    fn name(&self) -> std::io::Result<()> {
+        let from = self.path.join(OUTPUT);
+        if self.force {
+            disk::rename(&from, &self.target)
+        } else {
+            disk::rename_to_free(&from, &self.target)
+        }
     }
 
     fn replace(&self) -> std::io::Result<()> {
@@ -117,12 +157,16 @@ impl Beside {
             .prefix(".preparing-old-")
             .tempdir_in(parent_of(&self.target))?;
         if replaced {
-            std::fs::rename(&self.target, old.path().join("old"))?;
+            disk::rename(&self.target, &old.path().join("old"))?;
         }
         std::fs::remove_file(self.path.join(LOCK))?;
-        if let Err(error) = std::fs::rename(&self.path, &self.target) {
-            if replaced {
-                std::fs::rename(old.path().join("old"), &self.target)?;
+        disk::sync_folder(&self.path)?;
+        if let Err(error) = disk::rename(&self.path, &self.target) {
+            // The new one may have its name already, when only that could not be made to last.
+            if replaced && !self.target.exists() {
+                let old = old.keep();
+                std::fs::rename(old.join("old"), &self.target)?;
+                std::fs::remove_dir(old)?;
             }
             return Err(error);
         }
@@ -133,7 +177,10 @@ impl Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         if !self.stays {
-            let _ = std::fs::remove_dir_all(&self.path);
+            // The lock goes last: whoever finds none may begin.
+            let _ = self.cleared(&[]);
+            let _ = std::fs::remove_file(self.path.join(LOCK));
+            let _ = std::fs::remove_dir(&self.path);
         }
         let _ = self.lock.unlock();
     }
@@ -146,28 +193,58 @@ fn locked(path: &Path) -> std::io::Result<File> {
     std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
     match folder.create(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            if !std::fs::symlink_metadata(path)?.is_dir() {
+            let about = std::fs::symlink_metadata(path)?;
+            // What lies in it may be taken up: it must not be somebody else's.
+            if !about.is_dir() || !ours(path, &about)? {
                 return Err(error);
             }
-            // Refused where it is somebody else's: what lies in it may be taken up.
             #[cfg(unix)]
             std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
         }
         made => made?,
     }
-    let busy = format!("another preparation is at work in {}", path.display());
-    lock_file(&path.join(LOCK), &busy)
+    let busy = format!("another process is at work in {}", path.display());
+    let lock = lock_file(&path.join(LOCK), &busy)?;
+    // Between opening and locking, whoever held it may have finished and removed it.
+    let named = std::fs::symlink_metadata(path.join(LOCK))?;
+    if disk::identity(&named) == disk::identity(&lock.metadata()?) {
+        Ok(lock)
+    } else {
+        Err(IoError::new(ErrorKind::ResourceBusy, busy))
+    }
 }
 
-fn parent_of(target: &Path) -> &Path {
-    match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
+/// Whether a folder belongs to whoever makes files beside it.
+fn ours(path: &Path, about: &std::fs::Metadata) -> std::io::Result<bool> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let own = tempfile::tempfile_in(parent_of(path))?;
+        Ok(own.metadata()?.uid() == about.uid())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (path, about);
+        Ok(true)
     }
 }
 
 /// Whether the target may be taken.
-fn check_target(folder: &Path, force: bool) -> Result<()> {
+fn check_target(target: &Path, shape: Shape, force: bool) -> Result<()> {
+    match shape {
+        Shape::Folder => check_folder(target, force),
+        Shape::File => match OutputPlace::of(target, force) {
+            Ok(OutputPlace::File) => Ok(()),
+            Ok(OutputPlace::Stream(_)) => Err(Error::Output {
+                path: target.to_path_buf(),
+                problem: "it is no file".to_owned(),
+            }),
+            Err(error) => Err(Error::of_place(target, error)),
+        },
+    }
+}
+
+fn check_folder(folder: &Path, force: bool) -> Result<()> {
     let failed = |source| Error::Write {
         path: folder.to_path_buf(),
         source,

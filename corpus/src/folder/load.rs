@@ -5,6 +5,7 @@ use super::{
     TOKENIZER, TextLine,
 };
 use crate::canary::{CanaryPlan, Preflight};
+use crate::disk;
 use crate::error::json_problem;
 use crate::error::{Error, Result};
 use crate::prepare::{Copies, Facts, Prepared};
@@ -12,7 +13,7 @@ use crate::record::{Record, TokenId, TrainingSet, misplaced, record_id};
 use crate::tokenize::Tokenizer;
 use serde::de::DeserializeOwned;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::Path;
 
@@ -340,23 +341,27 @@ fn check_copies(
 /// Longest file of one JSON value, in bytes: 1 GiB.
 const FILE_LIMIT: u64 = 1 << 30;
 
+/// A file of lines: a regular one, and so one that ends.
 fn open(path: &Path) -> Result<File> {
-    File::open(path).map_err(|source| Error::Read {
+    let opened = match std::fs::metadata(path) {
+        Ok(about) if !about.is_file() => {
+            return Err(wrong(path, "it is no regular file".to_owned()));
+        }
+        _ => File::open(path),
+    };
+    opened.map_err(|source| Error::Read {
         path: path.to_path_buf(),
         source,
     })
 }
 
 fn read_text(path: &Path) -> Result<String> {
-    let mut text = String::new();
-    open(path)?
-        .take(FILE_LIMIT)
-        .read_to_string(&mut text)
-        .map_err(|source| Error::Read {
-            path: path.to_path_buf(),
-            source,
-        })?;
-    Ok(text)
+    let failed = |source| Error::Read {
+        path: path.to_path_buf(),
+        source,
+    };
+    let bytes = disk::read_regular(path, FILE_LIMIT).map_err(failed)?;
+    String::from_utf8(bytes).map_err(|_| wrong(path, "it is not UTF-8".to_owned()))
 }
 
 fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {

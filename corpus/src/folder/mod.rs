@@ -12,11 +12,13 @@
 //! In text, a mask reads `<MASK>`; a literal `<MASK>` of the source reads `<\MASK>`.
 
 mod beside;
+mod file;
 mod load;
 mod stopped;
 mod write;
 
-use write::create;
+pub(crate) use file::{FileWriter, Left, OutputFile};
+pub(crate) use stopped::Stopped;
 pub(crate) use write::{FolderWriter, Lines, OutputFolder, Start, lines};
 
 use crate::prepare::{Facts, PrepareOptions, Stability};

@@ -6,23 +6,26 @@
 //! off. That of what it says nothing is changed, checksums of the files tell. They guard against
 //! accidents; the folder is its owner's alone.
 
+use crate::disk::{self, DiskFile};
 use crate::error::{Error, Result};
-use crate::prepare::{Done, Identity};
+use crate::prepare::Identity;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
 use std::hash::Hasher;
-use std::io::{BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use twox_hash::XxHash64;
 
 /// Name of the file.
 pub(super) const PROGRESS: &str = "progress.json";
+/// The seed of canaries, where nobody gave one.
+pub(super) const SEED: &str = "canary-seed";
 /// While it is written.
 const NEW: &str = "progress.new";
 
 /// How long a file of records was, and the checksum of so much of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Mark {
+pub(crate) struct Mark {
     name: String,
     length: u64,
     checksum: u64,
@@ -36,14 +39,14 @@ struct Page<'a, D> {
 }
 
 /// What was left.
-#[derive(Deserialize)]
-pub(super) struct Stopped {
-    pub(super) identity: Identity,
+#[derive(Debug, Deserialize)]
+pub(crate) struct Stopped<D> {
+    pub(crate) identity: Identity,
     pub(super) files: Vec<Mark>,
-    pub(super) done: Done,
+    pub(crate) done: D,
 }
 
-impl Stopped {
+impl<D: DeserializeOwned> Stopped<D> {
     /// None of a file that is not whole.
     pub(super) fn read(folder: &Path) -> Option<Self> {
         let bytes = std::fs::read(folder.join(PROGRESS)).ok()?;
@@ -54,6 +57,25 @@ impl Stopped {
         }
         serde_json::from_slice(page).ok()
     }
+}
+
+/// The seed that lies in a folder, or this one from now on.
+pub(super) fn seed(folder: &Path, drawn: u64) -> Result<u64> {
+    let path = folder.join(SEED);
+    let kept = std::fs::read_to_string(&path).ok();
+    if let Some(kept) = kept.and_then(|text| text.trim().parse().ok()) {
+        return Ok(kept);
+    }
+    let write = || -> std::io::Result<()> {
+        if path.exists() {
+            std::fs::remove_file(&path)?;
+        }
+        let mut file = DiskFile::create(&path)?;
+        file.write_all(format!("{drawn}\n").as_bytes())?;
+        file.sync()
+    };
+    write().map_err(|source| failed(&path, source))?;
+    Ok(drawn)
 }
 
 /// Whether a stopped preparation lies in a folder, whole or not.
@@ -79,12 +101,12 @@ pub(super) fn write<D: Serialize>(
         done,
     };
     let write = || -> std::io::Result<()> {
-        let mut out = BufWriter::with_capacity(1 << 16, Checked::new(super::create(&path)?));
+        let mut out = BufWriter::with_capacity(1 << 16, Checked::new(DiskFile::create(&path)?));
         serde_json::to_writer(&mut out, &page)?;
         let mut file = out.into_inner().map_err(|e| e.into_error())?;
         file.write_all(last_line(file.checksum.finish()).as_bytes())?;
-        file.inner.sync_data()?;
-        std::fs::rename(&path, folder.join(PROGRESS))
+        file.inner.sync()?;
+        disk::rename(&path, &folder.join(PROGRESS))
     };
     write().map_err(|source| Error::Write { path, source })
 }
@@ -123,17 +145,17 @@ impl<W: Write> Write for Checked<W> {
 pub(super) struct Growing {
     name: String,
     path: PathBuf,
-    file: BufWriter<Checked<File>>,
+    file: BufWriter<Checked<DiskFile>>,
 }
 
 impl Growing {
     pub(super) fn create(folder: &Path, name: &str) -> Result<Self> {
         let path = folder.join(name);
-        let file = super::create(&path).map_err(|source| failed(&path, source))?;
+        let file = DiskFile::create(&path).map_err(|source| failed(&path, source))?;
         Ok(Self::of(name, path, Checked::new(file)))
     }
 
-    fn of(name: &str, path: PathBuf, file: Checked<File>) -> Self {
+    fn of(name: &str, path: PathBuf, file: Checked<DiskFile>) -> Self {
         Self {
             name: name.to_owned(),
             path,
@@ -147,13 +169,13 @@ impl Growing {
             return Ok(None);
         };
         let path = folder.join(name);
-        let file = match File::options().read(true).write(true).open(&path) {
+        let mut file = match DiskFile::again(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(failed(&path, source)),
         };
         let (length, checksum) =
-            checked(&file, mark.length).map_err(|source| failed(&path, source))?;
+            checked(&mut file, mark.length).map_err(|source| failed(&path, source))?;
         if (length, checksum.finish()) != (mark.length, mark.checksum) {
             return Ok(None);
         }
@@ -162,16 +184,13 @@ impl Growing {
             length,
             checksum,
         };
-        let mut cut = || {
-            file.inner.set_len(length)?;
-            file.inner.seek(SeekFrom::Start(length))
-        };
-        cut().map_err(|source| failed(&path, source))?;
+        let cut = file.inner.cut(length);
+        cut.map_err(|source| failed(&path, source))?;
         Ok(Some(Self::of(name, path, file)))
     }
 
     /// A line of several parts.
-    pub(super) fn line(&mut self, parts: [&[u8]; 3]) -> Result<()> {
+    pub(super) fn line<const N: usize>(&mut self, parts: [&[u8]; N]) -> Result<()> {
         for part in parts {
             let written = self.file.write_all(part);
             written.map_err(|source| failed(&self.path, source))?;
@@ -183,7 +202,7 @@ impl Growing {
     pub(super) fn mark(&mut self) -> Result<Mark> {
         let flushed = self.file.flush();
         let file = self.file.get_ref();
-        let synced = flushed.and_then(|()| file.inner.sync_data());
+        let synced = flushed.and_then(|()| file.inner.sync());
         synced.map_err(|source| failed(&self.path, source))?;
         Ok(Mark {
             name: self.name.clone(),
@@ -194,7 +213,7 @@ impl Growing {
 
     pub(super) fn close(self) -> Result<()> {
         let done = self.file.into_inner().map_err(|e| e.into_error());
-        done.and_then(|file| file.inner.sync_all())
+        done.and_then(|file| file.inner.sync())
             .map_err(|source| failed(&self.path, source))
     }
 }
@@ -207,10 +226,10 @@ fn failed(path: &Path, source: std::io::Error) -> Error {
 }
 
 /// The first bytes of a file, at most so many: how many there are, and their checksum.
-fn checked(mut file: &File, most: u64) -> std::io::Result<(u64, XxHash64)> {
+fn checked(file: &mut DiskFile, most: u64) -> std::io::Result<(u64, XxHash64)> {
     let mut sink = Checked::new(std::io::sink());
     let mut buffer = vec![0; 1 << 18];
-    let mut left = file.take(most);
+    let mut left = (&*file).take(most);
     loop {
         match left.read(&mut buffer)? {
             0 => break,

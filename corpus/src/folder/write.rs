@@ -1,12 +1,13 @@
 //! Writing a prepared folder: all of it, or nothing.
 
-use super::beside::{Beside, hidden};
-use super::stopped::{self, Growing, Mark, PROGRESS, Stopped};
+use super::beside::{Beside, Shape, hidden};
+use super::stopped::{self, Growing, Mark, PROGRESS, SEED, Stopped};
 use super::{
     CANARIES, FACTS, HELD_OUT, PreparedDocument, Product, RECORDS, RecordLine, TEST, TEXTS,
     TOKENIZER,
 };
 use crate::canary::CanaryPlan;
+use crate::disk::DiskFile;
 use crate::error::{Error, Result};
 use crate::prepare::{
     Copies, Done, DoneNow, Facts, Identity, Preparation, PrepareOptions, Prepared, Put,
@@ -17,7 +18,6 @@ use crate::tokenize::Tokenizer;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -121,7 +121,7 @@ fn json<T: Serialize>(line: &T) -> Result<Vec<u8>> {
 impl OutputFolder {
     /// Opens the hidden folder.
     pub(crate) fn take(folder: &Path, force: bool) -> Result<Self> {
-        let mut beside = Beside::begin(folder, force)?;
+        let mut beside = Beside::begin(folder, Shape::Folder, force)?;
         // An error before it is known what it is does not remove it.
         beside.stay_if_stopped();
         Ok(Self(beside))
@@ -129,7 +129,12 @@ impl OutputFolder {
 
     /// Whether a stopped preparation of a folder can be taken up.
     pub(crate) fn stopped(folder: &Path) -> bool {
-        hidden(folder).is_ok_and(|hidden| stopped::lies_in(&hidden))
+        hidden(folder, Shape::Folder).is_ok_and(|hidden| stopped::lies_in(&hidden))
+    }
+
+    /// The seed of canaries that an earlier preparation drew for this folder, or this one, kept for later ones.
+    pub(crate) fn seed(&self, drawn: u64) -> Result<u64> {
+        stopped::seed(self.0.path(), drawn)
     }
 
     /// Begins an empty folder. `held_out`: whether there is such a part, empty though it may be.
@@ -146,7 +151,7 @@ impl OutputFolder {
         let folder = self.0.path();
         let anew = if !stopped::lies_in(folder) {
             None
-        } else if let Some(stopped) = Stopped::read(folder) {
+        } else if let Some(stopped) = Stopped::<Done>::read(folder) {
             if let Some(cause) = identity.against(&stopped.identity) {
                 Some(cause)
             } else if let Some(files) = Files::again(folder, &stopped.files, held_out)? {
@@ -163,14 +168,15 @@ impl OutputFolder {
 
     fn empty(mut self, held_out: bool, identity: Option<Identity>) -> Result<FolderWriter> {
         self.0.stay(false);
-        self.0.clear(&[])?;
+        self.0.clear(&[SEED])?;
         let files = Files::create(self.0.path(), held_out)?;
         Ok(self.writer(files, 0, identity))
     }
 
     fn on(mut self, identity: Identity, files: Files, done: Done) -> Result<(FolderWriter, Start)> {
         self.0.stay(false);
-        self.0.clear(&[PROGRESS, RECORDS, TEXTS, HELD_OUT, TEST])?;
+        self.0
+            .clear(&[PROGRESS, SEED, RECORDS, TEXTS, HELD_OUT, TEST])?;
         let out = self.writer(files, done.held_out(), Some(identity));
         Ok((out, Start::On(Box::new(done))))
     }
@@ -268,6 +274,7 @@ impl FolderWriter {
         })?;
         write_text(&path, &sheet)?;
         self.beside.forget(PROGRESS)?;
+        self.beside.forget(SEED)?;
         self.beside.finish()
     }
 }
@@ -336,25 +343,14 @@ impl Pair {
     }
 }
 
-pub(super) fn create(path: &Path) -> std::io::Result<File> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    options.open(path)
-}
-
 fn write_with(
     path: &Path,
-    fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
+    fill: impl FnOnce(&mut BufWriter<DiskFile>) -> std::io::Result<()>,
 ) -> Result<()> {
     let write = || -> std::io::Result<()> {
-        let mut out = BufWriter::new(create(path)?);
+        let mut out = BufWriter::new(DiskFile::create(path)?);
         fill(&mut out)?;
-        out.into_inner().map_err(|e| e.into_error())?.sync_all()
+        out.into_inner().map_err(|e| e.into_error())?.sync()
     };
     write().map_err(|source| Error::Write {
         path: path.to_path_buf(),

@@ -14,12 +14,12 @@ mod windows;
 
 use crate::error::{Error, Result};
 use crate::policy::{Policy, Span, View, threshold};
+use crate::quiet::quietly;
 use labels::{Labels, Said};
 use pieces::Pieces;
 use session::Session;
 use sha2::{Digest, Sha256};
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -236,21 +236,10 @@ impl Policy for Classified {
 }
 
 fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
-    let failed = |source| Error::Read {
+    crate::disk::read_regular(path, most).map_err(|source| Error::Read {
         path: path.to_path_buf(),
         source,
-    };
-    let about = std::fs::metadata(path).map_err(failed)?;
-    if !about.is_file() || about.len() > most {
-        return Err(refused(
-            path,
-            &format!(
-                "it must be a file of at most {most} bytes, got {}",
-                about.len()
-            ),
-        ));
-    }
-    std::fs::read(path).map_err(failed)
+    })
 }
 
 fn digest(files: [&[u8]; 3]) -> String {
@@ -265,9 +254,9 @@ fn digest(files: [&[u8]; 3]) -> String {
 
 /// Runs what reads a file made by somebody else; the libraries' panics are errors of the file.
 fn guarded<T>(path: &Path, read: impl FnOnce() -> std::result::Result<T, String>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(read)) {
-        Ok(read) => read.map_err(|problem| refused(path, &problem)),
-        Err(_) => Err(refused(path, "it contradicts itself")),
+    match quietly(read) {
+        Some(read) => read.map_err(|problem| refused(path, &problem)),
+        None => Err(refused(path, "it contradicts itself")),
     }
 }
 

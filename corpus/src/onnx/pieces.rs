@@ -1,5 +1,6 @@
 //! The tokenizer of a folder: text into pieces of words, with their bytes.
 
+use crate::tokenize::checked_ids;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
@@ -37,6 +38,8 @@ struct Config {
 
 impl Pieces {
     pub(super) fn new(tokenizer: &[u8], config: &[u8]) -> Result<Self, String> {
+        let text = std::str::from_utf8(tokenizer).map_err(|_| "it is not UTF-8".to_owned())?;
+        checked_ids(text).map_err(|e| e.to_string())?;
         let mut tokenizer = Tokenizer::from_bytes(tokenizer).map_err(|e| e.to_string())?;
         tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
         tokenizer.with_padding(None);

@@ -3,6 +3,7 @@
 use super::compose::{AtLeast, Threshold};
 use super::detect::{DetectorOptions, Detectors};
 use super::dictionary::{Dictionary, DictionaryOptions};
+use super::general::General;
 use super::levels::{LIKELY, Level, Levels};
 use super::names::Names;
 use super::patterns::{PatternRule, Patterns};
@@ -23,6 +24,8 @@ pub enum PolicyChoice {
     Nothing,
     /// Finds the marked secrets of the documents.
     Gold,
+    /// Identifiers, names, street addresses and sure dates, in ordinary text.
+    General,
     /// Patterns for customer-service dialogues.
     #[default]
     Customers,
@@ -174,6 +177,16 @@ impl PolicyChoice {
                 least: 0.0,
             },
             Self::Names { .. } => Self::Names { least: 0.0 },
+            Self::General => Self::Any {
+                of: vec![
+                    Self::General,
+                    Self::Names { least: 0.0 },
+                    Self::Detectors(DetectorOptions {
+                        least: 0.0,
+                        ..DetectorOptions::default()
+                    }),
+                ],
+            },
             Self::Onnx(options) => Self::Onnx(OnnxOptions {
                 least: 0.0,
                 ..options.clone()
@@ -242,6 +255,7 @@ impl PolicyChoice {
         Ok(match self {
             Self::Nothing => Arc::new(Patterns::new("nothing", &[])?),
             Self::Gold => Arc::new(Gold),
+            Self::General => Arc::new(General::new()?),
             Self::Customers => Arc::new(Patterns::customers()?),
             Self::Patterns { rules } => Arc::new(Patterns::new("patterns", rules)?),
             Self::Detectors(options) => Arc::new(Detectors::new(options)?),

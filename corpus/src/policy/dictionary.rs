@@ -63,7 +63,7 @@ impl Dictionary {
             .ascii_case_insensitive(!options.case_sensitive)
             .build(&options.words)
             .map_err(|error| Error::Pattern {
-                pattern: format!("{} words of kind {kind:?}", options.words.len()),
+                rule: format!("{} words of kind {kind:?}", options.words.len()),
                 problem: error.to_string(),
             })?;
         Ok(Self {

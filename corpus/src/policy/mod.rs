@@ -1,12 +1,15 @@
 //! Policies: which spans of a record are secret. Every policy is record-local: what it says
 //! about a record depends on that record and on nothing else in the corpus.
 
+mod addresses;
+mod budget;
 mod choice;
 mod compose;
 mod conservative;
 mod customers;
 mod detect;
 mod dictionary;
+mod general;
 mod levels;
 mod names;
 mod patterns;
@@ -22,6 +25,7 @@ pub use names::Names;
 pub use patterns::{PatternRule, Patterns};
 pub use simulated::{Simulated, missed_strings};
 
+pub(crate) use budget::is_spent;
 pub(crate) use levels::listed;
 #[cfg(feature = "onnx")]
 pub(crate) use levels::threshold;
@@ -81,11 +85,22 @@ impl Policy for Gold {
 }
 
 /// The policy's spans in order, overlapping ones made one (of the longest one's kind).
+///
+/// A record that a policy looks at for more than ten seconds is one span of the kind `not-examined`.
 #[must_use]
 pub fn resolved(policy: &dyn Policy, view: &View<'_>) -> Vec<Span> {
     let mut spans = Vec::new();
-    policy.find(view, &mut spans);
-    resolve(spans)
+    let ((), enough) = budget::within(budget::LONGEST, || policy.find(view, &mut spans));
+    if enough {
+        return resolve(spans);
+    }
+    vec![Span {
+        start: 0,
+        end: view.text.len(),
+        kind: budget::UNREAD.into(),
+        source: "policy".into(),
+        score: 1.0,
+    }]
 }
 
 /// Spans in order, overlapping ones made one.

@@ -1,7 +1,7 @@
 //! Regular expressions, each with the kind of what it finds.
 
-use super::{Policy, Span, View};
-use crate::error::{Error, Result};
+use super::{Policy, Span, View, is_spent};
+use crate::error::{Error, Result, pattern_problem};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,13 +35,14 @@ pub(super) struct Rule {
 
 impl Rule {
     pub(super) fn new(kind: &str, pattern: &str) -> Result<Self> {
+        let rule = || format!("pattern of the kind {kind:?}");
         let regex = Regex::new(pattern).map_err(|error| Error::Pattern {
-            pattern: pattern.to_owned(),
-            problem: error.to_string(),
+            rule: rule(),
+            problem: pattern_problem(&error.to_string()),
         })?;
         if regex.is_match("") {
             return Err(Error::Pattern {
-                pattern: pattern.to_owned(),
+                rule: rule(),
                 problem: "it matches the empty text".to_owned(),
             });
         }
@@ -66,13 +67,13 @@ impl Rule {
             }
         };
         if self.grouped {
-            for found in self.regex.captures_iter(text) {
+            for found in self.regex.captures_iter(text).take_while(|_| !is_spent()) {
                 if let Some(secret) = found.name("secret") {
                     add(secret.start(), secret.end());
                 }
             }
         } else {
-            for found in self.regex.find_iter(text) {
+            for found in self.regex.find_iter(text).take_while(|_| !is_spent()) {
                 add(found.start(), found.end());
             }
         }

@@ -198,7 +198,7 @@ impl Spare {
             .build()
             .map(|any| Some(Self { any }))
             .map_err(|error| Error::Pattern {
-                pattern: format!("{} strings never to be found", strings.len()),
+                rule: format!("{} strings never to be found", strings.len()),
                 problem: error.to_string(),
             })
     }

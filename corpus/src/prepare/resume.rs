@@ -30,15 +30,15 @@ pub enum RestartCause {
 impl std::fmt::Display for RestartCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Version => "what a stopped preparation left is of another version",
+            Self::Version => "what an interrupted run left is of another version",
             Self::Options => {
-                "what a stopped preparation left was made with other options, another policy or another tokenizer"
+                "what an interrupted run left was made with other options, another policy or another tokenizer"
             }
-            Self::Corpus => "what a stopped preparation left was made of another corpus",
+            Self::Corpus => "what an interrupted run left was made of another corpus",
             Self::Choices => {
-                "what a stopped preparation left has other documents held out or other canaries"
+                "what an interrupted run left has other documents held out or other canaries"
             }
-            Self::Damaged => "what a stopped preparation left is damaged",
+            Self::Damaged => "what an interrupted run left is damaged",
         })
     }
 }
@@ -73,12 +73,22 @@ impl Identity {
         if let Some(plan) = &settled.plan {
             choices.extend(plan.to_json()?.into_bytes());
         }
-        Ok(Some(Self {
-            version: format!("{} {FORMAT}", env!("CARGO_PKG_VERSION")),
-            options: keyed(&seal, "options", &data),
-            corpus: keyed(&seal, "corpus", &[]),
-            choices: keyed(&seal, "choices", &choices),
-        }))
+        Ok(Some(Self::of_parts(&seal, &data, &choices)))
+    }
+
+    /// Of what was read, by its seal, which is the key of the other digests.
+    pub(crate) fn of_parts(seal: &[u8], options: &[u8], choices: &[u8]) -> Self {
+        Self {
+            version: version(),
+            options: keyed(seal, "options", options),
+            corpus: keyed(seal, "corpus", &[]),
+            choices: keyed(seal, "choices", choices),
+        }
+    }
+
+    /// Whether this version made it.
+    pub(crate) fn is_current(&self) -> bool {
+        self.version == version()
     }
 
     /// What keeps this one from going on where `earlier` stopped. The corpus comes first among
@@ -93,6 +103,10 @@ impl Identity {
         let first = differs.into_iter().find(|(differs, _)| *differs);
         first.map(|(_, cause)| cause)
     }
+}
+
+fn version() -> String {
+    format!("{} {FORMAT}", env!("CARGO_PKG_VERSION"))
 }
 
 fn keyed(seal: &[u8], what: &str, data: &[u8]) -> String {

@@ -4,7 +4,7 @@ use super::resume::RestartCause;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::read::{Documents, ReadOptions, regular};
-use crate::sweep::ordered;
+use crate::sweep::until;
 use sha1::{Digest, Sha1};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -116,10 +116,10 @@ impl<'a> Stream<'a> {
 
 /// What was read, in one number: another pass must read the same.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seal(Sha1);
+pub(crate) struct Seal(Sha1);
 
 impl Seal {
-    pub(super) fn enter(&mut self, document: &Document) {
+    pub(crate) fn enter(&mut self, document: &Document) {
         let mut bytes = |part: &[u8]| {
             self.0.update((part.len() as u64).to_le_bytes());
             self.0.update(part);
@@ -137,7 +137,13 @@ impl Seal {
         }
     }
 
-    pub(super) fn close(self) -> [u8; 20] {
+    /// What belongs to the document that was entered last.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.update((bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn close(self) -> [u8; 20] {
         self.0.finalize().into()
     }
 }
@@ -197,13 +203,9 @@ pub(super) fn batches<T: Send>(
     work: impl Fn(&[(Role, Cow<'_, Document>)]) -> Result<T> + Sync,
     mut emit: impl FnMut(T) -> Result<bool>,
 ) -> Result<bool> {
-    let stopped = Cell::new(false);
-    ordered(
+    until(
         threads,
         || {
-            if stopped.get() {
-                return Ok(None);
-            }
             let mut batch = Vec::new();
             let mut bytes = 0;
             while bytes < BATCH {
@@ -213,14 +215,10 @@ pub(super) fn batches<T: Send>(
             }
             Ok((!batch.is_empty()).then_some((batch, read.get())))
         },
-        |(batch, at)| (work(&batch), at),
-        |(made, at)| {
-            if !stopped.get() {
-                read.set(at);
-                stopped.set(!emit(made?)?);
-            }
-            Ok(())
+        |batch| work(&batch),
+        |made, at| {
+            read.set(at);
+            emit(made)
         },
-    )?;
-    Ok(!stopped.get())
+    )
 }

@@ -3,11 +3,12 @@
 use super::context::PreparationContext;
 use super::facts::Facts;
 use super::options::PrepareOptions;
+use super::pace::Pace;
 use super::resume::{DoneNow, Identity};
 use super::run::{Pass, Put};
 use super::sink::Sink;
 use super::source::{Phase, Source, again};
-use crate::canary::CanaryPlan;
+use crate::canary::{CanaryPlan, SeedOrigin};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::folder::{FolderWriter, Lines, OutputFolder, Start, lines};
@@ -16,7 +17,7 @@ use crate::sweep::checked_threads;
 use crate::tokenize::Tokenizer;
 use std::cell::Cell;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How a corpus is prepared from files.
 ///
@@ -148,8 +149,15 @@ impl PrepareFiles<'_> {
     ) -> Result<Option<(Preparation, Vec<Error>)>> {
         // Before the work: a place that cannot be written is found out at once.
         let place = OutputFolder::take(folder, force)?;
+        let mut options = self.options.clone();
+        if let Some(canaries) = &mut options.canaries
+            && canaries.seed_origin == SeedOrigin::System
+        {
+            // One that was stopped goes on with the seed that it drew.
+            canaries.seed = place.seed(canaries.seed)?;
+        }
         let Some((settled, skipped)) =
-            PreparationContext::new(source, self.options, None, threads, watch)?
+            PreparationContext::new(source, &options, None, threads, watch)?
         else {
             return Ok(None);
         };
@@ -169,9 +177,7 @@ impl PrepareFiles<'_> {
             out,
             read: &read,
             watch,
-            pause: self.pause,
-            since: Instant::now(),
-            cost: Duration::ZERO,
+            pace: Pace::new(self.pause),
         };
         if say.is_some_and(|passage| !watch(passage, 0)) {
             sink.out.stop();
@@ -211,19 +217,12 @@ impl PrepareFiles<'_> {
     }
 }
 
-/// A checkpoint comes after so many times as long as the last one took: they cost a fiftieth at
-/// most.
-const RARE: u32 = 50;
-
 /// Records on their way into a folder.
 struct Written<'a> {
     out: FolderWriter,
     read: &'a Cell<u64>,
     watch: &'a dyn Fn(Phase, u64) -> bool,
-    pause: Duration,
-    /// The last checkpoint, and how long it took.
-    since: Instant,
-    cost: Duration,
+    pace: Pace,
 }
 
 impl Sink<Lines> for Written<'_> {
@@ -236,16 +235,9 @@ impl Sink<Lines> for Written<'_> {
     }
 
     fn between(&mut self, done: &DoneNow<'_>, last: bool) -> Result<()> {
-        let pause = if self.pause.is_zero() {
-            self.pause
-        } else {
-            self.pause.max(RARE * self.cost)
-        };
-        if self.out.lasts() && (last || self.since.elapsed() >= pause) {
-            let began = Instant::now();
-            self.out.checkpoint(done)?;
-            self.since = Instant::now();
-            self.cost = self.since - began;
+        if self.out.lasts() && (last || self.pace.is_due()) {
+            let out = &mut self.out;
+            return self.pace.keep(|| out.checkpoint(done));
         }
         Ok(())
     }

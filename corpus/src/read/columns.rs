@@ -2,7 +2,9 @@
 
 use super::format::Raw;
 use super::pages;
+use super::source::{GROWTH, SLACK};
 use crate::error::{Error, Result};
+use crate::quiet::quietly;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
@@ -11,7 +13,6 @@ use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::{Type, TypePtr};
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// A column chunk that says it unpacks to more than this is refused: 1 GiB.
@@ -21,7 +22,7 @@ const CHUNK: i64 = 1 << 30;
 ///
 /// The library's panics are errors of the file, and what a column chunk or a page says it
 /// unpacks to is bounded before anything is unpacked: 1 GiB of a chunk, and of a page 250 times
-/// its size and 64 MiB.
+/// its size and 64 MiB. What the rows hold in all is bounded in the same way by the file's size.
 pub struct ParquetRows {
     path: PathBuf,
     rows: RowIter<'static>,
@@ -37,6 +38,8 @@ pub struct ParquetRows {
     number: u64,
     pub(super) rows_in_all: u64,
     pub(super) bytes: u64,
+    /// Bytes that the rows so far hold: a dictionary may say a long text again and again.
+    emitted: u64,
 }
 
 impl std::fmt::Debug for ParquetRows {
@@ -87,6 +90,7 @@ impl ParquetRows {
                 let again = file.try_clone().map_err(|e| e.to_string())?;
                 Self::of(path, file, again, wanted)
             }
+            Raw::Stream(_) => Err("a stream has no end to look at first; name a file".to_owned()),
             Raw::Bytes(bytes) => {
                 let bytes = bytes::Bytes::from(bytes);
                 Self::of(path, bytes.clone(), bytes, wanted)
@@ -122,6 +126,7 @@ impl ParquetRows {
             .build()
             .map_err(said)?;
         bounded(reader.metadata())?;
+        readable(reader.metadata(), &columns)?;
         let groups = reader.metadata().row_groups().iter();
         let groups: Vec<u64> = groups
             .map(|group| u64::try_from(group.num_rows()).unwrap_or(0))
@@ -143,6 +148,7 @@ impl ParquetRows {
             number: 0,
             rows_in_all,
             bytes,
+            emitted: 0,
         })
     }
 
@@ -179,7 +185,56 @@ impl ParquetRows {
             *left = left.saturating_sub(1);
             rows.next().transpose().map_err(said)
         })?;
+        if let Some(row) = &row {
+            let fields = row.get_column_iter().map(|(_, field)| held(field));
+            self.emitted = fields.fold(self.emitted, u64::saturating_add);
+            if self.emitted > GROWTH.saturating_mul(self.bytes).saturating_add(SLACK) {
+                let problem = format!(
+                    "the rows of its {} bytes hold more than {} bytes by then; at most {GROWTH} times as many and {SLACK} are read (write it again without a dictionary if it is sound)",
+                    self.bytes, self.emitted
+                );
+                return Err(wrong(&self.path, &format!("row {number}"), &problem));
+            }
+        }
         Ok(row.map(|row| ParquetRow { row, number }))
+    }
+}
+
+/// Refuses what is compressed by a library that is not built in, and says how it is converted.
+fn readable(about: &ParquetMetaData, wanted: &[String]) -> std::result::Result<(), String> {
+    use Compression::{GZIP, SNAPPY, UNCOMPRESSED};
+    for column in about.row_groups().iter().flat_map(|group| group.columns()) {
+        let name = column.column_path().parts().first();
+        let compression = column.compression();
+        let read = matches!(compression, UNCOMPRESSED | SNAPPY | GZIP(_));
+        if !read && name.is_some_and(|name| wanted.contains(name)) {
+            return Err(format!(
+                "column {} is compressed with {}; snappy and gzip are read. Convert it: python -c \"import pyarrow.parquet as p; p.write_table(p.read_table('IN.parquet'), 'OUT.parquet', compression='snappy')\"",
+                column.column_path(),
+                compression
+                    .to_string()
+                    .split('(')
+                    .next()
+                    .unwrap_or_default()
+                    .to_lowercase()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How many bytes a field holds, those of lists and groups included.
+fn held(field: &Field) -> u64 {
+    match field {
+        Field::Str(text) => text.len() as u64,
+        Field::Bytes(bytes) => bytes.len() as u64,
+        Field::ListInternal(list) => list.elements().iter().map(held).sum(),
+        Field::Group(row) => row.get_column_iter().map(|(_, field)| held(field)).sum(),
+        Field::MapInternal(map) => {
+            let entries = map.entries().iter();
+            entries.map(|(key, value)| held(key) + held(value)).sum()
+        }
+        _ => 8,
     }
 }
 
@@ -233,10 +288,10 @@ fn guarded<T>(
     place: &str,
     read: impl FnOnce() -> std::result::Result<T, String>,
 ) -> Result<T> {
-    let problem = match catch_unwind(AssertUnwindSafe(read)) {
-        Ok(Ok(value)) => return Ok(value),
-        Ok(Err(problem)) => problem,
-        Err(_) => "it contradicts itself".to_owned(),
+    let problem = match quietly(read) {
+        Some(Ok(value)) => return Ok(value),
+        Some(Err(problem)) => problem,
+        None => "it contradicts itself".to_owned(),
     };
     Err(wrong(path, place, &problem))
 }

@@ -1,6 +1,7 @@
 //! Dialogues in JSON: MultiWOZ to 2.1 (an object of `goal` + `log`), MultiWOZ 2.2 and SGD (a
 //! list of `turns`), one dialogue in memory at a time.
 
+use super::shape::{self, Object};
 use super::source::Source;
 use super::{Entry, values};
 use crate::document::Document;
@@ -102,8 +103,17 @@ impl Dialogues {
         let id = name
             .or(dialogue.dialogue_id)
             .unwrap_or_else(|| format!("dialogue-{}", self.number));
-        let Some(turns) = dialogue.turns.or(dialogue.log) else {
-            return Err(self.wrong("neither \"turns\" nor \"log\" in it"));
+        let (text, object) = match dialogue.turns.or(dialogue.log) {
+            Some(turns) => (lines(&turns), None),
+            None => {
+                let object: Object = self.parse(&bytes)?;
+                let text = shape::text_of(&object).map_err(|problem| self.wrong(&problem))?;
+                let Some(text) = text else {
+                    let missing = format!("none of turns, log, {} in it", shape::SHAPES);
+                    return Err(self.wrong(&missing));
+                };
+                (text, Some(object))
+            }
         };
         let values = match &self.field {
             Some(field) => values::of_object(&self.parse(&bytes)?, field)
@@ -112,8 +122,9 @@ impl Dialogues {
         };
         Ok(Some(Entry {
             number: self.number,
-            document: Document::new(id, lines(&turns)),
+            document: Document::new(id, text),
             values,
+            object,
         }))
     }
 
@@ -273,7 +284,20 @@ pub(super) fn sniff(head: &[u8]) -> bool {
 fn starts_as_line(line: &[u8]) -> bool {
     let text = String::from_utf8_lossy(line);
     let key = text.trim_start_matches(['{', ' ', '\t']);
-    ["\"text\"", "\"id\"", "\"secrets\"", "\"masked\""]
+    let names = [
+        "text",
+        "id",
+        "secrets",
+        "masked",
+        "messages",
+        "conversations",
+        "prompt",
+        "completion",
+        "instruction",
+        "input",
+        "output",
+    ];
+    names
         .iter()
-        .any(|name| key.starts_with(name))
+        .any(|name| key.starts_with(&format!("\"{name}\"")))
 }

@@ -2,7 +2,7 @@
 
 use super::files::{CorpusFile, list};
 use super::format::{Format, Raw};
-use super::{Entry, LINE_LIMIT};
+use super::{Entry, LINE_LIMIT, Object};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::random::digest;
@@ -17,6 +17,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct ReadOptions {
     /// Longest line, row, block or dialogue, in bytes; a longer one is an error. At least 1.
     pub longest: u64,
+    /// The key or column that holds the text; `text` where nothing is said, and the other shapes below.
+    pub text: Option<String>,
+    /// What separates documents of plain text; blank lines where nothing is said.
+    pub separator: Option<String>,
     /// A key or column besides text and id, whose values [`Documents::values`] gives.
     pub field: Option<String>,
     /// Whether a file that cannot be read, or not to its end, is left at that place without an
@@ -28,6 +32,8 @@ impl Default for ReadOptions {
     fn default() -> Self {
         Self {
             longest: LINE_LIMIT,
+            text: None,
+            separator: None,
             field: None,
             skip_unreadable: false,
         }
@@ -82,12 +88,16 @@ pub fn read_readable(path: &Path, options: &ReadOptions) -> Result<(Vec<Document
 ///   `masked: [{start,end}]` in characters, one object to a line; other keys are ignored,
 ///   but for `abstract` where there is no `text` (arXiv's public metadata); a missing id becomes
 ///   `line-N`.
+///   Where there is no `text`, what trainers read: `messages` (`role`, `content`), `conversations` (`from`,
+///   `value`), `prompt` and `completion`, `instruction`, `input` and `output`. Each message is a line, `USR: …`,
+///   `SYS: …`, `SYSTEM: …` or `TOOL: …`. [`ReadOptions::text`] names another key.
 /// - `.json`: the same, or one list or object of dialogues: MultiWOZ to 2.1 (`goal`, `log`),
-///   MultiWOZ 2.2 and SGD (`turns`). Each turn is a line, `USR: …` or `SYS: …`.
-/// - `.csv`: a column `text`, perhaps `id`.
+///   MultiWOZ 2.2 and SGD (`turns`), or of the objects above. Each turn is a line, `USR: …` or `SYS: …`.
+/// - `.csv`: a column `text` (or [`ReadOptions::text`]), perhaps `id`.
 /// - `.parquet` (feature `parquet`): the same.
 /// - Anything else is plain text: documents are separated by blank lines and called `block-N`
-///   after their first line's number.
+///   after their first line's number. [`ReadOptions::separator`] is another separator, such as `<|endoftext|>`.
+/// - `-` is stdin: JSON by its first byte, else plain text.
 ///
 /// In a folder the ids made up here begin with the file's place in it, `part/a.txt/block-1`;
 /// files come in the order of their names, and those of other endings than the above and
@@ -113,6 +123,7 @@ pub struct Documents {
     /// Where each id was first, by its digest: file and number.
     seen: HashMap<[u8; 20], (u32, u64)>,
     values: Vec<String>,
+    object: Option<Object>,
     skipped: Vec<Error>,
 }
 
@@ -169,6 +180,7 @@ impl Documents {
             read: Arc::default(),
             seen: HashMap::new(),
             values: Vec::new(),
+            object: None,
             skipped: Vec::new(),
         }
     }
@@ -203,6 +215,11 @@ impl Documents {
         &self.values
     }
 
+    /// The whole object of the document that came last, where it is not `text` that holds its text.
+    pub(crate) fn take_object(&mut self) -> Option<Object> {
+        self.object.take()
+    }
+
     fn entry(&mut self) -> Result<Option<Entry>> {
         loop {
             if self.open.is_none() {
@@ -227,6 +244,7 @@ impl Documents {
             return Ok(None);
         };
         self.values = std::mem::take(&mut entry.values);
+        self.object = entry.object.take();
         let Some((file, format)) = &self.open else {
             return Ok(Some(entry.document));
         };

@@ -21,6 +21,13 @@ pub(super) struct CorpusFile {
 /// names. Hidden ones, links to folders, and files of other endings are left out; a link to a file is that
 /// file.
 pub(super) fn list(path: &Path) -> Result<Vec<CorpusFile>> {
+    if is_stdin(path) {
+        return Ok(vec![CorpusFile {
+            path: path.to_path_buf(),
+            prefix: String::new(),
+            bytes: 0,
+        }]);
+    }
     let about = std::fs::metadata(path).map_err(|source| unreadable(path, source))?;
     if !about.is_dir() {
         return Ok(vec![CorpusFile {
@@ -44,12 +51,25 @@ pub(super) fn list(path: &Path) -> Result<Vec<CorpusFile>> {
     Ok(files)
 }
 
+/// Whether a path stands for stdin; a file of that name is `./-`.
+pub(super) fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// The paths of the files.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) fn paths(path: &Path) -> Result<Vec<PathBuf>> {
+    Ok(list(path)?.into_iter().map(|file| file.path).collect())
+}
+
 /// Whether all of it are files that read alike a second time.
 ///
 /// # Errors
 /// As [`list`].
 pub(crate) fn regular(path: &Path) -> Result<bool> {
-    Ok(list(path)?.iter().all(|file| file.path.is_file()))
+    Ok(!is_stdin(path) && list(path)?.iter().all(|file| file.path.is_file()))
 }
 
 fn collect(root: &Path, folder: &Path, files: &mut Vec<CorpusFile>) -> Result<()> {

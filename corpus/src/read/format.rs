@@ -1,7 +1,7 @@
 //! Which reader a file gets: by its name's ending, and for `.json` by what is in it.
 
 use super::dialogues::{Dialogues, sniff};
-use super::files::ending;
+use super::files::{ending, is_stdin};
 use super::lines::Lines;
 use super::source::{self, Source};
 use super::table::Rows;
@@ -28,6 +28,9 @@ pub(super) enum Format {
 
 impl Format {
     pub(super) fn open(path: &Path, options: &ReadOptions, read: Arc<AtomicU64>) -> Result<Self> {
+        if is_stdin(path) {
+            return Self::begin(path, Raw::Stream(Box::new(std::io::stdin())), options, read);
+        }
         let file = File::open(path).map_err(|source| Error::Read {
             path: path.to_path_buf(),
             source,
@@ -49,14 +52,36 @@ impl Format {
         let raw: Box<dyn Read + Send> = match raw {
             Raw::File(file) => Box::new(file),
             Raw::Bytes(bytes) => Box::new(Cursor::new(bytes)),
+            Raw::Stream(stream) => stream,
         };
         let source = source::unpacked(path, raw, read)?;
         let (limit, field) = (options.longest, options.field.clone());
         let lines = |source| Lines::new(path, source, limit);
-        let json = |source, field| Self::JsonLines(JsonLines::new(lines(source), field));
+        let text = options.text.clone();
+        let json = |source, field| Self::JsonLines(JsonLines::new(lines(source), field, text));
+        let blocks =
+            |source| Self::Blocks(Blocks::new(lines(source), limit, options.separator.clone()));
+        if is_stdin(path) {
+            // Nothing says what it is but its beginning.
+            let (head, whole) = peeked(path, source)?;
+            let begins = head.trim_ascii_start().first();
+            return Ok(match begins {
+                Some(b'[' | b'{') if sniff(&head) => {
+                    Self::Dialogues(Dialogues::open(path, whole, limit, field)?)
+                }
+                Some(b'{') => json(whole, field),
+                _ => blocks(whole),
+            });
+        }
         Ok(match ending.as_str() {
             "jsonl" | "ndjson" => json(source, field),
-            "csv" => Self::Rows(Rows::open(path, source, limit, field)?),
+            "csv" => Self::Rows(Rows::open(
+                path,
+                source,
+                limit,
+                field,
+                options.text.as_deref(),
+            )?),
             "json" => {
                 let (head, whole) = peeked(path, source)?;
                 if sniff(&head) {
@@ -65,7 +90,7 @@ impl Format {
                     json(whole, field)
                 }
             }
-            _ => Self::Blocks(Blocks::new(lines(source), limit)),
+            _ => blocks(source),
         })
     }
 
@@ -84,6 +109,8 @@ impl Format {
 
 /// Where a file's bytes lie: tables are read out of order.
 pub(super) enum Raw {
+    /// Read once, from its beginning.
+    Stream(Box<dyn Read + Send>),
     File(File),
     Bytes(Vec<u8>),
 }

@@ -12,6 +12,7 @@ mod lines;
 mod pages;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod shape;
 mod source;
 mod table;
 mod text;
@@ -19,7 +20,8 @@ mod values;
 
 #[cfg(feature = "parquet")]
 pub use columns::{ParquetRow, ParquetRows, field_list, field_name};
-pub(crate) use files::regular;
+pub(crate) use files::{paths, regular};
+pub(crate) use shape::{Object, each_text};
 
 pub use documents::{Documents, ReadOptions, read_documents, read_readable};
 
@@ -34,4 +36,6 @@ struct Entry {
     document: crate::document::Document,
     /// What the field that was asked for holds.
     values: Vec<String>,
+    /// The whole object, where it is not `text` that holds its text.
+    object: Option<Object>,
 }

@@ -30,11 +30,12 @@ impl Rows {
         read: Arc<AtomicU64>,
     ) -> Result<Self> {
         let field = options.field.as_deref();
-        let wanted: Vec<&str> = ["text", "id"].into_iter().chain(field).collect();
+        let text = options.text.as_deref().unwrap_or("text");
+        let wanted: Vec<&str> = [text, "id"].into_iter().chain(field).collect();
         let rows = ParquetRows::begin(path, raw, &wanted)?;
         Ok(Self {
             path: path.to_path_buf(),
-            text: rows.needed("text")?,
+            text: rows.needed(text)?,
             id: rows.column("id"),
             field: field.map(|name| rows.needed(name)).transpose()?,
             rows,
@@ -94,6 +95,7 @@ impl Rows {
             number,
             document: Document::new(id.unwrap_or_else(|| format!("row-{number}")), text),
             values,
+            object: None,
         }))
     }
 }

@@ -49,6 +49,7 @@ impl Rows {
         mut source: Source,
         limit: u64,
         field: Option<String>,
+        text: Option<&str>,
     ) -> Result<Self> {
         let mark = source
             .fill_buf()
@@ -79,11 +80,13 @@ impl Rows {
                 Error::Line {
                     path: path.to_path_buf(),
                     line: 1,
-                    problem: format!("no column {name} among its {columns}; is it a header?"),
+                    problem: format!(
+                        "no column {name} among its {columns}; is it a header? (--text-column names the column of the text)"
+                    ),
                 }
             })
         };
-        let text = needed("text")?;
+        let text = needed(text.unwrap_or("text"))?;
         let field = field.as_deref().map(needed).transpose()?;
         Ok(Self {
             path: path.to_path_buf(),
@@ -135,6 +138,7 @@ impl Rows {
             number: line,
             document: Document::new(id, text),
             values: values.into_iter().filter(|v| !v.is_empty()).collect(),
+            object: None,
         }))
     }
 }

@@ -1,10 +1,11 @@
 //! JSON Lines and plain text.
 
 use super::lines::Lines;
+use super::shape::{self, Object};
 use super::{Entry, values};
 use crate::document::{Document, Masked, Secret};
-use crate::error::Result;
 use crate::error::json_problem;
+use crate::error::{Error, Result};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,11 +35,13 @@ enum Id {
 pub(super) struct JsonLines {
     lines: Lines,
     field: Option<String>,
+    /// The key that holds the text, where it is not `text`.
+    text: Option<String>,
 }
 
 impl JsonLines {
-    pub(super) const fn new(lines: Lines, field: Option<String>) -> Self {
-        Self { lines, field }
+    pub(super) const fn new(lines: Lines, field: Option<String>, text: Option<String>) -> Self {
+        Self { lines, field, text }
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Entry>> {
@@ -62,16 +65,39 @@ impl JsonLines {
             Some(Id::Number(id)) => id.to_string(),
             None => format!("line-{}", lines.number),
         };
-        let text = match (parsed.text, parsed.summary) {
-            (Some(text), _) | (None, Some(Value::String(text))) => text,
-            (None, Some(_)) => {
-                return Err(lines.problem("the key abstract holds no text".to_owned()));
-            }
-            (None, None) => {
-                let column = line.trim_end().len();
-                return Err(lines.problem(format!(
-                    "invalid JSON: missing field `text` at column {column}"
-                )));
+        let mut object = None;
+        let text = match (&self.text, parsed.text, parsed.summary) {
+            (None, Some(text), _) => text,
+            (asked, _, summary) => {
+                let whole: Object = serde_json::from_str(&line).map_err(|error| {
+                    lines.problem(format!("invalid JSON: {}", describe(&error)))
+                })?;
+                let found = match asked {
+                    Some(key) => match whole.get(key) {
+                        Some(Value::String(text)) => Ok(Some(text.clone())),
+                        Some(other) => {
+                            Err(format!("{key} must be text, got {}", shape::kind(other)))
+                        }
+                        None => Err(format!("no key {key}")),
+                    },
+                    None => shape::text_of(&whole),
+                };
+                match (found.map_err(|problem| lines.problem(problem))?, summary) {
+                    (Some(text), _) => {
+                        object = Some(whole);
+                        text
+                    }
+                    (None, Some(Value::String(text))) => text,
+                    (None, Some(_)) => {
+                        return Err(lines.problem("the key abstract holds no text".to_owned()));
+                    }
+                    (None, None) => {
+                        return Err(lines.problem(format!(
+                            "missing field `text`: it has none of {} (--text-field names another key)",
+                            shape::SHAPES
+                        )));
+                    }
+                }
             }
         };
         let document = Document {
@@ -80,9 +106,12 @@ impl JsonLines {
             secrets: parsed.secrets,
             masked: parsed.masked,
         };
-        document
-            .validate()
-            .map_err(|error| lines.problem(error.to_string()))?;
+        document.validate().map_err(|error| {
+            lines.problem(match error {
+                Error::Span { problem, .. } => problem,
+                other => other.to_string(),
+            })
+        })?;
         let values = match &self.field {
             Some(field) => serde_json::from_str(&line)
                 .map_err(|error| describe(&error))
@@ -94,6 +123,7 @@ impl JsonLines {
             number: lines.number,
             document,
             values,
+            object,
         }))
     }
 }
@@ -111,14 +141,81 @@ fn describe(error: &serde_json::Error) -> String {
 pub(super) struct Blocks {
     lines: Lines,
     limit: u64,
+    /// What stands between documents, where it is not a blank line.
+    separator: Option<String>,
+    /// What followed the last separator on its line.
+    rest: Option<(u64, String)>,
+    /// Documents so far.
+    count: u64,
 }
 
 impl Blocks {
-    pub(super) const fn new(lines: Lines, limit: u64) -> Self {
-        Self { lines, limit }
+    pub(super) const fn new(lines: Lines, limit: u64, separator: Option<String>) -> Self {
+        Self {
+            lines,
+            limit,
+            separator,
+            rest: None,
+            count: 0,
+        }
+    }
+
+    /// The next line, or what is left of one behind a separator.
+    fn line(&mut self) -> Result<Option<(u64, String)>> {
+        if let Some(rest) = self.rest.take() {
+            return Ok(Some(rest));
+        }
+        let line = self.lines.next_line()?;
+        Ok(line.map(|line| (self.lines.number, line)))
+    }
+
+    /// The document up to the next separator, with its blank lines; blank ones are left out.
+    fn between(&mut self, separator: &str) -> Result<Option<Entry>> {
+        let mut first = None;
+        let mut text = String::new();
+        while let Some((number, line)) = self.line()? {
+            let (part, ended) = match line.split_once(separator) {
+                Some((part, rest)) => {
+                    self.rest = Some((number, rest.to_owned()));
+                    (part, true)
+                }
+                None => (line.as_str(), false),
+            };
+            if (text.len() + part.len()) as u64 > self.limit {
+                return Err(self.lines.problem(format!(
+                    "the document is longer than {} bytes, the most that is read; --separator separates documents",
+                    self.limit
+                )));
+            }
+            if first.is_none() && !part.trim().is_empty() {
+                first = Some(number);
+            }
+            if first.is_some() {
+                text.push_str(part);
+                text.push('\n');
+            }
+            if ended && first.is_some() {
+                break;
+            }
+        }
+        let trimmed = text.trim_end().len();
+        text.truncate(trimmed);
+        Ok(first.map(|number| {
+            // Two documents may begin on one line.
+            self.count += 1;
+            Entry {
+                number,
+                document: Document::new(format!("block-{number}-{}", self.count), text),
+                values: Vec::new(),
+                object: None,
+            }
+        }))
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Entry>> {
+        if let Some(separator) = self.separator.clone() {
+            return self.between(&separator);
+        }
         let mut open: Option<(u64, Document)> = None;
         while let Some(line) = self.lines.next_line()? {
             match (&mut open, line.trim().is_empty()) {
@@ -144,6 +241,7 @@ impl Blocks {
             number,
             document,
             values: Vec::new(),
+            object: None,
         }))
     }
 }

@@ -1,7 +1,7 @@
 //! Which unit holds which secret.
 
 use super::words::words;
-use super::{found, name, pass};
+use super::{Read, found, name, pass};
 use crate::document::{Document, Masked, Secret};
 use crate::error::Result;
 use crate::policy::{Dictionary, DictionaryOptions, Policy};
@@ -131,7 +131,10 @@ impl Incidence {
             threads,
             |batch| {
                 let mut out = Vec::new();
-                for (document, values) in batch {
+                for Read {
+                    document, values, ..
+                } in batch
+                {
                     for cut in units(document, 0, unit)? {
                         let secrets = sense.secrets(&cut, values);
                         out.push(Self {

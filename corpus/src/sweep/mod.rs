@@ -7,17 +7,18 @@ mod redact;
 mod words;
 
 pub use incidence::{Incidence, SecretList, Sense, Sensed};
-pub use redact::{Redacted, Redaction, RedactionOptions, RedactionState, redacted_text};
+pub use redact::{
+    RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState, redacted_text,
+};
 pub use words::DocumentFrequencies;
 
 use crate::document::Document;
 use crate::error::{Result, range};
 use crate::policy::{Policy, Span, View, resolved};
-use crate::read::Documents;
+use crate::read::{Documents, Object};
 use crate::split::UnitText;
 use crate::unit::Unit;
-pub(crate) use ordered::ordered;
-use std::cell::Cell;
+pub(crate) use ordered::until;
 use std::num::NonZeroUsize;
 
 /// Text of one batch, in bytes: enough that handing it over costs nothing.
@@ -39,48 +40,53 @@ pub(crate) fn checked_threads(threads: usize) -> Result<usize> {
     }
 }
 
+/// A document, with what was read beside it.
+struct Read {
+    document: Document,
+    /// What the field that was asked for holds.
+    values: Vec<String>,
+    /// The whole object, where it is not `text` that holds its text.
+    object: Option<Object>,
+}
+
 /// Goes through a corpus once. `emit` is given what `work` makes of each batch, in order, and how
 /// many bytes of the files had been read with that batch; when it says no, nothing more is read, and what
 /// was under way is dropped.
 fn pass<T: Send>(
     documents: &mut Documents,
     threads: usize,
-    work: impl Fn(&[(Document, Vec<String>)]) -> Result<T> + Sync,
-    mut emit: impl FnMut(T, u64) -> Result<bool>,
+    work: impl Fn(&[Read]) -> Result<T> + Sync,
+    emit: impl FnMut(T, u64) -> Result<bool>,
 ) -> Result<()> {
-    let stopped = Cell::new(false);
-    ordered(
+    until(
         checked_threads(threads)?,
         || {
-            if stopped.get() {
-                return Ok(None);
-            }
-            let batch = batch(documents)?;
+            let batch = batch(documents, u64::MAX)?;
             let read = documents.bytes_read();
             Ok((!batch.is_empty()).then_some((batch, read)))
         },
-        |(batch, read)| (work(&batch), read),
-        |(made, read)| {
-            let made = made?;
-            if !stopped.get() {
-                stopped.set(!emit(made, read)?);
-            }
-            Ok(())
-        },
-    )
+        |batch| work(&batch),
+        emit,
+    )?;
+    Ok(())
 }
 
-/// The next documents: at least one, and no more once they hold a batch of text.
-fn batch(documents: &mut Documents) -> Result<Vec<(Document, Vec<String>)>> {
+/// The next documents: at least one, no more once they hold a batch of text, and at most so many.
+fn batch(documents: &mut Documents, most: u64) -> Result<Vec<Read>> {
     let mut out = Vec::new();
     let mut bytes = 0;
-    while bytes < BATCH {
+    while bytes < BATCH && (out.len() as u64) < most {
         let Some(document) = documents.next().transpose()? else {
             break;
         };
         bytes += document.text.len() + 64;
         let values = documents.values().to_vec();
-        out.push((document, values));
+        let object = documents.take_object();
+        out.push(Read {
+            document,
+            values,
+            object,
+        });
     }
     Ok(out)
 }

@@ -1,6 +1,7 @@
 //! Parallel work whose results come in the order of its input.
 
 use crate::error::Result;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
@@ -55,6 +56,34 @@ pub(crate) fn ordered<I: Send, T: Send>(
             }
         }
     })
+}
+
+/// The same until `emit` says that this was enough, which makes it false. What `next` gives beside an
+/// item, its mark, comes to `emit` with the item's result: by then others have been read.
+pub(crate) fn until<I: Send, M: Send, T: Send>(
+    threads: usize,
+    mut next: impl FnMut() -> Result<Option<(I, M)>>,
+    work: impl Fn(I) -> Result<T> + Sync,
+    mut emit: impl FnMut(T, M) -> Result<bool>,
+) -> Result<bool> {
+    let stopped = Cell::new(false);
+    ordered(
+        threads,
+        || {
+            if stopped.get() {
+                return Ok(None);
+            }
+            next()
+        },
+        |(item, mark)| (work(item), mark),
+        |(made, mark)| {
+            if !stopped.get() {
+                stopped.set(!emit(made?, mark)?);
+            }
+            Ok(())
+        },
+    )?;
+    Ok(!stopped.get())
 }
 
 fn worker<I, T>(

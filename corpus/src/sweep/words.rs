@@ -36,8 +36,8 @@ impl DocumentFrequencies {
             threads,
             |batch| {
                 let mut here = Self::default();
-                for (document, _) in batch {
-                    for cut in units(document, 0, unit)? {
+                for read in batch {
+                    for cut in units(&read.document, 0, unit)? {
                         here.enter(&cut.text);
                     }
                 }

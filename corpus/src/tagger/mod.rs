@@ -124,6 +124,9 @@ fn likeliest(probabilities: &[f32]) -> usize {
     best
 }
 
+/// Longest file of a model, in bytes: 256 MiB.
+const LARGEST: u64 = 256 << 20;
+
 /// A tagger of names (`PER`, `LOC`, `ORG`, `MISC`), parts of speech, subjects and objects, for
 /// English text. It looks at one sentence at a time.
 ///
@@ -172,7 +175,7 @@ impl TaggerModel {
     /// # Errors
     /// A file that cannot be read, and what [`Self::from_bytes`] refuses.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = std::fs::read(path).map_err(|source| Error::Read {
+        let bytes = crate::disk::read_regular(path, LARGEST).map_err(|source| Error::Read {
             path: path.to_owned(),
             source,
         })?;
@@ -241,6 +244,9 @@ fn tags(speech: &[f32]) -> Vec<u8> {
 impl Tagger for TaggerModel {
     fn tag(&self, text: &str, found: &mut Vec<RoleTag>) {
         for sentence in words::sentences(text) {
+            if crate::policy::is_spent() {
+                return;
+            }
             let words: Vec<&str> = sentence.iter().map(|w| &text[w.clone()]).collect();
             for (range, tags) in sentence.into_iter().zip(self.0.tag(&words)) {
                 if !text[range.clone()].contains(char::is_alphanumeric) {

@@ -15,6 +15,9 @@ const CLITICS: [&str; 14] = [
 const SHORT_FORMS: &str =
     " mr mrs ms dr prof st jr sr vs etc inc ltd co corp no gen col sgt capt rev hon gov sen rep ";
 
+/// No short form is longer, in bytes: a long word is not searched for among them.
+const LONGEST_SHORT_FORM: usize = 8;
+
 /// The words of each sentence, in bytes of the text.
 pub(crate) fn sentences(text: &str) -> Vec<Vec<Range<usize>>> {
     let mut out = Vec::new();
@@ -119,13 +122,23 @@ fn abbreviation(word: &str) -> bool {
     let mut letters = stem.chars();
     let single = letters.next().is_some_and(char::is_uppercase) && letters.next().is_none();
     let dotted = stem.contains('.') && stem.split('.').all(|part| part.chars().count() == 1);
-    single || dotted || SHORT_FORMS.contains(&format!(" {} ", stem.to_ascii_lowercase()))
+    let short = || SHORT_FORMS.contains(&format!(" {} ", stem.to_ascii_lowercase()));
+    single || dotted || (stem.len() <= LONGEST_SHORT_FORM && short())
 }
 
 /// A word without marks at its ends: slashes, masks and contractions inside.
 fn inside(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
     let mut start = range.start;
     let mut chars = text[range.clone()].char_indices().peekable();
+    // Of the whole word, and so found out once for each mark.
+    let mut long = ['/', ':', '.'].map(|mark| (mark, None));
+    let mut long_sides = |mark: char| {
+        long.iter_mut()
+            .find(|(of, _)| *of == mark)
+            .is_some_and(|(_, known)| {
+                *known.get_or_insert_with(|| long_sides(&text[range.clone()], mark))
+            })
+    };
     while let Some((at, c)) = chars.next() {
         let at = range.start + at;
         let next = chars.peek().map(|(_, c)| *c);
@@ -139,7 +152,7 @@ fn inside(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
                 c,
                 ',' | ';' | '(' | ')' | '"' | '“' | '”' | '—' | '…' | '!' | '?' | '=' | '<' | '>'
             )
-            || (matches!(c, '/' | ':' | '.') && letters && long_sides(&text[range.clone()], c));
+            || (matches!(c, '/' | ':' | '.') && letters && long_sides(c));
         if breaks {
             word(text, start..at, words);
             words.push(at..at + c.len_utf8());

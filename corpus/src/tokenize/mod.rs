@@ -3,6 +3,9 @@
 mod own;
 mod pretrained;
 
+#[cfg(feature = "onnx")]
+pub(crate) use pretrained::checked_ids;
+
 use crate::error::{Error, Result};
 use crate::record::TokenId;
 use own::Alphabet;
@@ -96,7 +99,7 @@ impl Tokenizer {
     /// # Errors
     /// A file that cannot be read, or that the `tokenizers` crate refuses.
     pub fn load(path: &Path, origin: Origin) -> Result<Self> {
-        let json = std::fs::read_to_string(path).map_err(|source| Error::Read {
+        let json = read_text(path).map_err(|source| Error::Read {
             path: path.to_path_buf(),
             source,
         })?;
@@ -125,9 +128,8 @@ impl Tokenizer {
                 folder.display()
             )));
         }
-        let [vocabulary, merges] = files.map(|path| {
-            std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })
-        });
+        let [vocabulary, merges] =
+            files.map(|path| read_text(&path).map_err(|source| Error::Read { path, source }));
         let json = pretrained::byte_level(&vocabulary?, &merges?)?;
         Self::from_json(&json, origin)
     }
@@ -283,4 +285,11 @@ impl Tokenizer {
         tokens.push(self.eos());
         tokens
     }
+}
+/// Longest file of a tokenizer, in bytes: 256 MiB.
+const LARGEST: u64 = 256 << 20;
+
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let bytes = crate::disk::read_regular(path, LARGEST)?;
+    String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not UTF-8"))
 }

@@ -2,7 +2,10 @@
 
 use super::{Encoded, MASK_TEXT};
 use crate::error::{Error, Result};
+use crate::quiet::quietly;
 use crate::record::TokenId;
+use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
 use tokenizers::{AddedToken, PostProcessorWrapper, Tokenizer as Engine};
 
@@ -44,7 +47,10 @@ const UNKNOWN: [&str; 4] = ["<UNK>", "<unk>", "[UNK]", "<|unknown|>"];
 
 impl Pretrained {
     pub(super) fn from_json(json: &str) -> Result<Self> {
-        let mut engine: Engine = json.parse().map_err(problem)?;
+        checked_ids(json)?;
+        let mut engine: Engine = quietly(|| json.parse())
+            .unwrap_or_else(|| Err("it contradicts itself".into()))
+            .map_err(problem)?;
         engine.with_truncation(None).map_err(problem)?;
         engine.with_padding(None);
         // Special tokens in raw text are text: nobody may forge a mask.
@@ -89,6 +95,95 @@ impl Pretrained {
     pub(super) fn decode(&self, tokens: &[TokenId]) -> String {
         self.engine.decode(tokens, false).unwrap_or_default()
     }
+}
+
+/// Ids of tokens lie below this: 2^20. Libraries make tables as long as the largest id.
+pub(crate) const IDS: u64 = 1 << 20;
+
+/// What has ids in a `tokenizer.json`.
+#[derive(Deserialize)]
+struct Outline {
+    #[serde(default)]
+    model: ModelOutline,
+    #[serde(default)]
+    added_tokens: Vec<AddedOutline>,
+}
+
+#[derive(Deserialize, Default)]
+struct ModelOutline {
+    #[serde(default)]
+    vocab: Largest,
+}
+
+#[derive(Deserialize)]
+struct AddedOutline {
+    id: serde_json::Number,
+}
+
+/// The largest id of a vocabulary, written as ids by token or as a list of tokens.
+#[derive(Default)]
+struct Largest(Option<serde_json::Number>);
+
+impl<'de> Deserialize<'de> for Largest {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        struct Vocabulary;
+        impl<'de> Visitor<'de> for Vocabulary {
+            type Value = Largest;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a vocabulary")
+            }
+            fn visit_unit<E>(self) -> std::result::Result<Largest, E> {
+                Ok(Largest(None))
+            }
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> std::result::Result<Largest, A::Error> {
+                let mut largest: Option<serde_json::Number> = None;
+                while let Some((_, id)) = map.next_entry::<IgnoredAny, serde_json::Number>()? {
+                    if largest.as_ref().is_none_or(|l| value(&id) > value(l)) {
+                        largest = Some(id);
+                    }
+                }
+                Ok(Largest(largest))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut list: A,
+            ) -> std::result::Result<Largest, A::Error> {
+                let mut count = 0u64;
+                while list.next_element::<IgnoredAny>()?.is_some() {
+                    count += 1;
+                }
+                Ok(Largest(count.checked_sub(1).map(Into::into)))
+            }
+        }
+        from.deserialize_any(Vocabulary)
+    }
+}
+
+fn value(id: &serde_json::Number) -> f64 {
+    id.as_f64().unwrap_or(f64::INFINITY)
+}
+
+/// Refuses ids that no vocabulary has, before anything is built of them.
+///
+/// # Errors
+/// An id of 2^20 or more.
+pub(crate) fn checked_ids(json: &str) -> Result<()> {
+    // What is no such document is refused by the library, in its own words.
+    let Ok(outline) = serde_json::from_str::<Outline>(json) else {
+        return Ok(());
+    };
+    let added = outline.added_tokens.into_iter().map(|token| token.id);
+    for id in outline.model.vocab.0.into_iter().chain(added) {
+        if value(&id) >= IDS as f64 {
+            return Err(Error::Tokenizer(format!(
+                "ids of tokens must be below {IDS}, got {id}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The id of the first name that is there, or of the last one, added.

@@ -3,8 +3,8 @@
 use crate::{options, plan};
 use proptest::prelude::*;
 use reticent_corpus::{
-    CanaryOptions, CanaryPlan, CanaryTemplate, Carriers, Document, Error, Spec, Unit, insert,
-    simulate,
+    CanaryOptions, CanaryPlan, CanaryTemplate, Carriers, Document, Error, SeedOrigin, Spec, Unit,
+    insert, simulate,
 };
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 use std::collections::{HashMap, HashSet};
@@ -368,4 +368,19 @@ fn doses_are_taken_in_turn() {
         let error = CanaryPlan::new(&dosed(doses), Unit::Turn, &documents).unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
     }
+}
+
+/// Two seeds of the system are equal with a chance of 2^-64.
+#[test]
+fn a_seed_of_the_system_is_another_each_time() {
+    let drawn = || options("2x3", "ID {digits:4}").with_system_seed().unwrap();
+    let (one, two) = (drawn(), drawn());
+    assert_ne!(one.seed, two.seed);
+    assert_eq!(one.seed_origin, SeedOrigin::System);
+    let documents = simulate(4, 0).unwrap();
+    let plan = CanaryPlan::new(&one, Unit::Turn, &documents).unwrap();
+    assert_eq!(
+        (plan.seed, plan.seed_origin),
+        (one.seed, SeedOrigin::System)
+    );
 }

@@ -28,7 +28,7 @@ fn every_bad_input_names_the_place_and_the_value() {
         (
             "x.jsonl",
             b"{\"id\":\"a\"}",
-            ", line 1: invalid JSON: missing field `text` at column 10",
+            ", line 1: missing field `text`: it has none of text, messages, conversations, prompt and completion, or instruction and output (--text-field names another key)",
         ),
         (
             "x.jsonl",
@@ -48,17 +48,17 @@ fn every_bad_input_names_the_place_and_the_value() {
         (
             "x.jsonl",
             br#"{"id":"d","text":"abc","secrets":[{"start":1,"end":4,"kind":"k"}]}"#,
-            ", line 1: document \"d\": secret span 0 is 1..4; the text has 3 characters, so its end must be at most 3",
+            ", line 1: secret span 0 is 1..4; the text has 3 characters, so its end must be at most 3",
         ),
         (
             "x.jsonl",
             br#"{"id":"d","text":"abc","secrets":[{"start":2,"end":2,"kind":"k"}]}"#,
-            ", line 1: document \"d\": secret span 0 is 2..2; its start must be below its end",
+            ", line 1: secret span 0 is 2..2; its start must be below its end",
         ),
         (
             "x.jsonl",
             br#"{"id":"d","text":"abc","masked":[{"start":0,"end":2},{"start":1,"end":3}]}"#,
-            ", line 1: document \"d\": masked span 1 is 1..3; it must not begin before 2, where the one before it ends",
+            ", line 1: masked span 1 is 1..3; it must not begin before 2, where the one before it ends",
         ),
         (
             "x.jsonl",
@@ -83,7 +83,7 @@ fn every_bad_input_names_the_place_and_the_value() {
         (
             "x.csv",
             b"id,txt\na,b\n",
-            ", line 1: no column text among its 2; is it a header?",
+            ", line 1: no column text among its 2; is it a header? (--text-column names the column of the text)",
         ),
         (
             "x.csv",
@@ -98,7 +98,7 @@ fn every_bad_input_names_the_place_and_the_value() {
         (
             "x.json",
             b"[{\"dialogue_id\":\"d\"}]",
-            ", dialogue 1 (byte 20): neither \"turns\" nor \"log\" in it",
+            ", dialogue 1 (byte 20): none of turns, log, text, messages, conversations, prompt and completion, or instruction and output in it",
         ),
         (
             "x.json",

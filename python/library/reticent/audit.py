@@ -252,7 +252,7 @@ _REDACTORS: dict[str, Redactor] = {}
 def redact(batch: Any, policy: str | Mapping[str, Any] = "detectors", *, field: str = "text") -> Any:
     """Text, a list of texts, or a batch of `datasets.map`, with `<MASK>` where the policy finds something.
 
-    policy: "detectors", "customers", "names", or a policy document (schemas/redaction-policy.schema.json).
+    policy: "general", "detectors", "customers", "names", or a policy document (schemas/redaction-policy.schema.json).
     A policy misses some secrets: `Plan` speaks of trained models, not of how much was missed.
 
     >>> import reticent

@@ -4,7 +4,8 @@ use crate::error::{of, value_error};
 use crate::number::Whole;
 use pyo3::prelude::*;
 use reticent_corpus::{
-    self as corpus, CanaryOptions, CanaryTemplate, Carriers, Document, Spec, Unit, insert,
+    self as corpus, CanaryOptions, CanaryTemplate, Carriers, Document, SeedOrigin, Spec, Unit,
+    insert,
 };
 use std::collections::BTreeSet;
 
@@ -111,9 +112,9 @@ pub(crate) fn plan_canaries(
         .into_iter()
         .map(|copies| copies.at_least(1, "copies"));
     let copies = copies.collect::<PyResult<Vec<u32>>>()?;
-    let seed = match seed {
-        Some(seed) => seed.at_least(0, "seed")?,
-        None => getrandom::u64().map_err(value_error)?,
+    let (seed, seed_origin) = match seed {
+        Some(seed) => (seed.at_least(0, "seed")?, SeedOrigin::Given),
+        None => (getrandom::u64().map_err(value_error)?, SeedOrigin::System),
     };
     let template: CanaryTemplate = of("template", template.parse())?;
     let most = copies.iter().copied().max().unwrap_or(0);
@@ -123,6 +124,7 @@ pub(crate) fn plan_canaries(
         carriers: Carriers::Vary,
         own_contexts,
         seed,
+        seed_origin,
         ..CanaryOptions::new(of("n, copies", Spec::new(n, most))?)
     };
     let documents = documents(texts);

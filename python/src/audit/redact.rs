@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use reticent_corpus::{Policy, PolicyChoice, redacted_text};
 use std::sync::Arc;
 
-/// A redaction policy, built once: "detectors", "customers", "names", or a policy document
+/// A redaction policy, built once: "general", "detectors", "customers", "names", or a policy document
 /// (docs: redaction-policy.schema.json) as JSON.
 #[pyclass(frozen, module = "reticent")]
 #[derive(Debug, Clone)]
@@ -20,11 +20,11 @@ impl Redactor {
     #[pyo3(signature = (policy = "detectors"))]
     fn new(policy: &str) -> PyResult<Self> {
         let json = match policy {
-            "detectors" | "customers" | "names" => format!("{{\"type\": \"{policy}\"}}"),
+            "general" | "detectors" | "customers" | "names" => format!("{{\"type\": \"{policy}\"}}"),
             json if json.trim_start().starts_with('{') => json.to_owned(),
             other => {
                 let allowed =
-                    "\"detectors\", \"customers\", \"names\", or a policy document in JSON";
+                    "\"general\", \"detectors\", \"customers\", \"names\", or a policy document in JSON";
                 return Err(unknown("policy", other, allowed));
             }
         };

@@ -15,6 +15,7 @@ mod loaded_model;
 pub mod membership;
 pub mod neighbours;
 pub mod perplexity;
+pub mod plant;
 pub mod policy;
 pub mod prepare;
 mod published;

@@ -13,6 +13,22 @@ pub(super) fn published(policy: impl Serialize) -> serde_json::Result<Value> {
 }
 
 fn without_words(value: &mut Value) {
+    // A seed that the system drew is the owner's.
+    if value
+        .get("seed_origin")
+        .is_some_and(|origin| origin == "system")
+        && let Value::Object(fields) = value
+    {
+        fields.remove("seed");
+    }
+    for name in ["rules", "patterns"] {
+        // Of a pattern its kind: what it looks for may be in it.
+        if let Some(Value::Array(rules)) = value.get_mut(name) {
+            for rule in rules.iter_mut().filter_map(Value::as_object_mut) {
+                rule.remove("pattern");
+            }
+        }
+    }
     if value.get("type").is_some_and(|kind| kind == "dictionary") {
         let digest =
             PolicyChoice::deserialize(&*value).map_or_else(|_| String::new(), |p| p.sha256());
@@ -34,7 +50,41 @@ fn without_words(value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reticent_corpus::{DictionaryOptions, PolicyOptions, PrepareOptions};
+    use reticent_corpus::{
+        CanaryOptions, ConservativeOptions, DictionaryOptions, PatternRule, PolicyOptions,
+        PrepareOptions, Spec,
+    };
+
+    #[test]
+    fn a_report_shows_no_pattern_and_no_seed_of_the_system() {
+        let rule = PatternRule {
+            kind: "people".to_owned(),
+            pattern: "Byron|King".to_owned(),
+        };
+        let canaries = CanaryOptions::new(Spec::new(1, 2).unwrap());
+        let mut options = PrepareOptions {
+            policy: PolicyOptions {
+                policy: PolicyChoice::Patterns {
+                    rules: vec![rule.clone()],
+                },
+                ..PolicyOptions::default()
+            },
+            conservative: Some(ConservativeOptions {
+                patterns: vec![rule],
+                ..ConservativeOptions::default()
+            }),
+            canaries: Some(canaries.clone()),
+            ..PrepareOptions::default()
+        };
+        let given = published(&options).unwrap();
+        assert!(!given.to_string().contains("Byron"), "{given}");
+        assert_eq!(given["policy"]["policy"]["rules"][0]["kind"], "people");
+        assert_eq!(given["canaries"]["seed"], 0);
+        options.canaries = Some(canaries.with_system_seed().unwrap());
+        let drawn = published(&options).unwrap();
+        assert!(drawn["canaries"].get("seed").is_none(), "{drawn}");
+        assert_eq!(drawn["canaries"]["seed_origin"], "system");
+    }
 
     #[test]
     fn a_report_shows_no_word_of_a_list() {

@@ -1,10 +1,14 @@
 //! Corpora as the commands read them.
 
 use crate::audit::args::Reading;
+use crate::contract::{Progress, note};
 use anyhow::Result;
-use reticent_corpus::{Document, Error, read_readable};
-use std::io::Write;
+use reticent_corpus::{Document, Error, Phase, read_readable};
 use std::path::Path;
+use std::time::Duration;
+
+/// Work of this length at most is lost with a crash.
+pub(in crate::audit) const PAUSE: Duration = Duration::from_secs(10);
 
 /// A whole corpus. Without --skip-unreadable a file that cannot be read is an error that
 /// names every such file; with it, stderr names them.
@@ -26,14 +30,14 @@ pub(in crate::audit) fn documents(path: &Path, reading: &Reading) -> Result<Vec<
 
 /// Says on stderr which file is left out, and why.
 pub(in crate::audit) fn warn(error: &Error) {
-    let _ = writeln!(std::io::stderr(), "left out: {error}");
+    note(&format!("left out: {error}"));
 }
 
 /// The lines of a list of secrets; blank ones and copies are left out.
 pub(in crate::audit) fn list(path: &Path) -> Result<Vec<String>> {
     use anyhow::{Context, ensure};
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = crate::contract::read_text(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let mut seen = std::collections::HashSet::new();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let out: Vec<String> = lines
@@ -42,4 +46,57 @@ pub(in crate::audit) fn list(path: &Path) -> Result<Vec<String>> {
         .collect();
     ensure!(!out.is_empty(), "{}: no secret in it", path.display());
     Ok(out)
+}
+
+/// The progress line of work over a corpus that can be taken up again.
+pub(in crate::audit) struct WorkBar {
+    size: u64,
+    /// What the work itself is called.
+    work: &'static str,
+    phase: Option<Phase>,
+    line: Progress,
+    /// Bytes that an interrupted run had done.
+    pub(in crate::audit) before: u64,
+}
+
+impl WorkBar {
+    pub(in crate::audit) fn new(size: u64, work: &'static str) -> Self {
+        Self {
+            size,
+            work,
+            phase: None,
+            line: Progress::bytes(size, work),
+            before: 0,
+        }
+    }
+
+    pub(in crate::audit) fn at(&mut self, phase: Phase, read: u64) {
+        if let Phase::Restart(cause) = phase {
+            note(&format!("note: {cause}; this one starts over"));
+            return;
+        }
+        if self.phase != Some(phase) {
+            self.phase = Some(phase);
+            self.line = Progress::bytes(self.size, self.said(phase));
+            if phase == Phase::Prepare {
+                self.line.begins_at(self.before);
+            }
+        }
+        if phase == Phase::Resume {
+            self.before = read;
+        }
+        self.line.at(read);
+    }
+
+    /// What the progress line says.
+    const fn said(&self, phase: Phase) -> &'static str {
+        match phase {
+            Phase::Survey => "looking through",
+            Phase::Secrets => "finding secrets",
+            Phase::Canaries => "placing canaries",
+            Phase::Duplicates => "finding repetitions",
+            Phase::Prepare | Phase::Restart(_) => self.work,
+            Phase::Resume => "reading again",
+        }
+    }
 }

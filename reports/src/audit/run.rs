@@ -4,8 +4,8 @@ use super::args::{Audit, Command};
 #[cfg(feature = "audit")]
 use super::{convert, demo, exposure, extract, loaded_model, perplexity, report, train};
 use super::{
-    diff, epsilon, figure, incidence, membership, neighbours, policy, prepare, redact, screen,
-    simulate,
+    diff, epsilon, figure, incidence, membership, neighbours, plant, policy, prepare, redact,
+    screen, simulate,
 };
 use crate::contract::{Exit, Interrupt};
 use crate::page::{Output, View};
@@ -48,6 +48,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         Command::Figure(args) => figure::run(args, output),
         Command::Policy(args) => policy::run(args, output, interrupt),
         Command::Screen(args) => screen::run(args, output, interrupt),
+        Command::Plant(args) => plant::run(args, output, interrupt),
         Command::Prepare(args) => prepare::run::run(args, output, interrupt),
         Command::Neighbours(args) => neighbours::run::run(args, output, interrupt),
         Command::Redact(args) => redact::run::run(args, output, interrupt),

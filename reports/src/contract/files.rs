@@ -2,9 +2,50 @@
 
 use anyhow::{Context, Result, bail};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use tempfile::NamedTempFile;
+
+/// Longest text that is read whole, in bytes: 1 GiB.
+const LONGEST_TEXT: u64 = 1 << 30;
+
+/// Reads a file or pipe of text, 1 GiB at most: what never ends is an error too.
+///
+/// # Errors
+/// What cannot be read, is longer, or is no text in UTF-8.
+pub fn read_text(path: &Path) -> std::io::Result<String> {
+    use std::io::{Error, ErrorKind};
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(LONGEST_TEXT + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST_TEXT {
+        let words = format!("it has more than {LONGEST_TEXT} bytes, the most that are read");
+        return Err(Error::new(ErrorKind::FileTooLarge, words));
+    }
+    String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+/// What is not finished yet: removed when a command ends at once.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Notes a temporary file or folder.
+pub(super) fn note_unfinished(path: &Path) {
+    let mut list = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    list.push(path.to_path_buf());
+}
+
+/// Removes the temporary files and folders that have no name yet.
+#[cfg(feature = "findings")]
+pub(super) fn drop_unfinished() {
+    let list = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    for path in list.iter() {
+        // What was finished is not there under its temporary name.
+        let _ = std::fs::remove_file(path);
+        let _ = std::fs::remove_dir_all(path);
+    }
+}
 
 /// A file that appears under its name only when it is finished.
 ///
@@ -62,9 +103,9 @@ impl AtomicFile {
                     .with_context(place)?;
                 file.as_file().sync_all().with_context(place)?;
                 file.persist(&self.target)
-                    .map(drop)
                     .map_err(|e| e.error)
-                    .with_context(place)
+                    .with_context(place)?;
+                sync_folder(parent_of(&self.target)).with_context(place)
             }
         }
     }
@@ -104,6 +145,17 @@ pub(super) fn parent_of(path: &Path) -> &Path {
     }
 }
 
+/// What was renamed in a folder is so after a crash too; where a file system or a permission refuses, it is left.
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    use std::io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(error) if matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported) => {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
 fn temporary_beside(target: &Path) -> Result<NamedTempFile> {
     let parent = parent_of(target);
     if !parent.is_dir() {
@@ -113,7 +165,7 @@ fn temporary_beside(target: &Path) -> Result<NamedTempFile> {
             parent.display()
         );
     }
-    tempfile::Builder::new()
+    let made = tempfile::Builder::new()
         .prefix(".partial-")
         .tempfile_in(parent)
         .with_context(|| {
@@ -122,7 +174,9 @@ fn temporary_beside(target: &Path) -> Result<NamedTempFile> {
                 target.display(),
                 parent.display()
             )
-        })
+        })?;
+    note_unfinished(made.path());
+    Ok(made)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Folders that are whole or absent.
 
-use super::files::{parent_of, write_file};
+use super::files::{note_unfinished, parent_of, write_file};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -41,6 +41,7 @@ impl OutputFolder {
                     parent.display()
                 )
             })?;
+        note_unfinished(work.path());
         Ok(Self {
             target: target.to_path_buf(),
             work,

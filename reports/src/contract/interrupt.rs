@@ -1,16 +1,22 @@
 //! Ctrl-C: a flag that long work polls.
 
+use super::files::drop_unfinished;
 use super::{Exit, Interrupted};
 use anyhow::{Context, Result};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A safe point that takes longer to come is not waited for.
+const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// Whether Ctrl-C (or a termination signal) has come.
 ///
 /// The first one asks: long work polls [`Interrupt::check`] at its safe points, and ends
-/// with [`Interrupted`], so that temporary files are dropped. A second one ends at once.
+/// with [`Interrupted`], so that temporary files are dropped. Where none comes within a second and a half, the
+/// command ends there, as it would by a kill, but without its temporary files. A second one ends at once.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
@@ -30,6 +36,16 @@ impl Interrupt {
                 std::io::stderr(),
                 "stopping at the next safe point (again to stop at once)"
             );
+            std::thread::spawn(|| {
+                std::thread::sleep(PATIENCE);
+                // What was finished stays; a kill at any point leaves no half file under a name of ours.
+                drop_unfinished();
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "interrupted before a safe point came; what was not saved is lost"
+                );
+                std::process::exit(Exit::INTERRUPTED.into());
+            });
         })
         .context("cannot listen for Ctrl-C")?;
         Ok(interrupt)

@@ -29,7 +29,7 @@ pub use definition::{Completions, ManualPage};
 pub use envelope::{Envelope, Inputs, SCHEMA};
 pub use exit::Exit;
 pub use failure::{Interrupted, describe, fail};
-pub use files::{AtomicFile, write_file};
+pub use files::{AtomicFile, read_text, write_file};
 pub use folder::OutputFolder;
 pub use format::Format;
 #[cfg(feature = "findings")]
@@ -39,6 +39,8 @@ pub use parse::{main, parse_from};
 #[cfg(feature = "findings")]
 pub use progress::Progress;
 pub use spelled::{Number, to_json};
+#[cfg(feature = "findings")]
+pub use stdout::note;
 pub use stdout::{print, printable, printable_json};
 pub use table::{Align, Table};
 pub use toml_place::toml_place;

@@ -26,6 +26,9 @@ pub fn main<A: TakesDefaults>(
         Err(error) => return fail(&error),
     };
     match parse_from::<A>(whole) {
+        Ok(_) if !super::stdout::is_open() => fail(&anyhow::anyhow!(
+            "stdout is closed: there is nowhere to answer (send it to /dev/null if it is not wanted)"
+        )),
         Ok(mut arguments) => {
             arguments.take(configured.clone());
             match run(arguments) {

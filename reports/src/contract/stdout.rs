@@ -54,6 +54,46 @@ fn is_hidden(c: char) -> bool {
     turns || c.is_control() && c != '\n' && c != '\t'
 }
 
+/// Says a line on stderr, as a terminal may see it; a closed stderr leaves nobody to tell.
+#[cfg(feature = "findings")]
+pub fn note(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", printable(line));
+}
+
+/// Whether stdout was open when the process began. What is closed then is opened as nothing by the standard
+/// library before any code of ours runs, and would swallow the answer.
+pub(super) fn is_open() -> bool {
+    !closed::AT_START.load(std::sync::atomic::Ordering::Relaxed)
+}
+
+mod closed {
+    use std::sync::atomic::AtomicBool;
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    use std::sync::atomic::Ordering;
+
+    pub(super) static AT_START: AtomicBool = AtomicBool::new(false);
+
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[expect(
+        unsafe_code,
+        reason = "a look before the standard library opens what is closed"
+    )]
+    mod look {
+        use super::{AT_START, Ordering};
+
+        extern "C" fn look() {
+            // SAFETY: asks for the flags of a number, open or not, and touches nothing else.
+            let flags = unsafe { libc::fcntl(1, libc::F_GETFD) };
+            AT_START.store(flags == -1, Ordering::Relaxed);
+        }
+
+        // SAFETY: the loader calls what lies in this section once, before main, with arguments that `look` ignores.
+        #[used]
+        #[unsafe(link_section = ".init_array")]
+        static LOOK: extern "C" fn() = look;
+    }
+}
+
 fn write_to(out: &mut impl Write, text: &str) -> std::io::Result<()> {
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     let written = out

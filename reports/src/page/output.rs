@@ -17,6 +17,8 @@ pub struct Output {
     view: View,
     html: Option<AtomicFile>,
     configured: Configured,
+    /// Whether stdout is taken by data: the answer goes to stderr.
+    aside: bool,
 }
 
 impl Output {
@@ -28,6 +30,7 @@ impl Output {
             view,
             html: None,
             configured: Configured::default(),
+            aside: false,
         }
     }
 
@@ -48,6 +51,13 @@ impl Output {
         if let Some(line) = self.configured.line() {
             let _ = writeln!(std::io::stderr(), "{}", printable(&line));
         }
+    }
+
+    /// The same on stderr: stdout is the data's.
+    #[must_use]
+    pub fn aside(mut self) -> Self {
+        self.aside = true;
+        self
     }
 
     /// The same with the page in a file, if `--html` names one. It is opened at once, so that a place that
@@ -112,6 +122,11 @@ impl Output {
             Format::Html => html,
             Format::Text => printable(&page.to_text(self.view)),
         };
+        if self.aside {
+            // A closed stderr is no reason to fail: the data are written.
+            let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
+            return Ok(());
+        }
         Ok(print(&text)?)
     }
 }

@@ -178,7 +178,7 @@ impl TrainingFile {
     /// A file that can't be read, is no TOML, or holds a key or value that does not belong; the
     /// message shows line, key, value and allowed range.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path)
+        let text = crate::contract::read_text(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
         let mut file: Self = toml::from_str(&text).map_err(|error| {
             let place = toml_place(&text, &error);

@@ -199,7 +199,7 @@ impl PreparedFacts {
     /// A folder that is none, a file that does not follow `schemas/prepared.schema.json`.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("prepared.json");
-        let text = std::fs::read_to_string(&path).with_context(|| {
+        let text = crate::contract::read_text(&path).with_context(|| {
             format!(
                 "{}: a prepared corpus is a folder with prepared.json, as audit prepare writes it",
                 path.display()
@@ -397,7 +397,7 @@ fn canaries(preflight: &Preflight, candidates: Option<f64>) -> Canaries {
 /// How many contents a planted secret can have, as its plan says.
 fn candidates(folder: &Path) -> Result<Option<f64>> {
     let path = folder.join("canaries.json");
-    let text = match std::fs::read_to_string(&path) {
+    let text = match crate::contract::read_text(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| path.display().to_string()),

@@ -246,7 +246,7 @@ fn of_account() -> Vec<Published> {
 #[rustfmt::skip]
 fn of_audit() -> Vec<Published> {
     use crate::audit::{
-        convert, demo, diff, epsilon, exposure, extract, figure, incidence, membership, neighbours, perplexity, policy,
+        convert, demo, diff, epsilon, exposure, extract, figure, incidence, membership, neighbours, perplexity, plant, policy,
         prepare, redact, report, screen, simulate, train,
     };
     use Published as P;
@@ -270,6 +270,8 @@ fn of_audit() -> Vec<Published> {
         P::new("prepared-text", "One line of `train.jsonl` or `test.jsonl` of a prepared corpus", text),
         P::envelope::<prepare::run::Body<'_>>("preparation", "What a preparation did: `audit prepare --format json`", "preparation")
             .about("The folder itself has `prepared.json`."),
+        P::envelope::<plant::Planted>("planting", "Planted canaries: `audit plant --format json`", "planting")
+            .about("The file with canaries and its `canaries.json` lie in the folder."),
         P::envelope::<simulate::Simulated>("simulation", "A made-up corpus: `audit simulate --format json`", "simulation")
             .about("The corpus itself is in the file, one document a line (`corpus.schema.json`)."),
         P::envelope::<neighbours::run::Body<'_>>("neighbours", "Which secrets are caught, and k: `audit neighbours --format json`", "neighbours")

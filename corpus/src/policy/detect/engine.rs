@@ -138,10 +138,7 @@ impl Scanner {
                 )
                 .build_many(patterns)
                 .map_err(|error| Error::Pattern {
-                    pattern: match patterns {
-                        [one] => one.clone(),
-                        many => format!("{} patterns at once", many.len()),
-                    },
+                    rule: format!("{} patterns of detectors", patterns.len()),
                     problem: error.to_string(),
                 })
         };
@@ -164,7 +161,7 @@ impl Scanner {
         // Up to where each rule has found something: a match inside its own match is no news.
         let mut done = vec![0usize; self.rules.len()];
         let mut at = 0;
-        while at < text.len() {
+        while at < text.len() && !crate::policy::is_spent() {
             let Some(next) = self.finder.search(&Input::new(text).range(at..)) else {
                 break;
             };

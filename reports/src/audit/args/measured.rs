@@ -16,7 +16,7 @@ pub struct Measured {
     #[arg(long, default_value = "turn", value_parser = unit)]
     pub unit: Unit,
     /// The redaction policy, as for `audit prepare`.
-    #[arg(long, default_value = "customers")]
+    #[arg(long, default_value = "general")]
     pub policy: PolicyArg,
     /// What makes the conservative policy flag a record, as for `audit prepare`; without it
     /// nothing is said about the share that both policies miss.

@@ -22,6 +22,7 @@ pub use super::incidence::args::{IncidenceArgs, Sensing};
 pub use super::membership::args::{AttackArg, GroupBy, MembershipArgs, OnModel, Protocol};
 pub use super::neighbours::args::NeighboursArgs;
 pub use super::perplexity::args::Perplexity;
+pub use super::plant::args::Plant;
 pub use super::policy::args::Policy;
 pub use super::prepare::args::Prepare;
 pub use super::redact::args::Redact;
@@ -102,6 +103,8 @@ pub enum Command {
     Simulate(Simulate),
     /// Turn text into a training set: deduplicate, redact, split, plant canaries.
     Prepare(Prepare),
+    /// Plant canaries in a file for any trainer, and change nothing else.
+    Plant(Plant),
     /// Prepare a corpus and its neighbours: which secrets are caught, and how many records a missed one changes.
     Neighbours(NeighboursArgs),
     /// Deduplicate and redact a corpus of any size, as a stream.

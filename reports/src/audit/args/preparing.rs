@@ -10,43 +10,9 @@ use reticent_corpus::{
     Names, Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
 };
 
-/// How a corpus is prepared.
+/// What canaries are, for every command that plants them.
 #[derive(Debug, Clone, PartialEq, Args)]
-pub struct Preparing {
-    /// What one record is: turn, sentence, dialogue or document.
-    #[arg(long, default_value = "turn", value_parser = unit)]
-    pub unit: Unit,
-    /// The redaction policy: customers, detectors (validated patterns), names (by the
-    /// tagger), low-entity, high-entity, low-contextual or high-contextual (JFT's levels), gold
-    /// (the marked secrets), nothing, onnx:FOLDER[@THRESHOLD] (a token classifier of your own), or
-    /// a file: a composed policy (.toml or .json), or a list of patterns (.json).
-    #[arg(long, default_value = "customers")]
-    pub policy: PolicyArg,
-    /// The share of secrets that the policy is made to miss, in [0, 1].
-    #[arg(long, value_name = "GAMMA", default_value = "0", value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
-    pub miss_rate: MissRate,
-    /// The share of other words that the policy is made to mask, in [0, 1].
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
-    pub false_positive_rate: Probability,
-    /// What makes a record private besides a mask: digits, capitals (inside a sentence), names
-    /// (by the tagger, at a tenth of certainty), policy (what the redaction policy finds, before
-    /// simulated misses), onnx:FOLDER[@THRESHOLD] (0.1 unless said); without it every record is
-    /// private.
-    #[arg(long, value_delimiter = ',', value_name = "SIGNS")]
-    pub conservative: Vec<ConservativeSign>,
-    /// Keep repeated records.
-    #[arg(long)]
-    pub no_deduplication: bool,
-    /// How repeated records are recognised: exact, bloom:BITS per record, near:SIMILARITY, or
-    /// substring:TOKENS. Only exact has a stability that a promise can rest on.
-    #[arg(long, value_name = "METHOD", default_value = "exact", value_parser = duplicates, conflicts_with = "no_deduplication")]
-    pub duplicates: Deduplication,
-    /// Mask nothing in the text; the policy still decides what is private.
-    #[arg(long)]
-    pub no_redaction: bool,
-    /// Canaries to plant: how many, and how often each.
-    #[arg(long, value_name = "MxR")]
-    pub canaries: Option<Spec>,
+pub struct CanaryArgs {
     /// Numbers of copies that the canaries have in turn, for exposure by number of copies; the
     /// largest is that of --canaries.
     #[arg(
@@ -74,6 +40,74 @@ pub struct Preparing {
     /// Let two canaries share a secret: each is drawn independently.
     #[arg(long, requires = "canaries")]
     pub independent_secrets: bool,
+}
+
+impl CanaryArgs {
+    /// The options of the corpus crate; without a seed the operating system draws one.
+    ///
+    /// # Errors
+    /// A system that gives no random numbers.
+    pub fn options(&self, spec: Spec, seed: Option<u64>) -> Result<CanaryOptions> {
+        let options = CanaryOptions {
+            doses: self.doses.clone(),
+            template: self.canary_format.clone(),
+            carriers: if self.same_carriers {
+                Carriers::Same
+            } else {
+                Carriers::Vary
+            },
+            own_contexts: self.own_carriers,
+            distinct: !self.independent_secrets,
+            seed: seed.unwrap_or(0),
+            ..CanaryOptions::new(spec)
+        };
+        Ok(match seed {
+            Some(_) => options,
+            None => options.with_system_seed()?,
+        })
+    }
+}
+
+/// How a corpus is prepared.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct Preparing {
+    /// What one record is: turn, sentence, dialogue or document.
+    #[arg(long, default_value = "turn", value_parser = unit)]
+    pub unit: Unit,
+    /// The redaction policy: general (identifiers, names, street addresses, sure dates), customers (patterns for
+    /// customer service), detectors (validated patterns), names (by the tagger), low-entity, high-entity, low-contextual or high-contextual (JFT's levels), gold
+    /// (the marked secrets), nothing, onnx:FOLDER[@THRESHOLD] (a token classifier of your own), or
+    /// a file: a composed policy (.toml or .json), or a list of patterns (.json).
+    #[arg(long, default_value = "general")]
+    pub policy: PolicyArg,
+    /// The share of secrets that the policy is made to miss, in [0, 1].
+    #[arg(long, value_name = "GAMMA", default_value = "0", value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
+    pub miss_rate: MissRate,
+    /// The share of other words that the policy is made to mask, in [0, 1].
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
+    pub false_positive_rate: Probability,
+    /// What makes a record private besides a mask: digits, capitals (inside a sentence), names
+    /// (by the tagger, at a tenth of certainty), policy (what the redaction policy finds, before
+    /// simulated misses), onnx:FOLDER[@THRESHOLD] (0.1 unless said); without it every record is
+    /// private.
+    #[arg(long, value_delimiter = ',', value_name = "SIGNS")]
+    pub conservative: Vec<ConservativeSign>,
+    /// Keep repeated records.
+    #[arg(long)]
+    pub no_deduplication: bool,
+    /// How repeated records are recognised: exact, bloom:BITS per record, near:SIMILARITY, or
+    /// substring:TOKENS. Only exact has a stability that a promise can rest on.
+    #[arg(long, value_name = "METHOD", default_value = "exact", value_parser = duplicates, conflicts_with = "no_deduplication")]
+    pub duplicates: Deduplication,
+    /// Mask nothing in the text; the policy still decides what is private.
+    #[arg(long)]
+    pub no_redaction: bool,
+    /// Canaries to plant: how many, and how often each.
+    #[arg(long, value_name = "MxR")]
+    pub canaries: Option<Spec>,
+    /// What the canaries are.
+    #[command(flatten)]
+    pub shape: CanaryArgs,
     /// What the policies see of the canaries: ordinary, missed-by-policy or missed-by-both.
     #[arg(long, value_name = "SIGHT", default_value = "missed-by-policy", value_parser = sight, requires = "canaries")]
     pub canary_sight: CanarySight,
@@ -89,9 +123,10 @@ pub struct Preparing {
     /// The share of documents held out, in [0, 1).
     #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
     pub held_out: Probability,
-    /// Seed of what is held out, missed and planted.
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
+    /// Seed of what is held out, missed and planted. Without it canaries are drawn by the operating system, and the
+    /// rest by 0; whoever knows it can draw the canaries again.
+    #[arg(long, value_name = "SEED")]
+    pub seed: Option<u64>,
 }
 
 impl Preparing {
@@ -101,19 +136,11 @@ impl Preparing {
     /// A pattern file that cannot be read, a tokenizer.json without its origin, and what the
     /// options themselves refuse.
     pub fn options(&self) -> Result<PrepareOptions> {
-        let canaries = self.canaries.map(|spec| CanaryOptions {
-            doses: self.doses.clone(),
-            template: self.canary_format.clone(),
-            carriers: if self.same_carriers {
-                Carriers::Same
-            } else {
-                Carriers::Vary
-            },
-            own_contexts: self.own_carriers,
-            distinct: !self.independent_secrets,
-            seed: self.seed,
-            ..CanaryOptions::new(spec)
-        });
+        let seed = self.seed.unwrap_or(0);
+        let canaries = self
+            .canaries
+            .map(|spec| self.shape.options(spec, self.seed));
+        let canaries = canaries.transpose()?;
         let options = PrepareOptions {
             unit: self.unit,
             tokenizer: self.tokenizer()?,
@@ -124,7 +151,7 @@ impl Preparing {
                 policy: self.policy.choice().context("--policy")?,
                 miss_rate: self.miss_rate.get(),
                 false_positive_rate: self.false_positive_rate.get(),
-                seed: self.seed,
+                seed,
             },
             conservative: conservative(&self.conservative)?,
             canaries,
@@ -133,7 +160,7 @@ impl Preparing {
                 .max_tokens
                 .map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
             held_out: self.held_out.get(),
-            seed: self.seed,
+            seed,
         };
         options.validate().context("audit prepare")?;
         Ok(options)

@@ -9,6 +9,13 @@ pub struct Reading {
     /// Longest line, row, block or dialogue, in bytes; a longer one is an error.
     #[arg(long, value_name = "BYTES", default_value_t = LINE_LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
     pub longest: u64,
+    /// The key or column that holds the text [default: text; in JSON also messages, conversations, prompt and
+    /// completion, instruction, input and output].
+    #[arg(long, alias = "text-column", value_name = "KEY")]
+    pub text_field: Option<String>,
+    /// What separates documents of plain text, such as <|endoftext|> [default: blank lines].
+    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub separator: Option<String>,
     /// Go on without the files that cannot be read, and say which they are.
     #[arg(long)]
     pub skip_unreadable: bool,
@@ -20,6 +27,8 @@ impl Reading {
     pub fn options(&self, field: Option<&str>) -> ReadOptions {
         ReadOptions {
             longest: self.longest,
+            text: self.text_field.clone(),
+            separator: self.separator.clone(),
             field: field.map(str::to_owned),
             skip_unreadable: self.skip_unreadable,
         }

@@ -3,7 +3,7 @@ use crate::plan::build;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use reticent_accounting::training::TrainingPlan;
-use reticent_corpus::{PolicyChoice, PrepareOptions, TokenizerChoice};
+use reticent_corpus::{PolicyChoice, PolicyOptions, PrepareOptions, TokenizerChoice};
 
 fn parse(line: &str) -> Result<Command, clap::Error> {
     Audit::try_parse_from(line.split_whitespace()).map(|audit| audit.command)
@@ -68,6 +68,10 @@ fn options(line: &str) -> anyhow::Result<PrepareOptions> {
 fn prepare_without_options_asks_for_the_defaults_of_the_corpus() {
     let defaults = PrepareOptions {
         held_out: 0.1,
+        policy: PolicyOptions {
+            policy: PolicyChoice::General,
+            ..PolicyOptions::default()
+        },
         ..PrepareOptions::default()
     };
     assert_eq!(options("audit prepare d.jsonl --out o").unwrap(), defaults);

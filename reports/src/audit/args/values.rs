@@ -113,6 +113,8 @@ impl std::fmt::Display for ModelArg {
 /// A redaction policy by name, or the patterns of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PolicyArg {
+    /// Identifiers, names, street addresses and sure dates.
+    General,
     /// Patterns for customer-service dialogues.
     Customers,
     /// The secrets marked in the documents.
@@ -135,6 +137,7 @@ impl FromStr for PolicyArg {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
+            "general" => Ok(Self::General),
             "customers" | "regex" => Ok(Self::Customers),
             "gold" => Ok(Self::Gold),
             "nothing" => Ok(Self::Nothing),
@@ -147,7 +150,7 @@ impl FromStr for PolicyArg {
             _ if text.starts_with(ONNX) => text.parse().map(Self::Onnx),
             _ if text.ends_with(".json") || text.ends_with(".toml") => Ok(Self::File(text.into())),
             _ => Err(format!(
-                "must be customers, gold, nothing, detectors, names, low-entity, high-entity, low-contextual, high-contextual, onnx:FOLDER[@THRESHOLD] or a .json or .toml file, got {text:?}"
+                "must be general, customers, gold, nothing, detectors, names, low-entity, high-entity, low-contextual, high-contextual, onnx:FOLDER[@THRESHOLD] or a .json or .toml file, got {text:?}"
             )),
         }
     }
@@ -160,6 +163,7 @@ impl PolicyArg {
     /// A file that cannot be read or is no policy.
     pub fn choice(&self) -> Result<PolicyChoice> {
         Ok(match self {
+            Self::General => PolicyChoice::General,
             Self::Customers => PolicyChoice::Customers,
             Self::Gold => PolicyChoice::Gold,
             Self::Nothing => PolicyChoice::Nothing,
@@ -180,6 +184,7 @@ impl PolicyArg {
 impl std::fmt::Display for PolicyArg {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::General => f.write_str("general"),
             Self::Customers => f.write_str("customers"),
             Self::Gold => f.write_str("gold"),
             Self::Nothing => f.write_str("nothing"),
@@ -268,8 +273,8 @@ fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
 
 /// A list of patterns, or a composed policy.
 fn from_file(path: &Path) -> Result<PolicyChoice> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = crate::contract::read_text(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let composed = || format!("{} is no policy with a `type`", path.display());
     if path
         .extension()

@@ -85,8 +85,8 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
 
 /// A document of ours.
 pub(super) fn document(path: &Path) -> Result<Value> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = crate::contract::read_text(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let value: Value = serde_json::from_str(&text)
         .with_context(|| format!("{} is no JSON document", path.display()))?;
     ensure!(

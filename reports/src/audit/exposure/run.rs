@@ -153,7 +153,7 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
         }
         _ => bail!(
             "{}: {} names no canaries; plant them before training: \
-             `audit prepare DATA --canaries 10x20 --out prepared/` writes a plain train.jsonl for any trainer \
+             `audit plant DATA --canaries 10x20 --out planted/` writes the same file with canaries for any trainer \
              and a canaries.json, which --canary-file takes afterwards",
             if args.of.model.is_some() {
                 "--model"
@@ -166,7 +166,7 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
 }
 
 fn read_plan(path: &Path) -> Result<CanaryPlan> {
-    let json = std::fs::read_to_string(path).with_context(|| {
+    let json = crate::contract::read_text(path).with_context(|| {
         format!(
             "--canary-file: cannot read {}; name the canaries.json of this model",
             path.display()

@@ -95,7 +95,7 @@ pub(in crate::audit) fn measured(
         }
         None => None,
     };
-    let text = std::fs::read_to_string(path)
+    let text = crate::contract::read_text(path)
         .with_context(|| format!("--secrets: cannot read {}", path.display()))?;
     let count = args.candidates.unwrap_or(CANDIDATES);
     let (mut secrets, mut drawn, mut seen) = (Vec::new(), false, BTreeSet::new());

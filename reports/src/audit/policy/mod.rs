@@ -36,10 +36,15 @@ pub struct SpanCounts {
 pub struct MarkedCounts {
     /// Places.
     pub secrets: u64,
-    /// Of them caught: the redacted record has no trace of the secret.
+    /// Of them found: spans of the policy cover them from end to end.
+    pub covered: u64,
+    /// covered / secrets.
+    pub recall: f64,
+    /// Of them caught: the redacted record has no trace of the secret, neither its length nor what its neighbours
+    /// became because of it.
     pub caught: u64,
     /// caught / secrets.
-    pub recall: f64,
+    pub nothing_left: f64,
     /// Different texts of the kind.
     pub distinct: u64,
     /// Of them missed in at least one place.
@@ -161,6 +166,7 @@ impl PolicyReport {
             for (secret, fate) in record.secrets.iter().zip(&judged.fates) {
                 let counts = report.marked.entry(fate.kind.clone()).or_default();
                 counts.secrets += 1;
+                counts.covered += u64::from(fate.covered);
                 counts.caught += u64::from(fate.caught);
                 if judged.flagged.is_some() {
                     counts.distinct_missed_by_both.get_or_insert(0);
@@ -185,7 +191,8 @@ impl PolicyReport {
             }
         }
         for counts in self.marked.values_mut() {
-            counts.recall = counts.caught as f64 / counts.secrets as f64;
+            counts.recall = counts.covered as f64 / counts.secrets as f64;
+            counts.nothing_left = counts.caught as f64 / counts.secrets as f64;
             counts.gamma = counts.distinct_missed as f64 / counts.distinct as f64;
             counts.eta = counts
                 .distinct_missed_by_both
@@ -265,8 +272,9 @@ impl PolicyReport {
         let mut table = Table::new([
             ("marked", Align::Left),
             ("places", Align::Right),
-            ("caught", Align::Right),
+            ("covered", Align::Right),
             ("recall", Align::Right),
+            ("nothing left", Align::Right),
             ("secrets", Align::Right),
             ("missed", Align::Right),
             ("gamma", Align::Right),
@@ -277,8 +285,9 @@ impl PolicyReport {
             table.row([
                 kind.clone(),
                 grouped(counts.secrets),
-                grouped(counts.caught),
+                grouped(counts.covered),
                 nearest(counts.recall, 4),
+                nearest(counts.nothing_left, 4),
                 grouped(counts.distinct),
                 grouped(counts.distinct_missed),
                 nearest(counts.gamma, 4),

@@ -2,20 +2,19 @@
 
 use crate::audit::args::Prepare;
 use crate::audit::published::published;
-use crate::audit::reading::warn;
-use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, Progress};
+use crate::audit::reading::{PAUSE, WorkBar, warn};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
 use reticent_corpus::{
-    CopyFate, Cover, Facts, Level, Levels, Phase, PolicyChoice, Preparation, PrepareFiles,
-    TaggerModel,
+    CopyFate, Cover, Facts, Level, Levels, PolicyChoice, Preparation, PrepareFiles, SecretSource,
+    SeedOrigin, TaggerModel,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
-use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Body<'a> {
@@ -41,7 +40,7 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
     };
     let size = files.size().context("DATA")?;
     let began = Instant::now();
-    let bar = RefCell::new(Bar::new(size));
+    let bar = RefCell::new(WorkBar::new(size, "preparing"));
     let made = files.write(&args.out, false, &|passage, read| {
         bar.borrow_mut().at(passage, read);
         !interrupt.raised()
@@ -71,60 +70,6 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
         &page(&prepared, &shown.out),
     )?;
     Ok(Exit::Finished)
-}
-
-/// Work of this length at most is lost with a crash.
-const PAUSE: Duration = Duration::from_secs(10);
-
-/// The progress line.
-struct Bar {
-    size: u64,
-    passage: Phase,
-    line: Progress,
-    /// Bytes that a stopped preparation had done.
-    before: u64,
-}
-
-impl Bar {
-    fn new(size: u64) -> Self {
-        Self {
-            size,
-            passage: Phase::Survey,
-            line: Progress::bytes(size, said(Phase::Survey)),
-            before: 0,
-        }
-    }
-
-    fn at(&mut self, passage: Phase, read: u64) {
-        if let Phase::Restart(cause) = passage {
-            // A broken stderr is no reason to stop.
-            let _ = writeln!(std::io::stderr(), "note: {cause}; this one starts over");
-            return;
-        }
-        if self.passage != passage {
-            self.passage = passage;
-            self.line = Progress::bytes(self.size, said(passage));
-            if passage == Phase::Prepare {
-                self.line.begins_at(self.before);
-            }
-        }
-        if passage == Phase::Resume {
-            self.before = read;
-        }
-        self.line.at(read);
-    }
-}
-
-/// What the progress line says.
-const fn said(passage: Phase) -> &'static str {
-    match passage {
-        Phase::Survey => "looking through",
-        Phase::Secrets => "finding secrets",
-        Phase::Canaries => "placing canaries",
-        Phase::Duplicates => "finding repetitions",
-        Phase::Prepare | Phase::Restart(_) => "preparing",
-        Phase::Resume => "reading again",
-    }
 }
 
 /// The error, and the argument it is about.
@@ -166,13 +111,28 @@ fn page(prepared: &Preparation, out: &str) -> Page {
         ),
         (
             "redaction",
-            format!(
-                "{} with a mask; {} of {} missed by the policy, {} by both policies",
-                count_of(f.redacted, "record"),
-                grouped(f.secrets.all.missed),
-                count_of(f.secrets.all.distinct, "distinct secret"),
-                grouped(f.secrets.all.missed_by_both)
-            ),
+            match f.secrets.source {
+                SecretSource::Gold => format!(
+                    "{} with a mask; {} of {} missed by the policy, {} by both policies",
+                    count_of(f.redacted, "record"),
+                    grouped(f.secrets.all.missed),
+                    count_of(f.secrets.all.distinct, "marked secret"),
+                    grouped(f.secrets.all.missed_by_both)
+                ),
+                SecretSource::Detected => format!(
+                    "{} with a mask; {} found, of which {}; what the policy does not find is not known (no secret is marked: audit screen draws a sample to label)",
+                    count_of(f.redacted, "record"),
+                    count_of(f.secrets.all.distinct, "distinct secret"),
+                    match f.secrets.all.missed {
+                        0 => "none leaves a trace".to_owned(),
+                        missed => format!(
+                            "{} leave a trace or are missed on purpose, {} on the public side",
+                            grouped(missed),
+                            grouped(f.secrets.all.missed_by_both)
+                        ),
+                    }
+                ),
+            },
         ),
         (
             "sides",
@@ -206,14 +166,18 @@ fn page(prepared: &Preparation, out: &str) -> Page {
         facts.push((
             "canaries",
             format!(
-                "{}x{}{} of `{}`: {} of {} copies reach training{}",
+                "{}x{}{} of `{}`: {} of {} copies reach training{}; {}",
                 plan.canaries.len(),
                 plan.copies,
                 in_turn(&plan.doses),
                 plan.template,
                 grouped(preflight.count(CopyFate::Kept)),
                 grouped(preflight.copies.len() as u64),
-                lost(preflight)
+                lost(preflight),
+                match plan.seed_origin {
+                    SeedOrigin::Given => "drawn from --seed: whoever knows it can draw them again",
+                    SeedOrigin::System => "drawn by the operating system",
+                }
             ),
         ));
     }

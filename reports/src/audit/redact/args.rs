@@ -11,22 +11,29 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
 A corpus of any size, as a stream: repeated records are left out, what the policy finds becomes <MASK>. Memory grows \
-by about 40 bytes for every record. After an interruption the same command goes on where it stopped.
+by about 120 bytes for every different record. The file appears when it is complete; until then it grows in .writing-NAME \
+beside it. After an interruption, a crash or a full disk the same command goes on there and writes the same bytes; where \
+version, options, policy or what had been read are others, it says so and starts over. Pipes, devices and - are written \
+to as the work goes on.
 
-Example:
-  audit redact corpus/ --policy detectors --out clean.jsonl")]
+Examples:
+  audit redact corpus/ --out clean.jsonl
+  audit redact corpus/ --out -")]
 pub struct Redact {
     /// A file or folder: JSON Lines, JSON dialogues, CSV, Parquet, plain text; .gz and .zst too.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
-    /// The file to write, one {"id", "text"} per line.
+    /// The file to write, one {"id", "text"} per line; - for stdout. It must not exist, nor be a link to a file.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Replace the file, if it exists.
+    #[arg(long)]
+    pub force: bool,
     /// What one record is: turn, sentence, dialogue or document.
     #[arg(long, default_value = "turn", value_parser = unit)]
     pub unit: Unit,
     /// The redaction policy; as for `audit prepare`.
-    #[arg(long, default_value = "detectors")]
+    #[arg(long, default_value = "general")]
     pub policy: PolicyArg,
     /// Keep repeated records.
     #[arg(long)]

@@ -154,7 +154,7 @@ fn measured(
         document.exposure = Some(exposure::measured(&canaries, &mut model, interrupt)?);
     } else {
         document.no_exposure = Some(
-            "no canaries were planted; `audit prepare DATA --canaries 10x20 --out prepared/` plants them before training".into(),
+            "no canaries were planted; `audit plant DATA --canaries 10x20 --out planted/` plants them before training".into(),
         );
     }
     let mut heat = Vec::new();

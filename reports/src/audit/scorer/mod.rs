@@ -298,10 +298,17 @@ impl PrefixScorer for CommandScorer {
 }
 
 fn complaint(line: &str, why: &str, process: &Process) -> String {
-    let words = process.last_words();
-    let words = match words.as_str() {
-        "" => String::new(),
-        words => format!("; its stderr ends: {words}"),
+    // Its own words may quote the text that it was given.
+    let words = match process
+        .last_words()
+        .split(" | ")
+        .filter(|l| !l.is_empty())
+        .count()
+    {
+        0 => "",
+        _ => {
+            "; what it wrote on stderr may quote texts and is not shown: send it to a file (sh -c 'COMMAND 2> FILE')"
+        }
     };
     format!("the scorer `{line}` {why}{words}")
 }

@@ -113,8 +113,8 @@ fn rates(
 
 /// Numbers of the records whose ids a file lists, one a line.
 pub(in crate::audit) fn screened(path: &Path, prepared: &Prepared) -> Result<Vec<u32>> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = crate::contract::read_text(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let names = names(prepared);
     let mut records = Vec::new();
     for (line, id) in (1..).zip(text.lines()) {

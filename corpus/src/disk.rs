@@ -1,0 +1,285 @@
+//! Every change on a disk that must be whole or absent, in one place, where tests can make each of them fail.
+//!
+//! In builds with debug assertions the environment's `RETICENT_FAILING_STEP=N` makes the N-th step fail as a full
+//! disk does, and all that follow.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The variable that makes a step fail.
+#[cfg(debug_assertions)]
+const FAILING: &str = "RETICENT_FAILING_STEP";
+
+/// Before each step.
+fn step() -> Result<()> {
+    #[cfg(debug_assertions)]
+    {
+        use std::sync::OnceLock;
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static FAILS_AT: OnceLock<Option<u64>> = OnceLock::new();
+        static TAKEN: AtomicU64 = AtomicU64::new(0);
+        let fails_at = FAILS_AT.get_or_init(|| std::env::var(FAILING).ok()?.parse().ok());
+        if let Some(at) = fails_at
+            && TAKEN.fetch_add(1, Ordering::SeqCst) + 1 >= *at
+        {
+            return Err(ErrorKind::StorageFull.into());
+        }
+    }
+    Ok(())
+}
+
+/// A file of its owner's while it is written.
+#[derive(Debug)]
+pub struct DiskFile(File);
+
+impl DiskFile {
+    /// Makes a file that was not there, mode 0600: never through a link, never over another.
+    ///
+    /// # Errors
+    /// A name that is taken, a place that cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
+        step()?;
+        let mut options = File::options();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(path).map(Self)
+    }
+
+    /// Takes up a file of ours; what lies behind `length` is cut off by [`DiskFile::cut`].
+    pub(crate) fn again(path: &Path) -> Result<Self> {
+        File::options().read(true).write(true).open(path).map(Self)
+    }
+
+    /// Cuts it to a length and goes on from there.
+    pub(crate) fn cut(&mut self, length: u64) -> Result<()> {
+        step()?;
+        self.0.set_len(length)?;
+        self.0.seek(SeekFrom::Start(length)).map(drop)
+    }
+
+    pub(crate) fn rewind(&mut self) -> Result<()> {
+        self.0.rewind()
+    }
+
+    /// What was written is on the disk.
+    ///
+    /// # Errors
+    /// A disk that is full or gone.
+    pub fn sync(&self) -> Result<()> {
+        step()?;
+        self.0.sync_all()
+    }
+}
+
+impl Write for DiskFile {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        step()?;
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Read for &DiskFile {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        (&self.0).read(buffer)
+    }
+}
+
+/// Reads a regular file of at most so many bytes: what is none, or longer, is refused before anything is read.
+///
+/// # Errors
+/// A file that cannot be read; [`ErrorKind::InvalidInput`] for what is no file, [`ErrorKind::FileTooLarge`].
+pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let refused = |kind, words: String| Err(Error::new(kind, words));
+    let about = std::fs::metadata(path)?;
+    if about.is_dir() {
+        return refused(ErrorKind::IsADirectory, "it is a folder".to_owned());
+    }
+    if !about.is_file() {
+        let words = "it is a pipe or a device, not a regular file";
+        return refused(ErrorKind::InvalidInput, words.to_owned());
+    }
+    read_limited(File::open(path)?, most)
+}
+
+/// Reads a file or a pipe of at most so many bytes of text.
+///
+/// # Errors
+/// What cannot be read, is longer, or is no text in UTF-8.
+pub fn read_text(path: &Path, most: u64) -> Result<String> {
+    let bytes = read_limited(File::open(path)?, most)?;
+    String::from_utf8(bytes)
+        .map_err(|_| Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+}
+
+fn read_limited(file: File, most: u64) -> Result<Vec<u8>> {
+    let too_long = |length: String| {
+        let words = format!("it has {length} bytes; at most {most} are read");
+        Err(Error::new(ErrorKind::FileTooLarge, words))
+    };
+    let length = file.metadata()?.len();
+    if length > most {
+        return too_long(length.to_string());
+    }
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return too_long(format!("more than {most}"));
+    }
+    Ok(bytes)
+}
+
+/// Gives a finished file or folder its name, over what had it before, and syncs the folder it lies in.
+///
+/// # Errors
+/// A place that cannot be written.
+pub fn rename(from: &Path, to: &Path) -> Result<()> {
+    step()?;
+    std::fs::rename(from, to)?;
+    sync_folder(parent_of(to))
+}
+
+/// Gives a finished file its name, and refuses one that is taken.
+///
+/// # Errors
+/// [`ErrorKind::AlreadyExists`]; a place that cannot be written.
+pub fn rename_to_free(from: &Path, to: &Path) -> Result<()> {
+    step()?;
+    match std::fs::hard_link(from, to) {
+        Ok(()) => {
+            std::fs::remove_file(from)?;
+            sync_folder(parent_of(to))
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
+        // A file system without hard links.
+        Err(_) if std::fs::symlink_metadata(to).is_ok() => Err(ErrorKind::AlreadyExists.into()),
+        Err(_) => {
+            std::fs::rename(from, to)?;
+            sync_folder(parent_of(to))
+        }
+    }
+}
+
+/// What was renamed in a folder is so after a crash too. File systems that cannot are left alone.
+///
+/// # Errors
+/// A disk that is full or gone.
+pub fn sync_folder(folder: &Path) -> Result<()> {
+    step()?;
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    match synced {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// The folder a path lies in, `.` for a bare name.
+#[must_use]
+pub fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// What a name stands for when something is to be written there.
+#[derive(Debug)]
+pub enum OutputPlace {
+    /// Nothing has the name, or a file that may be replaced.
+    File,
+    /// A pipe or a device: bytes go straight to it.
+    Stream(File),
+}
+
+impl OutputPlace {
+    /// Looks at a name. `force` allows a file that is there to be replaced.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AlreadyExists`] for a file without `force`; [`ErrorKind::InvalidInput`], with words, for a link
+    /// to a file, a folder, a disk, and a name without a last part.
+    pub fn of(path: &Path, force: bool) -> Result<Self> {
+        let refused = |words: &str| Err(Error::new(ErrorKind::InvalidInput, words));
+        if path.file_name().is_none() {
+            return refused("it has no name of its own");
+        }
+        let about = match std::fs::symlink_metadata(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::File),
+            other => other?,
+        };
+        let is_link = about.is_symlink();
+        // A link that leads nowhere is a link.
+        let about = if is_link {
+            std::fs::metadata(path).unwrap_or(about)
+        } else {
+            about
+        };
+        if streams(&about) {
+            return File::options().write(true).open(path).map(Self::Stream);
+        }
+        if is_link {
+            return refused("it is a link; name the file it leads to");
+        }
+        if about.is_dir() {
+            return refused("it is a folder; a file is needed");
+        }
+        if !about.is_file() {
+            return refused("it is neither a file nor a pipe");
+        }
+        if force {
+            Ok(Self::File)
+        } else {
+            Err(ErrorKind::AlreadyExists.into())
+        }
+    }
+}
+
+/// Whether bytes go through it: a pipe or a device of characters, no disk.
+fn streams(about: &std::fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = about.file_type();
+        kind.is_fifo() || kind.is_char_device()
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = about;
+        false
+    }
+}
+
+/// Which file it is, under whatever name; none of devices of characters, which two may share.
+#[must_use]
+pub fn identity(about: &std::fs::Metadata) -> Option<(u64, u64)> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
+        (!about.file_type().is_char_device()).then(|| (about.dev(), about.ino()))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = about;
+        None
+    }
+}
+
+/// Which of the paths a name is, if any: writing there would be writing to what is read.
+pub(crate) fn is_one_of(name: &std::fs::Metadata, paths: &[PathBuf]) -> bool {
+    let Some(wanted) = identity(name) else {
+        return false;
+    };
+    let of = |path: &PathBuf| std::fs::metadata(path).ok().as_ref().and_then(identity);
+    paths.iter().filter_map(of).any(|one| one == wanted)
+}

@@ -1,0 +1,103 @@
+//! Writing one file of any size: all of it, or nothing; taken up again where it was stopped.
+
+use super::beside::{Beside, OUTPUT, Shape, hidden};
+use super::stopped::{self, Growing, PROGRESS, Stopped};
+use crate::error::Result;
+use crate::prepare::Identity;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::path::Path;
+
+/// A name that is taken for a file, with what an earlier process left for it.
+pub(crate) struct OutputFile(Beside);
+
+/// A file while it is written.
+pub(crate) struct FileWriter {
+    beside: Beside,
+    growing: Growing,
+}
+
+/// What lies beside a name.
+pub(crate) enum Left<D> {
+    Nothing,
+    Damaged,
+    Stopped(Box<Stopped<D>>),
+}
+
+impl OutputFile {
+    /// Takes the name. `force` allows replacing a file that has it.
+    pub(crate) fn take(path: &Path, force: bool) -> Result<Self> {
+        let mut beside = Beside::begin(path, Shape::File, force)?;
+        // An error before it is known what it is does not remove it.
+        beside.stay_if_stopped();
+        Ok(Self(beside))
+    }
+
+    /// Whether something that was stopped lies beside a name.
+    pub(crate) fn stopped(path: &Path) -> bool {
+        hidden(path, Shape::File).is_ok_and(|hidden| stopped::lies_in(&hidden))
+    }
+
+    /// What an earlier process left.
+    pub(crate) fn left<D: DeserializeOwned>(&self) -> Left<D> {
+        let folder = self.0.path();
+        if !stopped::lies_in(folder) {
+            return Left::Nothing;
+        }
+        match Stopped::read(folder) {
+            Some(stopped) => Left::Stopped(Box::new(stopped)),
+            None => Left::Damaged,
+        }
+    }
+
+    /// Begins an empty file.
+    pub(crate) fn begin(mut self) -> Result<FileWriter> {
+        self.0.stay(false);
+        self.0.clear(&[])?;
+        let growing = Growing::create(self.0.path(), OUTPUT)?;
+        Ok(FileWriter {
+            beside: self.0,
+            growing,
+        })
+    }
+
+    /// Goes on where a file was stopped; gives itself back where that file is not the same any more.
+    pub(crate) fn go_on<D>(
+        mut self,
+        stopped: &Stopped<D>,
+    ) -> Result<std::result::Result<FileWriter, Self>> {
+        let Some(growing) = Growing::again(self.0.path(), OUTPUT, &stopped.files)? else {
+            return Ok(Err(self));
+        };
+        self.0.stay(false);
+        self.0.clear(&[PROGRESS, OUTPUT])?;
+        Ok(Ok(FileWriter {
+            beside: self.0,
+            growing,
+        }))
+    }
+}
+
+impl FileWriter {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.growing.line([bytes])
+    }
+
+    /// Says on the disk how far it is.
+    pub(crate) fn checkpoint<D: Serialize>(&mut self, identity: &Identity, done: &D) -> Result<()> {
+        let marks = [self.growing.mark()?];
+        stopped::write(self.beside.path(), identity, &marks, done)
+    }
+
+    /// Leaves what was done until the last checkpoint, if there was one.
+    pub(crate) fn stop(mut self) {
+        self.beside.stay_if_stopped();
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        self.beside.stay_if_stopped();
+        self.growing.close()?;
+        self.beside.finish()
+    }
+}

@@ -1,0 +1,79 @@
+//! How long a policy may look at one record. What takes longer is masked whole: a hostile record, or a pattern that is
+//! slow on it, costs no more than that and hides nothing.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// The longest look at one record.
+pub(crate) const LONGEST: Duration = Duration::from_secs(10);
+
+/// The kind of a record that was looked at for too long.
+pub(crate) const UNREAD: &str = "not-examined";
+
+thread_local! {
+    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Whether the time of the record at hand is up: whoever loops over a text asks now and then, and stops.
+pub(crate) fn is_spent() -> bool {
+    DEADLINE
+        .get()
+        .is_some_and(|deadline| Instant::now() >= deadline)
+}
+
+/// Looks at one record for so long at most, and says whether that was enough. Looks inside looks end with the
+/// outermost.
+pub(crate) fn within<T>(longest: Duration, look: impl FnOnce() -> T) -> (T, bool) {
+    let outer = DEADLINE.get();
+    let own = Instant::now().checked_add(longest);
+    DEADLINE.set(outer.or(own));
+    let out = look();
+    let enough = !is_spent();
+    DEADLINE.set(outer);
+    (out, enough)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{PatternRule, Patterns, Policy, View, resolved};
+
+    /// Each match of this pattern looks at the rest of the line.
+    fn slow() -> Patterns {
+        let rule = PatternRule {
+            kind: "slow".to_owned(),
+            pattern: ".*[^A-Z]|[A-Z]".to_owned(),
+        };
+        Patterns::new("patterns", &[rule]).unwrap()
+    }
+
+    #[test]
+    fn a_look_that_takes_too_long_masks_the_whole_record() {
+        let text = "A".repeat(200_000);
+        let view = View {
+            text: &text,
+            secrets: &[],
+        };
+        let began = Instant::now();
+        let (found, enough) = within(Duration::from_millis(20), || {
+            let mut spans = Vec::new();
+            slow().find(&view, &mut spans);
+            spans.len()
+        });
+        assert!(!enough && found < 200_000);
+        // The same by the door that every policy goes through.
+        let (spans, _) = within(Duration::from_millis(20), || resolved(&slow(), &view));
+        assert_eq!(spans.len(), 1);
+        assert_eq!((spans[0].start, spans[0].end), (0, text.len()));
+        assert_eq!(&*spans[0].kind, UNREAD);
+        assert!(began.elapsed() < Duration::from_secs(60));
+        assert!(!is_spent());
+    }
+
+    #[test]
+    fn a_quick_look_finds_what_it_finds() {
+        let text = "ABC";
+        let view = View { text, secrets: &[] };
+        assert_eq!(resolved(&slow(), &view).len(), 3);
+    }
+}

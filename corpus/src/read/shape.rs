@@ -1,0 +1,201 @@
+//! Records as other trainers have them: chats, and pairs of a prompt and its answer, each a JSON object with several
+//! texts in it.
+
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+/// A JSON object.
+pub(crate) type Object = Map<String, Value>;
+
+/// What an object without `text` may have instead, for messages.
+pub(super) const SHAPES: &str =
+    "text, messages, conversations, prompt and completion, or instruction and output";
+
+/// Keys under which a string is no text: who speaks, and what a part is.
+const NO_TEXT: [&str; 4] = ["role", "from", "type", "id"];
+
+/// The text of an object, by what is in it; none where it has no shape that is known.
+///
+/// Messages are lines, each with who speaks in front, as dialogues are; parts of a pair follow each other.
+///
+/// # Errors
+/// A message without a text.
+pub(super) fn text_of(object: &Object) -> Result<Option<String>, String> {
+    for key in ["messages", "conversations"] {
+        if let Some(Value::Array(said)) = object.get(key) {
+            return messages(key, said).map(Some);
+        }
+    }
+    let pairs: [(&[&str], &str); 2] = [
+        (&["prompt", "completion"], "completion"),
+        (&["instruction", "input", "output"], "output"),
+    ];
+    for (keys, needed) in pairs {
+        if !object.contains_key(keys[0]) || !object.contains_key(needed) {
+            continue;
+        }
+        let parts = keys
+            .iter()
+            .filter_map(|key| Some((*key, object.get(*key)?)));
+        let parts: Vec<String> = parts
+            .map(|(key, part)| match part {
+                Value::String(text) => Ok(text.clone()),
+                Value::Null => Ok(String::new()),
+                Value::Array(said) => messages(key, said),
+                other => Err(format!(
+                    "{key} must be text or a list of messages, got {}",
+                    kind(other)
+                )),
+            })
+            .collect::<Result<_, _>>()?;
+        let parts: Vec<&str> = parts
+            .iter()
+            .map(String::as_str)
+            .filter(|p| !p.is_empty())
+            .collect();
+        return Ok(Some(parts.join("\n")));
+    }
+    Ok(None)
+}
+
+fn messages(key: &str, said: &[Value]) -> Result<String, String> {
+    let lines = said.iter().enumerate().map(|(number, message)| {
+        let wrong = |why: &str| format!("{key}, message {}: {why}", number + 1);
+        let get = |names: [&str; 2]| names.into_iter().find_map(|name| message.get(name));
+        let content = match get(["content", "value"]) {
+            Some(Value::String(text)) => Cow::Borrowed(text.as_str()),
+            Some(Value::Array(parts)) => {
+                let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+                Cow::Owned(texts.collect::<Vec<_>>().join(" "))
+            }
+            // A message that only calls a tool.
+            Some(Value::Null) => Cow::Borrowed(""),
+            Some(other) => {
+                return Err(wrong(&format!(
+                    "its content must be text or a list of parts, got {}",
+                    kind(other)
+                )));
+            }
+            None => return Err(wrong("neither content nor value in it")),
+        };
+        let role = get(["role", "from"]).and_then(Value::as_str);
+        let words: Vec<&str> = content.split(['\n', '\r']).map(str::trim).collect();
+        Ok(format!(
+            "{}: {}",
+            speaker(role, number),
+            words.join(" ").trim()
+        ))
+    });
+    Ok(lines.collect::<Result<Vec<String>, String>>()?.join("\n"))
+}
+
+/// Who speaks, as in dialogues.
+fn speaker(role: Option<&str>, number: usize) -> &'static str {
+    let known = [
+        ("USR", ["user", "human", "prompter", "customer"]),
+        ("SYS", ["assistant", "gpt", "model", "bot"]),
+        ("SYSTEM", ["system", "developer", "context", "instructions"]),
+        ("TOOL", ["tool", "function", "function_call", "observation"]),
+    ];
+    let of = |role: &str| {
+        let is = |names: &[&str; 4]| names.iter().any(|name| role.eq_ignore_ascii_case(name));
+        known
+            .iter()
+            .find(|(_, names)| is(names))
+            .map(|(name, _)| *name)
+    };
+    role.and_then(of).unwrap_or(if number.is_multiple_of(2) {
+        "USR"
+    } else {
+        "SYS"
+    })
+}
+
+/// What a value is, for messages: never the value.
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// Changes every text of an object, wherever it stands but for roles, types and ids. A number is a text too, and
+/// becomes one if that is changed.
+pub(crate) fn each_text(value: &mut Value, change: &mut impl FnMut(&str) -> Option<String>) {
+    match value {
+        Value::String(text) => {
+            if let Some(new) = change(text) {
+                *text = new;
+            }
+        }
+        Value::Number(number) => {
+            if let Some(new) = change(&number.to_string()) {
+                *value = Value::String(new);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| each_text(item, change)),
+        Value::Object(fields) => {
+            for (key, value) in fields.iter_mut() {
+                if !(NO_TEXT.contains(&key.as_str()) && (value.is_string() || value.is_number())) {
+                    each_text(value, change);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn text(value: Value) -> Result<Option<String>, String> {
+        let Value::Object(object) = value else {
+            panic!("an object");
+        };
+        text_of(&object)
+    }
+
+    #[test]
+    fn chats_and_pairs_have_the_texts_that_their_trainers_read() {
+        let chat = json!({"messages": [
+            {"role": "system", "content": "Be kind."},
+            {"role": "user", "content": "Hi,\nI am Ada."},
+            {"role": "assistant", "content": [{"type": "text", "text": "Hello"}, {"type": "image_url"}]},
+        ]});
+        let lines = "SYSTEM: Be kind.\nUSR: Hi, I am Ada.\nSYS: Hello";
+        assert_eq!(text(chat).unwrap().unwrap(), lines);
+        let shared = json!({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Ho"}]});
+        assert_eq!(text(shared).unwrap().unwrap(), "USR: Hi\nSYS: Ho");
+        let pair = json!({"prompt": "Name?", "completion": " Ada"});
+        assert_eq!(text(pair).unwrap().unwrap(), "Name?\n Ada");
+        let alpaca = json!({"instruction": "Add", "input": "", "output": "2"});
+        assert_eq!(text(alpaca).unwrap().unwrap(), "Add\n2");
+        assert_eq!(text(json!({"title": "x"})).unwrap(), None);
+        let error = text(json!({"messages": [{"role": "user", "content": 78}]})).unwrap_err();
+        assert_eq!(
+            error,
+            "messages, message 1: its content must be text or a list of parts, got a number"
+        );
+    }
+
+    #[test]
+    fn every_text_is_seen_but_roles_types_and_ids() {
+        let mut value = json!({"id": "x1", "n": 5, "messages": [{"role": "x2", "content": "x3", "name": "x4"}]});
+        let mut seen = Vec::new();
+        each_text(&mut value, &mut |text| {
+            seen.push(text.to_owned());
+            (text == "5" || text == "x4").then(|| "M".to_owned())
+        });
+        assert_eq!(seen, ["x3", "x4", "5"]);
+        assert_eq!(
+            value,
+            json!({"id": "x1", "n": "M", "messages": [{"role": "x2", "content": "x3", "name": "M"}]})
+        );
+    }
+}

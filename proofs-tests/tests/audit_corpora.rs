@@ -1,0 +1,489 @@
+//! Commands that read and write corpora, as a user runs them: what they do to the file system, to hostile files
+//! and to private text.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
+
+use reticent_proofs_tests::commands::{audit, listing, ok, refused, run};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LINE: &str = "{\"id\":\"a\",\"text\":\"write to ada@example.org\"}\n";
+const CLEAN: &str = "{\"id\":\"a#0\",\"text\":\"write to <MASK>\"}\n";
+
+fn home(data: &str) -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("data.jsonl"), data).unwrap();
+    home
+}
+
+fn read(home: &Path, name: &str) -> String {
+    std::fs::read_to_string(home.join(name)).unwrap()
+}
+
+#[test]
+fn redact_writes_a_new_file_or_a_stream_and_nothing_else() {
+    let home = home(LINE);
+    let at = home.path();
+    ok(at, "redact data.jsonl --policy detectors --out clean.jsonl");
+    assert_eq!(read(at, "clean.jsonl"), CLEAN);
+    assert_eq!(listing(at), ["clean.jsonl", "data.jsonl"]);
+    refused(
+        at,
+        "redact data.jsonl --policy detectors --out clean.jsonl",
+        &["--out: clean.jsonl exists", "--force"],
+    );
+    ok(
+        at,
+        "redact data.jsonl --policy detectors --out clean.jsonl --force",
+    );
+    for force in ["", " --force"] {
+        refused(
+            at,
+            &format!("redact data.jsonl --policy detectors --out data.jsonl{force}"),
+            &["--out", "one of the files that are read"],
+        );
+    }
+    std::os::unix::fs::symlink("clean.jsonl", at.join("link")).unwrap();
+    refused(
+        at,
+        "redact data.jsonl --policy detectors --out link --force",
+        &["it is a link"],
+    );
+    assert_eq!(read(at, "data.jsonl"), LINE);
+    // Stdout has the data alone; what is said of them goes to stderr.
+    let line = "redact data.jsonl --policy detectors --out -";
+    for out in ["-", "/dev/stdout"] {
+        let words = line.split_whitespace().take(5); // all but the output
+        let output = audit(at).args(words).args([out]).output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        if out == "-" {
+            assert_eq!(shown, CLEAN);
+            assert!(String::from_utf8_lossy(&output.stderr).contains("1 of 1 turns written"));
+        } else {
+            assert!(shown.starts_with(CLEAN), "{shown}");
+        }
+    }
+    // What is appended to is not what is read.
+    let same = std::fs::File::options()
+        .append(true)
+        .open(at.join("data.jsonl"))
+        .unwrap();
+    let output = audit(at)
+        .args(line.split_whitespace())
+        .stdout(Stdio::from(same))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(read(at, "data.jsonl"), LINE);
+}
+
+/// Every step on the disk fails once: what has the name is whole or absent, and the same command then comes to
+/// the same bytes.
+#[test]
+fn every_failing_step_leaves_outputs_whole_or_absent() {
+    let home = home(&LINE.repeat(1).replace("ada@", "ada@mail."));
+    let at = home.path();
+    for (name, line) in [
+        ("clean.jsonl", "redact data.jsonl --policy detectors --out"),
+        (
+            "prepared",
+            "prepare data.jsonl --policy detectors --held-out 0 --out",
+        ),
+    ] {
+        ok(at, &format!("{line} whole-{name}"));
+        let content = |name: &str| -> Vec<(String, Vec<u8>)> {
+            let path = at.join(name);
+            if path.is_file() {
+                return vec![(String::new(), std::fs::read(path).unwrap())];
+            }
+            let names = listing(&path).into_iter();
+            names
+                .map(|n| (n.clone(), std::fs::read(path.join(n)).unwrap()))
+                .collect()
+        };
+        let whole = content(&format!("whole-{name}"));
+        let mut failures = 0;
+        for step in 1.. {
+            let words = line.split_whitespace().chain([name]);
+            let output = audit(at)
+                .args(words)
+                .env("RETICENT_FAILING_STEP", step.to_string())
+                .output()
+                .unwrap();
+            if output.status.success() {
+                assert_eq!(content(name), whole);
+                break;
+            }
+            failures += 1;
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(
+                output.status.code(),
+                Some(2),
+                "{name}, step {step}: {error}"
+            );
+            assert!(error.contains("--out"), "{name}, step {step}: {error}");
+            if at.join(name).exists() {
+                assert_eq!(content(name), whole, "{name}, step {step}");
+            } else {
+                ok(at, &format!("{line} {name}"));
+                assert_eq!(content(name), whole, "{name}, step {step}");
+            }
+            if at.join(name).is_dir() {
+                std::fs::remove_dir_all(at.join(name)).unwrap();
+            } else {
+                std::fs::remove_file(at.join(name)).unwrap();
+            }
+            let left = listing(at).into_iter().filter(|n| n.starts_with('.'));
+            assert_eq!(left.count(), 0, "{name}, step {step}");
+        }
+        assert!(failures > 4, "{name}: only {failures} steps");
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_a_stream_quietly() {
+    let home = home("");
+    let at = home.path();
+    let mut data = std::fs::File::create(at.join("data.jsonl")).unwrap();
+    for n in 0..20_000 {
+        writeln!(data, "{{\"id\":\"{n}\",\"text\":\"line {n} of many\"}}").unwrap();
+    }
+    let mut child = audit(at)
+        .args(["redact", "data.jsonl", "--out", "-"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn hostile_files_are_refused_before_they_take_memory() {
+    let home = home(LINE);
+    let at = home.path();
+    let trap = "{\"version\":\"1.0\",\"added_tokens\":[],\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"u\",\
+        \"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,\"vocab\":{\"u\":0,\"##q\":2147483648}}}";
+    std::fs::write(at.join("trap.json"), trap).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", at.join("endless.json")).unwrap();
+    std::fs::create_dir(at.join("model")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", at.join("model/config.json")).unwrap();
+    let prepare = "prepare data.jsonl --vocabulary pretrained --out p --tokenizer";
+    for (line, words) in [
+        (
+            format!("{prepare} trap.json"),
+            ["below 1048576", "got 2147483648"],
+        ),
+        (
+            format!("{prepare} endless.json"),
+            ["endless.json", "not a regular file"],
+        ),
+        (
+            "perplexity --model model --data data.jsonl".to_owned(),
+            ["--model", "not a regular file"],
+        ),
+    ] {
+        let began = Instant::now();
+        refused(at, &line, &words);
+        assert!(began.elapsed() < Duration::from_secs(20), "{line}");
+    }
+}
+
+/// A pattern for which every match looks at the rest of the line.
+#[test]
+fn a_signal_ends_a_command_within_two_seconds() {
+    let home = home(&format!("{{\"text\":\"{}\"}}\n", "A".repeat(400_000)));
+    let at = home.path();
+    let rules = "[{\"kind\":\"slow\",\"pattern\":\".*[^A-Z]|[A-Z]\"}]";
+    std::fs::write(at.join("slow.json"), rules).unwrap();
+    for signal in ["-TERM", "-INT"] {
+        let mut child = audit(at)
+            .args([
+                "redact",
+                "data.jsonl",
+                "--policy",
+                "slow.json",
+                "--out",
+                "x",
+            ])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        let began = Instant::now();
+        let id = child.id().to_string();
+        let kill = Command::new("kill").args([signal, &id]).status();
+        assert!(kill.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        // Two seconds, and one for a machine that has much else to do.
+        assert!(
+            began.elapsed() < Duration::from_secs(3),
+            "{:?}",
+            began.elapsed()
+        );
+        assert!(!at.join("x").exists());
+    }
+}
+
+#[test]
+fn a_closed_stdout_is_an_error() {
+    let home = home(LINE);
+    let audit = reticent_proofs_tests::commands::binary("audit");
+    let line = format!(
+        "'{}' redact data.jsonl --out clean.jsonl >&-",
+        audit.display()
+    );
+    let output = Command::new("sh")
+        .args(["-c", &line])
+        .current_dir(home.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stdout is closed"));
+}
+
+/// The words of a text, a policy and an id, none of which an error may repeat.
+#[test]
+fn no_error_repeats_private_text() {
+    let home = home("");
+    let at = home.path();
+    let write = |name: &str, text: &str| std::fs::write(at.join(name), text).unwrap();
+    write("number.jsonl", "{\"id\":\"Byron\",\"text\":780511204}\n");
+    write(
+        "span.jsonl",
+        "{\"id\":\"Byron\",\"text\":\"x\",\"secrets\":[{\"start\":7,\"end\":9,\"kind\":\"n\"}]}\n",
+    );
+    write(
+        "twice.jsonl",
+        "{\"id\":\"Byron\",\"text\":\"x\"}\n{\"id\":\"Byron\",\"text\":\"y\"}\n",
+    );
+    write("table.csv", "Byron,780511204\nx,y\n");
+    write(
+        "chat.jsonl",
+        "{\"messages\":[{\"role\":\"user\",\"content\":780511204}]}\n",
+    );
+    write("good.jsonl", LINE);
+    write(
+        "rules.json",
+        "[{\"kind\":\"who\",\"pattern\":\"(Byron|780511204\"}]",
+    );
+    write(
+        "policy.toml",
+        "type = \"dictionary\"\nkind = \"who\"\nwords = \"Byron 780511204\"\n",
+    );
+    for line in [
+        "redact number.jsonl --out x",
+        "redact span.jsonl --out x",
+        "redact twice.jsonl --out x",
+        "redact table.csv --out x",
+        "redact chat.jsonl --out x",
+        "redact good.jsonl --policy rules.json --out x",
+        "redact good.jsonl --policy policy.toml --out x",
+    ] {
+        let output = run(at, line);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
+        assert!(
+            said.contains("line") || said.contains("kind"),
+            "{line}: {said}"
+        );
+        assert!(
+            !said.contains("Byron") && !said.contains("7805"),
+            "{line}: {said}"
+        );
+    }
+}
+
+/// Whoever gives no seed has canaries that nobody else can draw.
+#[test]
+fn canaries_are_drawn_by_the_system_unless_a_seed_is_given() {
+    let documents =
+        (0..40).map(|n| format!("{{\"id\":\"{n}\",\"text\":\"line {n}\\nand more\"}}\n"));
+    let home = home(&documents.collect::<String>());
+    let at = home.path();
+    let plan = |seed: &str, out: &str| {
+        let line = format!("prepare data.jsonl --canaries 3x2{seed} --out {out} --format json");
+        let shown = ok(at, &line);
+        let plan: serde_json::Value =
+            serde_json::from_str(&read(at, &format!("{out}/canaries.json"))).unwrap();
+        (
+            plan["seed_origin"].clone(),
+            plan["canaries"].clone(),
+            shown,
+            plan["seed"].to_string(),
+        )
+    };
+    let (one, two) = (plan("", "one"), plan("", "two"));
+    assert_eq!((&one.0, &two.0), (&"system".into(), &"system".into()));
+    assert_ne!(one.1, two.1);
+    assert!(!one.2.contains(&one.3), "the seed is in the report");
+    let (three, four) = (plan(" --seed 5", "three"), plan(" --seed 5", "four"));
+    assert_eq!((&three.0, &three.1), (&"given".into(), &four.1));
+    assert!(three.2.contains("\"seed\":5") || three.2.contains("\"seed\": 5"));
+}
+
+/// Chats and pairs are read as their trainers read them, and written back in their own shape.
+#[test]
+fn other_trainers_formats_keep_their_shape() {
+    let chat = "{\"messages\":[{\"role\":\"user\",\"content\":\"Mail ada@example.org\"},\
+        {\"role\":\"assistant\",\"content\":\"Done.\"}],\"from\":7,\"note\":\"bob@example.org\"}\n";
+    let home = home(&format!("{chat}{}", chat.replace("Done", "Gone")));
+    let at = home.path();
+    ok(at, "redact data.jsonl --policy detectors --out chat.jsonl");
+    let clean = read(at, "chat.jsonl");
+    let line: serde_json::Value = serde_json::from_str(clean.lines().next().unwrap()).unwrap();
+    assert_eq!(line["messages"][0]["content"], "Mail <MASK>");
+    assert_eq!(line["messages"][1]["role"], "assistant");
+    // Every text of an object is looked at, wherever it stands.
+    assert_eq!(line["note"], "<MASK>");
+    assert_eq!(clean.lines().count(), 2);
+    for (name, text, field, expected) in [
+        (
+            "pair.jsonl",
+            "{\"prompt\":\"Write to\",\"completion\":\" ada@example.org\"}\n",
+            "",
+            "{\"completion\":\" <MASK>\",\"prompt\":\"Write to\"}\n",
+        ),
+        (
+            "alpaca.json",
+            "[{\"instruction\":\"Write\",\"input\":\"ada@example.org\",\"output\":\"ok\"}]",
+            "",
+            "{\"input\":\"<MASK>\",\"instruction\":\"Write\",\"output\":\"ok\"}\n",
+        ),
+        (
+            "own.jsonl",
+            "{\"body\":\"ada@example.org\"}\n",
+            " --text-field body",
+            "{\"body\":\"<MASK>\"}\n",
+        ),
+        (
+            "own.csv",
+            "body,x\nada@example.org,1\n",
+            " --text-column body",
+            "{\"id\":\"line-2#0\",\"text\":\"<MASK>\"}\n",
+        ),
+        (
+            "parts.txt",
+            "one\n\ntwo<|endoftext|>three\n<|endoftext|>\n",
+            " --separator <|endoftext|> --unit document",
+            "{\"id\":\"block-1-1\",\"text\":\"one\\n\\ntwo\"}\n{\"id\":\"block-3-2\",\"text\":\"three\"}\n",
+        ),
+    ] {
+        std::fs::write(at.join(name), text).unwrap();
+        let shown = ok(
+            at,
+            &format!("redact {name} --policy detectors --out -{field}"),
+        );
+        assert_eq!(shown, expected, "{name}");
+    }
+    // Training reads the same: who speaks is kept, and a turn is a record.
+    ok(
+        at,
+        "prepare data.jsonl --policy detectors --held-out 0 --out p",
+    );
+    let texts = read(at, "p/train.jsonl");
+    assert!(
+        texts.contains("\"USR: Mail <MASK>\"") && texts.contains("\"SYS: Gone.\""),
+        "{texts}"
+    );
+}
+
+#[test]
+fn stdin_is_a_corpus_too() {
+    let home = home("");
+    let at = home.path();
+    for (text, expected) in [
+        (LINE, CLEAN),
+        (
+            "write to ada@example.org\n",
+            "{\"id\":\"block-1#0\",\"text\":\"write to <MASK>\"}\n",
+        ),
+    ] {
+        let mut child = audit(at)
+            .args(["redact", "-", "--policy", "detectors", "--out", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+    }
+}
+
+/// The same file with canaries in it, for any trainer.
+#[test]
+fn plant_changes_nothing_but_the_documents_with_a_canary() {
+    let documents = (0..30).map(|n| format!("{{\"text\": \"line {n}\\nand more\",  \"n\":{n}}}\n"));
+    let home = home(&documents.collect::<String>());
+    let at = home.path();
+    ok(at, "plant data.jsonl --canaries 3x4 --out planted");
+    assert_eq!(
+        listing(&at.join("planted")),
+        ["canaries.json", "data.jsonl"]
+    );
+    let (before, after) = (read(at, "data.jsonl"), read(at, "planted/data.jsonl"));
+    assert_eq!(before.lines().count(), after.lines().count());
+    let planted: usize = before
+        .lines()
+        .zip(after.lines())
+        .filter(|(old, new)| old != new)
+        .map(|(_, new)| new.matches("My ID is: ").count())
+        .sum();
+    assert_eq!(planted, 12);
+    let plan: serde_json::Value = serde_json::from_str(&read(at, "planted/canaries.json")).unwrap();
+    assert_eq!(
+        (
+            &plan["seed_origin"],
+            plan["canaries"].as_array().unwrap().len()
+        ),
+        (&"system".into(), 3)
+    );
+    for canary in plan["canaries"].as_array().unwrap() {
+        let secret = format!("My ID is: {}", canary["secret"].as_str().unwrap());
+        assert_eq!(after.matches(&secret).count(), 4);
+    }
+    std::fs::write(
+        at.join("chat.jsonl"),
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}\n",
+    )
+    .unwrap();
+    refused(
+        at,
+        "plant chat.jsonl --canaries 1x1 --out x",
+        &["FILE, line 1", "not in chats"],
+    );
+    refused(
+        at,
+        "plant data.jsonl --canaries 3x4 --out planted",
+        &["--out", "not empty"],
+    );
+}
+
+/// Of text without marks nothing is known of what was missed; of marked secrets two shares have two names.
+#[test]
+fn words_about_what_is_missed_are_true() {
+    let home = home(LINE);
+    let at = home.path();
+    let text = reticent_proofs_tests::commands::said(at, "prepare data.jsonl --held-out 0 --out p");
+    assert!(
+        text.contains("what the policy does not find is not known"),
+        "{text}"
+    );
+    assert!(!text.contains("missed by the policy"), "{text}");
+    let marked = "{\"id\":\"a\",\"text\":\"write to ada@example.org\",\"secrets\":[{\"start\":13,\"end\":16,\"kind\":\"org\"}]}\n";
+    std::fs::write(at.join("marked.jsonl"), marked).unwrap();
+    let shown = ok(at, "policy marked.jsonl --policy detectors --format json");
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let org = &shown["marked"]["org"];
+    // Inside an address that is masked whole: covered, and nothing is left of it.
+    assert_eq!((&org["covered"], &org["recall"]), (&1.into(), &1.0.into()));
+    assert!(org["nothing_left"].is_number());
+}

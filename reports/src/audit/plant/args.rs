@@ -1,0 +1,39 @@
+//! Arguments of `audit plant`.
+
+use crate::audit::args::preparing::{CanaryArgs, unit};
+use clap::Args;
+use reticent_corpus::{Spec, Unit};
+use std::path::PathBuf;
+
+/// Arguments of `audit plant`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(after_help = "\
+For any trainer: the same file with canaries in it and nothing else changed, and canaries.json, which `audit exposure \
+--canary-file` takes after training. A canary is a line of a document's text; a line of JSON without one stays as it is, \
+byte for byte. `audit prepare --canaries` plants them in a corpus that is deduplicated and redacted.
+
+Example:
+  audit plant train.jsonl --canaries 10x20 --out planted/")]
+pub struct Plant {
+    /// A file of JSON Lines with a text, or of plain text with blank lines between documents.
+    #[arg(value_name = "FILE")]
+    pub data: PathBuf,
+    /// How many canaries, and how often each.
+    #[arg(long, value_name = "MxR")]
+    pub canaries: Spec,
+    /// What the canaries are.
+    #[command(flatten)]
+    pub shape: CanaryArgs,
+    /// The key that holds the text.
+    #[arg(long, value_name = "KEY")]
+    pub text_field: Option<String>,
+    /// What one record is when it is trained on: turn, sentence, dialogue or document.
+    #[arg(long, default_value = "document", value_parser = unit)]
+    pub unit: Unit,
+    /// Seed of the canaries; without it they are drawn by the operating system. Whoever knows it can draw them again.
+    #[arg(long, value_name = "SEED")]
+    pub seed: Option<u64>,
+    /// The folder to write; it must not exist, or be empty.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}

@@ -1,0 +1,235 @@
+//! `audit plant`: a file with canaries in it, for any trainer.
+
+pub mod args;
+
+use super::args::Plant;
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, OutputFolder, read_text};
+use crate::number::{count_of, grouped};
+use crate::page::{Output, Page, Section};
+use anyhow::{Context, Result, bail, ensure};
+use reticent_corpus::{CanaryPlan, Document, Documents, ReadOptions, SeedOrigin, insert};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// What was planted.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Planted {
+    /// The file with canaries.
+    out: String,
+    /// The plan beside it.
+    plan: String,
+    documents: u64,
+    /// Documents with a canary.
+    changed: u64,
+    canaries: u64,
+    /// Lines put in.
+    copies: u64,
+    seed_origin: SeedOrigin,
+}
+
+/// Plants.
+///
+/// # Errors
+/// A file that is no JSON Lines with a text and no plain text, a place that cannot be written.
+pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let folder = OutputFolder::create(&args.out).context("--out")?;
+    let name = args.data.file_name().context("FILE: it has no name")?;
+    let name = name.to_str().context("FILE: its name is not UTF-8")?;
+    let text = read_text(&args.data).with_context(|| format!("FILE: {}", args.data.display()))?;
+    let documents = documents(&args.data, &text, args.text_field.as_deref())?;
+    interrupt.check()?;
+    let options = args.shape.options(args.canaries, args.seed)?;
+    let plan = CanaryPlan::new(&options, args.unit, &documents).context("--canaries")?;
+    let (planted, _) = insert(&plan, &documents).context("--canaries")?;
+    let changed: HashMap<usize, &Document> = (0..)
+        .zip(&planted)
+        .filter(|(number, new)| new.text != documents[*number].text)
+        .collect();
+    interrupt.check()?;
+    let made = if is_lines(name) {
+        in_lines(&text, &changed, args.text_field.as_deref())?
+    } else {
+        in_blocks(&text, &documents, &changed)?
+    };
+    folder.write(name, made.as_bytes()).context("--out")?;
+    let json = plan.to_json()?;
+    folder
+        .write("canaries.json", format!("{json}\n").as_bytes())
+        .context("--out")?;
+    let place = folder.finish().context("--out")?;
+    let shown = Planted {
+        out: place.join(name).display().to_string(),
+        plan: place.join("canaries.json").display().to_string(),
+        documents: documents.len() as u64,
+        changed: changed.len() as u64,
+        canaries: plan.canaries.len() as u64,
+        copies: plan
+            .canaries
+            .iter()
+            .map(|c| c.insertions.len() as u64)
+            .sum(),
+        seed_origin: plan.seed_origin,
+    };
+    let inputs = Inputs::new()
+        .given("data", args.data.display().to_string())?
+        .given("canaries", args.canaries.to_string())?
+        .given("unit", args.unit)?;
+    output.answer(&Envelope::new("planting", inputs, &shown), &page(&shown))?;
+    Ok(Exit::Finished)
+}
+
+fn is_lines(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    [".jsonl", ".ndjson", ".json"]
+        .iter()
+        .any(|end| name.ends_with(end))
+}
+
+/// The documents of a file whose lines can be put back.
+fn documents(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Document>> {
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    if ["csv", "parquet", "gz", "zst"].contains(&ending.to_ascii_lowercase().as_str()) {
+        bail!(
+            "FILE: {} is no JSON Lines and no plain text; write it as one {{\"text\"}} to a line first",
+            path.display()
+        );
+    }
+    let options = ReadOptions {
+        text: field.map(str::to_owned),
+        ..ReadOptions::default()
+    };
+    let read = Documents::from_bytes(path, text.as_bytes().to_vec(), &options);
+    let documents: Vec<Document> = read.collect::<Result<_, _>>().context("FILE")?;
+    ensure!(
+        !documents.is_empty(),
+        "FILE: {} has no document",
+        path.display()
+    );
+    Ok(documents)
+}
+
+/// JSON Lines with the texts of some of them changed.
+fn in_lines(
+    text: &str,
+    changed: &HashMap<usize, &Document>,
+    field: Option<&str>,
+) -> Result<String> {
+    let key = field.unwrap_or("text");
+    let mut out = String::with_capacity(text.len());
+    let mut number = 0;
+    for (line_number, line) in (1..).zip(text.split_inclusive('\n')) {
+        if line.trim().is_empty() {
+            out.push_str(line);
+            continue;
+        }
+        let new = changed.get(&number);
+        number += 1;
+        let Some(new) = new else {
+            out.push_str(line);
+            continue;
+        };
+        let line = line.trim_start_matches('\u{feff}');
+        let Ok(mut object) = serde_json::from_str::<Map<String, Value>>(line) else {
+            bail!("FILE, line {line_number}: not one object to a line");
+        };
+        ensure!(
+            object.get(key).is_some_and(Value::is_string),
+            "FILE, line {line_number}: no text under {key}; canaries are planted in texts, not in chats or pairs (--text-field names the key)"
+        );
+        object.insert(key.to_owned(), Value::String(new.text.clone()));
+        if object.contains_key("secrets") {
+            let marked: Vec<_> = new.secrets.iter().filter(|s| s.kind != "canary").collect();
+            object.insert("secrets".to_owned(), serde_json::to_value(marked)?);
+        }
+        if object.contains_key("masked") {
+            object.insert("masked".to_owned(), serde_json::to_value(&new.masked)?);
+        }
+        out.push_str(&serde_json::to_string(&object)?);
+        out.push('\n');
+    }
+    Ok(out)
+}
+
+/// Plain text with some of its blocks changed: a block begins at the line that its id names.
+fn in_blocks(
+    text: &str,
+    documents: &[Document],
+    changed: &HashMap<usize, &Document>,
+) -> Result<String> {
+    let mut blocks: HashMap<usize, (&Document, usize)> = HashMap::new();
+    for (number, new) in changed {
+        let old = &documents[*number];
+        let first = old.id.strip_prefix("block-").and_then(|n| n.parse().ok());
+        let first: usize = first.context("FILE: no plain text")?;
+        blocks.insert(first, (new, old.text.split('\n').count()));
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut skip = 0;
+    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
+        if let Some((new, lines)) = blocks.get(&number) {
+            out.push_str(&new.text);
+            out.push('\n');
+            skip = *lines;
+        }
+        if skip > 0 {
+            skip -= 1;
+        } else {
+            out.push_str(line);
+        }
+    }
+    Ok(out)
+}
+
+fn page(shown: &Planted) -> Page {
+    let said = format!(
+        "{}: {} of {} in {}.",
+        shown.out,
+        count_of(shown.copies, "line"),
+        count_of(shown.canaries, "canary"),
+        count_of(shown.changed, "document"),
+    );
+    let origin = match shown.seed_origin {
+        SeedOrigin::Given => "drawn from --seed: whoever knows it can draw them again",
+        SeedOrigin::System => "drawn by the operating system",
+    };
+    let next = format!(
+        "train on it, then: audit exposure --model MODEL --canary-file {} --canaries MxR",
+        shown.plan
+    );
+    Page::new("Planted canaries", said).answer(Section::facts(
+        "",
+        [
+            (
+                "unchanged",
+                format!("{} documents", grouped(shown.documents - shown.changed)),
+            ),
+            ("canaries", origin.to_owned()),
+            ("next", next),
+        ],
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_canary_stays_byte_for_byte() {
+        let text = "{\"text\": \"a\",  \"x\":1}\n\n{\"x\":2,\"text\":\"b\"}\n";
+        let new = Document::new("line-3", "b\nMy ID is: 1");
+        let made = in_lines(text, &HashMap::from([(1, &new)]), None).unwrap();
+        let expected = "{\"text\": \"a\",  \"x\":1}\n\n{\"text\":\"b\\nMy ID is: 1\",\"x\":2}\n";
+        assert_eq!(made, expected);
+        let text = "one\ntwo\n\n\nthree\n";
+        let old = [
+            Document::new("block-1", "one\ntwo"),
+            Document::new("block-5", "three"),
+        ];
+        let new = Document::new("block-1", "one\nMy ID is: 1\ntwo");
+        let made = in_blocks(text, &old, &HashMap::from([(0, &new)])).unwrap();
+        assert_eq!(made, "one\nMy ID is: 1\ntwo\n\n\nthree\n");
+    }
+}
