@@ -306,6 +306,8 @@ fn complaint(line: &str, why: &str, process: &Process) -> String {
         .count()
     {
         0 => "",
+        // What a shell answers where there is no such program.
+        _ if why.contains("exit status: 127") => "; the program was not found",
         _ => {
             "; what it wrote on stderr may quote texts and is not shown: send it to a file (sh -c 'COMMAND 2> FILE')"
         }
