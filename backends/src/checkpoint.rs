@@ -3,9 +3,9 @@
 use crate::dropout::Dropout;
 use crate::error::{Error, Result, at};
 use crate::files::Building;
-use crate::hugging_face::{self, load_hugging_face};
+use crate::hugging_face::{self, load_adapted, load_hugging_face};
 use crate::manifest::{Digests, Initial, Manifest, Phase, hexadecimal};
-use crate::model::{LstmConfig, Model};
+use crate::model::{LstmConfig, Model, TransformerConfig};
 use crate::owner::Authentication;
 use crate::run::Trained;
 use crate::trainer::{Parameter, check_shapes};
@@ -422,7 +422,31 @@ impl Pretrained {
                 mark: None,
             });
         }
-        let (config, weights) = load_hugging_face(folder)?;
+        Self::foreign(folder, load_hugging_face(folder)?)
+    }
+
+    /// Loads a Hugging Face folder with a LoRA adapter of peft merged into its weights. The tokenizer
+    /// is the folder's.
+    ///
+    /// # Errors
+    /// As [`crate::load_adapted`]; a folder of ours, whose promise would not cover the adapter.
+    pub fn load_adapted(folder: &Path, adapter: &Path) -> Result<Self> {
+        if folder.join("manifest.json").exists() || Mark::in_folder(folder)?.is_some() {
+            return Err(Error::Checkpoint {
+                path: folder.to_path_buf(),
+                why: "a checkpoint of ours, and nothing is promised for an adapter on it; an adapter goes on a \
+                      Hugging Face folder"
+                    .into(),
+            });
+        }
+        Self::foreign(folder, load_adapted(folder, adapter)?)
+    }
+
+    /// What stands beside the weights of a folder from elsewhere.
+    fn foreign(
+        folder: &Path,
+        (config, weights): (TransformerConfig, Vec<Vec<f32>>),
+    ) -> Result<Self> {
         let dropout = hugging_face::read_dropout(&folder.join("config.json"))?;
         let tokenizer =
             Tokenizer::load_folder(folder, Origin::Pretrained).map_err(|e| Error::Checkpoint {

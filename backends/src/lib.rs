@@ -51,7 +51,7 @@ pub use engine::{Device, lstm, open, transformer, transformer_logits};
 pub use error::{Error, Result};
 #[cfg(feature = "oracle")]
 pub use exact::{exact, exact_logits};
-pub use hugging_face::{convert_llama2c, load_hugging_face, save_hugging_face};
+pub use hugging_face::{convert_llama2c, load_adapted, load_hugging_face, save_hugging_face};
 pub use learning_rate::{Decay, LearningRates};
 pub use ledger::Ledger;
 pub use lock::FolderLock;

@@ -2,13 +2,14 @@
 //!
 //! Printed by `benches/hugging_face.py --golden` with torch 2.4.1 and transformers 4.46.3 in
 //! double precision. Every tensor of the file is filled by [`formula`], so this holds names,
-//! orientation and arithmetic at once.
+//! orientation and arithmetic at once. Adapters are filled likewise; their logits are those that peft
+//! 0.21.2 gave after `merge_and_unload`, with torch 2.15.0 and transformers 5.23.0 in double precision.
 #![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_backends::{
-    Family, Head, Rotary, RotaryScaling, TransformerConfig, exact_logits, load_hugging_face,
-    save_hugging_face,
+    Family, Head, Rotary, RotaryScaling, TransformerConfig, exact_logits, load_adapted,
+    load_hugging_face, save_hugging_face,
 };
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
@@ -108,13 +109,22 @@ fn fill(folder: &Path, family: Family) {
 
 fn check(config: TransformerConfig, expected: &[f64]) {
     let home = tempfile::tempdir().unwrap();
-    let folder = home.path().join("model");
+    let config = saved(config, home.path());
+    let (loaded, weights) = load_hugging_face(&home.path().join("model")).unwrap();
+    assert_eq!(loaded, config, "the shape survives config.json");
+    compare(loaded, weights, expected);
+}
+
+fn saved(config: TransformerConfig, home: &Path) -> TransformerConfig {
+    let folder = home.join("model");
     let config = config.validated().unwrap();
     save_hugging_face(&folder, &config, &config.starting_weights(0), None).unwrap();
     fill(&folder, config.family);
-    let (loaded, weights) = load_hugging_face(&folder).unwrap();
-    assert_eq!(loaded, config, "the shape survives config.json");
-    let mut model = exact_logits(&loaded.into(), weights).unwrap();
+    config
+}
+
+fn compare(config: TransformerConfig, weights: Vec<Vec<f32>>, expected: &[f64]) {
+    let mut model = exact_logits(&config.into(), weights).unwrap();
     let logits = model.logits(&TOKENS, &[]).unwrap();
     let last = &logits[logits.len() - expected.len()..];
     for (ours, theirs) in last.iter().zip(expected) {
@@ -225,4 +235,226 @@ fn roberta_for_masked_tokens_as_transformers() {
 fn roberta_for_classes_as_transformers() {
     let expected = [-0.344002849, -1.01227148];
     check(encoder(Family::Roberta, Head::Classes(2)), &expected);
+}
+
+/// An adapter of both layers' modules, each with its inputs and outputs.
+struct Adapter {
+    config: serde_json::Value,
+    rank: usize,
+    modules: &'static [(&'static str, usize, usize)],
+    /// The head's, whose own weight peft saves beside its change.
+    head: bool,
+}
+
+impl Adapter {
+    fn write(&self, folder: &Path, layers: &str) {
+        let mut tensors: Vec<(String, Vec<usize>)> = Vec::new();
+        let mut pair = |module: &str, inputs, outputs| {
+            let named = |half: &str| format!("base_model.model.{module}.{half}.weight");
+            tensors.push((named("lora_A"), vec![self.rank, inputs]));
+            tensors.push((named("lora_B"), vec![outputs, self.rank]));
+        };
+        for layer in 0..2 {
+            for (module, inputs, outputs) in self.modules {
+                pair(&format!("{layers}.{layer}.{module}"), *inputs, *outputs);
+            }
+        }
+        let base = "base_model.model.lm_head.base_layer.weight";
+        if self.head {
+            pair("lm_head", 8, 11);
+            tensors.push((base.to_owned(), vec![11, 8]));
+        }
+        let raw: Vec<Vec<u8>> = tensors
+            .iter()
+            .map(|(name, shape)| {
+                let key = if name == base { "lm_head.weight" } else { name };
+                let count = shape.iter().product();
+                let values = (0..count).flat_map(|i| formula(key, i, false).to_le_bytes());
+                values.collect()
+            })
+            .collect();
+        let views = tensors.iter().zip(&raw).map(|((name, shape), raw)| {
+            let view = TensorView::new(Dtype::F32, shape.clone(), raw).unwrap();
+            (name.as_str(), view)
+        });
+        std::fs::create_dir(folder).unwrap();
+        let bytes = safetensors::serialize(views, None).unwrap();
+        std::fs::write(folder.join("adapter_model.safetensors"), bytes).unwrap();
+        std::fs::write(folder.join("adapter_config.json"), self.config.to_string()).unwrap();
+    }
+
+    fn check(&self, config: TransformerConfig, layers: &str, expected: &[f64]) {
+        let home = tempfile::tempdir().unwrap();
+        saved(config, home.path());
+        let adapter = home.path().join("adapter");
+        self.write(&adapter, layers);
+        let (config, weights) = load_adapted(&home.path().join("model"), &adapter).unwrap();
+        compare(config, weights, expected);
+    }
+}
+
+/// What peft 0.21.2 writes, but for keys that are null.
+fn lora(rank: usize, alpha: u32, rank_stabilised: bool, fan_in_fan_out: bool) -> serde_json::Value {
+    serde_json::json!({
+        "alpha_pattern": {}, "base_model_name_or_path": null, "bias": "none", "ensure_weight_tying": false,
+        "fan_in_fan_out": fan_in_fan_out, "inference_mode": true, "init_lora_weights": true, "loftq_config": {},
+        "lora_alpha": alpha, "lora_bias": false, "lora_dropout": 0.0, "megatron_core": "megatron.core",
+        "modules_to_save": null, "peft_type": "LORA", "peft_version": "0.21.2", "qalora_group_size": 16,
+        "r": rank, "rank_pattern": {}, "target_modules": ["c_attn"], "task_type": "CAUSAL_LM",
+        "use_dora": false, "use_qalora": false, "use_rslora": rank_stabilised,
+    })
+}
+
+const GPT2_MODULES: &[(&str, usize, usize)] = &[
+    ("attn.c_attn", 8, 24),
+    ("attn.c_proj", 8, 8),
+    ("mlp.c_fc", 8, 32),
+    ("mlp.c_proj", 32, 8),
+];
+
+const LLAMA_MODULES: &[(&str, usize, usize)] = &[
+    ("self_attn.q_proj", 8, 8),
+    ("self_attn.k_proj", 8, 4),
+    ("self_attn.v_proj", 8, 4),
+    ("self_attn.o_proj", 8, 8),
+    ("mlp.gate_proj", 8, 20),
+    ("mlp.up_proj", 8, 20),
+    ("mlp.down_proj", 20, 8),
+];
+
+const GEMMA2_MODULES: &[(&str, usize, usize)] = &[
+    ("self_attn.q_proj", 8, 16),
+    ("self_attn.k_proj", 8, 8),
+    ("self_attn.v_proj", 8, 8),
+    ("self_attn.o_proj", 16, 8),
+    ("mlp.gate_proj", 8, 20),
+    ("mlp.up_proj", 8, 20),
+    ("mlp.down_proj", 20, 8),
+];
+
+#[test]
+fn gpt2_adapted_as_peft() {
+    let expected = [
+        -0.362312923,
+        -0.491776023,
+        -0.400496456,
+        -0.129446801,
+        0.199707433,
+        0.439219329,
+        0.481579646,
+        0.30777411,
+        -0.00418143898,
+        -0.314260079,
+        -0.483277336,
+    ];
+    // peft turns the flag by the layer's kind, whatever was asked
+    for fan_in_fan_out in [true, false] {
+        let adapter = Adapter {
+            config: lora(2, 6, false, fan_in_fan_out),
+            rank: 2,
+            modules: GPT2_MODULES,
+            head: false,
+        };
+        adapter.check(gpt2(), "transformer.h", &expected);
+    }
+}
+
+#[test]
+fn gpt2_adapted_by_a_stabilised_rank_as_peft() {
+    let expected = [
+        1.56827904,
+        1.28145151,
+        0.419421071,
+        -0.630874173,
+        -1.39799,
+        -1.53759256,
+        -0.987018612,
+        0.00659664895,
+        0.997250857,
+        1.54027087,
+        1.39191216,
+    ];
+    let adapter = Adapter {
+        config: lora(3, 2, true, true),
+        rank: 3,
+        modules: &GPT2_MODULES[..1],
+        head: false,
+    };
+    adapter.check(gpt2(), "transformer.h", &expected);
+}
+
+#[test]
+fn llama_adapted_as_peft() {
+    let expected = [
+        -0.363437516,
+        -0.0168159371,
+        -0.275709749,
+        -0.544185668,
+        -0.00065714428,
+        0.86949908,
+        0.892559699,
+        0.0333621342,
+        -0.547723458,
+        -0.301706532,
+        -0.0157646178,
+    ];
+    let adapter = Adapter {
+        config: lora(2, 5, false, false),
+        rank: 2,
+        modules: LLAMA_MODULES,
+        head: true,
+    };
+    adapter.check(llama(), "model.layers", &expected);
+}
+
+#[test]
+fn llama_adapted_by_a_stabilised_rank_as_peft() {
+    let expected = [
+        0.434154343,
+        0.333513243,
+        0.0831686238,
+        -0.20450777,
+        -0.400387053,
+        -0.416545341,
+        -0.245729679,
+        0.0353862738,
+        0.300618428,
+        0.430912532,
+        0.367783719,
+    ];
+    let adapter = Adapter {
+        config: lora(3, 2, true, false),
+        rank: 3,
+        modules: &[
+            ("self_attn.k_proj", 8, 4),
+            ("self_attn.v_proj", 8, 4),
+            ("mlp.up_proj", 8, 20),
+        ],
+        head: false,
+    };
+    adapter.check(llama(), "model.layers", &expected);
+}
+
+#[test]
+fn gemma2_adapted_as_peft() {
+    let expected = [
+        0.435783484,
+        0.509686725,
+        0.357734326,
+        0.0428654387,
+        -0.292022454,
+        -0.492767675,
+        -0.47437112,
+        -0.244224164,
+        0.0986854178,
+        0.395578375,
+        0.513365932,
+    ];
+    let adapter = Adapter {
+        config: lora(2, 5, false, false),
+        rank: 2,
+        modules: GEMMA2_MODULES,
+        head: false,
+    };
+    adapter.check(gemma2(), "model.layers", &expected);
 }

@@ -148,6 +148,19 @@ impl Fields {
             .collect()
     }
 
+    /// Every key that is set: neither null nor false, and not an empty list or object.
+    pub(super) fn set(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let set = |value: &Value| match value {
+            Value::Null => false,
+            Value::Bool(flag) => *flag,
+            Value::Array(list) => !list.is_empty(),
+            Value::Object(map) => !map.is_empty(),
+            Value::Number(_) | Value::String(_) => true,
+        };
+        let named = self.map.iter().map(|(key, value)| (key.as_str(), value));
+        named.filter(move |(_, value)| set(value))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.map.len()
     }

@@ -1,8 +1,9 @@
 //! Model folders as Hugging Face's transformers writes and reads them.
 //!
 //! `config.json` and `model.safetensors` (or shards with their index), f32, f16 or bf16, of GPT-2,
-//! Llama, Gemma 2, BERT and RoBERTa. Nothing in a folder is trusted.
+//! Llama, Gemma 2, BERT and RoBERTa, and LoRA adapters of the first three. Nothing in a folder is trusted.
 
+mod adapter;
 mod config;
 mod fields;
 mod files;
@@ -32,6 +33,18 @@ use std::path::Path;
 pub fn load_hugging_face(folder: &Path) -> Result<(TransformerConfig, Vec<Vec<f32>>)> {
     let config = config::read(&folder.join("config.json"))?;
     let weights = files::read(folder, &config)?;
+    Ok((config, weights))
+}
+
+/// The same with a LoRA adapter of peft merged into the weights, as its `merge_and_unload` does:
+/// W + s·B·A, where s is `lora_alpha` over the rank, or over its root for `use_rslora`.
+///
+/// # Errors
+/// As [`load_hugging_face`], of either folder; an adapter that does not fit the model, is of another
+/// kind, or has a setting that would change the sum (`DoRA`, biases, rank patterns, modules saved whole).
+pub fn load_adapted(folder: &Path, adapter: &Path) -> Result<(TransformerConfig, Vec<Vec<f32>>)> {
+    let (config, mut weights) = load_hugging_face(folder)?;
+    adapter::merge(adapter, &config, &mut weights)?;
     Ok((config, weights))
 }
 

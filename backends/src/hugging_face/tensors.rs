@@ -67,7 +67,7 @@ impl TensorPart {
         }
     }
 
-    fn cut(&self, parameter: &Parameter, ours: &[f32], offset: usize) -> Vec<f32> {
+    pub(super) fn cut(&self, parameter: &Parameter, ours: &[f32], offset: usize) -> Vec<f32> {
         let mut theirs = vec![0.0; sides(parameter).0 * self.columns];
         self.places(parameter, offset, |t, o| theirs[t] = ours[o]);
         theirs

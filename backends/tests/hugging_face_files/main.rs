@@ -1,6 +1,7 @@
-//! Folders from elsewhere: shards, second names, half precision, and everything that is refused.
+//! Folders from elsewhere: shards, second names, half precision, adapters, and everything that is refused.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
+mod adapters;
 mod folder;
 mod reading;
 mod refusals;

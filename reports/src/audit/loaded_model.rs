@@ -1,7 +1,7 @@
 //! A model that is ready to be attacked: a folder with an engine of ours, or a command.
 
 use crate::account::mechanism::unknown_origin;
-use crate::audit::args::{Audited, DeviceArg, Serve, Source, TokenizerArg};
+use crate::audit::args::{Audited, DeviceArg, Serve, Source, TokenizerArg, adapted};
 use crate::audit::scorer::{CommandScorer, serve};
 use crate::contract::{Exit, Interrupt};
 use anyhow::{Context, Result, bail, ensure};
@@ -43,7 +43,7 @@ impl LoadedModel {
     pub(in crate::audit) fn audited(args: &Audited, interrupt: &Interrupt) -> Result<Self> {
         let limit = limit(args);
         match args.source()? {
-            Source::Folder(folder) => Self::folder(&folder, args.device).context("--model"),
+            Source::Folder(folder) => Self::released(&folder, args.adapter.as_deref(), args.device),
             Source::Command(line) => {
                 let tokenizer = args.tokenizer.as_ref();
                 let tokenizer = tokenizer.context("--tokenizer: --scorer needs the model's own")?;
@@ -78,10 +78,24 @@ impl LoadedModel {
     /// A checkpoint of ours, or a Hugging Face folder. As it is: tokens that only our tokenizer
     /// has, such as `<MASK>`, get no share of its probability.
     pub(in crate::audit) fn folder(folder: &Path, device: DeviceArg) -> Result<Self> {
-        let loaded = Pretrained::load(folder)?;
+        let name = folder.display().to_string();
+        Self::ready(name, folder, Pretrained::load(folder)?, device)
+    }
+
+    /// The folder of `--model`, with the adapter of `--adapter` merged into it if there is one.
+    fn released(folder: &Path, adapter: Option<&Path>, device: DeviceArg) -> Result<Self> {
+        let Some(adapter) = adapter else {
+            return Self::folder(folder, device).context("--model");
+        };
+        let loaded = Pretrained::load_adapted(folder, adapter).context("--adapter")?;
+        let name = adapted(folder.display(), adapter);
+        Self::ready(name, folder, loaded, device)
+    }
+
+    fn ready(name: String, folder: &Path, loaded: Pretrained, device: DeviceArg) -> Result<Self> {
         let trainer = engine(&loaded.model, loaded.weights, device.into()).context("--device")?;
         Ok(Self {
-            name: folder.display().to_string(),
+            name,
             tokenizer: loaded.tokenizer,
             context: loaded.model.context(),
             manifest: loaded.manifest,
@@ -172,7 +186,7 @@ fn load(tokenizer: &TokenizerArg) -> Result<Tokenizer> {
 
 /// `audit serve`: answers on stdin and stdout.
 pub(in crate::audit) fn answer(args: &Serve, interrupt: &Interrupt) -> Result<Exit> {
-    let mut model = LoadedModel::folder(&args.model, args.device).context("--model")?;
+    let mut model = LoadedModel::released(&args.model, args.adapter.as_deref(), args.device)?;
     let context = model.context;
     let served = serve(
         model.scorer(),

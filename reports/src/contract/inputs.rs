@@ -226,6 +226,8 @@ pub(super) struct KnownInputs {
     // Audits.
     /// The model.
     model: Option<String>,
+    /// The LoRA adapter that was merged into it.
+    adapter: Option<String>,
     /// Its tokenizer.
     tokenizer: Option<String>,
     /// Its layout.

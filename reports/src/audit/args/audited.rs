@@ -1,10 +1,10 @@
 //! Which model is attacked: a folder, or a command that speaks for a model of any kind.
 
 use super::values::{DeviceArg, TokenizerArg};
-use crate::contract::positive;
+use crate::contract::{Inputs, positive};
 use anyhow::{Result, bail};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Where a model comes from.
@@ -45,6 +45,10 @@ pub struct Audited {
     /// The model: a checkpoint folder, or a Hugging Face folder.
     #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
+    /// A LoRA adapter of peft on --model, a Hugging Face folder: its change is merged into the weights, and what
+    /// is attacked is the two together.
+    #[arg(long, value_name = "DIR", requires = "model")]
+    pub adapter: Option<PathBuf>,
     /// Instead of a folder a model of any kind, in any language: a command that answers questions
     /// about log-probabilities, one JSON line each (schemas/scorer.md has the protocol).
     #[arg(long, value_name = "command:LINE", value_parser = command, conflicts_with = "model", requires = "tokenizer")]
@@ -73,12 +77,30 @@ impl Audited {
         }
     }
 
-    /// The model in words.
+    /// The model in words, its adapter included.
     #[must_use]
     pub fn name(&self) -> String {
-        self.source()
-            .map_or_else(|_| String::new(), |s| s.to_string())
+        match (self.source(), &self.adapter) {
+            (Ok(source), Some(adapter)) => adapted(&source, adapter),
+            (Ok(source), None) => source.to_string(),
+            (Err(_), _) => String::new(),
+        }
     }
+
+    /// Records the model, and its adapter if there is one.
+    ///
+    /// # Errors
+    /// None; as [`Inputs::given`].
+    pub fn given(&self, inputs: Inputs) -> serde_json::Result<Inputs> {
+        inputs
+            .given("model", self.source().ok().map(|s| s.to_string()))?
+            .given_path("adapter", self.adapter.as_deref())
+    }
+}
+
+/// A model with its adapter, in words.
+pub(in crate::audit) fn adapted(model: impl std::fmt::Display, adapter: &Path) -> String {
+    format!("{model} with the adapter {}", adapter.display())
 }
 
 fn command(text: &str) -> Result<String, String> {

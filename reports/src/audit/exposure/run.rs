@@ -108,7 +108,7 @@ pub(in crate::audit) fn measured(
 }
 
 fn inputs(args: &Args) -> Result<Inputs> {
-    let mut inputs = Inputs::new().given("model", args.of.name())?;
+    let mut inputs = args.of.given(Inputs::new())?;
     if let Some(spec) = args.canaries {
         inputs = inputs.given("canaries", format!("{}x{}", spec.canaries(), spec.copies()))?;
     }

@@ -102,8 +102,9 @@ fn inputs(args: &Args, report: &ExtractReport) -> Result<Inputs> {
             .or_assumed("candidates", args.candidates, secrets::CANDIDATES)?
             .given("candidate_seed", args.candidate_seed)?;
     }
-    Ok(inputs
-        .given("model", args.of.name())?
+    Ok(args
+        .of
+        .given(inputs)?
         .given_path("data", args.data.as_deref())?
         .given("baseline", args.baseline.as_ref().map(ToString::to_string))?
         .given_path("training", args.training.as_deref())?

@@ -154,12 +154,15 @@ impl Outputs {
 
 fn inputs(args: &MembershipArgs, confidence: Confidence) -> Result<Inputs> {
     let given = (!args.fpr.is_empty()).then(|| args.fpr.clone());
-    Ok(Inputs::new()
+    let inputs = Inputs::new()
         .given_path("scores", args.scores.as_deref())?
         .given_path("members", args.members.as_deref())?
         .given_path("non_members", args.non_members.as_deref())?
-        .given("lower_is_member", args.lower_is_member)?
-        .given("model", args.on.of.source().ok().map(|s| s.to_string()))?
+        .given("lower_is_member", args.lower_is_member)?;
+    Ok(args
+        .on
+        .of
+        .given(inputs)?
         .given(
             "reference",
             args.on.reference.as_ref().map(ToString::to_string),

@@ -46,8 +46,9 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let (records, cut) = windows(records, context);
     let measured = measure(model.scorer(), &records, interrupt)?;
     let report = PerplexityReport::new(&measured, count, cut, unit);
-    let inputs = Inputs::new()
-        .given("model", args.of.name())?
+    let inputs = args
+        .of
+        .given(Inputs::new())?
         .given("data", args.data.display().to_string())?
         .or_assumed("unit", args.unit, unit)?
         .given("without_end", args.without_end)?;

@@ -52,8 +52,9 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
 }
 
 fn inputs(args: &Args) -> Result<Inputs> {
-    Ok(Inputs::new()
-        .given("model", args.of.name())?
+    Ok(args
+        .of
+        .given(Inputs::new())?
         .given_path("members", args.members.as_deref())?
         .given_path("non_members", args.non_members.as_deref())?
         .given(

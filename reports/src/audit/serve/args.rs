@@ -11,6 +11,9 @@ pub struct Serve {
     /// The model: a checkpoint folder, or a Hugging Face folder.
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
+    /// A LoRA adapter of peft on --model, a Hugging Face folder: its change is merged into the weights.
+    #[arg(long, value_name = "DIR")]
+    pub adapter: Option<PathBuf>,
     /// Where: cpu or cuda:NUMBER.
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
