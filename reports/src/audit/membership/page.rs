@@ -20,10 +20,10 @@ pub(super) fn page(
     inputs: &Inputs,
 ) -> Result<Page> {
     let files = args.scores.as_ref().or(args.members.as_ref());
-    let subject = args.on.of.source().map_or_else(
-        |_| files.map_or_else(|| "scores".to_owned(), |p| p.display().to_string()),
-        |source| source.to_string(),
-    );
+    let subject = match args.on.of.source() {
+        Ok(_) => args.on.of.name(),
+        Err(_) => files.map_or_else(|| "scores".to_owned(), |p| p.display().to_string()),
+    };
     let mut page = Page::new(
         format!("Membership: {subject}"),
         summary(report, args, exit),

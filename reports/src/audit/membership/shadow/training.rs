@@ -66,6 +66,11 @@ impl Training {
                 }
             }
         };
+        if args.of.adapter.is_some() {
+            differs.push(
+                "the adapter is a change of low rank, shadow models change every weight".to_owned(),
+            );
+        }
         let course = manifest.and_then(|m| m.course);
         let epochs = match (args.shadow_epochs, planned(manifest)) {
             (Some(args), Some(known)) if args != known => {
