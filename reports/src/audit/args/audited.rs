@@ -47,7 +47,12 @@ pub struct Audited {
     pub model: Option<PathBuf>,
     /// A LoRA adapter of peft on --model, a Hugging Face folder: its change is merged into the weights, and what
     /// is attacked is the two together.
-    #[arg(long, value_name = "DIR", requires = "model")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "model",
+        conflicts_with = "scorer"
+    )]
     pub adapter: Option<PathBuf>,
     /// Instead of a folder a model of any kind, in any language: a command that answers questions
     /// about log-probabilities, one JSON line each (schemas/scorer.md has the protocol).

@@ -22,7 +22,7 @@ Examples:
 )]
 pub struct MembershipArgs {
     /// Scores: a CSV with the columns id, member (0 or 1), score, and perhaps group and text.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["non_members", "audited"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["non_members", "audited", "adapter"])]
     pub scores: Option<PathBuf>,
     /// With --model the members' texts: JSON Lines, or plain text. Without it their scores: a CSV
     /// with the columns id, score, and perhaps group and text.
