@@ -83,7 +83,7 @@ fn redact_writes_a_new_file_or_a_stream_and_nothing_else() {
 /// the same bytes.
 #[test]
 fn every_failing_step_leaves_outputs_whole_or_absent() {
-    let home = home(&LINE.repeat(1).replace("ada@", "ada@mail."));
+    let home = home(&LINE.replace("ada@", "ada@mail."));
     let at = home.path();
     for (name, line) in [
         ("clean.jsonl", "redact data.jsonl --policy detectors --out"),

@@ -3,7 +3,8 @@
 mod flow;
 mod scoring;
 mod states;
-#[cfg(all(test, feature = "oracle"))]
+#[cfg(test)]
+#[cfg(feature = "oracle")]
 mod tests;
 mod training;
 
