@@ -20,11 +20,12 @@ impl Redactor {
     #[pyo3(signature = (policy = "detectors"))]
     fn new(policy: &str) -> PyResult<Self> {
         let json = match policy {
-            "general" | "detectors" | "customers" | "names" => format!("{{\"type\": \"{policy}\"}}"),
+            "general" | "detectors" | "customers" | "names" => {
+                format!("{{\"type\": \"{policy}\"}}")
+            }
             json if json.trim_start().starts_with('{') => json.to_owned(),
             other => {
-                let allowed =
-                    "\"general\", \"detectors\", \"customers\", \"names\", or a policy document in JSON";
+                let allowed = "\"general\", \"detectors\", \"customers\", \"names\", or a policy document in JSON";
                 return Err(unknown("policy", other, allowed));
             }
         };
