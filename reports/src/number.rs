@@ -90,8 +90,12 @@ pub fn described(value: f64) -> String {
 /// ```
 #[must_use]
 pub fn count_of(count: u64, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", grouped(count))
+    let all = grouped(count);
+    match what.strip_suffix('y') {
+        _ if count == 1 => format!("{all} {what}"),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{all} {stem}ies"),
+        _ => format!("{all} {what}s"),
+    }
 }
 
 /// A text with a capital first letter.

@@ -31,6 +31,7 @@ pub use super::screen::args::Screen;
 pub use super::serve::args::Serve;
 pub use super::simulate::args::{Simulate, Simulation};
 pub use super::train::args::{Start, Train};
+#[cfg(feature = "audit")]
 pub(in crate::audit) use audited::adapted;
 pub use audited::{Audited, Source};
 pub use course::{Course, DecayArg};
