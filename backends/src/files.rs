@@ -1,6 +1,7 @@
 //! Files that are whole or absent, and private to their owner.
 
 use crate::error::{Result, at};
+pub(crate) use reticent_corpus::disk::parent_of;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,13 +20,6 @@ pub(crate) fn private_folder(path: &Path) -> Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     at(path, builder.create(path))
-}
-
-/// The folder that a path lies in.
-pub(crate) fn parent_of(path: &Path) -> &Path {
-    path.parent()
-        .filter(|p| !p.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
 }
 
 /// `NAME.ending` beside a path.

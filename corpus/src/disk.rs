@@ -98,7 +98,10 @@ pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>> {
     let refused = |kind, words: String| Err(Error::new(kind, words));
     let about = std::fs::metadata(path)?;
     if about.is_dir() {
-        return refused(ErrorKind::IsADirectory, "it is a folder".to_owned());
+        return refused(
+            ErrorKind::IsADirectory,
+            "it is a folder, not a regular file".to_owned(),
+        );
     }
     if !about.is_file() {
         let words = "it is a pipe or a device, not a regular file";

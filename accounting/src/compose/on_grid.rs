@@ -107,9 +107,14 @@ impl Solver {
 
     /// ln δ(ε) on a grid, aiming at relative error `goal`.
     pub(crate) fn grid_ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<LnBounds> {
-        if let Some(ends) = self.kept_ln_delta(epsilon, goal) {
-            return Ok(ends);
+        match self.kept_ln_delta(epsilon, goal) {
+            Some(ends) => Ok(ends),
+            None => self.new_grid_ln_delta(epsilon, goal),
         }
+    }
+
+    /// The same on a grid of its own, which is kept for nearby questions.
+    pub(crate) fn new_grid_ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<LnBounds> {
         self.kept = None;
         let (ends, grid) = self.grid_at(epsilon, goal)?;
         let keeps_long = self.keeps_long;
@@ -237,10 +242,10 @@ impl Solver {
             effort: self.effort(),
         };
         let found = Convolution::new(moments, wanted);
-        self.finest |= found.as_ref().is_ok_and(|found| !found.refinable);
+        let finest = found.as_ref().is_ok_and(|found| !found.refinable);
+        self.finest |= finest;
         // What fails has taken its time too.
-        let most = found.as_ref().map_or(true, |found| !found.refinable);
-        self.grid_work += if most {
+        self.grid_work += if finest || found.is_err() {
             WORK_OF_FINEST
         } else {
             WORK_OF_FINER.powi(i32::try_from(attempt).unwrap_or(i32::MAX) - LAST_ATTEMPT)

@@ -83,8 +83,8 @@ impl Solver {
             return Ok((delta, order.and_then(|order| Order::new(order).ok())));
         }
         let missing = self.loss.missing();
+        let constant = |c: f64| Kernel::Excess.ln_chernoff(c) - epsilon * (c - 1.0);
         if self.needs_grid() {
-            let constant = |c: f64| Kernel::Excess.ln_chernoff(c) - epsilon * (c - 1.0);
             let (ln_delta, order) = self.least_by_moments(|c, ln| ln + constant(c))?;
             let delta = (ln_delta.exp() * (1.0 + 1e-12) + missing).min(1.0);
             let delta = if delta.is_nan() {
@@ -98,7 +98,6 @@ impl Solver {
             Ok(cumulants) => cumulants,
             Err(_) => self.cumulants(1.0)?,
         };
-        let constant = |c: f64| Kernel::Excess.ln_chernoff(c) - epsilon * (c - 1.0);
         // The best order lies near the saddle.
         let highest = (cumulants.highest - 1.0).ln();
         let near = (cumulants.chernoff(epsilon).1 - 1.0)

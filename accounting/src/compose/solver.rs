@@ -308,7 +308,7 @@ impl Solver {
         // Below the smallest numbers nobody looks.
         if coarse.upper > LEAST_LN_DELTA
             && self.grid_may_help()
-            && let Ok(ends) = self.grid_ln_delta(epsilon, goal)
+            && let Ok(ends) = self.new_grid_ln_delta(epsilon, goal)
         {
             if best.is_none_or(|best| ends.width() < best.width()) {
                 engine = Engine::Grid;

@@ -5,7 +5,7 @@
 
 use super::fields::Fields;
 use super::names::{Names, TensorPart};
-use crate::error::{Error, Result, at};
+use crate::error::{Error, Result};
 use crate::model::{Family, TransformerConfig};
 use crate::trainer::Parameter;
 use crate::weights::{Named, from_bytes, read};
@@ -94,7 +94,6 @@ pub(super) fn merge(
 impl Adapter {
     fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(CONFIG);
-        regular(&path)?;
         let fields = Fields::read(&path)?;
         let (rank, scale) = scale(&fields)?;
         let path = folder.join(WEIGHTS);
@@ -107,7 +106,6 @@ impl Adapter {
                 ),
             });
         }
-        regular(&path)?;
         let (tensors, _) = from_bytes(&path, &read(&path)?)?;
         let pairs = pairs(&path, tensors)?;
         Ok(Self {
@@ -233,17 +231,6 @@ impl Adapter {
             )))
         }
     }
-}
-
-/// Refuses what is no file, such as a pipe that never ends.
-fn regular(path: &Path) -> Result<()> {
-    if at(path, std::fs::metadata(path))?.is_file() {
-        return Ok(());
-    }
-    Err(Error::Checkpoint {
-        path: path.to_path_buf(),
-        why: "must be a regular file".into(),
-    })
 }
 
 /// Rank and scale of a plain LoRA adapter; anything else is refused by its key.

@@ -1,6 +1,7 @@
 //! The keys of an untrusted JSON object, each read as one type, with errors that name the key.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, at};
+use reticent_corpus::disk::read_regular;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -17,17 +18,7 @@ pub(super) struct Fields {
 
 /// Reads a small file whole.
 pub(super) fn read_small(path: &Path) -> Result<Vec<u8>> {
-    let size = crate::error::at(path, std::fs::metadata(path))?.len();
-    if size > LARGEST_JSON {
-        return Err(Error::Checkpoint {
-            path: path.to_path_buf(),
-            why: format!("{size} bytes, more than the {LARGEST_JSON} that are read"),
-        });
-    }
-    crate::error::at(
-        path,
-        reticent_corpus::disk::read_regular(path, LARGEST_JSON),
-    )
+    at(path, read_regular(path, LARGEST_JSON))
 }
 
 impl Fields {

@@ -4,8 +4,7 @@ use crate::error::{of, value_error};
 use crate::number::Whole;
 use pyo3::prelude::*;
 use reticent_corpus::{
-    self as corpus, CanaryOptions, CanaryTemplate, Carriers, Document, SeedOrigin, Spec, Unit,
-    insert,
+    self as corpus, CanaryOptions, CanaryTemplate, Carriers, Document, Spec, Unit, insert,
 };
 use std::collections::BTreeSet;
 
@@ -112,10 +111,7 @@ pub(crate) fn plan_canaries(
         .into_iter()
         .map(|copies| copies.at_least(1, "copies"));
     let copies = copies.collect::<PyResult<Vec<u32>>>()?;
-    let (seed, seed_origin) = match seed {
-        Some(seed) => (seed.at_least(0, "seed")?, SeedOrigin::Given),
-        None => (getrandom::u64().map_err(value_error)?, SeedOrigin::System),
-    };
+    let seed: Option<u64> = seed.map(|seed| seed.at_least(0, "seed")).transpose()?;
     let template: CanaryTemplate = of("template", template.parse())?;
     let most = copies.iter().copied().max().unwrap_or(0);
     let options = CanaryOptions {
@@ -123,9 +119,12 @@ pub(crate) fn plan_canaries(
         doses: if copies.len() > 1 { copies } else { Vec::new() },
         carriers: Carriers::Vary,
         own_contexts,
-        seed,
-        seed_origin,
+        seed: seed.unwrap_or(0),
         ..CanaryOptions::new(of("n, copies", Spec::new(n, most))?)
+    };
+    let options = match seed {
+        Some(_) => options,
+        None => options.with_system_seed().map_err(value_error)?,
     };
     let documents = documents(texts);
     let plan = py

@@ -35,14 +35,14 @@ pub struct Amplified {
 /// A point that can't be certified.
 pub fn curves(run: &PlannedRun) -> Result<Vec<Amplified>> {
     // What redaction adds is a question about one run of DP-SGD.
-    let Some(noisy) = run.plan.run.noisy() else {
+    let (Some(noisy), Some(redaction)) = (run.plan.run.noisy(), run.redaction()) else {
         return Ok(Vec::new());
     };
-    if run.redaction().is_none() || run.plan.mechanism() != noisy.mechanism() {
+    if run.plan.mechanism() != noisy.mechanism() {
         return Ok(Vec::new());
     }
     let tolerance = Tolerance::new(TOLERANCE)?;
-    let mut curves: Vec<Amplified> = gammas(run)?
+    let mut curves: Vec<Amplified> = gammas(redaction.miss())?
         .into_iter()
         .map(|gamma| Amplified {
             gamma,
@@ -71,16 +71,13 @@ pub fn curves(run: &PlannedRun) -> Result<Vec<Amplified>> {
     Ok(curves)
 }
 
-fn gammas(run: &PlannedRun) -> Result<Vec<MissRate>> {
+fn gammas(own: MissRate) -> Result<Vec<MissRate>> {
     let mut all = GAMMAS
         .map(MissRate::new)
         .into_iter()
         .collect::<Result<Vec<_>, _>>()?;
-    if let Some(redaction) = run.redaction() {
-        let own = redaction.miss();
-        if all.iter().all(|g| (g.get() / own.get() - 1.0).abs() > 0.02) && own.get() > 0.0 {
-            all.push(own);
-        }
+    if all.iter().all(|g| (g.get() / own.get() - 1.0).abs() > 0.02) && own.get() > 0.0 {
+        all.push(own);
     }
     all.sort_by(|a, b| b.get().total_cmp(&a.get()));
     Ok(all)

@@ -183,6 +183,14 @@ fn in_blocks(
     Ok(out)
 }
 
+/// Who could draw the same canaries again.
+pub(in crate::audit) const fn seed_words(seed: SeedOrigin) -> &'static str {
+    match seed {
+        SeedOrigin::Given => "drawn from --seed: whoever knows it can draw them again",
+        SeedOrigin::System => "drawn by the operating system",
+    }
+}
+
 fn page(shown: &Planted) -> Page {
     let said = format!(
         "{}: {} of {} in {}.",
@@ -191,10 +199,6 @@ fn page(shown: &Planted) -> Page {
         count_of(shown.canaries, "canary"),
         count_of(shown.changed, "document"),
     );
-    let origin = match shown.seed_origin {
-        SeedOrigin::Given => "drawn from --seed: whoever knows it can draw them again",
-        SeedOrigin::System => "drawn by the operating system",
-    };
     let next = format!(
         "train on it, then: audit exposure --model MODEL --canary-file {} --canaries MxR",
         shown.plan
@@ -206,7 +210,7 @@ fn page(shown: &Planted) -> Page {
                 "unchanged",
                 format!("{} documents", grouped(shown.documents - shown.changed)),
             ),
-            ("canaries", origin.to_owned()),
+            ("canaries", seed_words(shown.seed_origin).to_owned()),
             ("next", next),
         ],
     ))

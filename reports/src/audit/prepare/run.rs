@@ -1,6 +1,7 @@
 //! `audit prepare`: from text to a training set in a folder.
 
 use crate::audit::args::Prepare;
+use crate::audit::plant::seed_words;
 use crate::audit::published::published;
 use crate::audit::reading::{PAUSE, WorkBar, warn};
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
@@ -9,7 +10,7 @@ use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
 use reticent_corpus::{
     CopyFate, Cover, Facts, Level, Levels, PolicyChoice, Preparation, PrepareFiles, SecretSource,
-    SeedOrigin, TaggerModel,
+    TaggerModel,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -174,10 +175,7 @@ fn page(prepared: &Preparation, out: &str) -> Page {
                 grouped(preflight.count(CopyFate::Kept)),
                 grouped(preflight.copies.len() as u64),
                 lost(preflight),
-                match plan.seed_origin {
-                    SeedOrigin::Given => "drawn from --seed: whoever knows it can draw them again",
-                    SeedOrigin::System => "drawn by the operating system",
-                }
+                seed_words(plan.seed_origin)
             ),
         ));
     }

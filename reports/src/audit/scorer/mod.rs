@@ -299,16 +299,11 @@ impl PrefixScorer for CommandScorer {
 
 fn complaint(line: &str, why: &str, process: &Process) -> String {
     // Its own words may quote the text that it was given.
-    let words = match process
-        .last_words()
-        .split(" | ")
-        .filter(|l| !l.is_empty())
-        .count()
-    {
-        0 => "",
+    let words = match process.complained() {
+        false => "",
         // What a shell answers where there is no such program.
-        _ if why.contains("exit status: 127") => "; the program was not found",
-        _ => {
+        true if why.contains("exit status: 127") => "; the program was not found",
+        true => {
             "; what it wrote on stderr may quote texts and is not shown: send it to a file (sh -c 'COMMAND 2> FILE')"
         }
     };

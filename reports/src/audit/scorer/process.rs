@@ -3,8 +3,9 @@
 use crate::contract::Interrupt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,6 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Longest line that is read, bytes.
 const LONGEST: u64 = 1 << 30;
-
-/// Bytes of stderr that are kept.
-const TAIL: usize = 4096;
 
 /// What came from the child.
 enum Heard {
@@ -33,7 +31,7 @@ pub(super) struct Process {
     child: Child,
     questions: Option<Sender<Vec<u8>>>,
     heard: Receiver<Heard>,
-    said: Arc<Mutex<Vec<u8>>>,
+    complained: Arc<AtomicBool>,
     listener: JoinHandle<()>,
     limit: Duration,
     interrupt: Interrupt,
@@ -55,7 +53,7 @@ impl Process {
             .spawn()?;
         let (questions, to_write) = channel::<Vec<u8>>();
         let (tell, heard) = channel();
-        let said = Arc::new(Mutex::new(Vec::new()));
+        let complained = Arc::new(AtomicBool::new(false));
         let missing = || std::io::Error::other("a pipe to the scorer is missing");
         let mut stdin = child.stdin.take().ok_or_else(missing)?;
         let stdout = child.stdout.take().ok_or_else(missing)?;
@@ -74,13 +72,13 @@ impl Process {
             }
         });
         std::thread::spawn(move || hear(stdout, &tell));
-        let tail = Arc::clone(&said);
-        let listener = std::thread::spawn(move || keep_tail(stderr, &tail));
+        let heard_any = Arc::clone(&complained);
+        let listener = std::thread::spawn(move || drain(stderr, &heard_any));
         Ok(Self {
             child,
             questions: Some(questions),
             heard,
-            said,
+            complained,
             listener,
             limit,
             interrupt: interrupt.clone(),
@@ -130,20 +128,13 @@ impl Process {
         }
     }
 
-    /// The end of what it wrote on stderr, on one line.
-    pub(super) fn last_words(&self) -> String {
+    /// Whether it wrote more than white space on stderr.
+    pub(super) fn complained(&self) -> bool {
         let begun = Instant::now();
         while !self.listener.is_finished() && begun.elapsed() < FAREWELL {
             std::thread::sleep(GLANCE);
         }
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&said);
-        let lines: Vec<&str> = text
-            .lines()
-            .map(str::trim)
-            .filter(|l| !l.is_empty())
-            .collect();
-        lines[lines.len().saturating_sub(5)..].join(" | ")
+        self.complained.load(Ordering::SeqCst)
     }
 
     /// Ends the child at once.
@@ -180,16 +171,15 @@ fn hear(stdout: impl Read, tell: &Sender<Heard>) {
     }
 }
 
-/// Reads stderr to its end and keeps the last bytes.
-fn keep_tail(mut stderr: impl Read, tail: &Mutex<Vec<u8>>) {
+/// Reads stderr to its end, and keeps none of it.
+fn drain(mut stderr: impl Read, complained: &AtomicBool) {
     let mut chunk = [0_u8; 1024];
     while let Ok(read) = stderr.read(&mut chunk) {
         if read == 0 {
             return;
         }
-        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
-        tail.extend_from_slice(&chunk[..read]);
-        let over = tail.len().saturating_sub(TAIL);
-        tail.drain(..over);
+        if !chunk[..read].trim_ascii().is_empty() {
+            complained.store(true, Ordering::SeqCst);
+        }
     }
 }
