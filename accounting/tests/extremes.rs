@@ -347,3 +347,45 @@ fn posteriors_without_a_divergence_are_one() {
     let renyi = loss.renyi_fano(prior).unwrap().0;
     assert!(kl.get().get() >= 1.0 && renyi.get().get() >= 1.0);
 }
+
+/// Losses of a lattice are o + ks: what the rounding of s adds to a sum of millions is a share of the sum, not
+/// of its farthest atom times the number of steps.
+#[test]
+fn lattices_of_very_many_steps_keep_their_digits() {
+    let run = Mechanism::Repeat {
+        times: Steps::new(225_602_035),
+        each: Box::new(Mechanism::DiscreteGaussian {
+            sigma: NoiseMultiplier::new(195.481_121_178_853_73).unwrap(),
+            sensitivity: 3,
+        }),
+    };
+    let query = Query {
+        neighbours: Neighbours::AddRemove,
+        group: GroupSize::new(24).unwrap(),
+    };
+    let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+    let delta = Delta::new(3.795_843_004_349_731e-113).unwrap();
+    let found = loss.epsilon(delta, Tolerance::new(1e-9).unwrap()).unwrap();
+    let (low, high) = (
+        found.bounds.lower.unwrap().get().get(),
+        found.bounds.upper.unwrap().get().get(),
+    );
+    assert!(high - low <= 1e-9 * high, "{low} {high}");
+    // A discrete Gaussian this wide is a Gaussian to its last digit: the closed form is the oracle.
+    let gaussian = Mechanism::Repeat {
+        times: Steps::new(225_602_035),
+        each: Box::new(Mechanism::Gaussian {
+            noise_multiplier: NoiseMultiplier::new(195.481_121_178_853_73 / 72.0).unwrap(),
+        }),
+    };
+    let single = Query::single(Neighbours::AddRemove);
+    let exact = PrivacyLoss::of(&gaussian, single, Direction::Remove).unwrap();
+    let exact = exact
+        .epsilon(delta, Tolerance::new(1e-12).unwrap())
+        .unwrap();
+    let exact = exact.bounds.upper.unwrap().get().get();
+    assert!(
+        (high / exact - 1.0).abs() < 1e-8 && (low / exact - 1.0).abs() < 1e-8,
+        "{low} {exact} {high}"
+    );
+}

@@ -105,10 +105,16 @@ impl Solver {
         if let Some(common) = common.filter(close) {
             return Ok(common);
         }
-        let found = match alone {
+        let mut found = match alone {
             None => self.epsilon_of_pair(delta, tolerance)?,
             Some(engine) => self.epsilon_alone(engine, delta, tolerance)?,
         };
+        if alone.is_none() && self.below.is_none() && !self.loss.bounds_only() && !close(&found) {
+            // Runs that lose far more than their losses vary are known without an engine.
+            let events = self.epsilon_of_every_step(delta.ln()).unwrap_or(0.0);
+            let least = events.max(self.epsilon_nearly_one(delta));
+            found.lower = found.lower.map(|lower| lower.max(least)).or(Some(least));
+        }
         if !looked && !close(&found) {
             common = common.map(|common| self.with_events(common, delta, tolerance));
         }

@@ -203,6 +203,9 @@ impl Solver {
 
     /// ln B(x), aiming at relative error `goal`.
     fn ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+        if let Some(binomial) = &self.binomial {
+            return Ok((binomial.ln_blow_up(ln_x), Engine::Closed));
+        }
         if self.needs_grid() {
             return Ok(self.ln_blow_up_of_laws(ln_x, goal));
         }

@@ -13,7 +13,7 @@
 use super::solver::Solver;
 use crate::loss::{LossDistribution, Pair, Piece, Shape};
 use crate::numeric::search::minimiser_to;
-use crate::numeric::special::ln_add_exp;
+use crate::numeric::special::{ln_add_exp, ln_one_minus_exp, ln_sum_exp};
 use std::f64::consts::LN_2;
 
 /// Relative room for the roundings of a mass.
@@ -23,8 +23,14 @@ const SUM: f64 = 2e-13;
 /// Cells of a pair of mixtures: so many a deviation, out to so many beyond the outermost components.
 const FINENESS: f64 = 4.0;
 const REACH: f64 = 5.0;
+/// Places so many times as far from the origin as their cells are wide.
+const WIDER: f64 = 24.0;
+/// Components around which cells are narrow.
+const MOST_CENTRES: usize = 12;
 /// No more cells than this of a pair; of atoms, neighbours share one.
 const MOST_CELLS: usize = 512;
+/// The least distance of an order from one.
+const NEAREST: f64 = 1e-9;
 /// Steps of more components than this are not looked at.
 const MOST_COMPONENTS: usize = 2048;
 
@@ -61,11 +67,10 @@ impl Partition {
     fn ln_moment(&self, c: f64) -> f64 {
         let plain = -0.5 * c * (1.0 - c) * self.gaussian * (1.0 - ROOM);
         let each = self.parts.iter().map(|(cells, times)| {
-            let sum: f64 = (cells.iter())
-                .map(|(p, q)| (c * p + (1.0 - c) * q).exp())
-                .sum();
+            let terms = cells.iter().map(|(p, q)| c * p + (1.0 - c) * q);
+            let sum = ln_sum_exp(&terms.collect::<Vec<_>>());
             // A measure of mass at most one on each side.
-            times * (sum.max(f64::MIN_POSITIVE).ln() + SUM).min(0.0)
+            times * (sum + SUM * (1.0 + sum.abs())).min(0.0)
         });
         plain + each.sum::<f64>()
     }
@@ -90,6 +95,24 @@ impl Solver {
             ln + line + ROOM * (ln.abs() + line.abs())
         });
         (-rest.min(1.0)).ln_1p() - f64::EPSILON
+    }
+
+    /// A lower end of ε(δ) likewise: δ(ε) ≥ δ as long as (1 − c)ε ≤ ln(1 − δ) − K(c).
+    pub(super) fn epsilon_nearly_one(&mut self, delta: f64) -> f64 {
+        let Some(partition) = self.partition() else {
+            return 0.0;
+        };
+        let ln_rest = (-delta - partition.missing).ln_1p();
+        if ln_rest.is_nan() || ln_rest == f64::NEG_INFINITY {
+            return 0.0;
+        }
+        let at = |distance: f64| {
+            let ln = partition.ln_moment(1.0 - distance);
+            (ln_rest - ln - ROOM * (ln_rest.abs() + ln.abs())) / distance
+        };
+        // Orders just below one, on a logarithmic scale.
+        let ln = minimiser_to(|ln: f64| -at(ln.exp()), NEAREST.ln(), 0.0, 1e-3);
+        at(ln.exp()) * (1.0 - ROOM)
     }
 
     /// A lower bound on B(e^`ln_x`) likewise.
@@ -124,13 +147,10 @@ fn cells_of_pair(pair: &Pair) -> Vec<(f64, f64)> {
     if many {
         return whole;
     }
-    let (low, high) = (-second.farthest() - REACH, first.farthest() + REACH);
-    let count = ((high - low) * FINENESS).ceil().min(MOST_CELLS as f64);
-    let step = (high - low) / count;
-    let mut cells = Vec::with_capacity(count as usize + 2);
+    let mut cells = Vec::new();
     let mut before = [(0.0, 0.0); 2];
-    for i in 0..=count as usize {
-        let here = pair.ln_tails(low + step * i as f64);
+    for place in places_of_pair(pair) {
+        let here = pair.ln_tails(place);
         cells.push(mass_between(before, here));
         before = here;
     }
@@ -143,11 +163,35 @@ fn cells_of_pair(pair: &Pair) -> Vec<(f64, f64)> {
     cells
 }
 
+/// Where cells end: evenly around the heaviest components, wider with the distance elsewhere.
+fn places_of_pair(pair: &Pair) -> Vec<f64> {
+    let (first, second) = (&pair.first, &pair.second);
+    let (low, high) = (-second.farthest() - REACH, first.farthest() + REACH);
+    let mut places = Vec::new();
+    let mut place = low;
+    while places.len() < MOST_CELLS && place < high {
+        places.push(place);
+        place += (1.0 / FINENESS).max(place.abs() / WIDER);
+    }
+    let mirrored = second.components().map(|(position, ln)| (-position, ln));
+    let mut components: Vec<(f64, f64)> = first.components().chain(mirrored).collect();
+    components.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let reach = (REACH * FINENESS) as i32;
+    for (position, _) in components.into_iter().take(MOST_CENTRES) {
+        places.extend((-reach..=reach).map(|i| position + f64::from(i) / FINENESS));
+    }
+    places.sort_by(f64::total_cmp);
+    places.dedup_by(|b, a| *b - *a < 0.25 / FINENESS);
+    places
+}
+
 /// ln of masses between two points from those beyond them, rounded up.
 fn mass_between(from: [(f64, f64); 2], to: [(f64, f64); 2]) -> (f64, f64) {
     let of = |i: usize| {
         let (most, least) = (from[i].0 + from[i].1, to[i].0 - to[i].1);
-        ((most.exp() - least.exp()).max(0.0) + 2.0 * f64::EPSILON * most.exp()).ln()
+        // In logarithms: a mass that is zero as a number still counts to a small power.
+        let between = most + ln_one_minus_exp((least - most).min(0.0));
+        ln_add_exp(between, most + (4.0 * f64::EPSILON).ln())
     };
     (of(0), of(1))
 }
@@ -156,15 +200,19 @@ fn cells_of_law(law: &LossDistribution) -> Vec<(f64, f64)> {
     let mut cells: Vec<(f64, f64)> = Vec::new();
     let room = ROOM + f64::EPSILON * law.roundings;
     let together = law.atoms.len() / MOST_CELLS + 1;
+    // Heavy atoms stay alone: there are few of them, and they decide.
+    let heavy = -((1 + MOST_CELLS) as f64).ln();
+    let mut alone = true;
     for (i, atom) in law.atoms.iter().enumerate() {
         let q = atom.ln_second + room * (1.0 + atom.ln_second.abs());
         let p = q + atom.loss + atom.loss_error;
         match cells.last_mut() {
-            Some(last) if i % together > 0 => {
+            Some(last) if i % together > 0 && p < heavy && !alone => {
                 *last = (ln_add_exp(last.0, p), ln_add_exp(last.1, q));
             }
             _ => cells.push((p, q)),
         }
+        alone = p >= heavy;
     }
     for piece in &law.pieces {
         cells.extend(cells_of_piece(piece));
@@ -265,5 +313,43 @@ mod tests {
             let low = guess.bounds.lower.unwrap().get().get();
             assert!(low >= 1.0 - 1e-12, "{guess:?}");
         }
+    }
+
+    /// Far components: the Q-mass under them is zero as a number, and bounds the ratio all the same. What each
+    /// step loses is known, so that ε = T·mean is just where δ passes from one to zero.
+    #[test]
+    fn masses_that_vanish_as_numbers_still_count() {
+        let steps = 7000;
+        let run = Mechanism::Repeat {
+            times: Steps::new(steps),
+            each: Box::new(Mechanism::MixtureOfGaussians {
+                noise_multiplier: NoiseMultiplier::new(0.02).unwrap(),
+                sensitivities: vec![6.0, 7.0],
+                probabilities: [0.4, 0.6].map(|p| Probability::new(p).unwrap()).to_vec(),
+            }),
+        };
+        let query = Query::single(Neighbours::ZeroOut);
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let mut solver = Solver::new(&loss);
+        // κ²/2 with κ = 300 and 350, and the entropy of which of the two it was.
+        let each = 0.4 * 300f64.powi(2) / 2.0 + 0.6 * 350f64.powi(2) / 2.0
+            - (0.4 * 0.4f64.ln() + 0.6 * 0.6f64.ln()) * -1.0;
+        let mean = steps as f64 * each;
+        // Seven thousand choices deviate by 8000·√(0.24·7000) = 3.3e5 in the loss.
+        let above = solver.ln_delta_nearly_one(1.01 * mean);
+        assert!(above < -1.0, "{above}");
+        let lower = solver.epsilon_nearly_one(1e-5);
+        assert!(
+            lower < 1.001 * mean && lower > 0.97 * mean,
+            "{lower} {mean}"
+        );
+        let found = loss
+            .epsilon(
+                crate::Delta::new(1e-5).unwrap(),
+                Tolerance::new(1e-3).unwrap(),
+            )
+            .unwrap();
+        let upper = found.bounds.upper.unwrap().get().get();
+        assert!(upper >= mean, "{found:?} {mean}");
     }
 }

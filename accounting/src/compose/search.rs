@@ -8,6 +8,7 @@ use crate::compose::on_grid::MOST_COMPONENTS;
 use crate::engine::Engine;
 use crate::engine::contour::inversion::Contour;
 use crate::loss::Pair;
+use crate::numeric::interval::LnBounds;
 use crate::numeric::search::bisect;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, Epsilon, Tolerance};
@@ -52,10 +53,16 @@ impl Solver {
                 upper,
                 engine: Engine::Chernoff,
             }
+        } else if let Some(binomial) = self.binomial {
+            self.epsilon_closed(|epsilon| binomial.ln_delta(epsilon), delta, tolerance)
         } else if self.needs_grid() {
             self.epsilon_of_laws(delta, tolerance, most)?
-        } else if self.closed.is_some() {
-            self.epsilon_closed(delta.ln(), tolerance)
+        } else if let Some(pair) = self.closed.clone() {
+            self.epsilon_closed(
+                |epsilon| pair.ln_delta_of_one_step(epsilon),
+                delta,
+                tolerance,
+            )
         } else {
             self.epsilon_open(delta, tolerance)?
         };
@@ -129,20 +136,16 @@ impl Solver {
         Some(all)
     }
 
-    /// From a closed form.
-    fn epsilon_closed(&self, ln_delta: f64, tolerance: f64) -> Found {
-        let Some(pair) = &self.closed else {
+    /// From a closed form of ln δ.
+    fn epsilon_closed(&self, at: impl Fn(f64) -> LnBounds, delta: f64, tolerance: f64) -> Found {
+        if delta <= self.mass_beyond().0 {
             return Found {
                 lower: None,
                 upper: f64::INFINITY,
                 engine: Engine::Closed,
             };
-        };
-        let (lower, upper) = ends_of_step(
-            |epsilon| pair.ln_delta_of_one_step(epsilon),
-            ln_delta,
-            tolerance,
-        );
+        }
+        let (lower, upper) = ends_of_step(at, delta.ln(), tolerance);
         Found {
             lower: Some(lower),
             upper,

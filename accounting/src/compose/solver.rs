@@ -8,7 +8,7 @@ use crate::engine::contour::inversion::Contour;
 use crate::engine::contour::kernel::Kernel;
 use crate::engine::grid::convolution::Convolution;
 use crate::engine::grid::moments::Moments;
-use crate::loss::{Pair, PrivacyLoss};
+use crate::loss::{BinomialLoss, Pair, PrivacyLoss};
 use crate::numeric::interval::LnBounds;
 use crate::numeric::special::ln_add_exp;
 use crate::quantity::error::Result;
@@ -19,6 +19,8 @@ pub(crate) const HIGHEST_ORDER: f64 = 1e12;
 const LEAST_LN_DELTA: f64 = -750.0;
 /// Dropped mixture mass as a share of δ times the relative accuracy wanted.
 pub(crate) const TRIM: f64 = 1e-3;
+/// No δ is so small that less mass than this matters.
+const LEAST_MASS: f64 = 1e-300;
 /// From so many steps of laws on, roundings of a grid add up to more than the contour's.
 const MANY: u64 = 1000;
 /// Contours of few steps that matter are not tried again after so many failures.
@@ -38,6 +40,8 @@ pub(crate) struct Solver {
     pub(crate) loss: PrivacyLoss,
     /// A single pair that says everything, if there is one.
     pub(crate) closed: Option<Pair>,
+    /// Steps of two outcomes, whose number is binomial.
+    pub(crate) binomial: Option<BinomialLoss>,
     pub(crate) cumulants: Option<CumulantFunction>,
     /// What the grid is laid by.
     pub(crate) moments: Option<Moments>,
@@ -76,6 +80,7 @@ impl Solver {
         let around = |other: Option<&PrivacyLoss>| other.map(|other| Box::new(Self::new(other)));
         Self {
             closed,
+            binomial: BinomialLoss::of(&loss),
             cumulants: None,
             moments: None,
             out_of_reach: f64::INFINITY,
@@ -179,6 +184,9 @@ impl Solver {
         }
         if epsilon >= self.largest_loss() {
             return Ok((LnBounds::exactly(f64::NEG_INFINITY), Engine::Closed));
+        }
+        if let Some(binomial) = &self.binomial {
+            return Ok((binomial.ln_delta(epsilon), Engine::Closed));
         }
         if self.needs_grid() {
             return self.ln_delta_of_laws(epsilon, goal);
@@ -376,8 +384,8 @@ impl Solver {
         for _ in 0..8 {
             let mut trimmed = self.without_components(mass);
             let ln_delta = trimmed.approximate(epsilon)?;
-            let wanted = (ln_delta + (TRIM * goal).ln()).exp();
-            if trimmed.loss.missing() <= wanted || wanted <= 0.0 {
+            let wanted = (ln_delta + (TRIM * goal).ln()).exp().max(LEAST_MASS);
+            if trimmed.loss.missing() <= wanted {
                 return Ok(Some(trimmed));
             }
             mass = wanted;

@@ -94,19 +94,22 @@ pub(super) fn randomised_response(truth: f64, categories: u32) -> LossDistributi
         let rest = (f64::from(categories - 2) * other).ln();
         atoms.push(Atom::new(0.0, rest));
     }
-    let spacing = if categories > 2 { 1.0 } else { 2.0 } * loss.abs();
-    let comb = Comb {
-        origin: -loss.abs(),
-        spacing,
+    let size = loss.abs();
+    let (origin, spacing) = if categories > 2 {
+        (0.0, size)
+    } else {
+        (-size, 2.0 * size)
     };
+    let comb = Comb { origin, spacing };
     LossDistribution::of_atoms(atoms, Some(comb))
 }
 
 /// Two-sided geometric noise of scale b, shifted by s: losses (2x − s)/b for 0 ≤ x ≤ s.
 pub(super) fn discrete_laplace(scale: f64, shift: u32) -> LossDistribution {
-    let (s, rate) = (f64::from(shift), 1.0 / scale);
+    let rate = 1.0 / scale;
     let comb = Comb {
-        origin: -s * rate,
+        // Near zero, so that its rounding is small: −s, 2 − s, … has 0 or −1.
+        origin: -f64::from(shift % 2) * rate,
         spacing: 2.0 * rate,
     };
     LossDistribution::of_atoms(Atoms::Whole(WholeNumbers::laplace(rate, shift)), Some(comb))
@@ -126,7 +129,8 @@ pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<LossDistributi
     let (s, spread) = (f64::from(shift), 0.5 / (sigma * sigma));
     let reach = (DISCRETE_REACH * sigma).ceil() + 2.0;
     let comb = Comb {
-        origin: (2.0 * (s - reach) * s - s * s) * spread,
+        // Near zero: 2x − s is 0 or −1 for one x.
+        origin: -f64::from(shift % 2) * s * spread,
         spacing: 2.0 * s * spread,
     };
     let atoms = Atoms::Whole(WholeNumbers::gaussian(s, spread, reach));

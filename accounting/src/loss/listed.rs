@@ -85,10 +85,16 @@ impl LossDistribution {
         let places: Option<Vec<(i64, f64)>> = (self.atoms.iter())
             .map(|atom| lines.nearest(atom.loss, 0.0))
             .collect();
-        let places = places?;
+        let mut places = places?;
+        // The lowest loss is where counting begins.
+        let first = places.iter().map(|(index, _)| *index).min()?;
+        for (index, _) in &mut places {
+            *index -= first;
+        }
+        let origin = lines.at(first);
         let last = places.iter().map(|(index, _)| *index).max()?;
         let count = u64::try_from(last).ok()?.checked_mul(times)?;
-        if count >= MOST as u64 || places.iter().any(|(index, _)| *index < 0) {
+        if count >= MOST as u64 {
             return None;
         }
         let mut one = vec![f64::NEG_INFINITY; last as usize + 1];
@@ -104,7 +110,7 @@ impl LossDistribution {
             .enumerate()
             .filter(|(_, ln)| *ln > f64::NEG_INFINITY)
             .map(|(index, ln_second)| {
-                let parts = [n * lines.origin, index as f64 * lines.spacing];
+                let parts = [n * origin, index as f64 * lines.spacing];
                 Atom {
                     loss: parts[0] + parts[1],
                     loss_error: n * off + 4.0 * ROUND * (parts[0].abs() + parts[1].abs()),

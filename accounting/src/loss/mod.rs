@@ -7,6 +7,7 @@
 
 mod allocation;
 mod atoms;
+mod binomial;
 mod closed;
 mod density;
 mod discrete;
@@ -24,6 +25,7 @@ mod stretches;
 mod tails;
 
 pub(crate) use atoms::Atoms;
+pub(crate) use binomial::BinomialLoss;
 pub(crate) use closed::{range_divergence, range_moment};
 pub(crate) use density::{Density, Shape};
 pub(crate) use discretise::Node;
@@ -92,6 +94,14 @@ pub(crate) enum Attained {
 pub(crate) struct Comb {
     pub(crate) origin: f64,
     pub(crate) spacing: f64,
+}
+
+impl Comb {
+    /// Whether these are its own lines.
+    pub(crate) const fn is(self, lines: loss_grid::Lines) -> bool {
+        self.origin.to_bits() == lines.origin.to_bits()
+            && self.spacing.to_bits() == lines.spacing.to_bits()
+    }
 }
 
 /// One step's dominating pair.

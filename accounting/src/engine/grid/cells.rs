@@ -8,7 +8,7 @@
 
 use super::merge::{Cell, Merger};
 use crate::loss::loss_grid::{Lines, LossGrid};
-use crate::loss::{LossDistribution, Node};
+use crate::loss::{Attained, LossDistribution, Node};
 use crate::numeric::special::{ROUND, ln_add_exp};
 use crate::quantity::error::{Error, Result};
 
@@ -16,6 +16,8 @@ use crate::quantity::error::{Error, Result};
 const MASS_ERROR: f64 = 1e-9;
 /// With more atoms than this the rarest are left out.
 const MANY: usize = 1 << 14;
+/// Relative rounding of a comb's origin and spacing.
+const COMB: f64 = 8.0 * ROUND;
 /// Relative rounding of what is done with a node's weight.
 const CELL_ERROR: f64 = 32.0 * ROUND;
 
@@ -27,8 +29,11 @@ pub(crate) struct Lattice {
     pub(crate) weights: Vec<(i64, f64)>,
     /// P-mass of infinite loss.
     pub(crate) infinite: f64,
-    /// How far at most an atom's loss lies from the line that it was put on.
+    /// How far at most an atom's loss lies from the line that it was put on, but for the lines' own
+    /// `stretch`.
     pub(crate) nudge: f64,
+    /// How far the spacing is from that of the comb of losses it stands for, relatively.
+    pub(crate) stretch: f64,
 }
 
 /// The law from above and from below.
@@ -47,6 +52,9 @@ struct Cells<'r> {
     /// Q-mass of atoms on lines, as logarithms.
     on_lines: Vec<(i64, f64)>,
     nudge: f64,
+    /// Whether the lines are those of the law's own comb.
+    comb: bool,
+    stretch: f64,
 }
 
 impl LossDistribution {
@@ -121,7 +129,10 @@ impl LossDistribution {
         ln_cut: f64,
         slack: f64,
     ) -> Result<([Cells<'r>; N], f64)> {
-        let mut all = signs.map(|sign| Cells::new(loss_grid, sign));
+        // Bounding laws have combs of their own making.
+        let exact = self.attained == Attained::Always;
+        let comb = exact && self.comb.is_some_and(|comb| comb.is(loss_grid.lines));
+        let mut all = signs.map(|sign| Cells::new(loss_grid, sign, comb));
         let mut near = 0;
         // Of very many atoms those left out are like the tails of a density.
         let rare = ln_cut - (self.atoms.len() as f64).ln();
@@ -182,13 +193,15 @@ fn not_kept() -> Error {
 
 impl<'r> Cells<'r> {
     /// Nothing in them yet.
-    fn new(loss_grid: &'r LossGrid, sign: f64) -> Self {
+    fn new(loss_grid: &'r LossGrid, sign: f64, comb: bool) -> Self {
         Self {
             loss_grid,
             sign,
             cells: vec![Cell::EMPTY; loss_grid.bounds.len().saturating_sub(1)],
             on_lines: Vec::new(),
             nudge: 0.0,
+            comb,
+            stretch: 0.0,
         }
     }
 
@@ -214,12 +227,21 @@ impl<'r> Cells<'r> {
 
     /// Puts an atom on the line it lies on, up to rounding or `slack`; `false` when there is none.
     fn settle(&mut self, atom: &Node, slack: f64) -> bool {
-        let Some((index, off)) = self.loss_grid.lines.nearest(atom.loss, slack) else {
+        let lines = self.loss_grid.lines;
+        let slack = if self.comb { 0.0 } else { slack };
+        let Some((index, off)) = lines.nearest(atom.loss, slack) else {
             return false;
         };
         let ln_mass = atom.ln_second + self.sign * atom.weight_error;
         self.on_lines.push((index, ln_mass));
-        self.nudge = self.nudge.max(off + atom.loss_error);
+        // The losses of a comb are o + ks, and only o and s are rounded: what k steps are off adds up to
+        // k times that of s, however large single losses are.
+        if self.comb && atom.loss_error <= COMB * atom.loss.abs() {
+            self.nudge = self.nudge.max(COMB * lines.origin.abs());
+            self.stretch = COMB;
+        } else {
+            self.nudge = self.nudge.max(off + atom.loss_error);
+        }
         true
     }
 
@@ -233,6 +255,7 @@ impl<'r> Cells<'r> {
             weights,
             infinite,
             nudge: self.nudge,
+            stretch: self.stretch,
         }
     }
 
@@ -270,9 +293,16 @@ impl Lattice {
         self.moment(1.0).0.exp() + self.infinite
     }
 
+    /// How far any loss may be from its line.
+    pub(crate) fn off(&self) -> f64 {
+        let index = |weight: Option<&(i64, f64)>| weight.map_or(0, |weight| weight.0.abs());
+        let farthest = index(self.weights.first()).max(index(self.weights.last()));
+        self.nudge + self.stretch * farthest as f64 * self.lines.spacing
+    }
+
     /// How far that may be from one.
     fn allowed(&self) -> f64 {
-        MASS_ERROR + 2.0 * self.nudge
+        MASS_ERROR + 2.0 * self.off()
     }
 
     /// K(θ) = ln Σ e^{w + θv} and K'(θ).

@@ -100,7 +100,7 @@ impl LossDistribution {
         let (above, below) = (&brackets.above, &brackets.below);
         // Sums of so many terms, each an exponential, on losses nudged to their lines.
         let slack = |side: &super::cells::Lattice| {
-            order * side.nudge + ROUND * (64.0 + 2.0 * side.weights.len() as f64)
+            order * side.off() + ROUND * (64.0 + 2.0 * side.weights.len() as f64)
         };
         let (upper, lower) = (
             above.moment(order).0 + slack(above),
@@ -158,6 +158,6 @@ impl LossDistribution {
         // Beyond the ends L ≤ e^L.
         let beyond = self.ln_moment_beyond(2.0, ln_cut).exp();
         let rounding = ROUND * size * (64.0 + 2.0 * above.weights.len() as f64);
-        Ok(above_zero(sum + above.nudge + beyond + rounding))
+        Ok(above_zero(sum + above.off() + beyond + rounding))
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Side {
     outside: [f64; 2],
     /// How far losses may be from their lines.
     nudge: f64,
+    /// The same per line from the origin, relatively.
+    stretch: f64,
     /// P-mass of infinite loss.
     pub(super) infinite: f64,
 }
@@ -180,6 +182,7 @@ impl Side {
             front_error: spectrum.front_error,
             outside,
             nudge: spectrum.nudge,
+            stretch: spectrum.stretch,
             infinite: -whole.exp_m1(),
         }
     }
@@ -204,10 +207,11 @@ impl Side {
         let last = self.start + self.length;
         let reach = (self.start.abs().max(last.abs())) as f64 * self.spacing;
         let rounding = 8.0 * ROUND * (self.origin.abs() + reach + epsilon.abs());
-        let shift = sign * (self.nudge + rounding);
+        let nudge = self.nudge + self.stretch * reach;
+        let shift = sign * (nudge + rounding);
         // Σ Q(v) (e^{v+N} − e^ε)₊ = e^N δ(ε − N), whose front is e^{θN} larger than the one at ε;
         // gains at z ± r are e^{−θ(z∓r)}(e^{z±r} − 1) at most and at least.
-        let moved = theta * (self.nudge + 2.0 * rounding);
+        let moved = theta * (nudge + 2.0 * rounding);
         let first = self.origin + self.start as f64 * self.spacing - epsilon + shift;
         let skip = (-first / self.spacing).ceil().max(0.0);
         let gains = Gains {

@@ -33,6 +33,8 @@ pub(crate) struct Spectrum {
     pub(crate) front_error: f64,
     /// How far the composed losses may be from their lines.
     pub(crate) nudge: f64,
+    /// The same per line from the origin, relatively.
+    pub(crate) stretch: f64,
 }
 
 impl Spectrum {
@@ -61,6 +63,7 @@ impl Spectrum {
             front: 0.0,
             front_error: 0.0,
             nudge: 0.0,
+            stretch: 0.0,
         }
     }
 
@@ -82,6 +85,7 @@ impl Spectrum {
         self.front_error += repeats * tilted.relative + 4.0 * ROUND * self.front.abs();
         self.origin += repeats * step.lines.origin;
         self.nudge += repeats * step.nudge;
+        self.stretch = self.stretch.max(step.stretch);
         let moved = i64::try_from(times)
             .ok()
             .and_then(|t| t.checked_mul(tilted.centre));
