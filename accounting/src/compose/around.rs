@@ -84,6 +84,18 @@ impl Solver {
         self.epsilon_by(None, delta, tolerance)
     }
 
+    /// What is known without an engine of runs that lose far more than their losses vary.
+    fn add_moderate(&mut self, found: &mut Found, delta: f64) {
+        let (by_moments, most) =
+            (self.epsilon_by_concentration(delta)).unwrap_or((0.0, f64::INFINITY));
+        found.upper = found.upper.min(most);
+        if self.below.is_none() && !self.loss.bounds_only() {
+            let events = self.epsilon_of_every_step(delta.ln()).unwrap_or(0.0);
+            let least = events.max(by_moments).max(self.epsilon_nearly_one(delta));
+            found.lower = Some(found.lower.map_or(least, |lower| lower.max(least)));
+        }
+    }
+
     /// The same by one engine alone, or by whichever can certify it.
     pub(super) fn epsilon_by(
         &mut self,
@@ -109,11 +121,8 @@ impl Solver {
             None => self.epsilon_of_pair(delta, tolerance)?,
             Some(engine) => self.epsilon_alone(engine, delta, tolerance)?,
         };
-        if alone.is_none() && self.below.is_none() && !self.loss.bounds_only() && !close(&found) {
-            // Runs that lose far more than their losses vary are known without an engine.
-            let events = self.epsilon_of_every_step(delta.ln()).unwrap_or(0.0);
-            let least = events.max(self.epsilon_nearly_one(delta));
-            found.lower = found.lower.map(|lower| lower.max(least)).or(Some(least));
+        if alone.is_none() && !close(&found) {
+            self.add_moderate(&mut found, delta);
         }
         if !looked && !close(&found) {
             common = common.map(|common| self.with_events(common, delta, tolerance));

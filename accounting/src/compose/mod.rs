@@ -5,6 +5,7 @@ mod around;
 pub(crate) mod blow_up;
 mod certify;
 pub(crate) mod coarse;
+mod concentration;
 mod convert;
 mod curve;
 mod cut;

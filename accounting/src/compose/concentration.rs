@@ -1,0 +1,354 @@
+//! Both ends of ε of runs that lose far more than their loss varies, from moments of P of small order.
+//!
+//! With K(s) = ln E_P e^{sL} of the composed loss and s, d > 0
+//!
+//!   ε(δ) ≤ (K(s) − ln δ)/s,   ε(δ) ≥ (ln(1 − δ) − K(−d))/d,
+//!
+//! the first as δ(ε) ≤ P(L > ε) ≤ e^{K(s) − sε}, the second as 1 − δ(ε) = E_P min(1, e^{ε − L}) ≤ E_P e^{d(ε − L)}
+//! for 0 < d ≤ 1.
+//!
+//! A pair of mixtures has L = A − B, the logarithms of two sums of exponentials, both convex. On a cell of a
+//! component's deviation z a chord of the one and a tangent of the other are a line above L, or below it; e to
+//! its multiple is convex, so that the cell's mass and mean bound its share of the moment.
+
+use super::solver::Solver;
+use crate::loss::{LossDistribution, Pair};
+use crate::numeric::search::minimiser_to;
+use crate::numeric::special::ln_normal_tail;
+
+/// Cells of a deviation: as wide as this out to the first end, twice as wide out to the second.
+const WIDTH: f64 = 0.25;
+const ENDS: (f64, f64) = (8.0, 39.0);
+/// Normal mass beyond the second.
+const BEYOND: f64 = f64::MIN_POSITIVE;
+/// Steps of more components, or of more atoms, than this are not looked at.
+const MOST_COMPONENTS: usize = 1024;
+const MOST_ATOMS: usize = 1 << 17;
+/// Relative room for roundings of a term, and of a place in a cell.
+const ROOM: f64 = 1e-13;
+const PLACE: f64 = 1e-10;
+/// The same of a cell's mass, and of losses, whose slopes are rounded too.
+const MASS: f64 = 1e-12;
+/// Orders that are tried.
+const ORDERS: (f64, f64) = (1e-13, 1.0);
+
+/// P-mass between two losses, with a mean place between them; one loss for an atom.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    mass: f64,
+    /// Relative error of the mass.
+    error: f64,
+    /// Losses at both ends of lines above and below the loss.
+    above: [f64; 2],
+    below: [f64; 2],
+    /// Where the mean is, as a share of the way.
+    place: f64,
+}
+
+impl Stretch {
+    /// An upper bound on E[e^{sL} − 1] on it.
+    fn moment(&self, s: f64) -> f64 {
+        let ends = if s > 0.0 { self.above } else { self.below };
+        // Towards the larger end.
+        let place = if (ends[1] > ends[0]) == (s > 0.0) {
+            (self.place + PLACE).min(1.0)
+        } else {
+            (self.place - PLACE).max(0.0)
+        };
+        let [from, to] = ends.map(|loss| (s * loss).exp_m1());
+        let farthest = ends[0].abs().max(ends[1].abs());
+        let room = self.error + ROOM * (1.0 + s.abs() * farthest);
+        self.mass * ((1.0 - place) * from + place * to + room * from.abs().max(to.abs()))
+    }
+}
+
+/// Stretches of each kind of step with its count.
+#[derive(Debug)]
+pub(crate) struct Concentration {
+    parts: Vec<(Vec<Stretch>, f64)>,
+    gaussian: f64,
+    /// P-mass on none of them.
+    missing: f64,
+    /// Whether losses are known from below.
+    whole: bool,
+}
+
+impl Concentration {
+    /// `None` where a step is neither a pair of few components nor atoms alone.
+    fn of(solver: &Solver) -> Option<Self> {
+        let loss = &solver.loss;
+        let (mut parts, mut missing) = (Vec::new(), solver.mass_beyond().1);
+        let mut whole = true;
+        for (pair, times) in &loss.parts {
+            let times = *times as f64;
+            let components = pair.first.components().count() + pair.second.components().count();
+            if components > MOST_COMPONENTS {
+                return None;
+            }
+            // What the second law lacks would lower a loss.
+            whole &= pair.second.missing() <= 0.0;
+            missing += 2.0 * times * BEYOND;
+            parts.push((stretches_of_pair(pair), times));
+        }
+        for (law, times) in &loss.laws {
+            if !law.pieces.is_empty() || law.atoms.len() > MOST_ATOMS || law.stated.is_some() {
+                return None;
+            }
+            parts.push((stretches_of_law(law), *times as f64));
+        }
+        Some(Self {
+            parts,
+            gaussian: loss.gaussian,
+            missing,
+            whole,
+        })
+    }
+
+    /// An upper end of K(s), for s of either sign.
+    fn ln_moment(&self, s: f64) -> f64 {
+        let plain = 0.5 * self.gaussian * (s + s * s);
+        let each = self.parts.iter().map(|(stretches, times)| {
+            // Σ mass is one at most.
+            let sum: f64 = stretches.iter().map(|stretch| stretch.moment(s)).sum();
+            times * (sum + ROOM * sum.abs()).max(-1.0).ln_1p()
+        });
+        let whole = plain + each.sum::<f64>();
+        whole + ROOM * (whole.abs() + plain.abs())
+    }
+
+    /// The best order's value of a bound that falls, then rises.
+    fn best(bound: impl Fn(f64) -> f64) -> f64 {
+        let at = |ln: f64| bound(ln.exp());
+        let ln = minimiser_to(at, ORDERS.0.ln(), ORDERS.1.ln(), 1e-4);
+        at(ln)
+    }
+
+    /// An upper end of ε(δ).
+    fn upper(&self, delta: f64) -> f64 {
+        let ln_delta = (delta - self.missing).ln();
+        let bound = Self::best(|s| (self.ln_moment(s) - ln_delta) / s);
+        if bound.is_nan() {
+            f64::INFINITY
+        } else {
+            bound.max(0.0) * (1.0 + ROOM)
+        }
+    }
+
+    /// A lower end of ε(δ) of a run that attains its pairs.
+    fn lower(&self, delta: f64) -> f64 {
+        if !self.whole {
+            return 0.0;
+        }
+        let ln_rest = (-delta - self.missing).ln_1p();
+        let bound = -Self::best(|d| (self.ln_moment(-d) - ln_rest) / d);
+        // Not a number where nothing is left.
+        if bound > 0.0 {
+            bound * (1.0 - ROOM)
+        } else {
+            0.0
+        }
+    }
+}
+
+impl Solver {
+    /// Both ends of ε(δ) from moments of small order; none where some step is not covered.
+    pub(super) fn epsilon_by_concentration(&self, delta: f64) -> Option<(f64, f64)> {
+        if self.loss.unbounded || self.loss.is_stated() {
+            return None;
+        }
+        let moments = Concentration::of(self)?;
+        Some((moments.lower(delta), moments.upper(delta)))
+    }
+}
+
+/// Cells of the standard normal law: both ends, mass, mean as a share of the way.
+fn cells() -> Vec<(f64, f64, f64, f64)> {
+    let mut places = vec![0.0];
+    let mut place = 0.0;
+    while place < ENDS.1 {
+        place += if place < ENDS.0 { WIDTH } else { 2.0 * WIDTH };
+        places.push(place);
+    }
+    let density = |z: f64| (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt();
+    let right = places.windows(2).map(|ends| {
+        let (from, to) = (ends[0], ends[1]);
+        let mass = ln_normal_tail(from).exp() - ln_normal_tail(to).exp();
+        let mean = if mass > 0.0 {
+            (density(from) - density(to)) / mass
+        } else {
+            from
+        };
+        let share = ((mean - from) / (to - from)).clamp(0.0, 1.0);
+        (from, to, mass.max(0.0), share)
+    });
+    let right: Vec<_> = right.collect();
+    let left = right
+        .iter()
+        .map(|(from, to, mass, share)| (-to, -from, *mass, 1.0 - share));
+    left.chain(right.iter().copied()).collect()
+}
+
+fn stretches_of_pair(pair: &Pair) -> Vec<Stretch> {
+    let cells = cells();
+    let mut stretches = Vec::new();
+    for (position, ln_weight) in pair.first.components() {
+        for (from, to, mass, place) in &cells {
+            let mass = mass * ln_weight.exp();
+            if mass <= 0.0 {
+                continue;
+            }
+            let (x0, x1) = (position + from, position + to);
+            let middle = 0.5 * (x0 + x1);
+            let first = [x0, x1, middle].map(|x| pair.first.ratio(x));
+            let second = [x0, x1, middle].map(|x| pair.second.ratio(-x));
+            let half = 0.5 * (x1 - x0);
+            // Convex in x both: chords above, tangents below; the slope of B is −(mean at −x).
+            let tangent = |side: f64| {
+                let (a, b) = (&first[2], &second[2]);
+                [
+                    a.ln + a.mean * side - a.error,
+                    b.ln - b.mean * side - b.error,
+                ]
+            };
+            let room = |loss: f64| MASS * (1.0 + loss.abs());
+            let at = |i: usize, side: f64| {
+                let [a, b] = tangent(side);
+                let above = first[i].ln + first[i].error - b;
+                let below = a - second[i].ln - second[i].error;
+                (above + room(above), below - room(below))
+            };
+            let ends = [at(0, -half), at(1, half)];
+            stretches.push(Stretch {
+                mass,
+                error: MASS,
+                above: ends.map(|end| end.0),
+                below: ends.map(|end| end.1),
+                place: *place,
+            });
+        }
+    }
+    stretches
+}
+
+fn stretches_of_law(law: &LossDistribution) -> Vec<Stretch> {
+    let atoms = law.atoms.iter().map(|atom| {
+        let size = 1.0 + atom.ln_second.abs() + atom.loss.abs() + law.roundings;
+        let error = 8.0 * f64::EPSILON * size + atom.loss_error;
+        Stretch {
+            mass: (atom.ln_second + atom.loss).exp(),
+            error,
+            above: [atom.loss + atom.loss_error; 2],
+            below: [atom.loss - atom.loss_error; 2],
+            place: 0.5,
+        }
+    });
+    atoms.filter(|stretch| stretch.mass > 0.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::{Direction, PrivacyLoss, Query};
+    use crate::mechanism::Mechanism;
+    use crate::quantity::neighbours::Neighbours;
+    use crate::quantity::{NoiseMultiplier, Probability, SamplingRate, Steps};
+
+    fn repeat(times: u64, each: Mechanism) -> Mechanism {
+        Mechanism::Repeat {
+            times: Steps::new(times),
+            each: Box::new(each),
+        }
+    }
+
+    fn noise(sigma: f64) -> NoiseMultiplier {
+        NoiseMultiplier::new(sigma).unwrap()
+    }
+
+    /// On both sides of what the engines certify, in both directions, for pairs, lattices and Gaussians.
+    #[test]
+    fn moments_of_small_order_lie_around_the_engines() {
+        let sampled = |sigma: f64, rate: f64| Mechanism::SubsampledGaussian {
+            noise_multiplier: noise(sigma),
+            sampling_rate: SamplingRate::new(rate).unwrap(),
+            sampling: crate::Sampling::Poisson,
+        };
+        let mixture = Mechanism::MixtureOfGaussians {
+            noise_multiplier: noise(0.7),
+            sensitivities: vec![0.0, 1.0, 3.0],
+            probabilities: [0.2, 0.5, 0.3]
+                .map(|p| Probability::new(p).unwrap())
+                .to_vec(),
+        };
+        let runs = [
+            repeat(900, sampled(1.0, 0.4)),
+            repeat(300, mixture),
+            repeat(
+                400,
+                Mechanism::DiscreteGaussian {
+                    sigma: noise(1.3),
+                    sensitivity: 2,
+                },
+            ),
+            repeat(
+                50,
+                Mechanism::Gaussian {
+                    noise_multiplier: noise(0.8),
+                },
+            ),
+        ];
+        for run in &runs {
+            for neighbours in [Neighbours::AddRemove, Neighbours::Replace] {
+                for direction in Direction::BOTH {
+                    let query = Query::single(neighbours);
+                    let loss = PrivacyLoss::of(run, query, direction).unwrap();
+                    let mut solver = Solver::new(&loss);
+                    for delta in [1e-12, 1e-3, 0.3, 0.9] {
+                        let (low, high) = solver.epsilon_by_concentration(delta).unwrap();
+                        let found = solver.epsilon(delta, 1e-6).unwrap();
+                        let truth = (found.lower.unwrap(), found.upper);
+                        assert!(
+                            low <= truth.1 * (1.0 + 1e-9) && high >= truth.0 * (1.0 - 1e-9),
+                            "{low} {truth:?} {high} {run:?} {neighbours:?} {direction:?} {delta}"
+                        );
+                        // Chernoff's bound at the best order: within what a deviation of the loss explains.
+                        assert!(
+                            delta > 0.5 || high <= 1.6 * truth.1 + 1.0,
+                            "{truth:?} {high} {run:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Far components, where neither engine reaches: both ends lie a few deviations around the mean loss.
+    #[test]
+    fn far_components_are_known_to_a_few_deviations() {
+        let run = repeat(
+            7000,
+            Mechanism::MixtureOfGaussians {
+                noise_multiplier: noise(0.02),
+                sensitivities: vec![6.0, 7.0],
+                probabilities: [0.4, 0.6].map(|p| Probability::new(p).unwrap()).to_vec(),
+            },
+        );
+        let query = Query::single(Neighbours::ZeroOut);
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let (low, high) = Solver::new(&loss).epsilon_by_concentration(1e-5).unwrap();
+        // κ²/2 of 300 and 350, less what is known beforehand of the choice between them.
+        let (a, b) = (45_000.0, 61_250.0);
+        let entropy = -(0.4 * f64::ln(0.4) + 0.6 * f64::ln(0.6));
+        let mean = 7000.0 * (0.4 * a + 0.6 * b - entropy);
+        // Of the choice, and of κz.
+        let variance = 0.24 * (b - a) * (b - a) + 0.4 * 9e4 + 0.6 * 350.0 * 350.0;
+        let deviation = (7000.0 * variance).sqrt();
+        assert!(
+            low > mean - 0.1 * deviation && low < mean + 5.0 * deviation,
+            "{low} {mean}"
+        );
+        assert!(
+            high > mean + 3.0 * deviation && high < mean + 6.0 * deviation,
+            "{high} {mean}"
+        );
+    }
+}
