@@ -3,6 +3,7 @@
 mod bands;
 mod bloom;
 mod near;
+mod same;
 mod substring;
 
 use crate::error::{Result, range};
@@ -10,6 +11,7 @@ use crate::prepare::{ButFor, Stability};
 use crate::record::TokenId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use same::same_texts;
 use std::collections::HashSet;
 use std::ops::Range;
 pub(crate) use substring::{Repeats, Stretches};

@@ -8,6 +8,7 @@ use crate::contract::{Exit, Inputs};
 use crate::number::{count_of, grouped, nearest, shortest};
 use crate::page::{Page, Section, Shade};
 use anyhow::Result;
+use reticent_attacks::Repeats;
 
 /// A gain of so many nats has the full shade.
 const FULL: f64 = 4.0;
@@ -29,7 +30,10 @@ pub(super) fn page(
         summary(report, args, exit),
     )
     .mood(exit.into())
-    .brief(Section::text("", vec![sample(report)]))
+    .brief(Section::text(
+        "",
+        Some(sample(report)).into_iter().chain(repeats(report)).collect(),
+    ))
     .section(
         Section::plot("At few false alarms", figure::roc(report)?.to_inline_svg()?).caption(
             "Both axes are logarithmic: an attack that recognises few members for certain \
@@ -46,6 +50,7 @@ pub(super) fn page(
             origin(report)
         ))
         .into_iter()
+        .chain(repeats(report))
         .chain(inputs.assumed_line())
         .collect(),
     ));
@@ -126,6 +131,42 @@ fn sample(report: &MembershipReport) -> String {
         count_of(report.non_members as u64, "non-member"),
         shortest(report.confidence.get())
     )
+}
+
+/// How the texts repeat, and which were left out; nothing where none does.
+fn repeats(report: &MembershipReport) -> Option<String> {
+    let repeats = report.repeats.filter(Repeats::any)?;
+    let sides = [
+        (repeats.members, report.members, "member"),
+        (repeats.non_members, report.non_members, "non-member"),
+    ];
+    let repeated = sides.iter().filter(|(side, _, _)| side.repeated > 0);
+    let repeated: Vec<String> = repeated
+        .map(|(side, of, name)| {
+            format!(
+                "{} of {} repeat another's text ({})",
+                grouped(side.repeated as u64),
+                count_of(*of as u64, name),
+                count_of(side.texts as u64, "different text")
+            )
+        })
+        .collect();
+    let mut said = Vec::new();
+    if !repeated.is_empty() {
+        said.push(format!(
+            "{}: copies and near-copies are one piece of evidence.",
+            repeated.join(", ")
+        ));
+    }
+    let [inside, outside] = [repeats.members, repeats.non_members].map(|side| side.on_both_sides);
+    if inside + outside > 0 {
+        said.push(format!(
+            "Left out: {} and {} whose texts stand on both sides.",
+            count_of(inside as u64, "member"),
+            count_of(outside as u64, "non-member")
+        ));
+    }
+    Some(said.join(" "))
 }
 
 fn line(heat: &HeatLine) -> (String, Vec<Shade>) {

@@ -12,9 +12,13 @@ use crate::contract::{Exit, Interrupt, Progress};
 use crate::number::grouped;
 use crate::page::Output;
 use anyhow::{Context, Result, ensure};
-use reticent_attacks::{Attack, Beside, Need, Panel, Scoring, chosen};
+use reticent_attacks::{
+    Attack, Beside, Need, Panel, Repeats, Scoring, TextCopies, chosen, tied_groups,
+};
 use reticent_corpus::{TokenId, Tokenizer, Unit};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 /// Records a side, and records a group, of CRT's protocol.
 const CRT: (usize, usize) = (1000, 20);
@@ -48,8 +52,8 @@ pub(in crate::audit) fn measured(
     interrupt: &Interrupt,
 ) -> Result<(MembershipReport, Vec<HeatLine>)> {
     let confidence = confidence(args)?;
-    let sides = sides(args, args.on.unit.unwrap_or_else(|| model.unit()))?;
-    let [inside, outside] = &sides;
+    let Sides { cuts, repeats } = sides(args, args.on.unit.unwrap_or_else(|| model.unit()))?;
+    let [inside, outside] = &cuts;
     let members = inside.texts.len();
     let texts: Vec<String> = inside.texts.iter().chain(&outside.texts).cloned().collect();
     let attacks = wanted(args);
@@ -108,7 +112,7 @@ pub(in crate::audit) fn measured(
     let shadows = args
         .on
         .shadows
-        .map(|_| shadowed(args, &sides, &panel, models, &mut attacked, interrupt))
+        .map(|_| shadowed(args, &cuts, &panel, models, &mut attacked, interrupt))
         .transpose()
         .context("--shadows")?;
     let first = attacked.first().context("--attack: no attack was left")?;
@@ -118,8 +122,9 @@ pub(in crate::audit) fn measured(
         Vec::new()
     };
     let records = Records {
-        groups: groups(args, &sides),
-        texts: sides.map(|side| side.texts),
+        groups: groups(&cuts),
+        texts: cuts.map(|side| side.texts),
+        repeats: Some(repeats),
         group_size: match args.on.protocol {
             Some(Protocol::Crt) => Some(CRT.1),
             None => args
@@ -147,7 +152,7 @@ fn shadowed(
     interrupt: &Interrupt,
 ) -> Result<ShadowTraining> {
     let members = sides[0].texts.len();
-    let groups = crate::audit::records::shared_groups(sides).concat();
+    let groups = tied(sides).concat();
     let own = |model: &LoadedModel| model.weights().map(|(_, w)| w.to_vec());
     let architecture = |model: &LoadedModel| model.weights().map(|(m, _)| m.clone());
     let weights = match reference {
@@ -186,45 +191,60 @@ const fn needs_statistics(attack: Attack) -> bool {
     matches!(attack, Attack::MinKPlusPlus(_) | Attack::Ez)
 }
 
-/// Both files cut into records; CRT's protocol takes a sample of each.
-fn sides(args: &MembershipArgs, unit: Unit) -> Result<[Cut; 2]> {
-    let shared = args.on.group_by.unwrap_or_default() == GroupBy::Secret;
-    let side = |path: &Option<std::path::PathBuf>, flag: &'static str| -> Result<Cut> {
+/// The records of both files that are judged, with their ties, and how their texts repeat.
+struct Sides {
+    cuts: [Cut; 2],
+    repeats: Repeats,
+}
+
+/// Both files cut into records, less the texts that stand in both; CRT's protocol takes a sample
+/// of each. Copies and near-copies of a text are tied whatever else ties records.
+fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
+    let by = args.on.group_by.unwrap_or_default();
+    let files = [("--members", &args.members), ("--non-members", &args.non_members)];
+    let side = |(flag, path): (&'static str, &Option<PathBuf>)| -> Result<Cut> {
         let path = path
             .as_ref()
             .with_context(|| format!("{flag} must be given"))?;
-        let mut side = cut(path, unit, shared).context(flag)?;
-        if args.on.protocol == Some(Protocol::Crt) {
-            let count = side.texts.len();
-            ensure!(
-                count >= CRT.0,
-                "{flag}: the protocol crt takes {} records a side, {} has {}",
-                grouped(CRT.0 as u64),
-                path.display(),
-                grouped(count as u64)
-            );
-            side = side.only(&chosen(count, CRT.0, args.seed));
-        }
-        Ok(side)
+        cut(path, unit, by == GroupBy::Secret).context(flag)
     };
-    Ok([
-        side(&args.members, "--members")?,
-        side(&args.non_members, "--non-members")?,
-    ])
+    let cuts = [side(files[0])?, side(files[1])?];
+    let mut copies = TextCopies::of(&cuts[0].texts, &cuts[1].texts).context("--non-members")?;
+    if args.on.protocol == Some(Protocol::Crt) {
+        for ((flag, _), kept) in files.iter().zip(copies.kept()) {
+            ensure!(
+                kept.len() >= CRT.0,
+                "{flag}: the protocol crt takes {} records a side that stand on no other, there are {}",
+                grouped(CRT.0 as u64),
+                grouped(kept.len() as u64)
+            );
+        }
+        let drawn = [0, 1].map(|side: usize| chosen(copies.kept()[side].len(), CRT.0, args.seed));
+        copies = copies.only(&drawn);
+    }
+    let repeats = copies.repeats();
+    let mut cuts = [0, 1].map(|side: usize| cuts[side].only(&copies.kept()[side]));
+    let ties = cuts.each_mut().map(|cut| match by {
+        GroupBy::Nothing => vec![Vec::new(); cut.texts.len()],
+        GroupBy::Document | GroupBy::Secret => std::mem::take(&mut cut.ties),
+    });
+    for (cut, ties) in cuts.iter_mut().zip(copies.tied(ties)) {
+        cut.ties = ties;
+    }
+    Ok(Sides { cuts, repeats })
 }
 
-/// Names of groups on both sides; nothing where every record stands for itself.
-fn groups(args: &MembershipArgs, sides: &[Cut; 2]) -> Option<[Vec<String>; 2]> {
-    let by = args.on.group_by.unwrap_or_default();
-    if by == GroupBy::Nothing {
-        return None;
-    }
-    let named = crate::audit::records::shared_groups(sides);
-    let mut distinct: Vec<&String> = named.iter().flatten().collect();
-    distinct.sort();
-    distinct.dedup();
-    let records: usize = named.iter().map(Vec::len).sum();
-    (distinct.len() < records).then_some(named)
+/// A number for every record; those that are no independent evidence of each other have one.
+fn tied(sides: &[Cut; 2]) -> [Vec<usize>; 2] {
+    tied_groups(&[sides[0].ties.clone(), sides[1].ties.clone()])
+}
+
+/// The same; nothing where every record stands for itself.
+fn groups(sides: &[Cut; 2]) -> Option<[Vec<usize>; 2]> {
+    let groups = tied(sides);
+    let distinct: BTreeSet<usize> = groups.iter().flatten().copied().collect();
+    let records: usize = groups.iter().map(Vec::len).sum();
+    (distinct.len() < records).then_some(groups)
 }
 
 /// The attacks in order, the one that decides first.
