@@ -57,9 +57,8 @@ impl TextCopies {
     /// No text of a side is left.
     pub fn of(members: &[String], non_members: &[String]) -> Result<Self> {
         let all = same_texts([members, non_members]);
-        let [inside, outside] = [0, 1].map(|side: usize| -> HashSet<usize> {
-            all[side].iter().copied().collect()
-        });
+        let [inside, outside] =
+            [0, 1].map(|side: usize| -> HashSet<usize> { all[side].iter().copied().collect() });
         let both: HashSet<usize> = inside.intersection(&outside).copied().collect();
         let kept = [0, 1].map(|side: usize| -> Vec<usize> {
             let numbers = &all[side];
@@ -306,7 +305,10 @@ mod tests {
         let members = [texts(0..6), texts(4..6), texts(8..10)].concat();
         let others = texts(8..14);
         let found = TextCopies::of(&members, &others).unwrap();
-        assert_eq!(found.kept(), &[(0..8).collect::<Vec<_>>(), (2..6).collect()]);
+        assert_eq!(
+            found.kept(),
+            &[(0..8).collect::<Vec<_>>(), (2..6).collect()]
+        );
         assert_eq!(found.numbers[0], [0, 1, 2, 3, 4, 5, 4, 5]);
         let side = |texts, repeated, on_both_sides| SideRepeats {
             texts,
@@ -321,19 +323,28 @@ mod tests {
         assert!(found.repeats().any());
         assert_eq!(found.keep(&[members, others.clone()])[1], others[2..]);
         let some = found.only(&[vec![4, 6], vec![0]]).repeats();
-        assert_eq!((some.members, some.non_members), (side(1, 2, 2), side(1, 0, 2)));
+        assert_eq!(
+            (some.members, some.non_members),
+            (side(1, 2, 2), side(1, 0, 2))
+        );
     }
 
     #[test]
     fn one_text_on_both_sides_is_no_evidence() {
         let same = texts(0..60);
         let said = TextCopies::of(&same, &same).unwrap_err().to_string();
-        assert!(said.starts_with("every text of the 60 members stands among the non-members"), "{said}");
+        assert!(
+            said.starts_with("every text of the 60 members stands among the non-members"),
+            "{said}"
+        );
         // The members' are all there, non-members have others.
         let said = TextCopies::of(&same[..5], &same).unwrap_err().to_string();
         assert!(said.contains("of the 5 members"), "{said}");
         let said = TextCopies::of(&same, &same[..5]).unwrap_err().to_string();
-        assert!(said.contains("of the 5 non-members stands among the members"), "{said}");
+        assert!(
+            said.contains("of the 5 non-members stands among the members"),
+            "{said}"
+        );
     }
 
     /// Records hang together through documents, through secrets, and across the two sides.

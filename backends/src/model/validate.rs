@@ -189,7 +189,10 @@ impl TransformerConfig {
         let inner = attention_bias == AttentionBias::Inner;
         let window = self.family == Family::Llama && self.sliding_window.is_some();
         let rules = [
-            (window && !self.additions.is_none(), "a sliding window and additions"),
+            (
+                window && !self.additions.is_none(),
+                "a sliding window and additions",
+            ),
             (
                 head_norms && feed_forward_bias,
                 "norms of heads and biases of the feed-forward part",
@@ -200,9 +203,7 @@ impl TransformerConfig {
             ),
         ];
         match rules.iter().find(|(both, _)| *both) {
-            Some((_, what)) => Err(Error::Unsuitable(format!(
-                "no model has {what} together"
-            ))),
+            Some((_, what)) => Err(Error::Unsuitable(format!("no model has {what} together"))),
             None => Ok(()),
         }
     }
@@ -211,7 +212,8 @@ impl TransformerConfig {
     fn parameter_count(&self) -> u128 {
         let [v, d, f] = [self.vocabulary, self.width, self.feed_forward].map(|n| n as u128);
         let attention = (2 * self.query_width() + 2 * self.key_value_width()) as u128;
-        let layer = d * (attention + 3 * f + 16) + 4 * attention + 4 * f + 2 * self.head_width as u128;
+        let layer =
+            d * (attention + 3 * f + 16) + 4 * attention + 4 * f + 2 * self.head_width as u128;
         let tables = d * (2 * v + (self.positions + self.token_types) as u128);
         self.layers as u128 * layer + tables + d * (d + 8) + v
     }

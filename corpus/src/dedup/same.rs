@@ -214,7 +214,10 @@ mod tests {
         let changed = long.replacen("word", "other", 1);
         let short = words(50, 10);
         let other = short.replacen("word", "other", 1);
-        assert_eq!(same(&[long, short], &[changed, other]), [vec![0, 1], vec![0, 2]]);
+        assert_eq!(
+            same(&[long, short], &[changed, other]),
+            [vec![0, 1], vec![0, 2]]
+        );
         let numbers = ["my number is 1234567", "my number is 7654321"].map(String::from);
         assert_eq!(same(&numbers, &[]), [vec![0, 1], vec![]]);
     }
@@ -242,7 +245,10 @@ mod tests {
         let rest: Vec<usize> = (0..20).filter(|i| *i != 3).map(|i| outside[i]).collect();
         assert_eq!(rest, (20..39).collect::<Vec<_>>());
         // On one side alone near-copies stay near-copies.
-        let [inside, _] = same(&members, &(0..20).map(|i| words(600 + 20 * i, 20)).collect::<Vec<_>>());
+        let [inside, _] = same(
+            &members,
+            &(0..20).map(|i| words(600 + 20 * i, 20)).collect::<Vec<_>>(),
+        );
         assert!(inside.iter().all(|n| *n == 0), "{inside:?}");
     }
 }

@@ -28,7 +28,9 @@ impl HeadColumns {
     fn together<B: Backend>(self, heads: [Matrix<B>; 2], joined: &Matrix<B>) -> Matrix<B> {
         let rows = joined.dims()[0];
         let [queries, keys] = heads;
-        let values = joined.clone().narrow(1, self.queries + self.keys, self.keys);
+        let values = joined
+            .clone()
+            .narrow(1, self.queries + self.keys, self.keys);
         let queries = queries.reshape([rows, self.queries]);
         let keys = keys.reshape([rows, self.keys]);
         Tensor::cat(vec![queries, keys, values], 1)

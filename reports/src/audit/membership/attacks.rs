@@ -13,8 +13,7 @@ use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
 use reticent_attacks::{
     Accuracy, AccuracyRule, Area, BlindBaseline, GroupRule, OperatingPoint, Repeats, ScoreSet,
-    blind_baseline_of, combined,
-    overlapping_groups_area,
+    blind_baseline_of, combined, overlapping_groups_area,
 };
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -32,7 +32,10 @@ pub(super) fn page(
     .mood(exit.into())
     .brief(Section::text(
         "",
-        Some(sample(report)).into_iter().chain(repeats(report)).collect(),
+        Some(sample(report))
+            .into_iter()
+            .chain(repeats(report))
+            .collect(),
     ))
     .section(
         Section::plot("At few false alarms", figure::roc(report)?.to_inline_svg()?).caption(

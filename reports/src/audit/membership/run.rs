@@ -201,7 +201,10 @@ struct Sides {
 /// of each. Copies and near-copies of a text are tied whatever else ties records.
 fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
     let by = args.on.group_by.unwrap_or_default();
-    let files = [("--members", &args.members), ("--non-members", &args.non_members)];
+    let files = [
+        ("--members", &args.members),
+        ("--non-members", &args.non_members),
+    ];
     let side = |(flag, path): (&'static str, &Option<PathBuf>)| -> Result<Cut> {
         let path = path
             .as_ref()

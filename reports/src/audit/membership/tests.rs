@@ -146,7 +146,12 @@ fn copied(inside: &[String], outside: &[String], copies: usize, gain: f64) -> St
 }
 
 fn sentences(range: std::ops::Range<usize>) -> Vec<String> {
-    let sentence = |i: usize| (0..8).map(|k| word(31 * i + k)).collect::<Vec<_>>().join(" ");
+    let sentence = |i: usize| {
+        (0..8)
+            .map(|k| word(31 * i + k))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     range.map(sentence).collect()
 }
 
@@ -167,20 +172,35 @@ fn copies_of_a_text_are_one_piece_of_evidence() {
         assert!(!blind.shifted && blind.area.estimate < 0.95, "{blind:?}");
         let repeats = report.repeats.unwrap();
         assert_eq!((repeats.members.texts, repeats.members.repeated), (20, 320));
-        assert_eq!((repeats.non_members.texts, repeats.non_members.repeated), (40, 0));
+        assert_eq!(
+            (repeats.non_members.texts, repeats.non_members.repeated),
+            (40, 0)
+        );
         let inputs = inputs(&args, report.confidence).unwrap();
         let page = page::page(&report, &args, Exit::Finished, &[], &inputs).unwrap();
-        let text = page.to_text(View { verbose: false, width: 200 });
+        let text = page.to_text(View {
+            verbose: false,
+            width: 200,
+        });
         let said = "320 of 320 members repeat another's text (20 different texts): copies";
         assert!(text.replace('\n', " ").contains(said), "{text}");
-        let document = Envelope::new("membership", inputs, &report).to_text().unwrap();
-        assert_eq!(problems("membership.schema.json", &document), Vec::<String>::new());
+        let document = Envelope::new("membership", inputs, &report)
+            .to_text()
+            .unwrap();
+        assert_eq!(
+            problems("membership.schema.json", &document),
+            Vec::<String>::new()
+        );
     }
     // Near-copies, too: another sign, another case, a word of forty.
     let long = |from| (from..from + 20).map(|i| sentences(5 * i..5 * i + 5).join(" "));
     let (inside, outside): (Vec<String>, Vec<String>) = (long(0).collect(), long(20).collect());
     let near = inside.iter().enumerate().flat_map(|(i, text)| {
-        [text.to_uppercase(), text.replacen(&word(155 * i), "other", 1), format!("{text}!")]
+        [
+            text.to_uppercase(),
+            text.replacen(&word(155 * i), "other", 1),
+            format!("{text}!"),
+        ]
     });
     let all: Vec<String> = near.chain(inside.clone()).collect();
     let path = write(folder.path(), "near.csv", &copied(&all, &outside, 1, 5.0));
@@ -201,16 +221,37 @@ fn texts_of_both_sides_are_left_out() {
         said.contains("every text of the 60 members stands among the non-members, too"),
         "{said}"
     );
-    let path = write(folder.path(), "some.csv", &copied(&texts, &sentences(40..110), 1, 1.0));
+    let path = write(
+        folder.path(),
+        "some.csv",
+        &copied(&texts, &sentences(40..110), 1, 1.0),
+    );
     let args = args(&["--scores", &path]);
     let report = report(&args).unwrap();
-    assert_eq!((report.members, report.non_members, report.groups), (40, 50, None));
+    assert_eq!(
+        (report.members, report.non_members, report.groups),
+        (40, 50, None)
+    );
     let repeats = report.repeats.unwrap();
-    assert_eq!((repeats.members.on_both_sides, repeats.non_members.on_both_sides), (20, 20));
+    assert_eq!(
+        (
+            repeats.members.on_both_sides,
+            repeats.non_members.on_both_sides
+        ),
+        (20, 20)
+    );
     let inputs = inputs(&args, report.confidence).unwrap();
     let page = page::page(&report, &args, Exit::Finished, &[], &inputs).unwrap();
-    let text = page.to_text(View { verbose: false, width: 200 }).replace('\n', " ");
-    assert!(text.contains("Left out: 20 members and 20 non-members whose texts stand on both sides."), "{text}");
+    let text = page
+        .to_text(View {
+            verbose: false,
+            width: 200,
+        })
+        .replace('\n', " ");
+    assert!(
+        text.contains("Left out: 20 members and 20 non-members whose texts stand on both sides."),
+        "{text}"
+    );
 }
 
 #[test]
