@@ -217,7 +217,7 @@ fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
         for ((flag, _), kept) in files.iter().zip(copies.kept()) {
             ensure!(
                 kept.len() >= CRT.0,
-                "{flag}: the protocol crt takes {} records a side that stand on no other, there are {}",
+                "{flag}: the protocol crt takes {} records a side, there are {} whose text is not on the other side",
                 grouped(CRT.0 as u64),
                 grouped(kept.len() as u64)
             );
