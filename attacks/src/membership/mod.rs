@@ -31,9 +31,7 @@ pub use group::{GroupRule, chosen, disjoint_groups, group_score, overlapping_gro
 pub use neighbours::digit_mutations;
 pub use operating::{OperatingPoint, RocPoint, TruePositives, non_members_needed};
 pub use panel::{Beside, Frame, Panel};
-pub use repeats::{
-    Repeats, ScoredRecords, SideRepeats, TextCopies, blind_baseline_of, tied_groups,
-};
+pub use repeats::{DistinctTexts, Repeats, ScoredRecords, SideRepeats, blind_baseline_of};
 pub use scored::{Attack, Evidence, Need, Scored, min_k};
 pub use set::{Rate, ScoreSet};
 pub use shadow::{Lira, Shadows, Spread, lira, logit_of_confidence, logit_of_logits, rmia};

@@ -222,9 +222,9 @@ def membership(
     """Area and true-positive rates of membership scores; a higher score speaks for membership.
 
     groups: of each member and each non-member, where records share a secret, an author or a
-    template: they are no independent evidence. texts: of each member and each non-member. Copies and near-copies
-    of a text are one group, texts that stand on both sides are left out, and `document` says how many
-    (`repeats`) and what the texts alone tell (`blind`). seed: of the pairs that intervals are made from.
+    template: they are no independent evidence. texts: of each member and each non-member. Of copies and near-copies
+    of a text one is judged, texts that stand on both sides are left out, and `document` says how many
+    (`repeats`) and what the texts alone tell (`blind`). seed: of these draws and those of intervals.
     confidence: of every interval; 0.95 where nothing is said. defaults: a project's, that may say it.
 
     >>> import reticent

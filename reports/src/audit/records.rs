@@ -5,6 +5,7 @@ use reticent_corpus::{
     Document, PolicyChoice, PolicyOptions, PrepareOptions, Preparer, Unit, made_up_number,
     read_documents,
 };
+use std::collections::HashMap;
 use std::path::Path;
 
 /// The records of a file.
@@ -13,7 +14,7 @@ pub(in crate::audit) struct Cut {
     /// Their texts as they stand.
     pub(in crate::audit) texts: Vec<String>,
     /// What each is tied to: its document, and the secrets that are marked in it.
-    pub(in crate::audit) ties: Vec<Vec<String>>,
+    ties: Vec<Vec<String>>,
 }
 
 impl Cut {
@@ -83,9 +84,73 @@ pub(in crate::audit) fn texts(documents: &[Document], unit: Unit) -> Result<Vec<
     Ok(Preparer::new(documents, &options)?.run()?.texts)
 }
 
+/// One name for all records that are tied to each other, directly or through others, over both
+/// files: the first of their ties.
+pub(in crate::audit) fn shared_groups(sides: &[Cut; 2]) -> [Vec<String>; 2] {
+    let mut numbers: HashMap<&str, usize> = HashMap::new();
+    let mut parents: Vec<usize> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    fn root(parents: &mut [usize], mut at: usize) -> usize {
+        while parents[at] != at {
+            parents[at] = parents[parents[at]];
+            at = parents[at];
+        }
+        at
+    }
+    for record in sides.iter().flat_map(|side| &side.ties) {
+        let mut first = None;
+        for tie in record {
+            let number = *numbers.entry(tie).or_insert_with(|| {
+                parents.push(parents.len());
+                names.push(tie);
+                parents.len() - 1
+            });
+            let at = root(&mut parents, number);
+            match first {
+                None => first = Some(at),
+                Some(before) => {
+                    let before = root(&mut parents, before);
+                    let (low, high) = (before.min(at), before.max(at));
+                    parents[high] = low;
+                }
+            }
+        }
+    }
+    let mut named = |side: &Cut| -> Vec<String> {
+        side.ties
+            .iter()
+            .map(|record| {
+                let number = numbers[record[0].as_str()];
+                names[root(&mut parents, number)].to_owned()
+            })
+            .collect()
+    };
+    [named(&sides[0]), named(&sides[1])]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn side(ties: &[&[&str]]) -> Cut {
+        Cut {
+            texts: ties.iter().map(|_| "text".to_owned()).collect(),
+            ties: ties
+                .iter()
+                .map(|record| record.iter().map(ToString::to_string).collect())
+                .collect(),
+        }
+    }
+
+    /// Records hang together through documents, through secrets, and across the two files.
+    #[test]
+    fn ties_are_followed_to_their_end() {
+        let inside = side(&[&["a", "x"], &["b"], &["c", "y", "x"]]);
+        let outside = side(&[&["d"], &["e", "y"], &["b"]]);
+        let [members, others] = shared_groups(&[inside, outside]);
+        assert_eq!(members, ["a", "b", "a"]);
+        assert_eq!(others, ["d", "a", "b"]);
+    }
 
     #[test]
     fn turns_are_tied_by_their_document() {

@@ -105,7 +105,7 @@ pub(in crate::audit) struct Attacked {
 
 /// What the records have in common, whatever the attack.
 pub(in crate::audit) struct Records {
-    pub(in crate::audit) groups: Option<[Vec<usize>; 2]>,
+    pub(in crate::audit) groups: Option<[Vec<String>; 2]>,
     pub(in crate::audit) texts: [Vec<String>; 2],
     pub(in crate::audit) repeats: Option<Repeats>,
     pub(in crate::audit) group_size: Option<usize>,

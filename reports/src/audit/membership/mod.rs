@@ -187,7 +187,8 @@ fn rates(args: &MembershipArgs) -> Vec<f64> {
 
 impl MembershipReport {
     pub(super) fn of(table: Table, args: &MembershipArgs, confidence: Confidence) -> Result<Self> {
-        let records = ScoredRecords::of(table.scores, table.groups, table.texts).context("text")?;
+        let records = ScoredRecords::of(table.scores, table.groups, table.texts, args.seed)
+            .context("text")?;
         let mut report = Self::of_set(&records.set()?, args, confidence)?;
         report.repeats = records.repeats;
         report.blind = records.blind(confidence, args.seed).context("text")?;

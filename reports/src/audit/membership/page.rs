@@ -140,33 +140,25 @@ fn sample(report: &MembershipReport) -> String {
 fn repeats(report: &MembershipReport) -> Option<String> {
     let repeats = report.repeats.filter(Repeats::any)?;
     let sides = [
-        (repeats.members, report.members, "member"),
-        (repeats.non_members, report.non_members, "non-member"),
+        (repeats.members, "member"),
+        (repeats.non_members, "non-member"),
     ];
-    let repeated = sides.iter().filter(|(side, _, _)| side.repeated > 0);
-    let repeated: Vec<String> = repeated
-        .map(|(side, of, name)| {
+    let each = sides.iter().filter(|(side, _)| side.repeated > 0);
+    let each: Vec<String> = each
+        .map(|(side, name)| {
             format!(
-                "{} of {} repeat another's text ({})",
+                "{} of {} repeat another's text, and one of each is judged: {}",
                 grouped(side.repeated as u64),
-                count_of(*of as u64, name),
+                count_of(side.records as u64, name),
                 count_of(side.texts as u64, "different text")
             )
         })
         .collect();
-    let mut said = Vec::new();
-    if !repeated.is_empty() {
+    let mut said: Vec<String> = each.iter().map(|said| format!("{said}.")).collect();
+    let [inside, outside] = sides.map(|(side, name)| count_of(side.on_both_sides as u64, name));
+    if repeats.members.on_both_sides > 0 {
         said.push(format!(
-            "{}: copies and near-copies are one piece of evidence.",
-            repeated.join(", ")
-        ));
-    }
-    let [inside, outside] = [repeats.members, repeats.non_members].map(|side| side.on_both_sides);
-    if inside + outside > 0 {
-        said.push(format!(
-            "Left out: {} and {} whose texts stand on both sides.",
-            count_of(inside as u64, "member"),
-            count_of(outside as u64, "non-member")
+            "Left out: {inside} and {outside} whose texts stand on both sides."
         ));
     }
     Some(said.join(" "))

@@ -12,9 +12,7 @@ use crate::contract::{Exit, Interrupt, Progress};
 use crate::number::grouped;
 use crate::page::Output;
 use anyhow::{Context, Result, ensure};
-use reticent_attacks::{
-    Attack, Beside, Need, Panel, Repeats, Scoring, TextCopies, chosen, tied_groups,
-};
+use reticent_attacks::{Attack, Beside, DistinctTexts, Need, Panel, Repeats, Scoring, chosen};
 use reticent_corpus::{TokenId, Tokenizer, Unit};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -122,7 +120,7 @@ pub(in crate::audit) fn measured(
         Vec::new()
     };
     let records = Records {
-        groups: groups(&cuts),
+        groups: groups(args, &cuts),
         texts: cuts.map(|side| side.texts),
         repeats: Some(repeats),
         group_size: match args.on.protocol {
@@ -152,7 +150,7 @@ fn shadowed(
     interrupt: &Interrupt,
 ) -> Result<ShadowTraining> {
     let members = sides[0].texts.len();
-    let groups = tied(sides).concat();
+    let groups = crate::audit::records::shared_groups(sides).concat();
     let own = |model: &LoadedModel| model.weights().map(|(_, w)| w.to_vec());
     let architecture = |model: &LoadedModel| model.weights().map(|(m, _)| m.clone());
     let weights = match reference {
@@ -191,16 +189,16 @@ const fn needs_statistics(attack: Attack) -> bool {
     matches!(attack, Attack::MinKPlusPlus(_) | Attack::Ez)
 }
 
-/// The records of both files that are judged, with their ties, and how their texts repeat.
+/// The records of both files that are judged, and how their texts repeat.
 struct Sides {
     cuts: [Cut; 2],
     repeats: Repeats,
 }
 
-/// Both files cut into records, less the texts that stand in both; CRT's protocol takes a sample
-/// of each. Copies and near-copies of a text are tied whatever else ties records.
+/// Both files cut into records, one of each text and none whose text stands in both; CRT's
+/// protocol takes a sample of each.
 fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
-    let by = args.on.group_by.unwrap_or_default();
+    let shared = args.on.group_by.unwrap_or_default() == GroupBy::Secret;
     let files = [
         ("--members", &args.members),
         ("--non-members", &args.non_members),
@@ -209,45 +207,40 @@ fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
         let path = path
             .as_ref()
             .with_context(|| format!("{flag} must be given"))?;
-        cut(path, unit, by == GroupBy::Secret).context(flag)
+        cut(path, unit, shared).context(flag)
     };
     let cuts = [side(files[0])?, side(files[1])?];
-    let mut copies = TextCopies::of(&cuts[0].texts, &cuts[1].texts).context("--non-members")?;
+    let distinct = DistinctTexts::of(&cuts[0].texts, &cuts[1].texts, args.seed);
+    let distinct = distinct.context("--non-members")?;
+    let mut kept = distinct.kept().clone();
     if args.on.protocol == Some(Protocol::Crt) {
-        for ((flag, _), kept) in files.iter().zip(copies.kept()) {
+        for ((flag, _), kept) in files.iter().zip(&mut kept) {
             ensure!(
                 kept.len() >= CRT.0,
-                "{flag}: the protocol crt takes {} records a side, there are {} whose text is not on the other side",
+                "{flag}: the protocol crt takes {} records a side, there are {} of different texts that are not on the other side",
                 grouped(CRT.0 as u64),
                 grouped(kept.len() as u64)
             );
+            let drawn = chosen(kept.len(), CRT.0, args.seed);
+            *kept = drawn.into_iter().map(|i| kept[i]).collect();
         }
-        let drawn = [0, 1].map(|side: usize| chosen(copies.kept()[side].len(), CRT.0, args.seed));
-        copies = copies.only(&drawn);
     }
-    let repeats = copies.repeats();
-    let mut cuts = [0, 1].map(|side: usize| cuts[side].only(&copies.kept()[side]));
-    let ties = cuts.each_mut().map(|cut| match by {
-        GroupBy::Nothing => vec![Vec::new(); cut.texts.len()],
-        GroupBy::Document | GroupBy::Secret => std::mem::take(&mut cut.ties),
-    });
-    for (cut, ties) in cuts.iter_mut().zip(copies.tied(ties)) {
-        cut.ties = ties;
-    }
-    Ok(Sides { cuts, repeats })
+    Ok(Sides {
+        cuts: [cuts[0].only(&kept[0]), cuts[1].only(&kept[1])],
+        repeats: distinct.repeats(),
+    })
 }
 
-/// A number for every record; those that are no independent evidence of each other have one.
-fn tied(sides: &[Cut; 2]) -> [Vec<usize>; 2] {
-    tied_groups(&[sides[0].ties.clone(), sides[1].ties.clone()])
-}
-
-/// The same; nothing where every record stands for itself.
-fn groups(sides: &[Cut; 2]) -> Option<[Vec<usize>; 2]> {
-    let groups = tied(sides);
-    let distinct: BTreeSet<usize> = groups.iter().flatten().copied().collect();
-    let records: usize = groups.iter().map(Vec::len).sum();
-    (distinct.len() < records).then_some(groups)
+/// Names of groups on both sides; nothing where every record stands for itself.
+fn groups(args: &MembershipArgs, sides: &[Cut; 2]) -> Option<[Vec<String>; 2]> {
+    let by = args.on.group_by.unwrap_or_default();
+    if by == GroupBy::Nothing {
+        return None;
+    }
+    let named = crate::audit::records::shared_groups(sides);
+    let distinct: BTreeSet<&String> = named.iter().flatten().collect();
+    let records: usize = named.iter().map(Vec::len).sum();
+    (distinct.len() < records).then_some(named)
 }
 
 /// The attacks in order, the one that decides first.

@@ -167,11 +167,18 @@ fn copies_of_a_text_are_one_piece_of_evidence() {
         let args = args(&["--scores", &path]);
         let report = report(&args).unwrap();
         assert_eq!(report.signal, expected, "{:?}", report.area);
-        assert_eq!((report.members, report.groups), (320, Some(60)));
+        assert_eq!(
+            (report.members, report.non_members, report.groups),
+            (20, 40, None)
+        );
         let blind = report.blind.unwrap();
         assert!(!blind.shifted && blind.area.estimate < 0.95, "{blind:?}");
         let repeats = report.repeats.unwrap();
-        assert_eq!((repeats.members.texts, repeats.members.repeated), (20, 320));
+        let members = repeats.members;
+        assert_eq!(
+            (members.records, members.texts, members.repeated),
+            (320, 20, 320)
+        );
         assert_eq!(
             (repeats.non_members.texts, repeats.non_members.repeated),
             (40, 0)
@@ -182,7 +189,7 @@ fn copies_of_a_text_are_one_piece_of_evidence() {
             verbose: false,
             width: 200,
         });
-        let said = "320 of 320 members repeat another's text (20 different texts): copies";
+        let said = "320 of 320 members repeat another's text, and one of each is judged: 20 different texts.";
         assert!(text.replace('\n', " ").contains(said), "{text}");
         let document = Envelope::new("membership", inputs, &report)
             .to_text()
@@ -205,7 +212,10 @@ fn copies_of_a_text_are_one_piece_of_evidence() {
     let all: Vec<String> = near.chain(inside.clone()).collect();
     let path = write(folder.path(), "near.csv", &copied(&all, &outside, 1, 5.0));
     let report = report(&args(&["--scores", &path])).unwrap();
-    assert_eq!((report.members, report.groups), (80, Some(40)));
+    assert_eq!(
+        (report.members, report.repeats.unwrap().members.records),
+        (20, 80)
+    );
 }
 
 /// The same texts on both sides are no evidence: what is there twice is left out and counted,

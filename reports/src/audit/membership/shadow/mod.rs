@@ -14,7 +14,7 @@ use reticent_attacks::{
 };
 use reticent_backends::{Corpus, Model, Schedule, Surroundings, open, train_on};
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Where shadow models start, the reference or fresh weights, and where they run.
 pub(in crate::audit) struct Start<'a> {
@@ -29,12 +29,15 @@ pub(in crate::audit) struct Start<'a> {
 pub(in crate::audit) fn shadows(
     start: &Start<'_>,
     records: &[Vec<TokenId>],
-    groups: &[usize],
+    groups: &[String],
     training: &Training,
     interrupt: &Interrupt,
 ) -> Result<Vec<Shadows>> {
-    let distinct: BTreeSet<usize> = groups.iter().copied().collect();
-    let names: Vec<usize> = distinct.into_iter().collect();
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    for group in groups {
+        let next = names.len();
+        names.entry(group).or_insert(next);
+    }
     let mut found = vec![Shadows::default(); records.len()];
     let progress = Progress::of(2 * training.pairs, "training shadow models", "models");
     for pair in 0..training.pairs {
@@ -43,8 +46,7 @@ pub(in crate::audit) fn shadows(
             names.len() / 2,
             training.seed.wrapping_add(pair),
         );
-        let halved: BTreeSet<usize> = half.into_iter().map(|at| names[at]).collect();
-        let first = |i: usize| halved.contains(&groups[i]);
+        let first = |i: usize| half.binary_search(&names[groups[i].as_str()]).is_ok();
         for turn in [true, false] {
             let inside: Vec<bool> = (0..records.len()).map(|i| first(i) == turn).collect();
             let number = 2 * pair + u64::from(turn);
