@@ -200,7 +200,7 @@ fn copies_of_a_text_are_one_piece_of_evidence() {
         );
     }
     // Near-copies, too: another sign, another case, a word of forty.
-    let long = |from| (from..from + 20).map(|i| sentences(5 * i..5 * i + 5).join(" "));
+    let long = |from: usize| (from..from + 20).map(|i| sentences(5 * i..5 * i + 5).join(" "));
     let (inside, outside): (Vec<String>, Vec<String>) = (long(0).collect(), long(20).collect());
     let near = inside.iter().enumerate().flat_map(|(i, text)| {
         [
