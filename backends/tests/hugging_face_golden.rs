@@ -313,7 +313,7 @@ fn qwen3_with_biases_as_transformers() {
         head_norms: true,
         ..Additions::default()
     };
-    check(relative(additions, 1e6, 4), &expected);
+    check(relative(additions, 10_000.0, 4), &expected);
 }
 
 #[test]
