@@ -26,7 +26,7 @@ pub(super) fn read(path: &Path) -> Result<TransformerConfig> {
         "bert" => encoder(&fields, Family::Bert),
         "roberta" => encoder(&fields, Family::Roberta),
         other => Err(fields.bad(format!(
-            "model_type is `{other}`; gpt2, llama, mistral, qwen2, qwen3, gemma2, bert and roberta are read"
+            "model_type is `{other}`; gpt2, llama, mistral, qwen2, qwen3, gemma2, bert and roberta are read; any other can be audited through `--scorer`"
         ))),
     }?;
     config.validated().map_err(|e| fields.bad(e))
@@ -464,12 +464,21 @@ fn write_grouped(c: &TransformerConfig) -> Value {
     }
     if c.family == Family::Gemma2 {
         value["hidden_activation"] = value["hidden_act"].clone();
-        value["query_pre_attn_scalar"] = json!(c.query_scalar.unwrap_or(c.head_width as f64));
+        value["query_pre_attn_scalar"] = whole(c.query_scalar.unwrap_or(c.head_width as f64));
         value["attn_logit_softcapping"] = json!(c.attention_cap);
         value["final_logit_softcapping"] = json!(c.logit_cap);
         value["sliding_window"] = json!(c.sliding_window);
     }
     value
+}
+
+/// A number; without a point where it is whole, as transformers 5 asks for.
+fn whole(number: f64) -> Value {
+    if number.fract() == 0.0 {
+        json!(number as u64)
+    } else {
+        json!(number)
+    }
 }
 
 fn write_scaling(scaling: Option<&RotaryScaling>) -> Value {
