@@ -50,7 +50,11 @@ pub(in crate::audit) fn measured(
     interrupt: &Interrupt,
 ) -> Result<(MembershipReport, Vec<HeatLine>)> {
     let confidence = confidence(args)?;
-    let Sides { cuts, repeats } = sides(args, args.on.unit.unwrap_or_else(|| model.unit()))?;
+    let Sides {
+        cuts,
+        kept,
+        repeats,
+    } = sides(args, args.on.unit.unwrap_or_else(|| model.unit()))?;
     let [inside, outside] = &cuts;
     let members = inside.texts.len();
     let texts: Vec<String> = inside.texts.iter().chain(&outside.texts).cloned().collect();
@@ -115,7 +119,12 @@ pub(in crate::audit) fn measured(
         .context("--shadows")?;
     let first = attacked.first().context("--attack: no attack was left")?;
     let heat = if model.has_statistics() || reference.is_some() {
-        heat(&panel, &first.scores[0], &tokenizer, args.on.show_secrets)?
+        heat(
+            &panel,
+            (&first.scores[0], &kept[0]),
+            &tokenizer,
+            args.on.show_secrets,
+        )?
     } else {
         Vec::new()
     };
@@ -192,6 +201,8 @@ const fn needs_statistics(attack: Attack) -> bool {
 /// The records of both files that are judged, and how their texts repeat.
 struct Sides {
     cuts: [Cut; 2],
+    /// Which records of each file they are.
+    kept: [Vec<usize>; 2],
     repeats: Repeats,
 }
 
@@ -227,6 +238,7 @@ fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
     }
     Ok(Sides {
         cuts: [cuts[0].only(&kept[0]), cuts[1].only(&kept[1])],
+        kept,
         repeats: distinct.repeats(),
     })
 }
@@ -322,8 +334,14 @@ pub(in crate::audit) fn watched<'a>(
 }
 
 /// The members with the highest scores, token by token: ln p under the model less that under the
-/// reference, or less the mean over the vocabulary where there is none.
-fn heat(panel: &Panel, scores: &[f64], tokenizer: &Tokenizer, show: bool) -> Result<Vec<HeatLine>> {
+/// reference, or less the mean over the vocabulary where there is none. `kept` numbers them in their
+/// file.
+fn heat(
+    panel: &Panel,
+    (scores, kept): (&[f64], &[usize]),
+    tokenizer: &Tokenizer,
+    show: bool,
+) -> Result<Vec<HeatLine>> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
     order
@@ -344,7 +362,7 @@ fn heat(panel: &Panel, scores: &[f64], tokenizer: &Tokenizer, show: bool) -> Res
                 (shown, score.log_probability - base)
             });
             Ok(HeatLine {
-                name: format!("member {} (place {})", index + 1, place + 1),
+                name: format!("member {} (place {})", kept[index] + 1, place + 1),
                 pieces: pieces.collect(),
             })
         })
