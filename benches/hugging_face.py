@@ -4,15 +4,18 @@
     pip install torch transformers numpy
     python benches/hugging_face.py [--out DIR] [--golden]
 
-Makes tiny random models of all five families with save_pretrained (single file, shards, f16,
+Makes tiny random models of all architectures with save_pretrained (single file, shards, f16,
 bf16), runs the example `hugging_face` of reticent-backends on them, and lets transformers load
-what we saved. Criterion: max |difference| / max |logit| <= 1e-4, each way.
+what we saved. Models with rotary positions come with the `config.json` of transformers 5 (`rope_parameters`)
+and with that of 4 (`rope_theta`). Criteria: max |difference| / max |logit| <= 1e-4, each way; of
+decoders, each token's loss within 1e-5 nats.
 --golden prints the numbers that backends/tests/hugging_face_golden.rs holds.
 """
 
 import argparse
 import json
 import math
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +27,7 @@ import transformers as hf
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 1e-4
+LOSS_LIMIT = 1e-5
 hf.utils.logging.disable_progress_bar()
 LLAMA3 = {
     "rope_type": "llama3",
@@ -57,12 +61,24 @@ def configs(scale, vocabulary):
     special = dict(pad_token_id=1, bos_token_id=0, eos_token_id=2)
     llama = hf.LlamaConfig(**decoder, rope_theta=500.0, rope_scaling=LLAMA3, bos_token_id=0, eos_token_id=0)
     tied = hf.LlamaConfig(**dict(decoder, tie_word_embeddings=True), bos_token_id=0, eos_token_id=0)
+    plain = dict(decoder, bos_token_id=0, eos_token_id=0)
+    wide = dict(plain, head_dim=2 * head)
+    biased = hf.LlamaConfig(**plain, attention_bias=True, mlp_bias=True)
+    mistral = hf.MistralConfig(**wide, sliding_window=4)
     roberta = dict(encoder, type_vocab_size=1, **special)
     return [
         ("gpt2", hf.GPT2LMHeadModel, gpt2, {}),
         ("gpt2-shards", hf.GPT2LMHeadModel, gpt2, {"shards": True}),
         ("llama", hf.LlamaForCausalLM, llama, {}),
         ("llama-tied-bf16", hf.LlamaForCausalLM, tied, {"dtype": torch.bfloat16}),
+        ("llama-biases", hf.LlamaForCausalLM, biased, {}),
+        ("mistral", hf.MistralForCausalLM, hf.MistralConfig(**plain, sliding_window=None, rope_theta=500.0), {}),
+        ("mistral-window", hf.MistralForCausalLM, mistral, {}),
+        ("qwen2", hf.Qwen2ForCausalLM, hf.Qwen2Config(**plain, rope_theta=1e6), {}),
+        ("qwen2-tied-bf16", hf.Qwen2ForCausalLM, hf.Qwen2Config(**dict(plain, tie_word_embeddings=True)),
+         {"dtype": torch.bfloat16}),
+        ("qwen3", hf.Qwen3ForCausalLM, hf.Qwen3Config(**wide, rope_theta=1e6), {}),
+        ("qwen3-biases", hf.Qwen3ForCausalLM, hf.Qwen3Config(**wide, attention_bias=True), {}),
         ("gemma2", hf.Gemma2ForCausalLM, hf.Gemma2Config(**gemma, bos_token_id=0, eos_token_id=0, pad_token_id=0), {}),
         ("bert-masked", hf.BertForMaskedLM, hf.BertConfig(**encoder), {}),
         ("bert-classes", hf.BertForSequenceClassification, hf.BertConfig(**encoder, num_labels=3), {}),
@@ -80,8 +96,32 @@ def logits(model, case):
         return model(**arguments).logits[0].double().numpy()
 
 
+def losses(tokens, rows):
+    """Negative log-likelihood of every token but the first, nats."""
+    shifted = rows[:-1] - rows[:-1].max(axis=1, keepdims=True)
+    log_p = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return [-float(row[token]) for row, token in zip(log_p, tokens[1:])]
+
+
+def other_style(config):
+    """A config.json of transformers 5 as transformers 4 wrote it, and the other way round."""
+    new = dict(config)
+    if "rope_parameters" in config:
+        rotary = dict(new.pop("rope_parameters"))
+        new["rope_theta"] = rotary.pop("rope_theta")
+        new["rope_scaling"] = None if rotary.get("rope_type", "default") == "default" else rotary
+        new.pop("layer_types", None)
+        new["torch_dtype"] = new.pop("dtype", "float32")
+    else:
+        rotary = dict(new.pop("rope_scaling") or {"rope_type": "default"})
+        new["rope_parameters"] = dict(rotary, rope_theta=new.pop("rope_theta"))
+        new["dtype"] = new.pop("torch_dtype", "float32")
+    return new
+
+
 def make(folder, scale, vocabulary, seed=7):
     """Random models on disk, and what they say about a few sequences."""
+    names = []
     generator = np.random.default_rng(seed)
     torch.manual_seed(seed)
     for name, kind, config, options in configs(scale, vocabulary):
@@ -99,10 +139,20 @@ def make(folder, scale, vocabulary, seed=7):
             tokens = [int(t) for t in generator.integers(3, vocabulary, length)]
             types = [int(i >= length // 2) for i in range(length)] if name.startswith("bert") else []
             case = {"tokens": tokens, "token_types": types}
-            case["logits"] = logits(model, case).ravel().tolist()
+            rows = logits(model, case)
+            case["logits"] = rows.ravel().tolist()
+            if "ForCausalLM" in kind.__name__ or kind is hf.GPT2LMHeadModel:
+                case["losses"] = losses(tokens, rows)
             cases.append(case)
         (folder / name / "cases.json").write_text(json.dumps(cases))
-    return [name for name, *_ in configs(scale, vocabulary)]
+        names.append(name)
+        written = json.loads((folder / name / "config.json").read_text())
+        if "rope_parameters" in written or "rope_theta" in written:
+            again = f"{name}, other config"
+            shutil.copytree(folder / name, folder / again)
+            (folder / again / "config.json").write_text(json.dumps(other_style(written)))
+            names.append(again)
+    return names
 
 
 def relative(ours, theirs):
@@ -113,8 +163,9 @@ def back(folder, names):
     """transformers on what we saved."""
     worst = {}
     kinds = {name: kind for name, kind, *_ in configs(1, 11)}
+    kinds["mistral"] = hf.LlamaForCausalLM  # without a window it is one, and saved as one
     for name in names:
-        model, report = kinds[name].from_pretrained(folder / name / "ours", output_loading_info=True, attn_implementation="eager")
+        model, report = kinds[name.split(",")[0]].from_pretrained(folder / name / "ours", output_loading_info=True, attn_implementation="eager")
         problems = {k: v for k, v in report.items() if v and k != "error_msgs"}
         if problems:
             sys.exit(f"{name}: transformers complains: {problems}")
@@ -131,7 +182,7 @@ def formula(name, index, gain):
 
 def golden():
     for name, kind, config, _ in configs(1, 11):
-        if name in ("gpt2-shards", "llama-tied-bf16"):
+        if name in ("gpt2-shards", "llama-tied-bf16", "qwen2-tied-bf16", "mistral"):
             continue
         config.num_hidden_layers = 2
         model = kind(config).double().eval()
@@ -161,12 +212,15 @@ def main():
         run = ["cargo", "run", "--quiet", "-p", "reticent-backends", "--features", "oracle", "--example", "hugging_face", "--", str(folder)]
         forward = json.loads(subprocess.run(run, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
         backward = back(folder, names)
-        print(f"{'model':24}{'exact':>12}{'fast':>12}{'saved, theirs':>16}")
+        print(f"{'model':32}{'exact':>12}{'fast':>12}{'saved, theirs':>16}{'losses, nats':>16}")
         for name in names:
-            exact, fast = forward[name]
-            print(f"{name:24}{exact:12.1e}{fast:12.1e}{backward[name]:16.1e}")
-        if set(forward) != set(names) or max(*sum(forward.values(), []), *backward.values()) > LIMIT:
+            exact, fast, loss = forward[name]
+            print(f"{name:32}{exact:12.1e}{fast:12.1e}{backward[name]:16.1e}{'-' if loss is None else format(loss, '.1e'):>16}")
+        each = [value for exact, fast, _ in forward.values() for value in (exact, fast)]
+        if set(forward) != set(names) or max(*each, *backward.values()) > LIMIT:
             sys.exit(f"above {LIMIT}")
+        if max(loss for *_, loss in forward.values() if loss is not None) > LOSS_LIMIT:
+            sys.exit(f"losses above {LOSS_LIMIT}")
 
 
 if __name__ == "__main__":

@@ -63,6 +63,18 @@ pub enum Error {
     /// Nothing in the data carries a score.
     #[error("nothing to score: {0}")]
     Empty(&'static str),
+    /// All texts of one side stand on the other side, too.
+    #[error(
+        "every text of the {records} {side} stands among the {other}, too, in the same or nearly the same words; non-members must be texts that were never trained on"
+    )]
+    SameTexts {
+        /// `members` or `non-members`.
+        side: &'static str,
+        /// The other of the two.
+        other: &'static str,
+        /// The side's records.
+        records: usize,
+    },
     /// The caller's progress callback asked to stop.
     #[error("interrupted")]
     Interrupted,

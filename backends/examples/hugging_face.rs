@@ -1,10 +1,12 @@
 //! Our logits on the folders that `benches/hugging_face.py` made, and our copies of them.
 //!
-//! `hugging_face DIR`: reads DIR/*/ with its `cases.json`, writes DIR/*/ours, and prints the
-//! worst max |difference| / max |logit| of each as JSON: of the exact engine, of the fast one.
+//! `hugging_face DIR`: reads DIR/*/ with its `cases.json`, writes DIR/*/ours, and prints of each as
+//! JSON the worst max |difference| / max |logit| of the exact engine and of the fast one, and of
+//! decoders the largest difference of a token's loss, in nats.
 
 use reticent_backends::{
-    Logits, exact_logits, load_hugging_face, save_hugging_face, transformer_logits,
+    Device, Logits, Scorer, exact_logits, load_hugging_face, save_hugging_face, transformer,
+    transformer_logits,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -16,6 +18,7 @@ struct Case {
     tokens: Vec<u32>,
     token_types: Vec<u32>,
     logits: Vec<f64>,
+    losses: Option<Vec<f64>>,
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,16 +35,44 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn compare(folder: &Path) -> Result<[f64; 2], Box<dyn std::error::Error>> {
+type Found = (f64, f64, Option<f64>);
+
+fn compare(folder: &Path) -> Result<Found, Box<dyn std::error::Error>> {
     let (config, weights) = load_hugging_face(folder)?;
     save_hugging_face(&folder.join("ours"), &config, &weights, None)?;
     let cases: Vec<Case> = serde_json::from_slice(&std::fs::read(folder.join("cases.json"))?)?;
+    let losses = match cases.iter().all(|case| case.losses.is_some()) {
+        true => Some(worst_loss(
+            transformer(&config, weights.clone(), Device::Cpu)?.as_mut(),
+            &cases,
+        )?),
+        false => None,
+    };
     let mut fast = transformer_logits(&config, weights.clone())?;
     let mut exact = exact_logits(&config.into(), weights)?;
-    Ok([
+    Ok((
         worst(exact.as_mut(), &cases)?,
         worst(fast.as_mut(), &cases)?,
-    ])
+        losses,
+    ))
+}
+
+fn worst_loss(
+    model: &mut (impl Scorer + ?Sized),
+    cases: &[Case],
+) -> Result<f64, Box<dyn std::error::Error>> {
+    let sequences: Vec<Vec<u32>> = cases.iter().map(|case| case.tokens.clone()).collect();
+    let scores = model.score(&sequences)?;
+    let mut worst = 0.0f64;
+    for (scores, case) in scores.iter().zip(cases) {
+        let losses = case.losses.as_deref().unwrap_or_default();
+        if scores.len() != losses.len() {
+            return Err(format!("{} scores against {}", scores.len(), losses.len()).into());
+        }
+        let pairs = scores.iter().zip(losses);
+        worst = pairs.fold(worst, |m, (s, l)| m.max((s.log_probability + l).abs()));
+    }
+    Ok(worst)
 }
 
 fn worst(model: &mut dyn Logits, cases: &[Case]) -> Result<f64, Box<dyn std::error::Error>> {

@@ -58,8 +58,9 @@ pub use lock::FolderLock;
 pub use manifest::{CanarySeal, Course, Digests, Initial, Manifest, Phase, hexadecimal};
 pub use material::{Corpus, SecretRates, Sensitive};
 pub use model::{
-    Activation, Family, Head, HeadLayout, LayerLayout, Layout, LinearAt, LstmConfig, Model, NormAt,
-    NormKind, NormPlace, Rotary, RotaryScaling, TransformerConfig,
+    Activation, Additions, AttentionBias, Family, Head, HeadLayout, HeadNormsAt, LayerLayout,
+    Layout, LinearAt, LstmConfig, Model, NormAt, NormKind, NormPlace, Rotary, RotaryScaling,
+    TransformerConfig,
 };
 pub use optimizer::{Optimizer, OptimizerSpec, Update};
 pub use owner::{Authentication, Owner, owner_folder, state_folder};

@@ -1,15 +1,16 @@
-//! Logits that transformers gave for weights made by a formula, for all five families.
+//! Logits that transformers gave for weights made by a formula, for all architectures.
 //!
 //! Printed by `benches/hugging_face.py --golden` with torch 2.4.1 and transformers 4.46.3 in
-//! double precision. Every tensor of the file is filled by [`formula`], so this holds names,
+//! double precision; those of Mistral, Qwen and Llama with biases with torch 2.15.0 and transformers
+//! 5.23.0. Every tensor of the file is filled by [`formula`], so this holds names,
 //! orientation and arithmetic at once. Adapters are filled likewise; their logits are those that peft
 //! 0.21.2 gave after `merge_and_unload`, with torch 2.15.0 and transformers 5.23.0 in double precision.
 #![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_backends::{
-    Family, Head, Rotary, RotaryScaling, TransformerConfig, exact_logits, load_adapted,
-    load_hugging_face, save_hugging_face,
+    Additions, AttentionBias, Family, Head, Rotary, RotaryScaling, TransformerConfig, exact_logits,
+    load_adapted, load_hugging_face, save_hugging_face,
 };
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
@@ -187,6 +188,132 @@ fn gemma2_as_transformers() {
         0.253137974,
     ];
     check(gemma2(), &expected);
+}
+
+/// A relative of Llama with wide heads, two of keys and values, and θ of its own.
+fn relative(additions: Additions, theta: f64, head_width: usize) -> TransformerConfig {
+    TransformerConfig {
+        key_value_heads: 2,
+        head_width,
+        rotary: Some(Rotary {
+            theta,
+            scaling: None,
+        }),
+        additions,
+        ..base(Family::Llama)
+    }
+}
+
+#[test]
+fn llama_with_biases_as_transformers() {
+    let expected = [
+        -0.629831751,
+        -0.279342083,
+        0.196535378,
+        0.584194372,
+        0.709627,
+        0.516530648,
+        0.091580107,
+        -0.374477871,
+        -0.672444613,
+        -0.668572331,
+        -0.364599192,
+    ];
+    let additions = Additions {
+        attention_bias: AttentionBias::Both,
+        feed_forward_bias: true,
+        ..Additions::default()
+    };
+    check(relative(additions, 10_000.0, 2), &expected);
+}
+
+#[test]
+fn mistral_with_a_window_as_transformers() {
+    let expected = [
+        0.149982915,
+        -0.115577489,
+        -0.329258795,
+        -0.395146277,
+        -0.283665191,
+        -0.044855801,
+        0.21408797,
+        0.376934413,
+        0.370587002,
+        0.197894833,
+        -0.0636260744,
+    ];
+    let config = TransformerConfig {
+        sliding_window: Some(4),
+        ..relative(Additions::default(), 10_000.0, 4)
+    };
+    check(config, &expected);
+}
+
+#[test]
+fn qwen2_as_transformers() {
+    let expected = [
+        0.101196356,
+        0.323046441,
+        0.399891274,
+        0.297237624,
+        0.0611633864,
+        -0.202365138,
+        -0.375058369,
+        -0.379399819,
+        -0.213440721,
+        0.0483251149,
+        0.288399317,
+    ];
+    let additions = Additions {
+        attention_bias: AttentionBias::Inner,
+        ..Additions::default()
+    };
+    check(relative(additions, 1e6, 2), &expected);
+}
+
+#[test]
+fn qwen3_as_transformers() {
+    let expected = [
+        -0.339558402,
+        -0.453857614,
+        -0.364434552,
+        -0.111428369,
+        0.191594409,
+        0.408616579,
+        0.442223778,
+        0.277330711,
+        -0.0120472721,
+        -0.29601763,
+        -0.447115118,
+    ];
+    let additions = Additions {
+        head_norms: true,
+        ..Additions::default()
+    };
+    check(relative(additions, 1e6, 4), &expected);
+}
+
+#[test]
+fn qwen3_with_biases_as_transformers() {
+    let expected = [
+        -0.579517315,
+        -0.896888353,
+        -0.811674696,
+        -0.362126021,
+        0.24996947,
+        0.749861646,
+        0.913164786,
+        0.666577186,
+        0.12078429,
+        -0.479224846,
+        -0.864125205,
+    ];
+    let additions = Additions {
+        attention_bias: AttentionBias::Both,
+        head_norms: true,
+        ..Additions::default()
+    };
+    check(relative(additions, 10_000.0, 4), &expected);
 }
 
 #[test]

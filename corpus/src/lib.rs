@@ -37,7 +37,7 @@ pub use canary::{
     Canary, CanaryOptions, CanaryPlace, CanaryPlan, CanaryTemplate, CandidateSpace, Carriers,
     CopyFate, CopyReport, Field, Insertion, Preflight, SeedOrigin, Spec, insert,
 };
-pub use dedup::{Deduplication, Fate};
+pub use dedup::{Deduplication, Fate, same_texts};
 pub use document::{Document, Masked, Secret};
 pub use error::{Error, Result};
 pub use folder::prepared_schemas;
@@ -56,7 +56,7 @@ pub use prepare::{
     SecretCopies, SecretDiff, SecretFacts, SecretSource, Selection, Stability, Stage,
     StageStability, TokenizerChoice, mask_secret, neighbour_diff, prepare,
 };
-pub use read::{Documents, LINE_LIMIT, ReadOptions, read_documents, read_readable};
+pub use read::{Documents, LINE_LIMIT, ReadOptions, made_up_number, read_documents, read_readable};
 #[cfg(feature = "parquet")]
 pub use read::{ParquetRow, ParquetRows, field_list, field_name};
 pub use record::{Record, Side, TokenId, TrainingSet, misplaced, record_id};

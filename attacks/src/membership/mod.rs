@@ -15,6 +15,7 @@ mod half;
 mod neighbours;
 mod operating;
 mod panel;
+mod repeats;
 mod scored;
 mod set;
 mod shadow;
@@ -30,6 +31,7 @@ pub use group::{GroupRule, chosen, disjoint_groups, group_score, overlapping_gro
 pub use neighbours::digit_mutations;
 pub use operating::{OperatingPoint, RocPoint, TruePositives, non_members_needed};
 pub use panel::{Beside, Frame, Panel};
+pub use repeats::{DistinctTexts, Repeats, ScoredRecords, SideRepeats, blind_baseline_of};
 pub use scored::{Attack, Evidence, Need, Scored, min_k};
 pub use set::{Rate, ScoreSet};
 pub use shadow::{Lira, Shadows, Spread, lira, logit_of_confidence, logit_of_logits, rmia};

@@ -82,6 +82,8 @@ pub(crate) struct LinearTap<B: Backend> {
 pub(crate) struct NormTap<B: Backend> {
     pub(crate) gain: usize,
     pub(crate) bias: Option<usize>,
+    /// How many heads of a row share the gain: its gradient is a sum over heads and rows.
+    pub(crate) heads: usize,
     pub(crate) unit: Matrix<B>,
     pub(crate) gradient: Matrix<B>,
 }

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::dropout::Dropout;
-use crate::model::{Family, LstmConfig, Rotary, RotaryScaling, TransformerConfig};
+use crate::model::{
+    Additions, AttentionBias, Family, LstmConfig, Rotary, RotaryScaling, TransformerConfig,
+};
 use crate::random::RunKey;
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
@@ -35,6 +37,28 @@ pub(super) fn models() -> Vec<(&'static str, Model)> {
         key_value_heads: 1,
         ..tiny(Family::Gemma2)
     };
+    let added = |additions| TransformerConfig {
+        additions,
+        ..llama.clone()
+    };
+    let qwen2 = added(Additions {
+        attention_bias: AttentionBias::Inner,
+        ..Additions::default()
+    });
+    let qwen3 = added(Additions {
+        attention_bias: AttentionBias::Both,
+        head_norms: true,
+        ..Additions::default()
+    });
+    let biased = added(Additions {
+        attention_bias: AttentionBias::Both,
+        feed_forward_bias: true,
+        ..Additions::default()
+    });
+    let mistral = TransformerConfig {
+        sliding_window: Some(2),
+        ..llama.clone()
+    };
     let classes = |family| TransformerConfig {
         head: Head::Classes(3),
         ..tiny(family)
@@ -52,7 +76,11 @@ pub(super) fn models() -> Vec<(&'static str, Model)> {
         ("lstm", lstm.into()),
         ("gpt2", tiny(Family::Gpt2).into()),
         ("gpt2 untied", untied(Family::Gpt2).into()),
-        ("llama", llama.into()),
+        ("llama", llama.clone().into()),
+        ("llama with biases", biased.into()),
+        ("qwen2", qwen2.into()),
+        ("qwen3", qwen3.into()),
+        ("mistral", mistral.into()),
         ("gemma2", gemma.into()),
         ("bert", tiny(Family::Bert).into()),
         ("bert untied", untied(Family::Bert).into()),

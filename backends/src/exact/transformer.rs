@@ -6,7 +6,7 @@ use super::head::HeadTrace;
 use super::norm::{self, NormTrace};
 use super::{Network, Sequence, drop_out};
 use crate::dropout::{DropoutSite, RecordMasks};
-use crate::model::{LayerLayout, Layout, LinearAt, NormAt, TransformerConfig};
+use crate::model::{HeadNormsAt, LayerLayout, Layout, LinearAt, NormAt, TransformerConfig};
 
 /// A transformer's shape with its layout.
 pub(super) struct Transformer {
@@ -18,6 +18,7 @@ pub(super) struct Transformer {
 struct LayerTrace {
     attention_before: Option<NormTrace>,
     attention_input: Vec<f64>,
+    head_norms: Option<[NormTrace; 2]>,
     attention: AttentionTrace,
     attention_output: Vec<f64>,
     attention_after: Option<NormTrace>,
@@ -239,6 +240,46 @@ impl Pass<'_> {
         d_x
     }
 
+    /// Values of query heads, and of key heads, in rows of queries, keys and values.
+    fn head_places(&self, joined: &[f64]) -> [Vec<usize>; 2] {
+        let (query, key) = (self.c.query_width(), self.c.key_value_width());
+        let width = query + 2 * key;
+        [0..query, query..query + key].map(|columns| {
+            let rows = 0..joined.len() / width;
+            rows.flat_map(|row| columns.clone().map(move |c| row * width + c))
+                .collect()
+        })
+    }
+
+    /// Normalises every query head and every key head.
+    fn norm_heads(&self, at: HeadNormsAt, joined: &mut [f64]) -> [NormTrace; 2] {
+        let (kind, epsilon) = (self.c.norm_kind(), self.c.norm_epsilon);
+        let [queries, keys] = self.head_places(joined);
+        [(at.query, queries), (at.key, keys)].map(|(gain, places)| {
+            let heads: Vec<f64> = places.iter().map(|i| joined[*i]).collect();
+            let (y, trace) = norm::forward(kind, &heads, &self.w[gain], None, epsilon);
+            places.iter().zip(y).for_each(|(i, y)| joined[*i] = y);
+            trace
+        })
+    }
+
+    /// dL/d(joined) of [`Self::norm_heads`].
+    fn norm_heads_backward(
+        &self,
+        at: HeadNormsAt,
+        traces: &[NormTrace; 2],
+        d: &mut [f64],
+        gradient: &mut [Vec<f64>],
+    ) {
+        let places = self.head_places(d);
+        for ((gain, places), trace) in [at.query, at.key].into_iter().zip(places).zip(traces) {
+            let d_y: Vec<f64> = places.iter().map(|i| d[*i]).collect();
+            let (kind, weights) = (self.c.norm_kind(), &self.w[gain]);
+            let d_x = norm::backward(kind, trace, weights, &d_y, &mut gradient[gain], None);
+            places.iter().zip(d_x).for_each(|(i, x)| d[*i] = x);
+        }
+    }
+
     /// Whether an `after` norm stands on the residual sum, not on the block's output.
     fn after_sum(&self) -> bool {
         self.c.norm_place() == crate::model::NormPlace::After
@@ -286,7 +327,10 @@ impl Pass<'_> {
             masks: self.masks,
         };
         let (attention_input, attention_before) = self.norm(at.attention_before, x.clone());
-        let joined = self.linear(at.attention_in, &attention_input, d);
+        let mut joined = self.linear(at.attention_in, &attention_input, d);
+        let head_norms = at
+            .head_norms
+            .map(|heads| self.norm_heads(heads, &mut joined));
         let (attention_output, attention) = attention.forward(joined);
         let mut y = self.linear(at.attention_out, &attention_output, query);
         drop_out(self.masks, blocks[0], &mut y);
@@ -301,6 +345,7 @@ impl Pass<'_> {
         let trace = LayerTrace {
             attention_before,
             attention_input,
+            head_norms,
             attention,
             attention_output,
             attention_after,
@@ -356,7 +401,10 @@ impl Pass<'_> {
             layer: index,
             masks: self.masks,
         };
-        let d_y = attention.backward(&trace.attention, &d_y);
+        let mut d_y = attention.backward(&trace.attention, &d_y);
+        if let (Some(heads), Some(traces)) = (at.head_norms, &trace.head_norms) {
+            self.norm_heads_backward(heads, traces, &mut d_y, gradient);
+        }
         let input = &trace.attention_input;
         let d_y = self.linear_backward(at.attention_in, input, &d_y, width, gradient);
         let before = &trace.attention_before;

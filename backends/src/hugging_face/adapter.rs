@@ -1,6 +1,7 @@
 //! A LoRA adapter as peft writes it, added to the weights of the model that it was trained on.
 //!
-//! `adapter_config.json` and `adapter_model.safetensors`, for GPT-2, Llama and Gemma 2. Nothing in a
+//! `adapter_config.json` and `adapter_model.safetensors`, for decoders (GPT-2, Llama and its relatives,
+//! Gemma 2). Nothing in a
 //! folder is trusted, and what would change the sum in a way that is not followed is refused.
 
 use super::fields::Fields;
@@ -85,7 +86,7 @@ pub(super) fn merge(
     if !matches!(config.family, Family::Gpt2 | Family::Llama | Family::Gemma2) {
         return Err(Error::Checkpoint {
             path: folder.to_path_buf(),
-            why: "an adapter for an encoder; those of gpt2, llama and gemma2 are read".into(),
+            why: "an adapter for an encoder; those of gpt2, llama, mistral, qwen2, qwen3 and gemma2 are read".into(),
         });
     }
     Adapter::read(folder)?.add(config, weights)

@@ -1,9 +1,12 @@
-//! `config.json` of the five families, read and written with Hugging Face's own keys.
+//! `config.json` of the families and of what is Llama by another name, read and written with Hugging
+//! Face's own keys.
 
 use super::fields::Fields;
 use crate::dropout::Dropout;
 use crate::error::Result;
-use crate::model::{Activation, Family, Head, Rotary, RotaryScaling, TransformerConfig};
+use crate::model::{
+    Activation, Additions, AttentionBias, Family, Head, Rotary, RotaryScaling, TransformerConfig,
+};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -16,11 +19,14 @@ pub(super) fn read(path: &Path) -> Result<TransformerConfig> {
     let config = match fields.text("model_type")? {
         "gpt2" => gpt2(&fields),
         "llama" => llama(&fields),
+        "mistral" => mistral(&fields),
+        "qwen2" => qwen2(&fields),
+        "qwen3" => qwen3(&fields),
         "gemma2" => gemma2(&fields),
         "bert" => encoder(&fields, Family::Bert),
         "roberta" => encoder(&fields, Family::Roberta),
         other => Err(fields.bad(format!(
-            "model_type is `{other}`; gpt2, llama, gemma2, bert and roberta are read"
+            "model_type is `{other}`; gpt2, llama, mistral, qwen2, qwen3, gemma2, bert and roberta are read; any other can be audited through `--scorer`"
         ))),
     }?;
     config.validated().map_err(|e| fields.bad(e))
@@ -132,13 +138,21 @@ fn common(f: &Fields, family: Family) -> Result<TransformerConfig> {
     })
 }
 
-fn grouped(f: &Fields, family: Family) -> Result<TransformerConfig> {
-    refuse(f, "attention_bias", false)?;
+/// Decoders with rotary positions; `absent` has the key-value heads and the head width that
+/// transformers takes where the keys are not there (a `null` is what the sizes say).
+fn grouped(
+    f: &Fields,
+    family: Family,
+    absent: (Option<usize>, Option<usize>),
+) -> Result<TransformerConfig> {
     let base = common(f, family)?;
-    let heads = base.heads;
+    let or_absent = |key: &str, absent: Option<usize>, otherwise: usize| -> Result<usize> {
+        let absent = absent.filter(|_| !f.named(key)).unwrap_or(otherwise);
+        Ok(f.size_if_there(key)?.unwrap_or(absent))
+    };
     Ok(TransformerConfig {
-        key_value_heads: f.size_if_there("num_key_value_heads")?.unwrap_or(heads),
-        head_width: f.size_if_there("head_dim")?.unwrap_or(base.head_width),
+        key_value_heads: or_absent("num_key_value_heads", absent.0, base.heads)?,
+        head_width: or_absent("head_dim", absent.1, base.head_width)?,
         norm_epsilon: f.number_if_there("rms_norm_eps")?.unwrap_or(1e-6),
         rotary: Some(rotary(f)?),
         ..base
@@ -147,12 +161,89 @@ fn grouped(f: &Fields, family: Family) -> Result<TransformerConfig> {
 
 fn llama(f: &Fields) -> Result<TransformerConfig> {
     decoder(f, ["LlamaForCausalLM", "LlamaModel"])?;
-    refuse(f, "mlp_bias", false)?;
+    let additions = Additions {
+        attention_bias: attention_bias(f)?,
+        feed_forward_bias: f.flag("mlp_bias", false)?,
+        ..Additions::default()
+    };
+    llama_like(f, additions, (None, None))
+}
+
+fn llama_like(
+    f: &Fields,
+    additions: Additions,
+    absent: (Option<usize>, Option<usize>),
+) -> Result<TransformerConfig> {
     Ok(TransformerConfig {
         activation: activation(f, "hidden_act", Activation::Silu)?,
         tied: f.flag("tie_word_embeddings", false)?,
-        ..grouped(f, Family::Llama)?
+        additions,
+        ..grouped(f, Family::Llama, absent)?
     })
+}
+
+fn attention_bias(f: &Fields) -> Result<AttentionBias> {
+    Ok(match f.flag("attention_bias", false)? {
+        true => AttentionBias::Both,
+        false => AttentionBias::None,
+    })
+}
+
+/// Llama, every layer of which may see only the last positions.
+fn mistral(f: &Fields) -> Result<TransformerConfig> {
+    decoder(f, ["MistralForCausalLM", "MistralModel"])?;
+    refuse(f, "attention_bias", false)?;
+    let base = llama_like(f, Additions::default(), (Some(8), None))?;
+    let window = match f.size_if_there("sliding_window")? {
+        None if !f.named("sliding_window") => Some(4096),
+        window => window,
+    };
+    Ok(TransformerConfig {
+        // One that is as long as the context hides nothing.
+        sliding_window: window.filter(|window| *window < base.positions),
+        ..base
+    })
+}
+
+fn qwen2(f: &Fields) -> Result<TransformerConfig> {
+    decoder(f, ["Qwen2ForCausalLM", "Qwen2Model"])?;
+    let additions = Additions {
+        attention_bias: AttentionBias::Inner,
+        ..Additions::default()
+    };
+    without_window(f, llama_like(f, additions, (Some(32), None))?)
+}
+
+fn qwen3(f: &Fields) -> Result<TransformerConfig> {
+    decoder(f, ["Qwen3ForCausalLM", "Qwen3Model"])?;
+    let additions = Additions {
+        attention_bias: attention_bias(f)?,
+        head_norms: true,
+        ..Additions::default()
+    };
+    without_window(f, llama_like(f, additions, (Some(32), Some(128)))?)
+}
+
+/// Refuses a window that some layers of a Qwen have, unless it is as long as the context.
+fn without_window(f: &Fields, config: TransformerConfig) -> Result<TransformerConfig> {
+    if f.flag("use_sliding_window", false)? {
+        let window = f.size_if_there("sliding_window")?.unwrap_or(4096);
+        if window < config.positions {
+            return Err(f.bad(format!(
+                "use_sliding_window with sliding_window = {window}, below max_position_embeddings = {}, is not covered",
+                config.positions
+            )));
+        }
+        return Ok(config);
+    }
+    let types = f.texts("layer_types")?;
+    match types.iter().position(|kind| *kind != "full_attention") {
+        Some(i) => Err(f.bad(format!(
+            "layer_types[{i}] is `{}`; only full_attention is covered",
+            types[i]
+        ))),
+        None => Ok(config),
+    }
 }
 
 fn gemma2(f: &Fields) -> Result<TransformerConfig> {
@@ -166,7 +257,8 @@ fn gemma2(f: &Fields) -> Result<TransformerConfig> {
             types[i]
         )));
     }
-    let base = grouped(f, Family::Gemma2)?;
+    refuse(f, "attention_bias", false)?;
+    let base = grouped(f, Family::Gemma2, (None, None))?;
     let head_width = f.size_if_there("head_dim")?.unwrap_or(256);
     Ok(TransformerConfig {
         head_width,
@@ -183,6 +275,13 @@ fn gemma2(f: &Fields) -> Result<TransformerConfig> {
 /// θ and its stretching: `rope_theta` with `rope_scaling`, or `rope_parameters` alone.
 fn rotary(f: &Fields) -> Result<Rotary> {
     let parameters = f.object("rope_parameters")?;
+    for fields in parameters.iter().chain([f]) {
+        if let Some(share) = fields.number_if_there("partial_rotary_factor")?
+            && share != 1.0
+        {
+            return Err(fields.bad(format!("partial_rotary_factor = {share} is not covered")));
+        }
+    }
     let inner = parameters
         .as_ref()
         .map_or(Ok(None), |p| p.number_if_there("rope_theta"))?;
@@ -275,7 +374,7 @@ pub(super) fn write(c: &TransformerConfig, specials: Option<Specials>) -> Value 
         Family::Llama | Family::Gemma2 => write_grouped(c),
         Family::Bert | Family::Roberta => write_encoder(c),
     };
-    value["model_type"] = json!(model_type(c.family));
+    value["model_type"] = json!(model_type(c));
     value["architectures"] = json!([architecture(c)]);
     value["vocab_size"] = json!(c.vocabulary);
     value["tie_word_embeddings"] = json!(c.tied);
@@ -287,9 +386,12 @@ pub(super) fn write(c: &TransformerConfig, specials: Option<Specials>) -> Value 
     value
 }
 
-fn model_type(family: Family) -> &'static str {
-    match family {
+fn model_type(c: &TransformerConfig) -> &'static str {
+    match c.family {
         Family::Gpt2 => "gpt2",
+        Family::Llama if c.additions.head_norms => "qwen3",
+        Family::Llama if c.additions.attention_bias == AttentionBias::Inner => "qwen2",
+        Family::Llama if c.sliding_window.is_some() => "mistral",
         Family::Llama => "llama",
         Family::Gemma2 => "gemma2",
         Family::Bert => "bert",
@@ -300,7 +402,12 @@ fn model_type(family: Family) -> &'static str {
 fn architecture(c: &TransformerConfig) -> &'static str {
     match (c.family, c.head) {
         (Family::Gpt2, _) => "GPT2LMHeadModel",
-        (Family::Llama, _) => "LlamaForCausalLM",
+        (Family::Llama, _) => match model_type(c) {
+            "qwen3" => "Qwen3ForCausalLM",
+            "qwen2" => "Qwen2ForCausalLM",
+            "mistral" => "MistralForCausalLM",
+            _ => "LlamaForCausalLM",
+        },
         (Family::Gemma2, _) => "Gemma2ForCausalLM",
         (Family::Bert, Head::Classes(_)) => "BertForSequenceClassification",
         (Family::Bert, _) => "BertForMaskedLM",
@@ -344,14 +451,34 @@ fn write_grouped(c: &TransformerConfig) -> Value {
         value["rope_theta"] = json!(rotary.theta);
         value["rope_scaling"] = write_scaling(rotary.scaling.as_ref());
     }
+    if c.family == Family::Llama {
+        let kind = model_type(c);
+        if ["llama", "qwen3"].contains(&kind) {
+            value["attention_bias"] = json!(c.additions.attention_bias == AttentionBias::Both);
+        }
+        match kind {
+            "llama" => value["mlp_bias"] = json!(c.additions.feed_forward_bias),
+            "mistral" => value["sliding_window"] = json!(c.sliding_window),
+            _ => value["use_sliding_window"] = json!(false),
+        }
+    }
     if c.family == Family::Gemma2 {
         value["hidden_activation"] = value["hidden_act"].clone();
-        value["query_pre_attn_scalar"] = json!(c.query_scalar.unwrap_or(c.head_width as f64));
+        value["query_pre_attn_scalar"] = whole(c.query_scalar.unwrap_or(c.head_width as f64));
         value["attn_logit_softcapping"] = json!(c.attention_cap);
         value["final_logit_softcapping"] = json!(c.logit_cap);
         value["sliding_window"] = json!(c.sliding_window);
     }
     value
+}
+
+/// A number; without a point where it is whole, as transformers 5 asks for.
+fn whole(number: f64) -> Value {
+    if number.fract() == 0.0 {
+        json!(number as u64)
+    } else {
+        json!(number)
+    }
 }
 
 fn write_scaling(scaling: Option<&RotaryScaling>) -> Value {

@@ -60,6 +60,11 @@ impl Fields {
         self.map.get(key).filter(|v| !v.is_null())
     }
 
+    /// Whether a key is there at all; it may be `null`.
+    pub(super) fn named(&self, key: &str) -> bool {
+        self.map.contains_key(key)
+    }
+
     fn lacks(&self, key: &str) -> Error {
         self.bad(format!("lacks {}{key}", self.inside))
     }

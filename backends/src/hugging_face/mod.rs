@@ -1,7 +1,7 @@
 //! Model folders as Hugging Face's transformers writes and reads them.
 //!
 //! `config.json` and `model.safetensors` (or shards with their index), f32, f16 or bf16, of GPT-2,
-//! Llama, Gemma 2, BERT and RoBERTa, and LoRA adapters of the first three. Nothing in a folder is trusted.
+//! Llama, Mistral, Qwen 2 and 3, Gemma 2, BERT and RoBERTa, and LoRA adapters of the decoders. Nothing in a folder is trusted.
 
 mod adapter;
 mod config;

@@ -151,6 +151,10 @@ impl Writer<'_> {
                 }
                 let names = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"];
                 self.linear(at.attention_in, attention(names));
+                if let Some(heads) = at.head_norms {
+                    self.whole(heads.query, here("self_attn.q_norm.weight"));
+                    self.whole(heads.key, here("self_attn.k_norm.weight"));
+                }
                 self.lone(at.attention_out, here("self_attn.o_proj"));
                 let gate_up = vec![(here("mlp.gate_proj"), f), (here("mlp.up_proj"), f)];
                 self.linear(at.feed_forward_in, gate_up);

@@ -11,7 +11,7 @@ use rand_distr::{Distribution, Normal};
 pub struct LinearAt {
     /// The weight.
     pub weight: usize,
-    /// The bias, where the family has one.
+    /// The bias, where there is one.
     pub bias: Option<usize>,
 }
 
@@ -24,6 +24,15 @@ pub struct NormAt {
     pub bias: Option<usize>,
 }
 
+/// Indices of the gains of a layer's heads, both `[head width]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeadNormsAt {
+    /// Of every query head.
+    pub query: usize,
+    /// Of every key head.
+    pub key: usize,
+}
+
 /// Indices of one layer's tensors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerLayout {
@@ -31,6 +40,8 @@ pub struct LayerLayout {
     pub attention_before: Option<NormAt>,
     /// Query, key and value side by side: `[d, query width + 2 · key-value width]`.
     pub attention_in: LinearAt,
+    /// The norms of query and key heads, where the model has any.
+    pub head_norms: Option<HeadNormsAt>,
     /// `[query width, d]`.
     pub attention_out: LinearAt,
     /// The norm on what leaves attention ([`NormPlace::Both`]) or on the residual sum
@@ -174,14 +185,19 @@ impl Planner<'_> {
         let at = |part: &str| format!("layers.{index}.{part}");
         let joined = c.query_width() + 2 * c.key_value_width();
         let inner = c.feed_forward * if c.gated() { 2 } else { 1 };
+        let [inner_bias, outer_bias, wide_bias] = c.layer_biases();
         LayerLayout {
             attention_before: before.then(|| self.norm(&at("attention.before"))),
-            attention_in: self.linear(&at("attention.in"), c.width, joined),
-            attention_out: self.residual(&at("attention.out"), c.query_width()),
+            attention_in: self.linear(&at("attention.in"), (c.width, joined), inner_bias),
+            head_norms: c.additions.head_norms.then(|| HeadNormsAt {
+                query: self.constant(&at("attention.query_norm.gain"), c.head_width, 1.0),
+                key: self.constant(&at("attention.key_norm.gain"), c.head_width, 1.0),
+            }),
+            attention_out: self.residual(&at("attention.out"), c.query_width(), outer_bias),
             attention_after: after.then(|| self.norm(&at("attention.after"))),
             feed_forward_before: before.then(|| self.norm(&at("feed_forward.before"))),
-            feed_forward_in: self.linear(&at("feed_forward.in"), c.width, inner),
-            feed_forward_out: self.residual(&at("feed_forward.out"), c.feed_forward),
+            feed_forward_in: self.linear(&at("feed_forward.in"), (c.width, inner), wide_bias),
+            feed_forward_out: self.residual(&at("feed_forward.out"), c.feed_forward, wide_bias),
             feed_forward_after: after.then(|| self.norm(&at("feed_forward.after"))),
         }
     }
@@ -193,14 +209,14 @@ impl Planner<'_> {
                 projection: (!tied).then(|| self.weight("head.weight", &[d, v])),
             },
             Head::MaskedToken => HeadLayout::MaskedToken {
-                transform: self.linear("head.transform", d, d),
+                transform: self.linear("head.transform", (d, d), true),
                 norm: self.norm("head.norm"),
                 projection: (!tied).then(|| self.weight("head.weight", &[d, v])),
                 bias: self.constant("head.bias", v, 0.0),
             },
             Head::Classes(classes) => HeadLayout::Classes {
-                dense: self.linear("head.dense", d, d),
-                output: self.linear("head.output", d, classes),
+                dense: self.linear("head.dense", (d, d), true),
+                output: self.linear("head.output", (d, classes), true),
             },
         }
     }
@@ -229,13 +245,13 @@ impl Planner<'_> {
         )
     }
 
-    fn linear(&mut self, name: &str, inputs: usize, outputs: usize) -> LinearAt {
+    fn linear(&mut self, name: &str, (inputs, outputs): (usize, usize), bias: bool) -> LinearAt {
         let weight = self.weight(&format!("{name}.weight"), &[inputs, outputs]);
-        self.with_bias(name, weight, outputs)
+        self.with_bias(name, weight, outputs, bias)
     }
 
     /// A linear layer whose output enters the residual stream.
-    fn residual(&mut self, name: &str, inputs: usize) -> LinearAt {
+    fn residual(&mut self, name: &str, inputs: usize, bias: bool) -> LinearAt {
         let d = self.config.width;
         let smaller = DEVIATION / ((2 * self.config.layers) as f32).sqrt();
         let weight = self.push(
@@ -243,14 +259,11 @@ impl Planner<'_> {
             &[inputs, d],
             Start::Normal(smaller),
         );
-        self.with_bias(name, weight, d)
+        self.with_bias(name, weight, d, bias)
     }
 
-    fn with_bias(&mut self, name: &str, weight: usize, outputs: usize) -> LinearAt {
-        let bias = self
-            .config
-            .biases()
-            .then(|| self.constant(&format!("{name}.bias"), outputs, 0.0));
+    fn with_bias(&mut self, name: &str, weight: usize, outputs: usize, bias: bool) -> LinearAt {
+        let bias = bias.then(|| self.constant(&format!("{name}.bias"), outputs, 0.0));
         LinearAt { weight, bias }
     }
 

@@ -7,10 +7,12 @@ mod rotary;
 mod transformer;
 mod validate;
 
-pub use layout::{HeadLayout, LayerLayout, Layout, LinearAt, NormAt};
+pub use layout::{HeadLayout, HeadNormsAt, LayerLayout, Layout, LinearAt, NormAt};
 pub use lstm::LstmConfig;
 pub use rotary::{Rotary, RotaryScaling};
-pub use transformer::{Activation, Family, Head, NormKind, NormPlace, TransformerConfig};
+pub use transformer::{
+    Activation, Additions, AttentionBias, Family, Head, NormKind, NormPlace, TransformerConfig,
+};
 
 #[cfg(test)]
 mod tests;

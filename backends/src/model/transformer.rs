@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// | family | norm | where | positions | feed-forward | biases |
 /// |---|---|---|---|---|---|
 /// | GPT-2 | layer norm | before each block | learned | two layers | yes |
-/// | Llama | RMS norm | before each block | rotary | gated | no |
+/// | Llama | RMS norm | before each block | rotary | gated | no, but for [`Additions`] |
 /// | Gemma 2 | RMS norm with gain 1 + w | before and after each block | rotary | gated | no |
 /// | BERT, RoBERTa | layer norm | after each residual sum | learned | two layers | yes |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 pub enum Family {
     /// Decoder with learned positions (Radford et al. 2019).
     Gpt2,
-    /// Decoder with rotary positions and a gated feed-forward part (Touvron et al. 2023).
+    /// Decoder with rotary positions and a gated feed-forward part (Touvron et al. 2023). Mistral and
+    /// Qwen 2 and 3 are it with a sliding window or [`Additions`].
     Llama,
     /// Decoder with soft caps and alternating sliding windows (Gemma team 2024).
     Gemma2,
@@ -48,6 +49,43 @@ pub enum NormPlace {
     /// norm(x + block(x)), and a norm after the embedding.
     After,
     /// x + norm(block(norm(x))), and a norm after the last layer.
+    Both,
+}
+
+/// What relatives of Llama add to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Additions {
+    /// Biases of the linear layers of attention.
+    #[serde(default)]
+    pub attention_bias: AttentionBias,
+    /// Biases of the linear layers of the feed-forward part.
+    #[serde(default)]
+    pub feed_forward_bias: bool,
+    /// An RMS norm of every query head and of every key head, before their positions (Qwen 3): one
+    /// gain for all query heads of a layer, and one for all key heads.
+    #[serde(default)]
+    pub head_norms: bool,
+}
+
+impl Additions {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Which linear layers of attention have biases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AttentionBias {
+    /// Neither.
+    #[default]
+    None,
+    /// That of queries, keys and values (Qwen 2).
+    Inner,
+    /// That one and the one behind attention (Llama's and Qwen 3's `attention_bias`).
     Both,
 }
 
@@ -124,7 +162,8 @@ pub struct TransformerConfig {
     pub attention_cap: Option<f64>,
     /// c in c·tanh(logit / c) (Gemma 2).
     pub logit_cap: Option<f64>,
-    /// Even layers see only so many last positions, their own included (Gemma 2).
+    /// Layers see only so many last positions, their own included: even ones (Gemma 2), or all
+    /// (Llama, as Mistral).
     pub sliding_window: Option<usize>,
     /// Rows of the token type table; 0 for none (BERT 2, RoBERTa 1).
     pub token_types: usize,
@@ -134,6 +173,9 @@ pub struct TransformerConfig {
     pub head: Head,
     /// Whether the head's matrix is the token embedding.
     pub tied: bool,
+    /// What relatives of Llama add to it.
+    #[serde(default, skip_serializing_if = "Additions::is_none")]
+    pub additions: Additions,
 }
 
 impl TransformerConfig {
@@ -192,6 +234,7 @@ impl TransformerConfig {
                 Head::NextToken
             },
             tied: family != Family::Llama,
+            additions: Additions::default(),
         }
     }
 
@@ -227,10 +270,27 @@ impl TransformerConfig {
         }
     }
 
-    /// Whether linear layers have biases.
+    /// Whether all linear layers have biases.
     #[must_use]
     pub const fn biases(&self) -> bool {
         matches!(self.norm_kind(), NormKind::Layer)
+    }
+
+    /// Whether the linear layers have biases: of queries, keys and values, behind attention, and of
+    /// the feed-forward part.
+    #[must_use]
+    pub fn layer_biases(&self) -> [bool; 3] {
+        let all = self.biases();
+        let Additions {
+            attention_bias,
+            feed_forward_bias,
+            ..
+        } = self.additions;
+        [
+            all || attention_bias != AttentionBias::None,
+            all || attention_bias == AttentionBias::Both,
+            all || feed_forward_bias,
+        ]
     }
 
     /// Whether the feed-forward part is activation(x·W_gate) ∘ (x·W_up), then W_down. The two
@@ -262,7 +322,9 @@ impl TransformerConfig {
     /// How many last positions a layer sees, its own included; `None` for all.
     #[must_use]
     pub fn window(&self, layer: usize) -> Option<usize> {
-        self.sliding_window.filter(|_| layer.is_multiple_of(2))
+        let every = self.family == Family::Llama;
+        self.sliding_window
+            .filter(|_| every || layer.is_multiple_of(2))
     }
 
     /// Whether a position of a layer attends to another.

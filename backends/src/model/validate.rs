@@ -2,7 +2,7 @@
 
 use super::in_range;
 use super::rotary::{Rotary, RotaryScaling};
-use super::transformer::{Family, Head, TransformerConfig};
+use super::transformer::{Additions, AttentionBias, Family, Head, TransformerConfig};
 use crate::error::{Error, Result};
 
 /// Most parameters of a model: 16 GiB of f32.
@@ -145,7 +145,13 @@ impl TransformerConfig {
                 "a sliding window",
                 self.sliding_window.is_some(),
                 false,
-                !gemma,
+                !rotary,
+            ),
+            (
+                "additions",
+                !self.additions.is_none(),
+                false,
+                self.family != Family::Llama,
             ),
             ("token types", self.token_types > 0, encoder, !encoder),
             (
@@ -170,14 +176,44 @@ impl TransformerConfig {
                 )));
             }
         }
-        Ok(())
+        self.together()
+    }
+
+    /// Additions and windows that no `config.json` has together.
+    fn together(&self) -> Result<()> {
+        let Additions {
+            attention_bias,
+            feed_forward_bias,
+            head_norms,
+        } = self.additions;
+        let inner = attention_bias == AttentionBias::Inner;
+        let window = self.family == Family::Llama && self.sliding_window.is_some();
+        let rules = [
+            (
+                window && !self.additions.is_none(),
+                "a sliding window and additions",
+            ),
+            (
+                head_norms && feed_forward_bias,
+                "norms of heads and biases of the feed-forward part",
+            ),
+            (
+                inner && (head_norms || feed_forward_bias),
+                "biases of queries, keys and values alone and other additions",
+            ),
+        ];
+        match rules.iter().find(|(both, _)| *both) {
+            Some((_, what)) => Err(Error::Unsuitable(format!("no model has {what} together"))),
+            None => Ok(()),
+        }
     }
 
     /// Number of parameters, without laying them out.
     fn parameter_count(&self) -> u128 {
         let [v, d, f] = [self.vocabulary, self.width, self.feed_forward].map(|n| n as u128);
         let attention = (2 * self.query_width() + 2 * self.key_value_width()) as u128;
-        let layer = d * (attention + 3 * f + 16) + 4 * attention + 4 * f;
+        let layer =
+            d * (attention + 3 * f + 16) + 4 * attention + 4 * f + 2 * self.head_width as u128;
         let tables = d * (2 * v + (self.positions + self.token_types) as u128);
         self.layers as u128 * layer + tables + d * (d + 8) + v
     }

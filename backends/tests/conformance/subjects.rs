@@ -1,8 +1,9 @@
 //! Engines, models, records, and what the tests ask of them.
 
 use reticent_backends::{
-    Added, Clip, Device, Dropout, Family, LstmConfig, Masks, Model, Rotary, RotaryScaling, RunKey,
-    Trainer, TransformerConfig, all_private, exact, open, unprotected,
+    Added, Additions, AttentionBias, Clip, Device, Dropout, Family, LstmConfig, Masks, Model,
+    Rotary, RotaryScaling, RunKey, Trainer, TransformerConfig, all_private, exact, open,
+    unprotected,
 };
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
 
@@ -117,6 +118,20 @@ fn models() -> Vec<(&'static str, Model)> {
         }),
         ..tiny(Family::Llama)
     };
+    let added = |additions| TransformerConfig {
+        additions,
+        ..llama.clone()
+    };
+    let qwen3 = added(Additions {
+        attention_bias: AttentionBias::Both,
+        head_norms: true,
+        ..Additions::default()
+    });
+    let biased = added(Additions {
+        attention_bias: AttentionBias::Both,
+        feed_forward_bias: true,
+        ..Additions::default()
+    });
     let gemma = TransformerConfig {
         sliding_window: Some(3),
         attention_cap: Some(0.5),
@@ -127,7 +142,9 @@ fn models() -> Vec<(&'static str, Model)> {
     vec![
         ("lstm", lstm.into()),
         ("gpt2", tiny(Family::Gpt2).into()),
-        ("llama", llama.into()),
+        ("llama", llama.clone().into()),
+        ("llama with biases", biased.into()),
+        ("qwen3", qwen3.into()),
         ("gemma2", gemma.into()),
     ]
 }

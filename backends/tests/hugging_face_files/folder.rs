@@ -1,6 +1,8 @@
 //! A folder to change and to read again.
 
-use reticent_backends::{Family, Head, TransformerConfig, load_hugging_face, save_hugging_face};
+use reticent_backends::{
+    Additions, AttentionBias, Family, Head, TransformerConfig, load_hugging_face, save_hugging_face,
+};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::Value;
@@ -102,10 +104,29 @@ pub(crate) fn families() -> Vec<TransformerConfig> {
         tied: false,
         ..base(family)
     };
+    let added = |attention_bias, feed_forward_bias, head_norms| TransformerConfig {
+        key_value_heads: 2,
+        additions: Additions {
+            attention_bias,
+            feed_forward_bias,
+            head_norms,
+        },
+        ..grouped(Family::Llama)
+    };
     vec![
         base(Family::Gpt2),
         untied(Family::Gpt2),
         grouped(Family::Llama),
+        added(AttentionBias::Both, false, false),
+        added(AttentionBias::Both, true, false),
+        added(AttentionBias::None, true, false),
+        added(AttentionBias::Inner, false, false),
+        added(AttentionBias::None, false, true),
+        added(AttentionBias::Both, false, true),
+        TransformerConfig {
+            sliding_window: Some(5),
+            ..grouped(Family::Llama)
+        },
         grouped(Family::Gemma2),
         base(Family::Bert),
         untied(Family::Bert),

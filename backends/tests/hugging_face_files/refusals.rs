@@ -1,7 +1,9 @@
 //! What is refused, with the place and the reason.
 
 use crate::folder::{Folder, Tensors};
-use reticent_backends::{Family, Pretrained};
+use reticent_backends::{
+    Additions, AttentionBias, Family, Pretrained, TransformerConfig, load_hugging_face,
+};
 use reticent_corpus::{Origin, Tokenizer};
 use safetensors::tensor::Dtype;
 use serde_json::{Value, json};
@@ -74,6 +76,122 @@ fn broken_files_are_refused() {
     });
 }
 
+/// A Qwen's window is refused where it hides something, a Mistral's is followed, and what is not
+/// there is what transformers takes.
+#[test]
+fn relatives_of_llama_are_read_as_transformers_reads_them() {
+    let of = |kind: &str, change: &dyn Fn(&mut Value)| {
+        let additions = match kind {
+            "qwen2" => Additions {
+                attention_bias: AttentionBias::Inner,
+                ..Additions::default()
+            },
+            "qwen3" => Additions {
+                head_norms: true,
+                ..Additions::default()
+            },
+            _ => Additions::default(),
+        };
+        let folder = Folder::of(TransformerConfig {
+            additions,
+            ..TransformerConfig::new(Family::Llama, 11, 64, 1, 32, 16)
+        });
+        folder.change_config(|c| {
+            c["model_type"] = json!(kind);
+            c["architectures"] = Value::Null;
+            change(c);
+        });
+        load_hugging_face(&folder.home.path().join("model"))
+            .map(|(config, _)| config)
+            .map_err(|e| e.to_string())
+    };
+    for kind in ["qwen2", "qwen3"] {
+        let windowed = |window: usize| {
+            move |c: &mut Value| {
+                c["use_sliding_window"] = json!(true);
+                c["sliding_window"] = json!(window);
+            }
+        };
+        let said = of(kind, &windowed(15)).unwrap_err();
+        assert!(
+            said.contains("sliding_window = 15, below max_position_embeddings = 16"),
+            "{said}"
+        );
+        assert_eq!(of(kind, &windowed(16)).unwrap().sliding_window, None);
+        let said = of(kind, &|c| c["layer_types"] = json!(["sliding_attention"])).unwrap_err();
+        assert!(
+            said.contains("layer_types[0] is `sliding_attention`"),
+            "{said}"
+        );
+        // 32 key-value heads, where the key is not there.
+        let absent = of(kind, &|c| {
+            c.as_object_mut().unwrap().remove("num_key_value_heads");
+        });
+        assert_eq!(absent.unwrap().key_value_heads, 32);
+    }
+    let absent = of("qwen3", &|c| {
+        c.as_object_mut().unwrap().remove("head_dim");
+    });
+    assert!(
+        absent.unwrap_err().contains("shape"),
+        "128, and the weights have 2"
+    );
+    for (window, seen) in [(json!(null), None), (json!(16), None), (json!(7), Some(7))] {
+        let found = of("mistral", &|c| c["sliding_window"] = window.clone()).unwrap();
+        assert_eq!(found.sliding_window, seen);
+    }
+    // 4096 where the key is not there.
+    let short = of("mistral", &|c| {
+        c.as_object_mut().unwrap().remove("sliding_window");
+    });
+    assert_eq!(short.unwrap().sliding_window, None);
+    let long = of("mistral", &|c| {
+        c.as_object_mut().unwrap().remove("sliding_window");
+        c["max_position_embeddings"] = json!(5000);
+    });
+    assert_eq!(long.unwrap().sliding_window, Some(4096));
+}
+
+/// What no `config.json` can say is no model.
+#[test]
+fn additions_that_no_model_has_together_are_refused() {
+    let refused = |change: &dyn Fn(&mut TransformerConfig), part: &str| {
+        let mut config = TransformerConfig::new(Family::Llama, 11, 8, 1, 2, 16);
+        change(&mut config);
+        let said = config.validated().unwrap_err().to_string();
+        assert!(said.contains(part), "{said}");
+    };
+    let inner = AttentionBias::Inner;
+    refused(
+        &|c| {
+            c.additions.attention_bias = inner;
+            c.sliding_window = Some(3);
+        },
+        "a sliding window and additions",
+    );
+    refused(
+        &|c| {
+            c.additions.attention_bias = inner;
+            c.additions.head_norms = true;
+        },
+        "other additions",
+    );
+    refused(
+        &|c| {
+            c.additions.feed_forward_bias = true;
+            c.additions.head_norms = true;
+        },
+        "norms of heads",
+    );
+    refused(
+        &|c| {
+            *c = TransformerConfig::new(Family::Gpt2, 11, 8, 1, 2, 16);
+            c.additions.head_norms = true;
+        },
+        "Gpt2 has no additions",
+    );
+}
+
 #[test]
 fn configurations_we_do_not_follow_are_refused_by_key() {
     let with = |family, key: &str, value: Value, words: &[&str]| {
@@ -103,7 +221,13 @@ fn configurations_we_do_not_follow_are_refused_by_key() {
         json!(true),
         &["scale_attn"],
     );
-    with(llama, "attention_bias", json!(true), &["attention_bias"]);
+    with(gemma, "attention_bias", json!(true), &["attention_bias"]);
+    with(
+        llama,
+        "partial_rotary_factor",
+        json!(0.5),
+        &["partial_rotary_factor = 0.5"],
+    );
     with(
         llama,
         "rope_scaling",

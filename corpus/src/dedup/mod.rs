@@ -3,11 +3,13 @@
 mod bands;
 mod bloom;
 mod near;
+mod same;
 mod substring;
 
 use crate::error::{Result, range};
 use crate::prepare::{ButFor, Stability};
 use crate::record::TokenId;
+pub use same::same_texts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;

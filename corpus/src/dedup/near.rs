@@ -134,7 +134,7 @@ impl StoredTokens {
 /// Hashes of the different shingles of a unit, in order; one shorter than a shingle is its own.
 /// Shingles of units that meet in a bucket are compared by 64 bits: with a million of them on
 /// each side, two are taken for one with a probability below 1e-7.
-fn shingles(unit: &[TokenId], length: usize) -> Vec<u64> {
+pub(super) fn shingles(unit: &[TokenId], length: usize) -> Vec<u64> {
     let mut out: Vec<u64> = each(unit, length).collect();
     out.sort_unstable();
     out.dedup();
@@ -171,18 +171,23 @@ impl Permutations {
 
     pub(super) fn sketch(&self, unit: &[TokenId]) -> Sketch {
         let shingles = shingles(unit, self.shape.shingle);
+        Sketch {
+            bands: self.bands(&shingles),
+            shingles,
+        }
+    }
+
+    /// One key for each band of the signature of a set of shingles.
+    pub(super) fn bands(&self, shingles: &[u64]) -> Vec<u64> {
         let mut signature = vec![u64::MAX; self.each.len()];
-        for hash in &shingles {
+        for hash in shingles {
             for (least, (salt, factor)) in signature.iter_mut().zip(&self.each) {
                 *least = (*least).min((hash ^ salt).wrapping_mul(*factor));
             }
         }
         let rows = signature.chunks(self.shape.rows);
-        let bands = rows.map(|rows| rows.iter().fold(0, |key, least| mix(key ^ least)));
-        Sketch {
-            bands: bands.collect(),
-            shingles,
-        }
+        rows.map(|rows| rows.iter().fold(0, |key, least| mix(key ^ least)))
+            .collect()
     }
 }
 

@@ -279,13 +279,22 @@ impl Documents {
 
 /// Whether an id was made from the number.
 fn made_up(entry: &Entry) -> bool {
-    entry
-        .document
-        .id
-        .split_once('-')
-        .is_some_and(|(word, rest)| {
-            ["line", "block", "row", "dialogue"].contains(&word) && rest.parse() == Ok(entry.number)
-        })
+    made_up_number(&entry.document.id) == Some(entry.number)
+}
+
+/// The number that a document without an id was named after, where its id looks like such a name:
+/// documents of two files with one such id are not the same.
+///
+/// ```
+/// assert_eq!(reticent_corpus::made_up_number("a.jsonl/line-7"), Some(7));
+/// assert_eq!(reticent_corpus::made_up_number("customer-7"), None);
+/// ```
+#[must_use]
+pub fn made_up_number(id: &str) -> Option<u64> {
+    let name = id.rsplit_once('/').map_or(id, |(_, name)| name);
+    let (word, number) = name.split_once('-')?;
+    let known = ["line", "block", "row", "dialogue"].contains(&word);
+    known.then(|| number.parse().ok())?
 }
 
 impl Iterator for Documents {

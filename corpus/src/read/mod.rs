@@ -23,7 +23,7 @@ pub use columns::{ParquetRow, ParquetRows, field_list, field_name};
 pub(crate) use files::{paths, regular};
 pub(crate) use shape::{Object, each_text};
 
-pub use documents::{Documents, ReadOptions, read_documents, read_readable};
+pub use documents::{Documents, ReadOptions, made_up_number, read_documents, read_readable};
 
 /// Longest line, row, block or dialogue read where nothing else is said, in bytes: 64 MiB. A
 /// longer one is an error, not a memory problem.

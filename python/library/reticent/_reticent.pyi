@@ -181,5 +181,6 @@ def membership(
     confidence: float | None,
     seed: int,
     groups: tuple[list[str], list[str]] | None,
+    texts: tuple[list[str], list[str]] | None,
     defaults: Defaults | None,
 ) -> str: ...

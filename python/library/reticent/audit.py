@@ -215,13 +215,16 @@ def membership(
     fpr: Sequence[float] = (0.01, 0.001),
     confidence: float | None = None,
     groups: tuple[Sequence[Any], Sequence[Any]] | None = None,
+    texts: tuple[Sequence[str], Sequence[str]] | None = None,
     seed: int = 0,
     defaults: Defaults | None = None,
 ) -> Membership:
     """Area and true-positive rates of membership scores; a higher score speaks for membership.
 
     groups: of each member and each non-member, where records share a secret, an author or a
-    template: they are no independent evidence. seed: of the pairs that intervals are made from.
+    template: they are no independent evidence. texts: of each member and each non-member. Of copies and near-copies
+    of a text one is judged, texts that stand on both sides are left out, and `document` says how many
+    (`repeats`) and what the texts alone tell (`blind`). seed: of these draws and those of intervals.
     confidence: of every interval; 0.95 where nothing is said. defaults: a project's, that may say it.
 
     >>> import reticent
@@ -232,6 +235,11 @@ def membership(
     Traceback (most recent call last):
       ...
     ValueError: fpr: this sample can't certify 0.01: 299 non-members needed
+
+    >>> lines = [f"line number {i} says {i * i}" for i in range(32)]
+    >>> found = reticent.membership(range(24), range(20), texts=(lines[:12] * 2, lines[12:]))
+    >>> found.document["repeats"]["members"]["texts"]
+    12
     """
     shared = None if groups is None else (list(map(repr, groups[0])), list(map(repr, groups[1])))
     found = _reticent.membership(
@@ -241,6 +249,7 @@ def membership(
         confidence=confidence,
         seed=seed,
         groups=shared,
+        texts=None if texts is None else (list(texts[0]), list(texts[1])),
         defaults=defaults,
     )
     return Membership(json.loads(found))

@@ -5,14 +5,17 @@ use crate::error::{of, value_error};
 use crate::number::{Number, Whole};
 use pyo3::prelude::*;
 use reticent_accounting::Confidence;
-use reticent_attacks::ScoreSet;
+use reticent_attacks::ScoredRecords;
 
 /// Where nobody says one, as in the command.
 const CONFIDENCE: f64 = 0.95;
 
+/// A name or a text of each member and each non-member.
+type OfEach = (Vec<String>, Vec<String>);
+
 /// Area and operating points as JSON; `reticent.membership` is its face.
 #[pyfunction]
-#[pyo3(signature = (members, non_members, *, fpr, confidence, seed, groups, defaults))]
+#[pyo3(signature = (members, non_members, *, fpr, confidence, seed, groups, texts, defaults))]
 #[expect(clippy::too_many_arguments, reason = "keywords of one question")]
 pub(crate) fn membership(
     py: Python<'_>,
@@ -21,7 +24,8 @@ pub(crate) fn membership(
     fpr: Vec<Number>,
     confidence: Option<Number>,
     seed: Whole,
-    groups: Option<(Vec<String>, Vec<String>)>,
+    groups: Option<OfEach>,
+    texts: Option<OfEach>,
     defaults: Option<PyRef<'_, Defaults>>,
 ) -> PyResult<String> {
     let mut taking = Taking::from(defaults.as_deref());
@@ -32,19 +36,26 @@ pub(crate) fn membership(
     let confidence =
         confidence.map_or_else(|| of("confidence", Confidence::new(CONFIDENCE)), Ok)?;
     let seed = seed.at_least(0, "seed")?;
-    let mut set = of("members, non_members", ScoreSet::new(members, non_members))?;
-    if let Some((inside, outside)) = groups {
-        set = of("groups", set.with_groups(&inside, &outside))?;
-    }
+    let pair = |(inside, outside): OfEach| [inside, outside];
+    let records = ScoredRecords::of([members, non_members], groups.map(pair), texts.map(pair), seed);
+    let records = records.map_err(value_error)?;
+    let set = of("members, non_members", records.set())?;
     let found = py.detach(|| -> reticent_attacks::Result<_> {
         let points = fpr
             .iter()
             .map(|fpr| set.true_positives_at(fpr.0, confidence, seed))
             .collect::<reticent_attacks::Result<Vec<_>>>()?;
-        Ok((set.area(confidence, seed)?, points))
+        // Too few texts to fit and to judge: no baseline, as in the command.
+        let blind = records.blind(confidence, seed).ok().flatten();
+        Ok((set.area(confidence, seed)?, points, blind))
     });
-    let (area, points) = found.map_err(value_error)?;
+    let (area, points, blind) = found.map_err(value_error)?;
     let document = serde_json::json!({
+        "members": records.scores[0].len(),
+        "non_members": records.scores[1].len(),
+        "groups": set.groups(),
+        "repeats": records.repeats,
+        "blind": blind,
         "confidence": confidence.get(),
         "area": area,
         "at_fpr": points,

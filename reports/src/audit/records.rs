@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use reticent_corpus::{
-    Document, PolicyChoice, PolicyOptions, PrepareOptions, Preparer, Unit, read_documents,
+    Document, PolicyChoice, PolicyOptions, PrepareOptions, Preparer, Unit, made_up_number,
+    read_documents,
 };
 use std::collections::HashMap;
 use std::path::Path;
@@ -31,12 +32,17 @@ impl Cut {
 pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cut> {
     let mut out = Cut::default();
     for document in read_documents(path)? {
+        // A name made from a line's number says nothing of the other file.
+        let name = match made_up_number(&document.id) {
+            Some(_) => format!("{}, document {}", path.display(), document.id),
+            None => format!("document {}", document.id),
+        };
         let texts = match unit {
             Unit::Document | Unit::Dialogue => vec![document.text.clone()],
             Unit::Turn | Unit::Sentence => units(&document, unit)?,
         };
         for text in texts.into_iter().filter(|t| !t.trim().is_empty()) {
-            let mut ties = vec![format!("document {}", document.id)];
+            let mut ties = vec![name.clone()];
             if secrets {
                 let marked = document.secrets.iter().map(|s| document.secret_text(s));
                 let inside = marked.filter(|s| !s.is_empty() && text.contains(s));

@@ -1,7 +1,7 @@
 //! The file: where it is found, and what may stand in it.
 //!
 //! ```toml
-//! schema = 1
+//! schema = 1                   # may be left out
 //! delta = 1e-6                 # the slack of every (epsilon, delta) promise
 //! neighbours = "replace"       # add-remove, zero-out or replace
 //! unit = "turn"                # what one record is
@@ -34,7 +34,8 @@ const LARGEST: u64 = 1 << 16;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectFile {
-    /// 1.
+    /// 1, which is meant where it is absent.
+    #[serde(default = "first")]
     pub schema: u32,
     /// The slack of every promise.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,6 +69,10 @@ pub struct ProjectFile {
     )]
     #[schemars(range(min = 0, max = 1074))]
     pub max_exposure: Option<f64>,
+}
+
+const fn first() -> u32 {
+    1
 }
 
 fn bits<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {

@@ -64,8 +64,8 @@ fn a_wrong_file_is_one_line_with_place_value_and_range() {
             "schema = 1\nsigma = 1.1\n",
             "line 2, sigma: unknown field `sigma`, expected one of `schema`, `delta`",
         ),
-        ("delta = 1e-5\n", "missing field `schema`"),
         ("schema = 2\n", "schema must be 1, got 2"),
+        ("schema = \"one\"\n", "line 1, schema: "),
         ("schema = 1\ndelta\n", "line 2: "),
     ] {
         let line = refused(text);
@@ -78,6 +78,15 @@ fn a_wrong_file_is_one_line_with_place_value_and_range() {
     assert!(
         refused(&format!("schema = 1\n{}", " ".repeat(1 << 16))).contains("at most 65536 bytes")
     );
+}
+
+/// The first schema is meant where none is named.
+#[test]
+fn the_schema_may_be_left_out() {
+    let whole = folder("schema = 1\ndelta = 1e-5\n");
+    let short = folder("delta = 1e-5\n");
+    let read = |folder: &tempfile::TempDir| Project::find(folder.path()).unwrap();
+    assert_eq!(read(&short), read(&whole));
 }
 
 #[test]

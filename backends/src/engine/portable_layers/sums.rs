@@ -59,7 +59,10 @@ fn weight_pieces<B: Floats>(
 fn norm_pieces<B: Floats>(tap: &NormTap<B>, shape: (usize, usize), out: &mut Pieces<B>) {
     let g = steps(&tap.gradient, shape);
     let product = g.clone() * steps(&tap.unit, shape);
-    out.push((tap.gain, pieces(product.sum_dim(1).powi_scalar(2))));
+    let [examples, steps, columns] = product.dims();
+    // Heads that share a gain are rows of it.
+    let by_head = product.reshape([examples, steps * tap.heads, columns / tap.heads]);
+    out.push((tap.gain, pieces(by_head.sum_dim(1).powi_scalar(2))));
     if let Some(bias) = tap.bias {
         out.push((bias, pieces(g.sum_dim(1).powi_scalar(2))));
     }
@@ -173,10 +176,10 @@ pub(in crate::engine) fn add_sums<B: Floats>(
         if let Some(bias) = tap.bias {
             sums.add(bias, (tap.gradient.clone() * factor(bias)).sum_dim(0));
         }
-        sums.add(
-            tap.gain,
-            (tap.unit * tap.gradient * factor(tap.gain)).sum_dim(0),
-        );
+        let product = tap.unit * tap.gradient * factor(tap.gain);
+        let [rows, columns] = product.dims();
+        let by_head = product.reshape([rows * tap.heads, columns / tap.heads]);
+        sums.add(tap.gain, by_head.sum_dim(0));
     }
     let embedding = tape.embedding;
     let g = embedding.gradient;

@@ -163,8 +163,10 @@ impl<'a> Measure<'a> {
     fn gains(&self, span: Span) -> Found {
         let mut squared = Vec::new();
         for (tap, (unit, g)) in self.tape.norms.iter().zip(&self.norms) {
-            let width = tap.unit.dims()[1];
-            let (unit, g) = (part(unit, span, width), part(g, span, width));
+            let columns = tap.unit.dims()[1];
+            let (unit, g) = (part(unit, span, columns), part(g, span, columns));
+            // Heads that share a gain are rows of it.
+            let width = columns / tap.heads;
             squared.push((tap.gain, square(&column_sums(Some(unit), g, width))));
             if let Some(bias) = tap.bias {
                 squared.push((bias, square(&column_sums(None, g, width))));

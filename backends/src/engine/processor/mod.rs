@@ -282,10 +282,15 @@ impl Layers<Flex> for Processor {
                 add_rows(None, g.slice(), Some(&scale), sums.host_mut(bias));
             }
             let scale = rows.spread(factors.of(tap.gain), 0.0);
+            // Heads that share a gain are rows of it.
+            let by_head = scale
+                .iter()
+                .flat_map(|x| std::iter::repeat_n(*x, tap.heads));
+            let by_head: Vec<f32> = by_head.collect();
             add_rows(
                 Some(unit.slice()),
                 g.slice(),
-                Some(&scale),
+                Some(&by_head),
                 sums.host_mut(tap.gain),
             );
         }

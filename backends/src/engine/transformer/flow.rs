@@ -1,13 +1,14 @@
 //! The order of the layers, once for training and once for scoring.
 
 use super::Transformer;
+use super::heads::{KeptHeads, NormedHeads};
 use crate::dropout::DropoutSite;
 use crate::engine::layers::{
     EmbeddingTap, Floats, HeadTap, Layers, LinearTap, Matrix, Nonlinearity, NormTap, Tape,
 };
 use crate::engine::ops::{self, Tracked};
 use crate::engine::rows::Rows;
-use crate::model::{LayerLayout, Layout, LinearAt, NormAt};
+use crate::model::{HeadNormsAt, LayerLayout, Layout, LinearAt, NormAt};
 use crate::trainer::Precision;
 use burn::backend::Autodiff;
 use burn::tensor::backend::AutodiffBackend;
@@ -19,6 +20,13 @@ pub(super) trait Flow<B: Floats, K: Layers<B>> {
     type Value: Clone;
     fn linear(&mut self, model: &Transformer<B, K>, x: Self::Value, at: LinearAt) -> Self::Value;
     fn norm(&mut self, model: &Transformer<B, K>, x: Self::Value, at: NormAt) -> Self::Value;
+    /// Normalises every query head and every key head of queries, keys and values side by side.
+    fn norm_heads(
+        &mut self,
+        model: &Transformer<B, K>,
+        joined: Self::Value,
+        at: HeadNormsAt,
+    ) -> Self::Value;
     fn attend(
         &mut self,
         model: &Transformer<B, K>,
@@ -84,6 +92,9 @@ fn layer<B: Floats, K: Layers<B>, F: Flow<B, K>>(
         y = flow.norm(model, y, before);
     }
     y = flow.linear(model, y, at.attention_in);
+    if let Some(heads) = at.head_norms {
+        y = flow.norm_heads(model, y, heads);
+    }
     y = flow.attend(model, y, index);
     y = flow.linear(model, y, at.attention_out);
     y = flow.drop(y, DropoutSite::Block { number: 2 * index });
@@ -129,6 +140,14 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Plain<'_, B> {
     fn norm(&mut self, model: &Transformer<B, K>, x: Matrix<B>, at: NormAt) -> Matrix<B> {
         K::normalise(&x, &model.norm_weights(at)).y
     }
+    fn norm_heads(
+        &mut self,
+        model: &Transformer<B, K>,
+        joined: Matrix<B>,
+        at: HeadNormsAt,
+    ) -> Matrix<B> {
+        NormedHeads::of(model, &joined, at).0
+    }
     fn attend(&mut self, _: &Transformer<B, K>, joined: Matrix<B>, layer: usize) -> Matrix<B> {
         (self.attend)(layer, &joined)
     }
@@ -147,6 +166,7 @@ pub(super) struct Recording<'a, B: Floats, K> {
     device: B::Device,
     linears: Vec<(LinearAt, Matrix<B>, Tracked<B>)>,
     norms: Vec<(NormAt, Matrix<B>, Tracked<B>)>,
+    heads: Vec<(KeptHeads<B>, Tracked<B>)>,
     kernels: PhantomData<fn() -> K>,
 }
 
@@ -157,6 +177,7 @@ impl<'a, B: Floats, K: Layers<B>> Recording<'a, B, K> {
             device: model.device.clone(),
             linears: Vec::new(),
             norms: Vec::new(),
+            heads: Vec::new(),
             kernels: PhantomData,
         }
     }
@@ -184,12 +205,17 @@ impl<'a, B: Floats, K: Layers<B>> Recording<'a, B, K> {
         let norms = self.norms.iter().map(|(at, unit, leaf)| NormTap {
             gain: at.gain,
             bias: at.bias,
+            heads: 1,
             unit: unit.clone(),
             gradient: gradient(leaf),
         });
+        let heads = self
+            .heads
+            .iter()
+            .flat_map(|(kept, leaf)| kept.taps(&gradient(leaf)));
         Tape {
             linears: linears.collect(),
-            norms: norms.collect(),
+            norms: norms.chain(heads).collect(),
             embedding: EmbeddingTap {
                 token: layout.token_embedding,
                 position: layout.position_embedding,
@@ -223,6 +249,20 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Recording<'_, B, K> {
         let y = ops::apply::<B>(x, y, move |d| K::normalise_back(&d, &run, &weights));
         let (y, leaf) = self.tap(y);
         self.norms.push((at, unit, leaf));
+        y
+    }
+
+    fn norm_heads(
+        &mut self,
+        model: &Transformer<B, K>,
+        joined: Tracked<B>,
+        at: HeadNormsAt,
+    ) -> Tracked<B> {
+        let (out, normed) = NormedHeads::of(model, &joined.clone().inner(), at);
+        let kept = normed.kept();
+        let y = ops::apply::<B>(joined, out, move |d| normed.back::<K>(&d));
+        let (y, leaf) = self.tap(y);
+        self.heads.push((kept, leaf));
         y
     }
 

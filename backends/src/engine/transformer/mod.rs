@@ -1,6 +1,7 @@
 //! Transformers: forward, taps, clipped sums, scores, cached prefixes.
 
 mod flow;
+mod heads;
 mod scoring;
 mod states;
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod scores;
 use super::*;
 use crate::engine::layers::Portable;
 use crate::engine::processor::Processor;
-use crate::model::{Family, Rotary, RotaryScaling};
+use crate::model::{Additions, AttentionBias, Family, Rotary, RotaryScaling};
 use crate::scorer::{Logits, PrefixScorer, Scorer};
 use burn_flex::Flex;
 use rand::RngExt;
@@ -44,6 +44,28 @@ fn decoders() -> Vec<(&'static str, TransformerConfig)> {
         key_value_heads: 1,
         ..tiny(Family::Gemma2)
     };
+    let added = |additions| TransformerConfig {
+        additions,
+        ..llama.clone()
+    };
+    let qwen2 = added(Additions {
+        attention_bias: AttentionBias::Inner,
+        ..Additions::default()
+    });
+    let qwen3 = added(Additions {
+        attention_bias: AttentionBias::Both,
+        head_norms: true,
+        ..Additions::default()
+    });
+    let biased = added(Additions {
+        attention_bias: AttentionBias::Both,
+        feed_forward_bias: true,
+        ..Additions::default()
+    });
+    let mistral = TransformerConfig {
+        sliding_window: Some(3),
+        ..llama.clone()
+    };
     let untied = |config: &TransformerConfig| TransformerConfig {
         tied: false,
         ..config.clone()
@@ -57,6 +79,11 @@ fn decoders() -> Vec<(&'static str, TransformerConfig)> {
         ("gpt2 untied", untied(&tiny(Family::Gpt2))),
         ("llama", llama.clone()),
         ("llama tied", tied(&llama)),
+        ("llama with biases", biased),
+        ("qwen2", qwen2),
+        ("qwen3", qwen3.clone()),
+        ("qwen3 tied", tied(&qwen3)),
+        ("mistral", mistral),
         ("gemma2", gemma.clone()),
         ("gemma2 untied", untied(&gemma)),
     ]

@@ -83,7 +83,8 @@ pub struct OnModel {
     /// What one record is; the model's own unit if absent, a document if it has none.
     #[arg(long, value_parser = unit, requires = "audited")]
     pub unit: Option<Unit>,
-    /// Records that are no independent evidence of each other; document if absent.
+    /// Records that are no independent evidence of each other; document if absent. Of copies of one
+    /// text one is judged in any case.
     #[arg(long, value_enum, requires = "audited")]
     pub group_by: Option<GroupBy>,
     /// Also attack groups of so many records at once.
@@ -130,7 +131,7 @@ pub enum GroupBy {
     Document,
     /// Those, and records that share a marked secret.
     Secret,
-    /// Every record stands for itself.
+    /// Every record stands for itself, but for copies of one text.
     Nothing,
 }
 

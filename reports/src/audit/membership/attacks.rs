@@ -12,8 +12,8 @@ use crate::audit::args::MembershipArgs;
 use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
 use reticent_attacks::{
-    Accuracy, AccuracyRule, Area, BlindBaseline, GroupRule, OperatingPoint, ScoreSet, combined,
-    overlapping_groups_area,
+    Accuracy, AccuracyRule, Area, BlindBaseline, GroupRule, OperatingPoint, Repeats, ScoreSet,
+    blind_baseline_of, combined, overlapping_groups_area,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -107,6 +107,7 @@ pub(in crate::audit) struct Attacked {
 pub(in crate::audit) struct Records {
     pub(in crate::audit) groups: Option<[Vec<String>; 2]>,
     pub(in crate::audit) texts: [Vec<String>; 2],
+    pub(in crate::audit) repeats: Option<Repeats>,
     pub(in crate::audit) group_size: Option<usize>,
     pub(in crate::audit) protocol: Option<&'static str>,
     pub(in crate::audit) tokens: u64,
@@ -132,6 +133,7 @@ impl MembershipReport {
         let first = judged.first().context("--attack: no attack was left")?;
         let decides = first.name.to_owned();
         let mut report = Self::of_set(&first.set, args, confidence).context("--group-by")?;
+        report.repeats = records.repeats;
         let mut left_out = records.left_out.clone();
         if judged.len() > 1 {
             match Judged::together(&judged, args.seed) {
@@ -139,13 +141,13 @@ impl MembershipReport {
                 Err(why) => left_out.push(why),
             }
         }
-        let texts = records.texts.clone();
-        match super::blind(texts, records.groups.clone(), confidence, args.seed) {
+        let groups = records.groups.as_ref();
+        match blind_baseline_of(&records.texts, groups, confidence, args.seed) {
             Ok(blind) => report.blind = Some(blind),
             // Too few texts to fit and to judge: said, and no reason to say nothing else.
             Err(error) => left_out.push(LeftOut {
                 attack: "the texts without the model".to_owned(),
-                why: crate::contract::describe(&error),
+                why: error.to_string(),
             }),
         }
         let rows = judged
@@ -333,6 +335,7 @@ mod tests {
         let records = Records {
             groups: None,
             texts: texts(),
+            repeats: None,
             group_size: Some(5),
             protocol: Some("crt"),
             tokens: 1000,

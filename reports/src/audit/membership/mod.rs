@@ -25,11 +25,11 @@ use anyhow::{Context, Result};
 use read::Table;
 use reticent_accounting::Confidence;
 use reticent_attacks::{
-    Accuracy, AccuracyRule, Area, BlindBaseline, OperatingPoint, RocPoint, ScoreSet, blind_baseline,
+    Accuracy, AccuracyRule, Area, BlindBaseline, OperatingPoint, Repeats, RocPoint, ScoreSet,
+    ScoredRecords,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Points of the band, evenly spread over the logarithm of the false-positive rate.
@@ -58,6 +58,9 @@ pub struct MembershipReport {
     /// Groups of records that are no independent evidence; absent where none were named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<usize>,
+    /// How the texts repeat; absent without texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<Repeats>,
     /// What the result comes down to.
     pub signal: Signal,
     /// The area under the ROC curve.
@@ -184,21 +187,13 @@ fn rates(args: &MembershipArgs) -> Vec<f64> {
 
 impl MembershipReport {
     pub(super) fn of(table: Table, args: &MembershipArgs, confidence: Confidence) -> Result<Self> {
-        let Table {
-            scores,
-            groups,
-            texts,
-        } = table;
-        let [members, others] = scores;
-        let mut set = ScoreSet::new(members, others)?;
-        if let Some([inside, outside]) = &groups {
-            set = set.with_groups(inside, outside)?;
-        }
-        let mut report = Self::of_set(&set, args, confidence)?;
-        if let Some(texts) = texts {
-            let blind = blind(texts, groups, confidence, args.seed)?;
-            report.signal = Signal::of(&report.area, Some(&blind));
-            report.blind = Some(blind);
+        let records = ScoredRecords::of(table.scores, table.groups, table.texts, args.seed)
+            .context("text")?;
+        let mut report = Self::of_set(&records.set()?, args, confidence)?;
+        report.repeats = records.repeats;
+        report.blind = records.blind(confidence, args.seed).context("text")?;
+        if let Some(blind) = &report.blind {
+            report.signal = Signal::of(&report.area, Some(blind));
         }
         Ok(report)
     }
@@ -224,6 +219,7 @@ impl MembershipReport {
             members: set.members().len(),
             non_members: set.non_members().len(),
             groups: set.groups(),
+            repeats: None,
             signal: Signal::of(&area, None),
             area,
             at_fpr,
@@ -273,43 +269,6 @@ impl Signal {
             _ => Self::Leak,
         }
     }
-}
-
-fn blind(
-    texts: [Vec<String>; 2],
-    groups: Option<[Vec<String>; 2]>,
-    confidence: Confidence,
-    seed: u64,
-) -> Result<BlindBaseline> {
-    let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
-    let mut number = |name: String| {
-        let next = numbers.len();
-        *numbers.entry(name).or_insert(next)
-    };
-    let [inside, outside] = texts;
-    let paired = match groups {
-        Some([a, b]) => {
-            let mut with = |texts: Vec<String>, names: Vec<String>| -> Vec<(String, usize)> {
-                texts
-                    .into_iter()
-                    .zip(names.into_iter().map(&mut number))
-                    .collect()
-            };
-            [with(inside, a), with(outside, b)]
-        }
-        None => {
-            let first = inside.len();
-            let with = |texts: Vec<String>, from: usize| -> Vec<(String, usize)> {
-                texts
-                    .into_iter()
-                    .enumerate()
-                    .map(|(i, t)| (t, from + i))
-                    .collect()
-            };
-            [with(inside, 0), with(outside, first)]
-        }
-    };
-    blind_baseline(&paired[0], &paired[1], confidence, seed).context("text")
 }
 
 /// At most some hundreds of corners: the first ones of each step of a logarithmic grid.

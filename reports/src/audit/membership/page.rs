@@ -8,6 +8,7 @@ use crate::contract::{Exit, Inputs};
 use crate::number::{count_of, grouped, nearest, shortest};
 use crate::page::{Page, Section, Shade};
 use anyhow::Result;
+use reticent_attacks::Repeats;
 
 /// A gain of so many nats has the full shade.
 const FULL: f64 = 4.0;
@@ -29,7 +30,13 @@ pub(super) fn page(
         summary(report, args, exit),
     )
     .mood(exit.into())
-    .brief(Section::text("", vec![sample(report)]))
+    .brief(Section::text(
+        "",
+        Some(sample(report))
+            .into_iter()
+            .chain(repeats(report))
+            .collect(),
+    ))
     .section(
         Section::plot("At few false alarms", figure::roc(report)?.to_inline_svg()?).caption(
             "Both axes are logarithmic: an attack that recognises few members for certain \
@@ -46,6 +53,7 @@ pub(super) fn page(
             origin(report)
         ))
         .into_iter()
+        .chain(repeats(report))
         .chain(inputs.assumed_line())
         .collect(),
     ));
@@ -126,6 +134,34 @@ fn sample(report: &MembershipReport) -> String {
         count_of(report.non_members as u64, "non-member"),
         shortest(report.confidence.get())
     )
+}
+
+/// How the texts repeat, and which were left out; nothing where none does.
+fn repeats(report: &MembershipReport) -> Option<String> {
+    let repeats = report.repeats.filter(Repeats::any)?;
+    let sides = [
+        (repeats.members, "member"),
+        (repeats.non_members, "non-member"),
+    ];
+    let each = sides.iter().filter(|(side, _)| side.repeated > 0);
+    let each: Vec<String> = each
+        .map(|(side, name)| {
+            format!(
+                "{} of {} repeat another's text, and one of each is judged: {}",
+                grouped(side.repeated as u64),
+                count_of(side.records as u64, name),
+                count_of(side.texts as u64, "different text")
+            )
+        })
+        .collect();
+    let mut said: Vec<String> = each.iter().map(|said| format!("{said}.")).collect();
+    let [inside, outside] = sides.map(|(side, name)| count_of(side.on_both_sides as u64, name));
+    if repeats.members.on_both_sides > 0 {
+        said.push(format!(
+            "Left out: {inside} and {outside} whose texts stand on both sides."
+        ));
+    }
+    Some(said.join(" "))
 }
 
 fn line(heat: &HeatLine) -> (String, Vec<Shade>) {

@@ -12,9 +12,11 @@ use crate::contract::{Exit, Interrupt, Progress};
 use crate::number::grouped;
 use crate::page::Output;
 use anyhow::{Context, Result, ensure};
-use reticent_attacks::{Attack, Beside, Need, Panel, Scoring, chosen};
+use reticent_attacks::{Attack, Beside, DistinctTexts, Need, Panel, Repeats, Scoring, chosen};
 use reticent_corpus::{TokenId, Tokenizer, Unit};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 /// Records a side, and records a group, of CRT's protocol.
 const CRT: (usize, usize) = (1000, 20);
@@ -48,8 +50,12 @@ pub(in crate::audit) fn measured(
     interrupt: &Interrupt,
 ) -> Result<(MembershipReport, Vec<HeatLine>)> {
     let confidence = confidence(args)?;
-    let sides = sides(args, args.on.unit.unwrap_or_else(|| model.unit()))?;
-    let [inside, outside] = &sides;
+    let Sides {
+        cuts,
+        kept,
+        repeats,
+    } = sides(args, args.on.unit.unwrap_or_else(|| model.unit()))?;
+    let [inside, outside] = &cuts;
     let members = inside.texts.len();
     let texts: Vec<String> = inside.texts.iter().chain(&outside.texts).cloned().collect();
     let attacks = wanted(args);
@@ -108,18 +114,24 @@ pub(in crate::audit) fn measured(
     let shadows = args
         .on
         .shadows
-        .map(|_| shadowed(args, &sides, &panel, models, &mut attacked, interrupt))
+        .map(|_| shadowed(args, &cuts, &panel, models, &mut attacked, interrupt))
         .transpose()
         .context("--shadows")?;
     let first = attacked.first().context("--attack: no attack was left")?;
     let heat = if model.has_statistics() || reference.is_some() {
-        heat(&panel, &first.scores[0], &tokenizer, args.on.show_secrets)?
+        heat(
+            &panel,
+            (&first.scores[0], &kept[0]),
+            &tokenizer,
+            args.on.show_secrets,
+        )?
     } else {
         Vec::new()
     };
     let records = Records {
-        groups: groups(args, &sides),
-        texts: sides.map(|side| side.texts),
+        groups: groups(args, &cuts),
+        texts: cuts.map(|side| side.texts),
+        repeats: Some(repeats),
         group_size: match args.on.protocol {
             Some(Protocol::Crt) => Some(CRT.1),
             None => args
@@ -186,31 +198,49 @@ const fn needs_statistics(attack: Attack) -> bool {
     matches!(attack, Attack::MinKPlusPlus(_) | Attack::Ez)
 }
 
-/// Both files cut into records; CRT's protocol takes a sample of each.
-fn sides(args: &MembershipArgs, unit: Unit) -> Result<[Cut; 2]> {
+/// The records of both files that are judged, and how their texts repeat.
+struct Sides {
+    cuts: [Cut; 2],
+    /// Which records of each file they are.
+    kept: [Vec<usize>; 2],
+    repeats: Repeats,
+}
+
+/// Both files cut into records, one of each text and none whose text stands in both; CRT's
+/// protocol takes a sample of each.
+fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
     let shared = args.on.group_by.unwrap_or_default() == GroupBy::Secret;
-    let side = |path: &Option<std::path::PathBuf>, flag: &'static str| -> Result<Cut> {
+    let files = [
+        ("--members", &args.members),
+        ("--non-members", &args.non_members),
+    ];
+    let side = |(flag, path): (&'static str, &Option<PathBuf>)| -> Result<Cut> {
         let path = path
             .as_ref()
             .with_context(|| format!("{flag} must be given"))?;
-        let mut side = cut(path, unit, shared).context(flag)?;
-        if args.on.protocol == Some(Protocol::Crt) {
-            let count = side.texts.len();
-            ensure!(
-                count >= CRT.0,
-                "{flag}: the protocol crt takes {} records a side, {} has {}",
-                grouped(CRT.0 as u64),
-                path.display(),
-                grouped(count as u64)
-            );
-            side = side.only(&chosen(count, CRT.0, args.seed));
-        }
-        Ok(side)
+        cut(path, unit, shared).context(flag)
     };
-    Ok([
-        side(&args.members, "--members")?,
-        side(&args.non_members, "--non-members")?,
-    ])
+    let cuts = [side(files[0])?, side(files[1])?];
+    let distinct = DistinctTexts::of(&cuts[0].texts, &cuts[1].texts, args.seed);
+    let distinct = distinct.context("--non-members")?;
+    let mut kept = distinct.kept().clone();
+    if args.on.protocol == Some(Protocol::Crt) {
+        for ((flag, _), kept) in files.iter().zip(&mut kept) {
+            ensure!(
+                kept.len() >= CRT.0,
+                "{flag}: the protocol crt takes {} records a side, there are {} of different texts that are not on the other side",
+                grouped(CRT.0 as u64),
+                grouped(kept.len() as u64)
+            );
+            let drawn = chosen(kept.len(), CRT.0, args.seed);
+            *kept = drawn.into_iter().map(|i| kept[i]).collect();
+        }
+    }
+    Ok(Sides {
+        cuts: [cuts[0].only(&kept[0]), cuts[1].only(&kept[1])],
+        kept,
+        repeats: distinct.repeats(),
+    })
 }
 
 /// Names of groups on both sides; nothing where every record stands for itself.
@@ -220,9 +250,7 @@ fn groups(args: &MembershipArgs, sides: &[Cut; 2]) -> Option<[Vec<String>; 2]> {
         return None;
     }
     let named = crate::audit::records::shared_groups(sides);
-    let mut distinct: Vec<&String> = named.iter().flatten().collect();
-    distinct.sort();
-    distinct.dedup();
+    let distinct: BTreeSet<&String> = named.iter().flatten().collect();
     let records: usize = named.iter().map(Vec::len).sum();
     (distinct.len() < records).then_some(named)
 }
@@ -306,8 +334,14 @@ pub(in crate::audit) fn watched<'a>(
 }
 
 /// The members with the highest scores, token by token: ln p under the model less that under the
-/// reference, or less the mean over the vocabulary where there is none.
-fn heat(panel: &Panel, scores: &[f64], tokenizer: &Tokenizer, show: bool) -> Result<Vec<HeatLine>> {
+/// reference, or less the mean over the vocabulary where there is none. `kept` numbers them in their
+/// file.
+fn heat(
+    panel: &Panel,
+    (scores, kept): (&[f64], &[usize]),
+    tokenizer: &Tokenizer,
+    show: bool,
+) -> Result<Vec<HeatLine>> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
     order
@@ -328,7 +362,7 @@ fn heat(panel: &Panel, scores: &[f64], tokenizer: &Tokenizer, show: bool) -> Res
                 (shown, score.log_probability - base)
             });
             Ok(HeatLine {
-                name: format!("member {} (place {})", index + 1, place + 1),
+                name: format!("member {} (place {})", kept[index] + 1, place + 1),
                 pieces: pieces.collect(),
             })
         })

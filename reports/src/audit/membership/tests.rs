@@ -38,7 +38,7 @@ fn rows(columns: &str, shift: f64) -> String {
                 "member" => member.to_string(),
                 "score" => score.to_string(),
                 "group" => format!("g{}", i / 4),
-                "text" => format!("order {} of {}", i % 7, i % 11),
+                "text" => format!("order {} of {}", i * 7919 % 9973, i * 5309 % 8887),
                 _ => "other".to_owned(),
             })
             .collect();
@@ -120,6 +120,148 @@ fn a_shifted_split_proves_nothing() {
     let report = report(&args(&["--scores", &path])).unwrap();
     assert!(report.blind.unwrap().shifted);
     assert_eq!(report.signal, Signal::ShiftedSplit);
+}
+
+/// A hundred pairs of letters, each number its own.
+fn word(i: usize) -> String {
+    let letter = |n: usize| char::from(b'a' + (n % 26) as u8);
+    [i * 7919, i * 104_729 + 3, i * 1_299_709 + 7, i]
+        .map(|n| format!("{}{}", letter(n), letter(n / 26)))
+        .concat()
+}
+
+/// Rows of texts under ids of their own, `copies` times each; the members from `inside`, each
+/// scored `gain` above the non-members from `outside`.
+fn copied(inside: &[String], outside: &[String], copies: usize, gain: f64) -> String {
+    let mut out = "id,member,score,text\n".to_owned();
+    for (member, texts) in [(1, inside), (0, outside)] {
+        for copy in 0..if member == 1 { copies } else { 1 } {
+            for (i, text) in texts.iter().enumerate() {
+                let score = (i * 37 % 101) as f64 / 100.0 + gain * f64::from(member);
+                out.push_str(&format!("{member}-{i}-{copy},{member},{score},{text}\n"));
+            }
+        }
+    }
+    out
+}
+
+fn sentences(range: std::ops::Range<usize>) -> Vec<String> {
+    let sentence = |i: usize| {
+        (0..8)
+            .map(|k| word(31 * i + k))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    range.map(sentence).collect()
+}
+
+/// Twenty texts, sixteen times each under different ids: the texts alone tell nothing, as each
+/// stands on one half only. Memorised, they are a leak; not memorised, they are none.
+#[test]
+fn copies_of_a_text_are_one_piece_of_evidence() {
+    let folder = tempfile::tempdir().unwrap();
+    let (inside, outside) = (sentences(0..20), sentences(20..60));
+    for (gain, expected) in [(5.0, Signal::Leak), (0.0, Signal::Unseen)] {
+        let csv = copied(&inside, &outside, 16, gain);
+        let path = write(folder.path(), "scores.csv", &csv);
+        let args = args(&["--scores", &path]);
+        let report = report(&args).unwrap();
+        assert_eq!(report.signal, expected, "{:?}", report.area);
+        assert_eq!(
+            (report.members, report.non_members, report.groups),
+            (20, 40, None)
+        );
+        let blind = report.blind.unwrap();
+        assert!(!blind.shifted && blind.area.estimate < 0.95, "{blind:?}");
+        let repeats = report.repeats.unwrap();
+        let members = repeats.members;
+        assert_eq!(
+            (members.records, members.texts, members.repeated),
+            (320, 20, 320)
+        );
+        assert_eq!(
+            (repeats.non_members.texts, repeats.non_members.repeated),
+            (40, 0)
+        );
+        let inputs = inputs(&args, report.confidence).unwrap();
+        let page = page::page(&report, &args, Exit::Finished, &[], &inputs).unwrap();
+        let text = page.to_text(View {
+            verbose: false,
+            width: 200,
+        });
+        let said = "320 of 320 members repeat another's text, and one of each is judged: 20 different texts.";
+        assert!(text.replace('\n', " ").contains(said), "{text}");
+        let document = Envelope::new("membership", inputs, &report)
+            .to_text()
+            .unwrap();
+        assert_eq!(
+            problems("membership.schema.json", &document),
+            Vec::<String>::new()
+        );
+    }
+    // Near-copies, too: another sign, another case, a word of forty.
+    let long = |from: usize| (from..from + 20).map(|i| sentences(5 * i..5 * i + 5).join(" "));
+    let (inside, outside): (Vec<String>, Vec<String>) = (long(0).collect(), long(20).collect());
+    let near = inside.iter().enumerate().flat_map(|(i, text)| {
+        [
+            text.to_uppercase(),
+            text.replacen(&word(155 * i), "other", 1),
+            format!("{text}!"),
+        ]
+    });
+    let all: Vec<String> = near.chain(inside.clone()).collect();
+    let path = write(folder.path(), "near.csv", &copied(&all, &outside, 1, 5.0));
+    let report = report(&args(&["--scores", &path])).unwrap();
+    assert_eq!(
+        (report.members, report.repeats.unwrap().members.records),
+        (20, 80)
+    );
+}
+
+/// The same texts on both sides are no evidence: what is there twice is left out and counted,
+/// and with nothing left there is no answer.
+#[test]
+fn texts_of_both_sides_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let texts = sentences(0..60);
+    let path = write(folder.path(), "same.csv", &copied(&texts, &texts, 1, 1.0));
+    let error = report(&args(&["--scores", &path])).unwrap_err();
+    let said = crate::contract::describe(&error);
+    assert!(
+        said.contains("every text of the 60 members stands among the non-members, too"),
+        "{said}"
+    );
+    let path = write(
+        folder.path(),
+        "some.csv",
+        &copied(&texts, &sentences(40..110), 1, 1.0),
+    );
+    let args = args(&["--scores", &path]);
+    let report = report(&args).unwrap();
+    assert_eq!(
+        (report.members, report.non_members, report.groups),
+        (40, 50, None)
+    );
+    let repeats = report.repeats.unwrap();
+    assert_eq!(
+        (
+            repeats.members.on_both_sides,
+            repeats.non_members.on_both_sides
+        ),
+        (20, 20)
+    );
+    let inputs = inputs(&args, report.confidence).unwrap();
+    let page = page::page(&report, &args, Exit::Finished, &[], &inputs).unwrap();
+    let text = page
+        .to_text(View {
+            verbose: false,
+            width: 200,
+        })
+        .replace('\n', " ");
+    assert!(
+        text.contains("Left out: 20 members and 20 non-members whose texts stand on both sides."),
+        "{text}"
+    );
 }
 
 #[test]

@@ -1,0 +1,309 @@
+//! Texts that repeat: each is one piece of evidence.
+
+use super::blind::{BlindBaseline, blind_baseline};
+use super::set::ScoreSet;
+use crate::error::{Error, Result};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+use reticent_accounting::Confidence;
+use reticent_corpus::same_texts;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+/// How the texts of members and non-members repeat. Near-copies are copies: see
+/// [`reticent_corpus::same_texts`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Repeats {
+    /// The members' texts.
+    pub members: SideRepeats,
+    /// The non-members' texts.
+    pub non_members: SideRepeats,
+}
+
+/// How the texts of one side repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SideRepeats {
+    /// Records that were given.
+    pub records: usize,
+    /// Of these, records that were left out, as their text stands on the other side, too.
+    pub on_both_sides: usize,
+    /// Of the others, records whose text another record of the side has, too.
+    pub repeated: usize,
+    /// The different texts of the others: copies and near-copies of a text are one group, of which
+    /// one record, drawn at random, is judged.
+    pub texts: usize,
+}
+
+impl Repeats {
+    /// Whether a text repeats.
+    #[must_use]
+    pub const fn any(&self) -> bool {
+        let [a, b] = [&self.members, &self.non_members];
+        a.repeated + b.repeated + a.on_both_sides + b.on_both_sides > 0
+    }
+}
+
+/// One record of each text, and of none that stands on both sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DistinctTexts {
+    kept: [Vec<usize>; 2],
+    repeats: Repeats,
+}
+
+impl DistinctTexts {
+    /// Finds copies and near-copies. Of a side's copies one is kept, which `seed` draws: what is
+    /// fitted on one half and judged on the other never meets the same text on both, and a text counts
+    /// once, however often it stands there. Texts of which both sides have one are left out: whether
+    /// such a record is a member or not, its score is that of its copy.
+    ///
+    /// ```
+    /// use reticent_attacks::DistinctTexts;
+    /// let members = ["one", "two", "two", "three"].map(String::from);
+    /// let others = ["Three.", "four"].map(String::from);
+    /// let found = DistinctTexts::of(&members, &others, 0)?;
+    /// let members = found.repeats().members;
+    /// assert_eq!((members.texts, members.repeated, members.on_both_sides), (2, 2, 1));
+    /// assert_eq!(found.kept()[1], [1]);
+    /// # Ok::<(), reticent_attacks::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No text of a side is left.
+    pub fn of(members: &[String], non_members: &[String], seed: u64) -> Result<Self> {
+        let numbers = same_texts([members, non_members]);
+        let mut texts: BTreeMap<usize, [Vec<usize>; 2]> = BTreeMap::new();
+        for (side, numbers) in numbers.iter().enumerate() {
+            for (record, number) in numbers.iter().enumerate() {
+                texts.entry(*number).or_default()[side].push(record);
+            }
+        }
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut kept = [Vec::new(), Vec::new()];
+        let mut sides = numbers.map(|numbers| SideRepeats {
+            records: numbers.len(),
+            on_both_sides: 0,
+            repeated: 0,
+            texts: 0,
+        });
+        for copies in texts.values() {
+            let both = copies.iter().all(|copies| !copies.is_empty());
+            for (side, copies) in copies.iter().enumerate() {
+                match copies[..] {
+                    [] => {}
+                    _ if both => sides[side].on_both_sides += copies.len(),
+                    [only] => kept[side].push(only),
+                    _ => {
+                        kept[side].push(copies[rng.random_range(0..copies.len())]);
+                        sides[side].repeated += copies.len();
+                    }
+                }
+            }
+        }
+        let names = ["members", "non-members"];
+        for side in [0, 1] {
+            kept[side].sort_unstable();
+            sides[side].texts = kept[side].len();
+            if kept[side].is_empty() && sides[side].records > 0 {
+                return Err(Error::SameTexts {
+                    side: names[side],
+                    other: names[1 - side],
+                    records: sides[side].records,
+                });
+            }
+        }
+        let [members, non_members] = sides;
+        Ok(Self {
+            kept,
+            repeats: Repeats {
+                members,
+                non_members,
+            },
+        })
+    }
+
+    /// The records that are kept, members first, in order.
+    #[must_use]
+    pub const fn kept(&self) -> &[Vec<usize>; 2] {
+        &self.kept
+    }
+
+    /// How texts repeat.
+    #[must_use]
+    pub const fn repeats(&self) -> Repeats {
+        self.repeats
+    }
+
+    /// What is kept of something that every record has.
+    #[must_use]
+    pub fn keep<T: Clone>(&self, all: &[Vec<T>; 2]) -> [Vec<T>; 2] {
+        [0, 1].map(|side: usize| {
+            let kept = self.kept[side].iter();
+            kept.map(|&i| all[side][i].clone()).collect()
+        })
+    }
+}
+
+/// Scores of members and non-members with what is known of their records: where texts are known, one
+/// record of each is judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoredRecords {
+    /// The scores, members first.
+    pub scores: [Vec<f64>; 2],
+    /// The group of each record; absent where every record stands for itself.
+    pub groups: Option<[Vec<String>; 2]>,
+    /// The texts, where they are known.
+    pub texts: Option<[Vec<String>; 2]>,
+    /// How they repeat.
+    pub repeats: Option<Repeats>,
+}
+
+impl ScoredRecords {
+    /// Takes one record of each text; see [`DistinctTexts`].
+    ///
+    /// # Errors
+    /// Another number of groups or texts than scores; no text of a side is left.
+    pub fn of(
+        scores: [Vec<f64>; 2],
+        groups: Option<[Vec<String>; 2]>,
+        texts: Option<[Vec<String>; 2]>,
+        seed: u64,
+    ) -> Result<Self> {
+        for (what, given) in [("groups", &groups), ("texts", &texts)] {
+            for (given, scores) in given.iter().flatten().zip(&scores) {
+                if given.len() != scores.len() {
+                    return Err(Error::WrongCount {
+                        what,
+                        got: given.len(),
+                        wanted: scores.len(),
+                    });
+                }
+            }
+        }
+        let Some(texts) = texts else {
+            return Ok(Self {
+                scores,
+                groups,
+                texts: None,
+                repeats: None,
+            });
+        };
+        let distinct = DistinctTexts::of(&texts[0], &texts[1], seed)?;
+        Ok(Self {
+            scores: distinct.keep(&scores),
+            groups: groups.map(|groups| distinct.keep(&groups)),
+            texts: Some(distinct.keep(&texts)),
+            repeats: Some(distinct.repeats()),
+        })
+    }
+
+    /// The scores with their groups.
+    ///
+    /// # Errors
+    /// As [`ScoreSet::new`].
+    pub fn set(&self) -> Result<ScoreSet> {
+        let [members, others] = self.scores.clone();
+        let set = ScoreSet::new(members, others)?;
+        match &self.groups {
+            Some([inside, outside]) => set.with_groups(inside, outside),
+            None => Ok(set),
+        }
+    }
+
+    /// What the texts alone tell; nothing where they are not known.
+    ///
+    /// # Errors
+    /// As [`blind_baseline`].
+    pub fn blind(&self, confidence: Confidence, seed: u64) -> Result<Option<BlindBaseline>> {
+        let blind = |texts| blind_baseline_of(texts, self.groups.as_ref(), confidence, seed);
+        self.texts.as_ref().map(blind).transpose()
+    }
+}
+
+/// [`blind_baseline`] of texts whose groups may be known.
+///
+/// # Errors
+/// As there.
+pub fn blind_baseline_of(
+    texts: &[Vec<String>; 2],
+    groups: Option<&[Vec<String>; 2]>,
+    confidence: Confidence,
+    seed: u64,
+) -> Result<BlindBaseline> {
+    let mut numbers: HashMap<&String, usize> = HashMap::new();
+    let [inside, outside] = [0, 1].map(|side: usize| -> Vec<(&str, usize)> {
+        let each = texts[side].iter().enumerate();
+        each.map(|(at, text)| {
+            let number = match groups {
+                Some(groups) => {
+                    let next = numbers.len();
+                    *numbers.entry(&groups[side][at]).or_insert(next)
+                }
+                None => side * texts[0].len() + at,
+            };
+            (text.as_str(), number)
+        })
+        .collect()
+    });
+    blind_baseline(&inside, &outside, confidence, seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(range: std::ops::Range<usize>) -> Vec<String> {
+        range.map(|i| format!("text number {i}")).collect()
+    }
+
+    #[test]
+    fn one_record_of_each_text_is_kept() {
+        let members = [texts(0..6), texts(4..6), texts(8..10)].concat();
+        let others = texts(8..14);
+        let mut seen = std::collections::HashSet::new();
+        for seed in 0..20 {
+            let found = DistinctTexts::of(&members, &others, seed).unwrap();
+            let [inside, outside] = found.kept();
+            assert_eq!(outside, &[2, 3, 4, 5]);
+            let mut kept: Vec<&String> = inside.iter().map(|i| &members[*i]).collect();
+            kept.sort();
+            assert_eq!(kept, texts(0..6).iter().collect::<Vec<_>>());
+            assert_eq!(
+                found.keep(&[members.clone(), others.clone()])[1],
+                others[2..]
+            );
+            let expected = SideRepeats {
+                records: 10,
+                on_both_sides: 2,
+                repeated: 4,
+                texts: 6,
+            };
+            assert_eq!(found.repeats().members, expected);
+            assert_eq!(found.repeats().non_members.on_both_sides, 2);
+            assert!(found.repeats().any());
+            seen.insert(inside.clone());
+        }
+        assert_eq!(seen.len(), 4, "each copy may be the one");
+    }
+
+    #[test]
+    fn texts_on_both_sides_are_no_evidence() {
+        let same = texts(0..60);
+        let said = |a: &[String], b: &[String]| {
+            let error = DistinctTexts::of(a, b, 0).unwrap_err();
+            error.to_string()
+        };
+        let all = said(&same, &same);
+        assert!(
+            all.starts_with("every text of the 60 members stands among the non-members"),
+            "{all}"
+        );
+        let few = said(&same[..5], &same);
+        assert!(few.contains("of the 5 members stands"), "{few}");
+        let few = said(&same, &same[..5]);
+        assert!(
+            few.contains("of the 5 non-members stands among the members"),
+            "{few}"
+        );
+    }
+}
