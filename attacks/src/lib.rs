@@ -48,7 +48,7 @@ pub use extract::{
     generate_greedily, ln_drawn, measure_distances, reconstruct, strata,
 };
 pub use extraction::{draws_needed, probability_of_extraction, recall_at_errors};
-pub use finding::{CanaryFinding, ExposureFinding};
+pub use finding::{CanaryFinding, EValueFinding, ExposureFinding};
 pub use membership::{
     Accuracy, AccuracyRule, Area, AreaMethod, Attack, Beside, BlindBaseline, Combined,
     DEFLATE_ENGINE, Evidence, Frame, GroupRule, Lira, Need, OperatingPoint, Panel, Rate, RocPoint,

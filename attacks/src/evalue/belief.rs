@@ -145,14 +145,15 @@ impl Beliefs {
     }
 
     /// A belief in some candidates by name, a head that is chosen without knowledge of the secret
-    /// (those that were sampled, say), and in all others alike.
+    /// (those that were sampled, say), and in all others alike; with the weights that result, of
+    /// the head in its order and of one other candidate.
     ///
     /// Weights of the head below that of one other candidate are raised to it: the slack of a
     /// δ > 0 rests on the others being the least believed. What exceeds 1 is divided out.
     ///
     /// # Errors
     /// No other candidate, weights that are negative or add up to more than 1.
-    pub fn pooled(head: &[f64], others: u64) -> Result<Arc<Self>> {
+    pub fn pooled(head: &[f64], others: u64) -> Result<(Arc<Self>, Vec<f64>, f64)> {
         if others == 0 {
             return Err(Error::out_of_range(
                 "candidates outside the head",
@@ -162,16 +163,17 @@ impl Beliefs {
         }
         let sum: f64 = head.iter().sum();
         check_weights(head, sum <= 1.0 + 1e-9)?;
-        let others = others as f64;
-        let each = (1.0 - sum).max(0.0) / others;
-        let raised = head.iter().map(|&weight| weight.max(each));
-        let all: f64 = raised.clone().sum::<f64>() + each * others;
-        let mut blocks: Vec<Block> = raised
-            .map(|weight| Block::exact(1.0, weight / all, 0.0))
-            .collect();
-        blocks.push(Block::exact(others, each / all, 0.0));
-        let candidates = head.len() as f64 + others;
-        Ok(Arc::new(Self::of_blocks(blocks, candidates, Pool::NONE)))
+        let number = others as f64;
+        let each = (1.0 - sum).max(0.0) / number;
+        let raised: Vec<f64> = head.iter().map(|weight| weight.max(each)).collect();
+        let all = raised.iter().sum::<f64>() + each * number;
+        let head: Vec<f64> = raised.iter().map(|weight| weight / all).collect();
+        let other = each / all;
+        let named = head.iter().map(|&weight| Block::exact(1.0, weight, 0.0));
+        let blocks = named.chain([Block::exact(number, other, 0.0)]).collect();
+        let candidates = head.len() as f64 + number;
+        let beliefs = Arc::new(Self::of_blocks(blocks, candidates, Pool::NONE));
+        Ok((beliefs, head, other))
     }
 
     /// From blocks that hold all candidates.

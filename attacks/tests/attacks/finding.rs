@@ -94,7 +94,7 @@ fn the_numbers_are_those_of_the_ranking() {
     assert!((finding.canaries[0].p_value - 2e-4).abs() < 1e-15);
     assert!((finding.canaries[0].exposure.min - 5_000_f64.log2()).abs() < 1e-12);
     assert!((finding.summary.max().lower() - 5_000_f64.log2()).abs() < 1e-12);
-    assert_eq!((finding.epsilon.hits, finding.epsilon.threshold), (2, 2));
+    assert_eq!((finding.epsilon.hits, finding.epsilon.threshold), (Some(2), Some(2)));
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn a_bound_says_what_it_is_a_bound_of() {
             bound.canaries,
             bound.thresholds
         ),
-        (1, 2, 3, 2)
+        (Some(1), Some(2), 3, Some(2))
     );
     let bound = audit(&[1], 1e-6).bound(&counts).unwrap();
     assert_eq!(bound.assumes, Assumption::ApproximateDp);
