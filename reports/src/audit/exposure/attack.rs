@@ -363,20 +363,26 @@ impl<'a> Attack<'a> {
     fn power(&self, audits: &Audits, promised: Epsilon, seen: &Mechanism) -> Result<Vec<Power>> {
         let audit = &audits.by_rank;
         let (candidates, canaries) = audits.of;
+        let mut wanted = Vec::new();
+        for &threshold in &audit.thresholds {
+            if let Some(hits) = audits.hits_beyond(promised, threshold)? {
+                let mass = prior_mass(threshold, candidates, canaries, audit.draw)?;
+                wanted.push((hits, mass));
+            }
+        }
         let mut found = Vec::new();
         for noise in [0.0, 0.25, 0.5, 0.75] {
             let weaker = match noise {
                 0.0 => None,
                 share => match with_noise(seen, share)? {
+                    // what no number of hits contradicts needs no divergence
+                    Some(_) if wanted.is_empty() => None,
                     Some(weaker) => Some(reconstruction_loss(&weaker, self.records())?),
                     None => return Ok(Vec::new()),
                 },
             };
             let mut most = Probability::new(0.0)?;
-            for &threshold in &audit.thresholds {
-                let wanted = audits.hits_beyond(promised, threshold)?;
-                let Some(hits) = wanted else { continue };
-                let mass = prior_mass(threshold, candidates, canaries, audit.draw)?;
+            for &(hits, mass) in &wanted {
                 let each = match &weaker {
                     Some(loss) => {
                         let found = loss.blow_up(mass, Tolerance::new(1e-3)?)?.bounds.upper;
