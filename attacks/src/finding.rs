@@ -2,8 +2,8 @@
 
 use crate::draw::Draw;
 use crate::error::{Error, Result};
-use crate::exposure::{Exposure, ExposureSummary, Rank, rank_p_value};
 use crate::evalue::{CanaryGuesses, EValueAudit};
+use crate::exposure::{Exposure, ExposureSummary, Rank, rank_p_value};
 use crate::rank_audit::{EpsilonBound, EpsilonMethod, RankAudit};
 use crate::search::{FlatSample, RankCount, Ranking, Work};
 use reticent_accounting::{Epsilon, Upper};

@@ -58,7 +58,11 @@ impl BeliefTracker {
         let mut anchors = [0.0; MOST];
         for (anchor, temper) in anchors.iter_mut().zip(&audit.tempers) {
             let raw = (audit.pool().threshold(n) - temper.uniform / n) / (1.0 - temper.uniform);
-            *anchor = if raw > 0.0 { raw.ln() } else { f64::NEG_INFINITY };
+            *anchor = if raw > 0.0 {
+                raw.ln()
+            } else {
+                f64::NEG_INFINITY
+            };
         }
         Ok(Self {
             tempers: audit.tempers.clone(),

@@ -263,7 +263,13 @@ impl<'a> Frontier<'a> {
                 self.settle(number, open.depth + 1, edge, nll, &owners);
                 let child = self.stays_open(number, edge, nll);
                 let beliefs = steps.as_ref().map_or(open.beliefs, |steps| {
-                    self.believe(number, open.depth + 1, edge, &steps[at], (owners.as_slice(), child))
+                    self.believe(
+                        number,
+                        open.depth + 1,
+                        edge,
+                        &steps[at],
+                        (owners.as_slice(), child),
+                    )
                 });
                 if let Some(child) = child {
                     owners.retain(|&o| self.targets[o].secret.len() > open.depth + 1);

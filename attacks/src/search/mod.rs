@@ -15,9 +15,9 @@ mod meter;
 mod tree;
 
 pub(crate) use flat::score_secrets;
-pub(crate) use tree::Edge;
 pub use flat::{FlatSample, flat_ranks, sample_flat};
 pub use tree::CandidateTree;
+pub(crate) use tree::Edge;
 
 use crate::error::{Error, Result};
 use crate::evalue::{BeliefTracker, CanaryGuesses, EValueAudit};

@@ -152,7 +152,12 @@ fn whole(ranks: &[u64], copies: &[u64]) -> Value {
     }
     if copies.len() > 1 {
         let doses = (0..copies.len()).map(|dose| {
-            let own: Vec<u64> = ranks.iter().copied().skip(dose).step_by(copies.len()).collect();
+            let own: Vec<u64> = ranks
+                .iter()
+                .copied()
+                .skip(dose)
+                .step_by(copies.len())
+                .collect();
             json!({"copies": copies[dose], "canaries": own.len(), "summary": summary(&own)})
         });
         document["doses"] = doses.collect();
@@ -161,7 +166,9 @@ fn whole(ranks: &[u64], copies: &[u64]) -> Value {
 }
 
 fn chance(rng: &mut ChaCha8Rng, canaries: usize) -> Vec<u64> {
-    (0..canaries).map(|_| rng.random_range(1..=1_000_000)).collect()
+    (0..canaries)
+        .map(|_| rng.random_range(1..=1_000_000))
+        .collect()
 }
 
 fn fires(old: &Value, new: &Value) -> bool {
@@ -183,9 +190,14 @@ fn a_leak_of_the_largest_dose_is_seen() {
     assert_eq!(says(&old, &new), [Change::Unseen, Change::Appeared]);
     let report = DiffReport::of(&old, &new, 0.05).unwrap();
     assert_eq!(report.exit(), Exit::Exceeded);
-    assert_eq!(report.said(), "The new model leaks, and the old one was not seen to.");
+    assert_eq!(
+        report.said(),
+        "The new model leaks, and the old one was not seen to."
+    );
     assert!(
-        report.rows[0].how.ends_with("8 canaries have to cross one line, and at most 4 have one number of copies"),
+        report.rows[0].how.ends_with(
+            "8 canaries have to cross one line, and at most 4 have one number of copies"
+        ),
         "{}",
         report.rows[0].how
     );
@@ -194,7 +206,11 @@ fn a_leak_of_the_largest_dose_is_seen() {
     // Five canaries can't do it by lines at all.
     let five = whole(&[10, 20, 30, 40, 50], &[20]);
     let report = DiffReport::of(&five, &five, 0.05).unwrap();
-    assert!(report.rows[0].how.contains("cannot say more: 8 canaries"), "{}", report.rows[0].how);
+    assert!(
+        report.rows[0].how.contains("cannot say more: 8 canaries"),
+        "{}",
+        report.rows[0].how
+    );
 }
 
 /// Two models that never saw the canaries, 5 to 1000 of them, in one dose and in three: 300 pairs
