@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
 use reticent_attacks::{
-    AuditTerms, Beliefs, Draw, EValueAudit, OneRunCounts, Pool, RankAudit, RankCount, coin_beliefs,
+    AuditTerms, Beliefs, Draw, EValueAudit, OneRunCounts, RankAudit, RankCount, coin_beliefs,
     coin_bound,
 };
 use reticent_corpus::Unit;
@@ -106,7 +106,7 @@ fn once(
         });
         let each = audit.tempers.iter().map(|temper| {
             let belief = temper.beliefs(&nlls)?;
-            Ok(Beliefs::full(&belief, Pool::below(2.0)?)?.guess(belief[0]))
+            Ok(Beliefs::full(&belief, audit.pool)?.guess(belief[0]))
         });
         guesses.push(each.collect::<reticent_attacks::Result<Vec<_>>>()?);
     }

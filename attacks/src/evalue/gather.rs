@@ -57,7 +57,7 @@ impl BeliefTracker {
         let n = candidates as f64;
         let mut anchors = [0.0; MOST];
         for (anchor, temper) in anchors.iter_mut().zip(&audit.tempers) {
-            let raw = (audit.pool().threshold(n) - temper.uniform / n) / (1.0 - temper.uniform);
+            let raw = (audit.pool.threshold(n) - temper.uniform / n) / (1.0 - temper.uniform);
             *anchor = if raw > 0.0 {
                 raw.ln()
             } else {
@@ -66,7 +66,7 @@ impl BeliefTracker {
         }
         Ok(Self {
             tempers: audit.tempers.clone(),
-            pool: audit.pool(),
+            pool: audit.pool,
             candidates: n,
             anchors,
             tolerance,

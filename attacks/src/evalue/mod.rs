@@ -102,16 +102,21 @@ pub struct EValueAudit {
     pub candidates: u64,
     /// m, the secrets; with δ > 0 no more may follow.
     pub canaries: u64,
+    /// Which candidates are believed alike: the slack of a δ > 0 falls with their number.
+    pub pool: Pool,
 }
 
 /// What is believed of one canary: a guess for each belief that is averaged over, in their order.
 pub type CanaryGuesses = Vec<Guess>;
 
 impl EValueAudit {
-    /// The audit of the same canaries as a rank audit, with the usual tempers.
+    /// The audit of the same canaries as a rank audit, with the usual tempers, and as few candidates
+    /// pooled as leave room for a useful cap.
     #[must_use]
     pub fn beside(rank: &RankAudit, candidates: u64, canaries: u64) -> Self {
+        let alpha = 1.0 - rank.confidence.get();
         Self {
+            pool: usual_pool(alpha, rank.delta.get(), canaries, candidates),
             tempers: Self::usual_tempers(),
             confidence: rank.confidence,
             delta: rank.delta,
@@ -162,13 +167,9 @@ impl EValueAudit {
             self.delta.get(),
             self.canaries,
             self.candidates,
+            self.pool,
             self.tempers.len(),
         )
-    }
-
-    /// Which candidates are pooled: none at δ = 0.
-    pub(crate) fn pool(&self) -> Pool {
-        pool_of(self.delta.get(), self.candidates)
     }
 
     /// P(independent draws are distinct), or less: distinct secrets are independent ones under that
@@ -306,7 +307,7 @@ impl EValueAudit {
 const FEWEST: u64 = 8;
 
 /// Temperatures and shares of the uniform law that are averaged over.
-const TEMPERS: [(f64, f64); 4] = [(0.5, 0.05), (1.0, 0.05), (1.0, 0.3), (2.0, 0.3)];
+const TEMPERS: [(f64, f64); 3] = [(0.5, 0.03), (1.0, 0.05), (2.0, 0.05)];
 
 /// ln(b / clip(b, a, a e^ε)).
 fn ln_clipped(weight: f64, floor: f64, epsilon: f64) -> f64 {
@@ -328,16 +329,43 @@ fn ln_mean(logarithms: &[f64]) -> f64 {
     top + (sum / logarithms.len() as f64).ln()
 }
 
-fn pool_of(delta: f64, candidates: u64) -> Pool {
-    if delta > 0.0 && candidates > 2 {
-        Pool::below(POOLED).unwrap_or(Pool::NONE)
-    } else {
-        Pool::NONE
-    }
+/// Shares of α that the slack of a δ > 0 may take, the smallest that will do first.
+const SHARES: [f64; 4] = [0.01, 0.02, 0.05, 0.1];
+
+/// The share that it takes where none of those will do.
+const LARGEST_SHARE: f64 = 0.5;
+
+/// What is pooled below which multiple of 1/N, the fewest first: a tenth of the candidates at least, a
+/// fifth, a third, half, three quarters.
+const POOLED: [f64; 5] = [1.1, 1.25, 1.5, 2.0, 4.0];
+
+/// F that is worth having: four canaries, or all, have to be able to reach 1/α by themselves.
+fn useful_cap(alpha: f64, canaries: u64, candidates: u64) -> f64 {
+    let few = (4.0 / canaries as f64).min(1.0);
+    (candidates as f64).min(alpha.powf(-few).max(5.0))
 }
 
-/// Beliefs below this multiple of 1/N are pooled where δ > 0: half of the candidates at least.
-const POOLED: f64 = 2.0;
+/// What F − 1 costs of α.
+fn price(delta: f64, canaries: u64, candidates: u64, pool: Pool) -> f64 {
+    let ordered = canaries as f64 * (candidates as f64 - 1.0);
+    delta * ordered / pool.least_size(candidates) as f64
+}
+
+/// The smallest pool that leaves room for a useful cap; none at δ = 0 or for coins.
+fn usual_pool(alpha: f64, delta: f64, canaries: u64, candidates: u64) -> Pool {
+    if delta <= 0.0 || candidates <= 2 {
+        return Pool::NONE;
+    }
+    let mut pool = Pool::NONE;
+    for below in POOLED {
+        pool = Pool::below(below).unwrap_or(pool);
+        let cap = 1.0 + SHARES[3] * alpha / price(delta, canaries, candidates, pool);
+        if cap >= useful_cap(alpha, canaries, candidates) {
+            break;
+        }
+    }
+    pool
+}
 
 /// α′ and F for δ > 0: as small a share of α for the slack as leaves room for a useful F.
 fn test_of(
@@ -345,42 +373,31 @@ fn test_of(
     delta: f64,
     canaries: u64,
     candidates: u64,
+    pool: Pool,
     beliefs: usize,
 ) -> Result<EValueTest> {
     if delta >= 1.0 {
         return Err(Error::out_of_range("delta", "[0, 1)", delta));
     }
-    let pooled = pool_of(delta, candidates).least_size(candidates);
-    if delta <= 0.0 {
-        return Ok(EValueTest {
-            working_alpha: alpha,
-            cap: None,
-            pooled,
-            beliefs,
-        });
-    }
-    let (m, n) = (canaries as f64, candidates as f64);
-    let price = m * delta * (n - 1.0) / pooled as f64;
-    // Ten canaries, or all, have to be able to reach 1/α by themselves, with room.
-    let wanted = n.min(alpha.powf(-(10.0 / m).max(0.1)).max(20.0));
-    let mut found = EValueTest {
+    let pure = EValueTest {
         working_alpha: alpha,
-        cap: Some(1.0),
-        pooled,
+        cap: None,
+        pooled: pool.least_size(candidates),
         beliefs,
     };
-    for share in [0.01, 0.02, 0.05, 0.1, 0.2, 0.5] {
-        let cap = 1.0 + share * alpha / price;
-        found = EValueTest {
-            working_alpha: alpha * (1.0 - share),
-            cap: Some(cap),
-            ..found
-        };
-        if cap >= wanted {
-            break;
-        }
+    if delta <= 0.0 {
+        return Ok(pure);
     }
-    Ok(found)
+    let price = price(delta, canaries, candidates, pool);
+    let cap = |share: f64| 1.0 + share * alpha / price;
+    let wanted = useful_cap(alpha, canaries, candidates);
+    let share = SHARES.into_iter().find(|share| cap(*share) >= wanted);
+    let share = share.unwrap_or(LARGEST_SHARE);
+    Ok(EValueTest {
+        working_alpha: alpha * (1.0 - share),
+        cap: Some(cap(share)),
+        ..pure
+    })
 }
 
 /// Secrets revealed one by one.
@@ -544,7 +561,14 @@ pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBo
     terms.check()?;
     let first = coins.first().ok_or(Error::Empty("no canary was given"))?;
     let planned = coins.len() as u64;
-    let test = test_of(terms.alpha(), terms.delta.get(), planned, 2, first.len())?;
+    let test = test_of(
+        terms.alpha(),
+        terms.delta.get(),
+        planned,
+        2,
+        Pool::NONE,
+        first.len(),
+    )?;
     let mut process = EValueProcess::new(test, planned)?;
     for guesses in coins {
         process.reveal(guesses.clone())?;
