@@ -134,7 +134,7 @@ fn ties_and_open_candidates_only_weaken() {
     let mut counts = ranks(1_000, &[1; 10]);
     counts[0].ties = 5;
     counts[1].unresolved = 700;
-    assert_eq!(audit(&[1], 0.0).bound(&counts).unwrap().hits, 8);
+    assert_eq!(audit(&[1], 0.0).bound(&counts).unwrap().hits, Some(8));
 }
 
 #[test]
