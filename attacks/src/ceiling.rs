@@ -5,6 +5,12 @@
 //! t/N' at most, so P(max-rank_j ≤ t) ≤ B_j(t/N'), and by Markov's inequality
 //! P(at least v of m rank ≤ t) ≤ Σ_j B_j(t/N') / v: no independence is needed (a mechanism that
 //! reveals one random secret of m attains the sum; 1 − (1−B)^m would be wrong).
+//!
+//! Several thresholds t_k share one test. v_k / Σ_j B_j(t_k/N') has expectation at most 1 under
+//! any dependence, so its mean over thresholds fixed beforehand is an e-value E, and P(E ≥ 1/α) ≤ α
+//! by Markov's inequality again. A mean is at least its largest term's share, so 1/E is at most
+//! the number of thresholds times the smallest p-value (Bonferroni). Such e-values are averaged,
+//! never multiplied: nothing makes the canaries independent.
 
 use crate::draw::Draw;
 use crate::error::{Error, Result};
@@ -80,7 +86,7 @@ pub struct CeilingTest {
     /// The smallest p-value that any ranks could have: above alpha, the promise could not have been
     /// contradicted.
     pub least_p_value: f64,
-    /// Bonferroni over the thresholds: their number × the smallest p-value, at most 1.
+    /// 1/E with E the mean over thresholds of hits by what the promise allows on average, at most 1.
     pub p_value: f64,
     /// The probability of a false alarm, for all thresholds together.
     pub alpha: f64,
@@ -143,18 +149,26 @@ pub fn ceiling_test(
         .iter()
         .map(|ceiling| point(counts, ceiling))
         .collect::<Result<_>>()?;
-    let smallest = thresholds.iter().map(|p| p.p_value).fold(1.0, f64::min);
-    let p_value = (smallest * thresholds.len() as f64).min(1.0);
-    let all = counts.len() as f64;
-    let least = thresholds.iter().map(|p| p.expected_at_most / all);
-    let least = least.fold(1.0, f64::min) * thresholds.len() as f64;
+    let p_value = inverse_mean(&thresholds, |point| point.hits);
+    let least = inverse_mean(&thresholds, |_| counts.len() as u64);
     Ok(CeilingTest {
-        outcome: CeilingOutcome::of(p_value, least.min(1.0), alpha),
-        least_p_value: least.min(1.0),
+        outcome: CeilingOutcome::of(p_value, least, alpha),
+        least_p_value: least,
         p_value,
         alpha,
         thresholds,
     })
+}
+
+/// 1/E, where so many canaries are within each threshold.
+fn inverse_mean(thresholds: &[CeilingPoint], hits: impl Fn(&CeilingPoint) -> u64) -> f64 {
+    let each = thresholds.iter().map(|point| match hits(point) {
+        0 => 0.0,
+        hits => hits as f64 / point.expected_at_most,
+    });
+    let mean = each.sum::<f64>() / thresholds.len() as f64;
+    // Covers the roundings of the sum.
+    (1.0 / mean * (1.0 + 1e-12)).min(1.0)
 }
 
 fn point(counts: &[RankCount], ceiling: &CeilingAt) -> Result<CeilingPoint> {

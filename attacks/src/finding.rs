@@ -2,9 +2,11 @@
 
 use crate::draw::Draw;
 use crate::error::{Error, Result};
+use crate::evalue::{CanaryGuesses, EValueAudit};
 use crate::exposure::{Exposure, ExposureSummary, Rank, rank_p_value};
-use crate::rank_audit::{EpsilonBound, RankAudit};
+use crate::rank_audit::{EpsilonBound, EpsilonMethod, RankAudit};
 use crate::search::{FlatSample, RankCount, Ranking, Work};
+use reticent_accounting::{Epsilon, Upper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +46,12 @@ pub struct ExposureFinding {
     pub canaries: Vec<CanaryFinding>,
     /// Maximum, mean and median with their nulls.
     pub summary: ExposureSummary,
-    /// The lower bound on ε.
+    /// The lower bound on ε by ranks.
     pub epsilon: EpsilonBound,
+    /// The lower bound on ε by e-values, where the model's beliefs are known, and which of the two
+    /// counts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub e_value: Option<EValueFinding>,
     /// What it cost.
     pub work: Work,
     /// Flat scoring, timed on a sample of the candidates.
@@ -53,7 +59,49 @@ pub struct ExposureFinding {
     pub flat_sample: Option<FlatSample>,
 }
 
+/// The lower bound on ε by e-values, beside that by ranks. Only one of the two counts, and which was
+/// fixed by the plan of the audit: the larger of both would be wrong twice as often.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EValueFinding {
+    /// The bound.
+    pub epsilon: EpsilonBound,
+    /// The method that counts, from (m, N, δ, α).
+    pub decides: EpsilonMethod,
+    /// The largest ε that e-values of so many canaries can prove.
+    pub provable: Upper<Epsilon>,
+    /// The largest that ranks can.
+    pub provable_by_ranks: Upper<Epsilon>,
+}
+
 impl ExposureFinding {
+    /// Sets the bound by e-values beside that by ranks; `decides` was fixed before anything was scored.
+    ///
+    /// # Errors
+    /// As [`EValueAudit::bound`] and [`RankAudit::provable`].
+    pub fn beside_evalues(
+        mut self,
+        (rank, audit): (&RankAudit, &EValueAudit),
+        decides: EpsilonMethod,
+        guesses: &[CanaryGuesses],
+    ) -> Result<Self> {
+        self.e_value = Some(EValueFinding {
+            epsilon: audit.bound(guesses)?,
+            decides,
+            provable: audit.provable()?,
+            provable_by_ranks: rank.provable(audit.candidates, audit.canaries)?,
+        });
+        Ok(self)
+    }
+
+    /// The bound that counts.
+    #[must_use]
+    pub fn bound(&self) -> &EpsilonBound {
+        match &self.e_value {
+            Some(found) if found.decides == EpsilonMethod::EValue => &found.epsilon,
+            _ => &self.epsilon,
+        }
+    }
+
     /// Puts a ranking into words a report can print. `names` holds id and copies of each canary.
     ///
     /// # Errors
@@ -84,6 +132,7 @@ impl ExposureFinding {
                 .collect(),
             summary,
             epsilon: audit.bound(counts)?,
+            e_value: None,
             work: ranking.work,
             flat_sample: None,
         })

@@ -2,13 +2,14 @@
 //!
 //! [`search_ranks`] gives the exact rank of each canary among all candidates;
 //! [`ExposureSummary`] says what the ranks mean beside the null; [`RankAudit`] turns them into a
-//! lower bound on ε; [`ceiling_test`] holds them against a promise. [`ExposureFinding`] is all
+//! lower bound on ε, and so does [`EValueAudit`] from the model's beliefs; [`ceiling_test`] holds them against a promise. [`ExposureFinding`] is all
 //! of it as data for a report.
 
 mod audit_bound;
 mod ceiling;
 mod draw;
 mod error;
+mod evalue;
 mod exposure;
 mod extract;
 mod extraction;
@@ -36,6 +37,10 @@ pub use ceiling::{
 };
 pub use draw::Draw;
 pub use error::{Error, Result};
+pub use evalue::{
+    Beliefs, CanaryGuesses, EValueAudit, EValueProcess, EValueTest, Guess, Pool, Temper,
+    coin_beliefs, coin_bound,
+};
 pub use exposure::{Exposure, ExposureSummary, Rank, Statistic, rank_p_value};
 pub use extract::{
     Continuation, Contrast, Passage, PromiseTest, PromptRates, Reconstruction, SamplerSettings,
@@ -43,7 +48,7 @@ pub use extract::{
     generate_greedily, ln_drawn, measure_distances, reconstruct, strata,
 };
 pub use extraction::{draws_needed, probability_of_extraction, recall_at_errors};
-pub use finding::{CanaryFinding, ExposureFinding};
+pub use finding::{CanaryFinding, EValueFinding, ExposureFinding};
 pub use membership::{
     Accuracy, AccuracyRule, Area, AreaMethod, Attack, Beside, BlindBaseline, Combined,
     DEFLATE_ENGINE, DistinctTexts, Evidence, Frame, GroupRule, Lira, Need, OperatingPoint, Panel,
@@ -62,7 +67,7 @@ pub use sampled::{SampledExposure, Sampling, sampled_exposures};
 pub use scoring::windows;
 pub use search::{
     CandidateTree, FlatSample, Progress, RankCount, Ranking, SearchOptions, Target, Work,
-    flat_ranks, sample_flat, search_ranks,
+    flat_ranks, sample_flat, search_beliefs, search_ranks,
 };
 pub use skew_normal::SkewNormal;
 pub use statistics::sign_test;

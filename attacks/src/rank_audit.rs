@@ -42,6 +42,7 @@
 
 use crate::draw::Draw;
 use crate::error::{Error, Result};
+use crate::evalue::EValueTest;
 use crate::search::RankCount;
 use crate::statistics::{binomial_upper_tail, bisect_last};
 use reticent_accounting::statistics::clopper_pearson_lower;
@@ -75,6 +76,8 @@ pub struct RankAudit {
 pub enum EpsilonMethod {
     /// Ranks of secrets among their candidates.
     RankAudit,
+    /// E-values of what the model believes of each secret.
+    EValue,
     /// Coins of one run, any (ε, δ).
     OneRun,
     /// Coins of one run, a Gaussian trade-off.
@@ -117,14 +120,20 @@ pub struct EpsilonBound {
     pub method: EpsilonMethod,
     /// What it presupposes.
     pub assumes: Assumption,
-    /// The threshold that gave it.
-    pub threshold: u64,
-    /// Canaries with max-rank at most that.
-    pub hits: u64,
+    /// The threshold that gave it, by ranks.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub threshold: Option<u64>,
+    /// Canaries with max-rank at most that, by ranks.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub hits: Option<u64>,
     /// m, the number of canaries.
     pub canaries: u64,
-    /// How many thresholds shared the failure probability.
-    pub thresholds: usize,
+    /// How many thresholds shared the failure probability, by ranks.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub thresholds: Option<usize>,
+    /// The numbers of the test, by e-values.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub e_value: Option<EValueTest>,
 }
 
 impl RankAudit {
@@ -188,10 +197,11 @@ impl RankAudit {
             } else {
                 Assumption::PureDp
             },
-            threshold,
-            hits,
+            threshold: Some(threshold),
+            hits: Some(hits),
             canaries,
-            thresholds: self.thresholds.len(),
+            thresholds: Some(self.thresholds.len()),
+            e_value: None,
         })
     }
 

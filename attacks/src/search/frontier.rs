@@ -4,6 +4,7 @@ use super::meter::Meter;
 use super::tree::{CandidateTree, Edge};
 use super::{Progress, RankCount, SearchOptions, Target, by_context, cost};
 use crate::error::{Error, Result};
+use crate::evalue::{BeliefTracker, CanaryGuesses, Gathered, LnBeliefs, MOST_BELIEFS};
 use reticent_backends::{PrefixScorer, StateId};
 use reticent_corpus::TokenId;
 use std::ops::ControlFlow;
@@ -21,6 +22,8 @@ struct Open {
     depth: usize,
     /// The canaries whose secrets begin with it and go on.
     owners: Vec<usize>,
+    /// ln of what its candidates are believed together.
+    beliefs: LnBeliefs,
 }
 
 /// All canaries of one context.
@@ -31,6 +34,8 @@ struct Group {
     open: Vec<Open>,
     /// Candidates scored or ruled out.
     resolved: u64,
+    /// What was seen of the beliefs.
+    gathered: Option<Gathered>,
 }
 
 /// A canary's own score and what stands beside it.
@@ -39,6 +44,8 @@ struct Tally {
     below: u64,
     ties: u64,
     tolerance: f64,
+    /// ln of what the secret is believed.
+    beliefs: LnBeliefs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,6 +88,7 @@ pub(crate) struct Frontier<'a> {
     options: &'a SearchOptions,
     groups: Vec<Group>,
     tallies: Vec<Tally>,
+    tracker: Option<&'a BeliefTracker>,
 }
 
 impl<'a> Frontier<'a> {
@@ -90,6 +98,7 @@ impl<'a> Frontier<'a> {
         tree: &'a CandidateTree,
         targets: &'a [Target],
         options: &'a SearchOptions,
+        tracker: Option<&'a BeliefTracker>,
     ) -> Result<Self> {
         let mut groups = Vec::new();
         let mut roots = vec![None; targets.len()];
@@ -110,8 +119,10 @@ impl<'a> Frontier<'a> {
                         from: (state, None),
                         depth: 0,
                         owners: members.clone(),
+                        beliefs: [0.0; MOST_BELIEFS],
                     }],
                     resolved: 0,
+                    gathered: tracker.map(Gathered::new),
                 });
             }
         }
@@ -127,6 +138,7 @@ impl<'a> Frontier<'a> {
                     below: 0,
                     ties: 0,
                     tolerance: options.tie_tolerance,
+                    beliefs: [f64::NEG_INFINITY; MOST_BELIEFS],
                 });
             }
         }
@@ -143,15 +155,17 @@ impl<'a> Frontier<'a> {
             options,
             groups,
             tallies,
+            tracker,
         })
     }
 
-    /// Searches until nothing is open or the budget is spent.
+    /// Searches until nothing is open or the budget is spent: ranks, and guesses where beliefs are
+    /// tracked.
     pub(crate) fn run<S: PrefixScorer + ?Sized>(
-        &mut self,
+        mut self,
         meter: &mut Meter<'_, S>,
         progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
-    ) -> Result<Vec<RankCount>> {
+    ) -> Result<(Vec<RankCount>, Vec<CanaryGuesses>)> {
         loop {
             let left = self.options.budget.unwrap_or(u64::MAX);
             let left = left.saturating_sub(meter.positions());
@@ -167,7 +181,30 @@ impl<'a> Frontier<'a> {
                 return Err(Error::Interrupted);
             }
         }
-        self.close()
+        let counts = self.close()?;
+        Ok((counts, self.guesses()))
+    }
+
+    /// What the model believes of each canary; empty where that is not tracked.
+    fn guesses(self) -> Vec<CanaryGuesses> {
+        let Some(tracker) = self.tracker else {
+            return Vec::new();
+        };
+        let mut guesses = vec![Vec::new(); self.targets.len()];
+        for group in self.groups {
+            let Some(mut gathered) = group.gathered else {
+                continue;
+            };
+            for open in &group.open {
+                gathered.hidden(tracker, open.leaves, &open.beliefs);
+            }
+            let beliefs = gathered.beliefs(tracker);
+            for member in group.members {
+                let own = &self.tallies[member].beliefs;
+                guesses[member] = Gathered::guesses(tracker, &beliefs, own);
+            }
+        }
+        guesses
     }
 
     /// Up to `most` open prefixes; the contexts take turns, the cheapest prefix of each first.
@@ -206,16 +243,35 @@ impl<'a> Frontier<'a> {
         wanted.sort_unstable();
         wanted.dedup();
         let rows = meter.rows(&states, &wanted)?;
+        let mut costs = Vec::new();
         let mut fresh: Vec<Vec<Open>> = self.groups.iter().map(|_| Vec::new()).collect();
         for (row, ((number, open), &state)) in batch.into_iter().zip(&states).enumerate() {
             let row = &rows[row * wanted.len()..][..wanted.len()];
             let before = fresh[number].len();
-            for edge in self.tree.edges(open.node) {
+            let edges = self.tree.edges(open.node);
+            costs.clear();
+            for edge in edges {
                 let column = wanted.partition_point(|&token| token < edge.token);
-                let nll = open.nll + cost(row[column], edge.token)?;
+                costs.push(cost(row[column], edge.token)?);
+            }
+            let steps = self
+                .tracker
+                .map(|tracker| tracker.step(&open.beliefs, edges, &costs));
+            for (at, (edge, step_cost)) in edges.iter().zip(&costs).enumerate() {
+                let nll = open.nll + step_cost;
                 let mut owners = self.owners_after(&open, edge.token);
                 self.settle(number, open.depth + 1, edge, nll, &owners);
-                if let Some(child) = self.stays_open(number, edge, nll) {
+                let child = self.stays_open(number, edge, nll);
+                let beliefs = steps.as_ref().map_or(open.beliefs, |steps| {
+                    self.believe(
+                        number,
+                        open.depth + 1,
+                        edge,
+                        &steps[at],
+                        (owners.as_slice(), child),
+                    )
+                });
+                if let Some(child) = child {
                     owners.retain(|&o| self.targets[o].secret.len() > open.depth + 1);
                     fresh[number].push(Open {
                         node: child,
@@ -224,6 +280,7 @@ impl<'a> Frontier<'a> {
                         from: (state, Some(edge.token)),
                         depth: open.depth + 1,
                         owners,
+                        beliefs,
                     });
                 }
             }
@@ -264,6 +321,33 @@ impl<'a> Frontier<'a> {
         if ruled_out || nll > group.limit {
             group.resolved += edge.below;
         }
+    }
+
+    /// Notes what the candidates behind an edge are believed; what those that go on are.
+    fn believe(
+        &mut self,
+        number: usize,
+        depth: usize,
+        edge: &Edge,
+        at: &LnBeliefs,
+        (owners, child): (&[usize], Option<u32>),
+    ) -> LnBeliefs {
+        let further = Gathered::going_on(edge, at);
+        let group = &mut self.groups[number];
+        if let (Some(tracker), Some(gathered)) = (self.tracker, &mut group.gathered) {
+            if edge.ends > 0 {
+                let each = gathered.ended(tracker, edge, at);
+                for &owner in owners {
+                    if self.targets[owner].secret.len() == depth {
+                        self.tallies[owner].beliefs = each;
+                    }
+                }
+            }
+            if edge.below > 0 && child.is_none() {
+                gathered.hidden(tracker, edge.below, &further);
+            }
+        }
+        further
     }
 
     fn stays_open(&self, number: usize, edge: &Edge, nll: f64) -> Option<u32> {

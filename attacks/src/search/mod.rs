@@ -17,8 +17,10 @@ mod tree;
 pub(crate) use flat::score_secrets;
 pub use flat::{FlatSample, flat_ranks, sample_flat};
 pub use tree::CandidateTree;
+pub(crate) use tree::Edge;
 
 use crate::error::{Error, Result};
+use crate::evalue::{BeliefTracker, CanaryGuesses, EValueAudit};
 use frontier::Frontier;
 use meter::Meter;
 use reticent_backends::PrefixScorer;
@@ -214,23 +216,52 @@ pub fn search_ranks<S: PrefixScorer + ?Sized>(
     options: &SearchOptions,
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<Ranking> {
+    Ok(search(scorer, tree, targets, options, None, progress)?.0)
+}
+
+/// The same, and beside the ranks what the model believes of each canary, for an audit by
+/// e-values: from the probabilities that the search sees anyway, without scoring anything more.
+///
+/// # Errors
+/// As [`search_ranks`]; an audit of another number of candidates, or of more than four beliefs.
+pub fn search_beliefs<S: PrefixScorer + ?Sized>(
+    scorer: &mut S,
+    tree: &CandidateTree,
+    targets: &[Target],
+    options: &SearchOptions,
+    audit: &EValueAudit,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<(Ranking, Vec<CanaryGuesses>)> {
+    let tracker = BeliefTracker::new(audit, tree.candidates(), options.tie_tolerance)?;
+    search(scorer, tree, targets, options, Some(&tracker), progress)
+}
+
+fn search<S: PrefixScorer + ?Sized>(
+    scorer: &mut S,
+    tree: &CandidateTree,
+    targets: &[Target],
+    options: &SearchOptions,
+    tracker: Option<&BeliefTracker>,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<(Ranking, Vec<CanaryGuesses>)> {
     options.check()?;
     check_targets(tree, targets)?;
     let begun = Instant::now();
     let mut meter = Meter::new(scorer);
-    let counts = Frontier::new(&mut meter, tree, targets, options)
-        .and_then(|mut frontier| frontier.run(&mut meter, progress));
+    let found = Frontier::new(&mut meter, tree, targets, options, tracker)
+        .and_then(|frontier| frontier.run(&mut meter, progress));
     // Also after an error: the engine gets all its states back.
     meter.release_all();
-    let counts = counts?;
-    Ok(Ranking {
+    let (counts, guesses) = found?;
+    let ranking = Ranking {
         counts,
         work: Work {
             positions_scored: meter.positions(),
             positions_flat: flat_positions(tree, targets),
             seconds: begun.elapsed().as_secs_f64(),
         },
-    })
+    };
+    Ok((ranking, guesses))
 }
 
 pub(crate) fn check_targets(tree: &CandidateTree, targets: &[Target]) -> Result<()> {

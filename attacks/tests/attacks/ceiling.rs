@@ -37,14 +37,15 @@ fn one_random_secret_of_m_is_no_contradiction() {
 }
 
 #[test]
-fn golden_and_bonferroni() {
+fn golden_and_the_mean_over_thresholds() {
     let counts = [count(1), count(1), count(3), count(900)];
     let test = ceiling_test(&counts, &[promise(1, 1e-4, 4), promise(10, 1e-3, 4)], 1e-3).unwrap();
     let hits: Vec<u64> = test.thresholds.iter().map(|p| p.hits).collect();
     assert_eq!(hits, [2, 3]);
     assert!((test.thresholds[0].p_value - 2e-4).abs() < 1e-15);
     assert!((test.thresholds[1].p_value - 4e-3 / 3.0).abs() < 1e-15);
-    assert!((test.p_value - 4e-4).abs() < 1e-15);
+    // E = (2/4e-4 + 3/4e-3)/2 = 2875; Bonferroni over the two would say 4e-4.
+    assert!((test.p_value - 1.0 / 2_875.0).abs() < 1e-14);
     assert_eq!(test.outcome, CeilingOutcome::Contradicted);
     let test = ceiling_test(&counts, &[promise(1, 1e-4, 4)], 1.9e-4).unwrap();
     assert_eq!(test.outcome, CeilingOutcome::NotContradicted);
@@ -125,6 +126,39 @@ proptest! {
             let counts: Vec<RankCount> =
                 (0..m).map(|j| count(if pattern >> j & 1 == 1 { 1 } else { 500 })).collect();
             let test = ceiling_test(&counts, std::slice::from_ref(&promise), alpha).unwrap();
+            if test.outcome == CeilingOutcome::Contradicted {
+                alarm += weight / total;
+            }
+        }
+        prop_assert!(alarm <= alpha + 1e-9, "{alarm} > {alpha}");
+    }
+}
+
+proptest! {
+    /// The mean over thresholds: for any joint law of three ranks, with the true hit rates as
+    /// promise at both thresholds, P(contradicted) ≤ α; and it is never weaker than Bonferroni.
+    #[test]
+    fn several_thresholds_keep_the_level(m in 1_usize..4, alpha in 0.01..0.9_f64, seed: u64) {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let ranks = [1, 5, 500];
+        let patterns = 3_usize.pow(m as u32);
+        let weights: Vec<f64> = (0..patterns).map(|_| random.random::<f64>().powi(8)).collect();
+        let total: f64 = weights.iter().sum();
+        let rank = |pattern: usize, j: usize| ranks[pattern / 3_usize.pow(j as u32) % 3];
+        let promises = [1, 10].map(|threshold| {
+            let bounds = (0..m).map(|j| {
+                let hit = weights.iter().enumerate().filter(|(p, _)| rank(*p, j) <= threshold);
+                let rate = (hit.map(|(_, w)| w).sum::<f64>() / total).min(1.0);
+                Upper::new(Probability::new(rate).unwrap())
+            });
+            CeilingAt { threshold, bounds: bounds.collect() }
+        });
+        let mut alarm = 0.0;
+        for (pattern, weight) in weights.iter().enumerate() {
+            let counts: Vec<RankCount> = (0..m).map(|j| count(rank(pattern, j))).collect();
+            let test = ceiling_test(&counts, &promises, alpha).unwrap();
+            let bonferroni = test.thresholds.iter().map(|p| p.p_value).fold(1.0, f64::min) * 2.0;
+            prop_assert!(test.p_value <= bonferroni.min(1.0) + 1e-9);
             if test.outcome == CeilingOutcome::Contradicted {
                 alarm += weight / total;
             }

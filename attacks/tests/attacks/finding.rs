@@ -5,8 +5,8 @@ use crate::models::{Memoriser, Toy};
 use crate::search::{digits, quiet};
 use reticent_accounting::{Confidence, Delta};
 use reticent_attacks::{
-    Draw, Error, ExposureFinding, RankAudit, Ranking, SearchOptions, Target, sample_flat,
-    search_ranks,
+    Draw, EValueAudit, EpsilonMethod, Error, ExposureFinding, RankAudit, Ranking, SearchOptions,
+    Target, sample_flat, search_beliefs, search_ranks,
 };
 use reticent_corpus::Unit;
 use serde_json::{Value, json};
@@ -94,7 +94,10 @@ fn the_numbers_are_those_of_the_ranking() {
     assert!((finding.canaries[0].p_value - 2e-4).abs() < 1e-15);
     assert!((finding.canaries[0].exposure.min - 5_000_f64.log2()).abs() < 1e-12);
     assert!((finding.summary.max().lower() - 5_000_f64.log2()).abs() < 1e-12);
-    assert_eq!((finding.epsilon.hits, finding.epsilon.threshold), (2, 2));
+    assert_eq!(
+        (finding.epsilon.hits, finding.epsilon.threshold),
+        (Some(2), Some(2))
+    );
 }
 
 #[test]
@@ -119,4 +122,41 @@ fn names_must_fit() {
             ..
         })
     ));
+}
+
+/// The bound that counts is that of the test that was fixed beforehand, whichever is larger, and the
+/// document holds both.
+#[test]
+fn the_test_that_was_fixed_counts() {
+    let tree = digits(4);
+    let targets = [[1, 2, 3, 4], [5, 6, 7, 8], [0, 0, 9, 9]].map(|secret| Target {
+        context: vec![10],
+        secret: secret.to_vec(),
+    });
+    let mut toy = Toy::new(Memoriser {
+        vocabulary: 11,
+        texts: vec![[&targets[0].context[..], &targets[0].secret].concat()],
+    });
+    let beside = EValueAudit::beside(&audit(), 10_000, 3);
+    let options = SearchOptions::default();
+    let (ranking, guesses) =
+        search_beliefs(&mut toy, &tree, &targets, &options, &beside, &mut quiet()).unwrap();
+    assert_eq!(beside.decides(&audit()).unwrap(), EpsilonMethod::RankAudit);
+    let mut bounds = Vec::new();
+    for decides in [EpsilonMethod::RankAudit, EpsilonMethod::EValue] {
+        let finding = ExposureFinding::new(&ranking, &names(3), &audit(), 0.0)
+            .and_then(|f| f.beside_evalues((&audit(), &beside), decides, &guesses))
+            .unwrap();
+        assert_eq!(finding.bound().method, decides);
+        bounds.push(finding.bound().lower.get().get());
+        let value = document(&finding);
+        assert_eq!(
+            check::problems("exposure.schema.json", &value.to_string()),
+            Vec::<String>::new()
+        );
+        let back: ExposureFinding = serde_json::from_value(value).unwrap();
+        assert_eq!(back, finding);
+    }
+    // Not vacuous: the two differ here.
+    assert!((bounds[0] - bounds[1]).abs() > 0.1, "{bounds:?}");
 }

@@ -9,6 +9,7 @@
 mod check;
 
 mod ceiling;
+mod evalue;
 mod extract;
 mod extraction;
 mod finding;

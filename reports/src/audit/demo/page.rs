@@ -137,7 +137,7 @@ fn epsilons(report: &DemoReport) -> Plot {
         .enumerate()
         .map(|(index, arm)| {
             let upper = arm.claimed_epsilon();
-            let lower = arm.exposure.finding.epsilon.lower.get().get();
+            let lower = arm.exposure.finding.bound().lower.get().get();
             Interval {
                 // The first arm stands on top.
                 y: (count - 1 - index) as f64,

@@ -75,7 +75,7 @@ pub(super) fn leaks(report: &DemoReport) -> Table {
             format!("{:.2}", mean.lower()),
             nearest(mean.p_value(), 2),
             format!("{} of {}", in_top_ten(arm), finding.canaries.len()),
-            rounded_down(finding.epsilon.lower.get().get(), 3),
+            rounded_down(finding.bound().lower.get().get(), 3),
             ceiling(arm),
             verdict(arm),
         ]);

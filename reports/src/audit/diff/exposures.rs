@@ -21,6 +21,10 @@ pub(super) struct Exposures {
     pub(super) means: (f64, f64),
     more: Crossed,
     less: Crossed,
+    /// How many canaries there are, and how many of them have one number of copies, at most.
+    canaries: u64,
+    largest_dose: u64,
+    lines: usize,
 }
 
 /// Canaries at the line where a test of one direction says most.
@@ -69,6 +73,9 @@ impl Exposures {
             means: (mean(&before), mean(&after)),
             more: crossed(&pairs, &lines),
             less: crossed(&back, &lines),
+            canaries: pairs.len() as u64,
+            largest_dose: largest_dose(new),
+            lines: lines.len(),
         })
     }
 
@@ -82,8 +89,16 @@ impl Exposures {
         self.less.p_value <= level
     }
 
-    /// The test in words, of the direction that it says more about.
-    pub(super) fn how(&self) -> String {
+    /// The fewest canaries that have to cross one line for the test to say anything at this level.
+    fn needed(&self, level: f64) -> u64 {
+        (1..64)
+            .find(|&count| sign_test(count, 0) * self.lines as f64 <= level)
+            .unwrap_or(64)
+    }
+
+    /// The test in words, of the direction that it says more about; and that it could not have said
+    /// anything, where that is so.
+    pub(super) fn how(&self, level: f64) -> String {
         let fell = self.less.p_value < self.more.p_value;
         let shift = if fell { &self.less } else { &self.more };
         let (crossed, back) = if fell {
@@ -91,14 +106,91 @@ impl Exposures {
         } else {
             ("came above", "fell below it")
         };
+        let needed = self.needed(level);
+        let weak = if self.canaries < needed {
+            format!(
+                "; it cannot say more: {needed} canaries would have to cross one line, and there are {}",
+                self.canaries
+            )
+        } else if self.largest_dose < needed {
+            format!(
+                "; {needed} canaries have to cross one line, and at most {} have one number of copies",
+                self.largest_dose
+            )
+        } else {
+            String::new()
+        };
         format!(
-            "McNemar's test: {} {crossed} {} bits, {} {back}, p = {} over all lines",
+            "McNemar's test: {} {crossed} {} bits, {} {back}, p = {} over all lines{weak}",
             shift.crossed,
             shortest(shift.line),
             shift.back,
             nearest(shift.p_value, 2)
         )
     }
+}
+
+/// Each model against chance alone: maximum, mean, and the mean of each number of copies, at
+/// Bonferroni's price.
+///
+/// This says that a model leaks, not by how much more than another: the old one may leak as much
+/// and have been missed.
+pub(super) struct AgainstChance {
+    /// p of both models.
+    pub(super) p_values: (f64, f64),
+    tests: usize,
+}
+
+impl AgainstChance {
+    /// Of two documents; nothing where one says nothing about chance.
+    pub(super) fn of(old: &Value, new: &Value) -> Option<Self> {
+        let (before, after) = (p_values(old)?, p_values(new)?);
+        let all = |p_values: &[f64]| {
+            let least = p_values.iter().copied().fold(1.0, f64::min);
+            (least * p_values.len() as f64).min(1.0)
+        };
+        Some(Self {
+            p_values: (all(&before), all(&after)),
+            tests: after.len(),
+        })
+    }
+
+    /// Whether the new model rejects "no leak" at this level and the old one does not.
+    pub(super) fn appeared(&self, level: f64) -> bool {
+        self.p_values.1 <= level && self.p_values.0 > level
+    }
+
+    pub(super) fn how(&self) -> String {
+        format!(
+            "each model against chance, over {} tests; the old one may leak unseen",
+            self.tests
+        )
+    }
+}
+
+/// p of maximum and mean, and of the mean of each dose.
+fn p_values(document: &Value) -> Option<Vec<f64>> {
+    let summary = &document["summary"];
+    let mut all = vec![summary["p_max"].as_f64()?, summary["p_mean"].as_f64()?];
+    let doses = document["doses"].as_array();
+    for dose in doses.into_iter().flatten() {
+        all.push(dose["summary"]["p_mean"].as_f64()?);
+    }
+    // what is no probability rejects nothing
+    Some(
+        all.into_iter()
+            .map(|p| if (0.0..=1.0).contains(&p) { p } else { 1.0 })
+            .collect(),
+    )
+}
+
+/// The most canaries that have one number of copies.
+fn largest_dose(document: &Value) -> u64 {
+    let mut by_copies: BTreeMap<Option<u64>, u64> = BTreeMap::new();
+    for canary in document["canaries"].as_array().into_iter().flatten() {
+        *by_copies.entry(canary["copies"].as_u64()).or_default() += 1;
+    }
+    by_copies.into_values().max().unwrap_or(0)
 }
 
 fn by_id(document: &Value) -> BTreeMap<String, Ends> {

@@ -1,7 +1,7 @@
 //! `audit diff`: whether the new model leaks more than the old one, beyond noise.
 //!
 //! Exposures are compared canary by canary: how many came above a line, how many fell below it
-//! ([`exposures`]). Rates and areas
+//! ([`exposures`]); and the new model against chance alone, where the old one was not seen to leak. Rates and areas
 //! are compared by their intervals: "more" is said where the new one's lower end lies above the
 //! old one's upper end, which takes no independence. All rows share the level; an area's interval
 //! is the document's own, so it takes one minus that confidence, and the rest share what is left.
@@ -15,7 +15,7 @@ use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
 use crate::number::nearest;
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
-use exposures::Exposures;
+use exposures::{AgainstChance, Exposures};
 use reticent_accounting::Confidence;
 use reticent_attacks::Rate;
 use schemars::JsonSchema;
@@ -32,6 +32,8 @@ pub enum Change {
     More,
     /// The new model leaks less.
     Less,
+    /// The new model leaks, and the old one was not seen to.
+    Appeared,
     /// No more difference than noise makes.
     Unseen,
 }
@@ -100,6 +102,7 @@ pub(super) fn document(path: &Path) -> Result<Value> {
 /// A comparison that waits for its share of the level.
 enum Waiting {
     Exposures(Exposures),
+    AgainstChance(AgainstChance),
     Area {
         attack: String,
         old: Value,
@@ -127,13 +130,12 @@ impl DiffReport {
         );
         let mut waiting = Vec::new();
         match old["type"].as_str().unwrap_or_default() {
-            "exposure" => waiting.push(Waiting::Exposures(Exposures::of(old, new)?)),
+            "exposure" => waiting.extend(exposures(old, new)?),
             "membership" => waiting.extend(areas(old, new)),
             "extraction" => waiting.extend(rates(old, new)),
             "report" => {
                 if old["exposure"].is_object() && new["exposure"].is_object() {
-                    let both = Exposures::of(&old["exposure"], &new["exposure"])?;
-                    waiting.push(Waiting::Exposures(both));
+                    waiting.extend(exposures(&old["exposure"], &new["exposure"])?);
                 }
                 waiting.extend(areas(&old["membership"], &new["membership"]));
                 waiting.extend(rates(&old["extraction"], &new["extraction"]));
@@ -159,14 +161,18 @@ impl DiffReport {
         })
     }
 
-    /// 1 when the new model leaks more.
+    /// 1 when the new model leaks more, or leaks where the old one was not seen to.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        if self.rows.iter().any(|row| row.says == Change::More) {
+        if self.has(Change::More) || self.has(Change::Appeared) {
             Exit::Exceeded
         } else {
             Exit::Finished
         }
+    }
+
+    fn has(&self, change: Change) -> bool {
+        self.rows.iter().any(|row| row.says == change)
     }
 
     fn table(&self) -> Table {
@@ -181,6 +187,7 @@ impl DiffReport {
             let says = match row.says {
                 Change::More => "more",
                 Change::Less => "less",
+                Change::Appeared => "yes, the old one unseen",
                 Change::Unseen => "no more than noise",
             };
             table.row([
@@ -195,17 +202,18 @@ impl DiffReport {
     }
 
     fn said(&self) -> &'static str {
-        match self.exit() {
-            Exit::Exceeded => "The new model leaks more than the old one.",
-            Exit::Finished => {
-                "No sign that the new model leaks more than the old one. Small samples see small differences badly."
-            }
+        if self.has(Change::More) {
+            "The new model leaks more than the old one."
+        } else if self.has(Change::Appeared) {
+            "The new model leaks, and the old one was not seen to."
+        } else {
+            "No sign that the new model leaks more than the old one. Small samples see small differences badly."
         }
     }
 
     fn level_said(&self) -> String {
         format!(
-            "All rows together say \"more\" of a model that leaks no more with probability {} at most.",
+            "All rows together say \"more\" of a model that leaks no more, or \"yes\" of one that does not leak, with probability {} at most.",
             nearest(self.level, 3)
         )
     }
@@ -216,7 +224,7 @@ impl Waiting {
     const fn costs(&self) -> f64 {
         match self {
             Self::Area { costs, .. } => *costs,
-            Self::Exposures(_) | Self::Rate { .. } => 0.0,
+            Self::Exposures(_) | Self::AgainstChance(_) | Self::Rate { .. } => 0.0,
         }
     }
 
@@ -230,6 +238,17 @@ impl Waiting {
                     Change::More
                 } else if both.less(level) {
                     Change::Less
+                } else {
+                    Change::Unseen
+                },
+                how: both.how(level),
+            },
+            Self::AgainstChance(both) => Row {
+                quantity: "exposure, p without a leak".to_owned(),
+                old: both.p_values.0,
+                new: both.p_values.1,
+                says: if both.appeared(level) {
+                    Change::Appeared
                 } else {
                     Change::Unseen
                 },
@@ -260,6 +279,13 @@ impl Waiting {
             }
         })
     }
+}
+
+/// What two exposure documents can be compared by.
+fn exposures(old: &Value, new: &Value) -> Result<Vec<Waiting>> {
+    let mut both = vec![Waiting::Exposures(Exposures::of(old, new)?)];
+    both.extend(AgainstChance::of(old, new).map(Waiting::AgainstChance));
+    Ok(both)
 }
 
 fn apart(old: (f64, f64), new: (f64, f64)) -> Change {

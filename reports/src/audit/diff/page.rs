@@ -22,9 +22,9 @@ pub(super) fn page(report: &DiffReport, old: &str, new: &str) -> Result<Page> {
     ))
 }
 
-/// Rates and areas share an axis; bits have their own.
+/// Rates and areas share an axis; exposures have none here.
 fn is_share(row: &Row) -> bool {
-    !row.quantity.contains("bits")
+    !row.quantity.starts_with("exposure")
 }
 
 fn plot(rows: &[&Row]) -> Plot {

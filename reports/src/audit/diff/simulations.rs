@@ -6,7 +6,8 @@ use super::tests::{exposure, extraction, membership, says};
 use super::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{ScoreSet, sign_test};
+use reticent_attacks::{Draw, ExposureSummary, RankCount, ScoreSet, sign_test};
+use serde_json::json;
 
 const LIMIT: usize = 78;
 const CANARIES: usize = 20;
@@ -126,5 +127,114 @@ fn rates_of_equal_models() {
             says(&audit(), &audit()).contains(&Change::More)
         });
         assert!(told <= LIMIT, "{share}: {told}");
+    }
+}
+
+/// A document with its summaries, as `audit exposure` writes it: ranks of canaries among 10^6, in
+/// doses where several numbers of copies are given.
+fn whole(ranks: &[u64], copies: &[u64]) -> Value {
+    let count = |rank: &u64| RankCount {
+        candidates: 1_000_000,
+        nll: 5.0,
+        below: rank - 1,
+        ties: 0,
+        unresolved: 0,
+    };
+    let summary = |ranks: &[u64]| {
+        let counts: Vec<RankCount> = ranks.iter().map(count).collect();
+        serde_json::to_value(ExposureSummary::of(&counts, Draw::Independent).unwrap()).unwrap()
+    };
+    let bits: Vec<f64> = ranks.iter().map(|r| (1e6 / *r as f64).log2()).collect();
+    let mut document = exposure(&bits);
+    document["summary"] = summary(ranks);
+    for (i, _) in ranks.iter().enumerate() {
+        document["canaries"][i]["copies"] = copies[i % copies.len()].into();
+    }
+    if copies.len() > 1 {
+        let doses = (0..copies.len()).map(|dose| {
+            let own: Vec<u64> = ranks
+                .iter()
+                .copied()
+                .skip(dose)
+                .step_by(copies.len())
+                .collect();
+            json!({"copies": copies[dose], "canaries": own.len(), "summary": summary(&own)})
+        });
+        document["doses"] = doses.collect();
+    }
+    document
+}
+
+fn chance(rng: &mut ChaCha8Rng, canaries: usize) -> Vec<u64> {
+    (0..canaries)
+        .map(|_| rng.random_range(1..=1_000_000))
+        .collect()
+}
+
+fn fires(old: &Value, new: &Value) -> bool {
+    DiffReport::of(old, new, 0.05).unwrap().exit() == Exit::Exceeded
+}
+
+/// Twelve canaries in three doses, the four of the largest at ranks 1 to 4: four that cross a line
+/// are p = 4 · 2^-4 for McNemar's test, and against chance the new model alone is past doubt.
+#[test]
+fn a_leak_of_the_largest_dose_is_seen() {
+    let doses = [1, 5, 20];
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let old = chance(&mut rng, 12);
+    let mut new = chance(&mut rng, 12);
+    for (rank, place) in [2, 5, 8, 11].into_iter().enumerate() {
+        new[place] = rank as u64 + 1;
+    }
+    let (old, new) = (whole(&old, &doses), whole(&new, &doses));
+    assert_eq!(says(&old, &new), [Change::Unseen, Change::Appeared]);
+    let report = DiffReport::of(&old, &new, 0.05).unwrap();
+    assert_eq!(report.exit(), Exit::Exceeded);
+    assert_eq!(
+        report.said(),
+        "The new model leaks, and the old one was not seen to."
+    );
+    assert!(
+        report.rows[0].how.ends_with(
+            "8 canaries have to cross one line, and at most 4 have one number of copies"
+        ),
+        "{}",
+        report.rows[0].how
+    );
+    // Where both leak, this test says nothing.
+    assert_eq!(says(&new, &new), [Change::Unseen; 2]);
+    // Five canaries can't do it by lines at all.
+    let five = whole(&[10, 20, 30, 40, 50], &[20]);
+    let report = DiffReport::of(&five, &five, 0.05).unwrap();
+    assert!(
+        report.rows[0].how.contains("cannot say more: 8 canaries"),
+        "{}",
+        report.rows[0].how
+    );
+}
+
+/// Two models that never saw the canaries, 5 to 1000 of them, in one dose and in three: 300 pairs
+/// a row, at most .05 + 4 standard deviations (.0503: 30). And a leak of the largest dose to ranks
+/// below 100 is found in nine of ten pairs.
+#[test]
+fn false_alarms_and_power_by_number_of_canaries() {
+    for (seed, canaries) in [(8, 5), (9, 12), (10, 100), (11, 1_000)] {
+        for copies in [&[20][..], &[1, 5, 20]] {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut alarms = 0;
+            let mut found = 0;
+            for _ in 0..300 {
+                let old = chance(&mut rng, canaries);
+                let mut new = chance(&mut rng, canaries);
+                let before = whole(&old, copies);
+                alarms += u32::from(fires(&before, &whole(&new, copies)));
+                for rank in new.iter_mut().skip(copies.len() - 1).step_by(copies.len()) {
+                    *rank = rng.random_range(1..=100);
+                }
+                found += u32::from(fires(&before, &whole(&new, copies)));
+            }
+            assert!(alarms <= 30, "{alarms} of 300: {canaries} in {copies:?}");
+            assert!(found >= 270, "{found} of 300: {canaries} in {copies:?}");
+        }
     }
 }

@@ -172,6 +172,7 @@ fn holds(report: &EpsilonReport) -> String {
 fn method(method: EpsilonMethod) -> &'static str {
     match method {
         EpsilonMethod::RankAudit => "ranks",
+        EpsilonMethod::EValue => "e-values",
         EpsilonMethod::OneRun => "one run",
         EpsilonMethod::OneRunFDp => "one run, f-DP",
         EpsilonMethod::ClopperPearson => "Clopper–Pearson",

@@ -11,10 +11,10 @@ use reticent_accounting::{
     Probability, Tolerance, UnitName, Upper,
 };
 use reticent_attacks::{
-    CandidateTree, CeilingAt, CeilingOutcome, Draw, EpsilonBound, ExposureFinding, ExposureSummary,
-    FlatSample, RankAudit, RankCount, Ranking, SampledExposure, Sampling, SearchOptions, Target,
-    ceiling_test, exposure_ceiling, plan_search, prior_mass, sample_flat, sampled_exposures,
-    search_ranks,
+    CanaryGuesses, CandidateTree, CeilingAt, CeilingOutcome, Draw, EValueAudit, EpsilonBound,
+    EpsilonMethod, ExposureFinding, ExposureSummary, FlatSample, RankAudit, RankCount, Ranking,
+    SampledExposure, Sampling, SearchOptions, Target, ceiling_test, exposure_ceiling, plan_search,
+    prior_mass, sample_flat, sampled_exposures, search_beliefs, search_ranks,
 };
 use reticent_backends::PrefixScorer;
 use reticent_corpus::{Canary, CanaryPlan, Tokenizer};
@@ -116,13 +116,25 @@ impl<'a> Attack<'a> {
         scorer: &mut dyn PrefixScorer,
         interrupt: &Interrupt,
     ) -> Result<(ExposureReport, Vec<Guarantee>)> {
-        let (ranking, flat_sample) = self.rank(scorer, interrupt)?;
         let each = split(Probability::new(FALSE_ALARM)?, self.tests);
         let shown = self
             .confidence
             .map_or_else(|| Confidence::new(SHOWN_CONFIDENCE), Ok)?;
         let records = self.canaries.records.max(1);
         let audit = RankAudit::of_plan(self.plan, records, shown, self.delta);
+        // the verdict has its own, smaller false-alarm rate than the bound that is shown
+        let strict = Audits::new(
+            RankAudit {
+                confidence: Confidence::new(1.0 - each.get())?,
+                ..audit.clone()
+            },
+            (self.search.0.candidates(), self.plan.canaries.len() as u64),
+        )?;
+        let beside = EValueAudit {
+            confidence: shown,
+            ..strict.by_evalue.clone()
+        };
+        let (ranking, guesses, flat_sample) = self.rank(scorer, &beside, interrupt)?;
         let names: Vec<(String, u64)> = self
             .plan
             .canaries
@@ -131,7 +143,11 @@ impl<'a> Attack<'a> {
             .collect();
         let finding = ExposureFinding {
             flat_sample,
-            ..ExposureFinding::new(&ranking, &names, &audit, TIE_TOLERANCE)?
+            ..ExposureFinding::new(&ranking, &names, &audit, TIE_TOLERANCE)?.beside_evalues(
+                (&audit, &beside),
+                strict.decides,
+                &guesses,
+            )?
         };
         let mut report = ExposureReport::new(finding);
         if self.show_secrets {
@@ -173,14 +189,8 @@ impl<'a> Attack<'a> {
         }
         let seen = run.mechanism_of_canaries();
         let promised = guarantees(&seen, self.plan.unit, self.records(), self.delta)?;
-        // the verdict has its own, smaller false-alarm rate than the bound that is shown
-        let strict = RankAudit {
-            confidence: Confidence::new(1.0 - each.get())?,
-            ..audit.clone()
-        };
-        let bound = strict.bound(&ranking.counts)?;
-        let candidates = ranking.counts[0].candidates;
-        if self.hold_against(&mut report, &promised, (&strict, &bound, candidates), &seen)? {
+        let bound = strict.bound(&ranking.counts, &guesses)?;
+        if self.hold_against(&mut report, &promised, (&strict, &bound), &seen)? {
             let loss = reconstruction_loss(&seen, self.records())?;
             let mut ceiling = self.ceiling(&loss, &ranking, &audit, each)?;
             if ceiling.test.outcome == CeilingOutcome::Contradicted {
@@ -245,7 +255,7 @@ impl<'a> Attack<'a> {
 
     fn search(&self, scorer: &mut dyn PrefixScorer, interrupt: &Interrupt) -> Result<Ranking> {
         let (tree, targets) = &self.search;
-        let progress = Progress::of(1000, "ranking canaries", "‰ of the candidates");
+        let progress = ranking_progress();
         let ranking = search_ranks(scorer, tree, targets, &self.options(), &mut |at| {
             progress.at((at.resolved * 1000.0) as u64);
             interrupt.flow()
@@ -265,10 +275,17 @@ impl<'a> Attack<'a> {
     fn rank(
         &self,
         scorer: &mut dyn PrefixScorer,
+        audit: &EValueAudit,
         interrupt: &Interrupt,
-    ) -> Result<(Ranking, Option<FlatSample>)> {
-        let ranking = self.search(scorer, interrupt)?;
+    ) -> Result<(Ranking, Vec<CanaryGuesses>, Option<FlatSample>)> {
         let (tree, targets) = &self.search;
+        let progress = ranking_progress();
+        let found = search_beliefs(scorer, tree, targets, &self.options(), audit, &mut |at| {
+            progress.at((at.resolved * 1000.0) as u64);
+            interrupt.flow()
+        });
+        interrupt.check()?;
+        let (ranking, guesses) = found?;
         let flat = match (self.flat_sample, targets.first()) {
             (Some(sample), Some(target)) => {
                 let batch = self.options().batch;
@@ -278,7 +295,7 @@ impl<'a> Attack<'a> {
             }
             _ => None,
         };
-        Ok((ranking, flat))
+        Ok((ranking, guesses, flat))
     }
 
     /// The verdict: the promise about all records of a canary against the measured lower
@@ -287,7 +304,7 @@ impl<'a> Attack<'a> {
         &self,
         report: &mut ExposureReport,
         promised: &[Guarantee],
-        (audit, bound, candidates): (&RankAudit, &EpsilonBound, u64),
+        (audits, bound): (&Audits, &EpsilonBound),
         seen: &Mechanism,
     ) -> Result<bool> {
         let notion = if self.canaries.records > 1 {
@@ -324,12 +341,8 @@ impl<'a> Attack<'a> {
             ..promise.terms.clone()
         };
         let false_alarm = Probability::new(1.0 - bound.confidence.get())?;
-        let canaries = bound.canaries;
-        let provable = audit.provable(candidates, canaries)?;
-        let power = match provable.get() > promise.at_most.get() {
-            true => self.power(audit, *promise.at_most.get(), (candidates, canaries), seen)?,
-            false => Vec::new(),
-        };
+        let provable = audits.provable()?;
+        let power = self.power(audits, *promise.at_most.get(), seen)?;
         let measured = Measurement {
             terms,
             at_least: bound.lower,
@@ -344,29 +357,32 @@ impl<'a> Attack<'a> {
         Ok(true)
     }
 
-    /// How likely the ranks would contradict ε if less noise had been added: the chance of a hit is
+    /// How likely the audit would contradict ε if less noise had been added: the chance of a hit is
     /// at most that of the best attack on the weaker run, and canaries are taken to be independent.
-    fn power(
-        &self,
-        audit: &RankAudit,
-        promised: Epsilon,
-        (candidates, canaries): (u64, u64),
-        seen: &Mechanism,
-    ) -> Result<Vec<Power>> {
+    /// Nothing where no noise is known that could be less.
+    fn power(&self, audits: &Audits, promised: Epsilon, seen: &Mechanism) -> Result<Vec<Power>> {
+        let audit = &audits.by_rank;
+        let (candidates, canaries) = audits.of;
+        let mut wanted = Vec::new();
+        for &threshold in &audit.thresholds {
+            if let Some(hits) = audits.hits_beyond(promised, threshold)? {
+                let mass = prior_mass(threshold, candidates, canaries, audit.draw)?;
+                wanted.push((hits, mass));
+            }
+        }
         let mut found = Vec::new();
         for noise in [0.0, 0.25, 0.5, 0.75] {
             let weaker = match noise {
                 0.0 => None,
                 share => match with_noise(seen, share)? {
+                    // what no number of hits contradicts needs no divergence
+                    Some(_) if wanted.is_empty() => None,
                     Some(weaker) => Some(reconstruction_loss(&weaker, self.records())?),
                     None => return Ok(Vec::new()),
                 },
             };
             let mut most = Probability::new(0.0)?;
-            for &threshold in &audit.thresholds {
-                let wanted = audit.hits_beyond(promised, threshold, (candidates, canaries))?;
-                let Some(hits) = wanted else { continue };
-                let mass = prior_mass(threshold, candidates, canaries, audit.draw)?;
+            for &(hits, mass) in &wanted {
                 let each = match &weaker {
                     Some(loss) => {
                         let found = loss.blow_up(mass, Tolerance::new(1e-3)?)?.bounds.upper;
@@ -463,6 +479,53 @@ impl<'a> Attack<'a> {
             level: CEILING_LEVEL,
             test: ceiling_test(&ranking.counts, &at, alpha.get())?,
             suspects: Vec::new(),
+        })
+    }
+}
+
+fn ranking_progress() -> Progress {
+    Progress::of(1000, "ranking canaries", "‰ of the candidates")
+}
+
+/// Both tests of one false-alarm rate, and which of them counts: fixed before anything is scored.
+struct Audits {
+    by_rank: RankAudit,
+    by_evalue: EValueAudit,
+    decides: EpsilonMethod,
+    /// Candidates and canaries.
+    of: (u64, u64),
+}
+
+impl Audits {
+    fn new(by_rank: RankAudit, of: (u64, u64)) -> Result<Self> {
+        let by_evalue = EValueAudit::beside(&by_rank, of.0, of.1);
+        Ok(Self {
+            decides: by_evalue.decides(&by_rank)?,
+            by_rank,
+            by_evalue,
+            of,
+        })
+    }
+
+    fn bound(&self, counts: &[RankCount], guesses: &[CanaryGuesses]) -> Result<EpsilonBound> {
+        Ok(match self.decides {
+            EpsilonMethod::EValue => self.by_evalue.bound(guesses)?,
+            _ => self.by_rank.bound(counts)?,
+        })
+    }
+
+    fn provable(&self) -> Result<Upper<Epsilon>> {
+        Ok(match self.decides {
+            EpsilonMethod::EValue => self.by_evalue.provable()?,
+            _ => self.by_rank.provable(self.of.0, self.of.1)?,
+        })
+    }
+
+    /// The fewest canaries within a threshold that contradict this ε.
+    fn hits_beyond(&self, epsilon: Epsilon, threshold: u64) -> Result<Option<u64>> {
+        Ok(match self.decides {
+            EpsilonMethod::EValue => self.by_evalue.hits_beyond(epsilon, threshold)?,
+            _ => self.by_rank.hits_beyond(epsilon, threshold, self.of)?,
         })
     }
 }

@@ -1,12 +1,16 @@
 //! What follows from the exposures, name by name.
 
 use super::ExposureReport;
-use crate::number::{exposure_at_most, grouped, nearest, rounded_down, shortest};
-use reticent_attacks::{Assumption, CeilingOutcome};
+use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest};
+use reticent_attacks::{Assumption, CeilingOutcome, EValueFinding, EpsilonBound, EpsilonMethod};
 
 /// What is said about the whole finding, name by name.
 pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
-    let mut facts = vec![("ε".to_owned(), epsilon(report))];
+    let bound = report.finding.bound();
+    let mut facts = vec![("ε".to_owned(), epsilon(bound))];
+    if let Some(found) = &report.finding.e_value {
+        facts.push(("other test".to_owned(), other_test(report, found)));
+    }
     if let Some(ceiling) = &report.ceiling {
         let alpha = shortest(ceiling.test.alpha);
         let p_value = nearest(ceiling.test.p_value, 2);
@@ -58,24 +62,42 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
     facts
 }
 
-fn epsilon(report: &ExposureReport) -> String {
-    let bound = &report.finding.epsilon;
+/// The test that does not count, and what both could have shown.
+fn other_test(report: &ExposureReport, found: &EValueFinding) -> String {
+    let (other, name, why) = match found.decides {
+        EpsilonMethod::EValue => (&report.finding.epsilon, "ranks", "e-values"),
+        _ => (&found.epsilon, "e-values", "ranks"),
+    };
+    format!(
+        "by {name}, at least {} for comparison only: that {why} count was fixed by the numbers of canaries and candidates; at most {} can be shown by e-values, {} by ranks",
+        rounded_down(other.lower.get().get(), 4),
+        rounded_up(found.provable.get().get(), 4),
+        rounded_up(found.provable_by_ranks.get().get(), 4),
+    )
+}
+
+fn epsilon(bound: &EpsilonBound) -> String {
     let delta = match bound.assumes {
         Assumption::PureDp => "δ = 0, and it meets no ε of a positive δ".to_owned(),
         Assumption::ApproximateDp | Assumption::GaussianTradeOff => {
             format!("δ = {}", shortest(bound.delta.get()))
         }
     };
+    let how = match (bound.hits, bound.threshold) {
+        (Some(hits), Some(threshold)) => format!(
+            "{hits} of {} canaries within rank {}",
+            bound.canaries,
+            grouped(threshold)
+        ),
+        _ => format!("e-values of {} canaries", bound.canaries),
+    };
     format!(
-        "at least {} with confidence {} ({delta}; {}, unit {}, {} copies at once; {} of {} canaries within rank {})",
+        "at least {} with confidence {} ({delta}; {}, unit {}, {} copies at once; {how})",
         rounded_down(bound.lower.get().get(), 4),
         shortest(bound.confidence.get()),
         bound.neighbours,
         bound.unit,
         bound.copies,
-        bound.hits,
-        bound.canaries,
-        grouped(bound.threshold),
     )
 }
 

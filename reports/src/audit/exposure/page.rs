@@ -32,7 +32,7 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
                 epsilons(report).to_inline_svg()?,
             )
             .caption(
-                "ε for all copies of one canary replaced at once: what the ranks prove (▸) \
+                "ε for all copies of one canary replaced at once: what the canaries prove (▸) \
                 and, where there is one, what was promised (◂). A ▸ to the right of its ◂ \
                 would be a bug.",
             ),
@@ -93,7 +93,7 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
 
 /// ε, lower and upper bound.
 fn epsilons(report: &ExposureReport) -> Plot {
-    let lower = report.finding.epsilon.lower.get().get();
+    let lower = report.finding.bound().lower.get().get();
     let upper = report.verdict.as_ref().map(|v| v.promised_at_most());
     let high = upper.filter(|u| u.is_finite()).unwrap_or(lower).max(lower);
     let decade = 10_f64.powf((high.max(1.0) * 1.5).log10().ceil());
@@ -110,12 +110,12 @@ fn epsilons(report: &ExposureReport) -> Plot {
         }],
         lower: Tone::MEASURED,
         upper: Tone::PROMISED,
-        lower_name: "proved by the ranks".into(),
+        lower_name: "proved by the canaries".into(),
         upper_name: "promised".into(),
     })
     .sized(720, 150)
     .described(format!(
-        "The ranks prove that epsilon is at least {}.",
+        "The canaries prove that epsilon is at least {}.",
         rounded_down(lower, 4)
     ))
 }
@@ -170,9 +170,9 @@ fn short(path: &str) -> String {
 pub(super) fn card(report: &ExposureReport) -> String {
     let finding = &report.finding;
     let (max, mean) = (finding.summary.max(), finding.summary.mean());
-    let epsilon = &finding.epsilon;
+    let epsilon = finding.bound();
     let mut said = format!(
-        "{} random secrets of {} candidates each were planted in the training text. Largest exposure {:.1} bits (without a leak {:.1} on average, 95 % below {:.1}; p = {}), mean {:.2} bits (p = {}). The ranks prove ε ≥ {} at δ = {} for the replacement of all {} records of one secret, with confidence {}.",
+        "{} random secrets of {} candidates each were planted in the training text. Largest exposure {:.1} bits (without a leak {:.1} on average, 95 % below {:.1}; p = {}), mean {:.2} bits (p = {}). The canaries prove ε ≥ {} at δ = {} for the replacement of all {} records of one secret, with confidence {}.",
         finding.canaries.len(),
         grouped(finding.candidates),
         max.lower(),

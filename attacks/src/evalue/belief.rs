@@ -1,0 +1,408 @@
+//! What an auditor believes of one secret, and the closest law that (ε, 0) allows.
+
+use crate::error::{Error, Result};
+use crate::statistics::check_open_unit;
+use std::sync::Arc;
+
+/// Covers the roundings of the sums below: at most 2^20 terms, each sum within 2^-32 of itself.
+const ROUNDING: f64 = 1e-9;
+
+/// The least believed candidates are believed alike, at their mean: all below this multiple of
+/// 1/N.
+///
+/// Fewer than N / `below` candidates can have a belief of `below`/N or more, so at least
+/// N − N/`below` are pooled, whatever the model says. A δ > 0 costs less the more there are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pool {
+    below: Option<f64>,
+}
+
+impl Pool {
+    /// No candidate is pooled.
+    pub const NONE: Self = Self { below: None };
+
+    /// Pools what is believed less than `below`/N.
+    ///
+    /// # Errors
+    /// `below` of 1 or less, which might pool nothing, or that is not finite.
+    pub fn below(below: f64) -> Result<Self> {
+        if below > 1.0 && below.is_finite() {
+            Ok(Self { below: Some(below) })
+        } else {
+            Err(Error::out_of_range("pooled below", "(1, inf)", below))
+        }
+    }
+
+    /// The fewest candidates of N that are pooled; 1 without a pool, since one is always least.
+    #[must_use]
+    pub fn least_size(&self, candidates: u64) -> u64 {
+        let Some(below) = self.below else { return 1 };
+        // The computed beliefs add up to 1 within a rounding.
+        let most_head = (candidates as f64 / below * (1.0 + ROUNDING)).floor() as u64;
+        candidates.saturating_sub(most_head).max(1)
+    }
+
+    /// The belief from which on a candidate stands for itself.
+    pub(super) fn threshold(&self, candidates: f64) -> f64 {
+        self.below.map_or(0.0, |below| below / candidates)
+    }
+}
+
+/// Whether candidates stand for themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// All do.
+    Head,
+    /// None does.
+    Pooled,
+    /// Some may.
+    Open,
+}
+
+/// Candidates whose beliefs are known as far as this: their number, their sum, what each lies
+/// between, and whether they are pooled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Block {
+    pub(super) count: f64,
+    pub(super) total: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) place: Place,
+}
+
+impl Block {
+    /// One candidate, or several alike.
+    fn exact(count: f64, weight: f64, threshold: f64) -> Self {
+        Self {
+            count,
+            total: count * weight,
+            low: weight,
+            high: weight,
+            place: if weight >= threshold {
+                Place::Head
+            } else {
+                Place::Pooled
+            },
+        }
+    }
+}
+
+/// A belief about one secret: a weight for each of its N candidates, or bounds on the weights
+/// where a search did not look.
+///
+/// The weights may depend on the released model and on secrets that were revealed before, never
+/// on this secret. What is known of them may: every number below is on the safe side of the one
+/// that the full belief gives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beliefs {
+    candidates: f64,
+    /// Values and numbers that bound Σ (u − x)₊ from above, falling, with running sums.
+    above: Vec<Atom>,
+    /// Values and numbers that bound Σ (x − u)₊ from below, rising, with running sums.
+    below: Vec<Atom>,
+    /// Beliefs below this are pooled.
+    threshold: f64,
+    /// What a pooled candidate is believed at least.
+    pooled: f64,
+}
+
+/// Candidates of one value; `counts` and `totals` run from the first atom to this one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Atom {
+    value: f64,
+    counts: f64,
+    totals: f64,
+}
+
+impl Beliefs {
+    /// A belief that is known of every candidate.
+    ///
+    /// ```
+    /// use reticent_attacks::{Beliefs, Pool};
+    /// let beliefs = Beliefs::full(&[0.7, 0.1, 0.1, 0.1], Pool::NONE)?;
+    /// let guess = beliefs.guess(0.7);
+    /// // At ε = 0 no posterior exceeds 1/N; at ε = ln 7 this belief is allowed.
+    /// assert!((guess.ln_evalue(0.0).exp() - 2.8).abs() < 1e-6);
+    /// assert!(guess.ln_evalue(7_f64.ln() + 1e-6).abs() < 1e-6);
+    /// # Ok::<(), reticent_attacks::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fewer than two candidates, weights that are negative or do not add up to 1.
+    pub fn full(weights: &[f64], pool: Pool) -> Result<Arc<Self>> {
+        let sum: f64 = weights.iter().sum();
+        check_weights(weights, (sum - 1.0).abs() <= 1e-9)?;
+        let candidates = weights.len() as f64;
+        let threshold = pool.threshold(candidates);
+        let blocks = weights
+            .iter()
+            .map(|&weight| Block::exact(1.0, weight, threshold));
+        Ok(Arc::new(Self::of_blocks(
+            blocks.collect(),
+            candidates,
+            pool,
+        )))
+    }
+
+    /// A belief in some candidates by name, a head that is chosen without knowledge of the secret
+    /// (those that were sampled, say), and in all others alike; with the weights that result, of
+    /// the head in its order and of one other candidate.
+    ///
+    /// Weights of the head below that of one other candidate are raised to it: the slack of a
+    /// δ > 0 rests on the others being the least believed. What exceeds 1 is divided out.
+    ///
+    /// # Errors
+    /// No other candidate, weights that are negative or add up to more than 1.
+    pub fn pooled(head: &[f64], others: u64) -> Result<(Arc<Self>, Vec<f64>, f64)> {
+        if others == 0 {
+            return Err(Error::out_of_range(
+                "candidates outside the head",
+                "[1, inf)",
+                0,
+            ));
+        }
+        let sum: f64 = head.iter().sum();
+        check_weights(head, sum <= 1.0 + 1e-9)?;
+        let number = others as f64;
+        let each = (1.0 - sum).max(0.0) / number;
+        let raised: Vec<f64> = head.iter().map(|weight| weight.max(each)).collect();
+        let all = raised.iter().sum::<f64>() + each * number;
+        let head: Vec<f64> = raised.iter().map(|weight| weight / all).collect();
+        let other = each / all;
+        let named = head.iter().map(|&weight| Block::exact(1.0, weight, 0.0));
+        let blocks = named.chain([Block::exact(number, other, 0.0)]).collect();
+        let candidates = head.len() as f64 + number;
+        let beliefs = Arc::new(Self::of_blocks(blocks, candidates, Pool::NONE));
+        Ok((beliefs, head, other))
+    }
+
+    /// From blocks that hold all candidates.
+    pub(super) fn of_blocks(blocks: Vec<Block>, candidates: f64, pool: Pool) -> Self {
+        let threshold = pool.threshold(candidates);
+        let mut above: Vec<(f64, f64)> = Vec::with_capacity(2 * blocks.len());
+        let mut below: Vec<(f64, f64)> = Vec::with_capacity(blocks.len());
+        // What is certainly pooled, and what may be: both are known by their sums.
+        let (mut pooled, mut open) = ((0.0, 0.0), (0.0, 0.0));
+        let mut heads = 0.0;
+        for block in blocks.into_iter().filter(|block| block.count > 0.0) {
+            match block.place {
+                Place::Head => {
+                    heads += block.count;
+                    spread(&mut above, &block);
+                    below.push((block.total / block.count, block.count));
+                }
+                Place::Pooled => pooled = (pooled.0 + block.count, pooled.1 + block.total),
+                Place::Open => {
+                    open = (open.0 + block.count, open.1 + block.total);
+                    spread(&mut above, &Block { low: 0.0, ..block });
+                }
+            }
+        }
+        if pooled.0 > 0.0 {
+            above.push((pooled.1 / pooled.0, pooled.0));
+        }
+        // By Jensen's inequality: pooled candidates, and others at no more than their sum.
+        let together = (pooled.0 + open.0, pooled.1 + open.1);
+        if together.0 > 0.0 {
+            below.push((together.1 / together.0, together.0));
+        }
+        above.sort_by(|a, b| b.0.total_cmp(&a.0));
+        below.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Self {
+            candidates,
+            above: running(above),
+            below: running(below),
+            threshold,
+            // As if all of what is open stood for itself, and were almost nobody.
+            pooled: pooled.1 / (candidates - heads).max(1.0),
+        }
+    }
+
+    /// The guess that the secret is a candidate of this belief.
+    #[must_use]
+    pub fn guess(self: &Arc<Self>, weight: f64) -> Guess {
+        self.guess_at(weight, weight >= self.threshold)
+    }
+
+    /// The same, where it is known otherwise whether the candidate stands for itself.
+    pub(super) fn guess_at(self: &Arc<Self>, weight: f64, head: bool) -> Guess {
+        let weight = if head { weight } else { self.pooled };
+        Guess {
+            beliefs: Arc::clone(self),
+            weight,
+        }
+    }
+
+    /// N.
+    #[must_use]
+    pub const fn candidates(&self) -> f64 {
+        self.candidates
+    }
+
+    /// The floor a of the closest law clip(b, a, a e^ε), or more.
+    ///
+    /// a solves Σ (b − a e^ε)₊ = Σ (a − b)₊; the left side falls in a, the right side rises, so
+    /// an upper bound on the one and a lower bound on the other give an upper end.
+    pub(crate) fn floor(&self, epsilon: f64) -> f64 {
+        let factor = epsilon.exp();
+        let top = self.above.first().map_or(0.0, |atom| atom.value);
+        let (mut low, mut high) = (0.0, top);
+        for _ in 0..200 {
+            let middle = if low > 0.0 {
+                (low * high).sqrt()
+            } else {
+                // The floor is a mean of what is clipped: rarely this far below the top.
+                high * 1e-3
+            };
+            if middle <= low || middle >= high || high <= low * (1.0 + ROUNDING / 8.0) {
+                break;
+            }
+            if high < f64::MIN_POSITIVE {
+                break;
+            }
+            if self.excess(middle * factor) > self.lack(middle) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        high * (1.0 + ROUNDING)
+    }
+
+    /// Σ (b − x)₊, or more.
+    fn excess(&self, x: f64) -> f64 {
+        let beyond = self.above.partition_point(|atom| atom.value > x);
+        beyond.checked_sub(1).map_or(0.0, |last| {
+            let last = &self.above[last];
+            (last.totals - last.counts * x).max(0.0)
+        })
+    }
+
+    /// Σ (x − b)₊, or less.
+    fn lack(&self, x: f64) -> f64 {
+        let under = self.below.partition_point(|atom| atom.value < x);
+        under.checked_sub(1).map_or(0.0, |last| {
+            let last = &self.below[last];
+            (last.counts * x - last.totals).max(0.0)
+        })
+    }
+}
+
+fn check_weights(weights: &[f64], sum_is_right: bool) -> Result<()> {
+    if weights.is_empty() || !weights.iter().all(|w| *w >= 0.0 && w.is_finite()) || !sum_is_right {
+        return Err(Error::Unsuitable {
+            what: "belief",
+            needed: "weights of candidates, none negative, that add up to 1",
+            got: format!(
+                "{} weights that add up to {}",
+                weights.len(),
+                weights.iter().sum::<f64>()
+            ),
+        });
+    }
+    Ok(())
+}
+
+/// The block as candidates at its two ends, which have its number and sum: convex functions of
+/// the weight are at most as large on the block as there.
+fn spread(atoms: &mut Vec<(f64, f64)>, block: &Block) {
+    let width = block.high - block.low;
+    let mean = block.total / block.count;
+    if width <= mean * 1e-15 {
+        atoms.push((mean.max(block.high), block.count));
+        return;
+    }
+    let share = ((mean - block.low) / width).clamp(0.0, 1.0);
+    atoms.push((block.high, block.count * share));
+    atoms.push((block.low, block.count * (1.0 - share)));
+}
+
+fn running(atoms: Vec<(f64, f64)>) -> Vec<Atom> {
+    let (mut counts, mut totals) = (0.0, 0.0);
+    atoms
+        .into_iter()
+        .map(|(value, count)| {
+            counts += count;
+            totals += count * value;
+            Atom {
+                value,
+                counts,
+                totals,
+            }
+        })
+        .collect()
+}
+
+/// A belief, and what it gave the true secret.
+#[derive(Debug, Clone)]
+pub struct Guess {
+    pub(super) beliefs: Arc<Beliefs>,
+    /// What the true secret is believed, or less.
+    pub(super) weight: f64,
+}
+
+impl Guess {
+    /// ln(b(s) / r(s)) with r = clip(b, a, a e^ε), or less.
+    #[must_use]
+    pub fn ln_evalue(&self, epsilon: f64) -> f64 {
+        self.ln_evalue_at(self.beliefs.floor(epsilon), epsilon)
+    }
+
+    /// The same, with the floor at hand.
+    pub(super) fn ln_evalue_at(&self, floor: f64, epsilon: f64) -> f64 {
+        let weight = self.weight.ln();
+        let floor = floor.ln();
+        if weight > floor + epsilon {
+            weight - floor - epsilon
+        } else {
+            (weight - floor).min(0.0)
+        }
+    }
+}
+
+/// A law over candidates proportional to weight^(1/temperature), mixed with a uniform one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Temper {
+    /// Above 1 the model is believed less than it says, below 1 more.
+    pub temperature: f64,
+    /// The uniform law's share: what is lost at most where the model is certain and wrong.
+    pub uniform: f64,
+}
+
+impl Temper {
+    /// Checks both.
+    ///
+    /// # Errors
+    /// A temperature that is not positive and finite, a share outside (0, 1).
+    pub fn new(temperature: f64, uniform: f64) -> Result<Self> {
+        if !(temperature > 0.0 && temperature.is_finite()) {
+            return Err(Error::out_of_range("temperature", "(0, inf)", temperature));
+        }
+        check_open_unit("share of the uniform law", uniform)?;
+        Ok(Self {
+            temperature,
+            uniform,
+        })
+    }
+
+    /// The belief in candidates of these NLLs, nats.
+    ///
+    /// # Errors
+    /// Fewer than one candidate, or NLLs none of which is finite.
+    pub fn beliefs(&self, nlls: &[f64]) -> Result<Vec<f64>> {
+        let least = nlls.iter().copied().fold(f64::INFINITY, f64::min);
+        if !least.is_finite() {
+            return Err(Error::Empty("no candidate has a finite NLL"));
+        }
+        let raw: Vec<f64> = nlls
+            .iter()
+            .map(|nll| ((least - nll) / self.temperature).exp())
+            .collect();
+        let sum: f64 = raw.iter().sum();
+        let each = self.uniform / nlls.len() as f64;
+        Ok(raw
+            .into_iter()
+            .map(|weight| (1.0 - self.uniform) * weight / sum + each)
+            .collect())
+    }
+}

@@ -1,0 +1,578 @@
+//! Rank audits by e-values: a lower bound on ε from what a model believes of each secret.
+//!
+//! # Statement
+//! m secrets; secret i is uniform on N candidates given everything else the auditor conditions
+//! on. A mechanism is (ε, 0)-indistinguishable (both directions) when all copies of one secret
+//! are replaced at once, whatever the others are. The auditor sees the release and states for
+//! each i in turn a belief b_i over the candidates, which may depend on the release and on the
+//! secrets revealed before; then s_i is revealed. With r_i = clip(b_i, a, a e^ε), where a is such
+//! that r_i sums to 1, e_i = b_i(s_i) / r_i(s_i) has
+//!
+//! E[e_i | release, s_1, …, s_{i−1}] ≤ 1.
+//!
+//! E_t(ε) = Π_{i ≤ t} e_i is therefore a non-negative supermartingale, as are averages of such
+//! products over beliefs fixed beforehand, and P(∃ t: E_t(ε) ≥ 1/α) ≤ α (Ville).
+//!
+//! # Proof
+//! Given the release and the secrets before i, the posterior p of s_i has p(x) ≤ e^ε p(y) for all
+//! x, y (average over the later secrets). Let S = {b > a e^ε}, D = {b < a}; elsewhere b = r.
+//! Σ p (b/r − 1) = Σ_S p (b − a e^ε)/(a e^ε) − Σ_D p (a − b)/a. Both Σ_S (b − a e^ε) and
+//! Σ_D (a − b) are one number M, since r sums to 1; with p ≤ e^ε min p on S and p ≥ min p on D
+//! the difference is at most min p · (M − M)/a = 0. ∎
+//!
+//! A larger a makes every e_i smaller, and so does a smaller b(s): bounds on either side serve
+//! where a search did not look at every candidate.
+//!
+//! # δ > 0
+//! Let every e be capped at F, and let at least ℓ candidates share the least belief. Then
+//! P(∃ t ≤ m: E_t ≥ 1/α') ≤ α' + m δ (F − 1)(N − 1)/ℓ.
+//! *Proof.* Transport the surplus of S to the lack of D by the product plan
+//! γ(x, y) = (b_x − a e^ε)₊ (a − b_y)₊ / M. Then Σ p (e − 1) = Σ_{x,y} γ(x, y)/(a e^ε) ·
+//! (p_x − e^ε p_y), and γ/(a e^ε) ≤ (F − 1)/ℓ: the first factor is e_x − 1 (capped: smaller), and
+//! (a − b_y)/M ≤ 1/ℓ as M ≥ ℓ (a − min b). Integrated over the outputs each of the N (N − 1)
+//! ordered pairs gains δ (F − 1)/ℓ at most, weighed by 1/N. Up to the first crossing
+//! α' E_{i−1} ≤ 1, so the m steps add m times that to E[α' E] ≤ α'. ∎
+//! F, ℓ and m are fixed beforehand; nothing may be added to such an audit later.
+//!
+//! # The bound
+//! The bound is the first level that is not rejected, inf{ε ≥ 0: max_t E_t(ε) < 1/α}, found by
+//! going up from 0: were it above the truth ε₀, ε₀ itself would be rejected. The largest level
+//! with E ≥ 1/α is **no** bound: E is not monotone in ε. Between two levels ln e_i falls towards 0
+//! where it is positive and rises towards 0 where it is negative, so the positive parts at the
+//! upper end and the negative ones at the lower end bound a whole cell.
+//!
+//! Source: Steinke, Nasr and Jagielski 2023 for auditing with one run; Grünwald, de Heide and
+//! Koolen 2024 for e-values as likelihood ratios against the reverse information projection.
+
+mod belief;
+mod coins;
+mod gather;
+
+pub use belief::{Beliefs, Guess, Pool, Temper};
+pub use coins::coin_beliefs;
+pub(crate) use gather::{BeliefTracker, Gathered, LnBeliefs, MOST as MOST_BELIEFS};
+
+use crate::audit_bound::{AuditBound, AuditTerms};
+use crate::draw::Draw;
+use crate::error::{Error, Result};
+use crate::rank_audit::{Assumption, EpsilonBound, EpsilonMethod, RankAudit};
+use crate::statistics::bisect_last;
+use reticent_accounting::{Confidence, Delta, Epsilon, Lower, Neighbours, Upper};
+use reticent_corpus::Unit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// The bound is found to this, relative to 1 + ε.
+const RESOLUTION: f64 = 1e-4;
+
+/// No ε above this is looked for: e^ε stays finite.
+const LARGEST: f64 = 500.0;
+
+/// The test's own numbers, which follow from the plan of an audit before anything is scored.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EValueTest {
+    /// α′: E has to reach 1/α′.
+    pub working_alpha: f64,
+    /// F, at which each e-value is capped; absent without a cap.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cap: Option<f64>,
+    /// ℓ, the fewest candidates that share the least belief.
+    pub pooled: u64,
+    /// The beliefs averaged over.
+    pub beliefs: usize,
+}
+
+/// What must be fixed before a model is scored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EValueAudit {
+    /// Beliefs that are averaged over.
+    pub tempers: Vec<Temper>,
+    /// 1 − α, the probability that the bound holds.
+    pub confidence: Confidence,
+    /// The δ of the ε that is bounded.
+    pub delta: Delta,
+    /// How the secrets were drawn.
+    pub draw: Draw,
+    /// What one record is in the audited training.
+    pub unit: Unit,
+    /// Records that hold one secret, replaced together.
+    pub copies: u64,
+    /// N.
+    pub candidates: u64,
+    /// m, the secrets; with δ > 0 no more may follow.
+    pub canaries: u64,
+    /// Which candidates are believed alike: the slack of a δ > 0 falls with their number.
+    pub pool: Pool,
+}
+
+/// What is believed of one canary: a guess for each belief that is averaged over, in their order.
+pub type CanaryGuesses = Vec<Guess>;
+
+impl EValueAudit {
+    /// The audit of the same canaries as a rank audit, with the usual tempers, and as few candidates
+    /// pooled as leave room for a useful cap.
+    #[must_use]
+    pub fn beside(rank: &RankAudit, candidates: u64, canaries: u64) -> Self {
+        let alpha = 1.0 - rank.confidence.get();
+        Self {
+            pool: usual_pool(alpha, rank.delta.get(), canaries, candidates),
+            tempers: Self::usual_tempers(),
+            confidence: rank.confidence,
+            delta: rank.delta,
+            draw: rank.draw,
+            unit: rank.unit,
+            copies: rank.copies,
+            candidates,
+            canaries,
+        }
+    }
+
+    /// The model's own probabilities, sharpened and softened.
+    #[must_use]
+    pub fn usual_tempers() -> Vec<Temper> {
+        TEMPERS
+            .map(|(temperature, uniform)| Temper {
+                temperature,
+                uniform,
+            })
+            .to_vec()
+    }
+
+    /// The test's numbers.
+    ///
+    /// # Errors
+    /// No belief, no canary, fewer than two candidates, δ = 1, no copies, distinct canaries that
+    /// collide too often.
+    pub fn test(&self) -> Result<EValueTest> {
+        if self.tempers.is_empty() {
+            return Err(Error::Empty("no belief was given"));
+        }
+        if self.canaries == 0 {
+            return Err(Error::Empty("no canary was given"));
+        }
+        if self.candidates < 2 {
+            return Err(Error::out_of_range(
+                "candidates",
+                "[2, inf)",
+                self.candidates,
+            ));
+        }
+        if self.copies == 0 {
+            return Err(Error::out_of_range("copies", "[1, inf)", self.copies));
+        }
+        let alpha = (1.0 - self.confidence.get()) * self.uncollided();
+        test_of(
+            alpha,
+            self.delta.get(),
+            self.canaries,
+            self.candidates,
+            self.pool,
+            self.tempers.len(),
+        )
+    }
+
+    /// P(independent draws are distinct), or less: distinct secrets are independent ones under that
+    /// condition, so a false alarm is at most 1/P times as likely.
+    fn uncollided(&self) -> f64 {
+        match self.draw {
+            Draw::Independent => 1.0,
+            Draw::Distinct => {
+                let n = self.candidates as f64;
+                let ln: f64 = (1..self.canaries.min(self.candidates))
+                    .map(|i| (-(i as f64) / n).ln_1p())
+                    .sum();
+                ln.exp() * (1.0 - 1e-12)
+            }
+        }
+    }
+
+    /// The lower bound on ε that these guesses support.
+    ///
+    /// Direction: lower. The canaries are revealed in the order given, which may not depend on
+    /// their secrets; the bound is that of the best moment to stop.
+    ///
+    /// # Errors
+    /// Another number of canaries than planned, guesses of other beliefs, and as [`Self::test`].
+    pub fn bound(&self, canaries: &[CanaryGuesses]) -> Result<EpsilonBound> {
+        if canaries.len() as u64 != self.canaries {
+            return Err(Error::WrongCount {
+                what: "canaries",
+                got: canaries.len(),
+                wanted: usize::try_from(self.canaries).unwrap_or(usize::MAX),
+            });
+        }
+        let mut process = EValueProcess::new(self.test()?, self.canaries)?;
+        for guesses in canaries {
+            process.reveal(guesses.clone())?;
+        }
+        self.found(&process)
+    }
+
+    /// What a sequence of revealed secrets proves so far, in this audit's terms.
+    ///
+    /// # Errors
+    /// None for a process of [`Self::test`].
+    pub fn found(&self, process: &EValueProcess) -> Result<EpsilonBound> {
+        Ok(EpsilonBound {
+            lower: process.bound()?,
+            confidence: self.confidence,
+            delta: self.delta,
+            neighbours: Neighbours::Replace,
+            unit: self.unit,
+            copies: self.copies,
+            method: EpsilonMethod::EValue,
+            assumes: if self.delta.get() > 0.0 {
+                Assumption::ApproximateDp
+            } else {
+                Assumption::PureDp
+            },
+            threshold: None,
+            hits: None,
+            canaries: process.revealed() as u64,
+            thresholds: None,
+            e_value: Some(process.test),
+        })
+    }
+
+    /// The largest ε that this audit can prove: every secret at the head of a belief that is as
+    /// certain as these can be.
+    ///
+    /// No belief gives more than e = 1 + (N − 1) e^−ε; the uniform share of a temper takes its part.
+    ///
+    /// # Errors
+    /// As [`Self::test`].
+    pub fn provable(&self) -> Result<Upper<Epsilon>> {
+        let test = self.test()?;
+        let rejected = |epsilon: f64| self.ln_at_best(&test, epsilon, self.canaries, 1);
+        let wanted = -test.working_alpha.ln();
+        if rejected(0.0) < wanted {
+            return Ok(Upper::new(Epsilon::new(0.0)?));
+        }
+        let most = bisect_last(0.0, LARGEST, |epsilon| rejected(epsilon) >= wanted);
+        Ok(Upper::new(Epsilon::new(most * (1.0 + 1e-12))?))
+    }
+
+    /// The fewest canaries within the first `threshold` candidates that prove more than this ε,
+    /// where the belief in those is as certain as it can be; nothing where not even all do.
+    ///
+    /// # Errors
+    /// As [`Self::test`].
+    pub fn hits_beyond(&self, epsilon: Epsilon, threshold: u64) -> Result<Option<u64>> {
+        let test = self.test()?;
+        let wanted = -test.working_alpha.ln();
+        let enough =
+            |hits: u64| self.ln_at_best(&test, epsilon.get(), hits, threshold.max(1)) > wanted;
+        Ok((1..=self.canaries).find(|&hits| enough(hits)))
+    }
+
+    /// ln E where `hits` secrets are among the `threshold` candidates that all belief goes to, and
+    /// the others are not.
+    fn ln_at_best(&self, test: &EValueTest, epsilon: f64, hits: u64, threshold: u64) -> f64 {
+        let n = self.candidates as f64;
+        let t = (threshold as f64).min(n - 1.0);
+        let misses = (self.canaries - hits) as f64;
+        let each = self.tempers.iter().map(|temper| {
+            let other = temper.uniform / n;
+            let own = (1.0 - temper.uniform) / t + other;
+            // a (t e^ε + N − t) = 1 while the head is above a e^ε.
+            let floor = 1.0 / (t * epsilon.exp() + n - t);
+            let hit = ln_clipped(own, floor, epsilon);
+            let hit = test.cap.map_or(hit, |cap| hit.min(cap.ln()));
+            let miss = ln_clipped(other, floor, epsilon);
+            hits as f64 * hit + if misses > 0.0 { misses * miss } else { 0.0 }
+        });
+        ln_mean(&each.collect::<Vec<_>>())
+    }
+
+    /// Which test decides, from what is known before anything is scored: e-values where they can
+    /// prove about as much as the rank test. They use all canaries at once and lose little where
+    /// few are remembered; a handful is better counted.
+    ///
+    /// # Errors
+    /// As [`Self::test`] and [`RankAudit::bound`].
+    pub fn decides(&self, rank: &RankAudit) -> Result<EpsilonMethod> {
+        let by_rank = rank.provable(self.candidates, self.canaries)?;
+        let by_evalue = self.provable()?;
+        let about = by_evalue.get().get() >= 0.9 * by_rank.get().get();
+        Ok(if self.canaries >= FEWEST && about {
+            EpsilonMethod::EValue
+        } else {
+            EpsilonMethod::RankAudit
+        })
+    }
+}
+
+/// Fewer canaries than this are left to the rank test.
+const FEWEST: u64 = 8;
+
+/// Temperatures and shares of the uniform law that are averaged over.
+const TEMPERS: [(f64, f64); 3] = [(0.5, 0.03), (1.0, 0.05), (2.0, 0.05)];
+
+/// ln(b / clip(b, a, a e^ε)).
+fn ln_clipped(weight: f64, floor: f64, epsilon: f64) -> f64 {
+    let over = (weight / floor).ln();
+    if over > epsilon {
+        over - epsilon
+    } else {
+        over.min(0.0)
+    }
+}
+
+/// ln of the mean of exponentials.
+fn ln_mean(logarithms: &[f64]) -> f64 {
+    let top = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if !top.is_finite() {
+        return top;
+    }
+    let sum: f64 = logarithms.iter().map(|ln| (ln - top).exp()).sum();
+    top + (sum / logarithms.len() as f64).ln()
+}
+
+/// Shares of α that the slack of a δ > 0 may take, the smallest that will do first.
+const SHARES: [f64; 4] = [0.01, 0.02, 0.05, 0.1];
+
+/// The share that it takes where none of those will do.
+const LARGEST_SHARE: f64 = 0.5;
+
+/// What is pooled below which multiple of 1/N, the fewest first: a tenth of the candidates at least, a
+/// fifth, a third, half, three quarters.
+const POOLED: [f64; 5] = [1.1, 1.25, 1.5, 2.0, 4.0];
+
+/// F that is worth having: four canaries, or all, have to be able to reach 1/α by themselves.
+fn useful_cap(alpha: f64, canaries: u64, candidates: u64) -> f64 {
+    let few = (4.0 / canaries as f64).min(1.0);
+    (candidates as f64).min(alpha.powf(-few).max(5.0))
+}
+
+/// What F − 1 costs of α.
+fn price(delta: f64, canaries: u64, candidates: u64, pool: Pool) -> f64 {
+    let ordered = canaries as f64 * (candidates as f64 - 1.0);
+    delta * ordered / pool.least_size(candidates) as f64
+}
+
+/// The smallest pool that leaves room for a useful cap; none at δ = 0 or for coins.
+fn usual_pool(alpha: f64, delta: f64, canaries: u64, candidates: u64) -> Pool {
+    if delta <= 0.0 || candidates <= 2 {
+        return Pool::NONE;
+    }
+    let mut pool = Pool::NONE;
+    for below in POOLED {
+        pool = Pool::below(below).unwrap_or(pool);
+        let cap = 1.0 + SHARES[3] * alpha / price(delta, canaries, candidates, pool);
+        if cap >= useful_cap(alpha, canaries, candidates) {
+            break;
+        }
+    }
+    pool
+}
+
+/// α′ and F for δ > 0: as small a share of α for the slack as leaves room for a useful F.
+fn test_of(
+    alpha: f64,
+    delta: f64,
+    canaries: u64,
+    candidates: u64,
+    pool: Pool,
+    beliefs: usize,
+) -> Result<EValueTest> {
+    if delta >= 1.0 {
+        return Err(Error::out_of_range("delta", "[0, 1)", delta));
+    }
+    let pure = EValueTest {
+        working_alpha: alpha,
+        cap: None,
+        pooled: pool.least_size(candidates),
+        beliefs,
+    };
+    if delta <= 0.0 {
+        return Ok(pure);
+    }
+    let price = price(delta, canaries, candidates, pool);
+    let cap = |share: f64| 1.0 + share * alpha / price;
+    let wanted = useful_cap(alpha, canaries, candidates);
+    let share = SHARES.into_iter().find(|share| cap(*share) >= wanted);
+    let share = share.unwrap_or(LARGEST_SHARE);
+    Ok(EValueTest {
+        working_alpha: alpha * (1.0 - share),
+        cap: Some(cap(share)),
+        ..pure
+    })
+}
+
+/// Secrets revealed one by one.
+#[derive(Debug, Clone)]
+pub struct EValueProcess {
+    test: EValueTest,
+    /// Secrets that may be revealed; any number at δ = 0.
+    planned: Option<u64>,
+    canaries: Vec<CanaryGuesses>,
+}
+
+impl EValueProcess {
+    /// Nothing revealed yet. With a cap (δ > 0) at most `planned` secrets may be revealed: each
+    /// takes its part of the slack.
+    ///
+    /// # Errors
+    /// A level outside (0, 1).
+    pub fn new(test: EValueTest, planned: u64) -> Result<Self> {
+        crate::statistics::check_open_unit("working alpha", test.working_alpha)?;
+        Ok(Self {
+            test,
+            planned: test.cap.map(|_| planned),
+            canaries: Vec::new(),
+        })
+    }
+
+    /// For secrets whose numbers of candidates differ, at δ = 0: no cap and any number.
+    ///
+    /// # Errors
+    /// A level outside (0, 1), no belief.
+    pub fn pure(alpha: f64, beliefs: usize) -> Result<Self> {
+        if beliefs == 0 {
+            return Err(Error::Empty("no belief was given"));
+        }
+        let test = EValueTest {
+            working_alpha: alpha,
+            cap: None,
+            pooled: 1,
+            beliefs,
+        };
+        Self::new(test, 0)
+    }
+
+    /// Reveals the next secret: what the guesses about it are is stated before.
+    ///
+    /// # Errors
+    /// More secrets than planned at δ > 0, another number of guesses than beliefs.
+    pub fn reveal(&mut self, guesses: CanaryGuesses) -> Result<()> {
+        if guesses.len() != self.test.beliefs {
+            return Err(Error::WrongCount {
+                what: "guesses",
+                got: guesses.len(),
+                wanted: self.test.beliefs,
+            });
+        }
+        if let Some(planned) = self.planned
+            && self.canaries.len() as u64 >= planned
+        {
+            return Err(Error::OutOfRange {
+                what: "secrets of an audit with delta > 0",
+                range: "[1, planned]: more would need more slack than was set aside",
+                value: format!("{} of {planned}", self.canaries.len() + 1),
+            });
+        }
+        self.canaries.push(guesses);
+        Ok(())
+    }
+
+    /// Secrets revealed so far.
+    #[must_use]
+    pub fn revealed(&self) -> usize {
+        self.canaries.len()
+    }
+
+    /// Whether this ε is rejected: E has reached 1/α′ at it, now or before. A promise of ε by
+    /// itself is tested so; a bound takes the same α, so do not use both.
+    #[must_use]
+    pub fn rejects(&self, epsilon: Epsilon) -> bool {
+        let at = self.parts(epsilon.get());
+        self.rejected(&at, &at)
+    }
+
+    /// max_t ln E_t at this ε, or less.
+    #[must_use]
+    pub fn ln_evalue(&self, epsilon: Epsilon) -> f64 {
+        let at = self.parts(epsilon.get());
+        self.highest(&at, &at)
+    }
+
+    /// The first level that is not rejected. Direction: lower.
+    ///
+    /// # Errors
+    /// None for a process made by [`Self::new`].
+    pub fn bound(&self) -> Result<Lower<Epsilon>> {
+        let mut low = 0.0;
+        let mut at_low = self.parts(low);
+        if !self.rejected(&at_low, &at_low) {
+            return Ok(Lower::new(Epsilon::new(0.0)?));
+        }
+        let mut width = 0.25;
+        while low < LARGEST {
+            let high = low + width;
+            let at_high = self.parts(high);
+            if self.rejected(&at_low, &at_high) {
+                (low, at_low) = (high, at_high);
+                width *= 2.0;
+            } else {
+                width *= 0.5;
+                if width < RESOLUTION * (1.0 + low) {
+                    break;
+                }
+            }
+        }
+        Ok(Lower::new(Epsilon::new(low)?))
+    }
+
+    /// Whether all levels between two ends are rejected.
+    fn rejected(&self, low: &[f64], high: &[f64]) -> bool {
+        self.highest(low, high) >= -self.test.working_alpha.ln() + 1e-9
+    }
+
+    /// The largest lower end of ln E_t on a cell, over t: what is positive is least at the upper
+    /// end, what is negative at the lower end.
+    fn highest(&self, low: &[f64], high: &[f64]) -> f64 {
+        let beliefs = self.test.beliefs;
+        let mut sums = vec![0.0; beliefs];
+        let mut best = 0.0_f64;
+        for (low, high) in low.chunks(beliefs).zip(high.chunks(beliefs)) {
+            for ((sum, low), high) in sums.iter_mut().zip(low).zip(high) {
+                *sum += if *low > 0.0 { *high } else { *low };
+            }
+            best = best.max(ln_mean(&sums));
+        }
+        best
+    }
+
+    /// ln e of every canary and belief at this ε, capped.
+    fn parts(&self, epsilon: f64) -> Vec<f64> {
+        let cap = self.test.cap.map_or(f64::INFINITY, f64::ln);
+        let mut floors: HashMap<*const Beliefs, f64> = HashMap::new();
+        let guesses = self.canaries.iter().flatten();
+        guesses
+            .map(|guess| {
+                let key = std::sync::Arc::as_ptr(&guess.beliefs);
+                let floor = *floors
+                    .entry(key)
+                    .or_insert_with(|| guess.beliefs.floor(epsilon));
+                guess.ln_evalue_at(floor, epsilon).min(cap)
+            })
+            .collect()
+    }
+}
+
+/// The lower bound on ε from beliefs about fair in/out coins of one run: N = 2.
+///
+/// Direction: lower. No number of guesses is chosen, so none has to be paid for.
+///
+/// # Errors
+/// No coin, another number of guesses than beliefs, δ = 1, zero copies.
+pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBound> {
+    terms.check()?;
+    let first = coins.first().ok_or(Error::Empty("no canary was given"))?;
+    let planned = coins.len() as u64;
+    let test = test_of(
+        terms.alpha(),
+        terms.delta.get(),
+        planned,
+        2,
+        Pool::NONE,
+        first.len(),
+    )?;
+    let mut process = EValueProcess::new(test, planned)?;
+    for guesses in coins {
+        process.reveal(guesses.clone())?;
+    }
+    let epsilon = process.bound()?.get().get();
+    AuditBound::new(epsilon, terms, EpsilonMethod::EValue, terms.assumption())
+}
