@@ -70,7 +70,7 @@ pub use sweep::{
 };
 pub use tagger::{
     NAME_LABELS, PARTS_OF_SPEECH, ROLE_LABELS, TaggedSentence, TaggerMaterial, TaggerModel,
-    TaggerTraining, WordTags,
+    TaggerTraining, TaggerLexicon, WordTags,
 };
 pub use tokenize::{Encoded, MASK_TEXT, Origin, Tokenizer};
 pub use trigram::{Evaluation, NGram, Trigram};

@@ -2,7 +2,7 @@
 
 use super::addresses::Addresses;
 use super::detect::{DetectorOptions, Detectors, IDENTIFYING};
-use super::levels::{Role, Tagger, tagged};
+use super::levels::names;
 use super::{Policy, Span, View};
 use crate::error::Result;
 use crate::tagger::TaggerModel;
@@ -70,9 +70,7 @@ impl Policy for General {
         self.dates.find(view, spans);
         self.addresses.find(view, spans);
         let text = view.text;
-        let tagger: &dyn Tagger = self.tagger.as_ref();
-        let wants = |role| matches!(role, Role::Entity(_));
-        for tag in tagged(tagger, &without_speakers(text), LIKELY_NAME, wants) {
+        for tag in names(self.tagger.as_ref(), &without_speakers(text), LIKELY_NAME) {
             let range = tag.range;
             if is_question(text, range.start, range.end) {
                 continue;

@@ -1,11 +1,12 @@
 //! What a chain sees of a word: numbers that stand for its form, its neighbours and their
 //! parts of speech.
 
+use super::lexicon::{Known, Lexicon};
 use super::lists::{Lists, NONE};
 
 /// What is known of one word before any chain has run.
 #[derive(Debug, Clone, Copy)]
-struct Form {
+pub(super) struct Form {
     lower: u64,
     exact: u64,
     shape: u64,
@@ -13,6 +14,7 @@ struct Form {
     prefixes: [u64; 4],
     suffixes: [u64; 4],
     lists: u8,
+    known: Known,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +34,7 @@ impl Class {
 }
 
 /// Stands for what lies before the first and after the last word.
-const OUTSIDE: Form = Form {
+pub(super) const OUTSIDE: Form = Form {
     lower: 1,
     exact: 1,
     shape: 1,
@@ -40,10 +42,14 @@ const OUTSIDE: Form = Form {
     prefixes: [1; 4],
     suffixes: [1; 4],
     lists: NONE,
+    known: Known {
+        lists: 0,
+        clusters: [255; 2],
+    },
 };
 
 /// The forms of a sentence's words.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Forms {
     forms: Vec<Form>,
     /// Hardly a small letter in it: capitals say nothing.
@@ -52,7 +58,7 @@ pub(super) struct Forms {
 
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
-fn text_hash(bytes: impl Iterator<Item = u8>) -> u64 {
+pub(super) fn text_hash(bytes: impl Iterator<Item = u8>) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for byte in bytes {
         hash = (hash ^ u64::from(byte)).wrapping_mul(PRIME);
@@ -110,7 +116,7 @@ fn shape(word: &str) -> u64 {
 }
 
 impl Form {
-    fn of(word: &str, lists: &Lists) -> Self {
+    pub(super) fn of(word: &str, lists: &Lists, lexicon: &Lexicon) -> Self {
         let plain = if word.starts_with('@') && word.len() > 1 {
             "<user>".to_owned()
         } else if word.contains("://") || word.starts_with("www.") {
@@ -145,17 +151,22 @@ impl Form {
             prefixes: [1, 2, 3, 4].map(prefix),
             suffixes: [1, 2, 3, 4].map(suffix),
             lists: lists.of(word.strip_prefix('#').unwrap_or(word)),
+            known: lexicon.known(word, &plain),
         }
     }
 }
 
+/// How far the features for names look to each side.
+pub(super) const REACH: isize = 2;
+
 /// The features of one word: each a template and what fills it, mixed into a number.
-struct Sink<'a> {
-    out: &'a mut Vec<u32>,
+struct Each<F> {
+    out: F,
     template: u64,
 }
 
-impl Sink<'_> {
+impl<F: FnMut(u32)> Each<F> {
+    #[inline]
     fn push<const N: usize>(&mut self, parts: [u64; N]) {
         self.template += 1;
         let mut hash = self.template.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -164,22 +175,54 @@ impl Sink<'_> {
             hash ^= hash >> 29;
         }
         hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        self.out.push((hash >> 32) as u32);
+        (self.out)((hash >> 32) as u32);
     }
+}
 
-    /// A template that does not fit here keeps its number for the next one.
-    fn skip(&mut self) {
-        self.template += 1;
+impl Form {
+    /// Of the features for names, those of this word alone, for the word that it stands `offset` words behind.
+    pub(super) fn alone(&self, offset: isize, out: impl FnMut(u32)) {
+        let mut sink = Each {
+            out,
+            template: 2100 + 50 * (offset + REACH).unsigned_abs() as u64,
+        };
+        sink.push([self.lower]);
+        sink.push([self.shape]);
+        sink.push([u64::from(self.known.clusters[0])]);
+        sink.push([u64::from(self.known.clusters[1])]);
+        if offset.abs() < REACH {
+            sink.push([u64::from(self.lists), self.class as u64]);
+            sink.push([u64::from(self.known.lists), self.class as u64]);
+            sink.push([self.suffixes[2]]);
+            sink.push([self.prefixes[2]]);
+        }
+        if offset == 0 {
+            sink.push([self.exact]);
+            for n in [0, 1, 3] {
+                sink.push([self.prefixes[n]]);
+                sink.push([self.suffixes[n]]);
+            }
+        }
     }
 }
 
 impl Forms {
-    pub(super) fn of(words: &[&str], lists: &Lists) -> Self {
-        let forms: Vec<Form> = words.iter().map(|word| Form::of(word, lists)).collect();
-        let count = |wanted: &[Class]| forms.iter().filter(|f| wanted.contains(&f.class)).count();
-        let shouted =
-            count(&[Class::Lower]) * 3 < count(&[Class::Upper, Class::Title]) && words.len() > 3;
-        Self { forms, shouted }
+    pub(super) fn of(words: &[&str], lists: &Lists, lexicon: &Lexicon) -> Self {
+        let mut out = Self::default();
+        out.refill(words.iter().map(|word| Form::of(word, lists, lexicon)));
+        out
+    }
+
+    /// Other words in the place of these.
+    pub(super) fn refill(&mut self, forms: impl Iterator<Item = Form>) {
+        self.forms.clear();
+        self.forms.extend(forms);
+        let count = |wanted: &[Class]| {
+            let of = self.forms.iter().filter(|f| wanted.contains(&f.class));
+            of.count()
+        };
+        self.shouted = count(&[Class::Lower]) * 3 < count(&[Class::Upper, Class::Title])
+            && self.forms.len() > 3;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -197,8 +240,8 @@ impl Forms {
 
     /// For parts of speech.
     pub(super) fn speech(&self, i: usize, out: &mut Vec<u32>) {
-        let mut sink = Sink {
-            out,
+        let mut sink = Each {
+            out: |feature| out.push(feature),
             template: 1000,
         };
         let f = self.at(i, 0);
@@ -230,71 +273,52 @@ impl Forms {
         sink.push([u64::from(f.lists), f.class as u64]);
     }
 
-    /// For names, after the parts of speech.
-    pub(super) fn names(&self, speech: &[u8], i: usize, out: &mut Vec<u32>) {
-        let mut sink = Sink {
+    /// For names.
+    pub(super) fn names(&self, i: usize, out: &mut Vec<u32>) {
+        for offset in -REACH..=REACH {
+            self.at(i, offset).alone(offset, |feature| out.push(feature));
+        }
+        self.together(i, |feature| out.push(feature));
+    }
+
+    /// Of the features for names, those of several words.
+    pub(super) fn together(&self, i: usize, out: impl FnMut(u32)) {
+        let mut sink = Each {
             out,
-            template: 2000,
+            template: 2500,
         };
-        let f = self.at(i, 0);
-        let tag = |offset| tag_at(speech, i, offset);
-        for offset in -2..=2 {
-            sink.push([self.at(i, offset).lower]);
-            sink.push([self.at(i, offset).shape]);
-            sink.push([tag(offset)]);
+        let [before, last, f, next, after] =
+            [-2, -1, 0, 1, 2].map(|offset: isize| self.at(i, offset));
+        let class = f.class as u64;
+        sink.push([last.lower, f.lower]);
+        sink.push([f.lower, next.lower]);
+        sink.push([last.shape, f.shape, next.shape]);
+        sink.push([class, u64::from(i == 0), u64::from(self.shouted)]);
+        sink.push([u64::from(f.lists), u64::from(next.lists), next.class as u64]);
+        sink.push([u64::from(last.lists), u64::from(f.lists), class]);
+        sink.push([last.lower, class]);
+        sink.push([next.lower, class]);
+        sink.push([before.lower, last.lower, class]);
+        sink.push([next.lower, after.lower, class]);
+        for of in 0..2 {
+            let [last, own, next] = [last, f, next].map(|form| u64::from(form.known.clusters[of]));
+            sink.push([last, own]);
+            sink.push([own, next]);
+            sink.push([last, class]);
+            sink.push([next, class]);
+            sink.push([last, next, class]);
         }
-        sink.push([f.exact]);
-        for n in 0..4 {
-            sink.push([f.prefixes[n]]);
-            sink.push([f.suffixes[n]]);
-        }
-        for offset in [-1, 1] {
-            sink.push([self.at(i, offset).suffixes[2]]);
-            sink.push([self.at(i, offset).prefixes[2]]);
-        }
-        sink.push([self.at(i, -1).lower, f.lower]);
-        sink.push([f.lower, self.at(i, 1).lower]);
-        sink.push([self.at(i, -1).shape, f.shape, self.at(i, 1).shape]);
-        sink.push([tag(-1), tag(0)]);
-        sink.push([tag(0), tag(1)]);
-        sink.push([tag(-1), tag(0), tag(1)]);
-        sink.push([f.class as u64, u64::from(i == 0), u64::from(self.shouted)]);
-        sink.push([
-            f.class as u64,
-            tag(0),
-            u64::from(i == 0),
-            u64::from(self.shouted),
-        ]);
-        for offset in -1..=1 {
-            sink.push([
-                u64::from(self.at(i, offset).lists),
-                self.at(i, offset).class as u64,
-            ]);
-        }
-        sink.push([
-            u64::from(f.lists),
-            u64::from(self.at(i, 1).lists),
-            self.at(i, 1).class as u64,
-        ]);
-        sink.push([
-            u64::from(self.at(i, -1).lists),
-            u64::from(f.lists),
-            f.class as u64,
-        ]);
-        sink.push([self.at(i, -1).lower, f.class as u64]);
-        sink.push([self.at(i, 1).lower, f.class as u64]);
-        sink.push([self.at(i, -2).lower, self.at(i, -1).lower, f.class as u64]);
-        sink.push([self.at(i, 1).lower, self.at(i, 2).lower, f.class as u64]);
+        let [before, own, after] = [last, f, next].map(|form| u64::from(form.known.lists));
+        sink.push([own, after, next.class as u64, class]);
+        sink.push([before, own, last.class as u64, class]);
+        sink.push([before, own, after, class]);
         self.run(i, &mut sink);
     }
 
     /// The run of capitalised words around a word: how it begins and ends, and what stands
     /// beside it.
-    fn run(&self, i: usize, sink: &mut Sink<'_>) {
+    fn run(&self, i: usize, sink: &mut Each<impl FnMut(u32)>) {
         if !self.capital(i) || self.shouted {
-            for _ in 0..7 {
-                sink.skip();
-            }
             return;
         }
         let mut start = i;
@@ -316,13 +340,23 @@ impl Forms {
             u64::from(self.forms[end].lists),
             place,
         ]);
+        sink.push([
+            u64::from(self.forms[start].known.lists),
+            u64::from(self.forms[end].known.lists),
+            place,
+        ]);
+        sink.push([
+            u64::from(self.at(end, 1).known.clusters[0]),
+            u64::from(self.forms[end].known.clusters[0]),
+            place,
+        ]);
         sink.push([self.forms[end].suffixes[2], place]);
     }
 
     /// For subjects and objects, after the parts of speech.
     pub(super) fn roles(&self, speech: &[u8], i: usize, out: &mut Vec<u32>) {
-        let mut sink = Sink {
-            out,
+        let mut sink = Each {
+            out: |feature| out.push(feature),
             template: 3000,
         };
         let f = self.at(i, 0);

@@ -8,19 +8,24 @@
 mod chain;
 mod features;
 mod file;
+mod lexicon;
 mod lists;
 mod train;
+mod vocabulary;
 mod words;
 
+pub use lexicon::TaggerLexicon;
 pub use train::{TaggedSentence, TaggerMaterial, TaggerTraining};
 
 use crate::error::{Error, Result};
 use crate::policy::{EntityKind, Role, RoleTag, Tagger};
 use chain::Chain;
 use features::Forms;
+use lexicon::Lexicon;
 use lists::Lists;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use vocabulary::Vocabulary;
 
 /// The universal parts of speech, in the order of their labels.
 pub const PARTS_OF_SPEECH: [&str; 17] = [
@@ -62,6 +67,9 @@ static SHIPPED: &[u8] = include_bytes!("../../models/tagger.bin");
 struct Model {
     chains: [Chain; 3],
     lists: Lists,
+    lexicon: Lexicon,
+    /// What threads that look at no text keep for the next one.
+    idle: Mutex<Vec<Vocabulary>>,
 }
 
 /// What the tagger says of one word.
@@ -99,19 +107,19 @@ impl WordTags {
     pub fn in_name(&self) -> f32 {
         1.0 - self.name[0]
     }
+}
 
-    /// The kind of name it would be, if it is one.
-    fn kind(&self) -> EntityKind {
-        let of = |at: usize| self.name[at] + self.name[at + 1];
-        let kinds = [
-            (EntityKind::Person, of(1)),
-            (EntityKind::Loc, of(3)),
-            (EntityKind::Org, of(5)),
-            (EntityKind::Product, of(7)),
-        ];
-        let best = kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        best.map_or(EntityKind::Person, |(kind, _)| kind)
-    }
+/// The kind of name a word would be, if it is one.
+fn kind(name: &[f32; 9]) -> EntityKind {
+    let of = |at: usize| name[at] + name[at + 1];
+    let kinds = [
+        (EntityKind::Person, of(1)),
+        (EntityKind::Loc, of(3)),
+        (EntityKind::Org, of(5)),
+        (EntityKind::Product, of(7)),
+    ];
+    let best = kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    best.map_or(EntityKind::Person, |(kind, _)| kind)
 }
 
 fn likeliest(probabilities: &[f32]) -> usize {
@@ -204,19 +212,21 @@ impl TaggerModel {
 }
 
 impl Model {
-    fn of(chains: [Chain; 3]) -> Self {
+    fn of(chains: [Chain; 3], lexicon: Lexicon) -> Self {
         Self {
             chains,
+            lexicon,
             lists: Lists::new(),
+            idle: Mutex::default(),
         }
     }
 
     fn tag(&self, words: &[&str]) -> Vec<WordTags> {
-        let forms = Forms::of(words, &self.lists);
+        let forms = Forms::of(words, &self.lists, &self.lexicon);
         let length = forms.len();
         let speech = self.chains[0].marginals(length, |i, out| forms.speech(i, out));
         let tags = tags(&speech);
-        let names = self.chains[1].marginals(length, |i, out| forms.names(&tags, i, out));
+        let names = self.chains[1].marginals(length, |i, out| forms.names(i, out));
         let roles = self.chains[2].marginals(length, |i, out| forms.roles(&tags, i, out));
         let (speech, names, roles) = (
             speech.as_chunks().0,
@@ -241,15 +251,30 @@ fn tags(speech: &[f32]) -> Vec<u8> {
         .collect()
 }
 
+impl TaggerModel {
+    /// Looks at each sentence with words that were met before.
+    fn with_vocabulary(&self, look: impl FnOnce(&mut Vocabulary)) {
+        let idle = || self.0.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle().pop();
+        let mut vocabulary = kept.unwrap_or_else(|| Vocabulary::new(&self.0.chains[1]));
+        look(&mut vocabulary);
+        idle().push(vocabulary);
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    text.contains(char::is_alphanumeric)
+}
+
 impl Tagger for TaggerModel {
     fn tag(&self, text: &str, found: &mut Vec<RoleTag>) {
-        for sentence in words::sentences(text) {
+        words::sentences(text, |sentence| {
             if crate::policy::is_spent() {
                 return;
             }
             let words: Vec<&str> = sentence.iter().map(|w| &text[w.clone()]).collect();
-            for (range, tags) in sentence.into_iter().zip(self.0.tag(&words)) {
-                if !text[range.clone()].contains(char::is_alphanumeric) {
+            for (range, tags) in sentence.iter().zip(self.0.tag(&words)) {
+                if !is_word(&text[range.clone()]) {
                     continue;
                 }
                 let roles = [
@@ -258,7 +283,7 @@ impl Tagger for TaggerModel {
                     (Role::Verb, tags.speech[VERB as usize]),
                     (Role::ProperNoun, tags.speech[PROPN as usize]),
                     (Role::Pronoun, tags.speech[PRON as usize]),
-                    (Role::Entity(tags.kind()), tags.in_name()),
+                    (Role::Entity(kind(&tags.name)), tags.in_name()),
                 ];
                 found.extend(roles.into_iter().filter(|(_, p)| *p >= FLOOR).map(
                     |(role, score)| RoleTag {
@@ -268,7 +293,31 @@ impl Tagger for TaggerModel {
                     },
                 ));
             }
-        }
+        });
+    }
+
+    fn names(&self, text: &str, found: &mut Vec<RoleTag>) {
+        self.with_vocabulary(|vocabulary| {
+            let mut probabilities = Vec::new();
+            words::sentences(text, |sentence| {
+                if crate::policy::is_spent() {
+                    return;
+                }
+                probabilities.clear();
+                let words = sentence.iter().map(|word| &text[word.clone()]);
+                vocabulary.names(words, &self.0, &mut probabilities);
+                for (range, name) in sentence.iter().zip(probabilities.as_chunks().0) {
+                    let score = 1.0 - name[0];
+                    if score >= FLOOR && is_word(&text[range.clone()]) {
+                        found.push(RoleTag {
+                            range: range.clone(),
+                            role: Role::Entity(kind(name)),
+                            score,
+                        });
+                    }
+                }
+            });
+        });
     }
 
     fn covers(&self, kind: EntityKind) -> bool {
