@@ -1,13 +1,14 @@
 //! Articles that nobody marked, with the names a first model finds in them, so that a second one learns what articles
 //! look like. A name is taken for the same kind throughout an article.
 
-use reticent_corpus::{NAME_LABELS, TaggedSentence, TaggerModel};
+use reticent_corpus::{TaggedSentence, TaggerModel, WordTags, name_labels};
 use std::collections::HashMap;
 
 /// How sure the first model must be of a name's kind, over an article, and of a word that it is none.
 const SURE_KIND: f32 = 0.6;
 const SURE_PLAIN: f32 = 0.9;
-/// The last words of a person's name stand for the person.
+/// The last word of a person's name stands for the person where it may well do so.
+const LIKELY_PERSON: f32 = 0.25;
 const PERSON: usize = 0;
 const KINDS: usize = 4;
 
@@ -26,7 +27,10 @@ pub(crate) fn articles(text: &str) -> Vec<Vec<Vec<String>>> {
         let mut words: Vec<String> = Vec::new();
         let mut joins = false;
         for word in line.split(' ') {
-            let mark = word.strip_prefix('@').and_then(|w| w.strip_suffix('@')).filter(|m| !m.is_empty());
+            let mark = word
+                .strip_prefix('@')
+                .and_then(|w| w.strip_suffix('@'))
+                .filter(|m| !m.is_empty());
             match (mark, words.last_mut()) {
                 (Some(mark), Some(last)) => {
                     last.push_str(mark);
@@ -55,17 +59,13 @@ struct Found {
     kinds: [f32; KINDS],
 }
 
-fn found(probabilities: &[[f32; 9]]) -> Vec<Found> {
+fn found(tags: &[WordTags]) -> Vec<Found> {
     let mut out: Vec<Found> = Vec::new();
-    for (at, of) in probabilities.iter().enumerate() {
-        let best = (0..9).max_by(|a, b| of[*a].total_cmp(&of[*b])).unwrap_or(0);
-        let kinds = [1, 3, 5, 7].map(|label| of[label] + of[label + 1]);
-        if of[0] >= 0.5 {
-            continue;
-        }
-        let inside = NAME_LABELS[best].starts_with('I');
+    for (at, label) in name_labels(tags).into_iter().enumerate() {
+        let kinds = [1, 3, 5, 7].map(|label| tags[at].name[label] + tags[at].name[label + 1]);
         match out.last_mut() {
-            Some(last) if last.end == at && inside => {
+            _ if label == "O" => {}
+            Some(last) if last.end == at && label.starts_with('I') => {
                 last.end = at + 1;
                 for (sum, kind) in last.kinds.iter_mut().zip(kinds) {
                     *sum += kind;
@@ -91,7 +91,7 @@ pub(crate) fn labelled(model: &TaggerModel, sentences: &[Vec<String>]) -> Vec<Ta
     let mut tagged = Vec::new();
     for words in sentences {
         let forms: Vec<&str> = words.iter().map(String::as_str).collect();
-        let of: Vec<[f32; 9]> = model.tag_words(&forms).into_iter().map(|tags| tags.name).collect();
+        let of = model.tag_words(&forms);
         let names = found(&of);
         for name in &names {
             let sum = kinds.entry(&words[name.first..name.end]).or_default();
@@ -103,10 +103,15 @@ pub(crate) fn labelled(model: &TaggerModel, sentences: &[Vec<String>]) -> Vec<Ta
         tagged.push((words, of, names));
     }
     let mean = |words: &[String]| kinds.get(words).map(|(sum, count)| sum.map(|s| s / count));
-    let best = |means: [f32; KINDS]| (0..KINDS).max_by(|a, b| means[*a].total_cmp(&means[*b])).unwrap_or(0);
+    let best = |means: [f32; KINDS]| {
+        (0..KINDS)
+            .max_by(|a, b| means[*a].total_cmp(&means[*b]))
+            .unwrap_or(0)
+    };
     let mut persons: HashMap<&String, f32> = HashMap::new();
     for (words, (_, count)) in &kinds {
-        let person = mean(words).is_some_and(|means| best(means) == PERSON && means[PERSON] >= SURE_KIND);
+        let person =
+            mean(words).is_some_and(|means| best(means) == PERSON && means[PERSON] >= SURE_KIND);
         if words.len() > 1 && person {
             *persons.entry(&words[words.len() - 1]).or_default() += count;
         }
@@ -116,12 +121,20 @@ pub(crate) fn labelled(model: &TaggerModel, sentences: &[Vec<String>]) -> Vec<Ta
         .map(|(words, of, names)| {
             let mut labels: Vec<u32> = of
                 .iter()
-                .map(|of| if of[0] >= SURE_PLAIN { 1 } else { 0b1_1111_1111 })
+                .map(|of| {
+                    if of.name[0] >= SURE_PLAIN {
+                        1
+                    } else {
+                        0b1_1111_1111
+                    }
+                })
                 .collect();
             for name in names {
                 let spelt = &words[name.first..name.end];
                 let means = mean(spelt).unwrap_or(name.kinds);
-                let alone = spelt.len() == 1 && persons.contains_key(&spelt[0]);
+                let alone = spelt.len() == 1
+                    && means[PERSON] >= LIKELY_PERSON
+                    && persons.contains_key(&spelt[0]);
                 let kind = if alone { PERSON } else { best(means) };
                 let sure = alone || means[kind] >= SURE_KIND;
                 for (at, label) in labels[name.first..name.end].iter_mut().enumerate() {

@@ -41,9 +41,19 @@ pub(crate) fn lexicon(folder: &Path) -> Result<TaggerLexicon, Box<dyn Error>> {
             if people < LEAST_PEOPLE {
                 continue;
             }
-            let name = place["name"].as_str().ok_or("a place without a name")?.to_lowercase();
-            let words: Vec<&str> = name.split([' ', '-']).filter(|w| w.chars().count() > 3).collect();
-            let bit = if name.contains([' ', '-']) { PART_OF_PLACE } else { PLACE };
+            let name = place["name"]
+                .as_str()
+                .ok_or("a place without a name")?
+                .to_lowercase();
+            let words: Vec<&str> = name
+                .split([' ', '-'])
+                .filter(|w| w.chars().count() > 3)
+                .collect();
+            let bit = if name.contains([' ', '-']) {
+                PART_OF_PLACE
+            } else {
+                PLACE
+            };
             for word in words {
                 *lists.entry(word.to_owned()).or_default() |= bit;
             }
@@ -66,11 +76,17 @@ fn clustered(text: &str, many: usize) -> Vec<(String, u8)> {
     for word in text.split_whitespace() {
         *counts.entry(word).or_default() += 1;
     }
-    let mut words: Vec<(&str, usize)> =
-        counts.into_iter().filter(|(_, count)| *count >= LEAST_COUNT).collect();
+    let mut words: Vec<(&str, usize)> = counts
+        .into_iter()
+        .filter(|(_, count)| *count >= LEAST_COUNT)
+        .collect();
     words.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     // Word 0 stands for all that are rare, cluster 0 for it.
-    let numbers: HashMap<&str, usize> = words.iter().zip(1..).map(|((word, _), n)| (*word, n)).collect();
+    let numbers: HashMap<&str, usize> = words
+        .iter()
+        .zip(1..)
+        .map(|((word, _), n)| (*word, n))
+        .collect();
     let mut of: Vec<usize> = (0..=words.len())
         .map(|n| if n == 0 { 0 } else { 1 + (n - 1) % (many - 1) })
         .collect();
@@ -78,8 +94,10 @@ fn clustered(text: &str, many: usize) -> Vec<(String, u8)> {
     let mut previous = next.clone();
     let mut total = vec![0usize; of.len()];
     for line in text.lines() {
-        let line: Vec<usize> =
-            line.split_whitespace().map(|w| numbers.get(w).copied().unwrap_or(0)).collect();
+        let line: Vec<usize> = line
+            .split_whitespace()
+            .map(|w| numbers.get(w).copied().unwrap_or(0))
+            .collect();
         for word in &line {
             total[*word] += 1;
         }
@@ -104,7 +122,15 @@ fn clustered(text: &str, many: usize) -> Vec<(String, u8)> {
         }
     }
     let most = text.split_whitespace().count() + 1;
-    let table: Vec<f64> = (0..=most).map(|n| if n == 0 { 0.0 } else { n as f64 * (n as f64).ln() }).collect();
+    let table: Vec<f64> = (0..=most)
+        .map(|n| {
+            if n == 0 {
+                0.0
+            } else {
+                n as f64 * (n as f64).ln()
+            }
+        })
+        .collect();
     let h = |n: usize| table[n.min(most)];
     for _ in 0..ROUNDS {
         for word in 1..of.len() {
@@ -116,7 +142,10 @@ fn clustered(text: &str, many: usize) -> Vec<(String, u8)> {
             for (before, count) in previous[word].iter().filter(|(b, _)| *b != word) {
                 left[of[*before]] += count;
             }
-            let own = next[word].iter().find(|(f, _)| *f == word).map_or(0, |(_, count)| *count);
+            let own = next[word]
+                .iter()
+                .find(|(f, _)| *f == word)
+                .map_or(0, |(_, count)| *count);
             let old = of[word];
             pairs[old * many + old] -= own;
             for other in 0..many {
@@ -124,8 +153,18 @@ fn clustered(text: &str, many: usize) -> Vec<(String, u8)> {
                 pairs[other * many + old] -= left[other];
             }
             size[old] -= total[word];
-            let rights: Vec<(usize, usize)> = right.iter().copied().enumerate().filter(|(_, n)| *n > 0).collect();
-            let lefts: Vec<(usize, usize)> = left.iter().copied().enumerate().filter(|(_, n)| *n > 0).collect();
+            let rights: Vec<(usize, usize)> = right
+                .iter()
+                .copied()
+                .enumerate()
+                .filter(|(_, n)| *n > 0)
+                .collect();
+            let lefts: Vec<(usize, usize)> = left
+                .iter()
+                .copied()
+                .enumerate()
+                .filter(|(_, n)| *n > 0)
+                .collect();
             let gain = |to: usize| -> f64 {
                 let out: f64 = rights
                     .iter()

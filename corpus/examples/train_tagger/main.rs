@@ -5,7 +5,7 @@
 //! ```
 //! MATERIAL holds, unpacked, what `models/tagger.md` names: the treebank `ewt-train.conllu` and `ewt-test.conllu`,
 //! `en_ewt-ud-dev.iob2`, `en_ewt-ud-test.iob2` and `en_pud-ud-test.iob2` of Universal NER, GUM's documents under
-//! `gum`, `wnut17_train.conll`, `btc.conll`, `wnut17_test.conll` and `wikigold.conll`, and what [`lexicon`] reads. With
+//! `gum`, `wnut17_train.conll`, `wnut17_test.conll` and `wikigold.conll`, and what [`lexicon`] reads. With
 //! `--measure MODEL.bin` instead of OUT.bin nothing is trained. Equal files give an equal model.
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 
@@ -18,6 +18,11 @@ use reticent_corpus::{ROLE_LABELS, TaggerMaterial, TaggerModel, TaggerTraining, 
 use std::path::Path;
 use std::time::Instant;
 
+/// Features of the model that marks more text; it is not kept.
+const TEACHER_FEATURES: usize = 400_000;
+/// Sentences of the treebank that are taken for one article.
+const TOGETHER: usize = 20;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [material, rest @ ..] = &arguments[..] else {
@@ -29,9 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         [out, ..] => {
             let began = Instant::now();
             let trees = read::treebank(&folder.join("ewt-train.conllu"))?;
-            let mut names = read::entities(&folder.join("wnut17_train.conll"), true)?;
-            names.extend(read::entities(&folder.join("btc.conll"), false)?);
-            names.extend(trees.names);
+            let mut names = read::entities(&folder.join("wnut17_train.conll"))?;
             for file in ["en_ewt-ud-dev", "en_ewt-ud-test", "en_pud-ud-test"] {
                 names.extend(read::universal(&folder.join(file).with_extension("iob2"))?);
             }
@@ -39,7 +42,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 .map(|entry| Ok(entry?.path()))
                 .collect::<std::io::Result<_>>()?;
             documents.sort();
-            if std::env::var_os("NOGUM").is_some() { documents.clear(); }
             for document in documents {
                 names.extend(read::gum(&document)?);
             }
@@ -51,27 +53,35 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 began.elapsed().as_secs_f64()
             );
             let mut material = TaggerMaterial {
-                speech: if std::env::var_os("MOST").is_some() { trees.speech[..10].to_vec() } else { trees.speech },
                 names,
-                roles: if std::env::var_os("MOST").is_some() { trees.roles[..10].to_vec() } else { trees.roles },
                 lexicon,
+                ..TaggerMaterial::default()
             };
-            let mut how = TaggerTraining::default();
-            if let Ok(most) = std::env::var("MOST") { how.most_features[1] = most.parse()?; }
-            if let Some(rounds) = rest.get(1) {
-                how.rounds = rounds.parse()?;
+            let how = TaggerTraining::default();
+            let [speech, _, roles] = how.most_features;
+            let teacher = TaggerTraining {
+                most_features: [speech, TEACHER_FEATURES, roles],
+                ..how.clone()
+            };
+            let teacher = TaggerModel::train(&material, &teacher)?;
+            let sentences: Vec<Vec<String>> =
+                trees.speech.iter().map(|s| s.words.clone()).collect();
+            for sentences in sentences.chunks(TOGETHER) {
+                material
+                    .names
+                    .extend(articles::labelled(&teacher, sentences));
             }
-            if let Some(dropout) = rest.get(2) {
-                how.dropout = dropout.parse()?;
-            }
-            let teacher = TaggerModel::train(&material, &TaggerTraining { most_features: [30_000, 400_000, 10], ..how.clone() })?;
-            report(&teacher, folder)?;
             let text = std::fs::read_to_string(folder.join("wikitext.txt"))?;
-            let share: usize = std::env::var("SHARE").map_or(Ok(3), |s| s.parse())?;
-            for article in articles::articles(&text).iter().step_by(share) {
+            for article in articles::articles(&text).iter().step_by(2) {
                 material.names.extend(articles::labelled(&teacher, article));
             }
-            println!("{} sentences with names, {:.0} s", material.names.len(), began.elapsed().as_secs_f64());
+            println!(
+                "{} sentences with names, {:.0} s",
+                material.names.len(),
+                began.elapsed().as_secs_f64()
+            );
+            material.speech = trees.speech;
+            material.roles = trees.roles;
             let model = TaggerModel::train(&material, &how)?;
             let bytes = model.to_bytes();
             std::fs::write(out, &bytes)?;
@@ -102,7 +112,7 @@ fn report(model: &TaggerModel, folder: &Path) -> Result<(), Box<dyn std::error::
         ("wnut17_test", &["PER", "LOC", "ORG", "MISC"][..]),
         ("wikigold", &["PER", "LOC", "ORG", "MISC"]),
     ] {
-        let sentences = read::entities(&folder.join(format!("{file}.conll")), true)?;
+        let sentences = read::entities(&folder.join(format!("{file}.conll")))?;
         println!("names, {file}:");
         for (kind, counts) in measure::names(model, &sentences, kinds) {
             println!("  {kind:8} {}", counts.row());

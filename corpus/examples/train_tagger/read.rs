@@ -15,13 +15,11 @@ struct Node {
     relation: String,
 }
 
-/// Parts of speech, roles and a guess at names of a treebank in CoNLL-U.
+/// Parts of speech and roles of a treebank in CoNLL-U.
 #[derive(Default)]
 pub(crate) struct Treebank {
     pub(crate) speech: Vec<TaggedSentence>,
     pub(crate) roles: Vec<TaggedSentence>,
-    /// Proper nouns are names of an unknown kind, other words are none.
-    pub(crate) names: Vec<TaggedSentence>,
 }
 
 pub(crate) fn treebank(path: &Path) -> Result<Treebank> {
@@ -61,7 +59,6 @@ pub(crate) fn treebank(path: &Path) -> Result<Treebank> {
         out.roles.push(sentence(
             (0..nodes.len()).map(|i| 1 << role(&nodes, i, 0)).collect(),
         ));
-        out.names.push(sentence(names(&nodes)));
     }
     Ok(out)
 }
@@ -89,47 +86,18 @@ const OTHER: u32 = 0b1_1000_0000;
 const INSIDE: u32 = 0b1_0101_0100;
 const DATES: &str = " monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october november december christmas ";
 
-fn names(nodes: &[Node]) -> Vec<u32> {
-    let proper = |at: usize| {
-        nodes
-            .get(at)
-            .is_some_and(|n| PARTS_OF_SPEECH[n.speech as usize] == "PROPN")
-    };
-    (0..nodes.len())
-        .map(|at| {
-            let node = &nodes[at];
-            let date = DATES.contains(&format!(" {} ", node.form.to_lowercase()));
-            let capital = node.form.starts_with(char::is_uppercase);
-            if proper(at) && !date {
-                ANY_NAME
-            } else if at > 0 && proper(at - 1) && proper(at + 1) {
-                // "of", "the", "-" inside a name
-                1 | INSIDE
-            } else if capital && at > 0 && PARTS_OF_SPEECH[node.speech as usize] == "ADJ" {
-                // "American"
-                OTHER | INSIDE
-            } else if capital && at > 0 && PARTS_OF_SPEECH[node.speech as usize] != "PRON" {
-                1 | ANY_NAME
-            } else {
-                1
-            }
-        })
-        .collect()
-}
-
-/// The label, or those a word may have: other names where they were not marked, and user names,
-/// which are persons to some annotators and nothing to others.
-fn labels(label: usize, word: &str, misc: bool) -> u32 {
-    match (label, misc) {
-        (_, false) if word.starts_with('@') => 1 | 1 << label,
-        (0, false) => 1 | OTHER,
+/// The label, or those a word may have: other names, which were not marked, and user names, which are persons to some
+/// annotators and nothing to others.
+fn labels(label: usize, word: &str) -> u32 {
+    match label {
+        _ if word.starts_with('@') => 1 | 1 << label,
+        0 => 1 | OTHER,
         _ => 1 << label,
     }
 }
 
 /// Named entities in columns, the word first and the tag last; sentences end at blank lines.
-/// `misc` says whether other names than persons, places and organisations were marked.
-pub(crate) fn entities(path: &Path, misc: bool) -> Result<Vec<TaggedSentence>> {
+pub(crate) fn entities(path: &Path) -> Result<Vec<TaggedSentence>> {
     let text = std::fs::read_to_string(path)?;
     let kinds: HashMap<&str, &str> = [
         ("person", "PER"),
@@ -151,6 +119,11 @@ pub(crate) fn entities(path: &Path, misc: bool) -> Result<Vec<TaggedSentence>> {
     };
     let mut before = ("O", "");
     for line in text.lines().chain([""]) {
+        let line = if line.starts_with("-DOCSTART-") {
+            ""
+        } else {
+            line
+        };
         let mut columns = line.split_whitespace();
         let (Some(word), Some(tag)) = (columns.next(), columns.next_back()) else {
             if !sentence.words.is_empty() {
@@ -187,7 +160,7 @@ pub(crate) fn entities(path: &Path, misc: bool) -> Result<Vec<TaggedSentence>> {
         };
         before = (place, kind);
         sentence.words.push(word.to_owned());
-        sentence.labels.push(labels(label, word, misc));
+        sentence.labels.push(1 << label);
     }
     Ok(out)
 }
@@ -212,7 +185,7 @@ pub(crate) fn universal(path: &Path) -> Result<Vec<TaggedSentence>> {
                     .position(|label| *label == tag)
                     .ok_or_else(|| format!("unknown tag {tag:?}"))?,
             };
-            sets.push(labels(label, word, false));
+            sets.push(labels(label, word));
             words.push(word.to_owned());
         }
         if !words.is_empty() {
@@ -247,7 +220,8 @@ fn mentions(nodes: &[Node], marks: &[String]) -> Vec<Mention> {
         let Some((_, kind, first)) = entity else {
             return;
         };
-        let outside = |at: &usize| nodes[*at].head == 0 || !(first + 1..=last + 1).contains(&nodes[*at].head);
+        let outside =
+            |at: &usize| nodes[*at].head == 0 || !(first + 1..=last + 1).contains(&nodes[*at].head);
         let head = (first..=last).find(outside).unwrap_or(first);
         out.push(Mention {
             kind,
@@ -268,8 +242,8 @@ fn mentions(nodes: &[Node], marks: &[String]) -> Vec<Mention> {
                     Some("place") => "LOC",
                     Some("organization") => "ORG",
                     Some("time") => "",
-                    Some("animal" | "plant" | "substance") => "?",
-                    _ => "MISC",
+                    Some("event") => "MISC",
+                    _ => "?",
                 };
                 open.push((id, kind, at));
                 rest = &opened[end..];
@@ -314,7 +288,9 @@ pub(crate) fn gum(path: &Path) -> Result<Vec<TaggedSentence>> {
                 head: head.parse()?,
                 relation: relation.to_owned(),
             });
-            let mark = misc.split('|').find_map(|part| part.strip_prefix("Entity="));
+            let mark = misc
+                .split('|')
+                .find_map(|part| part.strip_prefix("Entity="));
             marks.push(mark.unwrap_or_default().to_owned());
         }
         if !nodes.is_empty() {
@@ -351,7 +327,10 @@ fn named(nodes: &[Node], mentions: &[Mention]) -> Vec<u32> {
         let mut found = *around.first()?;
         for outer in &around[1..] {
             let node = &nodes[mentions[found].head];
-            let modifies = matches!(&*node.relation, "compound" | "flat" | "amod" | "nmod:unmarked");
+            let modifies = matches!(
+                &*node.relation,
+                "compound" | "flat" | "amod" | "nmod:unmarked"
+            );
             if modifies && node.head == mentions[*outer].head + 1 {
                 found = *outer;
             }
@@ -390,7 +369,12 @@ fn named(nodes: &[Node], mentions: &[Mention]) -> Vec<u32> {
             1 | first | inside
         } else if before.is_some_and(|b| whose[b] == Some(mention)) {
             let titled = before.is_some_and(title);
-            inside | if titled && mentions[mention].kind == "PER" { first } else { 0 }
+            inside
+                | if titled && mentions[mention].kind == "PER" {
+                    first
+                } else {
+                    0
+                }
         } else if title(at) && mentions[mention].kind == "PER" {
             1 | first
         } else {
@@ -398,7 +382,10 @@ fn named(nodes: &[Node], mentions: &[Mention]) -> Vec<u32> {
         };
         // `University of Michigan`: one name to some, two to others.
         let head = &nodes[mentions[mention].head];
-        let parent = head.head.checked_sub(1).filter(|p| head.relation == "nmod" && *p < at);
+        let parent = head
+            .head
+            .checked_sub(1)
+            .filter(|p| head.relation == "nmod" && *p < at);
         if let Some((parent, outer)) = parent.and_then(|p| Some((p, whose[p]?))) {
             let from = mentions[mention].first;
             if from > parent && from - parent <= 4 && mentions[outer].kind != "PER" {
@@ -422,7 +409,8 @@ fn named(nodes: &[Node], mentions: &[Mention]) -> Vec<u32> {
         let inside = first_label(mentions[mention].kind);
         let inside = inside << u32::from(inside > 1);
         let goes_on = whose[at..].iter().take(4).any(|w| *w == Some(mention));
-        let number = whose[at - 1] == Some(mention) && PARTS_OF_SPEECH[nodes[at].speech as usize] == "NUM";
+        let number =
+            whose[at - 1] == Some(mention) && PARTS_OF_SPEECH[nodes[at].speech as usize] == "NUM";
         if mentions[mention].holds(at) && (goes_on || number) {
             labels[at] |= inside;
         }

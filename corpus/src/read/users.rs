@@ -32,16 +32,18 @@ impl Users {
         all.text.push('\n');
         all.text.push_str(&document.text);
         let from = *before + 1;
-        all.secrets.extend(document.secrets.into_iter().map(|mut secret| {
-            secret.start += from;
-            secret.end += from;
-            secret
-        }));
-        all.masked.extend(document.masked.into_iter().map(|mut span| {
-            span.start += from;
-            span.end += from;
-            span
-        }));
+        all.secrets
+            .extend(document.secrets.into_iter().map(|mut secret| {
+                secret.start += from;
+                secret.end += from;
+                secret
+            }));
+        all.masked
+            .extend(document.masked.into_iter().map(|mut span| {
+                span.start += from;
+                span.end += from;
+                span
+            }));
         *before = from + length;
     }
 

@@ -3,9 +3,9 @@
 
 use super::features::Forms;
 use super::likeliest;
-use std::iter::zip;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::iter::zip;
 
 /// Labels of one chain, at most: one bit of a set each.
 pub(super) const MOST_LABELS: usize = 32;
@@ -36,7 +36,7 @@ const LANES: usize = 16;
 /// What the features of a word add up to, for each label; those above the chain's own stay 0.
 pub(super) type Sums = [i16; MOST_LABELS];
 
-/// A trained chain with weights of eight bits.
+/// A trained chain with weights of 31 steps.
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
     pub(super) labels: usize,
@@ -111,13 +111,18 @@ impl Chain {
         }
         let bucket = (feature >> (32 - START_BITS)) as usize;
         let range = self.starts[bucket] as usize..self.starts[bucket + 1] as usize;
-        let Some(row) = self.hashes[range.clone()].iter().position(|h| *h == feature) else {
+        let Some(row) = self.hashes[range.clone()]
+            .iter()
+            .position(|h| *h == feature)
+        else {
             return;
         };
         let from = (range.start + row) * self.stride;
         for (sums, weights) in zip(
             sums.as_chunks_mut::<LANES>().0,
-            self.weights[from..from + self.stride].as_chunks::<LANES>().0,
+            self.weights[from..from + self.stride]
+                .as_chunks::<LANES>()
+                .0,
         ) {
             for (sum, weight) in zip(sums, weights) {
                 *sum += i16::from(*weight);
@@ -127,7 +132,11 @@ impl Chain {
 
     /// What the sums of one word are worth, a number for each label.
     pub(super) fn emission(&self, sums: &Sums, out: &mut Vec<f32>) {
-        out.extend(sums[..self.labels].iter().map(|sum| f32::from(*sum) * self.scale));
+        out.extend(
+            sums[..self.labels]
+                .iter()
+                .map(|sum| f32::from(*sum) * self.scale),
+        );
     }
 
     /// For each word the probability of each label, given the whole sentence.
@@ -157,7 +166,9 @@ impl Chain {
         match self.labels.div_ceil(4) {
             3 => self.lattice.marginals::<12>(emissions, passing, out),
             5 => self.lattice.marginals::<20>(emissions, passing, out),
-            _ => self.lattice.marginals::<MOST_LABELS>(emissions, passing, out),
+            _ => self
+                .lattice
+                .marginals::<MOST_LABELS>(emissions, passing, out),
         }
     }
 
@@ -285,7 +296,12 @@ pub(super) struct Passing {
 
 impl Lattice {
     /// The marginals of [`Self::run`] without sets, W labels at once, of which those from `labels` on are impossible.
-    fn marginals<const W: usize>(&self, emissions: &[f32], passing: &mut Passing, out: &mut Vec<f32>) {
+    fn marginals<const W: usize>(
+        &self,
+        emissions: &[f32],
+        passing: &mut Passing,
+        out: &mut Vec<f32>,
+    ) {
         let n = self.labels;
         let mut steps = [[0f32; W]; W];
         let mut back = [[0f32; W]; W];
@@ -315,7 +331,11 @@ impl Lattice {
             for (score, of) in zip(&mut score, of) {
                 *score = of - most;
             }
-            let mut now = if word == 0 { start } else { times(&before, &steps) };
+            let mut now = if word == 0 {
+                start
+            } else {
+                times(&before, &steps)
+            };
             for (now, score) in zip(&mut now, &mut score) {
                 *score = exp(*score);
                 *now *= *score;
@@ -369,7 +389,13 @@ fn exp(x: f32) -> f32 {
     let whole = (bounded * std::f32::consts::LOG2_E + ROUND) - ROUND;
     let rest = bounded - whole * 0.693_359_4 + whole * 2.121_944_4e-4;
     let mut sum = 1.987_569_1e-4f32;
-    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5e-1] {
+    for coefficient in [
+        1.398_199_9e-3,
+        8.333_452e-3,
+        4.166_579_6e-2,
+        1.666_666_5e-1,
+        5e-1,
+    ] {
         sum = sum * rest + coefficient;
     }
     let power = f32::from_bits((((whole as i32) + 127) as u32) << 23);
@@ -389,7 +415,10 @@ mod tests {
             let (ours, theirs) = (f64::from(super::exp(x)), f64::from(x).exp());
             assert!((ours / theirs - 1.0).abs() < 3e-7, "{x}");
         }
-        assert_eq!((super::exp(0.0), super::exp(-100.0), super::exp(f32::MIN)), (1.0, 0.0, 0.0));
+        assert_eq!(
+            (super::exp(0.0), super::exp(-100.0), super::exp(f32::MIN)),
+            (1.0, 0.0, 0.0)
+        );
         let (n, length) = (9, 50);
         let wild = |i: usize, scale: f32| ((i * 7919 % 1009) as f32 / 504.5 - 1.0) * scale;
         let transitions: Vec<f32> = (0..n * (n + 1)).map(|i| wild(i, 4.0)).collect();

@@ -204,6 +204,38 @@ impl Form {
             }
         }
     }
+
+    /// Of the features for names, those of this word and the next: what they say of the first and of the second.
+    pub(super) fn followed_by(
+        &self,
+        next: &Self,
+        mut of_first: impl FnMut(u32),
+        mut of_second: impl FnMut(u32),
+    ) {
+        let pair = |template, class, other: &Self, out: &mut dyn FnMut(u32)| {
+            let mut sink = Each { out, template };
+            sink.push([self.lower, next.lower]);
+            sink.push([
+                u64::from(self.lists),
+                u64::from(next.lists),
+                next.class as u64,
+            ]);
+            sink.push([other.lower, class]);
+            sink.push([
+                u64::from(self.known.lists),
+                u64::from(next.known.lists),
+                self.class as u64,
+                next.class as u64,
+            ]);
+            for of in 0..2 {
+                let [one, two] = [self, next].map(|form| u64::from(form.known.clusters[of]));
+                sink.push([one, two]);
+                sink.push([u64::from(other.known.clusters[of]), class]);
+            }
+        };
+        pair(2400, self.class as u64, next, &mut of_first);
+        pair(2450, next.class as u64, self, &mut of_second);
+    }
 }
 
 impl Forms {
@@ -275,42 +307,28 @@ impl Forms {
 
     /// For names.
     pub(super) fn names(&self, i: usize, out: &mut Vec<u32>) {
+        let mut push = |feature| out.push(feature);
         for offset in -REACH..=REACH {
-            self.at(i, offset).alone(offset, |feature| out.push(feature));
+            self.at(i, offset).alone(offset, &mut push);
         }
-        self.together(i, |feature| out.push(feature));
+        self.at(i, -1).followed_by(self.at(i, 0), |_| {}, &mut push);
+        self.at(i, 0).followed_by(self.at(i, 1), &mut push, |_| {});
+        self.together(i, push);
     }
 
-    /// Of the features for names, those of several words.
+    /// Of the features for names, those that no pair of words settles.
     pub(super) fn together(&self, i: usize, out: impl FnMut(u32)) {
         let mut sink = Each {
             out,
             template: 2500,
         };
-        let [before, last, f, next, after] =
-            [-2, -1, 0, 1, 2].map(|offset: isize| self.at(i, offset));
+        let [last, f, next] = [-1, 0, 1].map(|offset: isize| self.at(i, offset));
         let class = f.class as u64;
-        sink.push([last.lower, f.lower]);
-        sink.push([f.lower, next.lower]);
         sink.push([last.shape, f.shape, next.shape]);
         sink.push([class, u64::from(i == 0), u64::from(self.shouted)]);
-        sink.push([u64::from(f.lists), u64::from(next.lists), next.class as u64]);
-        sink.push([u64::from(last.lists), u64::from(f.lists), class]);
-        sink.push([last.lower, class]);
-        sink.push([next.lower, class]);
-        sink.push([before.lower, last.lower, class]);
-        sink.push([next.lower, after.lower, class]);
-        for of in 0..2 {
-            let [last, own, next] = [last, f, next].map(|form| u64::from(form.known.clusters[of]));
-            sink.push([last, own]);
-            sink.push([own, next]);
-            sink.push([last, class]);
-            sink.push([next, class]);
-            sink.push([last, next, class]);
-        }
+        let [before, after] = [last, next].map(|form| u64::from(form.known.clusters[0]));
+        sink.push([before, after, class]);
         let [before, own, after] = [last, f, next].map(|form| u64::from(form.known.lists));
-        sink.push([own, after, next.class as u64, class]);
-        sink.push([before, own, last.class as u64, class]);
         sink.push([before, own, after, class]);
         self.run(i, &mut sink);
     }
@@ -330,27 +348,21 @@ impl Forms {
             end += 1;
         }
         let place = u64::from(i == start) + 2 * u64::from(i == end);
-        sink.push([self.forms[start].lower, place]);
-        sink.push([self.forms[end].lower, place]);
+        let [one, two] = [start, end].map(|at| &self.forms[at]);
+        sink.push([one.lower, place]);
+        sink.push([two.lower, place]);
         sink.push([self.at(start, -1).lower, place]);
         sink.push([self.at(end, 1).lower, place]);
         sink.push([(end - start) as u64, place, u64::from(start == 0)]);
+        sink.push([u64::from(one.lists), u64::from(two.lists), place]);
         sink.push([
-            u64::from(self.forms[start].lists),
-            u64::from(self.forms[end].lists),
+            u64::from(one.known.lists),
+            u64::from(two.known.lists),
             place,
         ]);
-        sink.push([
-            u64::from(self.forms[start].known.lists),
-            u64::from(self.forms[end].known.lists),
-            place,
-        ]);
-        sink.push([
-            u64::from(self.at(end, 1).known.clusters[0]),
-            u64::from(self.forms[end].known.clusters[0]),
-            place,
-        ]);
-        sink.push([self.forms[end].suffixes[2], place]);
+        let after = self.at(end, 1).known.clusters[0];
+        sink.push([u64::from(after), u64::from(two.known.clusters[0]), place]);
+        sink.push([two.suffixes[2], place]);
     }
 
     /// For subjects and objects, after the parts of speech.

@@ -118,7 +118,9 @@ impl<'a> Source<'a> {
     fn lexicon<const N: usize>(&mut self) -> Result<(Vec<u32>, Vec<[u8; N]>)> {
         let count = self.number()?;
         if count > MOST_FEATURES {
-            return Err(damaged(format!("at most {MOST_FEATURES} words, has {count}")));
+            return Err(damaged(format!(
+                "at most {MOST_FEATURES} words, has {count}"
+            )));
         }
         let hashes = self.hashes(count)?;
         Ok((hashes, self.take(count * N)?.as_chunks().0.to_vec()))

@@ -43,7 +43,12 @@ impl Lexicon {
         cluster_hashes: Vec<u32>,
         clusters: Vec<[u8; 2]>,
     ) -> Self {
-        let rows = |hashes: &[u32]| (0u32..).zip(hashes).map(|(row, hash)| (*hash, row)).collect();
+        let rows = |hashes: &[u32]| {
+            (0u32..)
+                .zip(hashes)
+                .map(|(row, hash)| (*hash, row))
+                .collect()
+        };
         Self {
             list_rows: rows(&list_hashes),
             cluster_rows: rows(&cluster_hashes),

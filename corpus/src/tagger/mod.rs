@@ -109,17 +109,38 @@ impl WordTags {
     }
 }
 
-/// The kind of name a word would be, if it is one.
-fn kind(name: &[f32; 9]) -> EntityKind {
-    let of = |at: usize| name[at] + name[at + 1];
-    let kinds = [
-        (EntityKind::Person, of(1)),
-        (EntityKind::Loc, of(3)),
-        (EntityKind::Org, of(5)),
-        (EntityKind::Product, of(7)),
-    ];
-    let best = kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    best.map_or(EntityKind::Person, |(kind, _)| kind)
+/// The kinds of names, in the order of their labels.
+const KINDS: [EntityKind; 4] = [
+    EntityKind::Person,
+    EntityKind::Loc,
+    EntityKind::Org,
+    EntityKind::Product,
+];
+
+/// The kind of name each word would be, if it is one, as a place in [`KINDS`], and whether it begins one. The words of a
+/// name are of one kind: a word that is likelier to go on with a name than to begin one belongs to the one before it.
+fn kinds(names: &[[f32; 9]], mut each: impl FnMut(usize, usize, bool)) {
+    let mut at = 0;
+    while at < names.len() {
+        let mut sums = [0f32; 4];
+        let mut end = at;
+        while end < names.len() {
+            let name = &names[end];
+            let begins = name[1] + name[3] + name[5] + name[7];
+            if end > at && (begins >= 1.0 - name[0] - begins || name[0] > 1.0 - FLOOR) {
+                break;
+            }
+            for (sum, kind) in sums.iter_mut().zip(0..) {
+                *sum += name[2 * kind + 1] + name[2 * kind + 2];
+            }
+            end += 1;
+        }
+        let kind = likeliest(&sums);
+        for word in at..end {
+            each(word, kind, word == at);
+        }
+        at = end;
+    }
 }
 
 fn likeliest(probabilities: &[f32]) -> usize {
@@ -211,6 +232,24 @@ impl TaggerModel {
     }
 }
 
+/// The labels of the names among the words of a sentence, those that are likelier parts of names than not; the words of
+/// one name are of one kind.
+#[must_use]
+pub fn name_labels(tags: &[WordTags]) -> Vec<&'static str> {
+    let names: Vec<[f32; 9]> = tags.iter().map(|tags| tags.name).collect();
+    let mut out = vec![NAME_LABELS[0]; names.len()];
+    let mut before = false;
+    kinds(&names, |word, kind, begins| {
+        let inside = names[word][0] < 0.5;
+        if inside {
+            let goes_on = usize::from(before && !begins);
+            out[word] = NAME_LABELS[2 * kind + 1 + goes_on];
+        }
+        before = inside;
+    });
+    out
+}
+
 impl Model {
     fn of(chains: [Chain; 3], lexicon: Lexicon) -> Self {
         Self {
@@ -273,9 +312,12 @@ impl Tagger for TaggerModel {
                 return;
             }
             let words: Vec<&str> = sentence.iter().map(|w| &text[w.clone()]).collect();
-            for (range, tags) in sentence.iter().zip(self.0.tag(&words)) {
+            let all = self.0.tag(&words);
+            let names: Vec<[f32; 9]> = all.iter().map(|tags| tags.name).collect();
+            kinds(&names, |word, kind, _| {
+                let (range, tags) = (&sentence[word], &all[word]);
                 if !is_word(&text[range.clone()]) {
-                    continue;
+                    return;
                 }
                 let roles = [
                     (Role::Subject, tags.role[1]),
@@ -283,7 +325,7 @@ impl Tagger for TaggerModel {
                     (Role::Verb, tags.speech[VERB as usize]),
                     (Role::ProperNoun, tags.speech[PROPN as usize]),
                     (Role::Pronoun, tags.speech[PRON as usize]),
-                    (Role::Entity(kind(&tags.name)), tags.in_name()),
+                    (Role::Entity(KINDS[kind]), tags.in_name()),
                 ];
                 found.extend(roles.into_iter().filter(|(_, p)| *p >= FLOOR).map(
                     |(role, score)| RoleTag {
@@ -292,7 +334,7 @@ impl Tagger for TaggerModel {
                         score,
                     },
                 ));
-            }
+            });
         });
     }
 
@@ -306,16 +348,17 @@ impl Tagger for TaggerModel {
                 probabilities.clear();
                 let words = sentence.iter().map(|word| &text[word.clone()]);
                 vocabulary.names(words, &self.0, &mut probabilities);
-                for (range, name) in sentence.iter().zip(probabilities.as_chunks().0) {
-                    let score = 1.0 - name[0];
+                let names = probabilities.as_chunks().0;
+                kinds(names, |word, kind, _| {
+                    let (range, score) = (&sentence[word], 1.0 - names[word][0]);
                     if score >= FLOOR && is_word(&text[range.clone()]) {
                         found.push(RoleTag {
                             range: range.clone(),
-                            role: Role::Entity(kind(name)),
+                            role: Role::Entity(KINDS[kind]),
                             score,
                         });
                     }
-                }
+                });
             });
         });
     }

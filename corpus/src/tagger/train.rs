@@ -60,7 +60,7 @@ impl Default for TaggerTraining {
             decay: 1e-5,
             dropout: 0.1,
             least_count: 2,
-            most_features: [30_000, 50_000, 40_000],
+            most_features: [30_000, 80_000, 40_000],
         }
     }
 }
@@ -109,7 +109,16 @@ impl Model {
             unseen.speech(&Forms::of(&words, &lists, &lexicon))
         };
         let names: Vec<&TaggedSentence> = material.names.iter().collect();
-        let names = learn(1, &prepare(&names, &lexicon, |_| Vec::new(), |forms: &Forms, _: &[u8], i, out: &mut Vec<u32>| forms.names(i, out)), how)?;
+        let names = learn(
+            1,
+            &prepare(
+                &names,
+                &lexicon,
+                |_| Vec::new(),
+                |forms: &Forms, _: &[u8], i, out: &mut Vec<u32>| forms.names(i, out),
+            ),
+            how,
+        )?;
         let roles: Vec<&TaggedSentence> = material.roles.iter().collect();
         let roles = learn(2, &prepare(&roles, &lexicon, tagged, Forms::roles), how)?;
         Ok(Self::of([speech, names, roles], lexicon))
@@ -182,23 +191,38 @@ fn learn(task: usize, sentences: &[Prepared], how: &TaggerTraining) -> Result<Ch
         .collect();
     hashes.sort_unstable();
     let most = how.most_features[task];
-    if hashes.len() > most {
-        // What is kept is learnt anew, so that it makes up for what is not.
-        let learner = fit(n, sentences, &hashes, how);
-        let mut order: Vec<(f32, u32)> = hashes
-            .iter()
-            .enumerate()
-            .map(|(row, hash)| (learner.size(row).sqrt() * (counts[hash] as f32).sqrt(), *hash))
-            .collect();
-        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        hashes = order.into_iter().take(most).map(|(_, hash)| hash).collect();
-        hashes.sort_unstable();
+    let learner = fit(n, sentences, &hashes, how);
+    if task != NAMES || hashes.len() <= most {
+        return Ok(learner.finish(&hashes, most));
     }
-    Ok(fit(n, sentences, &hashes, how).finish(&hashes))
+    // Of the many features for names those that say most and most often; they are learnt anew, so that they make up
+    // for the others.
+    let mut order: Vec<(f32, u32)> = hashes
+        .iter()
+        .enumerate()
+        .map(|(row, hash)| {
+            let count = counts.get(hash).copied().unwrap_or(0);
+            (learner.size(row).sqrt() * (count as f32).sqrt(), *hash)
+        })
+        .collect();
+    order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    hashes = order.into_iter().take(most).map(|(_, hash)| hash).collect();
+    hashes.sort_unstable();
+    Ok(fit(n, sentences, &hashes, how).finish(&hashes, most))
 }
 
+/// Steps of a weight to each side of 0: more made the model larger and no better.
+const LEVELS: f32 = 15.0;
+/// The place of the chain of names.
+const NAMES: usize = 1;
+
 /// Learns the weights of these features.
-fn fit<'a>(n: usize, sentences: &[Prepared], hashes: &[u32], how: &'a TaggerTraining) -> Learner<'a> {
+fn fit<'a>(
+    n: usize,
+    sentences: &[Prepared],
+    hashes: &[u32],
+    how: &'a TaggerTraining,
+) -> Learner<'a> {
     let rows: Rows = (0u32..)
         .zip(hashes)
         .map(|(row, hash)| (*hash, row))
@@ -287,25 +311,33 @@ impl Learner<'_> {
 
     /// The square of a feature's weights.
     fn size(&self, row: usize) -> f32 {
-        self.weights[row * self.n..][..self.n].iter().map(|w| w * w).sum()
+        self.weights[row * self.n..][..self.n]
+            .iter()
+            .map(|w| w * w)
+            .sum()
     }
 
-    /// The weights in eight bits.
-    fn finish(&self, hashes: &[u32]) -> Chain {
+    /// The largest weights, in steps of the largest.
+    fn finish(&self, hashes: &[u32], most: usize) -> Chain {
         let n = self.n;
+        let mut order: Vec<usize> = (0..hashes.len()).collect();
+        order.sort_by(|a, b| self.size(*b).total_cmp(&self.size(*a)).then(a.cmp(b)));
+        order.truncate(most);
+        order.sort_unstable();
         let largest = self.weights.iter().fold(0f32, |m, w| m.max(w.abs()));
-        let scale = (largest / 127.0).clamp(1e-6, 1.0);
-        let weights: Vec<i8> = self
-            .weights
+        let scale = (largest / LEVELS).clamp(1e-6, 1.0);
+        let weights: Vec<i8> = order
             .iter()
-            .map(|w| (w / scale).round().clamp(-127.0, 127.0) as i8)
+            .flat_map(|row| &self.weights[row * n..][..n])
+            .map(|w| (w / scale).round().clamp(-LEVELS, LEVELS) as i8)
             .collect();
+        let hashes = order.iter().map(|row| hashes[*row]).collect();
         let transitions = self
             .transitions
             .iter()
             .map(|t| t.clamp(-30.0, 30.0))
             .collect();
-        Chain::new(n, scale, transitions, hashes.to_vec(), &weights)
+        Chain::new(n, scale, transitions, hashes, &weights)
     }
 }
 

@@ -46,11 +46,28 @@ struct Word {
     alone: [[i16; LANES]; PLACES],
 }
 
+/// A pair of words, by their numbers, and what it says of each.
+#[derive(Debug, Clone)]
+struct Pair {
+    key: u64,
+    of_first: [i16; LANES],
+    of_second: [i16; LANES],
+}
+
+/// Pairs that are kept: each in the one place that its numbers give.
+const PAIRS: usize = 1 << 14;
+const NO_PAIR: Pair = Pair {
+    key: u64::MAX,
+    of_first: [0; LANES],
+    of_second: [0; LANES],
+};
+
 /// The words of the texts that one thread looks at.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
     numbers: HashMap<Box<str>, u32, BuildHasherDefault<Quick>>,
     words: Vec<Word>,
+    pairs: Vec<Pair>,
     sentence: Vec<u32>,
     forms: Forms,
     emissions: Vec<f32>,
@@ -75,6 +92,7 @@ impl Vocabulary {
         Self {
             numbers: HashMap::default(),
             words: vec![Word::of(OUTSIDE, chain)],
+            pairs: vec![NO_PAIR; PAIRS],
             sentence: Vec::new(),
             forms: Forms::default(),
             emissions: Vec::new(),
@@ -105,6 +123,7 @@ impl Vocabulary {
         if self.words.len() > MOST_WORDS {
             self.numbers.clear();
             self.words.truncate(1);
+            self.pairs.fill(NO_PAIR);
         }
         let chain = &model.chains[1];
         self.sentence.clear();
@@ -113,20 +132,55 @@ impl Vocabulary {
             self.sentence.push(number);
         }
         let all = &self.words;
-        self.forms.refill(self.sentence.iter().map(|number| all[*number as usize].form));
+        self.forms.refill(
+            self.sentence
+                .iter()
+                .map(|number| all[*number as usize].form),
+        );
         self.emissions.clear();
+        let number = |at: Option<usize>| {
+            at.and_then(|at| self.sentence.get(at))
+                .copied()
+                .unwrap_or(0)
+        };
+        let mut place = paired(&mut self.pairs, all, chain, 0, number(Some(0)));
         for at in 0..self.sentence.len() {
             let mut sums: Sums = [0; MOST_LABELS];
-            for (place, offset) in (-REACH..=REACH).enumerate() {
-                let number = at.checked_add_signed(offset).and_then(|i| self.sentence.get(i));
-                let word = &all[number.copied().unwrap_or(0) as usize];
-                for (sum, of) in sums.iter_mut().zip(&word.alone[place]) {
+            let mut add = |of: &[i16; LANES]| {
+                for (sum, of) in sums.iter_mut().zip(of) {
                     *sum += of;
                 }
+            };
+            for (from, offset) in (-REACH..=REACH).enumerate() {
+                add(&all[number(at.checked_add_signed(offset)) as usize].alone[from]);
             }
-            self.forms.together(at, |feature| chain.add(feature, &mut sums));
+            add(&self.pairs[place].of_second);
+            let [own, next] = [at, at + 1].map(|at| number(Some(at)));
+            place = paired(&mut self.pairs, all, chain, own, next);
+            add(&self.pairs[place].of_first);
+            self.forms
+                .together(at, |feature| chain.add(feature, &mut sums));
             chain.emission(&sums, &mut self.emissions);
         }
         chain.between(&self.emissions, &mut self.passing, out);
     }
+}
+
+/// Where a pair of words is kept.
+fn paired(pairs: &mut [Pair], all: &[Word], chain: &Chain, first: u32, second: u32) -> usize {
+    let key = u64::from(first) << 32 | u64::from(second);
+    let place = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % pairs.len();
+    if pairs[place].key != key {
+        let (mut of_first, mut of_second): (Sums, Sums) = ([0; MOST_LABELS], [0; MOST_LABELS]);
+        all[first as usize].form.followed_by(
+            &all[second as usize].form,
+            |feature| chain.add(feature, &mut of_first),
+            |feature| chain.add(feature, &mut of_second),
+        );
+        let pair = &mut pairs[place];
+        pair.key = key;
+        pair.of_first.copy_from_slice(&of_first[..LANES]);
+        pair.of_second.copy_from_slice(&of_second[..LANES]);
+    }
+    place
 }

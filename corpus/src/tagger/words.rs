@@ -191,7 +191,9 @@ mod tests {
 
     fn words(text: &str) -> Vec<Vec<&str>> {
         let mut out = Vec::new();
-        sentences(text, |s| out.push(s.iter().map(|w| &text[w.clone()]).collect()));
+        sentences(text, |s| {
+            out.push(s.iter().map(|w| &text[w.clone()]).collect())
+        });
         out
     }
 

@@ -95,7 +95,10 @@ pub trait Tagger: Send + Sync + std::fmt::Debug {
     fn names(&self, text: &str, found: &mut Vec<RoleTag>) {
         let mut all = Vec::new();
         self.tag(text, &mut all);
-        found.extend(all.into_iter().filter(|t| matches!(t.role, Role::Entity(_))));
+        found.extend(
+            all.into_iter()
+                .filter(|t| matches!(t.role, Role::Entity(_))),
+        );
     }
 
     /// Whether it was made to find this kind of entity.
