@@ -340,7 +340,13 @@ fn a_user_is_one_unit_through_the_preparation() {
     let (made, _) = files.write(&out, false, &|_, _| true).unwrap().unwrap();
     let facts = &made.facts;
     assert_eq!(facts.unit, Unit::User);
-    assert_eq!((facts.documents + facts.held_out_documents, facts.held_out_documents), (40, 10));
+    assert_eq!(
+        (
+            facts.documents + facts.held_out_documents,
+            facts.held_out_documents
+        ),
+        (40, 10)
+    );
     assert_eq!(facts.units, 30);
     // At most the pair of equal users, where neither is held out.
     assert!(facts.duplicates <= 1);

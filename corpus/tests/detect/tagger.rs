@@ -268,7 +268,6 @@ fn a_model_that_is_damaged_is_refused() {
     assert!(refused(&with(hashes + 4, &body[hashes..hashes + 4])).contains("rise"));
     assert!(refused(&sealed(body[..body.len() - 1].to_vec())).contains("bytes wanted"));
     assert!(refused(&sealed([body, &[0]].concat())).contains("too many"));
-
 }
 
 /// A toy language where one word decides: learnt from labels, and from sets of labels whose

@@ -48,7 +48,10 @@ fn a_users_documents_are_one_wherever_they_stand() {
 #[test]
 fn columns_say_whose_a_row_is() {
     let rows = b"author,text\nu,one\nv,two\nu,three\n";
-    let texts: Vec<String> = by_user("a.csv", rows).into_iter().map(|d| d.unwrap().text).collect();
+    let texts: Vec<String> = by_user("a.csv", rows)
+        .into_iter()
+        .map(|d| d.unwrap().text)
+        .collect();
     assert_eq!(texts, ["one\nthree", "two"]);
 }
 
@@ -57,8 +60,14 @@ fn columns_say_whose_a_row_is() {
 fn a_record_of_nobody_is_refused_without_its_content() {
     for (nobody, place) in [
         (r#"{"id":"secret-2","text":"hidden"}"#, "line 2"),
-        (r#"{"id":"secret-2","author":" ","text":"hidden"}"#, "line 2"),
-        (r#"{"id":"secret-2","author":["u","v"],"text":"hidden"}"#, "line 2"),
+        (
+            r#"{"id":"secret-2","author":" ","text":"hidden"}"#,
+            "line 2",
+        ),
+        (
+            r#"{"id":"secret-2","author":["u","v"],"text":"hidden"}"#,
+            "line 2",
+        ),
     ] {
         let lines = format!("{{\"id\":\"1\",\"author\":\"u\",\"text\":\"one\"}}\n{nobody}\n");
         let refused: Vec<String> = by_user("a.jsonl", lines.as_bytes())
