@@ -19,7 +19,7 @@ pub enum Unit {
     Dialogue,
     /// A whole document of plain text.
     Document,
-    /// All documents of one user, which are read as one ([`crate::ReadOptions::user`]).
+    /// All documents of one user, which are read as one.
     User,
 }
 

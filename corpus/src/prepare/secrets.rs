@@ -253,11 +253,23 @@ mod tests {
             .build()
             .unwrap();
         let pieces = [
-            "ada@x.org", "4111 1111 1111 1111", "415-555-0123", "card", "é", "call ", " ", "12", "-", "may 5", ".",
+            "ada@x.org",
+            "4111 1111 1111 1111",
+            "415-555-0123",
+            "card",
+            "é",
+            "call ",
+            " ",
+            "12",
+            "-",
+            "may 5",
+            ".",
         ];
         let mut state = 11u64;
         let mut draw = |below: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             (state >> 33) as usize % below
         };
         let (mut both, mut tokens_alone) = (0, 0);
@@ -288,6 +300,9 @@ mod tests {
                 }
             }
         }
-        assert!(both > 50 && tokens_alone < both / 10, "{both} {tokens_alone}");
+        assert!(
+            both > 50 && tokens_alone < both / 10,
+            "{both} {tokens_alone}"
+        );
     }
 }

@@ -8,6 +8,7 @@ pub(crate) use words::listed;
 
 use super::detect::{DetectorOptions, Detectors, NUMERIC};
 use super::dictionary::{Dictionary, DictionaryOptions};
+use super::speakers::{is_question, without_speakers};
 use super::{Policy, Span, View};
 use crate::error::Result;
 use schemars::JsonSchema;
@@ -238,10 +239,11 @@ impl Policy for Levels {
     }
 }
 
-/// The names that a tagger is sure enough of, the words of each in one piece.
+/// The names that a tagger is sure enough of, the words of each in one piece; neither who speaks nor a word that asks.
 pub(super) fn names(tagger: &dyn Tagger, text: &str, least: f32) -> Vec<RoleTag> {
     let mut found = Vec::new();
-    tagger.names(text, &mut found);
+    tagger.names(&without_speakers(text), &mut found);
+    found.retain(|tag| !is_question(text, tag.range.start, tag.range.end));
     joined(found, text, least)
 }
 
