@@ -14,6 +14,7 @@ import gzip
 import json
 import logging
 import re
+import resource
 import subprocess
 import tempfile
 import time
@@ -26,6 +27,7 @@ KINDS = [
     ("EMAIL_ADDRESS", ["email"], ["EMAIL_ADDRESS"]),
     ("CREDIT_CARD", ["card"], ["CREDIT_CARD"]),
     ("IBAN_CODE", ["iban"], ["IBAN_CODE"]),
+    # The same nine digits may be a telephone number: of spans over one text the first gives its kind.
     ("US_SSN", ["ssn"], ["US_SSN"]),
     ("IP_ADDRESS", ["ip"], ["IP_ADDRESS"]),
     ("PHONE_NUMBER", ["phone"], ["PHONE_NUMBER"]),
@@ -49,15 +51,15 @@ class Ours:
         self.example, self.policy, self.work, self.name = example, policy, Path(work), policy
 
     def spans(self, texts):
-        """Of each text the spans as (start, end, kind, score), and the seconds of the processor it took."""
+        """Of each text the spans as (start, end, kind, score), and the seconds of the processor, with reading and writing."""
         source, target = self.work / "texts.jsonl", self.work / "spans.jsonl"
         source.write_text("".join(json.dumps({"id": str(n), "text": t or " "}) + "\n" for n, t in enumerate(texts)))
-        said = subprocess.run(
-            [self.example, self.policy, source, "1", target], check=True, capture_output=True, text=True
-        ).stdout
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([self.example, self.policy, source, "1", target], check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         found = [[tuple(s) for s in json.loads(line)["spans"]] for line in target.read_text().splitlines()]
         assert len(found) == len(texts)
-        return found, json.loads(said)["seconds"]
+        return found, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def model():

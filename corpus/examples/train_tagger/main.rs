@@ -61,6 +61,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let [speech, _, roles] = how.most_features;
             let teacher = TaggerTraining {
                 most_features: [speech, TEACHER_FEATURES, roles],
+                steps: [127; 3],
                 ..how.clone()
             };
             let teacher = TaggerModel::train(&material, &teacher)?;

@@ -36,7 +36,7 @@ const LANES: usize = 16;
 /// What the features of a word add up to, for each label; those above the chain's own stay 0.
 pub(super) type Sums = [i16; MOST_LABELS];
 
-/// A trained chain with weights of 31 steps.
+/// A trained chain with weights of eight bits.
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
     pub(super) labels: usize,
@@ -94,6 +94,16 @@ impl Chain {
             starts,
             filter,
         }
+    }
+
+    /// The same with weights of fewer steps to each side of 0 than the 127 of eight bits.
+    pub(super) fn in_steps(mut self, steps: u8) -> Self {
+        let width = 127.0 / f64::from(steps.clamp(1, 127));
+        for weight in &mut self.weights {
+            *weight = (f64::from(*weight) / width).round() as i8;
+        }
+        self.scale = (f64::from(self.scale) * width) as f32;
+        self
     }
 
     /// The weights label by label, feature by feature.

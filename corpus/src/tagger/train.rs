@@ -47,6 +47,8 @@ pub struct TaggerTraining {
     pub dropout: f32,
     /// A feature seen less often is not learnt.
     pub least_count: u32,
+    /// Steps of a weight to each side of 0, of each chain, at most 127: more make a model larger, hardly better.
+    pub steps: [u8; 3],
     /// Features kept, of each chain: those with the largest weights.
     pub most_features: [usize; 3],
 }
@@ -60,6 +62,7 @@ impl Default for TaggerTraining {
             decay: 1e-5,
             dropout: 0.1,
             least_count: 2,
+            steps: [31, 15, 31],
             most_features: [30_000, 80_000, 40_000],
         }
     }
@@ -121,7 +124,13 @@ impl Model {
         )?;
         let roles: Vec<&TaggedSentence> = material.roles.iter().collect();
         let roles = learn(2, &prepare(&roles, &lexicon, tagged, Forms::roles), how)?;
-        Ok(Self::of([speech, names, roles], lexicon))
+        let [of_speech, of_names, of_roles] = how.steps;
+        let chains = [
+            speech.in_steps(of_speech),
+            names.in_steps(of_names),
+            roles.in_steps(of_roles),
+        ];
+        Ok(Self::of(chains, lexicon))
     }
 }
 
@@ -211,8 +220,6 @@ fn learn(task: usize, sentences: &[Prepared], how: &TaggerTraining) -> Result<Ch
     Ok(fit(n, sentences, &hashes, how).finish(&hashes, most))
 }
 
-/// Steps of a weight to each side of 0: more made the model larger and no better.
-const LEVELS: f32 = 15.0;
 /// The place of the chain of names.
 const NAMES: usize = 1;
 
@@ -317,7 +324,7 @@ impl Learner<'_> {
             .sum()
     }
 
-    /// The largest weights, in steps of the largest.
+    /// The largest weights, in eight bits.
     fn finish(&self, hashes: &[u32], most: usize) -> Chain {
         let n = self.n;
         let mut order: Vec<usize> = (0..hashes.len()).collect();
@@ -325,11 +332,11 @@ impl Learner<'_> {
         order.truncate(most);
         order.sort_unstable();
         let largest = self.weights.iter().fold(0f32, |m, w| m.max(w.abs()));
-        let scale = (largest / LEVELS).clamp(1e-6, 1.0);
+        let scale = (largest / 127.0).clamp(1e-6, 1.0);
         let weights: Vec<i8> = order
             .iter()
             .flat_map(|row| &self.weights[row * n..][..n])
-            .map(|w| (w / scale).round().clamp(-LEVELS, LEVELS) as i8)
+            .map(|w| (w / scale).round().clamp(-127.0, 127.0) as i8)
             .collect();
         let hashes = order.iter().map(|row| hashes[*row]).collect();
         let transitions = self

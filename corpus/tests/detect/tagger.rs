@@ -66,7 +66,7 @@ fn plain_sentences_are_tagged_as_a_reader_would() {
 /// covers, and a word in between is flagged and not masked.
 #[test]
 fn two_thresholds_over_one_model_nest() {
-    let text = "Then Priya Nair asked Acme about the Riverside job, and Olaf said no to the Polish firm in Lower Wick.";
+    let text = "Then Priya Nair asked Acme about the Riverside job, and Olaf said no to the Polish firm in Lower Wick; please call alice about it.";
     let at = |least| spans(&Names::new(shipped(), least).unwrap(), text);
     let covers = |least| {
         let found = at(least);
