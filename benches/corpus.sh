@@ -26,7 +26,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # One call for all of the workspace: other features for each package would be built anew.
-nice cargo build --quiet --profile "$profile" --workspace --bin audit --example detect --example near --example names
+nice cargo build --quiet --profile "$profile" --workspace --bin audit --example detect --example near --example spans
 
 # Every line once more and again, each with a salt of letters, until it is long enough: no
 # line repeats, and the salts look like no secret.

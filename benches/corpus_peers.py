@@ -211,7 +211,7 @@ def names(count=1000):
         for number, text in enumerate(texts):
             out.write(json.dumps({"id": f"t{number}", "text": text}) + "\n")
     said = json.loads(
-        subprocess.run([EXAMPLES / "names", path, "3"], stdout=subprocess.PIPE, check=True).stdout
+        subprocess.run([EXAMPLES / "spans", "names", path, "3"], stdout=subprocess.PIPE, check=True).stdout
     )
     words, size = said["words"], said["megabytes"]
     print(f"named entities in {len(texts)} paragraphs ({words} words, {size:.2f} MB), one core:")

@@ -69,8 +69,8 @@ pub use sweep::{
     RedactionState, SecretList, Sense, Sensed, default_threads, redacted_text,
 };
 pub use tagger::{
-    NAME_LABELS, PARTS_OF_SPEECH, ROLE_LABELS, TaggedSentence, TaggerMaterial, TaggerModel,
-    TaggerTraining, WordTags,
+    NAME_LABELS, PARTS_OF_SPEECH, ROLE_LABELS, TaggedSentence, TaggerLexicon, TaggerMaterial,
+    TaggerModel, TaggerTraining, WordTags, name_labels,
 };
 pub use tokenize::{Encoded, MASK_TEXT, Origin, Tokenizer};
 pub use trigram::{Evaluation, NGram, Trigram};

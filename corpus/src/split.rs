@@ -98,7 +98,7 @@ fn clip(range: &Range<usize>, frame: &Range<usize>) -> Option<Range<usize>> {
 /// Byte ranges of the units of a text, in order.
 fn ranges(text: &str, unit: Unit) -> Vec<Range<usize>> {
     match unit {
-        Unit::Dialogue | Unit::Document => std::iter::once(0..text.len()).collect(),
+        Unit::Dialogue | Unit::Document | Unit::User => std::iter::once(0..text.len()).collect(),
         Unit::Turn => lines(text),
         Unit::Sentence => lines(text)
             .into_iter()

@@ -19,6 +19,8 @@ pub enum Unit {
     Dialogue,
     /// A whole document of plain text.
     Document,
+    /// All documents of one user, which are read as one.
+    User,
 }
 
 impl std::fmt::Display for Unit {
@@ -28,6 +30,7 @@ impl std::fmt::Display for Unit {
             Self::Sentence => "sentence",
             Self::Dialogue => "dialogue",
             Self::Document => "document",
+            Self::User => "user",
         })
     }
 }

@@ -294,3 +294,78 @@ fn every_file_that_cannot_be_read_is_named_or_left_out() {
         "{nothing}"
     );
 }
+
+/// All records of a user are one unit: one record of the training set, held out or not as a whole, a copy only of another
+/// user's whole, and one record for each secret in them.
+#[test]
+fn a_user_is_one_unit_through_the_preparation() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data.jsonl");
+    let mut lines = String::new();
+    // User 3 says what user 2 says; lines of all users mix, and each says one sentence twice.
+    for round in 0..3 {
+        for user in 0..40 {
+            let told = if user == 3 { 2 } else { user };
+            let text = match round {
+                0 | 1 => format!("I am number {told}."),
+                _ => format!("Write to ada{told}@example.org or ada{told}@example.org"),
+            };
+            lines += &serde_json::json!({"id": format!("{round}-{user}"), "user": format!("u{user}"), "text": text})
+                .to_string();
+            lines.push('\n');
+        }
+    }
+    std::fs::write(&data, lines).unwrap();
+    let options = PrepareOptions {
+        unit: Unit::User,
+        held_out: 0.25,
+        policy: PolicyOptions {
+            policy: PolicyChoice::Detectors(DetectorOptions::default()),
+            ..PolicyOptions::default()
+        },
+        ..PrepareOptions::default()
+    };
+    let reading = ReadOptions {
+        user: Some("user".to_owned()),
+        ..ReadOptions::default()
+    };
+    let out = place.path().join("out");
+    let files = PrepareFiles {
+        data: &data,
+        reading: &reading,
+        options: &options,
+        threads: 2,
+        pause: Duration::from_secs(10),
+    };
+    let (made, _) = files.write(&out, false, &|_, _| true).unwrap().unwrap();
+    let facts = &made.facts;
+    assert_eq!(facts.unit, Unit::User);
+    assert_eq!(
+        (
+            facts.documents + facts.held_out_documents,
+            facts.held_out_documents
+        ),
+        (40, 10)
+    );
+    assert_eq!(facts.units, 30);
+    // At most the pair of equal users, where neither is held out.
+    assert!(facts.duplicates <= 1);
+    // Of a user's three texts all stand in one record, the address masked in both places.
+    let text = std::fs::read_to_string(out.join("train.jsonl")).unwrap();
+    // A copy is a point, and no record of the training set.
+    assert_eq!(text.lines().count() as u64, 30 - facts.duplicates);
+    for line in text.lines() {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        let text = record["text"].as_str().unwrap();
+        let whole = text.matches("I am number").count() == 2 && text.matches("<MASK>").count() == 2;
+        assert!(whole || text == "<MASK>", "{text}");
+    }
+    // Without the key the same corpus is 120 units of one document each.
+    let apart = place.path().join("apart");
+    let files = PrepareFiles {
+        reading: &ReadOptions::default(),
+        ..files
+    };
+    let (made, _) = files.write(&apart, false, &|_, _| true).unwrap().unwrap();
+    assert_eq!(made.facts.documents + made.facts.held_out_documents, 120);
+}

@@ -381,3 +381,45 @@ fn what_training_says_fits_its_schema() {
     assert!(jft["inputs"].get("batch_size").is_none() && left.contains(&"delta".into()));
     assert_eq!(jft["estimates"].as_array().unwrap().len(), 2);
 }
+
+/// All records of a user are one unit, from the text to the guarantee of the run; who asks for it says whose a record is.
+#[test]
+fn a_user_is_the_unit_from_the_text_to_the_guarantee() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let mut lines = String::new();
+    for number in 0..90 {
+        let user = number % 30;
+        let line = serde_json::json!({
+            "id": number, "who": format!("u{user}"), "text": format!("Note {number} of user {user}: call 415-555-01{user:02}."),
+        });
+        lines += &format!("{line}\n");
+    }
+    std::fs::write(at.join("data.jsonl"), lines).unwrap();
+    let how = "data.jsonl --policy detectors --held-out 0.2 --unit user --user-field who";
+    let prepared = json(at, &format!("prepare {how} --out p"));
+    let facts = &prepared["facts"];
+    assert_eq!(facts["unit"], "user");
+    let counts = ["documents", "held_out_documents", "units"].map(|key| facts[key].as_u64().unwrap());
+    assert_eq!(counts, [24, 6, 24]);
+    // Three records of a user hold its number: one unit does.
+    assert_eq!(facts["secrets"]["all"]["distinct"], 24);
+    assert_eq!(facts["secrets"]["all"]["occurrences"], 72);
+    let train = "train p --recipe dpsgd --sigma 1 --delta 1e-5 --epochs 1 --out c";
+    let run = json(at, train);
+    assert!(run.to_string().contains("user"), "{run}");
+    let manifest = std::fs::read_to_string(at.join("c/manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    assert_eq!(manifest["unit"], "user");
+    let neighbours = json(at, &format!("neighbours {how} --all"));
+    assert_eq!((neighbours["missed"].as_u64(), neighbours["distinct"].as_u64()), (Some(0), Some(24)));
+
+    let said = refused(at, "prepare data.jsonl --unit user --out q");
+    assert!(said.contains("--unit user") && said.contains("--user-field"), "{said}");
+    let said = refused(at, "prepare data.jsonl --user-field who --out q");
+    assert!(said.contains("--user-field") && said.contains("turn"), "{said}");
+    let said = refused(at, "prepare data.jsonl --unit user --user-field nobody --out q");
+    assert!(said.contains("`nobody`") && said.contains("line 1"), "{said}");
+    let said = refused(at, "redact data.jsonl --unit user --out q.jsonl");
+    assert!(said.contains("turn, sentence, dialogue, document"), "{said}");
+}

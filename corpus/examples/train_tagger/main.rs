@@ -1,14 +1,16 @@
 //! Trains the tagger that ships, and measures it on text it was not trained on.
 //!
 //! ```console
-//! $ cargo run --release --package reticent-corpus --example train_tagger -- TREEBANK ENTITIES OUT.bin
+//! $ cargo run --release --package reticent-corpus --example train_tagger -- MATERIAL OUT.bin
 //! ```
-//! TREEBANK holds `ewt-train.conllu` and `ewt-test.conllu` (Universal Dependencies, English
-//! Web Treebank), ENTITIES holds `wnut17_train.conll`, `btc.conll`, `wnut17_test.conll` and
-//! `wikigold.conll`, all unpacked. With `--measure MODEL.bin` instead of OUT.bin nothing is
-//! trained. Equal files give an equal model.
+//! MATERIAL holds, unpacked, what `models/tagger.md` names: the treebank `ewt-train.conllu` and `ewt-test.conllu`,
+//! `en_ewt-ud-dev.iob2`, `en_ewt-ud-test.iob2` and `en_pud-ud-test.iob2` of Universal NER, GUM's documents under
+//! `gum`, `wnut17_train.conll`, `wnut17_test.conll` and `wikigold.conll`, and what [`lexicon`] reads. With
+//! `--measure MODEL.bin` instead of OUT.bin nothing is trained. Equal files give an equal model.
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 
+mod articles;
+mod lexicon;
 mod measure;
 mod read;
 
@@ -16,32 +18,71 @@ use reticent_corpus::{ROLE_LABELS, TaggerMaterial, TaggerModel, TaggerTraining, 
 use std::path::Path;
 use std::time::Instant;
 
+/// Features of the model that marks more text; it is not kept.
+const TEACHER_FEATURES: usize = 400_000;
+/// Sentences of the treebank that are taken for one article.
+const TOGETHER: usize = 20;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [treebank, entities, rest @ ..] = &arguments[..] else {
-        return Err("usage: train_tagger TREEBANK ENTITIES (OUT.bin | --measure MODEL.bin)".into());
+    let [material, rest @ ..] = &arguments[..] else {
+        return Err("usage: train_tagger MATERIAL (OUT.bin | --measure MODEL.bin)".into());
     };
-    let (treebank, entities) = (Path::new(treebank), Path::new(entities));
+    let folder = Path::new(material);
     let model = match rest {
         [flag, path] if flag == "--measure" => TaggerModel::read(path.as_ref())?,
         [out, ..] => {
             let began = Instant::now();
-            let trees = read::treebank(&treebank.join("ewt-train.conllu"))?;
-            let mut names = read::entities(&entities.join("wnut17_train.conll"), true)?;
-            names.extend(read::entities(&entities.join("btc.conll"), false)?);
-            names.extend(trees.names);
-            let material = TaggerMaterial {
-                speech: trees.speech,
+            let trees = read::treebank(&folder.join("ewt-train.conllu"))?;
+            let mut names = read::entities(&folder.join("wnut17_train.conll"))?;
+            for file in ["en_ewt-ud-dev", "en_ewt-ud-test", "en_pud-ud-test"] {
+                names.extend(read::universal(&folder.join(file).with_extension("iob2"))?);
+            }
+            let mut documents: Vec<_> = std::fs::read_dir(folder.join("gum"))?
+                .map(|entry| Ok(entry?.path()))
+                .collect::<std::io::Result<_>>()?;
+            documents.sort();
+            for document in documents {
+                names.extend(read::gum(&document)?);
+            }
+            let lexicon = lexicon::lexicon(folder)?;
+            println!(
+                "{} words in lists, {} in clusters, {:.0} s",
+                lexicon.lists.len(),
+                lexicon.clusters.len(),
+                began.elapsed().as_secs_f64()
+            );
+            let mut material = TaggerMaterial {
                 names,
-                roles: trees.roles,
+                lexicon,
+                ..TaggerMaterial::default()
             };
-            let mut how = TaggerTraining::default();
-            if let Some(rounds) = rest.get(1) {
-                how.rounds = rounds.parse()?;
+            let how = TaggerTraining::default();
+            let [speech, _, roles] = how.most_features;
+            let teacher = TaggerTraining {
+                most_features: [speech, TEACHER_FEATURES, roles],
+                steps: [127; 3],
+                ..how.clone()
+            };
+            let teacher = TaggerModel::train(&material, &teacher)?;
+            let sentences: Vec<Vec<String>> =
+                trees.speech.iter().map(|s| s.words.clone()).collect();
+            for sentences in sentences.chunks(TOGETHER) {
+                material
+                    .names
+                    .extend(articles::labelled(&teacher, sentences));
             }
-            if let Some(dropout) = rest.get(2) {
-                how.dropout = dropout.parse()?;
+            let text = std::fs::read_to_string(folder.join("wikitext.txt"))?;
+            for article in articles::articles(&text).iter().step_by(2) {
+                material.names.extend(articles::labelled(&teacher, article));
             }
+            println!(
+                "{} sentences with names, {:.0} s",
+                material.names.len(),
+                began.elapsed().as_secs_f64()
+            );
+            material.speech = trees.speech;
+            material.roles = trees.roles;
             let model = TaggerModel::train(&material, &how)?;
             let bytes = model.to_bytes();
             std::fs::write(out, &bytes)?;
@@ -54,13 +95,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         [] => return Err("OUT.bin is missing".into()),
     };
-    let trees = read::treebank(&treebank.join("ewt-test.conllu"))?;
-    let (accuracy, of_speech) = measure::speech(&model, &trees.speech);
+    report(&model, folder)
+}
+
+fn report(model: &TaggerModel, folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let trees = read::treebank(&folder.join("ewt-test.conllu"))?;
+    let (accuracy, of_speech) = measure::speech(model, &trees.speech);
     println!("parts of speech, EWT test: accuracy {accuracy:.4}");
     for kind in ["NOUN", "PROPN", "PRON", "VERB", "AUX"] {
         println!("  {kind:8} {}", of_speech[kind].row());
     }
-    let (_, roles) = measure::one_word(&model, &trees.roles, &ROLE_LABELS, WordTags::role_label);
+    let (_, roles) = measure::one_word(model, &trees.roles, &ROLE_LABELS, WordTags::role_label);
     for kind in ["SUBJECT", "OBJECT"] {
         println!("  {kind:8} {}", roles[kind].row());
     }
@@ -68,20 +113,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("wnut17_test", &["PER", "LOC", "ORG", "MISC"][..]),
         ("wikigold", &["PER", "LOC", "ORG", "MISC"]),
     ] {
-        let sentences = read::entities(&entities.join(format!("{file}.conll")), true)?;
+        let sentences = read::entities(&folder.join(format!("{file}.conll")))?;
         println!("names, {file}:");
-        for (kind, counts) in measure::names(&model, &sentences, kinds) {
+        for (kind, counts) in measure::names(model, &sentences, kinds) {
             println!("  {kind:8} {}", counts.row());
         }
         for least in [0.5, 0.3, 0.1, 0.02] {
             println!(
                 "  words in names at {least:4}: {}",
-                measure::words(&model, &sentences, least).row()
+                measure::words(model, &sentences, least).row()
             );
         }
         let began = Instant::now();
         let count: usize = sentences.iter().map(|s| s.words.len()).sum();
-        measure::words(&model, &sentences, 0.5);
+        measure::words(model, &sentences, 0.5);
         println!(
             "  {:.0} words a second",
             count as f64 / began.elapsed().as_secs_f64()

@@ -1,6 +1,8 @@
 //! Precision, recall and F1 on sentences nobody trained on.
 
-use reticent_corpus::{NAME_LABELS, PARTS_OF_SPEECH, TaggedSentence, TaggerModel, WordTags};
+use reticent_corpus::{
+    NAME_LABELS, PARTS_OF_SPEECH, TaggedSentence, TaggerModel, WordTags, name_labels,
+};
 use std::collections::BTreeMap;
 
 /// Found, right, and what there was to find.
@@ -65,7 +67,7 @@ pub(crate) fn names(
             .map(|l| NAME_LABELS[l.trailing_zeros() as usize])
             .collect();
         let tags = tagged(model, sentence);
-        let found: Vec<&str> = tags.iter().map(WordTags::name_label).collect();
+        let found = name_labels(&tags);
         let keep = |of: Vec<(String, usize, usize)>| -> Vec<_> {
             of.into_iter().filter(|s| kinds.contains(&&*s.0)).collect()
         };

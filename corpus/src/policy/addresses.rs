@@ -3,19 +3,22 @@
 
 use super::{Policy, Span, View, is_spent};
 use crate::error::{Error, Result};
-use regex::Regex;
+use aho_corasick::AhoCorasick;
+use regex_automata::meta::Regex;
+use regex_automata::{Anchored, Input};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Street addresses, whatever the country as far as their forms go.
 #[derive(Debug, Clone)]
 pub(crate) struct Addresses {
     /// Say what they are by themselves.
-    plain: Vec<Regex>,
+    plain: Vec<Form>,
     /// Need a word of [`CONTEXT`] before them.
-    near: Vec<Regex>,
+    near: Vec<Form>,
     context: Regex,
     /// A bare number behind `zip`, `building` and the like.
-    number: Regex,
+    number: Form,
     number_context: Regex,
     /// What goes on with an address, from its end.
     further: Regex,
@@ -23,6 +26,175 @@ pub(crate) struct Addresses {
     last: [Regex; 2],
     kind: Arc<str>,
     source: Arc<str>,
+}
+
+/// One form, and where it can begin: it is looked for there alone, which is faster than everywhere.
+#[derive(Debug, Clone)]
+struct Form {
+    regex: Regex,
+    begins: Begins,
+}
+
+/// Where a form can begin. It may be said of more places than there are, never of fewer.
+#[derive(Debug, Clone)]
+enum Begins {
+    /// At a number.
+    Number,
+    /// At one of so many words, or at a number, before a space and a number.
+    BeforeNumber(usize),
+    /// At a word with one of these ends, or at a number, before a space and a number.
+    EndBeforeNumber(Vec<&'static str>),
+    /// At one of these words, or at a number before it; with a number behind the word where that is said.
+    Word(AhoCorasick, bool),
+}
+
+/// No number in front of an address reaches further back, in bytes, with what stands between.
+const NUMBER_REACH: usize = 60;
+/// Nor do the words in front of a number.
+const WORDS_REACH: usize = 512;
+
+fn compile(pattern: &str) -> Result<Regex> {
+    Regex::new(pattern).map_err(|error| Error::Pattern {
+        rule: "a pattern of addresses".to_owned(),
+        problem: crate::error::pattern_problem(&error.to_string()),
+    })
+}
+
+/// The words of a list that are looked for, in any case of letters where that is said.
+fn words(list: &[&str], any_case: bool) -> Result<AhoCorasick> {
+    let built = AhoCorasick::builder()
+        .ascii_case_insensitive(any_case)
+        .build(list);
+    built.map_err(|error| Error::Pattern {
+        rule: "the words of addresses".to_owned(),
+        problem: error.to_string(),
+    })
+}
+
+/// Where the numbers of a text begin, unless letters stand before them.
+fn numbers(text: &str) -> Vec<usize> {
+    let bytes = text.as_bytes();
+    let mut out = Vec::new();
+    for (at, byte) in bytes.iter().enumerate() {
+        let starts = if byte.is_ascii() {
+            byte.is_ascii_digit()
+        } else {
+            text.is_char_boundary(at) && text[at..].starts_with(char::is_numeric)
+        };
+        let before = at.checked_sub(1).map(|before| bytes[before]);
+        if starts && !before.is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            out.push(at);
+        }
+    }
+    out
+}
+
+impl Form {
+    fn new(pattern: &str, begins: Begins) -> Result<Self> {
+        let regex = compile(pattern)?;
+        Ok(Self { regex, begins })
+    }
+
+    /// Its places in a text, from the left and apart, as a search from everywhere would find them.
+    fn find(&self, text: &str, numbers: &[usize], mut each: impl FnMut(usize, usize)) {
+        let mut end = 0;
+        for start in self.begins.places(text, numbers).iter().copied() {
+            if start < end || is_spent() {
+                continue;
+            }
+            let input = Input::new(text).range(start..).anchored(Anchored::Yes);
+            if let Some(found) = self.regex.find(input) {
+                each(start, found.end());
+                end = found.end();
+            }
+        }
+    }
+}
+
+impl Begins {
+    /// Places in order.
+    fn places<'n>(&self, text: &str, numbers: &'n [usize]) -> Cow<'n, [usize]> {
+        let mut out = Vec::new();
+        let near = |at: usize, out: &mut Vec<usize>| {
+            let before = numbers.partition_point(|n| *n < at);
+            let close = numbers[..before].iter().rev();
+            out.extend(close.take_while(|n| **n + NUMBER_REACH >= at));
+        };
+        match self {
+            Self::Number => return Cow::Borrowed(numbers),
+            Self::BeforeNumber(most) => {
+                for number in numbers {
+                    words_before(text, *number, *most, &mut out);
+                }
+            }
+            Self::EndBeforeNumber(ends) => {
+                for number in numbers {
+                    let Some(front) = text[..*number].strip_suffix(' ') else {
+                        continue;
+                    };
+                    let front = front.strip_suffix('.').unwrap_or(front);
+                    if ends.iter().any(|end| front.ends_with(end)) {
+                        let from = out.len();
+                        words_before(text, *number, 1, &mut out);
+                        let first = out[from..].iter().copied().min().unwrap_or(*number);
+                        near(first, &mut out);
+                    }
+                }
+            }
+            Self::Word(words, number) => {
+                for found in words.find_overlapping_iter(text) {
+                    let behind = &text.as_bytes()[found.end()..];
+                    let behind = &behind[..behind.len().min(5)];
+                    let digit = |byte: &u8| byte.is_ascii_digit() || !byte.is_ascii();
+                    if !number || behind.iter().any(digit) {
+                        out.push(found.start());
+                        near(found.start(), &mut out);
+                    }
+                }
+            }
+        }
+        out.sort_unstable();
+        out.dedup();
+        Cow::Owned(out)
+    }
+}
+
+/// Where the words begin, at most so many and apart by single spaces, that stand before a space and a number.
+fn words_before(text: &str, number: usize, most: usize, out: &mut Vec<usize>) {
+    let Some(front) = text[..number].strip_suffix(' ') else {
+        return;
+    };
+    let mut spaces = 0;
+    let mut last = None;
+    for (at, c) in front.char_indices().rev() {
+        if c == ' ' {
+            spaces += 1;
+        }
+        let ends = spaces >= most || at + WORDS_REACH < number;
+        let of_name =
+            c.is_alphabetic() || !c.is_ascii() || matches!(c, '.' | '\'' | '-' | ' ' | ',');
+        if ends || !of_name {
+            break;
+        }
+        if let Some((place, c)) = last
+            && begins_word(text, place, c)
+        {
+            out.push(place);
+        }
+        last = Some((at, c));
+    }
+    if let Some((place, c)) = last
+        && begins_word(text, place, c)
+    {
+        out.push(place);
+    }
+}
+
+/// Whether a word may begin with the letter at this place; what is not ASCII is for the pattern to judge.
+fn begins_word(text: &str, at: usize, c: char) -> bool {
+    let before = text[..at].chars().next_back();
+    let letter = c.is_alphabetic() || c == '-' || !c.is_ascii();
+    letter && !before.is_some_and(|b| b.is_ascii_alphanumeric() && c.is_ascii_alphabetic())
 }
 
 /// A capitalised word, and one of at least three letters.
@@ -40,11 +212,36 @@ const STREETS: &str = "Street|Str|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|D
     Rest|River|Shoal|Shore|Skyway|Spring|Spur|Stravenue|Stream|Summit|Throughway|Trace|Track|Trafficway|Tunnel|\
     Underpass|Union|Valley|Via|Viaduct|View|Village|Ville|Vista|Well|Burg|Bluff|Bend|Bottom|Branch|Bridge|Brook|Camp|\
     Canyon|Cape|Center|Cliff|Club|Corner|Course|Curve|Dale|Dam|Divide|Passage";
-const UNIT: &str = r"(?:(?i:apt|apartment|suite|ste|unit|flat|room|floor|building|bldg|box|p\.?o\.? ?box|postbox|psc)\.?,? ?#?\d{1,6}[A-Za-z]?)";
+const UNIT: &str = r"(?:(?i-u:apt|apartment|suite|ste|unit|flat|room|floor|building|bldg|box|p\.?o\.? ?box|postbox|psc)\.?,? ?#?\d{1,6}[A-Za-z]?)";
+/// The same words, as they are looked for.
+const UNITS: [&str; 22] = [
+    "apt",
+    "apartment",
+    "suite",
+    "ste",
+    "unit",
+    "flat",
+    "room",
+    "floor",
+    "building",
+    "bldg",
+    "box",
+    "pobox",
+    "po box",
+    "po.box",
+    "po. box",
+    "p.obox",
+    "p.o box",
+    "p.o.box",
+    "p.o. box",
+    "postbox",
+    "psc",
+    "p o box",
+];
 /// Words that begin the name of a street elsewhere, and endings that are one.
 const FIRST: &str = "Rue|Avenue|Av|Ave|Via|Viale|Piazza|Corso|Calle|Rua|Avenida|Plaza|Boulevard|Place|Chemin|Allée|Route|\
     Quai|Impasse|Ulica|ul|Travessa|Largo|Paseo|Carrer|Rúa";
-const LAST: &str = "stra(?:ß|ss)e|str|gasse|weg|platz|allee|damm|ring|ufer|gade|vej|vænget|gata|gatan|vägen|veien|vegen|\
+const LAST: &str = "straße|strasse|str|gasse|weg|platz|allee|damm|ring|ufer|gade|vej|vænget|gata|gatan|vägen|veien|vegen|\
     torget|katu|tie|kuja|polku|straat|laan|gracht|plein|dijk|utca|körút|vollen|ulice|ulica";
 /// Words before what may be an address.
 const CONTEXT: &str = r"(?i)\b(?:address|lives?|living|lived|located|location|ship|deliver|delivery|send|moved|street|home|house|office|corner|zip|postal|post|visit|resides?|residence|stay|at)\b";
@@ -78,18 +275,32 @@ impl Addresses {
             format!(r"\b{NUMBER},? {LONG_WORD}(?: (?:{WORD}|\d{{1,5}}|u\.|de|la|el|al)){{0,4}}"),
             format!(r"\b{LONG_WORD}(?: {WORD}){{0,2}} {NUMBER}\b"),
         ];
-        let compile = |pattern: &str| {
-            Regex::new(pattern).map_err(|error| Error::Pattern {
-                rule: "a pattern of addresses".to_owned(),
-                problem: crate::error::pattern_problem(&error.to_string()),
-            })
+        let begins = [
+            Begins::Number,
+            Begins::Word(words(&UNITS, true)?, true),
+            Begins::EndBeforeNumber(LAST.split('|').collect()),
+            Begins::Word(words(&FIRST.split('|').collect::<Vec<_>>(), false)?, false),
+            Begins::Word(words(&["APO", "FPO", "DPO"], false)?, false),
+            Begins::BeforeNumber(6),
+        ];
+        let begins_near = [
+            Begins::Word(words(&["corner of"], false)?, false),
+            Begins::Number,
+            Begins::Number,
+            Begins::BeforeNumber(3),
+        ];
+        let all = |patterns: &[String], begins: Vec<Begins>| -> Result<Vec<Form>> {
+            patterns
+                .iter()
+                .zip(begins)
+                .map(|(p, b)| Form::new(p, b))
+                .collect()
         };
-        let all = |patterns: &[String]| patterns.iter().map(|p| compile(p)).collect::<Result<_>>();
         Ok(Self {
-            plain: all(&plain)?,
-            near: all(&near)?,
+            plain: all(&plain, begins.into())?,
+            near: all(&near, begins_near.into())?,
             context: compile(CONTEXT)?,
-            number: compile(r"\b\d{3,6}\b")?,
+            number: Form::new(r"\b\d{3,6}\b", Begins::Number)?,
             number_context: compile(NUMBER_CONTEXT)?,
             further: compile(&format!(
                 r"^(?:,? ?\s*{UNIT}\b|(?:,? (?:{WORD}|de|la|al|el)){{1,5}},? \d{{4,6}}\b)"
@@ -151,21 +362,20 @@ impl Policy for Addresses {
         } else {
             std::slice::from_ref(&self.plain[NAMED])
         };
-        for regex in some {
-            for found in regex.find_iter(text).take_while(|_| !is_spent()) {
-                push(found.start(), found.end());
-            }
+        let numbers = numbers(text);
+        for form in some {
+            form.find(text, &numbers, &mut push);
         }
         if !digit && !text.contains("corner of") {
             return;
         }
-        let near = self.near.iter().map(|regex| (regex, &self.context));
-        for (regex, context) in near.chain([(&self.number, &self.number_context)]) {
-            for found in regex.find_iter(text).take_while(|_| !is_spent()) {
-                if Self::is_near(text, found.start(), context) {
-                    push(found.start(), found.end());
+        let near = self.near.iter().map(|form| (form, &self.context));
+        for (form, context) in near.chain([(&self.number, &self.number_context)]) {
+            form.find(text, &numbers, |start, end| {
+                if Self::is_near(text, start, context) {
+                    push(start, end);
                 }
-            }
+            });
         }
     }
 }

@@ -2,40 +2,16 @@
 
 use super::addresses::Addresses;
 use super::detect::{DetectorOptions, Detectors, IDENTIFYING};
-use super::levels::{Role, Tagger, tagged};
+use super::levels::names;
 use super::{Policy, Span, View};
 use crate::error::Result;
 use crate::tagger::TaggerModel;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What a date needs to be masked: those that could be ordinary words or numbers have less.
 const SURE_DATE: f32 = 0.9;
 /// What a word needs to count as part of a name.
 const LIKELY_NAME: f32 = 0.5;
-
-/// Words in front of a colon that say whose turn it is.
-const ROLES: [&str; 14] = [
-    "user",
-    "system",
-    "agent",
-    "customer",
-    "assistant",
-    "bot",
-    "action",
-    "human",
-    "operator",
-    "speaker",
-    "client",
-    "caller",
-    "support",
-    "tool",
-];
-/// What says who speaks is no longer, in bytes.
-const LONGEST_MARK: usize = 32;
-/// Words of a question that are names too.
-const MODALS: [&str; 3] = ["May", "Will", "Can"];
-const PRONOUNS: [&str; 9] = ["I", "we", "you", "he", "she", "they", "it", "the", "this"];
 
 /// Detectors of identifiers, sure dates, names by the tagger that ships, and street addresses.
 #[derive(Debug)]
@@ -70,13 +46,8 @@ impl Policy for General {
         self.dates.find(view, spans);
         self.addresses.find(view, spans);
         let text = view.text;
-        let tagger: &dyn Tagger = self.tagger.as_ref();
-        let wants = |role| matches!(role, Role::Entity(_));
-        for tag in tagged(tagger, &without_speakers(text), LIKELY_NAME, wants) {
+        for tag in names(self.tagger.as_ref(), text, LIKELY_NAME) {
             let range = tag.range;
-            if is_question(text, range.start, range.end) {
-                continue;
-            }
             spans.push(Span {
                 start: range.start,
                 end: range.end,
@@ -86,40 +57,6 @@ impl Policy for General {
             });
         }
     }
-}
-
-/// The text with blanks in the place of who speaks, at the beginning of lines: `USR:Hello`, `ACT:System Action: search`.
-fn without_speakers(text: &str) -> Cow<'_, str> {
-    let mut out = Cow::Borrowed(text);
-    let mut start = 0;
-    for line in text.split_inclusive('\n') {
-        let mut at = start;
-        while let Some(colon) = line[at - start..].find(':') {
-            let mark = &text[at..at + colon];
-            let mut words = mark.split_whitespace().peekable();
-            if mark.len() > LONGEST_MARK || words.peek().is_none() || !words.all(is_speaker) {
-                break;
-            }
-            out.to_mut()
-                .replace_range(at..=at + colon, &" ".repeat(colon + 1));
-            at += colon + 1;
-        }
-        start += line.len();
-    }
-    out
-}
-
-/// Three capitals at most, or one of [`ROLES`]: longer words in capitals may be names.
-fn is_speaker(word: &str) -> bool {
-    let shouted = word.len() <= 3 && word.chars().all(|c| c.is_ascii_uppercase());
-    shouted || ROLES.iter().any(|role| word.eq_ignore_ascii_case(role))
-}
-
-/// Whether a word asks: `May I have your name?`
-fn is_question(text: &str, start: usize, end: usize) -> bool {
-    let next = text[end..].split_whitespace().next().unwrap_or_default();
-    let next = next.trim_end_matches(|c: char| !c.is_alphanumeric());
-    MODALS.contains(&&text[start..end]) && PRONOUNS.contains(&next)
 }
 
 #[cfg(test)]
@@ -156,17 +93,5 @@ mod tests {
                 "{secret}: {spans:?}"
             );
         }
-    }
-
-    #[test]
-    fn speakers_and_questions_are_no_names() {
-        let marked = "ACT:System Action: search\nUSR:Hi\nAda: hello";
-        let blank = "                   search\n    Hi\nAda: hello";
-        assert_eq!(without_speakers(marked), blank);
-        assert!(matches!(without_speakers("plain: text"), Cow::Borrowed(_)));
-        assert!(is_question("May I ask", 0, 3) && !is_question("May Brown", 0, 3));
-        let general = General::new().unwrap();
-        let masked = crate::sweep::redacted_text(&general, "USR:Hi. My name is Chloe Zhang.");
-        assert_eq!(masked, "USR:Hi. My name is <MASK>.");
     }
 }

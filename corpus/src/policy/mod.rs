@@ -14,6 +14,7 @@ mod levels;
 mod names;
 mod patterns;
 mod simulated;
+mod speakers;
 
 pub use choice::{OnnxOptions, PolicyChoice, PolicyOptions};
 pub use compose::{AtLeast, Threshold};

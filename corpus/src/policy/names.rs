@@ -1,6 +1,6 @@
 //! Names by a tagger, with a threshold.
 
-use super::levels::{Role, Tagger, tagged, threshold};
+use super::levels::{Tagger, names, threshold};
 use super::{Policy, Span, View};
 use crate::error::Result;
 use std::sync::Arc;
@@ -48,8 +48,7 @@ impl Names {
 
 impl Policy for Names {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
-        let wants = |role| matches!(role, Role::Entity(_));
-        for tag in tagged(self.tagger.as_ref(), view.text, self.least, wants) {
+        for tag in names(self.tagger.as_ref(), view.text, self.least) {
             spans.push(Span {
                 start: tag.range.start,
                 end: tag.range.end,

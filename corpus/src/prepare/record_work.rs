@@ -11,11 +11,19 @@ use std::sync::Arc;
 /// A unit cut into tokens, some of which are masked.
 #[derive(Debug, Clone)]
 pub(crate) struct Work<'a> {
-    unit: &'a UnitText<'a>,
     encoded: Encoded,
     /// By token.
     masked: Vec<bool>,
-    /// Masked bytes of the text: spans, widened to the tokens they touch.
+    masks: Masks<'a>,
+    /// Whether every token has bytes, and two of them share all of theirs or none: then the masked bytes say which tokens
+    /// are masked.
+    apart: bool,
+}
+
+/// The masked bytes of a unit's text: spans, widened to the tokens they touch, in order and apart.
+#[derive(Debug, Clone)]
+struct Masks<'a> {
+    unit: &'a UnitText<'a>,
     ranges: Vec<Range<usize>>,
 }
 
@@ -30,11 +38,19 @@ impl<'a> Work<'a> {
                 unit.index, unit.document
             )));
         }
+        let whole = encoded.offsets.iter().all(|o| o.start < o.end);
+        let pairs = encoded.offsets.windows(2);
         let mut work = Self {
-            unit,
+            apart: whole
+                && pairs
+                    .into_iter()
+                    .all(|p| p[0] == p[1] || p[0].end <= p[1].start),
             masked: vec![false; encoded.tokens.len()],
             encoded,
-            ranges: Vec::new(),
+            masks: Masks {
+                unit,
+                ranges: Vec::new(),
+            },
         };
         for range in &unit.masked {
             work.replace(range, tokenizer.mask());
@@ -59,24 +75,49 @@ impl<'a> Work<'a> {
     /// Masks spans of the text, widened to whole tokens.
     pub(super) fn mask(&mut self, spans: &[Range<usize>]) {
         for span in spans {
-            let mut wide = span.clone();
             for token in self.touched(span) {
                 self.masked[token] = true;
-                wide.start = wide.start.min(self.encoded.offsets[token].start);
-                wide.end = wide.end.max(self.encoded.offsets[token].end);
             }
-            self.ranges.push(wide);
+            let wide = self.wide(span);
+            self.masks.ranges.push(wide);
         }
-        self.ranges.sort_by_key(|r| r.start);
-        // Touching ranges are one mask, as runs of masked tokens are.
-        let mut joined: Vec<Range<usize>> = Vec::with_capacity(self.ranges.len());
-        for range in self.ranges.drain(..) {
-            match joined.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => joined.push(range),
-            }
+        self.masks.join();
+    }
+
+    /// A span with all bytes of the tokens that it touches.
+    fn wide(&self, span: &Range<usize>) -> Range<usize> {
+        let mut wide = span.clone();
+        for token in self.touched(span) {
+            wide.start = wide.start.min(self.encoded.offsets[token].start);
+            wide.end = wide.end.max(self.encoded.offsets[token].end);
         }
-        self.ranges = joined;
+        wide
+    }
+
+    /// Whether masking a span beforehand leaves just what is masked in `after`, which was made of this by the policy.
+    /// False says nothing: tokens may be the same where bytes are not, or don't tell.
+    pub(super) fn comes_to(
+        &self,
+        span: &Range<usize>,
+        policy: Option<&dyn Policy>,
+        after: &Self,
+    ) -> bool {
+        if !self.apart {
+            return false;
+        }
+        let mut neighbour = self.masks.clone();
+        neighbour.ranges.push(self.wide(span));
+        neighbour.join();
+        if let Some(policy) = policy {
+            let found = neighbour.view(|view| resolved(policy, view));
+            let found = found
+                .iter()
+                .map(|found| self.wide(&neighbour.in_unit(found)));
+            let found: Vec<Range<usize>> = found.collect();
+            neighbour.ranges.extend(found);
+            neighbour.join();
+        }
+        neighbour.ranges == after.masks.ranges
     }
 
     /// Masks ranges of the tokens that [`Work::tokens`] gives.
@@ -135,12 +176,83 @@ impl<'a> Work<'a> {
 
     /// Whether anything is masked.
     pub(super) fn any_mask(&self) -> bool {
-        !self.ranges.is_empty()
+        !self.masks.ranges.is_empty()
     }
 
     /// The text with `<MASK>` for each masked range.
     pub(crate) fn text(&self) -> String {
-        self.replaced(MASK_TEXT)
+        self.masks.replaced(MASK_TEXT)
+    }
+
+    /// Runs `read` on what a policy may see: masked ranges are one [`MASKED`] each.
+    pub(super) fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> T {
+        self.masks.view(read)
+    }
+
+    /// Spans of the view, in the unit's text.
+    pub(super) fn placed(&self, found: Vec<Span>) -> Vec<(Range<usize>, Arc<str>)> {
+        let placed = |span: Span| (self.masks.in_unit(&span), span.kind);
+        found.into_iter().map(placed).collect()
+    }
+
+    /// Which tokens some spans touch.
+    pub(super) fn touching(&self, spans: &[Range<usize>]) -> Vec<bool> {
+        let mut found = vec![false; self.masked.len()];
+        for span in spans {
+            self.touched(span).into_iter().for_each(|t| found[t] = true);
+        }
+        found
+    }
+
+    /// Runs of content tokens that were found.
+    pub(super) fn runs(&self, found: &[bool]) -> Vec<Range<usize>> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        let mut at = 0; // in the content tokens, where a run of masked ones is one
+        for (i, here) in found.iter().enumerate() {
+            if i > 0 && self.masked[i] && self.masked[i - 1] {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(last) if *here && last.end == at => last.end += 1,
+                _ if *here => runs.push(at..at + 1),
+                _ => {}
+            }
+            at += 1;
+        }
+        runs
+    }
+
+    /// Marked secrets that were not found from end to end, nor masked.
+    pub(super) fn uncaught(&self, found: &[bool]) -> u64 {
+        let missed = |span: &Range<usize>| {
+            let mut touched = self.touched(span).into_iter();
+            touched.any(|t| !found[t] && !self.masked[t])
+        };
+        let secrets = self.masks.unit.secrets.iter();
+        secrets.filter(|secret| missed(&secret.range)).count() as u64
+    }
+
+    /// Redacts: every span of the policy becomes a mask. The kinds of the spans.
+    pub(crate) fn redact(&mut self, policy: &dyn Policy) -> Vec<Arc<str>> {
+        let found = self.view(|view| resolved(policy, view));
+        let (spans, kinds): (Vec<Range<usize>>, _) = self.placed(found).into_iter().unzip();
+        self.mask(&spans);
+        kinds
+    }
+}
+
+impl Masks<'_> {
+    /// Touching ranges are one mask, as runs of masked tokens are.
+    fn join(&mut self) {
+        self.ranges.sort_by_key(|r| r.start);
+        let mut joined: Vec<Range<usize>> = Vec::with_capacity(self.ranges.len());
+        for range in self.ranges.drain(..) {
+            match joined.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        self.ranges = joined;
     }
 
     fn replaced(&self, by: &str) -> String {
@@ -156,7 +268,7 @@ impl<'a> Work<'a> {
     }
 
     /// Runs `read` on what a policy may see: masked ranges are one [`MASKED`] each.
-    pub(super) fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> T {
+    fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> T {
         let text = if self.ranges.is_empty() {
             self.unit.text.clone()
         } else {
@@ -223,56 +335,5 @@ impl<'a> Work<'a> {
             end = grow(end, true);
         }
         start..end
-    }
-
-    /// Spans of the view, in the unit's text.
-    pub(super) fn placed(&self, found: Vec<Span>) -> Vec<(Range<usize>, Arc<str>)> {
-        let placed = |span: Span| (self.in_unit(&span), span.kind);
-        found.into_iter().map(placed).collect()
-    }
-
-    /// Which tokens some spans touch.
-    pub(super) fn touching(&self, spans: &[Range<usize>]) -> Vec<bool> {
-        let mut found = vec![false; self.masked.len()];
-        for span in spans {
-            self.touched(span).into_iter().for_each(|t| found[t] = true);
-        }
-        found
-    }
-
-    /// Runs of content tokens that were found.
-    pub(super) fn runs(&self, found: &[bool]) -> Vec<Range<usize>> {
-        let mut runs: Vec<Range<usize>> = Vec::new();
-        let mut at = 0; // in the content tokens, where a run of masked ones is one
-        for (i, here) in found.iter().enumerate() {
-            if i > 0 && self.masked[i] && self.masked[i - 1] {
-                continue;
-            }
-            match runs.last_mut() {
-                Some(last) if *here && last.end == at => last.end += 1,
-                _ if *here => runs.push(at..at + 1),
-                _ => {}
-            }
-            at += 1;
-        }
-        runs
-    }
-
-    /// Marked secrets that were not found from end to end, nor masked.
-    pub(super) fn uncaught(&self, found: &[bool]) -> u64 {
-        let missed = |span: &Range<usize>| {
-            let mut touched = self.touched(span).into_iter();
-            touched.any(|t| !found[t] && !self.masked[t])
-        };
-        let secrets = self.unit.secrets.iter();
-        secrets.filter(|secret| missed(&secret.range)).count() as u64
-    }
-
-    /// Redacts: every span of the policy becomes a mask. The kinds of the spans.
-    pub(crate) fn redact(&mut self, policy: &dyn Policy) -> Vec<Arc<str>> {
-        let found = self.view(|view| resolved(policy, view));
-        let (spans, kinds): (Vec<Range<usize>>, _) = self.placed(found).into_iter().unzip();
-        self.mask(&spans);
-        kinds
     }
 }

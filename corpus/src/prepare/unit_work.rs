@@ -113,6 +113,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
             (!self.marked).then_some(&made.found),
             settled.options.redact.then_some(policy),
             &Outcome {
+                after: &work,
                 tokens: &made.tokens,
                 mask,
                 salt: settled.division.seal.as_ref().map_or(&[], |seal| &seal[..]),

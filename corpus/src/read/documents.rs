@@ -2,6 +2,7 @@
 
 use super::files::{CorpusFile, list};
 use super::format::{Format, Raw};
+use super::users::Users;
 use super::{Entry, LINE_LIMIT, Object};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -23,6 +24,9 @@ pub struct ReadOptions {
     pub separator: Option<String>,
     /// A key or column besides text and id, whose values [`Documents::values`] gives.
     pub field: Option<String>,
+    /// A key or column that says whose a document is, read in the place of `field`: all documents of one user become
+    /// one, in the order in which they stand, a line break between two. They are in memory together.
+    pub user: Option<String>,
     /// Whether a file that cannot be read, or not to its end, is left at that place without an
     /// error: [`Documents::skipped`] has what was wrong.
     pub skip_unreadable: bool,
@@ -35,6 +39,7 @@ impl Default for ReadOptions {
             text: None,
             separator: None,
             field: None,
+            user: None,
             skip_unreadable: false,
         }
     }
@@ -125,6 +130,7 @@ pub struct Documents {
     values: Vec<String>,
     object: Option<Object>,
     skipped: Vec<Error>,
+    users: Option<Users>,
 }
 
 impl std::fmt::Debug for Documents {
@@ -171,8 +177,14 @@ impl Documents {
     }
 
     fn of(files: Vec<CorpusFile>, options: &ReadOptions) -> Self {
+        let mut options = options.clone();
+        let users = options.user.is_some().then(Users::default);
+        if users.is_some() {
+            options.field.clone_from(&options.user);
+        }
         Self {
-            options: options.clone(),
+            options,
+            users,
             size: files.iter().map(|f| f.bytes).sum(),
             files: files.into_iter(),
             open: None,
@@ -248,6 +260,13 @@ impl Documents {
         let Some((file, format)) = &self.open else {
             return Ok(Some(entry.document));
         };
+        if let (Some(key), false) = (&self.options.user, whose(&self.values).is_some()) {
+            return Err(Error::Line {
+                path: file.path.clone(),
+                line: entry.number,
+                problem: format!("must have one value under `{key}`, which says whose it is"),
+            });
+        }
         if !file.prefix.is_empty() && made_up(&entry) {
             entry.document.id.insert_str(0, &file.prefix);
         }
@@ -297,10 +316,16 @@ pub fn made_up_number(id: &str) -> Option<u64> {
     known.then(|| number.parse().ok())?
 }
 
-impl Iterator for Documents {
-    type Item = Result<Document>;
+/// Whose a document is: the one value, unless it is blank.
+fn whose(values: &[String]) -> Option<&str> {
+    match values {
+        [one] if !one.trim().is_empty() => Some(one),
+        _ => None,
+    }
+}
 
-    fn next(&mut self) -> Option<Result<Document>> {
+impl Documents {
+    fn following(&mut self) -> Option<Result<Document>> {
         loop {
             match self.document() {
                 Ok(document) => return document.map(Ok),
@@ -314,5 +339,34 @@ impl Iterator for Documents {
                 }
             }
         }
+    }
+}
+
+impl Iterator for Documents {
+    type Item = Result<Document>;
+
+    fn next(&mut self) -> Option<Result<Document>> {
+        let Some(mut users) = self.users.take() else {
+            return self.following();
+        };
+        // Whose documents stand where is known at the end.
+        while !users.whole {
+            match self.following() {
+                Some(Ok(document)) => {
+                    let user = whose(&self.values).unwrap_or_default().to_owned();
+                    users.add(user, document);
+                }
+                Some(error) => {
+                    self.users = Some(users);
+                    return Some(error);
+                }
+                None => users.close(),
+            }
+        }
+        self.values.clear();
+        self.object = None;
+        let next = users.documents.pop();
+        self.users = Some(users);
+        next.map(Ok)
     }
 }

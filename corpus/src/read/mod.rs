@@ -16,6 +16,7 @@ mod shape;
 mod source;
 mod table;
 mod text;
+mod users;
 mod values;
 
 #[cfg(feature = "parquet")]

@@ -22,7 +22,7 @@ pub fn screening_records(documents: &[Document], unit: Unit) -> Result<Vec<Docum
     for (number, document) in documents.iter().enumerate() {
         for cut in units(document, number, unit)? {
             let offsets = Offsets::new(&cut.text);
-            let whole = matches!(unit, Unit::Document | Unit::Dialogue);
+            let whole = matches!(unit, Unit::Document | Unit::Dialogue | Unit::User);
             let id = if whole {
                 document.id.clone()
             } else {

@@ -95,7 +95,7 @@ fn batch(documents: &mut Documents, most: u64) -> Result<Vec<Read>> {
 /// parts of documents.
 fn name(document: &Document, unit: Unit, index: usize) -> String {
     match unit {
-        Unit::Document | Unit::Dialogue => document.id.clone(),
+        Unit::Document | Unit::Dialogue | Unit::User => document.id.clone(),
         Unit::Turn | Unit::Sentence => format!("{}#{index}", document.id),
     }
 }

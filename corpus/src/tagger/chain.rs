@@ -5,6 +5,7 @@ use super::features::Forms;
 use super::likeliest;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::iter::zip;
 
 /// Labels of one chain, at most: one bit of a set each.
 pub(super) const MOST_LABELS: usize = 32;
@@ -30,6 +31,11 @@ impl Hasher for Identity {
 /// From the hash of a feature to its row.
 pub(super) type Rows = HashMap<u32, u32, BuildHasherDefault<Identity>>;
 
+/// Weights of a row, a multiple of what the processor adds at once.
+const LANES: usize = 16;
+/// What the features of a word add up to, for each label; those above the chain's own stay 0.
+pub(super) type Sums = [i16; MOST_LABELS];
+
 /// A trained chain with weights of eight bits.
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
@@ -38,51 +44,108 @@ pub(super) struct Chain {
     pub(super) scale: f32,
     /// From a label (or the beginning, the last row) to the next.
     pub(super) transitions: Vec<f32>,
+    /// Of the features that have weights, rising.
     pub(super) hashes: Vec<u32>,
-    pub(super) weights: Vec<i8>,
-    rows: Rows,
+    /// A row of `stride` weights for each feature.
+    weights: Vec<i8>,
+    stride: usize,
+    /// Where the hashes of each beginning start.
+    starts: Vec<u32>,
+    /// A bit for each hash by its last bits: most features have no weights, and this says so.
+    filter: Vec<u64>,
     lattice: Lattice,
 }
 
+const START_BITS: u32 = 16;
+const FILTER_BITS: u32 = 20;
+
 impl Chain {
+    /// A chain of `weights` that stand label by label, feature by feature.
     pub(super) fn new(
         labels: usize,
         scale: f32,
         transitions: Vec<f32>,
         hashes: Vec<u32>,
-        weights: Vec<i8>,
+        weights: &[i8],
     ) -> Self {
-        let rows = (0u32..)
-            .zip(&hashes)
-            .map(|(row, hash)| (*hash, row))
-            .collect();
+        let stride = labels.next_multiple_of(LANES);
+        let mut padded = vec![0; hashes.len() * stride];
+        for (row, of) in padded.chunks_mut(stride).zip(weights.chunks(labels)) {
+            row[..of.len()].copy_from_slice(of);
+        }
+        let mut starts = vec![0u32; (1 << START_BITS) + 1];
+        let mut filter = vec![0u64; 1 << (FILTER_BITS - 6)];
+        for hash in &hashes {
+            starts[(hash >> (32 - START_BITS)) as usize + 1] += 1;
+            let bit = hash & ((1 << FILTER_BITS) - 1);
+            filter[(bit >> 6) as usize] |= 1 << (bit & 63);
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
         Self {
             labels,
             scale,
             lattice: Lattice::new(labels, &transitions),
             transitions,
             hashes,
-            weights,
-            rows,
+            weights: padded,
+            stride,
+            starts,
+            filter,
         }
     }
 
-    /// Adds up what the features of one word say, a number for each label.
-    fn emission(&self, features: &[u32], out: &mut Vec<f32>) {
-        let mut sums = [0i32; MOST_LABELS];
-        for feature in features {
-            let Some(row) = self.rows.get(feature) else {
-                continue;
-            };
-            let from = *row as usize * self.labels;
-            for (sum, weight) in sums.iter_mut().zip(&self.weights[from..from + self.labels]) {
-                *sum += i32::from(*weight);
+    /// The same with weights of fewer steps to each side of 0 than the 127 of eight bits.
+    pub(super) fn in_steps(mut self, steps: u8) -> Self {
+        let width = 127.0 / f64::from(steps.clamp(1, 127));
+        for weight in &mut self.weights {
+            *weight = (f64::from(*weight) / width).round() as i8;
+        }
+        self.scale = (f64::from(self.scale) * width) as f32;
+        self
+    }
+
+    /// The weights label by label, feature by feature.
+    pub(super) fn weights(&self) -> impl Iterator<Item = i8> {
+        let rows = self.weights.chunks(self.stride);
+        rows.flat_map(|row| row[..self.labels].iter().copied())
+    }
+
+    /// Adds what a feature says.
+    #[inline]
+    pub(super) fn add(&self, feature: u32, sums: &mut Sums) {
+        let bit = feature & ((1 << FILTER_BITS) - 1);
+        if self.filter[(bit >> 6) as usize] >> (bit & 63) & 1 == 0 {
+            return;
+        }
+        let bucket = (feature >> (32 - START_BITS)) as usize;
+        let range = self.starts[bucket] as usize..self.starts[bucket + 1] as usize;
+        let Some(row) = self.hashes[range.clone()]
+            .iter()
+            .position(|h| *h == feature)
+        else {
+            return;
+        };
+        let from = (range.start + row) * self.stride;
+        for (sums, weights) in zip(
+            sums.as_chunks_mut::<LANES>().0,
+            self.weights[from..from + self.stride]
+                .as_chunks::<LANES>()
+                .0,
+        ) {
+            for (sum, weight) in zip(sums, weights) {
+                *sum += i16::from(*weight);
             }
         }
+    }
+
+    /// What the sums of one word are worth, a number for each label.
+    pub(super) fn emission(&self, sums: &Sums, out: &mut Vec<f32>) {
         out.extend(
             sums[..self.labels]
                 .iter()
-                .map(|sum| *sum as f32 * self.scale),
+                .map(|sum| f32::from(*sum) * self.scale),
         );
     }
 
@@ -97,9 +160,26 @@ impl Chain {
         for word in 0..length {
             of_word.clear();
             features(word, &mut of_word);
-            self.emission(&of_word, &mut emissions);
+            let mut sums = [0; MOST_LABELS];
+            for feature in &of_word {
+                self.add(*feature, &mut sums);
+            }
+            self.emission(&sums, &mut emissions);
         }
-        self.lattice.run(&emissions, None).marginals
+        let mut out = Vec::new();
+        self.between(&emissions, &mut Passing::default(), &mut out);
+        out
+    }
+
+    /// The same from what each word says by itself.
+    pub(super) fn between(&self, emissions: &[f32], passing: &mut Passing, out: &mut Vec<f32>) {
+        match self.labels.div_ceil(4) {
+            3 => self.lattice.marginals::<12>(emissions, passing, out),
+            5 => self.lattice.marginals::<20>(emissions, passing, out),
+            _ => self
+                .lattice
+                .marginals::<MOST_LABELS>(emissions, passing, out),
+        }
     }
 
     /// Of the chain of parts of speech: the likeliest of each word.
@@ -216,9 +296,152 @@ impl Lattice {
     }
 }
 
+/// Room for one sentence.
+#[derive(Debug, Default)]
+pub(super) struct Passing {
+    scores: Vec<f32>,
+    forward: Vec<f32>,
+    norms: Vec<f32>,
+}
+
+impl Lattice {
+    /// The marginals of [`Self::run`] without sets, W labels at once, of which those from `labels` on are impossible.
+    fn marginals<const W: usize>(
+        &self,
+        emissions: &[f32],
+        passing: &mut Passing,
+        out: &mut Vec<f32>,
+    ) {
+        let n = self.labels;
+        let mut steps = [[0f32; W]; W];
+        let mut back = [[0f32; W]; W];
+        for from in 0..n {
+            for to in 0..n {
+                steps[from][to] = self.steps[from * n + to];
+                back[to][from] = steps[from][to];
+            }
+        }
+        let mut start = [0f32; W];
+        start[..n].copy_from_slice(&self.steps[n * n..]);
+        let Passing {
+            scores,
+            forward,
+            norms,
+        } = passing;
+        let length = emissions.len() / n;
+        for room in [&mut *scores, forward] {
+            room.clear();
+            room.resize(length * W, 0.0);
+        }
+        norms.clear();
+        let mut before = [0f32; W];
+        for (word, of) in emissions.chunks_exact(n).enumerate() {
+            let most = of.iter().copied().fold(f32::MIN, f32::max);
+            let mut score = [f32::MIN; W];
+            for (score, of) in zip(&mut score, of) {
+                *score = of - most;
+            }
+            let mut now = if word == 0 {
+                start
+            } else {
+                times(&before, &steps)
+            };
+            for (now, score) in zip(&mut now, &mut score) {
+                *score = exp(*score);
+                *now *= *score;
+            }
+            scores[word * W..][..W].copy_from_slice(&score);
+            let norm = now.iter().sum::<f32>().max(f32::MIN_POSITIVE);
+            now = now.map(|value| value / norm);
+            norms.push(norm);
+            forward[word * W..][..W].copy_from_slice(&now);
+            before = now;
+        }
+        let from = out.len();
+        out.resize(from + length * n, 0.0);
+        let mut behind = [1f32; W];
+        for word in (0..length).rev() {
+            let mut now = [0f32; W];
+            now.copy_from_slice(&forward[word * W..][..W]);
+            let mut arriving = behind;
+            for at in 0..W {
+                now[at] *= behind[at];
+                arriving[at] *= scores[word * W + at];
+            }
+            let sum = now.iter().sum::<f32>().max(f32::MIN_POSITIVE);
+            let place = &mut out[from + word * n..][..n];
+            for (place, value) in zip(place, now) {
+                *place = value / sum;
+            }
+            arriving = arriving.map(|value| value / norms[word]);
+            behind = times(&arriving, &back);
+        }
+    }
+}
+
+/// A row times a matrix.
+#[inline]
+fn times<const W: usize>(row: &[f32; W], matrix: &[[f32; W]; W]) -> [f32; W] {
+    let mut out = [0f32; W];
+    for (value, of) in zip(row, matrix) {
+        for (sum, step) in zip(&mut out, of) {
+            *sum += value * step;
+        }
+    }
+    out
+}
+
+/// The exponential of a number that is not above 0, to the last bits of an f32; 0 below the least normal one.
+#[inline]
+fn exp(x: f32) -> f32 {
+    const ROUND: f32 = 12_582_912.0;
+    let bounded = x.max(-86.0);
+    let whole = (bounded * std::f32::consts::LOG2_E + ROUND) - ROUND;
+    let rest = bounded - whole * 0.693_359_4 + whole * 2.121_944_4e-4;
+    let mut sum = 1.987_569_1e-4f32;
+    for coefficient in [
+        1.398_199_9e-3,
+        8.333_452e-3,
+        4.166_579_6e-2,
+        1.666_666_5e-1,
+        5e-1,
+    ] {
+        sum = sum * rest + coefficient;
+    }
+    let power = f32::from_bits((((whole as i32) + 127) as u32) << 23);
+    let value = (sum * rest * rest + rest + 1.0) * power;
+    if x < -86.0 { 0.0 } else { value }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Lattice;
+    use super::{Lattice, Passing};
+
+    /// The exponential that is computed here, and the marginals of both ways.
+    #[test]
+    fn both_ways_through_a_lattice_agree() {
+        for step in 0..8600 {
+            let x = -(step as f32) * 0.01;
+            let (ours, theirs) = (f64::from(super::exp(x)), f64::from(x).exp());
+            assert!((ours / theirs - 1.0).abs() < 3e-7, "{x}");
+        }
+        assert_eq!(
+            (super::exp(0.0), super::exp(-100.0), super::exp(f32::MIN)),
+            (1.0, 0.0, 0.0)
+        );
+        let (n, length) = (9, 50);
+        let wild = |i: usize, scale: f32| ((i * 7919 % 1009) as f32 / 504.5 - 1.0) * scale;
+        let transitions: Vec<f32> = (0..n * (n + 1)).map(|i| wild(i, 4.0)).collect();
+        let emissions: Vec<f32> = (0..n * length).map(|i| wild(i + 7, 12.0)).collect();
+        let lattice = Lattice::new(n, &transitions);
+        let mut out = Vec::new();
+        lattice.marginals::<12>(&emissions, &mut Passing::default(), &mut out);
+        let other = lattice.run(&emissions, None).marginals;
+        assert_eq!(out.len(), other.len());
+        for (one, two) in out.iter().zip(&other) {
+            assert!((one - two).abs() < 1e-5);
+        }
+    }
 
     /// Against the sum over all 3^4 paths, with and without sets of allowed labels.
     #[test]

@@ -1,11 +1,12 @@
 //! What a chain sees of a word: numbers that stand for its form, its neighbours and their
 //! parts of speech.
 
+use super::lexicon::{Known, Lexicon};
 use super::lists::{Lists, NONE};
 
 /// What is known of one word before any chain has run.
 #[derive(Debug, Clone, Copy)]
-struct Form {
+pub(super) struct Form {
     lower: u64,
     exact: u64,
     shape: u64,
@@ -13,6 +14,7 @@ struct Form {
     prefixes: [u64; 4],
     suffixes: [u64; 4],
     lists: u8,
+    known: Known,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +34,7 @@ impl Class {
 }
 
 /// Stands for what lies before the first and after the last word.
-const OUTSIDE: Form = Form {
+pub(super) const OUTSIDE: Form = Form {
     lower: 1,
     exact: 1,
     shape: 1,
@@ -40,10 +42,14 @@ const OUTSIDE: Form = Form {
     prefixes: [1; 4],
     suffixes: [1; 4],
     lists: NONE,
+    known: Known {
+        lists: 0,
+        clusters: [255; 2],
+    },
 };
 
 /// The forms of a sentence's words.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Forms {
     forms: Vec<Form>,
     /// Hardly a small letter in it: capitals say nothing.
@@ -52,7 +58,7 @@ pub(super) struct Forms {
 
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
-fn text_hash(bytes: impl Iterator<Item = u8>) -> u64 {
+pub(super) fn text_hash(bytes: impl Iterator<Item = u8>) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for byte in bytes {
         hash = (hash ^ u64::from(byte)).wrapping_mul(PRIME);
@@ -110,7 +116,7 @@ fn shape(word: &str) -> u64 {
 }
 
 impl Form {
-    fn of(word: &str, lists: &Lists) -> Self {
+    pub(super) fn of(word: &str, lists: &Lists, lexicon: &Lexicon) -> Self {
         let plain = if word.starts_with('@') && word.len() > 1 {
             "<user>".to_owned()
         } else if word.contains("://") || word.starts_with("www.") {
@@ -145,17 +151,22 @@ impl Form {
             prefixes: [1, 2, 3, 4].map(prefix),
             suffixes: [1, 2, 3, 4].map(suffix),
             lists: lists.of(word.strip_prefix('#').unwrap_or(word)),
+            known: lexicon.known(word, &plain),
         }
     }
 }
 
+/// How far the features for names look to each side.
+pub(super) const REACH: isize = 2;
+
 /// The features of one word: each a template and what fills it, mixed into a number.
-struct Sink<'a> {
-    out: &'a mut Vec<u32>,
+struct Each<F> {
+    out: F,
     template: u64,
 }
 
-impl Sink<'_> {
+impl<F: FnMut(u32)> Each<F> {
+    #[inline]
     fn push<const N: usize>(&mut self, parts: [u64; N]) {
         self.template += 1;
         let mut hash = self.template.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -164,22 +175,86 @@ impl Sink<'_> {
             hash ^= hash >> 29;
         }
         hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        self.out.push((hash >> 32) as u32);
+        (self.out)((hash >> 32) as u32);
+    }
+}
+
+impl Form {
+    /// Of the features for names, those of this word alone, for the word that it stands `offset` words behind.
+    pub(super) fn alone(&self, offset: isize, out: impl FnMut(u32)) {
+        let mut sink = Each {
+            out,
+            template: 2100 + 50 * (offset + REACH).unsigned_abs() as u64,
+        };
+        sink.push([self.lower]);
+        sink.push([self.shape]);
+        sink.push([u64::from(self.known.clusters[0])]);
+        sink.push([u64::from(self.known.clusters[1])]);
+        if offset.abs() < REACH {
+            sink.push([u64::from(self.lists), self.class as u64]);
+            sink.push([u64::from(self.known.lists), self.class as u64]);
+            sink.push([self.suffixes[2]]);
+            sink.push([self.prefixes[2]]);
+        }
+        if offset == 0 {
+            sink.push([self.exact]);
+            for n in [0, 1, 3] {
+                sink.push([self.prefixes[n]]);
+                sink.push([self.suffixes[n]]);
+            }
+        }
     }
 
-    /// A template that does not fit here keeps its number for the next one.
-    fn skip(&mut self) {
-        self.template += 1;
+    /// Of the features for names, those of this word and the next: what they say of the first and of the second.
+    pub(super) fn followed_by(
+        &self,
+        next: &Self,
+        mut of_first: impl FnMut(u32),
+        mut of_second: impl FnMut(u32),
+    ) {
+        let pair = |template, class, other: &Self, out: &mut dyn FnMut(u32)| {
+            let mut sink = Each { out, template };
+            sink.push([self.lower, next.lower]);
+            sink.push([
+                u64::from(self.lists),
+                u64::from(next.lists),
+                next.class as u64,
+            ]);
+            sink.push([other.lower, class]);
+            sink.push([
+                u64::from(self.known.lists),
+                u64::from(next.known.lists),
+                self.class as u64,
+                next.class as u64,
+            ]);
+            for of in 0..2 {
+                let [one, two] = [self, next].map(|form| u64::from(form.known.clusters[of]));
+                sink.push([one, two]);
+                sink.push([u64::from(other.known.clusters[of]), class]);
+            }
+        };
+        pair(2400, self.class as u64, next, &mut of_first);
+        pair(2450, next.class as u64, self, &mut of_second);
     }
 }
 
 impl Forms {
-    pub(super) fn of(words: &[&str], lists: &Lists) -> Self {
-        let forms: Vec<Form> = words.iter().map(|word| Form::of(word, lists)).collect();
-        let count = |wanted: &[Class]| forms.iter().filter(|f| wanted.contains(&f.class)).count();
-        let shouted =
-            count(&[Class::Lower]) * 3 < count(&[Class::Upper, Class::Title]) && words.len() > 3;
-        Self { forms, shouted }
+    pub(super) fn of(words: &[&str], lists: &Lists, lexicon: &Lexicon) -> Self {
+        let mut out = Self::default();
+        out.refill(words.iter().map(|word| Form::of(word, lists, lexicon)));
+        out
+    }
+
+    /// Other words in the place of these.
+    pub(super) fn refill(&mut self, forms: impl Iterator<Item = Form>) {
+        self.forms.clear();
+        self.forms.extend(forms);
+        let count = |wanted: &[Class]| {
+            let of = self.forms.iter().filter(|f| wanted.contains(&f.class));
+            of.count()
+        };
+        self.shouted = count(&[Class::Lower]) * 3 < count(&[Class::Upper, Class::Title])
+            && self.forms.len() > 3;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -197,8 +272,8 @@ impl Forms {
 
     /// For parts of speech.
     pub(super) fn speech(&self, i: usize, out: &mut Vec<u32>) {
-        let mut sink = Sink {
-            out,
+        let mut sink = Each {
+            out: |feature| out.push(feature),
             template: 1000,
         };
         let f = self.at(i, 0);
@@ -230,71 +305,38 @@ impl Forms {
         sink.push([u64::from(f.lists), f.class as u64]);
     }
 
-    /// For names, after the parts of speech.
-    pub(super) fn names(&self, speech: &[u8], i: usize, out: &mut Vec<u32>) {
-        let mut sink = Sink {
+    /// For names.
+    pub(super) fn names(&self, i: usize, out: &mut Vec<u32>) {
+        let mut push = |feature| out.push(feature);
+        for offset in -REACH..=REACH {
+            self.at(i, offset).alone(offset, &mut push);
+        }
+        self.at(i, -1).followed_by(self.at(i, 0), |_| {}, &mut push);
+        self.at(i, 0).followed_by(self.at(i, 1), &mut push, |_| {});
+        self.together(i, push);
+    }
+
+    /// Of the features for names, those that no pair of words settles.
+    pub(super) fn together(&self, i: usize, out: impl FnMut(u32)) {
+        let mut sink = Each {
             out,
-            template: 2000,
+            template: 2500,
         };
-        let f = self.at(i, 0);
-        let tag = |offset| tag_at(speech, i, offset);
-        for offset in -2..=2 {
-            sink.push([self.at(i, offset).lower]);
-            sink.push([self.at(i, offset).shape]);
-            sink.push([tag(offset)]);
-        }
-        sink.push([f.exact]);
-        for n in 0..4 {
-            sink.push([f.prefixes[n]]);
-            sink.push([f.suffixes[n]]);
-        }
-        for offset in [-1, 1] {
-            sink.push([self.at(i, offset).suffixes[2]]);
-            sink.push([self.at(i, offset).prefixes[2]]);
-        }
-        sink.push([self.at(i, -1).lower, f.lower]);
-        sink.push([f.lower, self.at(i, 1).lower]);
-        sink.push([self.at(i, -1).shape, f.shape, self.at(i, 1).shape]);
-        sink.push([tag(-1), tag(0)]);
-        sink.push([tag(0), tag(1)]);
-        sink.push([tag(-1), tag(0), tag(1)]);
-        sink.push([f.class as u64, u64::from(i == 0), u64::from(self.shouted)]);
-        sink.push([
-            f.class as u64,
-            tag(0),
-            u64::from(i == 0),
-            u64::from(self.shouted),
-        ]);
-        for offset in -1..=1 {
-            sink.push([
-                u64::from(self.at(i, offset).lists),
-                self.at(i, offset).class as u64,
-            ]);
-        }
-        sink.push([
-            u64::from(f.lists),
-            u64::from(self.at(i, 1).lists),
-            self.at(i, 1).class as u64,
-        ]);
-        sink.push([
-            u64::from(self.at(i, -1).lists),
-            u64::from(f.lists),
-            f.class as u64,
-        ]);
-        sink.push([self.at(i, -1).lower, f.class as u64]);
-        sink.push([self.at(i, 1).lower, f.class as u64]);
-        sink.push([self.at(i, -2).lower, self.at(i, -1).lower, f.class as u64]);
-        sink.push([self.at(i, 1).lower, self.at(i, 2).lower, f.class as u64]);
+        let [last, f, next] = [-1, 0, 1].map(|offset: isize| self.at(i, offset));
+        let class = f.class as u64;
+        sink.push([last.shape, f.shape, next.shape]);
+        sink.push([class, u64::from(i == 0), u64::from(self.shouted)]);
+        let [before, after] = [last, next].map(|form| u64::from(form.known.clusters[0]));
+        sink.push([before, after, class]);
+        let [before, own, after] = [last, f, next].map(|form| u64::from(form.known.lists));
+        sink.push([before, own, after, class]);
         self.run(i, &mut sink);
     }
 
     /// The run of capitalised words around a word: how it begins and ends, and what stands
     /// beside it.
-    fn run(&self, i: usize, sink: &mut Sink<'_>) {
+    fn run(&self, i: usize, sink: &mut Each<impl FnMut(u32)>) {
         if !self.capital(i) || self.shouted {
-            for _ in 0..7 {
-                sink.skip();
-            }
             return;
         }
         let mut start = i;
@@ -306,23 +348,27 @@ impl Forms {
             end += 1;
         }
         let place = u64::from(i == start) + 2 * u64::from(i == end);
-        sink.push([self.forms[start].lower, place]);
-        sink.push([self.forms[end].lower, place]);
+        let [one, two] = [start, end].map(|at| &self.forms[at]);
+        sink.push([one.lower, place]);
+        sink.push([two.lower, place]);
         sink.push([self.at(start, -1).lower, place]);
         sink.push([self.at(end, 1).lower, place]);
         sink.push([(end - start) as u64, place, u64::from(start == 0)]);
+        sink.push([u64::from(one.lists), u64::from(two.lists), place]);
         sink.push([
-            u64::from(self.forms[start].lists),
-            u64::from(self.forms[end].lists),
+            u64::from(one.known.lists),
+            u64::from(two.known.lists),
             place,
         ]);
-        sink.push([self.forms[end].suffixes[2], place]);
+        let after = self.at(end, 1).known.clusters[0];
+        sink.push([u64::from(after), u64::from(two.known.clusters[0]), place]);
+        sink.push([two.suffixes[2], place]);
     }
 
     /// For subjects and objects, after the parts of speech.
     pub(super) fn roles(&self, speech: &[u8], i: usize, out: &mut Vec<u32>) {
-        let mut sink = Sink {
-            out,
+        let mut sink = Each {
+            out: |feature| out.push(feature),
             template: 3000,
         };
         let f = self.at(i, 0);

@@ -1,11 +1,12 @@
 //! The model as bytes, read as if a stranger had written them.
 
 use super::chain::{Chain, MOST_LABELS};
+use super::lexicon::Lexicon;
 use super::{Model, TASKS};
 use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
-const MAGIC: &[u8; 8] = b"RTAGGER1";
+const MAGIC: &[u8; 8] = b"RTAGGER2";
 /// No model of ours comes near it.
 const MOST_FEATURES: usize = 1 << 22;
 
@@ -15,7 +16,8 @@ fn damaged(problem: impl Into<String>) -> Error {
 
 impl Model {
     /// The model as bytes: magic, then for each chain its numbers of labels and features, the
-    /// scale, transitions, hashes in order and weights; at the end a SHA-256 of all of it.
+    /// scale, transitions, hashes in order and weights; then of lists and of clusters the number of words, their
+    /// hashes in order and what each is; at the end a SHA-256 of all of it.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         for chain in &self.chains {
@@ -28,7 +30,18 @@ impl Model {
             for hash in &chain.hashes {
                 out.extend(hash.to_le_bytes());
             }
-            out.extend(chain.weights.iter().map(|w| w.to_le_bytes()[0]));
+            out.extend(chain.weights().map(|w| w.to_le_bytes()[0]));
+        }
+        let lexicon = &self.lexicon;
+        for (hashes, what) in [
+            (&lexicon.list_hashes, &lexicon.lists[..]),
+            (&lexicon.cluster_hashes, lexicon.clusters.as_flattened()),
+        ] {
+            out.extend((hashes.len() as u32).to_le_bytes());
+            for hash in hashes {
+                out.extend(hash.to_le_bytes());
+            }
+            out.extend(what);
         }
         let digest = Sha256::digest(&out);
         out.extend(digest);
@@ -48,7 +61,7 @@ impl Model {
         let mut source = Source(body);
         if source.take(8)? != MAGIC {
             return Err(damaged(
-                "no model of this version: it must begin with RTAGGER1",
+                "no model of this version: it must begin with RTAGGER2",
             ));
         }
         let chains: Vec<Chain> = TASKS
@@ -59,11 +72,15 @@ impl Model {
                     .map_err(|e| damaged(format!("{name}: {e}")))
             })
             .collect::<Result<_>>()?;
+        let (list_hashes, lists) = source.lexicon::<1>()?;
+        let (cluster_hashes, clusters) = source.lexicon::<2>()?;
+        let lists = lists.into_iter().flatten().collect();
+        let lexicon = Lexicon::new(list_hashes, lists, cluster_hashes, clusters);
         if !source.0.is_empty() {
             return Err(damaged(format!("{} bytes too many", source.0.len())));
         }
         let chains = <[Chain; 3]>::try_from(chains).map_err(|_| damaged("not three chains"))?;
-        Ok(Self::of(chains))
+        Ok(Self::of(chains, lexicon))
     }
 }
 
@@ -87,6 +104,26 @@ impl<'a> Source<'a> {
     fn number(&mut self) -> Result<usize> {
         let number = self.words(1)?.next().map(u32::from_le_bytes);
         Ok(number.unwrap_or(0) as usize)
+    }
+
+    fn hashes(&mut self, count: usize) -> Result<Vec<u32>> {
+        let hashes: Vec<u32> = self.words(count)?.map(u32::from_le_bytes).collect();
+        if hashes.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(damaged("hashes that do not rise"));
+        }
+        Ok(hashes)
+    }
+
+    /// Hashes of words with so many bytes for each.
+    fn lexicon<const N: usize>(&mut self) -> Result<(Vec<u32>, Vec<[u8; N]>)> {
+        let count = self.number()?;
+        if count > MOST_FEATURES {
+            return Err(damaged(format!(
+                "at most {MOST_FEATURES} words, has {count}"
+            )));
+        }
+        let hashes = self.hashes(count)?;
+        Ok((hashes, self.take(count * N)?.as_chunks().0.to_vec()))
     }
 
     fn chain(&mut self, expected: usize) -> Result<Chain> {
@@ -114,12 +151,12 @@ impl<'a> Source<'a> {
                 "a scale outside (0, 1] or a transition outside [-30, 30]",
             ));
         }
-        let hashes: Vec<u32> = self.words(features)?.map(u32::from_le_bytes).collect();
-        if hashes.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return Err(damaged("hashes that do not rise"));
-        }
-        let weights = self.take(features * labels)?;
-        let weights = weights.iter().map(|w| i8::from_le_bytes([*w])).collect();
-        Ok(Chain::new(labels, scale, transitions, hashes, weights))
+        let hashes = self.hashes(features)?;
+        let weights: Vec<i8> = self
+            .take(features * labels)?
+            .iter()
+            .map(|w| i8::from_le_bytes([*w]))
+            .collect();
+        Ok(Chain::new(labels, scale, transitions, hashes, &weights))
     }
 }

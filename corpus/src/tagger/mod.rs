@@ -8,19 +8,24 @@
 mod chain;
 mod features;
 mod file;
+mod lexicon;
 mod lists;
 mod train;
+mod vocabulary;
 mod words;
 
+pub use lexicon::TaggerLexicon;
 pub use train::{TaggedSentence, TaggerMaterial, TaggerTraining};
 
 use crate::error::{Error, Result};
 use crate::policy::{EntityKind, Role, RoleTag, Tagger};
 use chain::Chain;
 use features::Forms;
+use lexicon::Lexicon;
 use lists::Lists;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use vocabulary::Vocabulary;
 
 /// The universal parts of speech, in the order of their labels.
 pub const PARTS_OF_SPEECH: [&str; 17] = [
@@ -62,6 +67,9 @@ static SHIPPED: &[u8] = include_bytes!("../../models/tagger.bin");
 struct Model {
     chains: [Chain; 3],
     lists: Lists,
+    lexicon: Lexicon,
+    /// What threads that look at no text keep for the next one.
+    idle: Mutex<Vec<Vocabulary>>,
 }
 
 /// What the tagger says of one word.
@@ -99,18 +107,39 @@ impl WordTags {
     pub fn in_name(&self) -> f32 {
         1.0 - self.name[0]
     }
+}
 
-    /// The kind of name it would be, if it is one.
-    fn kind(&self) -> EntityKind {
-        let of = |at: usize| self.name[at] + self.name[at + 1];
-        let kinds = [
-            (EntityKind::Person, of(1)),
-            (EntityKind::Loc, of(3)),
-            (EntityKind::Org, of(5)),
-            (EntityKind::Product, of(7)),
-        ];
-        let best = kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        best.map_or(EntityKind::Person, |(kind, _)| kind)
+/// The kinds of names, in the order of their labels.
+const KINDS: [EntityKind; 4] = [
+    EntityKind::Person,
+    EntityKind::Loc,
+    EntityKind::Org,
+    EntityKind::Product,
+];
+
+/// The kind of name each word would be, if it is one, as a place in [`KINDS`], and whether it begins one. The words of a
+/// name are of one kind: a word that is likelier to go on with a name than to begin one belongs to the one before it.
+fn kinds(names: &[[f32; 9]], mut each: impl FnMut(usize, usize, bool)) {
+    let mut at = 0;
+    while at < names.len() {
+        let mut sums = [0f32; 4];
+        let mut end = at;
+        while end < names.len() {
+            let name = &names[end];
+            let begins = name[1] + name[3] + name[5] + name[7];
+            if end > at && (begins >= 1.0 - name[0] - begins || name[0] > 1.0 - FLOOR) {
+                break;
+            }
+            for (sum, kind) in sums.iter_mut().zip(0..) {
+                *sum += name[2 * kind + 1] + name[2 * kind + 2];
+            }
+            end += 1;
+        }
+        let kind = likeliest(&sums);
+        for word in at..end {
+            each(word, kind, word == at);
+        }
+        at = end;
     }
 }
 
@@ -203,20 +232,40 @@ impl TaggerModel {
     }
 }
 
+/// The labels of the names among the words of a sentence, those that are likelier parts of names than not; the words of
+/// one name are of one kind.
+#[must_use]
+pub fn name_labels(tags: &[WordTags]) -> Vec<&'static str> {
+    let names: Vec<[f32; 9]> = tags.iter().map(|tags| tags.name).collect();
+    let mut out = vec![NAME_LABELS[0]; names.len()];
+    let mut before = false;
+    kinds(&names, |word, kind, begins| {
+        let inside = names[word][0] < 0.5;
+        if inside {
+            let goes_on = usize::from(before && !begins);
+            out[word] = NAME_LABELS[2 * kind + 1 + goes_on];
+        }
+        before = inside;
+    });
+    out
+}
+
 impl Model {
-    fn of(chains: [Chain; 3]) -> Self {
+    fn of(chains: [Chain; 3], lexicon: Lexicon) -> Self {
         Self {
             chains,
+            lexicon,
             lists: Lists::new(),
+            idle: Mutex::default(),
         }
     }
 
     fn tag(&self, words: &[&str]) -> Vec<WordTags> {
-        let forms = Forms::of(words, &self.lists);
+        let forms = Forms::of(words, &self.lists, &self.lexicon);
         let length = forms.len();
         let speech = self.chains[0].marginals(length, |i, out| forms.speech(i, out));
         let tags = tags(&speech);
-        let names = self.chains[1].marginals(length, |i, out| forms.names(&tags, i, out));
+        let names = self.chains[1].marginals(length, |i, out| forms.names(i, out));
         let roles = self.chains[2].marginals(length, |i, out| forms.roles(&tags, i, out));
         let (speech, names, roles) = (
             speech.as_chunks().0,
@@ -241,16 +290,34 @@ fn tags(speech: &[f32]) -> Vec<u8> {
         .collect()
 }
 
+impl TaggerModel {
+    /// Looks at each sentence with words that were met before.
+    fn with_vocabulary(&self, look: impl FnOnce(&mut Vocabulary)) {
+        let idle = || self.0.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle().pop();
+        let mut vocabulary = kept.unwrap_or_else(|| Vocabulary::new(&self.0.chains[1]));
+        look(&mut vocabulary);
+        idle().push(vocabulary);
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    text.contains(char::is_alphanumeric)
+}
+
 impl Tagger for TaggerModel {
     fn tag(&self, text: &str, found: &mut Vec<RoleTag>) {
-        for sentence in words::sentences(text) {
+        words::sentences(text, |sentence| {
             if crate::policy::is_spent() {
                 return;
             }
             let words: Vec<&str> = sentence.iter().map(|w| &text[w.clone()]).collect();
-            for (range, tags) in sentence.into_iter().zip(self.0.tag(&words)) {
-                if !text[range.clone()].contains(char::is_alphanumeric) {
-                    continue;
+            let all = self.0.tag(&words);
+            let names: Vec<[f32; 9]> = all.iter().map(|tags| tags.name).collect();
+            kinds(&names, |word, kind, _| {
+                let (range, tags) = (&sentence[word], &all[word]);
+                if !is_word(&text[range.clone()]) {
+                    return;
                 }
                 let roles = [
                     (Role::Subject, tags.role[1]),
@@ -258,7 +325,7 @@ impl Tagger for TaggerModel {
                     (Role::Verb, tags.speech[VERB as usize]),
                     (Role::ProperNoun, tags.speech[PROPN as usize]),
                     (Role::Pronoun, tags.speech[PRON as usize]),
-                    (Role::Entity(tags.kind()), tags.in_name()),
+                    (Role::Entity(KINDS[kind]), tags.in_name()),
                 ];
                 found.extend(roles.into_iter().filter(|(_, p)| *p >= FLOOR).map(
                     |(role, score)| RoleTag {
@@ -267,8 +334,33 @@ impl Tagger for TaggerModel {
                         score,
                     },
                 ));
-            }
-        }
+            });
+        });
+    }
+
+    fn names(&self, text: &str, found: &mut Vec<RoleTag>) {
+        self.with_vocabulary(|vocabulary| {
+            let mut probabilities = Vec::new();
+            words::sentences(text, |sentence| {
+                if crate::policy::is_spent() {
+                    return;
+                }
+                probabilities.clear();
+                let words = sentence.iter().map(|word| &text[word.clone()]);
+                vocabulary.names(words, &self.0, &mut probabilities);
+                let names = probabilities.as_chunks().0;
+                kinds(names, |word, kind, _| {
+                    let (range, score) = (&sentence[word], 1.0 - names[word][0]);
+                    if score >= FLOOR && is_word(&text[range.clone()]) {
+                        found.push(RoleTag {
+                            range: range.clone(),
+                            role: Role::Entity(KINDS[kind]),
+                            score,
+                        });
+                    }
+                });
+            });
+        });
     }
 
     fn covers(&self, kind: EntityKind) -> bool {

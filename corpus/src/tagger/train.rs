@@ -2,6 +2,7 @@
 
 use super::chain::{Chain, Lattice, Rows};
 use super::features::Forms;
+use super::lexicon::{Lexicon, TaggerLexicon};
 use super::lists::Lists;
 use super::{Model, TASKS};
 use crate::error::{Result, range};
@@ -27,6 +28,8 @@ pub struct TaggerMaterial {
     pub names: Vec<TaggedSentence>,
     /// Subjects and objects.
     pub roles: Vec<TaggedSentence>,
+    /// What the model carries of single words.
+    pub lexicon: TaggerLexicon,
 }
 
 /// How to train.
@@ -44,6 +47,8 @@ pub struct TaggerTraining {
     pub dropout: f32,
     /// A feature seen less often is not learnt.
     pub least_count: u32,
+    /// Steps of a weight to each side of 0, of each chain, at most 127: more make a model larger, hardly better.
+    pub steps: [u8; 3],
     /// Features kept, of each chain: those with the largest weights.
     pub most_features: [usize; 3],
 }
@@ -57,7 +62,8 @@ impl Default for TaggerTraining {
             decay: 1e-5,
             dropout: 0.1,
             least_count: 2,
-            most_features: [30_000, 50_000, 40_000],
+            steps: [31, 15, 31],
+            most_features: [30_000, 80_000, 40_000],
         }
     }
 }
@@ -85,9 +91,10 @@ impl Model {
                 .map(|(_, s)| s)
                 .collect()
         };
+        let lexicon = Lexicon::of(&material.lexicon);
         let of_speech = |sentences: &[&TaggedSentence]| {
             let of = |f: &Forms, _: &[u8], i: usize, out: &mut Vec<u32>| f.speech(i, out);
-            learn(0, &prepare(sentences, |_| Vec::new(), of), how)
+            learn(0, &prepare(sentences, &lexicon, |_| Vec::new(), of), how)
         };
         let whole: Vec<&TaggedSentence> = material.speech.iter().collect();
         let speech = of_speech(&whole)?;
@@ -102,13 +109,28 @@ impl Model {
         let tagged = |words: &[String]| {
             let unseen = seen.get(words).map_or(&speech, |odd| &halves[*odd]);
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            unseen.speech(&Forms::of(&words, &lists))
+            unseen.speech(&Forms::of(&words, &lists, &lexicon))
         };
         let names: Vec<&TaggedSentence> = material.names.iter().collect();
-        let names = learn(1, &prepare(&names, tagged, Forms::names), how)?;
+        let names = learn(
+            1,
+            &prepare(
+                &names,
+                &lexicon,
+                |_| Vec::new(),
+                |forms: &Forms, _: &[u8], i, out: &mut Vec<u32>| forms.names(i, out),
+            ),
+            how,
+        )?;
         let roles: Vec<&TaggedSentence> = material.roles.iter().collect();
-        let roles = learn(2, &prepare(&roles, tagged, Forms::roles), how)?;
-        Ok(Self::of([speech, names, roles]))
+        let roles = learn(2, &prepare(&roles, &lexicon, tagged, Forms::roles), how)?;
+        let [of_speech, of_names, of_roles] = how.steps;
+        let chains = [
+            speech.in_steps(of_speech),
+            names.in_steps(of_names),
+            roles.in_steps(of_roles),
+        ];
+        Ok(Self::of(chains, lexicon))
     }
 }
 
@@ -128,6 +150,7 @@ fn check(name: &'static str, labels: usize, sentences: &[TaggedSentence]) -> Res
 
 fn prepare(
     sentences: &[&TaggedSentence],
+    lexicon: &Lexicon,
     speech: impl Fn(&[String]) -> Vec<u8>,
     of: impl Fn(&Forms, &[u8], usize, &mut Vec<u32>),
 ) -> Vec<Prepared> {
@@ -137,7 +160,7 @@ fn prepare(
         .filter(|s| !s.words.is_empty())
         .map(|sentence| {
             let words: Vec<&str> = sentence.words.iter().map(String::as_str).collect();
-            let forms = Forms::of(&words, &lists);
+            let forms = Forms::of(&words, &lists, lexicon);
             let tags = speech(&sentence.words);
             let features = (0..words.len())
                 .map(|i| {
@@ -176,8 +199,39 @@ fn learn(task: usize, sentences: &[Prepared], how: &TaggerTraining) -> Result<Ch
         .map(|(h, _)| *h)
         .collect();
     hashes.sort_unstable();
+    let most = how.most_features[task];
+    let learner = fit(n, sentences, &hashes, how);
+    if task != NAMES || hashes.len() <= most {
+        return Ok(learner.finish(&hashes, most));
+    }
+    // Of the many features for names those that say most and most often; they are learnt anew, so that they make up
+    // for the others.
+    let mut order: Vec<(f32, u32)> = hashes
+        .iter()
+        .enumerate()
+        .map(|(row, hash)| {
+            let count = counts.get(hash).copied().unwrap_or(0);
+            (learner.size(row).sqrt() * (count as f32).sqrt(), *hash)
+        })
+        .collect();
+    order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    hashes = order.into_iter().take(most).map(|(_, hash)| hash).collect();
+    hashes.sort_unstable();
+    Ok(fit(n, sentences, &hashes, how).finish(&hashes, most))
+}
+
+/// The place of the chain of names.
+const NAMES: usize = 1;
+
+/// Learns the weights of these features.
+fn fit<'a>(
+    n: usize,
+    sentences: &[Prepared],
+    hashes: &[u32],
+    how: &'a TaggerTraining,
+) -> Learner<'a> {
     let rows: Rows = (0u32..)
-        .zip(&hashes)
+        .zip(hashes)
         .map(|(row, hash)| (*hash, row))
         .collect();
     // From here on a feature is the number of its row.
@@ -204,7 +258,7 @@ fn learn(task: usize, sentences: &[Prepared], how: &TaggerTraining) -> Result<Ch
             learner.step(&numbered[at], &sentences[at].labels, &mut choices);
         }
     }
-    Ok(learner.finish(&hashes, how.most_features[task]))
+    learner
 }
 
 impl Learner<'_> {
@@ -262,17 +316,24 @@ impl Learner<'_> {
         }
     }
 
+    /// The square of a feature's weights.
+    fn size(&self, row: usize) -> f32 {
+        self.weights[row * self.n..][..self.n]
+            .iter()
+            .map(|w| w * w)
+            .sum()
+    }
+
     /// The largest weights, in eight bits.
     fn finish(&self, hashes: &[u32], most: usize) -> Chain {
         let n = self.n;
-        let size = |row: usize| -> f32 { self.weights[row * n..][..n].iter().map(|w| w * w).sum() };
         let mut order: Vec<usize> = (0..hashes.len()).collect();
-        order.sort_by(|a, b| size(*b).total_cmp(&size(*a)).then(a.cmp(b)));
+        order.sort_by(|a, b| self.size(*b).total_cmp(&self.size(*a)).then(a.cmp(b)));
         order.truncate(most);
         order.sort_unstable();
         let largest = self.weights.iter().fold(0f32, |m, w| m.max(w.abs()));
         let scale = (largest / 127.0).clamp(1e-6, 1.0);
-        let weights = order
+        let weights: Vec<i8> = order
             .iter()
             .flat_map(|row| &self.weights[row * n..][..n])
             .map(|w| (w / scale).round().clamp(-127.0, 127.0) as i8)
@@ -283,7 +344,7 @@ impl Learner<'_> {
             .iter()
             .map(|t| t.clamp(-30.0, 30.0))
             .collect();
-        Chain::new(n, scale, transitions, hashes, weights)
+        Chain::new(n, scale, transitions, hashes, &weights)
     }
 }
 

@@ -18,33 +18,32 @@ const SHORT_FORMS: &str =
 /// No short form is longer, in bytes: a long word is not searched for among them.
 const LONGEST_SHORT_FORM: usize = 8;
 
-/// The words of each sentence, in bytes of the text.
-pub(crate) fn sentences(text: &str) -> Vec<Vec<Range<usize>>> {
-    let mut out = Vec::new();
+/// Gives the words of each sentence, in bytes of the text.
+pub(crate) fn sentences(text: &str, mut each: impl FnMut(&[Range<usize>])) {
     let mut sentence: Vec<Range<usize>> = Vec::new();
     let mut start = 0;
     for line in text.split_inclusive(['\n', '\r']) {
         let mut at = start;
         for piece in line.split_inclusive(char::is_whitespace) {
             let chunk = piece.trim_end();
+            let mut ended = false;
             if !chunk.is_empty() {
                 let first = at == start;
                 cut(text, at..at + chunk.len(), &mut sentence);
-                if speaker(chunk, first) || ends(text, &sentence) {
-                    out.push(std::mem::take(&mut sentence));
-                }
+                ended = speaker(chunk, first) || ends(text, &sentence);
             }
             at += piece.len();
-            if sentence.len() >= LONGEST_SENTENCE {
-                out.push(std::mem::take(&mut sentence));
+            if ended || sentence.len() >= LONGEST_SENTENCE {
+                each(&sentence);
+                sentence.clear();
             }
         }
         start += line.len();
         if !sentence.is_empty() {
-            out.push(std::mem::take(&mut sentence));
+            each(&sentence);
+            sentence.clear();
         }
     }
-    out
 }
 
 /// `USR:` at the beginning of a line is no word of the sentence.
@@ -191,10 +190,11 @@ mod tests {
     use super::sentences;
 
     fn words(text: &str) -> Vec<Vec<&str>> {
-        let each = sentences(text);
-        each.into_iter()
-            .map(|s| s.into_iter().map(|w| &text[w]).collect())
-            .collect()
+        let mut out = Vec::new();
+        sentences(text, |s| {
+            out.push(s.iter().map(|w| &text[w.clone()]).collect())
+        });
+        out
     }
 
     #[test]
@@ -246,11 +246,13 @@ mod tests {
                 text.push_str(pieces[(state >> 33) as usize % pieces.len()]);
             }
             let mut end = 0;
-            for word in sentences(&text).into_iter().flatten() {
-                assert!(word.start >= end && word.start < word.end, "{text:?}");
-                assert!(text[end..word.start].trim().is_empty(), "{text:?}");
-                end = word.end;
-            }
+            sentences(&text, |sentence| {
+                for word in sentence {
+                    assert!(word.start >= end && word.start < word.end, "{text:?}");
+                    assert!(text[end..word.start].trim().is_empty(), "{text:?}");
+                    end = word.end;
+                }
+            });
             assert!(text[end..].trim().is_empty(), "{text:?}");
         }
     }

@@ -208,7 +208,16 @@ fn what_fails_its_check_is_not_of_the_kind() {
             ],
         ),
         ("email", &["a@b", "@example.org", "a @example.org"]),
-        ("date", &["32.13.24", "1.2.3.4", "45/45/45"]),
+        (
+            "date",
+            &[
+                "32.13.24",
+                "1.2.3.4",
+                "45/45/45",
+                "May I have your name?",
+                "May we?",
+            ],
+        ),
         ("national-id", &["12345678A", "RSSMRA85T10A562T"]),
         ("reference", &["please order the book", "my order is late"]),
         (

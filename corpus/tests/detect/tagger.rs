@@ -66,7 +66,7 @@ fn plain_sentences_are_tagged_as_a_reader_would() {
 /// covers, and a word in between is flagged and not masked.
 #[test]
 fn two_thresholds_over_one_model_nest() {
-    let text = "Then Priya Nair asked Acme about the Riverside job, and Olaf said no to the Polish firm in Lower Wick.";
+    let text = "Then Priya Nair asked Acme about the Riverside job, and Olaf said no to the Polish firm in Lower Wick; please call alice about it.";
     let at = |least| spans(&Names::new(shipped(), least).unwrap(), text);
     let covers = |least| {
         let found = at(least);
@@ -188,11 +188,49 @@ fn any_text_is_tagged_without_harm() {
     for text in texts {
         let mut tags = Vec::new();
         shipped().tag(text, &mut tags);
+        let mut names = Vec::new();
+        shipped().names(text, &mut names);
+        tags.retain(|tag| matches!(tag.role, Role::Entity(_)));
+        assert_eq!(names, tags, "{text:?}");
         for tag in tags {
             assert!(text.get(tag.range).is_some());
             assert!((0.0..=1.001).contains(&tag.score));
         }
     }
+}
+
+/// Sums of words and pairs that were met before are what they are without: the same names in any order of texts, by
+/// many threads, and word by word.
+#[test]
+fn names_are_the_same_with_and_without_words_met_before() {
+    let documents = reticent_corpus::simulate(60, 3).unwrap();
+    let entities = |model: &TaggerModel, text: &str| {
+        let mut tags = Vec::new();
+        model.tag(text, &mut tags);
+        tags.retain(|tag| matches!(tag.role, Role::Entity(_)));
+        tags
+    };
+    let model = shipped();
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (model, documents) = (&model, &documents);
+            scope.spawn(move || {
+                for at in 0..documents.len() {
+                    let text = &documents[(at * 7 + thread) % documents.len()].text;
+                    let mut names = Vec::new();
+                    model.names(text, &mut names);
+                    assert_eq!(names, entities(model, text));
+                }
+            });
+        }
+    });
+    // More different words than are kept.
+    let many: String = (0..40_000).map(|n| format!("Word{n} of Paris. ")).collect();
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    model.names(&many, &mut first);
+    model.names(&many, &mut second);
+    assert_eq!(first, entities(&model, &many));
+    assert_eq!(first, second);
 }
 
 fn sealed(mut body: Vec<u8>) -> Vec<u8> {
@@ -220,7 +258,7 @@ fn a_model_that_is_damaged_is_refused() {
         body[at..at + new.len()].copy_from_slice(new);
         sealed(body)
     };
-    assert!(refused(&with(0, b"X")).contains("RTAGGER1"));
+    assert!(refused(&with(0, b"X")).contains("RTAGGER2"));
     assert!(refused(&with(8, &18u32.to_le_bytes())).contains("17 labels"));
     assert!(refused(&with(12, &u32::MAX.to_le_bytes())).contains("features"));
     assert!(refused(&with(12, &4_000_000u32.to_le_bytes())).contains("bytes wanted"));

@@ -9,6 +9,7 @@ mod folders;
 mod formats;
 mod packed;
 mod refused;
+mod users;
 
 use reticent_corpus::{Document, read_documents};
 use std::io::Write;

@@ -3,7 +3,7 @@
 use crate::audit::args::Reading;
 use crate::contract::{Progress, note};
 use anyhow::Result;
-use reticent_corpus::{Document, Error, Phase, read_readable};
+use reticent_corpus::{Document, Error, Phase, ReadOptions, read_readable};
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,9 +11,17 @@ use std::time::Duration;
 pub(in crate::audit) const PAUSE: Duration = Duration::from_secs(10);
 
 /// A whole corpus. Without --skip-unreadable a file that cannot be read is an error that
-/// names every such file; with it, stderr names them.
-pub(in crate::audit) fn documents(path: &Path, reading: &Reading) -> Result<Vec<Document>> {
-    let (documents, mut errors) = read_readable(path, &reading.options(None))?;
+/// names every such file; with it, stderr names them. With `user` a key that says whose each document is.
+pub(in crate::audit) fn documents(
+    path: &Path,
+    reading: &Reading,
+    user: Option<String>,
+) -> Result<Vec<Document>> {
+    let options = ReadOptions {
+        user,
+        ..reading.options(None)
+    };
+    let (documents, mut errors) = read_readable(path, &options)?;
     if reading.skip_unreadable && !documents.is_empty() {
         errors.iter().for_each(warn);
         return Ok(documents);

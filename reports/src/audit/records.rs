@@ -38,7 +38,7 @@ pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cu
             None => format!("document {}", document.id),
         };
         let texts = match unit {
-            Unit::Document | Unit::Dialogue => vec![document.text.clone()],
+            Unit::Document | Unit::Dialogue | Unit::User => vec![document.text.clone()],
             Unit::Turn | Unit::Sentence => units(&document, unit)?,
         };
         for text in texts.into_iter().filter(|t| !t.trim().is_empty()) {

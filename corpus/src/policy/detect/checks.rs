@@ -1,6 +1,7 @@
 //! What regular expressions cannot say: checksums, ranges, surroundings.
 
 use super::engine::Candidate;
+use crate::policy::speakers::is_question;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The digits of a text as numbers, everything else left out.
@@ -267,6 +268,11 @@ fn dotted_further(c: Candidate<'_>) -> bool {
     let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
     (after.next().is_some_and(joins) && digit(after.next()))
         || (before.next().is_some_and(joins) && digit(before.next()))
+}
+
+/// No month: `May I have your name?`
+pub(super) fn no_question(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    (!is_question(c.text, c.start, c.end)).then_some(c)
 }
 
 /// Day, month and year in some order, each in its range.

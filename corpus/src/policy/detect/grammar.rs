@@ -60,7 +60,7 @@ fn dates() -> Vec<Rule> {
             0.95,
             format!(r"\b(?:{WEEKDAY},? )?{MONTH}\.? (?:the )?\d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}}\b)?|\b(?:{WEEKDAY},? )?\d{{1,2}}(?:st|nd|rd|th)?[ -](?:of )?{MONTH}\b\.?(?:,?[ -]\d{{2,4}}\b)?|\b{MONTH}\.?,? \d{{4}}\b"),
         ),
-        Rule::new("date", 0.7, format!(r"\b{MONTH_ALONE}\b|\b{WEEKDAY}\b")),
+        Rule::new("date", 0.7, format!(r"\b{MONTH_ALONE}\b|\b{WEEKDAY}\b")).checked(checks::no_question),
         Rule::new("date", 0.8, r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b"),
         Rule::new("date", 0.7, r"\b(?:1[0-9]|20)\d\d(?:s|(?:[-/]|–)\d{2,4})?\b"),
         Rule::new("date", 0.8, r"\b(?:yesterday|today|tomorrow)\b").any_case(),

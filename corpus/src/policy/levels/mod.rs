@@ -8,6 +8,7 @@ pub(crate) use words::listed;
 
 use super::detect::{DetectorOptions, Detectors, NUMERIC};
 use super::dictionary::{Dictionary, DictionaryOptions};
+use super::speakers::{is_question, without_speakers};
 use super::{Policy, Span, View};
 use crate::error::Result;
 use schemars::JsonSchema;
@@ -90,6 +91,16 @@ pub trait Tagger: Send + Sync + std::fmt::Debug {
     /// Appends words with their roles, in bytes of the text; a word may have several. Words
     /// are in order; unlikely roles may be among them, with their scores.
     fn tag(&self, text: &str, found: &mut Vec<RoleTag>);
+
+    /// Appends those of [`Self::tag`] that are entities, and no others.
+    fn names(&self, text: &str, found: &mut Vec<RoleTag>) {
+        let mut all = Vec::new();
+        self.tag(text, &mut all);
+        found.extend(
+            all.into_iter()
+                .filter(|t| matches!(t.role, Role::Entity(_))),
+        );
+    }
 
     /// Whether it was made to find this kind of entity.
     fn covers(&self, _kind: EntityKind) -> bool {
@@ -210,9 +221,14 @@ impl Policy for Levels {
             }
         }
         if let Some(tagger) = &self.tagger {
-            for span in tagged(tagger.as_ref(), view.text, self.least, |role| {
-                self.wants(role)
-            }) {
+            let mut found = Vec::new();
+            if self.contextual() {
+                tagger.tag(view.text, &mut found);
+            } else {
+                tagger.names(view.text, &mut found);
+            }
+            found.retain(|tag| self.wants(tag.role));
+            for span in joined(found, view.text, self.least) {
                 push(span.range, span.role.name(), span.score);
             }
         }
@@ -223,21 +239,22 @@ impl Policy for Levels {
     }
 }
 
-/// What a tagger is sure enough of, the words of one name in one piece.
-pub(super) fn tagged(
-    tagger: &dyn Tagger,
-    text: &str,
-    least: f32,
-    wants: impl Fn(Role) -> bool,
-) -> Vec<RoleTag> {
+/// The names that a tagger is sure enough of, the words of each in one piece; neither who speaks nor a word that asks.
+pub(super) fn names(tagger: &dyn Tagger, text: &str, least: f32) -> Vec<RoleTag> {
     let mut found = Vec::new();
-    tagger.tag(text, &mut found);
+    tagger.names(&without_speakers(text), &mut found);
+    found.retain(|tag| !is_question(text, tag.range.start, tag.range.end));
+    joined(found, text, least)
+}
+
+/// What is sure enough, the words of one name in one piece.
+fn joined(found: Vec<RoleTag>, text: &str, least: f32) -> Vec<RoleTag> {
     let mut out: Vec<RoleTag> = Vec::new();
     let mut name: Option<usize> = None;
     // A score that is no number counts as sure: it masks rather than misses.
     for tag in found
         .into_iter()
-        .filter(|t| wants(t.role) && (t.score >= least || t.score.is_nan()))
+        .filter(|t| t.score >= least || t.score.is_nan())
     {
         if !matches!(tag.role, Role::Entity(_)) {
             out.push(tag);

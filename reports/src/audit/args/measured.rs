@@ -1,6 +1,6 @@
 //! What `audit policy` and `audit screen` measure on what.
 
-use crate::audit::args::preparing::{conservative, unit};
+use crate::audit::args::preparing::{conservative, unit_of_document};
 use crate::audit::args::{ConservativeSign, PolicyArg};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -13,7 +13,7 @@ pub struct Measured {
     /// A corpus: JSON Lines {"id", "text"}, or plain text.
     pub data: PathBuf,
     /// What one record is: turn, sentence, dialogue or document.
-    #[arg(long, default_value = "turn", value_parser = unit)]
+    #[arg(long, default_value = "turn", value_parser = unit_of_document)]
     pub unit: Unit,
     /// The redaction policy, as for `audit prepare`.
     #[arg(long, default_value = "general")]

@@ -71,9 +71,13 @@ impl CanaryArgs {
 /// How a corpus is prepared.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Preparing {
-    /// What one record is: turn, sentence, dialogue or document.
+    /// What one record is: turn, sentence, dialogue, document, or user (all of a user's documents, which --user-field
+    /// tells).
     #[arg(long, default_value = "turn", value_parser = unit)]
     pub unit: Unit,
+    /// The key or column that says whose a document is, for --unit user; all documents are in memory then.
+    #[arg(long, alias = "user-column", value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub user_field: Option<String>,
     /// The redaction policy: general (identifiers, names, street addresses, sure dates), customers (patterns for
     /// customer service), detectors (validated patterns), names (by the tagger), low-entity, high-entity, low-contextual or high-contextual (JFT's levels), gold
     /// (the marked secrets), nothing, onnx:FOLDER[@THRESHOLD] (a token classifier of your own), or
@@ -136,6 +140,15 @@ impl Preparing {
     /// A pattern file that cannot be read, a tokenizer.json without its origin, and what the
     /// options themselves refuse.
     pub fn options(&self) -> Result<PrepareOptions> {
+        match (&self.user_field, self.unit) {
+            (None, Unit::User) => {
+                bail!("--unit user: needs --user-field KEY, which says whose a document is")
+            }
+            (Some(_), unit) if unit != Unit::User => {
+                bail!("--user-field: only with --unit user, got --unit {unit}")
+            }
+            _ => {}
+        }
         let seed = self.seed.unwrap_or(0);
         let canaries = self
             .canaries
@@ -221,7 +234,15 @@ fn named<T: serde::de::DeserializeOwned>(text: &str, allowed: &str) -> Result<T,
         .map_err(|_| format!("must be one of {allowed}, got {text:?}"))
 }
 pub(in crate::audit) fn unit(text: &str) -> Result<Unit, String> {
-    named(text, "turn, sentence, dialogue, document")
+    named(text, "turn, sentence, dialogue, document, user")
+}
+/// What one document can be cut into.
+pub(in crate::audit) fn unit_of_document(text: &str) -> Result<Unit, String> {
+    let allowed = "turn, sentence, dialogue, document";
+    match named(text, allowed)? {
+        Unit::User => Err(format!("must be one of {allowed}, got {text:?}")),
+        unit => Ok(unit),
+    }
 }
 /// Five tokens to a shingle, and bands that bring pairs together from a similarity of 0.5 on.
 fn duplicates(text: &str) -> Result<Deduplication, String> {

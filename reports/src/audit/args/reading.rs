@@ -30,6 +30,7 @@ impl Reading {
             text: self.text_field.clone(),
             separator: self.separator.clone(),
             field: field.map(str::to_owned),
+            user: None,
             skip_unreadable: self.skip_unreadable,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::audit::args::PolicyArg;
 use crate::audit::args::Reading;
-use crate::audit::args::preparing::unit;
+use crate::audit::args::preparing::unit_of_document;
 use clap::Args;
 use reticent_corpus::{Unit, default_threads};
 use std::ops::RangeInclusive;
@@ -29,7 +29,7 @@ pub struct IncidenceArgs {
     pub out: PathBuf,
     /// What one record is: turn, sentence, dialogue or document [default: turn, or the records of a
     /// prepared folder].
-    #[arg(long, value_parser = unit)]
+    #[arg(long, value_parser = unit_of_document)]
     pub unit: Option<Unit>,
     /// What a secret is.
     #[command(flatten)]

@@ -56,7 +56,8 @@ pub(in crate::audit) fn run(
     interrupt: &Interrupt,
 ) -> Result<Exit> {
     let options = args.prepare.options()?;
-    let read = documents(&args.data, &args.reading).context("DATA")?;
+    let read =
+        documents(&args.data, &args.reading, args.prepare.user_field.clone()).context("DATA")?;
     interrupt.check()?;
     let (documents, marked) = marked(read, args, &options.policy.policy)?;
     let preparer = Preparer::new(&documents, &options)?;

@@ -1,6 +1,6 @@
 //! Arguments of `audit plant`.
 
-use crate::audit::args::preparing::{CanaryArgs, unit};
+use crate::audit::args::preparing::{CanaryArgs, unit_of_document};
 use clap::Args;
 use reticent_corpus::{Spec, Unit};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub struct Plant {
     #[arg(long, value_name = "KEY")]
     pub text_field: Option<String>,
     /// What one record is when it is trained on: turn, sentence, dialogue or document.
-    #[arg(long, default_value = "document", value_parser = unit)]
+    #[arg(long, default_value = "document", value_parser = unit_of_document)]
     pub unit: Unit,
     /// Seed of the canaries; without it they are drawn by the operating system. Whoever knows it can draw them again.
     #[arg(long, value_name = "SEED")]

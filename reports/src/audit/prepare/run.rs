@@ -31,7 +31,8 @@ pub(crate) struct Body<'a> {
 
 pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let options = args.how.options()?;
-    let reading = args.reading.options(None);
+    let mut reading = args.reading.options(None);
+    reading.user.clone_from(&args.how.user_field);
     let files = PrepareFiles {
         data: &args.data,
         reading: &reading,

@@ -1,0 +1,90 @@
+//! What a tagger takes for names that is none: who speaks, and words that ask.
+
+use std::borrow::Cow;
+
+/// Words in front of a colon that say whose turn it is.
+const ROLES: [&str; 14] = [
+    "user",
+    "system",
+    "agent",
+    "customer",
+    "assistant",
+    "bot",
+    "action",
+    "human",
+    "operator",
+    "speaker",
+    "client",
+    "caller",
+    "support",
+    "tool",
+];
+/// What says who speaks is no longer, in bytes.
+const LONGEST_MARK: usize = 32;
+/// Words of a question that are names too.
+const MODALS: [&str; 3] = ["May", "Will", "Can"];
+const PRONOUNS: [&str; 9] = ["I", "we", "you", "he", "she", "they", "it", "the", "this"];
+
+/// The text with blanks in the place of who speaks, at the beginning of lines: `USR:Hello`, `ACT:System Action: search`.
+pub(super) fn without_speakers(text: &str) -> Cow<'_, str> {
+    let mut out = Cow::Borrowed(text);
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let mut at = start;
+        while let Some(colon) = line[at - start..].find(':') {
+            let mark = &text[at..at + colon];
+            let mut words = mark.split_whitespace().peekable();
+            if mark.len() > LONGEST_MARK || words.peek().is_none() || !words.all(is_speaker) {
+                break;
+            }
+            out.to_mut()
+                .replace_range(at..=at + colon, &" ".repeat(colon + 1));
+            at += colon + 1;
+        }
+        start += line.len();
+    }
+    out
+}
+
+/// Three capitals at most, or one of [`ROLES`]: longer words in capitals may be names.
+fn is_speaker(word: &str) -> bool {
+    let shouted = word.len() <= 3 && word.chars().all(|c| c.is_ascii_uppercase());
+    shouted || ROLES.iter().any(|role| word.eq_ignore_ascii_case(role))
+}
+
+/// Whether a word asks: `May I have your name?`
+pub(super) fn is_question(text: &str, start: usize, end: usize) -> bool {
+    let next = text[end..].split_whitespace().next().unwrap_or_default();
+    let next = next.trim_end_matches(|c: char| !c.is_alphanumeric());
+    MODALS.contains(&&text[start..end]) && PRONOUNS.contains(&next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Names, PolicyChoice};
+
+    #[test]
+    fn speakers_and_questions_are_no_names() {
+        let marked = "ACT:System Action: search\nUSR:Hi\nAda: hello";
+        let blank = "                   search\n    Hi\nAda: hello";
+        assert_eq!(without_speakers(marked), blank);
+        assert!(matches!(without_speakers("plain: text"), Cow::Borrowed(_)));
+        assert!(is_question("May I ask", 0, 3) && !is_question("May Brown", 0, 3));
+        for policy in [
+            PolicyChoice::General,
+            PolicyChoice::Names {
+                least: Names::LEAST,
+            },
+        ] {
+            let policy = policy.build().unwrap();
+            let masked = |text| crate::sweep::redacted_text(policy.as_ref(), text);
+            assert_eq!(
+                masked("USR:Hi. My name is Chloe Zhang."),
+                "USR:Hi. My name is <MASK>."
+            );
+            let asked = "ACT:May I have your name? USR: Will you call?";
+            assert_eq!(masked(asked), asked);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What the model knows of single words beside its chains: lists they stand in, and words they are used like.
+
+use super::chain::Rows;
+use super::features::text_hash;
+use std::collections::BTreeMap;
+
+/// Lists and clusters of words that a model carries as evidence for the chain of names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaggerLexicon {
+    /// Of words in small letters, the lists they stand in, one bit each.
+    pub lists: BTreeMap<String, u8>,
+    /// Of words as they are written, their cluster among few and among many; 0 stands for none.
+    pub clusters: BTreeMap<String, [u8; 2]>,
+}
+
+/// What is known of one word.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) lists: u8,
+    pub(super) clusters: [u8; 2],
+}
+
+/// The lexicon as hashes that rise and what stands behind each.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Lexicon {
+    pub(super) list_hashes: Vec<u32>,
+    pub(super) lists: Vec<u8>,
+    pub(super) cluster_hashes: Vec<u32>,
+    pub(super) clusters: Vec<[u8; 2]>,
+    list_rows: Rows,
+    cluster_rows: Rows,
+}
+
+fn hash(word: &str) -> u32 {
+    let hash = text_hash(word.bytes()).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    (hash >> 32) as u32
+}
+
+impl Lexicon {
+    pub(super) fn new(
+        list_hashes: Vec<u32>,
+        lists: Vec<u8>,
+        cluster_hashes: Vec<u32>,
+        clusters: Vec<[u8; 2]>,
+    ) -> Self {
+        let rows = |hashes: &[u32]| {
+            (0u32..)
+                .zip(hashes)
+                .map(|(row, hash)| (*hash, row))
+                .collect()
+        };
+        Self {
+            list_rows: rows(&list_hashes),
+            cluster_rows: rows(&cluster_hashes),
+            list_hashes,
+            lists,
+            cluster_hashes,
+            clusters,
+        }
+    }
+
+    /// Of words that share a hash the lists are joined, and the first has the cluster.
+    pub(super) fn of(words: &TaggerLexicon) -> Self {
+        let mut lists: BTreeMap<u32, u8> = BTreeMap::new();
+        for (word, bits) in &words.lists {
+            *lists.entry(hash(word)).or_default() |= bits;
+        }
+        let mut clusters: BTreeMap<u32, [u8; 2]> = BTreeMap::new();
+        for (word, of) in &words.clusters {
+            clusters.entry(hash(word)).or_insert(*of);
+        }
+        Self::new(
+            lists.keys().copied().collect(),
+            lists.into_values().collect(),
+            clusters.keys().copied().collect(),
+            clusters.into_values().collect(),
+        )
+    }
+
+    /// What is known of a word, which is `lower` in small letters.
+    pub(super) fn known(&self, word: &str, lower: &str) -> Known {
+        let row = |rows: &Rows, word: &str| rows.get(&hash(word)).map(|row| *row as usize);
+        let lists = row(&self.list_rows, lower).and_then(|row| self.lists.get(row));
+        let clusters = row(&self.cluster_rows, word).and_then(|row| self.clusters.get(row));
+        Known {
+            lists: lists.copied().unwrap_or_default(),
+            clusters: clusters.copied().unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! All documents of a user as one.
+
+use super::Place;
+use reticent_corpus::{Document, Documents, ReadOptions, Result};
+
+fn by_user(name: &str, bytes: &[u8]) -> Vec<Result<Document>> {
+    let place = Place::new();
+    let options = ReadOptions {
+        user: Some("author".to_owned()),
+        ..ReadOptions::default()
+    };
+    Documents::with(&place.file(name, bytes), &options)
+        .unwrap()
+        .collect()
+}
+
+#[test]
+fn a_users_documents_are_one_wherever_they_stand() {
+    let lines = r#"{"id":"1","author":"u","text":"naïve Ada","secrets":[{"start":6,"end":9,"kind":"name"}]}
+{"id":"2","author":"v","text":"other"}
+{"id":"3","author":"u","text":"call Bob now","secrets":[{"start":5,"end":8,"kind":"name"}],"masked":[{"start":9,"end":12}]}
+{"id":"4","author":7,"text":"a number is a user too"}
+{"id":"5","author":"v","text":"more"}
+"#;
+    let all: Vec<Document> = by_user("a.jsonl", lines.as_bytes())
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    let texts: Vec<(&str, &str)> = all.iter().map(|d| (&*d.id, &*d.text)).collect();
+    assert_eq!(
+        texts,
+        [
+            ("u", "naïve Ada\ncall Bob now"),
+            ("v", "other\nmore"),
+            ("7", "a number is a user too"),
+        ]
+    );
+    let secrets: Vec<String> = all[0]
+        .secrets
+        .iter()
+        .map(|secret| all[0].secret_text(secret).to_owned())
+        .collect();
+    assert_eq!(secrets, ["Ada", "Bob"]);
+    assert_eq!((all[0].masked[0].start, all[0].masked[0].end), (19, 22));
+    all.iter().for_each(|document| document.validate().unwrap());
+}
+
+#[test]
+fn columns_say_whose_a_row_is() {
+    let rows = b"author,text\nu,one\nv,two\nu,three\n";
+    let texts: Vec<String> = by_user("a.csv", rows)
+        .into_iter()
+        .map(|d| d.unwrap().text)
+        .collect();
+    assert_eq!(texts, ["one\nthree", "two"]);
+}
+
+/// A record of nobody would be a unit that no guarantee is about.
+#[test]
+fn a_record_of_nobody_is_refused_without_its_content() {
+    for (nobody, place) in [
+        (r#"{"id":"secret-2","text":"hidden"}"#, "line 2"),
+        (
+            r#"{"id":"secret-2","author":" ","text":"hidden"}"#,
+            "line 2",
+        ),
+        (
+            r#"{"id":"secret-2","author":["u","v"],"text":"hidden"}"#,
+            "line 2",
+        ),
+    ] {
+        let lines = format!("{{\"id\":\"1\",\"author\":\"u\",\"text\":\"one\"}}\n{nobody}\n");
+        let refused: Vec<String> = by_user("a.jsonl", lines.as_bytes())
+            .into_iter()
+            .filter_map(|read| Some(read.err()?.to_string()))
+            .collect();
+        assert_eq!(refused.len(), 1);
+        assert!(
+            refused[0].contains(place) && refused[0].contains("`author`"),
+            "{refused:?}"
+        );
+        assert!(!refused[0].contains("hidden") && !refused[0].contains("secret-2"));
+    }
+    let plain = by_user("a.txt", b"one\n\ntwo\n");
+    assert!(plain.iter().any(Result::is_err));
+}
