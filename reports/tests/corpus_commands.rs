@@ -400,7 +400,8 @@ fn a_user_is_the_unit_from_the_text_to_the_guarantee() {
     let prepared = json(at, &format!("prepare {how} --out p"));
     let facts = &prepared["facts"];
     assert_eq!(facts["unit"], "user");
-    let counts = ["documents", "held_out_documents", "units"].map(|key| facts[key].as_u64().unwrap());
+    let counts =
+        ["documents", "held_out_documents", "units"].map(|key| facts[key].as_u64().unwrap());
     assert_eq!(counts, [24, 6, 24]);
     // Three records of a user hold its number: one unit does.
     assert_eq!(facts["secrets"]["all"]["distinct"], 24);
@@ -412,14 +413,35 @@ fn a_user_is_the_unit_from_the_text_to_the_guarantee() {
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
     assert_eq!(manifest["unit"], "user");
     let neighbours = json(at, &format!("neighbours {how} --all"));
-    assert_eq!((neighbours["missed"].as_u64(), neighbours["distinct"].as_u64()), (Some(0), Some(24)));
+    assert_eq!(
+        (
+            neighbours["missed"].as_u64(),
+            neighbours["distinct"].as_u64()
+        ),
+        (Some(0), Some(24))
+    );
 
     let said = refused(at, "prepare data.jsonl --unit user --out q");
-    assert!(said.contains("--unit user") && said.contains("--user-field"), "{said}");
+    assert!(
+        said.contains("--unit user") && said.contains("--user-field"),
+        "{said}"
+    );
     let said = refused(at, "prepare data.jsonl --user-field who --out q");
-    assert!(said.contains("--user-field") && said.contains("turn"), "{said}");
-    let said = refused(at, "prepare data.jsonl --unit user --user-field nobody --out q");
-    assert!(said.contains("`nobody`") && said.contains("line 1"), "{said}");
+    assert!(
+        said.contains("--user-field") && said.contains("turn"),
+        "{said}"
+    );
+    let said = refused(
+        at,
+        "prepare data.jsonl --unit user --user-field nobody --out q",
+    );
+    assert!(
+        said.contains("`nobody`") && said.contains("line 1"),
+        "{said}"
+    );
     let said = refused(at, "redact data.jsonl --unit user --out q.jsonl");
-    assert!(said.contains("turn, sentence, dialogue, document"), "{said}");
+    assert!(
+        said.contains("turn, sentence, dialogue, document"),
+        "{said}"
+    );
 }
