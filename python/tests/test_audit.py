@@ -134,7 +134,8 @@ def test_texts_that_repeat_are_one_piece_of_evidence() -> None:
     assert not found["blind"]["shifted"]
     with pytest.raises(ValueError, match="every text of the 60 members stands among the non-members"):
         reticent.membership(range(60), range(60), texts=(texts, texts))
-    some = reticent.membership(range(60), range(30), texts=(texts, texts[50:] + [f"another {i} {i * i}" for i in range(20)]))
+    others = texts[50:] + [f"another {i} {i * i}" for i in range(20)]
+    some = reticent.membership(range(60), range(30), texts=(texts, others))
     assert some.document["repeats"]["members"]["on_both_sides"] == 10
     with pytest.raises(ValueError, match="texts"):
         reticent.membership([1.0, 2.0], [1.0], texts=(["a"], ["b"]))
