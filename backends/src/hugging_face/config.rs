@@ -277,7 +277,7 @@ fn rotary(f: &Fields) -> Result<Rotary> {
     let parameters = f.object("rope_parameters")?;
     for fields in parameters.iter().chain([f]) {
         if let Some(share) = fields.number_if_there("partial_rotary_factor")?
-            && share != 1.0
+            && (share - 1.0).abs() > 0.0
         {
             return Err(fields.bad(format!("partial_rotary_factor = {share} is not covered")));
         }
