@@ -122,6 +122,25 @@ def test_a_vocabulary_that_lacks_a_token_is_refused() -> None:
         reticent.exposure(plan, uniform, tokenizer="characters", vocabulary=50)
 
 
+def test_texts_that_repeat_are_one_piece_of_evidence() -> None:
+    texts = [f"line number {i} says {i * i} to {i * 7919 % 9973}" for i in range(60)]
+    inside = [float(i * 37 % 101) for i in range(20)] * 16
+    outside = [float(i * 37 % 101) for i in range(40)]
+    found = reticent.membership(inside, outside, texts=(texts[:20] * 16, texts[20:])).document
+    assert (found["members"], found["non_members"]) == (20, 40)
+    sides = found["repeats"]
+    assert sides["members"] == {"records": 320, "on_both_sides": 0, "repeated": 320, "texts": 20}
+    assert sides["non_members"] == {"records": 40, "on_both_sides": 0, "repeated": 0, "texts": 40}
+    assert not found["blind"]["shifted"]
+    with pytest.raises(ValueError, match="every text of the 60 members stands among the non-members"):
+        reticent.membership(range(60), range(60), texts=(texts, texts))
+    others = texts[50:] + [f"another {i} {i * i}" for i in range(20)]
+    some = reticent.membership(range(60), range(30), texts=(texts, others))
+    assert some.document["repeats"]["members"]["on_both_sides"] == 10
+    with pytest.raises(ValueError, match="texts"):
+        reticent.membership([1.0, 2.0], [1.0], texts=(["a"], ["b"]))
+
+
 def test_membership() -> None:
     """Golden: tpr-02 of the project's vectors of attacks: 11 % above all but one of a hundred."""
     outside = list(range(100))
