@@ -241,7 +241,7 @@ fn caught(
 mod tests {
     use super::*;
     use crate::document::Document;
-    use crate::policy::PolicyChoice;
+    use crate::policy::{PolicyChoice, resolved};
     use crate::split::units;
     use crate::tokenize::Tokenizer;
     use crate::unit::Unit;
@@ -283,9 +283,15 @@ mod tests {
                     let mut after = before.clone();
                     after.redact(policy.as_ref());
                     let tokens = after.tokens(mask);
+                    let found = before.view(|view| resolved(policy.as_ref(), view));
+                    let found = before.placed(found);
                     let places: Vec<usize> = unit.text.char_indices().map(|(at, _)| at).collect();
                     let [one, two] = [draw(places.len()), draw(places.len())];
-                    let secret = places[one.min(two)]..places[one.max(two)];
+                    let secret = if found.is_empty() || draw(2) == 0 {
+                        places[one.min(two)]..places[one.max(two)]
+                    } else {
+                        found[draw(found.len())].0.clone()
+                    };
                     if secret.is_empty() {
                         continue;
                     }
