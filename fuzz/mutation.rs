@@ -4,8 +4,11 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::path::{Path, PathBuf};
 
-/// Longest input, in bytes.
+/// Longest input that joins the corpus, in bytes.
 pub(crate) const MOST: usize = 4096;
+
+/// Longest input of all.
+const LONGEST: usize = 1 << 16;
 
 /// Files kept from earlier runs.
 pub(crate) fn kept(folder: &Path) -> std::io::Result<Vec<Vec<u8>>> {
@@ -47,7 +50,34 @@ pub(crate) fn mutated(seeds: &[Vec<u8>], words: &[&str], random: &mut ChaCha8Rng
             _ => byte_mutation(&mut bytes, random),
         }
     }
-    bytes.truncate(MOST);
+    bytes.truncate(if seeds.iter().all(|seed| seed.len() <= MOST) {
+        MOST
+    } else {
+        LONGEST
+    });
+    bytes
+}
+
+/// A seed with a few bytes changed where they are: lengths still fit, so that more is read.
+pub(crate) fn in_place(seeds: &[Vec<u8>], random: &mut ChaCha8Rng) -> Vec<u8> {
+    // What was refused before is refused again, mostly: half are mutants of the one that loads.
+    let from = if random.random_bool(0.5) {
+        0
+    } else {
+        random.random_range(0..seeds.len())
+    };
+    let mut bytes = seeds[from].clone();
+    for _ in 0..random.random_range(1..4) {
+        if bytes.is_empty() {
+            break;
+        }
+        let at = random.random_range(0..bytes.len());
+        bytes[at] = match random.random_range(0..3u8) {
+            0 => bytes[at] ^ (1 << random.random_range(0..8)),
+            1 => random.random(),
+            _ => bytes[at].wrapping_add([1, 255][random.random_range(0..2)]),
+        };
+    }
     bytes
 }
 

@@ -9,7 +9,6 @@
 //! errors name one of the files, spans lie in the text at its characters' boundaries, scores from
 //! 0 to 1, and a model whose look-over refuses it is not built. A model is a program: run this
 //! under a limit of memory (`ulimit -v`), as one that asks for more is not stopped by the loader.
-#![expect(clippy::print_stdout, reason = "an example shows its result")]
 #![expect(clippy::print_stderr, reason = "findings are no data")]
 
 #[path = "campaign.rs"]
@@ -20,9 +19,8 @@ mod mutation;
 mod tiny;
 
 use campaign::{Asked, Target, none_found};
-use mutation::mutated;
+use mutation::{in_place, mutated};
 use rand::RngExt;
-use rand_chacha::ChaCha8Rng;
 use reticent_corpus::TokenClassifier;
 use std::path::Path;
 use std::time::Duration;
@@ -136,29 +134,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         )?;
     }
     none_found(findings)
-}
-
-/// A seed with a few bytes changed where they are: lengths still fit, so that more is read.
-fn in_place(seeds: &[Vec<u8>], random: &mut ChaCha8Rng) -> Vec<u8> {
-    // What was refused before is refused again, mostly: half are mutants of the one that loads.
-    let from = if random.random_bool(0.5) {
-        0
-    } else {
-        random.random_range(0..seeds.len())
-    };
-    let mut bytes = seeds[from].clone();
-    for _ in 0..random.random_range(1..4) {
-        if bytes.is_empty() {
-            break;
-        }
-        let at = random.random_range(0..bytes.len());
-        bytes[at] = match random.random_range(0..3u8) {
-            0 => bytes[at] ^ (1 << random.random_range(0..8)),
-            1 => random.random(),
-            _ => bytes[at].wrapping_add([1, 255][random.random_range(0..2)]),
-        };
-    }
-    bytes
 }
 
 /// The sort of outcome, or what is wrong with it.

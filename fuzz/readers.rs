@@ -11,12 +11,12 @@
 //! to `FOLDER/READER/` where a folder is named. What is asserted beside "no panic": messages
 //! begin with the file's name, documents have spans that fit, and the same bytes packed by gzip
 //! read as they do plain.
-#![expect(clippy::print_stdout, reason = "an example shows its result")]
 #![expect(clippy::print_stderr, reason = "findings are no data")]
 
 #[path = "campaign.rs"]
 mod campaign;
 #[path = "mutation.rs"]
+#[expect(dead_code, reason = "not every program mutates in place")]
 mod mutation;
 
 use campaign::{Asked, Target, none_found};

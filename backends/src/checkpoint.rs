@@ -395,6 +395,12 @@ impl Pretrained {
     /// As [`Checkpoint::load`] and [`crate::load_hugging_face`].
     pub fn load(folder: &Path) -> Result<Self> {
         if !folder.join("config.json").exists() {
+            if folder.join("prepared.json").exists() {
+                return Err(Error::Checkpoint {
+                    path: folder.to_path_buf(),
+                    why: "a prepared corpus, no checkpoint; audit train makes one of it".into(),
+                });
+            }
             return Err(Error::Checkpoint {
                 path: folder.to_path_buf(),
                 why: "no model: that is a folder with config.json, model.safetensors and tokenizer.json, as \

@@ -10,13 +10,13 @@
 //! once. Within one process an index is used once, whatever the file says.
 
 use crate::error::{Error, Result, at};
-use crate::files::{private_options, sync, write_all};
 use crate::manifest::hexadecimal;
 use crate::random::{RunKey, keyed_digest};
+use reticent_disk::DiskFile;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -90,7 +90,7 @@ enum CountedSteps {
 #[derive(Debug)]
 struct Written {
     path: PathBuf,
-    file: File,
+    file: DiskFile,
     /// Digests are made under this key.
     chain: Digest,
     name: String,
@@ -233,11 +233,8 @@ impl Ledger {
                 ),
             });
         };
-        let file = at(
-            path,
-            private_options(OpenOptions::new().append(true)).open(path),
-        )?;
-        at(path, file.set_len(whole))?;
+        let mut file = at(path, DiskFile::again(path))?;
+        at(path, file.cut(whole))?;
         let written = Written {
             path: path.to_path_buf(),
             file,
@@ -378,8 +375,8 @@ impl Written {
         };
         let before = self.digests.last().copied().unwrap_or([0; 32]);
         let (text, digest) = line(&self.chain, &before, &entry)?;
-        at(&self.path, write_all(&mut self.file, text.as_bytes()))?;
-        at(&self.path, sync(&self.file))?;
+        at(&self.path, self.file.write_all(text.as_bytes()))?;
+        at(&self.path, self.file.sync_content())?;
         self.digests.push(digest);
         Ok(())
     }

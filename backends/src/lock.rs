@@ -25,7 +25,7 @@ impl FolderLock {
         let path = sibling(folder, "lock");
         loop {
             let busy = "another training run is at work on this folder";
-            let file = at(folder, reticent_corpus::lock_file(&path, busy))?;
+            let file = at(folder, reticent_disk::lock_file(&path, busy))?;
             // whoever held it before may have removed the file between our opening and locking it
             if same_file(&file, &path) {
                 return Ok(Self { path, _file: file });

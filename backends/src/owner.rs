@@ -5,7 +5,7 @@ use crate::files::{private_folder, sibling, write_whole};
 use crate::manifest::{CanarySeal, hexadecimal};
 use crate::random::keyed_digest;
 use reticent_corpus::CanaryPlan;
-use reticent_corpus::disk::read_regular;
+use reticent_disk::read_regular;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};

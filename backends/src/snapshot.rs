@@ -5,14 +5,14 @@
 
 use crate::description::Description;
 use crate::error::{Error, Result, at};
-use crate::files::{parent_of, private_options, sibling, sync, sync_folder, write_all};
+use crate::files::sibling;
 use crate::ledger::{BEGIN_AGAIN, Standing};
 use crate::random::{KeyedWriter, RunKey, keyed_writer};
 use crate::weights::{header, read};
+use reticent_disk::DiskFile;
 use safetensors::tensor::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -51,14 +51,14 @@ pub(crate) struct Stored<'a> {
 
 /// Writes to a file and to the authentication code at once.
 struct Authenticated {
-    file: File,
+    file: DiskFile,
     code: KeyedWriter,
 }
 
 impl Authenticated {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.code.write_all(bytes)?;
-        write_all(&mut self.file, bytes)
+        self.file.write_all(bytes)
     }
 }
 
@@ -75,12 +75,11 @@ pub(crate) fn save(
         .iter()
         .map(|t| (&*t.name, &*t.shape, t.values.len()));
     let header = header(&notes, entries)?;
-    // always the same name: what a killed process left is written over
+    // always the same name: what a killed process left goes first
     let part = sibling(path, "part");
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true);
+    at(&part, reticent_disk::remove_file(&part))?;
     let mut out = Authenticated {
-        file: at(&part, private_options(options).open(&part))?,
+        file: at(&part, DiskFile::create(&part))?,
         code: keyed_writer(key.bytes(), PURPOSE),
     };
     at(&part, out.write(&header))?;
@@ -93,10 +92,9 @@ pub(crate) fn save(
         }
     }
     let Authenticated { mut file, code } = out;
-    at(&part, write_all(&mut file, &code.finish()))?;
-    at(&part, sync(&file))?;
-    at(path, std::fs::rename(&part, path))?;
-    sync_folder(parent_of(path))
+    at(&part, file.write_all(&code.finish()))?;
+    at(&part, file.sync_content())?;
+    at(path, reticent_disk::rename(&part, path))
 }
 
 /// A snapshot whose every byte the run's key has written.

@@ -8,7 +8,7 @@
 use crate::checkpoint::Checkpoint;
 use crate::description::Description;
 use crate::error::{Error, Result, at};
-use crate::files::{parent_of, private_folder, shred, sibling, sync_folder, write_whole};
+use crate::files::{parent_of, private_folder, sibling, sync_beside, write_whole};
 use crate::ledger::{BEGIN_AGAIN, Ledger, unauthenticated_counts};
 use crate::lock::FolderLock;
 use crate::material::Corpus;
@@ -73,7 +73,7 @@ impl State {
     /// [`Error::Io`] (busy) where another run is at work on it; [`Error::State`] for the folder
     /// of another run, for one that is damaged, and for one whose key is lost.
     pub(crate) fn open(folder: &Path, asked: RunIdentity<'_>) -> Result<Self> {
-        private_folder(parent_of(folder))?;
+        at(folder, reticent_disk::private_folder(parent_of(folder)))?;
         let lock = FolderLock::take(folder)?;
         clear_leftovers(folder)?;
         let made = is_free(folder)?
@@ -217,8 +217,7 @@ fn create(folder: &Path, asked: RunIdentity<'_>) -> Result<Description> {
     if folder.exists() {
         at(folder, std::fs::remove_dir(folder))?;
     }
-    at(folder, std::fs::rename(&growing, folder))?;
-    sync_folder(parent_of(folder))?;
+    at(folder, reticent_disk::rename(&growing, folder))?;
     Ok(run)
 }
 
@@ -288,8 +287,7 @@ fn unauthenticated(folder: &Path, path: &Path, what: &str) -> Error {
 
 fn erase(folder: &Path) -> Result<()> {
     let doomed = sibling(folder, ERASED);
-    at(folder, std::fs::rename(folder, &doomed))?;
-    sync_folder(parent_of(folder))?;
+    at(folder, reticent_disk::rename(folder, &doomed))?;
     remove(&doomed)
 }
 
@@ -297,10 +295,10 @@ fn erase(folder: &Path) -> Result<()> {
 fn remove(folder: &Path) -> Result<()> {
     let key = folder.join(KEY);
     if key.exists() {
-        shred(&key)?;
+        at(&key, reticent_disk::shred(&key))?;
     }
-    at(folder, std::fs::remove_dir_all(folder))?;
-    sync_folder(parent_of(folder))
+    at(folder, reticent_disk::remove_folder(folder))?;
+    sync_beside(folder)
 }
 
 /// Removes what killed processes left: folders half made, under whose keys nothing was released,

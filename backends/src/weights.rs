@@ -197,7 +197,7 @@ fn from_f16(bits: u16) -> f32 {
 
 /// Reads a file of bounded size.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
-    at(path, reticent_corpus::disk::read_regular(path, LARGEST))
+    at(path, reticent_disk::read_regular(path, LARGEST))
 }
 
 #[cfg(test)]

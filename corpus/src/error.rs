@@ -148,7 +148,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Of what [`crate::disk::OutputPlace::of`] says of a name.
+    /// Of what [`reticent_disk::OutputPlace::of`] says of a name.
     pub(crate) fn of_place(path: &std::path::Path, source: std::io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {

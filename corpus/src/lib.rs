@@ -11,11 +11,9 @@
 
 mod canary;
 mod dedup;
-pub mod disk;
 mod document;
 mod error;
 mod folder;
-mod lock;
 #[cfg(feature = "onnx")]
 mod onnx;
 mod policy;
@@ -41,9 +39,8 @@ pub use dedup::{Deduplication, Fate, same_texts};
 pub use document::{Document, Masked, Secret};
 pub use error::{Error, Result};
 pub use folder::prepared_schemas;
-pub use lock::lock_file;
 #[cfg(feature = "onnx")]
-pub use onnx::{Classified, TokenClassifier};
+pub use onnx::{Classified, TokenClassifier, isolate_classifiers};
 pub use policy::{
     AtLeast, Conservative, ConservativeOptions, Country, Cover, DetectorOptions, Detectors,
     Dictionary, DictionaryOptions, EntityKind, Gold, IDENTIFYING, Level, Levels, MASKED, NUMERIC,

@@ -7,8 +7,11 @@ use std::process::{Command, Output, Stdio};
 /// `audit` in a folder, without input.
 #[must_use]
 pub fn audit(home: &Path) -> Command {
-    let mut command = Command::new(binary("audit"));
+    let program = binary("audit");
+    let mut command = Command::new(&program);
     command.current_dir(home).stdin(Stdio::null());
+    // The key of the tests, not of whoever runs them.
+    command.env("RETICENT_OWNER_KEY", program.with_file_name("owner.key"));
     command
 }
 

@@ -142,6 +142,389 @@ fn every_failing_step_leaves_outputs_whole_or_absent() {
     }
 }
 
+/// A command that writes: what it reads was made, its outputs have these names.
+struct Writer {
+    program: &'static str,
+    line: &'static str,
+    outputs: &'static [&'static str],
+}
+
+/// Every step on the disk of every other command that writes fails once, and all that follow: an error, outputs that
+/// are whole or absent, nothing else left but what the same command goes on from; and that command then comes to the
+/// same bytes.
+#[test]
+fn every_failing_step_of_every_writer_leaves_outputs_whole_or_absent() {
+    const TRAIN: &str = "train prepared --recipe dpsgd --sigma 1 --epochs 1 --seed 1 --model gpt2 --layers 1 --width 8 --heads 1 --out";
+    let home = home("");
+    let at = home.path();
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/tests/documents-bddd9d7");
+    for name in ["scores.csv", "exposure.json", "pairs.csv", "secrets.csv"] {
+        std::fs::copy(old.join(name), at.join(name)).unwrap();
+    }
+    for line in [
+        "simulate customers --dialogues 4 --out made.jsonl",
+        "prepare made.jsonl --policy customers --canaries 1x2 --seed 1 --out prepared",
+        &format!("{TRAIN} trained"),
+    ] {
+        ok(at, line);
+    }
+    std::fs::copy(at.join("made.jsonl"), at.join("labelled.jsonl")).unwrap();
+    let train = format!("{TRAIN} c");
+    let of = |program, line, outputs| Writer {
+        program,
+        line,
+        outputs,
+    };
+    let writers = [
+        of(
+            "audit",
+            "simulate customers --dialogues 3 --out s.jsonl",
+            &["s.jsonl"][..],
+        ),
+        of(
+            "audit",
+            "plant made.jsonl --canaries 1x2 --seed 3 --out q",
+            &["q"],
+        ),
+        of(
+            "audit",
+            "incidence made.jsonl --policy gold --out i.csv",
+            &["i.csv"],
+        ),
+        of(
+            "audit",
+            "incidence made.jsonl --policy gold --out i.jsonl",
+            &["i.jsonl"],
+        ),
+        of(
+            "audit",
+            "incidence made.jsonl --policy gold --out i.parquet",
+            &["i.parquet"],
+        ),
+        of(
+            "audit",
+            "screen made.jsonl --policy nothing --sample 5 --marked --sheet sheet --labels l --screened d --mended m.json",
+            &["l", "d", "m.json"],
+        ),
+        of(
+            "audit",
+            "figure exposure.json --x exposure --y exposure-mean --plot f.svg",
+            &["f.svg"],
+        ),
+        of(
+            "audit",
+            "membership --scores scores.csv --plot r.svg --html r.html",
+            &["r.svg", "r.html"],
+        ),
+        of(
+            "audit",
+            "epsilon --counts 100,60,58 --html e.html",
+            &["e.html"],
+        ),
+        of(
+            "audit",
+            "diff exposure.json exposure.json --html d.html",
+            &["d.html"],
+        ),
+        of(
+            "audit",
+            "perplexity --model trained --data made.jsonl --html p.html",
+            &["p.html"],
+        ),
+        of(
+            "audit",
+            "exposure --model trained --html x.html",
+            &["x.html"],
+        ),
+        of("audit", "report --model trained --html y.html", &["y.html"]),
+        of("audit", &*Box::leak(train.into_boxed_str()), &["c"]),
+        of("account", "--sigma 1.1 --steps 10 --plot a.svg", &["a.svg"]),
+        of(
+            "account",
+            "curve --sigma 1.1 --steps 10 --plot u.svg",
+            &["u.svg"],
+        ),
+        of(
+            "account",
+            "protect --incidence pairs.csv --secrets secrets.csv --batch-size 1 --steps 10 --dataset-size 20 --out w.csv --weights w.json",
+            &["w.csv", "w.json"],
+        ),
+        of(
+            "account",
+            "protect --incidence pairs.csv --secrets secrets.csv --batch-size 1 --steps 10 --dataset-size 20 --sweep --plot w.svg",
+            &["w.svg"],
+        ),
+    ];
+    for writer in writers {
+        failing_steps(at, &writer);
+    }
+}
+
+fn failing_steps(at: &Path, writer: &Writer) {
+    let Writer {
+        program,
+        line,
+        outputs,
+    } = writer;
+    let run = |step: Option<u64>| {
+        let mut command = Command::new(reticent_proofs_tests::commands::binary(program));
+        command
+            .args(line.split_whitespace())
+            .current_dir(at)
+            .stdin(Stdio::null());
+        if let Some(step) = step {
+            command.env("RETICENT_FAILING_STEP", step.to_string());
+        }
+        command.output().unwrap()
+    };
+    let done = |step| {
+        let output = run(None);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{line}, after step {step}: {error}"
+        );
+    };
+    let before = listing(at);
+    let remove = || {
+        for name in listing(at).iter().filter(|name| !before.contains(name)) {
+            let path = at.join(name);
+            if path.is_dir() {
+                std::fs::remove_dir_all(path).unwrap();
+            } else {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+    };
+    done(0);
+    let whole: Vec<_> = outputs
+        .iter()
+        .map(|name| bytes_of(&at.join(name)))
+        .collect();
+    remove();
+    for step in 1.. {
+        let output = run(Some(step));
+        let error = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            assert!(step > outputs.len() as u64 * 3, "{line}: only {step} steps");
+            remove();
+            return;
+        }
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{line}, step {step}: {error}"
+        );
+        assert!(error.starts_with("error: "), "{line}, step {step}: {error}");
+        for (name, whole) in outputs.iter().zip(&whole) {
+            let path = at.join(name);
+            assert!(
+                !path.exists() || bytes_of(&path) == *whole,
+                "{line}, step {step}: {name} is half-written"
+            );
+        }
+        for name in listing(at) {
+            let known = before.contains(&name) || outputs.contains(&&*name);
+            let goes_on = name.contains(".state") || name.ends_with(".owner");
+            let goes_on = goes_on || name == "sheet";
+            assert!(known || goes_on, "{line}, step {step}: {name} is left");
+        }
+        // What was finished is in the way of those that replace nothing.
+        for name in *outputs {
+            let path = at.join(name);
+            if path.is_dir() {
+                std::fs::remove_dir_all(&path).unwrap();
+            } else if path.exists() {
+                std::fs::remove_file(&path).unwrap();
+            }
+        }
+        done(step);
+        for (name, whole) in outputs.iter().zip(&whole) {
+            assert!(
+                bytes_of(&at.join(name)) == *whole,
+                "{line}, step {step}: {name} is another one"
+            );
+        }
+        remove();
+    }
+}
+
+/// The bytes of a file; of a checkpoint its weights, of another folder all files. What says when it was made, or is
+/// drawn by the system, is left out.
+fn bytes_of(path: &Path) -> Vec<u8> {
+    if path.is_file() {
+        let bytes = std::fs::read(path).unwrap();
+        // A page says how long the work took.
+        if bytes.trim_ascii_end().ends_with(b"</html>") {
+            return b"a whole page".to_vec();
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        return text
+            .lines()
+            .filter(|line| !line.contains("second"))
+            .flat_map(|line| line.bytes())
+            .collect();
+    }
+    let weights = path.join("model.safetensors");
+    if weights.exists() {
+        // Behind the header, which names the owner's digests.
+        let bytes = std::fs::read(weights).unwrap();
+        let (length, rest) = bytes.split_at(8);
+        let length = u64::from_le_bytes(length.try_into().unwrap());
+        return rest[usize::try_from(length).unwrap()..].to_vec();
+    }
+    let names = listing(path).into_iter();
+    names
+        .flat_map(|name| std::fs::read(path.join(name)).unwrap())
+        .collect()
+}
+
+/// C15: names of files, ids, kinds, keys, headers, reasons and a scorer's lines may hold what moves a cursor; none of it
+/// reaches a terminal, a page or a figure.
+#[test]
+fn no_control_character_reaches_a_terminal_or_a_page() {
+    const HOSTILE: &str = "a\u{1b}[31m\u{9b}2J\u{202e}";
+    let home = home("");
+    let at = home.path();
+    let write = |name: &str, text: &str| {
+        std::fs::write(
+            at.join(name.replace('@', HOSTILE)),
+            text.replace('@', HOSTILE),
+        )
+        .unwrap();
+    };
+    // As JSON has it: raw where it may be, escaped where it must be.
+    let escaped = HOSTILE.replace('\u{1b}', "\\u001b");
+    let data = format!(
+        "{{\"id\":\"{escaped}\",\"text\":\"Ada and Ada\",\"secrets\":[{{\"start\":0,\"end\":3,\"kind\":\"{escaped}\"}}]}}\n"
+    );
+    write("@.jsonl", &data);
+    write("data.jsonl", &data);
+    write("key.jsonl", &format!("{{\"{escaped}\":1}}\n"));
+    write("@.csv", "id,@\n1,2\n");
+    write("config.toml", "\"a\\u001B[2J\" = 1\n");
+    write("lines", &format!("{escaped}\n"));
+    write(
+        "why.json",
+        &format!("{{\"type\":\"non-private\",\"why\":\"{escaped}\"}}"),
+    );
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/tests/documents-bddd9d7");
+    let exposure = std::fs::read_to_string(old.join("exposure.json")).unwrap();
+    write("@.json", &exposure);
+    let lines = [
+        "audit redact @.jsonl --policy gold --out o@.jsonl --force",
+        "audit policy data.jsonl --policy gold",
+        "audit neighbours data.jsonl --policy gold --show-secrets",
+        "audit incidence data.jsonl --policy gold --out i@.csv",
+        "audit screen @.jsonl --policy gold --sheet s@ --marked",
+        "audit prepare @.jsonl --policy gold --out p@",
+        "audit plant @.jsonl --canaries 1x1 --out q@",
+        "audit figure @.json --x exposure --y exposure-mean --plot f@.svg",
+        "audit diff @.json @.json --html d@.html",
+        "audit membership --scores @.csv",
+        "audit redact key.jsonl --out x",
+        "audit redact data.jsonl --policy @ --out x",
+        "audit redact data.jsonl --out x --@",
+        "audit @",
+        "audit policy data.jsonl --config config.toml",
+        "audit policy data.jsonl --config @.toml",
+        "audit perplexity --scorer command:cat\u{a0}lines --tokenizer bytes --data data.jsonl",
+        "audit perplexity --model @ --data data.jsonl",
+        "account compose why.json",
+        "account compose why.json --export mechanism",
+        "account --mechanism @.json",
+        "account plan @.toml",
+        "account --@",
+    ];
+    let shows = |what: &str, bytes: &[u8]| {
+        let text = std::str::from_utf8(bytes).unwrap_or_else(|_| panic!("{what}: no text"));
+        let hidden = |c: &char| c.is_control() && !"\n\t".contains(*c) || *c == '\u{202e}';
+        if let Some(found) = text.chars().find(hidden) {
+            panic!("{what}: {found:?} in {text:?}");
+        }
+    };
+    for line in lines {
+        for format in ["text", "json", "csv", "html"] {
+            let words = line.replace('@', HOSTILE);
+            let mut words = words.split(' ').map(|word| word.replace('\u{a0}', " "));
+            let program = reticent_proofs_tests::commands::binary(&words.next().unwrap());
+            let mut command = Command::new(program);
+            command.args(words).current_dir(at).stdin(Stdio::null());
+            if !line.contains("--export") {
+                command.args(["--format", format]);
+            }
+            let output = command.output().unwrap();
+            let what = format!("{line} ({format})");
+            shows(&what, &output.stdout);
+            shows(&what, &output.stderr);
+            if format == "json" && !output.stdout.is_empty() {
+                let read: Result<serde_json::Value, _> = serde_json::from_slice(&output.stdout);
+                assert!(read.is_ok(), "{what}");
+            }
+            for name in listing(at) {
+                if [".svg", ".html"].iter().any(|end| name.ends_with(end)) {
+                    shows(
+                        &format!("{what}: {name:?}"),
+                        &std::fs::read(at.join(&name)).unwrap(),
+                    );
+                }
+                // Folders that a command writes are in its own way.
+                if name.starts_with(['p', 'q', 's']) && name.contains('\u{1b}') {
+                    let path = at.join(&name);
+                    let _ = std::fs::remove_dir_all(&path);
+                    let _ = std::fs::remove_file(&path);
+                }
+            }
+        }
+    }
+    assert!(at.join(format!("f{HOSTILE}.svg")).is_file());
+}
+
+/// What is asked at the ends of the ranges, or of the wrong folder, is answered by its name.
+#[test]
+fn the_ends_of_ranges_and_the_wrong_folder_are_named() {
+    let home = home(LINE);
+    let at = home.path();
+    let account = |line: &str| {
+        let output = reticent_proofs_tests::commands::account_output(at, line);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        (output.status.code(), said)
+    };
+    let (code, said) = account("--sigma 1e-300");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.starts_with("error: --sigma 1e-300: "), "{said}");
+    let (code, said) = account("--sigma 1.1 --delta 0");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("give a delta above 0"), "{said}");
+    let (code, said) = account("--sigma 1.1 --delta 1");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("A delta of 1 promises nothing"), "{said}");
+    ok(
+        at,
+        "prepare data.jsonl --policy detectors --held-out 0 --out prepared",
+    );
+    refused(
+        at,
+        "perplexity --model prepared --data data.jsonl",
+        &["--model", "a prepared corpus, no checkpoint"],
+    );
+    // A made-up corpus replaces a file only when it is told to.
+    refused(
+        at,
+        "simulate customers --dialogues 1 --out data.jsonl",
+        &["--out", "data.jsonl exists", "--force"],
+    );
+    assert_eq!(read(at, "data.jsonl"), LINE);
+    ok(
+        at,
+        "simulate customers --dialogues 1 --out data.jsonl --force",
+    );
+    assert_ne!(read(at, "data.jsonl"), LINE);
+}
+
 #[test]
 fn a_closed_pipe_ends_a_stream_quietly() {
     let home = home("");

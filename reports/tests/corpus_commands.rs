@@ -173,7 +173,11 @@ fn reports_name_the_policy_that_ran() {
         assert_eq!(said[0]["inputs"]["policy"], "pii.toml");
         let inputs = said[0]["inputs"].to_string();
         assert!(!inputs.contains(word), "{inputs}");
-        said.map(|one| one["inputs"]["policy_sha256"].as_str().unwrap().to_owned())
+        assert!(
+            said.iter()
+                .all(|one| one["inputs"]["policy_sha256"].is_null())
+        );
+        said.map(|one| one["inputs"]["policy_hmac"].as_str().unwrap().to_owned())
     };
     let (one, other) = (digests("Zork"), digests("Ymir"));
     assert!(
@@ -183,7 +187,8 @@ fn reports_name_the_policy_that_ran() {
     assert_ne!(one[0], other[0]);
     std::fs::write(at.join("list.txt"), "Zork\n").unwrap();
     let listed = json(at, "incidence notes.txt --list list.txt --out l.csv");
-    assert!(!listed["inputs"]["list_sha256"].as_str().unwrap().is_empty());
+    assert_eq!(listed["inputs"]["list_hmac"].as_str().unwrap().len(), 64);
+    assert!(listed["inputs"]["list_sha256"].is_null());
 }
 
 /// The same folder with any number of threads; one that is being prepared already is left alone.
@@ -296,6 +301,103 @@ fn a_classifier_of_the_users_own_is_a_policy() {
     std::fs::write(at.join("ner/model.onnx"), b"nothing").unwrap();
     let error = refused(at, "policy notes.txt --policy onnx:ner");
     assert!(error.contains("ner/model.onnx: no ONNX model"), "{error}");
+}
+
+/// C11: models that ask for gigabytes, for minutes, or make a library panic end in one error, by the limits of the
+/// process that they run in.
+#[cfg(all(feature = "onnx", target_os = "linux"))]
+#[test]
+fn hostile_classifiers_end_in_one_error() {
+    use tiny::{Message, floats, integers, model, node, value};
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    std::fs::create_dir(at.join("ner")).unwrap();
+    std::fs::write(at.join("notes.txt"), "Ada met Bob\n").unwrap();
+    let write =
+        |name: &str, bytes: &[u8]| std::fs::write(at.join("ner").join(name), bytes).unwrap();
+    let graph = |nodes: &[Message], tensors: &[Message]| {
+        model(
+            nodes,
+            tensors,
+            &[value("input_ids", 7, 2)],
+            &[value("logits", 1, 3)],
+        )
+    };
+    let words = floats("words", &[16, 5], &tiny::table().concat());
+    let said = |model: &[u8], tokenizer: &[u8]| {
+        write("model.onnx", model);
+        write("config.json", &tiny::config(&tiny::LABELS));
+        write("tokenizer.json", tokenizer);
+        let began = std::time::Instant::now();
+        let error = refused(at, "policy notes.txt --policy onnx:ner");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(began.elapsed().as_secs() < 60, "{error}");
+        error
+    };
+    // Four gigabytes of ones.
+    let large = graph(
+        &[
+            node("Gather", &["words", "input_ids"], "rows"),
+            node("Expand", &["one", "shape"], "large"),
+            node("ReduceSum", &["large"], "sum"),
+            node("Add", &["rows", "sum"], "logits"),
+        ],
+        &[
+            words.clone(),
+            floats("one", &[1], &[1.0]),
+            integers("shape", &[2], &[1 << 15, 1 << 15]),
+        ],
+    );
+    assert!(large.len() < 1000, "{}", large.len());
+    let error = said(&large, &tiny::tokenizer());
+    assert!(
+        error.contains("ner/model.onnx: needs more than the 768 MiB of memory"),
+        "{error}"
+    );
+    // Minutes of products.
+    let mut nodes = vec![
+        node("Gather", &["words", "input_ids"], "rows"),
+        node("Expand", &["one", "shape"], "m0"),
+    ];
+    for n in 0..400 {
+        nodes.push(node(
+            "MatMul",
+            &[&format!("m{n}"), &format!("m{n}")],
+            &format!("m{}", n + 1),
+        ));
+    }
+    nodes.push(node("ReduceSum", &["m400"], "sum"));
+    nodes.push(node("Add", &["rows", "sum"], "logits"));
+    let slow = graph(
+        &nodes,
+        &[
+            words,
+            floats("one", &[1], &[1e-4]),
+            integers("shape", &[2], &[2048, 2048]),
+        ],
+    );
+    let error = said(&slow, &tiny::tokenizer());
+    assert!(
+        error.contains("takes longer than the 10 s") || error.contains("processor time"),
+        "{error}"
+    );
+    // A table of characters that is empty, which the library looks into.
+    let mut panics: Value = serde_json::from_slice(&tiny::tokenizer()).unwrap();
+    panics["normalizer"] =
+        serde_json::json!({"type": "Precompiled", "precompiled_charsmap": "AAAAAA=="});
+    for (tokenizer, problem) in [
+        ("{}".to_owned(), "ner/tokenizer.json: "),
+        (
+            panics.to_string(),
+            "ner/tokenizer.json: it contradicts itself",
+        ),
+    ] {
+        let error = said(&tiny::classifier(&tiny::table()), tokenizer.as_bytes());
+        assert!(error.contains(problem), "{error}");
+    }
+    // The worker of nobody ends.
+    let output = run(env!("CARGO_BIN_EXE_audit"), at, "classifier-worker", "abc");
+    assert!(output.status.success() && output.stdout.is_empty());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The keys of an untrusted JSON object, each read as one type, with errors that name the key.
 
 use crate::error::{Error, Result, at};
-use reticent_corpus::disk::read_regular;
+use reticent_disk::read_regular;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 

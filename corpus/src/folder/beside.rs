@@ -1,9 +1,8 @@
 //! The hidden folder in which an output grows, beside the folder or file that it will be.
 
 use super::{FACTS, stopped};
-use crate::disk::{self, OutputPlace, parent_of};
 use crate::error::{Error, Result};
-use crate::lock::lock_file;
+use reticent_disk::{self as disk, OutputPlace, lock_file, parent_of};
 use std::fs::File;
 use std::io::{Error as IoError, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -97,13 +96,10 @@ impl Beside {
 
     /// Removes a file, if it is there.
     pub(super) fn forget(&self, name: &str) -> Result<()> {
-        match std::fs::remove_file(self.path.join(name)) {
-            Err(source) if source.kind() != ErrorKind::NotFound => Err(Error::Write {
-                path: self.target.clone(),
-                source,
-            }),
-            _ => Ok(()),
-        }
+        disk::remove_file(&self.path.join(name)).map_err(|source| Error::Write {
+            path: self.target.clone(),
+            source,
+        })
     }
 
     fn cleared(&self, but: &[&str]) -> std::io::Result<()> {

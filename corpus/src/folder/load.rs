@@ -5,12 +5,12 @@ use super::{
     TOKENIZER, TextLine,
 };
 use crate::canary::{CanaryPlan, Preflight};
-use crate::disk;
 use crate::error::json_problem;
 use crate::error::{Error, Result};
 use crate::prepare::{Copies, Facts, Prepared};
 use crate::record::{Record, TokenId, TrainingSet, misplaced, record_id};
 use crate::tokenize::Tokenizer;
+use reticent_disk as disk;
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{BufRead, BufReader};

@@ -6,9 +6,9 @@
 //! off. That of what it says nothing is changed, checksums of the files tell. They guard against
 //! accidents; the folder is its owner's alone.
 
-use crate::disk::{self, DiskFile};
 use crate::error::{Error, Result};
 use crate::prepare::Identity;
+use reticent_disk::{self as disk, DiskFile};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::hash::Hasher;
@@ -67,9 +67,7 @@ pub(super) fn seed(folder: &Path, drawn: u64) -> Result<u64> {
         return Ok(kept);
     }
     let write = || -> std::io::Result<()> {
-        if path.exists() {
-            std::fs::remove_file(&path)?;
-        }
+        disk::remove_file(&path)?;
         let mut file = DiskFile::create(&path)?;
         file.write_all(format!("{drawn}\n").as_bytes())?;
         file.sync()

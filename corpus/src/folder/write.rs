@@ -7,7 +7,6 @@ use super::{
     TOKENIZER,
 };
 use crate::canary::CanaryPlan;
-use crate::disk::DiskFile;
 use crate::error::{Error, Result};
 use crate::prepare::{
     Copies, Done, DoneNow, Facts, Identity, Preparation, PrepareOptions, Prepared, Put,
@@ -15,6 +14,7 @@ use crate::prepare::{
 };
 use crate::record::{Record, Side, content_digest, numbered};
 use crate::tokenize::Tokenizer;
+use reticent_disk::DiskFile;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;

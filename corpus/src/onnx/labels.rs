@@ -18,7 +18,6 @@ pub(super) struct Labels {
     /// Each label; none is plain text.
     labels: Vec<Option<Label>>,
     pub(super) kinds: Vec<Arc<str>>,
-    unknown: Arc<str>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +33,7 @@ pub(super) struct Said {
     /// Probability of being part of an entity.
     pub(super) score: f32,
     /// The likeliest kind; none where the logits are no numbers.
-    kind: Option<usize>,
+    pub(super) kind: Option<usize>,
     /// Whether it is likelier the first of its entity than a later one.
     pub(super) begins: bool,
     /// Whether it is likelier the last.
@@ -58,7 +57,6 @@ impl Labels {
         let mut out = Self {
             labels: Vec::with_capacity(count),
             kinds: Vec::new(),
-            unknown: NOT_CLASSIFIED.into(),
         };
         for id in 0..count {
             let name = config.id2label.get(&id.to_string()).ok_or_else(|| {
@@ -105,11 +103,6 @@ impl Labels {
 
     pub(super) fn count(&self) -> usize {
         self.labels.len()
-    }
-
-    pub(super) fn kind(&self, said: Said) -> Arc<str> {
-        let named = said.kind.and_then(|at| self.kinds.get(at));
-        named.unwrap_or(&self.unknown).clone()
     }
 
     /// What one row of logits says: softmax, then sums over labels.
@@ -204,7 +197,6 @@ mod tests {
         assert!((f64::from(said.score) / (-20f64).exp() - 1.0).abs() < 1e-6);
         let sure = labels.said(&[0.0, f32::NAN, 0.0, 0.0]);
         assert_eq!((sure.score, sure.kind), (1.0, None));
-        assert_eq!(&*labels.kind(sure), NOT_CLASSIFIED);
         assert_eq!(labels.said(&[f32::INFINITY, 0.0, 0.0, 0.0]).kind, None);
         assert_eq!(labels.said(&[f32::NEG_INFINITY; 4]).kind, None);
     }

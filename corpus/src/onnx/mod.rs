@@ -3,35 +3,30 @@
 //!
 //! Everything in the folder is untrusted. Sizes are bounded, models within models (branches
 //! and loops) and weights in other files are refused, panics of the libraries are errors of
-//! the file, and what comes out is checked. A model is a program nevertheless: one that asks
-//! for more memory than there is, or for hours, is not stopped here.
+//! the file, and what comes out is checked. A model is a program nevertheless: in a program whose
+//! `main` calls [`isolate_classifiers`] it runs in a process of its own, with limits of memory and
+//! time and, where the kernel has a system call filter, without files and network.
 
+mod frame;
 mod guard;
 mod labels;
+mod limits;
+mod model;
 mod pieces;
 mod session;
 mod windows;
+mod worker;
+
+pub use worker::isolate_classifiers;
 
 use crate::error::{Error, Result};
 use crate::policy::{Policy, Span, View, threshold};
-use crate::quiet::quietly;
-use labels::{Labels, Said};
-use pieces::Pieces;
-use session::Session;
+use labels::Said;
+use model::{FILES, Model, Refusal, Word};
 use sha2::{Digest, Sha256};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-
-/// The files of a folder, and how many bytes of each are read at most.
-const FILES: [(&str, u64); 3] = [
-    ("model.onnx", 2 << 30),
-    ("config.json", 16 << 20),
-    ("tokenizer.json", 256 << 20),
-];
-
-/// A word less likely to be part of an entity than this is not reported.
-const FLOOR: f32 = 0.02;
+use worker::Worker;
 
 /// A token classifier, ready to run: text in, words with probabilities out.
 ///
@@ -44,18 +39,25 @@ const FLOOR: f32 = 0.02;
 /// numbers count as sure: they mask rather than miss.
 #[derive(Debug)]
 pub struct TokenClassifier {
-    pieces: Pieces,
-    labels: Labels,
-    session: Session,
+    runs: Runs,
+    kinds: Vec<Arc<str>>,
     digest: String,
 }
 
-/// A word that may be part of an entity.
-#[derive(Debug, Clone)]
-struct Word {
-    range: Range<usize>,
-    said: Said,
+/// Where the model runs.
+#[derive(Debug)]
+enum Runs {
+    /// In this process: the files are trusted not to ask for all memory, or for hours.
+    Here(Box<Model>),
+    /// In a process of its own.
+    There(Worker),
 }
+
+/// The content of a folder's files.
+type Files = [Vec<u8>; 3];
+
+/// What is loaded, by its digest: the same files are kept once, however often they are loaded.
+static LOADED: Mutex<Vec<Weak<TokenClassifier>>> = Mutex::new(Vec::new());
 
 impl TokenClassifier {
     /// Loads a folder and runs it once, on a short text.
@@ -66,18 +68,25 @@ impl TokenClassifier {
     /// [1, tokens, labels] and 32-bit floats.
     ///
     /// # Errors
-    /// A file that is missing, too large, or not what it should be: its path and the place.
+    /// A file that is missing, too large, or not what it should be: its path and the place. In a
+    /// process of its own, also a model that asks for more memory or time than its size allows.
     pub fn load(folder: &Path) -> Result<Arc<Self>> {
-        let read = |number: usize| {
-            let (name, most) = FILES[number];
-            read(&folder.join(name), most)
-        };
-        let (model, config, tokenizer) = (read(0)?, read(1)?, read(2)?);
-        Self::from_bytes(folder, model, &config, &tokenizer)
+        let files = read_files(folder)?;
+        Self::cached(&files, |digest, files| {
+            let Some(program) = worker::program() else {
+                return Self::here(folder, digest, files);
+            };
+            let (worker, kinds) = Worker::start(program, folder, digest, files)
+                .map_err(|refusal| refused(folder, refusal))?;
+            Ok(Self {
+                runs: Runs::There(worker),
+                kinds,
+                digest: digest.to_owned(),
+            })
+        })
     }
 
-    /// The same from bytes in memory; `folder` stands in messages only. The same bytes are kept
-    /// once, however often they are loaded.
+    /// The same from bytes in memory, always in this process; `folder` stands in messages only.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -87,28 +96,30 @@ impl TokenClassifier {
         config: &[u8],
         tokenizer: &[u8],
     ) -> Result<Arc<Self>> {
-        static LOADED: Mutex<Vec<Weak<TokenClassifier>>> = Mutex::new(Vec::new());
-        let digest = digest([&model, config, tokenizer]);
+        let files = [model, config.to_vec(), tokenizer.to_vec()];
+        Self::cached(&files, |digest, files| Self::here(folder, digest, files))
+    }
+
+    fn here(folder: &Path, digest: &str, files: &Files) -> Result<Self> {
+        let [bytes, config, tokenizer] = files;
+        let model = Model::new(bytes.clone(), config, tokenizer)
+            .map_err(|refusal| refused(folder, refusal))?;
+        Ok(Self {
+            kinds: model.labels.kinds.clone(),
+            runs: Runs::Here(Box::new(model)),
+            digest: digest.to_owned(),
+        })
+    }
+
+    fn cached(files: &Files, make: impl FnOnce(&str, &Files) -> Result<Self>) -> Result<Arc<Self>> {
+        let digest = digest(files);
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         loaded.retain(|one| one.strong_count() > 0);
         let there = loaded.iter().filter_map(Weak::upgrade);
         if let Some(same) = there.into_iter().find(|one| one.digest == digest) {
             return Ok(same);
         }
-        let at = |number: usize| folder.join(FILES[number].0);
-        let labels = guarded(&at(1), || Labels::from_config(config))?;
-        let pieces = guarded(&at(2), || Pieces::new(tokenizer, config))?;
-        let session = guarded(&at(0), || {
-            guard::checked(&model)?;
-            Session::new(model)
-        })?;
-        let new = Arc::new(Self {
-            pieces,
-            labels,
-            session,
-            digest,
-        });
-        guarded(&at(0), || new.words("A test."))?;
+        let new = Arc::new(make(&digest, files)?);
         loaded.push(Arc::downgrade(&new));
         Ok(new)
     }
@@ -122,54 +133,36 @@ impl TokenClassifier {
     /// The kinds of entities its labels name.
     #[must_use]
     pub fn kinds(&self) -> Vec<String> {
-        self.labels.kinds.iter().map(ToString::to_string).collect()
+        self.kinds.iter().map(ToString::to_string).collect()
     }
 
-    /// The words that reach the floor, in order.
-    fn words(&self, text: &str) -> std::result::Result<Vec<Word>, String> {
-        let pieces = self.pieces.cut(text)?;
-        let mut said = Vec::with_capacity(pieces.len());
-        for window in windows::windows(pieces.len(), self.pieces.window) {
-            let ids: Vec<i32> = pieces[window.read.clone()].iter().map(|p| p.id).collect();
-            let all = self.pieces.framed(&ids);
-            let logits = self.session.run(&all, self.labels.count())?;
-            let first = self.pieces.prefix.len() + window.kept.start - window.read.start;
-            let rows = logits.chunks_exact(self.labels.count()).skip(first);
-            said.extend(
-                rows.take(window.kept.len())
-                    .map(|row| self.labels.said(row)),
-            );
-        }
-        let mut words: Vec<Word> = Vec::new();
-        let mut number = None;
-        for (piece, said) in pieces.iter().zip(said) {
-            match words.last_mut() {
-                Some(word) if number == Some(piece.word) => {
-                    word.range.end = word.range.end.max(piece.range.end);
-                    word.said = word.said.joined(said);
-                }
-                _ => words.push(Word {
-                    range: piece.range.clone(),
-                    said,
-                }),
+    /// What this system does not keep the model from, if anything: a sentence for whoever runs it.
+    #[must_use]
+    pub fn unconfined(&self) -> Option<String> {
+        match &self.runs {
+            Runs::Here(_) => {
+                Some("the model runs in this process, without limits of memory and time".to_owned())
             }
-            number = Some(piece.word);
+            Runs::There(worker) => worker.unconfined.clone(),
         }
-        words.retain(|word| word.said.score >= FLOOR && !word.range.is_empty());
-        Ok(words)
     }
 
     /// The entities of a text whose words all score at least `least`, each as sure as its least
     /// sure word.
     ///
     /// # Errors
-    /// What the library says of a model that fails on this text, or a result of a wrong shape.
+    /// What the library says of a model that fails on this text, a result of a wrong shape, or a
+    /// limit that the model ran into.
     pub fn entities(&self, text: &str, least: f32) -> Result<Vec<Span>> {
-        let words = guarded(Path::new("model.onnx"), || self.words(text))?;
+        let words = match &self.runs {
+            Runs::Here(model) => model.words(text),
+            Runs::There(worker) => worker.words(text),
+        };
+        let words = words.map_err(|refusal| refused(Path::new(""), refusal))?;
         let source: Arc<str> = "onnx".into();
         let mut out: Vec<(Span, Said)> = Vec::new();
         for Word { range, said } in words.into_iter().filter(|w| w.said.score >= least) {
-            let kind = self.labels.kind(said);
+            let kind = self.kind(said);
             match out.last_mut() {
                 Some((last, before))
                     if last.kind == kind
@@ -194,6 +187,11 @@ impl TokenClassifier {
             }
         }
         Ok(out.into_iter().map(|(span, _)| span).collect())
+    }
+
+    fn kind(&self, said: Said) -> Arc<str> {
+        let named = said.kind.and_then(|at| self.kinds.get(at));
+        named.map_or_else(|| labels::NOT_CLASSIFIED.into(), Arc::clone)
     }
 }
 
@@ -235,14 +233,16 @@ impl Policy for Classified {
     }
 }
 
-fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
-    crate::disk::read_regular(path, most).map_err(|source| Error::Read {
-        path: path.to_path_buf(),
-        source,
-    })
+fn read_files(folder: &Path) -> Result<Files> {
+    let read = |number: usize| {
+        let (name, most) = FILES[number];
+        let path = folder.join(name);
+        reticent_disk::read_regular(&path, most).map_err(|source| Error::Read { path, source })
+    };
+    Ok([read(0)?, read(1)?, read(2)?])
 }
 
-fn digest(files: [&[u8]; 3]) -> String {
+fn digest(files: &Files) -> String {
     let mut hash = Sha256::new();
     for bytes in files {
         hash.update((bytes.len() as u64).to_le_bytes());
@@ -252,17 +252,9 @@ fn digest(files: [&[u8]; 3]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Runs what reads a file made by somebody else; the libraries' panics are errors of the file.
-fn guarded<T>(path: &Path, read: impl FnOnce() -> std::result::Result<T, String>) -> Result<T> {
-    match quietly(read) {
-        Some(read) => read.map_err(|problem| refused(path, &problem)),
-        None => Err(refused(path, "it contradicts itself")),
-    }
-}
-
-fn refused(path: &Path, problem: &str) -> Error {
+fn refused(folder: &Path, refusal: Refusal) -> Error {
     Error::Classifier {
-        path: PathBuf::from(path),
-        problem: problem.to_owned(),
+        path: PathBuf::from(folder).join(FILES[refusal.file].0),
+        problem: refusal.problem,
     }
 }

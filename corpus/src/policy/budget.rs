@@ -33,6 +33,17 @@ pub(crate) fn within<T>(longest: Duration, look: impl FnOnce() -> T) -> (T, bool
     (out, enough)
 }
 
+/// Waits for something that others of this process use meanwhile, which is no time of the record's.
+#[cfg(feature = "onnx")]
+pub(crate) fn unbudgeted<T>(wait: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let out = wait();
+    if let Some(deadline) = DEADLINE.get() {
+        DEADLINE.set(deadline.checked_add(began.elapsed()));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,6 +27,8 @@ pub use patterns::{PatternRule, Patterns};
 pub use simulated::{Simulated, missed_strings};
 
 pub(crate) use budget::is_spent;
+#[cfg(feature = "onnx")]
+pub(crate) use budget::{LONGEST, unbudgeted};
 pub(crate) use levels::listed;
 #[cfg(feature = "onnx")]
 pub(crate) use levels::threshold;

@@ -2,7 +2,6 @@
 //! [`crate::PrepareFiles`] (lock, seal, checksums, checkpoints) with another sink.
 
 use super::{Read, batch, checked_threads, found, name, until};
-use crate::disk::{OutputPlace, is_one_of};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::folder::{FileWriter, Left, OutputFile, Stopped};
@@ -13,6 +12,7 @@ use crate::read::{Documents, Object, ReadOptions, each_text, paths, regular};
 use crate::split::{UnitText, escaped, units};
 use crate::tokenize::{MASK_TEXT, Tokenizer};
 use crate::unit::Unit;
+use reticent_disk::{OutputPlace, is_one_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};

@@ -204,7 +204,7 @@ impl TaggerModel {
     /// # Errors
     /// A file that cannot be read, and what [`Self::from_bytes`] refuses.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = crate::disk::read_regular(path, LARGEST).map_err(|source| Error::Read {
+        let bytes = reticent_disk::read_regular(path, LARGEST).map_err(|source| Error::Read {
             path: path.to_owned(),
             source,
         })?;

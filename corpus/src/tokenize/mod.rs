@@ -290,6 +290,6 @@ impl Tokenizer {
 const LARGEST: u64 = 256 << 20;
 
 fn read_text(path: &Path) -> std::io::Result<String> {
-    let bytes = crate::disk::read_regular(path, LARGEST)?;
+    let bytes = reticent_disk::read_regular(path, LARGEST)?;
     String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not UTF-8"))
 }

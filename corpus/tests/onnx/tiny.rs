@@ -88,7 +88,7 @@ pub(crate) fn floats(name: &str, shape: &[usize], values: &[f32]) -> Message {
     tensor(name, shape, FLOAT, &bytes)
 }
 
-fn integers(name: &str, shape: &[usize], values: &[i64]) -> Message {
+pub(crate) fn integers(name: &str, shape: &[usize], values: &[i64]) -> Message {
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
     tensor(name, shape, INT64, &bytes)
 }

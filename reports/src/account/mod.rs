@@ -25,7 +25,7 @@ pub(crate) mod words;
 #[cfg(test)]
 mod tests;
 
-use crate::contract::{Exit, print, write_file};
+use crate::contract::{Exit, print_json, write_file};
 use crate::page::{Output, Section, View};
 use anyhow::{Context, Result, bail};
 use args::{Account, Command, OutcomeArgs, PlanArgs, QuestionArgs};
@@ -86,10 +86,27 @@ pub fn run(arguments: &Account) -> Result<Exit> {
                 let described = plan_page::of_request(&plan.request())?;
                 return plan_page::show(&described, plan.outcome.max_epsilon, output);
             }
-            return guarantees(&plan::Asked::new(plan)?, &plan.outcome, output);
+            let done = guarantees(&plan::Asked::new(plan)?, &plan.outcome, output);
+            return done.map_err(|error| about_sigma(error, plan));
         }
     }
     Ok(Exit::Finished)
+}
+
+/// A number that cannot be certified names the argument that mostly is why.
+fn about_sigma(error: anyhow::Error, plan: &PlanArgs) -> anyhow::Error {
+    let uncertified = error.chain().any(|cause| {
+        matches!(
+            cause.downcast_ref(),
+            Some(reticent_accounting::Error::NotCertified { .. })
+        )
+    });
+    match plan.run.sigma.and_then(crate::plan::args::Sigma::noise) {
+        Some(sigma) if uncertified => {
+            error.context(format!("--sigma {}", crate::number::shortest(sigma.get())))
+        }
+        _ => error,
+    }
 }
 
 /// What runs, for other programs.
@@ -102,7 +119,7 @@ fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> 
         true => plan_page::of_request(&plan.request())?.plan.mechanism(),
         false => plan::Source::of_plan(plan, neighbours)?.mechanism,
     };
-    print(&mechanism::export(&mechanism, export, neighbours)?)?;
+    print_json(&mechanism::export(&mechanism, export, neighbours)?)?;
     output.says_what_was_taken();
     Ok(Exit::Finished)
 }

@@ -14,6 +14,7 @@ pub mod incidence;
 mod loaded_model;
 pub mod membership;
 pub mod neighbours;
+mod owner_key;
 pub mod perplexity;
 pub mod plant;
 pub mod policy;

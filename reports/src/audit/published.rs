@@ -1,18 +1,20 @@
 //! Policies as reports show them.
 
+use super::owner_key::policy_hmac;
+use anyhow::Result;
 use reticent_corpus::PolicyChoice;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A policy, or options with one: in the place of a list of words their number, and the digest of
-/// the dictionary. A report is for others than the words are.
-pub(super) fn published(policy: impl Serialize) -> serde_json::Result<Value> {
+/// the dictionary under the owner's key. A report is for others than the words are.
+pub(super) fn published(policy: impl Serialize) -> Result<Value> {
     let mut value = serde_json::to_value(policy)?;
-    without_words(&mut value);
+    without_words(&mut value)?;
     Ok(value)
 }
 
-fn without_words(value: &mut Value) {
+fn without_words(value: &mut Value) -> Result<()> {
     // A seed that the system drew is the owner's.
     if value
         .get("seed_origin")
@@ -30,20 +32,22 @@ fn without_words(value: &mut Value) {
         }
     }
     if value.get("type").is_some_and(|kind| kind == "dictionary") {
-        let digest =
-            PolicyChoice::deserialize(&*value).map_or_else(|_| String::new(), |p| p.sha256());
+        let digest = match PolicyChoice::deserialize(&*value) {
+            Ok(dictionary) => policy_hmac(&dictionary)?,
+            Err(_) => None,
+        };
         if let Value::Object(fields) = value
             && let Some(Value::Array(words)) = fields.remove("words")
         {
             fields.insert("words_count".to_owned(), words.len().into());
-            fields.insert("sha256".to_owned(), digest.into());
+            fields.extend(digest.map(|digest| ("hmac".to_owned(), digest.into())));
         }
-        return;
+        return Ok(());
     }
     match value {
-        Value::Array(items) => items.iter_mut().for_each(without_words),
-        Value::Object(fields) => fields.values_mut().for_each(without_words),
-        _ => {}
+        Value::Array(items) => items.iter_mut().try_for_each(without_words),
+        Value::Object(fields) => fields.values_mut().try_for_each(without_words),
+        _ => Ok(()),
     }
 }
 
@@ -110,8 +114,9 @@ mod tests {
         let dictionary = &one["policy"]["policy"]["of"][1];
         assert_eq!(dictionary["words_count"], 2);
         assert_eq!(dictionary["kind"], "people");
-        let digest = dictionary["sha256"].as_str().unwrap();
-        assert_eq!(digest, list(&["Ada Byron", "Zed"]).sha256());
+        let plain = list(&["Ada Byron", "Zed"]).sha256();
+        assert!(!one.to_string().contains(&plain), "words can be tried out");
+        assert_eq!(dictionary["hmac"].as_str().unwrap().len(), 64);
         assert_ne!(one, published(of(&["Ada Byron", "Zoe"])).unwrap());
     }
 }

@@ -5,6 +5,11 @@ use reticent_reports::contract::{Interrupt, main as run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Models of others run in this program, started again; where it cannot be, loading one says so.
+    #[cfg(feature = "onnx")]
+    if matches!(reticent_corpus::isolate_classifiers(), Ok(true)) {
+        return ExitCode::SUCCESS;
+    }
     run(GREETING, |audit: Audit| {
         reticent_reports::audit::run(&audit, &Interrupt::listen()?)
     })

@@ -1,7 +1,6 @@
 //! Errors as a person sees them.
 
-use super::{Exit, printable};
-use std::io::Write;
+use super::{Exit, note};
 use std::process::ExitCode;
 
 /// Ctrl-C or a termination signal stopped the work.
@@ -64,8 +63,7 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
         Some(stop) => (stop.to_string(), Exit::INTERRUPTED),
         None => (format!("error: {}", describe(error)), Exit::NOT_FINISHED),
     };
-    // A closed stderr leaves nobody to tell; the code still says it.
-    let _ = writeln!(std::io::stderr(), "{}", printable(&line));
+    note(&line);
     ExitCode::from(code)
 }
 

@@ -186,12 +186,16 @@ pub(super) struct KnownInputs {
     policy: Option<Value>,
     /// The conservative policy.
     conservative: Option<Value>,
-    /// SHA-256 of the policy as data: patterns, words, thresholds, files of classifiers.
+    /// SHA-256 of a policy without words and patterns of its owner's; in earlier versions of every policy.
     policy_sha256: Option<String>,
+    /// HMAC-SHA256, under the owner's key, of a policy with words or patterns of its owner's.
+    policy_hmac: Option<String>,
     /// The file of the secrets.
     list: Option<String>,
-    /// SHA-256 of those secrets, one a line.
+    /// SHA-256 of those secrets, one a line: in documents of earlier versions.
     list_sha256: Option<String>,
+    /// HMAC-SHA256 of those secrets, one a line, under the owner's key.
+    list_hmac: Option<String>,
     /// The field that holds a document's text.
     field: Option<String>,
     /// Ranks of words that count as secrets, FIRST-LAST.

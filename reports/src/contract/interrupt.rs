@@ -1,9 +1,8 @@
 //! Ctrl-C: a flag that long work polls.
 
-use super::files::drop_unfinished;
-use super::{Exit, Interrupted};
+use super::{Exit, Interrupted, note};
 use anyhow::{Context, Result};
-use std::io::Write;
+use reticent_disk::drop_unfinished;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,18 +31,12 @@ impl Interrupt {
             if flag.swap(true, Ordering::SeqCst) {
                 std::process::exit(Exit::INTERRUPTED.into());
             }
-            let _ = writeln!(
-                std::io::stderr(),
-                "stopping at the next safe point (again to stop at once)"
-            );
+            note("stopping at the next safe point (again to stop at once)");
             std::thread::spawn(|| {
                 std::thread::sleep(PATIENCE);
                 // What was finished stays; a kill at any point leaves no half file under a name of ours.
                 drop_unfinished();
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "interrupted before a safe point came; what was not saved is lost"
-                );
+                note("interrupted before a safe point came; what was not saved is lost");
                 std::process::exit(Exit::INTERRUPTED.into());
             });
         })

@@ -39,9 +39,8 @@ pub use parse::{main, parse_from};
 #[cfg(feature = "findings")]
 pub use progress::Progress;
 pub use spelled::{Number, to_json};
-#[cfg(feature = "findings")]
-pub use stdout::note;
-pub use stdout::{print, printable, printable_json};
+pub(crate) use stdout::in_one_line;
+pub use stdout::{note, print, print_json, printable, printable_json};
 pub use table::{Align, Table};
 pub use toml_place::toml_place;
 pub use values::{positive, positive_number, quantity, step_count};

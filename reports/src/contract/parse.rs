@@ -1,11 +1,10 @@
 //! The command line: clap's definition in, one exit code out.
 
-use super::{Exit, describe, fail, printable};
+use super::{Exit, describe, fail, note};
 use crate::defaults::{Configured, TakesDefaults, with_defaults};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error as _;
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 
 /// The whole life of a command: parses the process arguments with the project's defaults, runs, reports, and gives
@@ -18,7 +17,7 @@ pub fn main<A: TakesDefaults>(
     run: impl FnOnce(A) -> anyhow::Result<Exit>,
 ) -> ExitCode {
     if std::env::args_os().count() < 2 {
-        let _ = write!(std::io::stderr(), "{greeting}");
+        note(greeting.trim_end());
         return ExitCode::from(Exit::NOT_FINISHED);
     }
     let (whole, configured) = match with_defaults::<A>(std::env::args_os().collect()) {
@@ -64,12 +63,9 @@ pub fn parse_from<A: clap::Parser>(
             return ExitCode::from(Exit::Finished);
         }
         match refused_value(&error) {
-            Some(line) => {
-                let _ = writeln!(std::io::stderr(), "error: {}", printable(&line));
-            }
-            None => {
-                let _ = error.print();
-            }
+            Some(line) => note(&format!("error: {line}")),
+            // What was given may be a file's name.
+            None => note(error.to_string().trim_end()),
         }
         ExitCode::from(Exit::NOT_FINISHED)
     })

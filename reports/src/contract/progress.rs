@@ -1,5 +1,6 @@
 //! Progress on stderr, for a person watching a terminal and for nobody else.
 
+use super::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -18,7 +19,7 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(Some(length), target());
         let template = format!("{{msg}}  [{{bar:30}}] {{pos}}/{{len}} {unit}, {{eta}} left");
         bar.set_style(style(&template).progress_chars("=> "));
-        bar.set_message(what.to_owned());
+        bar.set_message(printable(what));
         Self(bar)
     }
     /// Bytes read: `redacting  [=====>   ] 1.2 GiB/4 GiB, 105 MiB/s, 27s left`.
@@ -26,7 +27,7 @@ impl Progress {
     pub fn bytes(length: u64, what: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(length), target());
         bar.set_style(style(BYTES).progress_chars("=> "));
-        bar.set_message(what.to_owned());
+        bar.set_message(printable(what));
         Self(bar)
     }
     /// What lies before this was done earlier: the rate is that of the rest.
@@ -39,7 +40,7 @@ impl Progress {
     pub fn spinner(what: &str) -> Self {
         let bar = ProgressBar::with_draw_target(None, target());
         bar.set_style(style("{spinner} {msg}, {elapsed}"));
-        bar.set_message(what.to_owned());
+        bar.set_message(printable(what));
         bar.enable_steady_tick(Duration::from_millis(200));
         Self(bar)
     }
@@ -57,7 +58,7 @@ impl Progress {
     }
     /// Says something else in the same line.
     pub fn say(&self, what: &str) {
-        self.0.set_message(what.to_owned());
+        self.0.set_message(printable(what));
     }
 }
 

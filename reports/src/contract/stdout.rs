@@ -1,15 +1,24 @@
-//! Data on stdout; a reader that stops early is no error.
+//! Text on its way to a terminal: data on stdout, everything else on stderr, and one sanitiser before both. A reader
+//! that stops early is no error.
 
 use std::io::{ErrorKind, Write};
 
-/// Writes a text to stdout, ending it with a newline if it has none.
+/// Writes a text to stdout, as a terminal may see it ([`printable`]), ending it with a newline if it has none.
 ///
 /// A broken pipe (`account … | head -1`) counts as success: the reader has what it wanted.
 ///
 /// # Errors
 /// Any other trouble of the stream, a full disk for instance.
 pub fn print(text: &str) -> std::io::Result<()> {
-    write_to(&mut std::io::stdout().lock(), text)
+    write_to(&mut std::io::stdout().lock(), &printable(text))
+}
+
+/// The same with a JSON document, which stays one ([`printable_json`]).
+///
+/// # Errors
+/// As [`print`].
+pub fn print_json(text: &str) -> std::io::Result<()> {
+    write_to(&mut std::io::stdout().lock(), &printable_json(text))
 }
 
 /// A text as a terminal may see it: control characters but line breaks and tabs, and marks that turn the
@@ -47,15 +56,27 @@ pub fn printable_json(text: &str) -> String {
     shown
 }
 
-/// Whether a character moves the cursor or turns the direction of writing.
+/// The same on one line of at most so many characters.
+#[must_use]
+pub(crate) fn in_one_line(text: &str, most: usize) -> String {
+    let mut line = printable(text).replace(['\n', '\t'], " ");
+    if let Some((end, _)) = line.char_indices().nth(most) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
+/// Whether a character moves the cursor, turns the direction of writing, breaks lines of its own accord, or stands
+/// in no XML document.
 fn is_hidden(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    turns || c.is_control() && c != '\n' && c != '\t'
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let breaks = matches!(c, '\u{2028}' | '\u{2029}');
+    let absent = matches!(c, '\u{fffe}' | '\u{ffff}');
+    turns || breaks || absent || c.is_control() && c != '\n' && c != '\t'
 }
 
 /// Says a line on stderr, as a terminal may see it; a closed stderr leaves nobody to tell.
-#[cfg(feature = "findings")]
 pub fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", printable(line));
 }

@@ -7,6 +7,7 @@ use super::canvas::{
 use super::frame::{label_gap, legend_rows, text_width};
 use super::path::{dashed, stairs, visible_runs};
 use super::{Interval, Layer, Plot, Point, Tone};
+use crate::contract::printable;
 use plotters::prelude::{IntoDrawingArea, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBAColor};
@@ -220,12 +221,13 @@ fn finish(raw: &str, plot: &Plot, place: Place) -> String {
         }
         body = body.replace(" font-family=\"sans-serif\"", "");
     }
-    format!(
+    // A document of XML has no control characters, whatever its names have.
+    printable(&format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" {size} viewBox=\"0 0 {fine_width} {fine_height}\" role=\"img\">\n\
          <title>{}</title>\n<desc>{}</desc>{body}",
         escape(&plot.title),
         escape(description),
-    )
+    ))
 }
 
 fn escape(text: &str) -> String {
@@ -264,6 +266,24 @@ mod tests {
         for svg in [page, file] {
             assert!(svg.contains("<title>A &lt; B</title>"));
             assert!(!svg.contains("http") || svg.matches("http").count() == 1);
+        }
+    }
+
+    /// C15: a file name with an escape made the figure ill-formed.
+    #[test]
+    fn names_with_control_characters_leave_it_well_formed() {
+        let hostile = "a\u{1b}[31m\u{0}\u{9b}\u{ffff}<b";
+        let mut plot = sample();
+        plot.title = hostile.to_owned();
+        let plot = plot.layer(Layer::Rule {
+            name: hostile.to_owned(),
+            at: 1e-2,
+            tone: Tone::Third,
+        });
+        for svg in [plot.to_svg().unwrap(), plot.to_inline_svg().unwrap()] {
+            let allowed = |c: char| matches!(c, '\t' | '\n') || !c.is_control() && c != '\u{ffff}';
+            assert!(svg.chars().all(allowed), "{svg}");
+            assert!(svg.contains("a\\u{1b}[31m") && !svg.contains("<b"), "{svg}");
         }
     }
 

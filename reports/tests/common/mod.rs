@@ -9,6 +9,10 @@ pub(crate) fn run(program: &str, folder: &Path, line: &str, stdin: &str) -> Outp
     let mut child = Command::new(program)
         .args(line.split_whitespace())
         .current_dir(folder)
+        .env(
+            "RETICENT_OWNER_KEY",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
+        )
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

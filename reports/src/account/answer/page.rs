@@ -53,6 +53,7 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         what_if(&body.what_if),
     ));
     let mut alarms: Vec<String> = sample_note(asked).into_iter().collect();
+    alarms.extend(end_of_delta(asked.plan.delta.get()));
     let labels = asked.redacted.as_ref().and_then(Redacted::both_labelled);
     alarms.extend(labels.and_then(|found| labels_for(asked.plan.delta, &found.rates)));
     alarms.extend(asked.caveats.iter().cloned());
@@ -199,6 +200,21 @@ fn what_if(rows: &[WhatIf]) -> Table {
 }
 
 /// What a measured miss rate means, and what more labels would be worth.
+/// A δ that asks for nothing, or for what noise with unbounded tails never gives.
+fn end_of_delta(delta: f64) -> Option<String> {
+    if delta <= 0.0 {
+        return Some(
+            "At delta 0 Gaussian noise has no finite epsilon: give a delta above 0, well below one over the \
+             number of records."
+                .to_owned(),
+        );
+    }
+    (delta >= 1.0).then(|| {
+        "A delta of 1 promises nothing, whatever its epsilon: give one well below one over the number of records."
+            .to_owned()
+    })
+}
+
 fn sample_note(asked: &Asked) -> Option<String> {
     let (sample, redaction, confidence) = (
         asked.redacted.as_ref()?.sample?,

@@ -1,6 +1,6 @@
 use super::args::Compose;
 use crate::account::{guarantees, mechanism, no_delta, plan};
-use crate::contract::{Exit, print};
+use crate::contract::{Exit, print_json};
 use crate::page::Output;
 use anyhow::Result;
 
@@ -13,7 +13,7 @@ pub(in crate::account) fn run(wish: &Compose, mut output: Output) -> Result<Exit
     let source = plan::Source::of_files(&wish.files, neighbours)?;
     if let Some(export) = wish.outcome.export {
         no_delta(&wish.question, &mut output)?;
-        print(&mechanism::export(&source.mechanism, export, neighbours)?)?;
+        print_json(&mechanism::export(&source.mechanism, export, neighbours)?)?;
         output.says_what_was_taken();
         return Ok(Exit::Finished);
     }

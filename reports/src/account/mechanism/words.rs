@@ -1,9 +1,13 @@
 //! Mechanisms in words.
 
 use super::fold::{Part, fold};
+use crate::contract::in_one_line;
 use crate::number::{count_of, described, grouped};
 use reticent_accounting::training::NoisySteps;
 use reticent_accounting::{Mechanism, Sampling};
+
+/// Characters of a reason in a file that are shown.
+const LONGEST_REASON: usize = 120;
 
 /// What runs, in one line: `1 000 × Gaussian noise 1.1 on Poisson batches of rate 0.01`.
 #[must_use]
@@ -165,9 +169,14 @@ pub fn step(mechanism: &Mechanism) -> String {
             described(shape.get()),
             line(each),
         ),
-        Mechanism::NonPrivate { why } => format!("no protection ({})", in_one_line(why)),
+        Mechanism::NonPrivate { why } => {
+            format!("no protection ({})", in_one_line(why, LONGEST_REASON))
+        }
         Mechanism::Estimated { why, .. } => {
-            format!("an estimate, which is no bound ({})", in_one_line(why))
+            format!(
+                "an estimate, which is no bound ({})",
+                in_one_line(why, LONGEST_REASON)
+            )
         }
         // A fold has no repetition and no sequence among its steps.
         Mechanism::Repeat { .. } | Mechanism::Sequence { .. } => line(mechanism),
@@ -197,18 +206,4 @@ pub fn batches(sampling: Sampling, rate: f64) -> String {
             )
         }
     }
-}
-
-/// A text from a file, without control characters and not too long.
-pub(crate) fn in_one_line(text: &str) -> String {
-    const MOST: usize = 120;
-    let mut plain: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(MOST)
-        .collect();
-    if text.chars().count() > MOST {
-        plain.push('…');
-    }
-    plain
 }

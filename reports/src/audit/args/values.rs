@@ -252,6 +252,12 @@ impl OnnxArg {
             least: self.least.unwrap_or(least),
             sha256: None,
         };
+        #[cfg(feature = "onnx")]
+        let model = reticent_corpus::TokenClassifier::load(&self.folder)?;
+        #[cfg(feature = "onnx")]
+        if let Some(why) = model.unconfined() {
+            crate::contract::note(&format!("{ONNX}{}: {why}", self.folder.display()));
+        }
         Ok(options.pinned()?)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::account::protect::read::Kind;
 use crate::audit::args::IncidenceArgs;
+use crate::audit::owner_key::{list_hmac, with_policy};
 use crate::audit::reading::{list, warn};
 use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::number::{count_of, grouped};
@@ -166,9 +167,7 @@ fn sense(
             "--policy: a prepared corpus keeps no marks for gold; give --list FILE with the secrets, a policy \
              that finds them, or the marked corpus that it was prepared from"
         );
-        let inputs = inputs
-            .given("policy", policy.to_string())?
-            .given("policy_sha256", choice.sha256())?;
+        let inputs = with_policy(inputs.given("policy", policy.to_string())?, &choice)?;
         let policy = choice.build().context("--policy")?;
         return Ok((Sense::Policy(policy), inputs, None));
     }
@@ -178,7 +177,7 @@ fn sense(
         let list = SecretList::new(secrets).context("--list")?;
         let inputs = inputs
             .given_path("list", Some(path))?
-            .given("list_sha256", list.sha256())?;
+            .given("list_hmac", list_hmac(&list.sha256())?)?;
         return Ok((Sense::List(list), inputs, Some(listed)));
     }
     let Some(ranks) = &how.words else {

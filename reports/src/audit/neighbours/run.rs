@@ -1,6 +1,7 @@
 //! `audit neighbours`: prepare(D) against prepare(D′), secret by secret.
 
 use crate::audit::args::NeighboursArgs;
+use crate::audit::owner_key::with_policy;
 use crate::audit::published::published;
 use crate::audit::reading::{documents, list};
 use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Progress, Table};
@@ -85,9 +86,9 @@ pub(in crate::audit) fn run(
     let inputs = Inputs::new()
         .given("data", args.data.display().to_string())?
         .given("options", published(&options)?)?
-        .given("policy_sha256", options.policy.policy.sha256())?
         .given_path("list", args.list.as_deref())?
         .given("selection", selection)?;
+    let inputs = with_policy(inputs, &options.policy.policy)?;
     output.answer(&Envelope::new("neighbours", inputs, &shown), &page(&shown))?;
     Ok(Exit::Finished)
 }

@@ -3,6 +3,7 @@
 pub mod args;
 
 use super::args::Policy;
+use super::owner_key::with_policy;
 use super::published::published;
 use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Table};
 use crate::number::{count_of, grouped, nearest};
@@ -106,8 +107,8 @@ pub fn run(args: &Policy, output: Output, interrupt: &Interrupt) -> Result<Exit>
         .given("data", measured.data.display().to_string())?
         .given("unit", measured.unit)?
         .given("policy", published(&policy)?)?
-        .given("policy_sha256", policy.sha256())?
         .given("conservative", published(&conservative)?)?;
+    let inputs = with_policy(inputs, &policy)?;
     output.answer(&Envelope::new("policy", inputs, &report), &report.to_page())?;
     Ok(Exit::Finished)
 }

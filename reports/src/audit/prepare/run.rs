@@ -1,6 +1,7 @@
 //! `audit prepare`: from text to a training set in a folder.
 
 use crate::audit::args::Prepare;
+use crate::audit::owner_key::with_policy;
 use crate::audit::plant::seed_words;
 use crate::audit::published::published;
 use crate::audit::reading::{PAUSE, WorkBar, warn};
@@ -65,8 +66,8 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
     let inputs = Inputs::new()
         .given("data", args.data.display().to_string())?
         .given("options", published(&prepared.options)?)?
-        .given("policy_sha256", options.policy.policy.sha256())?
         .given("threads", args.threads)?;
+    let inputs = with_policy(inputs, &options.policy.policy)?;
     output.answer(
         &Envelope::new("preparation", inputs, &shown),
         &page(&prepared, &shown.out),

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
 A corpus of any size, as a stream: repeated records are left out, what the policy finds becomes <MASK>. Memory grows \
-by about 120 bytes for every different record. The file appears when it is complete; until then it grows in .writing-NAME \
+by about 80 bytes for every different record. The file appears when it is complete; until then it grows in .writing-NAME \
 beside it. After an interruption, a crash or a full disk the same command goes on there and writes the same bytes; where \
 version, options, policy or what had been read are others, it says so and starts over. Pipes, devices and - are written \
 to as the work goes on.

@@ -1,6 +1,7 @@
 //! `audit redact`: a corpus of any size, deduplicated and redacted as a stream.
 
 use crate::audit::args::Redact;
+use crate::audit::owner_key::with_policy;
 use crate::audit::reading::{WorkBar, warn};
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
 use crate::number::grouped;
@@ -79,9 +80,9 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
         .given("data", args.data.display().to_string())?
         .given("unit", args.unit)?
         .given("policy", args.policy.to_string())?
-        .given("policy_sha256", options.policy.sha256())?
         .given("deduplicate", !args.no_deduplication)?
         .given("threads", args.threads)?;
+    let inputs = with_policy(inputs, &options.policy)?;
     let output = if to_stdout { output.aside() } else { output };
     output.answer(
         &Envelope::new("redaction", inputs, &shown),

@@ -64,7 +64,7 @@ pub(super) fn ask(
             }
             said => {
                 if let Err(problem) = change(&line.text, &mut marked, said) {
-                    writeln!(out, "{problem}")?;
+                    writeln!(out, "{}", printable(&problem))?;
                 }
             }
         }

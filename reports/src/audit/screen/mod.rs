@@ -13,6 +13,7 @@ pub use measure::{FoundRow, KindRow, MissingRate, Screening};
 pub use sheet::{Draw, Drawn, Header, JFT_SAMPLES, Line, Sheet};
 
 use super::args::Screen;
+use super::owner_key::with_policy;
 use super::published::published;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, to_json, write_file};
 use crate::page::Output;
@@ -145,15 +146,15 @@ fn label(args: &Screen, sheet: &mut Sheet, interrupt: &Interrupt) -> Result<()> 
 
 fn inputs(args: &Screen, sheet: &Sheet, confidence: Confidence) -> Result<Inputs> {
     let h = &sheet.header;
-    Ok(Inputs::new()
+    let inputs = Inputs::new()
         .given("data", args.measured.data.display().to_string())?
         .given("unit", h.unit)?
         .given("policy", published(&h.policy)?)?
-        .given("policy_sha256", h.policy.sha256())?
         .given("conservative", published(&h.conservative)?)?
         .given("records", h.records)?
         .given("seed", h.seed)?
-        .or_assumed("confidence", args.confidence, confidence)?)
+        .or_assumed("confidence", args.confidence, confidence)?;
+    with_policy(inputs, &h.policy)
 }
 
 fn wait(args: &Screen, sheet: &Sheet, inputs: Inputs, output: Output) -> Result<Exit> {

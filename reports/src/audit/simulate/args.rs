@@ -25,8 +25,11 @@ pub enum Simulation {
         /// The same seed and number give the same bytes.
         #[arg(long, default_value_t = 0)]
         seed: u64,
-        /// The file to write, one {"id", "text", "secrets"} per line.
+        /// The file to write, one {"id", "text", "secrets"} per line. It must not exist, nor be a link to a file.
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
+        /// Replace the file, if it exists.
+        #[arg(long)]
+        force: bool,
     },
 }

@@ -31,8 +31,9 @@ pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<(
         dialogues,
         seed,
         out,
+        force,
     } = what;
-    let file = AtomicFile::create(out).context("--out")?;
+    let file = AtomicFile::create_new(out, *force).context("--out")?;
     let number = usize::try_from(*dialogues).context("--dialogues")?;
     let made = customers(file, out, number, *seed, interrupt)?;
     let inputs = Inputs::new()

@@ -1,33 +1,26 @@
-//! Every change on a disk that must be whole or absent, in one place, where tests can make each of them fail.
+//! Every change on a disk that must be whole or absent, in one place, where tests can make each of them fail, and
+//! regular files read up to a limit.
 //!
-//! In builds with debug assertions the environment's `RETICENT_FAILING_STEP=N` makes the N-th step fail as a full
-//! disk does, and all that follow.
+//! [`WholeFile`] and [`WholeFolder`] appear under their names when they are finished; [`DiskFile`] is a file that
+//! grows and is taken up again. What they make can be read by its owner only.
+//!
+//! In builds with debug assertions the environment's `RETICENT_FAILING_STEP=N` makes the N-th step of the process fail
+//! as a full disk does, and all that follow; `failing::after` does so for a thread.
 
+#[cfg(debug_assertions)]
+pub mod failing;
+#[cfg(not(debug_assertions))]
+mod failing;
+mod lock;
+mod whole;
+
+pub use lock::lock_file;
+pub use whole::{WholeFile, WholeFolder, drop_unfinished, write_whole};
+
+use failing::step;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-
-/// The variable that makes a step fail.
-#[cfg(debug_assertions)]
-const FAILING: &str = "RETICENT_FAILING_STEP";
-
-/// Before each step.
-fn step() -> Result<()> {
-    #[cfg(debug_assertions)]
-    {
-        use std::sync::OnceLock;
-        use std::sync::atomic::{AtomicU64, Ordering};
-        static FAILS_AT: OnceLock<Option<u64>> = OnceLock::new();
-        static TAKEN: AtomicU64 = AtomicU64::new(0);
-        let fails_at = FAILS_AT.get_or_init(|| std::env::var(FAILING).ok()?.parse().ok());
-        if let Some(at) = fails_at
-            && TAKEN.fetch_add(1, Ordering::SeqCst) + 1 >= *at
-        {
-            return Err(ErrorKind::StorageFull.into());
-        }
-    }
-    Ok(())
-}
 
 /// A file of its owner's while it is written.
 #[derive(Debug)]
@@ -47,20 +40,39 @@ impl DiskFile {
         options.open(path).map(Self)
     }
 
-    /// Takes up a file of ours; what lies behind `length` is cut off by [`DiskFile::cut`].
-    pub(crate) fn again(path: &Path) -> Result<Self> {
+    /// Takes up a file of ours; what lies behind a length is cut off by [`DiskFile::cut`].
+    ///
+    /// # Errors
+    /// A file that is not there or cannot be written.
+    pub fn again(path: &Path) -> Result<Self> {
         File::options().read(true).write(true).open(path).map(Self)
     }
 
     /// Cuts it to a length and goes on from there.
-    pub(crate) fn cut(&mut self, length: u64) -> Result<()> {
+    ///
+    /// # Errors
+    /// A disk that is full or gone.
+    pub fn cut(&mut self, length: u64) -> Result<()> {
         step()?;
         self.0.set_len(length)?;
         self.0.seek(SeekFrom::Start(length)).map(drop)
     }
 
-    pub(crate) fn rewind(&mut self) -> Result<()> {
+    /// Goes back to its beginning.
+    ///
+    /// # Errors
+    /// A disk that is gone.
+    pub fn rewind(&mut self) -> Result<()> {
         self.0.rewind()
+    }
+
+    /// What was written is on the disk, whatever else is said of the file.
+    ///
+    /// # Errors
+    /// A disk that is full or gone.
+    pub fn sync_content(&self) -> Result<()> {
+        step()?;
+        self.0.sync_data()
     }
 
     /// What was written is on the disk.
@@ -75,7 +87,11 @@ impl DiskFile {
 
 impl Write for DiskFile {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
-        step()?;
+        if let Err(full) = step() {
+            // A disk that is full takes what still fits.
+            let _ = self.0.write(&bytes[..bytes.len() / 2]);
+            return Err(full);
+        }
         self.0.write(bytes)
     }
 
@@ -135,6 +151,61 @@ fn read_limited(file: File, most: u64) -> Result<Vec<u8>> {
         return too_long(format!("more than {most}"));
     }
     Ok(bytes)
+}
+
+/// Makes a folder that only its owner can enter, with the folders it lies in.
+///
+/// # Errors
+/// A place that cannot be written.
+pub fn private_folder(path: &Path) -> Result<()> {
+    step()?;
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Removes a file, if it is there.
+///
+/// # Errors
+/// A place that cannot be written.
+pub fn remove_file(path: &Path) -> Result<()> {
+    step()?;
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Removes a folder and what lies in it.
+///
+/// # Errors
+/// A place that cannot be written.
+pub fn remove_folder(path: &Path) -> Result<()> {
+    step()?;
+    std::fs::remove_dir_all(path)
+}
+
+/// Overwrites a file where it lies, so far as the file system does that, and removes it.
+///
+/// # Errors
+/// A file that is not there or cannot be written.
+pub fn shred(path: &Path) -> Result<()> {
+    let mut file = File::options().write(true).open(path).map(DiskFile)?;
+    let length = usize::try_from(file.0.metadata()?.len()).unwrap_or(usize::MAX);
+    file.write_all(&vec![b' '; length.min(1 << 20)])?;
+    file.sync()?;
+    remove_file(path)
+}
+
+/// `NAME.ending` beside a path.
+#[must_use]
+pub fn sibling(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".");
+    name.push(ending);
+    path.with_file_name(name)
 }
 
 /// Gives a finished file or folder its name, over what had it before, and syncs the folder it lies in.
@@ -278,11 +349,47 @@ pub fn identity(about: &std::fs::Metadata) -> Option<(u64, u64)> {
     }
 }
 
-/// Which of the paths a name is, if any: writing there would be writing to what is read.
-pub(crate) fn is_one_of(name: &std::fs::Metadata, paths: &[PathBuf]) -> bool {
+/// Whether a name is one of the paths: writing there would be writing to what is read.
+#[must_use]
+pub fn is_one_of(name: &std::fs::Metadata, paths: &[PathBuf]) -> bool {
     let Some(wanted) = identity(name) else {
         return false;
     };
     let of = |path: &PathBuf| std::fs::metadata(path).ok().as_ref().and_then(identity);
     paths.iter().filter_map(of).any(|one| one == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_overwritten_in_place() {
+        let home = tempfile::tempdir().unwrap();
+        let (key, link) = (home.path().join("key.json"), home.path().join("link"));
+        std::fs::write(&key, "a secret of 32 bytes").unwrap();
+        // A second name of the same file keeps what became of its bytes.
+        std::fs::hard_link(&key, &link).unwrap();
+        shred(&key).unwrap();
+        assert!(!key.exists());
+        assert_eq!(std::fs::read_to_string(&link).unwrap(), " ".repeat(20));
+    }
+
+    #[test]
+    fn what_is_no_regular_file_or_too_long_is_not_read() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a");
+        std::fs::write(&path, "12345").unwrap();
+        assert_eq!(read_regular(&path, 5).unwrap(), b"12345");
+        let kind = |path: &Path, most| read_regular(path, most).unwrap_err().kind();
+        assert_eq!(kind(&path, 4), ErrorKind::FileTooLarge);
+        assert_eq!(kind(home.path(), 4), ErrorKind::IsADirectory);
+        #[cfg(unix)]
+        assert_eq!(kind(Path::new("/dev/zero"), 4), ErrorKind::InvalidInput);
+        #[cfg(unix)]
+        assert_eq!(
+            read_text(Path::new("/dev/zero"), 4).unwrap_err().kind(),
+            ErrorKind::FileTooLarge
+        );
+    }
 }

@@ -1,0 +1,111 @@
+//! A token classifier in the memory of this process: text in, words with probabilities out.
+
+use super::guard;
+use super::labels::{Labels, Said};
+use super::pieces::Pieces;
+use super::session::Session;
+use super::windows;
+use crate::quiet::quietly;
+use std::ops::Range;
+
+/// A word less likely to be part of an entity than this is not reported.
+const FLOOR: f32 = 0.02;
+
+/// The files of a folder, and how many bytes of each are read at most.
+pub(super) const FILES: [(&str, u64); 3] = [
+    ("model.onnx", 2 << 30),
+    ("config.json", 16 << 20),
+    ("tokenizer.json", 256 << 20),
+];
+
+/// Which of the files is not what it should be, and what is wrong with it.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) file: usize,
+    pub(super) problem: String,
+}
+
+/// A loaded model.
+#[derive(Debug)]
+pub(super) struct Model {
+    pieces: Pieces,
+    pub(super) labels: Labels,
+    session: Session,
+}
+
+/// A word that may be part of an entity.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Word {
+    pub(super) range: Range<usize>,
+    pub(super) said: Said,
+}
+
+impl Model {
+    /// Builds it of its files and runs it once, on a short text.
+    pub(super) fn new(model: Vec<u8>, config: &[u8], tokenizer: &[u8]) -> Result<Self, Refusal> {
+        let labels = guarded(1, || Labels::from_config(config))?;
+        let pieces = guarded(2, || Pieces::new(tokenizer, config))?;
+        let session = guarded(0, || {
+            guard::checked(&model)?;
+            Session::new(model)
+        })?;
+        let new = Self {
+            pieces,
+            labels,
+            session,
+        };
+        new.words("A test.")?;
+        Ok(new)
+    }
+
+    /// The words that reach the floor, in order.
+    pub(super) fn words(&self, text: &str) -> Result<Vec<Word>, Refusal> {
+        guarded(0, || self.classified(text))
+    }
+
+    fn classified(&self, text: &str) -> Result<Vec<Word>, String> {
+        let pieces = self.pieces.cut(text)?;
+        let mut said = Vec::with_capacity(pieces.len());
+        for window in windows::windows(pieces.len(), self.pieces.window) {
+            let ids: Vec<i32> = pieces[window.read.clone()].iter().map(|p| p.id).collect();
+            let all = self.pieces.framed(&ids);
+            let logits = self.session.run(&all, self.labels.count())?;
+            let first = self.pieces.prefix.len() + window.kept.start - window.read.start;
+            let rows = logits.chunks_exact(self.labels.count()).skip(first);
+            said.extend(
+                rows.take(window.kept.len())
+                    .map(|row| self.labels.said(row)),
+            );
+        }
+        let mut words: Vec<Word> = Vec::new();
+        let mut number = None;
+        for (piece, said) in pieces.iter().zip(said) {
+            match words.last_mut() {
+                // A character in several pieces is one word.
+                Some(word) if number == Some(piece.word) || piece.range.start < word.range.end => {
+                    word.range.start = word.range.start.min(piece.range.start);
+                    word.range.end = word.range.end.max(piece.range.end);
+                    word.said = word.said.joined(said);
+                }
+                _ => words.push(Word {
+                    range: piece.range.clone(),
+                    said,
+                }),
+            }
+            number = Some(piece.word);
+        }
+        words.retain(|word| word.said.score >= FLOOR && !word.range.is_empty());
+        let in_order = |pair: &[Word]| pair[0].range.end <= pair[1].range.start;
+        if words.windows(2).all(in_order) {
+            Ok(words)
+        } else {
+            Err("the tokenizer cuts a text out of order".to_owned())
+        }
+    }
+}
+
+/// Runs what reads a file made by somebody else; the libraries' panics are errors of the file.
+fn guarded<T>(file: usize, read: impl FnOnce() -> Result<T, String>) -> Result<T, Refusal> {
+    let read = quietly(read).unwrap_or_else(|| Err("it contradicts itself".to_owned()));
+    read.map_err(|problem| Refusal { file, problem })
+}

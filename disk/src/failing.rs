@@ -1,0 +1,43 @@
+//! Disks that fail on purpose, in builds with debug assertions.
+
+use std::io::{ErrorKind, Result};
+
+/// The variable that makes a step of a process fail.
+#[cfg(debug_assertions)]
+const FAILING: &str = "RETICENT_FAILING_STEP";
+
+#[cfg(debug_assertions)]
+thread_local! {
+    static LEFT: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
+}
+
+/// From now on so many steps of this thread succeed, and all later ones fail; `None` lets all succeed.
+#[cfg(debug_assertions)]
+pub fn after(steps: Option<u64>) {
+    LEFT.set(steps);
+}
+
+/// Before each step.
+pub(crate) fn step() -> Result<()> {
+    #[cfg(debug_assertions)]
+    {
+        use std::sync::OnceLock;
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static FAILS_AT: OnceLock<Option<u64>> = OnceLock::new();
+        static TAKEN: AtomicU64 = AtomicU64::new(0);
+        let fails_at = FAILS_AT.get_or_init(|| std::env::var(FAILING).ok()?.parse().ok());
+        if let Some(at) = fails_at
+            && TAKEN.fetch_add(1, Ordering::SeqCst) + 1 >= *at
+        {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        match LEFT.get() {
+            None => {}
+            Some(0) => return Err(ErrorKind::StorageFull.into()),
+            Some(left) => LEFT.set(Some(left - 1)),
+        }
+    }
+    #[cfg(not(debug_assertions))]
+    let _ = ErrorKind::StorageFull;
+    Ok(())
+}

@@ -1,0 +1,387 @@
+//! Files and folders that appear under their names when they are finished.
+
+use crate::failing::step;
+use crate::{DiskFile, OutputPlace, parent_of, rename, rename_to_free, sync_folder};
+use std::fs::File;
+use std::io::{BufWriter, Error, ErrorKind, Result, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use tempfile::{TempDir, TempPath};
+
+/// What a temporary name begins with.
+const PREFIX: &str = ".partial-";
+
+/// What is not finished yet: removed when a command ends at once.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn note_unfinished(path: &Path) {
+    let mut list = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    list.push(path.to_path_buf());
+}
+
+/// Removes the temporary files and folders that have no name yet: for a process that ends without dropping them.
+pub fn drop_unfinished() {
+    let list = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    for path in list.iter() {
+        // What was finished is not there under its temporary name.
+        let _ = std::fs::remove_file(path);
+        let _ = std::fs::remove_dir_all(path);
+    }
+}
+
+/// A file that appears under its name only when it is finished.
+///
+/// Until then its bytes lie in a temporary file beside it (mode 0600), which goes away when
+/// this value does: after an error, and after an interruption that ends in an error. Opening
+/// it at the start of long work finds out at once whether the place can be written.
+/// A device or a pipe (`/dev/stdout`) is written directly; there is nothing to rename.
+#[derive(Debug)]
+pub struct WholeFile {
+    target: PathBuf,
+    /// Whether a file that has the name by then is replaced.
+    force: bool,
+    sink: Sink,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Beside(BufWriter<DiskFile>, TempPath),
+    Direct(BufWriter<File>),
+}
+
+impl WholeFile {
+    /// Opens the temporary file beside `target`, which it replaces in the end. A symbolic link stays one: what it
+    /// leads to is replaced.
+    ///
+    /// # Errors
+    /// A folder that does not exist or cannot be written, or a `target` that is a folder.
+    pub fn replacing(target: &Path) -> Result<Self> {
+        let target = target
+            .canonicalize()
+            .unwrap_or_else(|_| target.to_path_buf());
+        let place = OutputPlace::of(&target, true)?;
+        Self::at(target, place, true)
+    }
+
+    /// The same for a name that is free, or, by `force`, that of a file; never through a link.
+    ///
+    /// # Errors
+    /// As [`OutputPlace::of`]; a folder that does not exist or cannot be written.
+    pub fn create(target: &Path, force: bool) -> Result<Self> {
+        let place = OutputPlace::of(target, force)?;
+        Self::at(target.to_path_buf(), place, force)
+    }
+
+    fn at(target: PathBuf, place: OutputPlace, force: bool) -> Result<Self> {
+        let sink = match place {
+            OutputPlace::Stream(device) => Sink::Direct(BufWriter::new(device)),
+            OutputPlace::File => {
+                let parent = existing_parent(&target)?;
+                let made = tempfile::Builder::new()
+                    .prefix(PREFIX)
+                    .make_in(parent, DiskFile::create)?;
+                note_unfinished(made.path());
+                let (file, path) = made.into_parts();
+                Sink::Beside(BufWriter::new(file), path)
+            }
+        };
+        Ok(Self {
+            target,
+            force,
+            sink,
+        })
+    }
+
+    /// Makes the file appear under its name.
+    ///
+    /// # Errors
+    /// A full disk, a folder that vanished, a name that was taken meanwhile.
+    pub fn finish(self) -> Result<()> {
+        match self.sink {
+            Sink::Direct(mut device) => device.flush(),
+            Sink::Beside(buffer, path) => {
+                let file = buffer.into_inner().map_err(|error| error.into_error())?;
+                file.sync()?;
+                if self.force {
+                    rename(&path, &self.target)?;
+                } else {
+                    rename_to_free(&path, &self.target)?;
+                }
+                // Nothing has the temporary name any more.
+                let _ = path.keep();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        match &mut self.sink {
+            Sink::Beside(file, _) => file.write(bytes),
+            Sink::Direct(file) => file.write(bytes),
+        }
+    }
+    fn flush(&mut self) -> Result<()> {
+        match &mut self.sink {
+            Sink::Beside(file, _) => file.flush(),
+            Sink::Direct(file) => file.flush(),
+        }
+    }
+}
+
+/// Writes a whole file at once, in place of what has the name: complete, or not at all.
+///
+/// # Errors
+/// As [`WholeFile::replacing`] and [`WholeFile::finish`].
+pub fn write_whole(target: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = WholeFile::replacing(target)?;
+    file.write_all(bytes)?;
+    file.finish()
+}
+
+/// A folder that appears under its name only when everything in it is there.
+///
+/// It is built in a temporary sibling (mode 0700) and renamed at the end; dropped before that, it leaves nothing.
+#[derive(Debug)]
+pub struct WholeFolder {
+    target: PathBuf,
+    work: TempDir,
+}
+
+impl WholeFolder {
+    /// Opens the temporary sibling, so that an unwritable place is found before the work is done.
+    ///
+    /// # Errors
+    /// A `target` that exists and is not an empty folder, or a parent that does not exist or cannot be written.
+    pub fn create(target: &Path) -> Result<Self> {
+        refuse_occupied(target)?;
+        let parent = existing_parent(target)?;
+        step()?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(PREFIX);
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let work = builder.tempdir_in(parent)?;
+        note_unfinished(work.path());
+        Ok(Self {
+            target: target.to_path_buf(),
+            work,
+        })
+    }
+
+    /// The temporary folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.work.path()
+    }
+
+    /// Writes one file into it.
+    ///
+    /// # Errors
+    /// A full disk, mostly.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        write_whole(&self.work.path().join(name), bytes)
+    }
+
+    /// Makes the folder appear under its name.
+    ///
+    /// # Errors
+    /// When something took the name meanwhile; the work is then removed.
+    pub fn finish(self) -> Result<PathBuf> {
+        sync_folder(self.work.path())?;
+        step()?;
+        // Onto an empty folder it is renamed; onto anything else that fails.
+        std::fs::rename(self.work.path(), &self.target)?;
+        // Nothing has the temporary name any more.
+        let _ = self.work.keep();
+        sync_folder(parent_of(&self.target))?;
+        Ok(self.target)
+    }
+}
+
+fn refuse_occupied(target: &Path) -> Result<()> {
+    let refused = |kind, words: &str| Err(Error::new(kind, words));
+    match std::fs::symlink_metadata(target) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        other => {
+            other?;
+        }
+    }
+    if !target.is_dir() {
+        return refused(
+            ErrorKind::AlreadyExists,
+            "it exists and is no folder; choose another name",
+        );
+    }
+    if std::fs::read_dir(target)?.next().is_some() {
+        return refused(
+            ErrorKind::DirectoryNotEmpty,
+            "the folder exists and is not empty; choose another name or remove it",
+        );
+    }
+    Ok(())
+}
+
+fn existing_parent(target: &Path) -> Result<&Path> {
+    let parent = parent_of(target);
+    if parent.is_dir() {
+        Ok(parent)
+    } else {
+        let words = format!("there is no folder {}", parent.display());
+        Err(Error::new(ErrorKind::NotFound, words))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_dropped_file_leaves_nothing_and_a_finished_one_only_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("data.jsonl");
+        let mut file = WholeFile::replacing(&target).unwrap();
+        file.write_all(b"half").unwrap();
+        drop(file);
+        assert_eq!(names(folder.path()), Vec::<String>::new());
+        write_whole(&target, b"whole").unwrap();
+        assert_eq!(names(folder.path()), ["data.jsonl"]);
+        assert_eq!(std::fs::read(&target).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn an_older_file_stays_until_the_new_one_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("report.json");
+        write_whole(&target, b"old").unwrap();
+        let mut file = WholeFile::replacing(&target).unwrap();
+        file.write_all(b"new").unwrap();
+        file.flush().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"old");
+        file.finish().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_name_that_is_taken_needs_force_and_may_be_taken_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("data.jsonl");
+        let mut file = WholeFile::create(&target, false).unwrap();
+        file.write_all(b"ours").unwrap();
+        std::fs::write(&target, "theirs").unwrap();
+        let error = file.finish().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        let error = WholeFile::create(&target, false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&target).unwrap(), b"theirs");
+        WholeFile::create(&target, true).unwrap().finish().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"");
+        assert_eq!(names(folder.path()), ["data.jsonl"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_reads_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("report.json");
+        write_whole(&target, b"{}").unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&target), 0o600);
+        let made = WholeFolder::create(&folder.path().join("out")).unwrap();
+        assert_eq!(mode(&made.finish().unwrap()), 0o700);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_and_a_link_stay_what_they_are() {
+        write_whole(Path::new("/dev/null"), b"gone").unwrap();
+        assert!(!Path::new("/dev/null").is_file());
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        std::fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        write_whole(&link, b"new").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read(&real).unwrap(), b"new");
+        assert!(WholeFile::create(&link, true).is_err());
+    }
+
+    #[test]
+    fn a_folder_is_complete_and_alone_or_not_there() {
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().join("out");
+        let folder = WholeFolder::create(&target).unwrap();
+        folder.write("a.json", b"{}").unwrap();
+        drop(folder);
+        assert_eq!(names(place.path()), Vec::<String>::new());
+        std::fs::create_dir(&target).unwrap();
+        let folder = WholeFolder::create(&target).unwrap();
+        folder.write("a.json", b"{}").unwrap();
+        assert_eq!(names(&target), Vec::<String>::new());
+        folder.finish().unwrap();
+        assert_eq!((names(place.path()).len(), names(&target).len()), (1, 1));
+    }
+
+    #[test]
+    fn occupied_and_missing_places_are_refused_at_once() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        for (target, why) in [
+            (place.path().to_path_buf(), "is not empty"),
+            (file, "is no folder"),
+            (place.path().join("no/out"), "there is no folder"),
+        ] {
+            let error = WholeFolder::create(&target).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        let error = WholeFile::replacing(Path::new("no/such/x.svg")).unwrap_err();
+        assert!(error.to_string().contains("there is no folder no/such"));
+        let error = WholeFile::replacing(&std::env::temp_dir()).unwrap_err();
+        assert!(error.to_string().contains("is a folder"), "{error}");
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    fn whichever_step_fails_nothing_half_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let (file, folder) = (place.path().join("file"), place.path().join("folder"));
+        let write = || -> Result<()> {
+            write_whole(&file, b"whole")?;
+            let made = WholeFolder::create(&folder)?;
+            made.write("a", b"1")?;
+            made.write("b", b"2")?;
+            made.finish().map(drop)
+        };
+        let mut steps = 0;
+        while {
+            crate::failing::after(Some(steps));
+            let failed = write().is_err();
+            crate::failing::after(None);
+            failed
+        } {
+            steps += 1;
+            if file.exists() {
+                assert_eq!(std::fs::read(&file).unwrap(), b"whole");
+                std::fs::remove_file(&file).unwrap();
+            }
+            if folder.exists() {
+                assert_eq!(names(&folder), ["a", "b"]);
+                std::fs::remove_dir_all(&folder).unwrap();
+            }
+            assert_eq!(names(place.path()), Vec::<String>::new(), "step {steps}");
+        }
+        assert!(steps > 15, "{steps}");
+    }
+}

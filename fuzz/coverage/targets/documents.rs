@@ -1,0 +1,17 @@
+//! Documents of ours that come back from elsewhere: canary plans, manifests, policies.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use reticent_backends::Manifest;
+use reticent_corpus::{CanaryPlan, PolicyChoice};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    let _ = CanaryPlan::from_json(text);
+    let _ = Manifest::from_json(text);
+    if let Ok(policy) = serde_json::from_str::<PolicyChoice>(text) {
+        let _ = policy.build();
+    }
+});

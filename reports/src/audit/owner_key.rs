@@ -1,0 +1,157 @@
+//! Digests of private words in reports: whoever has the report alone cannot try words out, whoever has the owner's key
+//! can tell whether two reports used the same ones.
+//!
+//! The key is the user's: 32 bytes in hexadecimal in the file that `RETICENT_OWNER_KEY` names, else in
+//! `reticent/owner.key` of the folder of configurations; made from the system's randomness where it is first needed.
+
+use crate::contract::Inputs;
+use anyhow::{Context, Result, ensure};
+use reticent_backends::{RunKey, keyed_digest};
+use reticent_corpus::PolicyChoice;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The file of the key.
+const VARIABLE: &str = "RETICENT_OWNER_KEY";
+
+/// Inputs that say which policy it was: by a plain digest, or one under the owner's key where it names words or
+/// patterns of its own. Without a place for a key, no digest.
+pub(super) fn with_policy(inputs: Inputs, policy: &PolicyChoice) -> Result<Inputs> {
+    if is_private(policy) {
+        return Ok(inputs.given("policy_hmac", policy_hmac(policy)?)?);
+    }
+    Ok(inputs.given("policy_sha256", policy.sha256())?)
+}
+
+/// Of a policy as data.
+pub(super) fn policy_hmac(policy: &PolicyChoice) -> Result<Option<String>> {
+    hmac("policy", policy.sha256().as_bytes())
+}
+
+/// Of a list of secrets, by the digest of its lines.
+pub(super) fn list_hmac(sha256: &str) -> Result<Option<String>> {
+    hmac("list", sha256.as_bytes())
+}
+
+/// Whether a policy holds words or patterns of its owner's.
+fn is_private(policy: &PolicyChoice) -> bool {
+    match policy {
+        PolicyChoice::Patterns { .. } | PolicyChoice::Dictionary(_) => true,
+        PolicyChoice::Any { of } | PolicyChoice::All { of } | PolicyChoice::AtLeast { of, .. } => {
+            of.iter().any(is_private)
+        }
+        PolicyChoice::Threshold { of, .. } => is_private(of),
+        PolicyChoice::Nothing
+        | PolicyChoice::Gold
+        | PolicyChoice::General
+        | PolicyChoice::Customers
+        | PolicyChoice::Detectors(_)
+        | PolicyChoice::Level { .. }
+        | PolicyChoice::Names { .. }
+        | PolicyChoice::Onnx(_) => false,
+    }
+}
+
+fn hmac(purpose: &str, bytes: &[u8]) -> Result<Option<String>> {
+    let Some(path) = place() else {
+        return Ok(None);
+    };
+    let key = key(&path)?;
+    let digest = keyed_digest(&keyed_digest(&key, purpose.as_bytes()), bytes);
+    Ok(Some(hexadecimal(&digest)))
+}
+
+/// Where the key lies.
+fn place() -> Option<PathBuf> {
+    if cfg!(test) {
+        return Some(std::env::temp_dir().join("reticent-owner-of-tests.key"));
+    }
+    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(path) = of(VARIABLE) {
+        return Some(path.into());
+    }
+    let settings = of("XDG_CONFIG_HOME").map(PathBuf::from);
+    let settings = settings.or_else(|| Some(PathBuf::from(of("HOME")?).join(".config")))?;
+    Some(settings.join("reticent").join("owner.key"))
+}
+
+/// The key in a file, which is made where it is not there.
+fn key(path: &Path) -> Result<[u8; 32]> {
+    static KEY: OnceLock<[u8; 32]> = OnceLock::new();
+    if let Some(key) = KEY.get() {
+        return Ok(*key);
+    }
+    let place = || format!("{VARIABLE}: {}", path.display());
+    if !path.exists() {
+        make(path).with_context(place)?;
+    }
+    let text = reticent_disk::read_regular(path, 1024).with_context(place)?;
+    let digits = text.trim_ascii();
+    ensure!(
+        digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit),
+        "{}: must hold 64 hexadecimal digits",
+        place()
+    );
+    let mut key = [0; 32];
+    for (byte, digits) in key.iter_mut().zip(digits.as_chunks::<2>().0) {
+        let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
+        *byte = value(digits[0]) << 4 | value(digits[1]);
+    }
+    Ok(*KEY.get_or_init(|| key))
+}
+
+fn make(path: &Path) -> Result<()> {
+    use std::io::Write;
+    reticent_disk::private_folder(reticent_disk::parent_of(path))?;
+    let made = RunKey::from_system()?;
+    let mut file = reticent_disk::WholeFile::create(path, false)?;
+    writeln!(file, "{}", hexadecimal(made.bytes()))?;
+    match file.finish() {
+        // Another process made one meanwhile: that one is it.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reticent_corpus::{DictionaryOptions, PatternRule};
+
+    /// Short words can be tried out against a plain digest.
+    #[test]
+    fn private_words_are_digested_under_the_key() {
+        let words = |word: &str| {
+            let options = DictionaryOptions {
+                kind: "people".to_owned(),
+                words: vec![word.to_owned()],
+                case_sensitive: false,
+                whole_words: true,
+            };
+            PolicyChoice::Any {
+                of: vec![PolicyChoice::General, PolicyChoice::Dictionary(options)],
+            }
+        };
+        let (one, other) = (words("Ada"), words("Bob"));
+        let digest = policy_hmac(&one).unwrap().unwrap();
+        assert_eq!(digest.len(), 64);
+        assert_ne!(digest, one.sha256());
+        assert_ne!(Some(digest.clone()), policy_hmac(&other).unwrap());
+        assert_eq!(Some(digest), policy_hmac(&one).unwrap());
+        assert_ne!(
+            list_hmac(&one.sha256()).unwrap(),
+            policy_hmac(&one).unwrap(),
+            "one purpose says nothing of another"
+        );
+        let rules = vec![PatternRule {
+            kind: "a".to_owned(),
+            pattern: "b".to_owned(),
+        }];
+        assert!(is_private(&PolicyChoice::Patterns { rules }));
+        assert!(!is_private(&PolicyChoice::General));
+    }
+}
