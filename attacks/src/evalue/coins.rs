@@ -22,6 +22,9 @@ pub fn coin_beliefs(scores: &[f64], coins: &[bool]) -> Result<Vec<CanaryGuesses>
             wanted: scores.len(),
         });
     }
+    if scores.is_empty() {
+        return Err(Error::Empty("no canary was given"));
+    }
     if let Some(bad) = scores.iter().find(|score| score.is_nan()) {
         return Err(Error::out_of_range("score", "[-inf, inf]", bad));
     }
