@@ -332,8 +332,9 @@ mod tests {
         let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
         let mut solver = Solver::new(&loss);
         // κ²/2 with κ = 300 and 350, and the entropy of which of the two it was.
-        let each = 0.4 * 300f64.powi(2) / 2.0 + 0.6 * 350f64.powi(2) / 2.0
-            - (0.4 * 0.4f64.ln() + 0.6 * 0.6f64.ln()) * -1.0;
+        let each = 0.4 * 300f64.powi(2) / 2.0
+            + 0.6 * 350f64.powi(2) / 2.0
+            + (0.4 * 0.4f64.ln() + 0.6 * 0.6f64.ln());
         let mean = steps as f64 * each;
         // Seven thousand choices deviate by 8000·√(0.24·7000) = 3.3e5 in the loss.
         let above = solver.ln_delta_nearly_one(1.01 * mean);

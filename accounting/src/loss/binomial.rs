@@ -349,7 +349,7 @@ mod tests {
     /// skewness, E = 898.2 (the sweep's question 155, seed 302).
     #[test]
     fn hundreds_of_millions_of_steps_keep_their_digits() {
-        let loss = pure(0.001_657_355_001_514_928_9, 0.0, 603_410_241);
+        let loss = pure(0.001_657_355_001_514_929, 0.0, 603_410_241);
         let delta = Delta::new(0.041_829_070_661_104_6).unwrap();
         let found = loss.epsilon(delta, Tolerance::new(1e-9).unwrap()).unwrap();
         let (low, high) = (
@@ -358,7 +358,7 @@ mod tests {
         );
         assert!(high - low <= 1e-9 * high, "{low} {high}");
         // μ-GDP with μ² = Σ ε² tells as much: steps are tiny.
-        let mu = 0.001_657_355_001_514_928_9 * 603_410_241f64.sqrt();
+        let mu = 0.001_657_355_001_514_929 * 603_410_241f64.sqrt();
         let tail = |z: f64| crate::numeric::special::ln_normal_tail(z);
         let gdp = |e: f64| tail(e / mu - 0.5 * mu).exp() - (e + tail(e / mu + 0.5 * mu)).exp();
         assert!(

@@ -188,11 +188,11 @@ struct Process {
 /// An answer, or the model's refusal.
 type Answer = Result<Vec<u8>, Refusal>;
 
+/// A worker with its model read, what does not confine it, and the model's kinds.
+type Started = (Process, Option<String>, Vec<Arc<str>>);
+
 impl Process {
-    fn start(
-        program: &Path,
-        files: &Files,
-    ) -> Result<(Self, Option<String>, Vec<Arc<str>>), Refusal> {
+    fn start(program: &Path, files: &Files) -> Result<Started, Refusal> {
         let bytes = files.iter().map(|file| file.len() as u64).sum();
         let limits = Limits::of(bytes);
         let mut process = Self::spawn(program, limits)

@@ -129,10 +129,11 @@ impl Output {
             note(text.trim_end());
             return Ok(());
         }
-        Ok(match self.format {
+        match self.format {
             Format::Json => print_json(&text)?,
             _ => print(&text)?,
-        })
+        }
+        Ok(())
     }
 }
 
