@@ -730,10 +730,10 @@ fn the_slack_is_paid() {
 #[test]
 fn the_plan_decides_which_test_counts() {
     let decides = |n, m, delta| audit(n, m, delta).decides(&rank_audit(delta)).unwrap();
-    assert_eq!(decides(1_000_000, 10, 1e-6), EpsilonMethod::EValue);
+    assert_eq!(decides(1_000_000, 50, 1e-6), EpsilonMethod::EValue);
     assert_eq!(decides(1_000_000, 100, 0.0), EpsilonMethod::EValue);
     assert_eq!(decides(1_000_000, 3, 0.0), EpsilonMethod::RankAudit);
-    assert_eq!(decides(1_000_000, 7, 1e-6), EpsilonMethod::RankAudit);
+    assert_eq!(decides(1_000_000, 10, 1e-6), EpsilonMethod::RankAudit);
 }
 
 /// Coins of one run, scores N(0, 1) and N(μ, 1), m = 2 000: at least seven tenths of what the best number of
