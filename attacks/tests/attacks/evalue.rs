@@ -1,4 +1,8 @@
 //! Audits by e-values: the theorem on random and on worst channels, false alarms, tight cases.
+#![expect(
+    clippy::needless_range_loop,
+    reason = "indices of matrices, as in the statements"
+)]
 
 use crate::models::Toy;
 use crate::search::{digits, quiet};
