@@ -241,7 +241,7 @@ fn every_failing_step_of_every_writer_leaves_outputs_whole_or_absent() {
         of("account", "--sigma 1.1 --steps 10 --plot a.svg", &["a.svg"]),
         of(
             "account",
-            "curve --sigma 1.1 --steps 10 --plot u.svg",
+            "curve --sigma 1.1 --points 5 --plot u.svg",
             &["u.svg"],
         ),
         of(
