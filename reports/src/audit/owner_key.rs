@@ -53,26 +53,34 @@ fn is_private(policy: &PolicyChoice) -> bool {
 }
 
 fn hmac(purpose: &str, bytes: &[u8]) -> Result<Option<String>> {
-    let Some(path) = place() else {
+    let Some((path, named)) = place() else {
         return Ok(None);
     };
-    let key = key(&path)?;
+    let key = match key(&path) {
+        Ok(key) => key,
+        // A home that cannot be written to is no place for a key.
+        Err(_) if !named && !path.exists() => return Ok(None),
+        Err(error) => return Err(error),
+    };
     let digest = keyed_digest(&keyed_digest(&key, purpose.as_bytes()), bytes);
     Ok(Some(hexadecimal(&digest)))
 }
 
-/// Where the key lies.
-fn place() -> Option<PathBuf> {
+/// Where the key lies, and whether somebody named it.
+fn place() -> Option<(PathBuf, bool)> {
     if cfg!(test) {
-        return Some(std::env::temp_dir().join("reticent-owner-of-tests.key"));
+        return Some((
+            std::env::temp_dir().join("reticent-owner-of-tests.key"),
+            true,
+        ));
     }
     let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = of(VARIABLE) {
-        return Some(path.into());
+        return Some((path.into(), true));
     }
     let settings = of("XDG_CONFIG_HOME").map(PathBuf::from);
     let settings = settings.or_else(|| Some(PathBuf::from(of("HOME")?).join(".config")))?;
-    Some(settings.join("reticent").join("owner.key"))
+    Some((settings.join("reticent").join("owner.key"), false))
 }
 
 /// The key in a file, which is made where it is not there.
