@@ -249,11 +249,6 @@ fn every_failing_step_of_every_writer_leaves_outputs_whole_or_absent() {
             "protect --incidence pairs.csv --secrets secrets.csv --batch-size 1 --steps 10 --dataset-size 20 --out w.csv --weights w.json",
             &["w.csv", "w.json"],
         ),
-        of(
-            "account",
-            "protect --incidence pairs.csv --secrets secrets.csv --batch-size 1 --steps 10 --dataset-size 20 --sweep --plot w.svg",
-            &["w.svg"],
-        ),
     ];
     for writer in writers {
         failing_steps(at, &writer);
