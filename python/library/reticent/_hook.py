@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="reticent-redact", description="Finds secrets line by line.")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
     parser.add_argument(
-        "--policy", default="detectors", help="detectors, customers, names, or a policy document's file [detectors]"
+        "--policy", default="general", help="general, detectors, customers, names, or a policy document's file [general]"
     )
     parser.add_argument("--write", action="store_true", help="replace what is found by <MASK> in the files")
     asked = parser.parse_args(arguments)

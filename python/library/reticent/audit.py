@@ -258,7 +258,7 @@ def membership(
 _REDACTORS: dict[str, Redactor] = {}
 
 
-def redact(batch: Any, policy: str | Mapping[str, Any] = "detectors", *, field: str = "text") -> Any:
+def redact(batch: Any, policy: str | Mapping[str, Any] = "general", *, field: str = "text") -> Any:
     """Text, a list of texts, or a batch of `datasets.map`, with `<MASK>` where the policy finds something.
 
     policy: "general", "detectors", "customers", "names", or a policy document (schemas/redaction-policy.schema.json).

@@ -37,7 +37,12 @@ pub(crate) fn membership(
         confidence.map_or_else(|| of("confidence", Confidence::new(CONFIDENCE)), Ok)?;
     let seed = seed.at_least(0, "seed")?;
     let pair = |(inside, outside): OfEach| [inside, outside];
-    let records = ScoredRecords::of([members, non_members], groups.map(pair), texts.map(pair), seed);
+    let records = ScoredRecords::of(
+        [members, non_members],
+        groups.map(pair),
+        texts.map(pair),
+        seed,
+    );
     let records = records.map_err(value_error)?;
     let set = of("members, non_members", records.set())?;
     let found = py.detach(|| -> reticent_attacks::Result<_> {

@@ -17,7 +17,7 @@ pub(crate) struct Redactor {
 #[pymethods]
 impl Redactor {
     #[new]
-    #[pyo3(signature = (policy = "detectors"))]
+    #[pyo3(signature = (policy = "general"))]
     fn new(policy: &str) -> PyResult<Self> {
         let json = match policy {
             "general" | "detectors" | "customers" | "names" => {
