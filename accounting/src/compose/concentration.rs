@@ -94,7 +94,10 @@ impl Concentration {
             if !law.pieces.is_empty() || law.atoms.len() > MOST_ATOMS || law.stated.is_some() {
                 return None;
             }
-            parts.push((stretches_of_law(law), *times as f64));
+            let times = *times as f64;
+            // Atoms that are zero as numbers come to less than this, as cells of pairs do.
+            missing += 2.0 * times * BEYOND;
+            parts.push((stretches_of_law(law), times));
         }
         Some(Self {
             parts,
