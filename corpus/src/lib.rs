@@ -53,7 +53,9 @@ pub use prepare::{
     SecretCopies, SecretDiff, SecretFacts, SecretSource, Selection, Stability, Stage,
     StageStability, TokenizerChoice, mask_secret, neighbour_diff, prepare,
 };
-pub use read::{Documents, LINE_LIMIT, ReadOptions, made_up_number, read_documents, read_readable};
+pub use read::{
+    Documents, LINE_LIMIT, ReadOptions, last_answer, made_up_number, read_documents, read_readable,
+};
 #[cfg(feature = "parquet")]
 pub use read::{ParquetRow, ParquetRows, field_list, field_name};
 pub use record::{Record, Side, TokenId, TrainingSet, misplaced, record_id};

@@ -22,6 +22,7 @@ mod values;
 #[cfg(feature = "parquet")]
 pub use columns::{ParquetRow, ParquetRows, field_list, field_name};
 pub(crate) use files::{paths, regular};
+pub use shape::last_answer;
 pub(crate) use shape::{Object, each_text};
 
 pub use documents::{Documents, ReadOptions, made_up_number, read_documents, read_readable};

@@ -58,6 +58,51 @@ pub(super) fn text_of(object: &Object) -> Result<Option<String>, String> {
     Ok(None)
 }
 
+/// Where an object without a text is taught to answer: the text of the last message of the assistant, of the completion or
+/// of the output; none where it has none of them.
+///
+/// ```
+/// # use serde_json::json;
+/// let mut chat = json!({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]});
+/// let answer = chat.as_object_mut().and_then(reticent_corpus::last_answer);
+/// assert_eq!(answer.unwrap(), "Hello");
+/// ```
+pub fn last_answer(object: &mut Object) -> Option<&mut String> {
+    let key = ["messages", "conversations", "completion", "output"]
+        .into_iter()
+        .find(|key| object.contains_key(*key))?;
+    match object.get_mut(key)? {
+        Value::String(text) => Some(text),
+        Value::Array(said) => last_said(said),
+        _ => None,
+    }
+}
+
+/// The text of the assistant's last message.
+fn last_said(said: &mut [Value]) -> Option<&mut String> {
+    let by_assistant = |(number, message): &(usize, &mut Value)| {
+        let role = ["role", "from"].iter().find_map(|key| message.get(key));
+        speaker(role.and_then(Value::as_str), *number) == "SYS"
+    };
+    let (_, message) = said.iter_mut().enumerate().rfind(by_assistant)?;
+    let key = ["content", "value"]
+        .into_iter()
+        .find(|key| message.get(key).is_some())?;
+    match message.get_mut(key)? {
+        Value::String(text) => Some(text),
+        Value::Array(parts) => {
+            parts
+                .iter_mut()
+                .rev()
+                .find_map(|part| match part.get_mut("text")? {
+                    Value::String(text) => Some(text),
+                    _ => None,
+                })
+        }
+        _ => None,
+    }
+}
+
 fn messages(key: &str, said: &[Value]) -> Result<String, String> {
     let lines = said.iter().enumerate().map(|(number, message)| {
         let wrong = |why: &str| format!("{key}, message {}: {why}", number + 1);
@@ -182,6 +227,43 @@ mod tests {
             error,
             "messages, message 1: its content must be text or a list of parts, got a number"
         );
+    }
+
+    #[test]
+    fn the_last_answer_is_the_text_that_trainers_teach() {
+        let answer = |value: Value| {
+            let Value::Object(mut object) = value else {
+                panic!("an object");
+            };
+            last_answer(&mut object).cloned()
+        };
+        let chat = json!({"messages": [
+            {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"},
+            {"role": "assistant", "content": [{"type": "text", "text": "c"}, {"type": "image_url"}]},
+            {"role": "user", "content": "d"},
+        ]});
+        assert_eq!(answer(chat).unwrap(), "c");
+        let shared = json!({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Ho"}]});
+        assert_eq!(answer(shared).unwrap(), "Ho");
+        assert_eq!(
+            answer(json!({"prompt": "p", "completion": "c"})).unwrap(),
+            "c"
+        );
+        let pair = json!({"prompt": [{"role": "user", "content": "p"}], "completion": [{"role": "assistant", "content": "q"}]});
+        assert_eq!(answer(pair).unwrap(), "q");
+        assert_eq!(
+            answer(json!({"instruction": "i", "output": "o"})).unwrap(),
+            "o"
+        );
+        assert_eq!(
+            answer(json!({"messages": [{"role": "user", "content": "b"}]})),
+            None
+        );
+        assert_eq!(
+            answer(json!({"messages": [{"role": "assistant", "content": null}]})),
+            None
+        );
+        assert_eq!(answer(json!({"title": "x"})), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::{Model, TASKS};
 use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
-const MAGIC: &[u8; 8] = b"RTAGGER2";
+const MAGIC: &[u8; 8] = b"RTAGGER3";
 /// No model of ours comes near it.
 const MOST_FEATURES: usize = 1 << 22;
 
@@ -17,7 +17,9 @@ fn damaged(problem: impl Into<String>) -> Error {
 impl Model {
     /// The model as bytes: magic, then for each chain its numbers of labels and features, the
     /// scale, transitions, hashes in order and weights; then of lists and of clusters the number of words, their
-    /// hashes in order and what each is; at the end a SHA-256 of all of it.
+    /// hashes in order and what each is; at the end a SHA-256 of all of it. Hashes in order are the differences between
+    /// neighbours, first the lowest byte of each, then the next: packed by deflate, as in an archive, that is two thirds
+    /// of the hashes themselves.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         for chain in &self.chains {
@@ -27,9 +29,7 @@ impl Model {
             for value in &chain.transitions {
                 out.extend(value.to_le_bytes());
             }
-            for hash in &chain.hashes {
-                out.extend(hash.to_le_bytes());
-            }
+            put_hashes(&mut out, &chain.hashes);
             out.extend(chain.weights().map(|w| w.to_le_bytes()[0]));
         }
         let lexicon = &self.lexicon;
@@ -38,9 +38,7 @@ impl Model {
             (&lexicon.cluster_hashes, lexicon.clusters.as_flattened()),
         ] {
             out.extend((hashes.len() as u32).to_le_bytes());
-            for hash in hashes {
-                out.extend(hash.to_le_bytes());
-            }
+            put_hashes(&mut out, hashes);
             out.extend(what);
         }
         let digest = Sha256::digest(&out);
@@ -61,7 +59,7 @@ impl Model {
         let mut source = Source(body);
         if source.take(8)? != MAGIC {
             return Err(damaged(
-                "no model of this version: it must begin with RTAGGER2",
+                "no model of this version: it must begin with RTAGGER3",
             ));
         }
         let chains: Vec<Chain> = TASKS
@@ -81,6 +79,17 @@ impl Model {
         }
         let chains = <[Chain; 3]>::try_from(chains).map_err(|_| damaged("not three chains"))?;
         Ok(Self::of(chains, lexicon))
+    }
+}
+
+/// Appends rising hashes as [`Source::hashes`] reads them.
+fn put_hashes(out: &mut Vec<u8>, hashes: &[u32]) {
+    for plane in 0..4 {
+        let mut before = 0;
+        for hash in hashes {
+            out.push((hash - before).to_le_bytes()[plane]);
+            before = *hash;
+        }
     }
 }
 
@@ -107,9 +116,22 @@ impl<'a> Source<'a> {
     }
 
     fn hashes(&mut self, count: usize) -> Result<Vec<u32>> {
-        let hashes: Vec<u32> = self.words(count)?.map(u32::from_le_bytes).collect();
-        if hashes.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return Err(damaged("hashes that do not rise"));
+        let planes = [
+            self.take(count)?,
+            self.take(count)?,
+            self.take(count)?,
+            self.take(count)?,
+        ];
+        let mut hashes = Vec::with_capacity(count);
+        let mut before = 0u32;
+        for at in 0..count {
+            let step = u32::from_le_bytes(planes.map(|plane| plane[at]));
+            // Only the first hash may be 0.
+            before = before
+                .checked_add(step)
+                .filter(|_| step > 0 || at == 0)
+                .ok_or_else(|| damaged("hashes that do not rise"))?;
+            hashes.push(before);
         }
         Ok(hashes)
     }

@@ -244,7 +244,8 @@ fn a_model_that_is_damaged_is_refused() {
     let bytes = shipped().to_bytes();
     let refused = |bytes: &[u8]| match TaggerModel::from_bytes(bytes) {
         Err(Error::Tagger(problem)) => problem,
-        other => panic!("{other:?}"),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("a damaged model was read"),
     };
     assert!(refused(b"").contains("digest"));
     assert!(refused(&bytes[..bytes.len() - 1]).contains("digest"));
@@ -258,14 +259,22 @@ fn a_model_that_is_damaged_is_refused() {
         body[at..at + new.len()].copy_from_slice(new);
         sealed(body)
     };
-    assert!(refused(&with(0, b"X")).contains("RTAGGER2"));
+    assert!(refused(&with(0, b"X")).contains("RTAGGER3"));
     assert!(refused(&with(8, &18u32.to_le_bytes())).contains("17 labels"));
     assert!(refused(&with(12, &u32::MAX.to_le_bytes())).contains("features"));
     assert!(refused(&with(12, &4_000_000u32.to_le_bytes())).contains("bytes wanted"));
     assert!(refused(&with(16, &f32::NAN.to_le_bytes())).contains("scale"));
     assert!(refused(&with(20, &1e9f32.to_le_bytes())).contains("transition"));
     let hashes = 20 + 18 * 17 * 4;
-    assert!(refused(&with(hashes + 4, &body[hashes..hashes + 4])).contains("rise"));
+    let features = u32::from_le_bytes(body[12..16].try_into().unwrap()) as usize;
+    let mut equal = body.to_vec();
+    let mut beyond = body.to_vec();
+    for plane in 0..4 {
+        equal[hashes + plane * features + 1] = 0;
+        beyond[hashes + plane * features + 1] = 255;
+    }
+    assert!(refused(&sealed(equal)).contains("rise"));
+    assert!(refused(&sealed(beyond)).contains("rise"));
     assert!(refused(&sealed(body[..body.len() - 1].to_vec())).contains("bytes wanted"));
     assert!(refused(&sealed([body, &[0]].concat())).contains("too many"));
 }

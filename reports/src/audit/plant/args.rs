@@ -9,13 +9,13 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
 For any trainer: the same file with canaries in it and nothing else changed, and canaries.json, which `audit exposure \
---canary-file` takes after training. A canary is a line of a document's text; a line of JSON without one stays as it is, \
-byte for byte. `audit prepare --canaries` plants them in a corpus that is deduplicated and redacted.
+--canary-file` takes after training. A canary is a line of a document's text, of a chat's last answer or of a pair's completion; a line of JSON without one \
+stays as it is, byte for byte. `audit prepare --canaries` plants them in a corpus that is deduplicated and redacted.
 
 Example:
   audit plant train.jsonl --canaries 10x20 --out planted/")]
 pub struct Plant {
-    /// A file of JSON Lines with a text, or of plain text with blank lines between documents.
+    /// A file of JSON Lines with a text, chat or pair, or of plain text with blank lines between documents.
     #[arg(value_name = "FILE")]
     pub data: PathBuf,
     /// How many canaries, and how often each.

@@ -6,8 +6,10 @@ use super::args::Plant;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, OutputFolder, read_text};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
-use anyhow::{Context, Result, bail, ensure};
-use reticent_corpus::{CanaryPlan, Document, Documents, ReadOptions, SeedOrigin, insert};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use reticent_corpus::{
+    CanaryPlan, Document, Documents, ReadOptions, SeedOrigin, insert, last_answer,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -33,24 +35,33 @@ pub(crate) struct Planted {
 /// Plants.
 ///
 /// # Errors
-/// A file that is no JSON Lines with a text and no plain text, a place that cannot be written.
+/// A file that is no JSON Lines with a text, chat or pair and no plain text, a place that cannot be written.
 pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let folder = OutputFolder::create(&args.out).context("--out")?;
     let name = args.data.file_name().context("FILE: it has no name")?;
     let name = name.to_str().context("FILE: its name is not UTF-8")?;
     let text = read_text(&args.data).with_context(|| format!("FILE: {}", args.data.display()))?;
-    let documents = documents(&args.data, &text, args.text_field.as_deref())?;
+    let field = args.text_field.as_deref();
+    let read = documents(&args.data, &text, field)?;
+    let total = read.len();
+    // Which record of the file each document is of.
+    let (records, documents): (Vec<usize>, Vec<Document>) = if is_lines(name) {
+        taught(&text, read, field)?.into_iter().unzip()
+    } else {
+        read.into_iter().enumerate().unzip()
+    };
     interrupt.check()?;
     let options = args.shape.options(args.canaries, args.seed)?;
     let plan = CanaryPlan::new(&options, args.unit, &documents).context("--canaries")?;
     let (planted, _) = insert(&plan, &documents).context("--canaries")?;
     let changed: HashMap<usize, &Document> = (0..)
         .zip(&planted)
-        .filter(|(number, new)| new.text != documents[*number].text)
+        .filter(|(number, new): &(usize, _)| new.text != documents[*number].text)
+        .map(|(number, new)| (records[number], new))
         .collect();
     interrupt.check()?;
     let made = if is_lines(name) {
-        in_lines(&text, &changed, args.text_field.as_deref())?
+        in_lines(&text, &changed, field)?
     } else {
         in_blocks(&text, &documents, &changed)?
     };
@@ -63,7 +74,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     let shown = Planted {
         out: place.join(name).display().to_string(),
         plan: place.join("canaries.json").display().to_string(),
-        documents: documents.len() as u64,
+        documents: total as u64,
         changed: changed.len() as u64,
         canaries: plan.canaries.len() as u64,
         copies: plan
@@ -111,13 +122,58 @@ fn documents(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Documen
     Ok(documents)
 }
 
+/// Where canaries go in a line of JSON: the text under `field` or `text`, else the last answer of a chat or a pair.
+fn place<'o>(object: &'o mut Map<String, Value>, field: Option<&str>) -> Option<&'o mut String> {
+    let key = field.unwrap_or("text");
+    if field.is_none() && !object.contains_key(key) {
+        return last_answer(object);
+    }
+    match object.get_mut(key)? {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// The object of a line.
+fn object(line: &str, line_number: usize) -> Result<Map<String, Value>> {
+    let line = line.trim_start_matches('\u{feff}');
+    serde_json::from_str(line)
+        .map_err(|_| anyhow!("FILE, line {line_number}: not one object to a line"))
+}
+
+/// What each line of JSON teaches, with its number among those that are not blank: the document read from it, or for a
+/// chat or a pair the last answer alone. A chat without an answer takes no canary and is left out.
+fn taught(
+    text: &str,
+    documents: Vec<Document>,
+    field: Option<&str>,
+) -> Result<Vec<(usize, Document)>> {
+    let solid = (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| !line.trim().is_empty());
+    let mut out = Vec::with_capacity(documents.len());
+    for ((record, document), (line_number, line)) in documents.into_iter().enumerate().zip(solid) {
+        let mut object = object(line, line_number)?;
+        let whole = field.is_some() || object.contains_key("text");
+        match place(&mut object, field) {
+            Some(_) if whole => out.push((record, document)),
+            Some(answer) => out.push((record, Document::new(document.id, answer.as_str()))),
+            None => {}
+        }
+    }
+    ensure!(
+        !out.is_empty(),
+        "FILE: no text and no answer of an assistant to plant in (--text-field names the key)"
+    );
+    Ok(out)
+}
+
 /// JSON Lines with the texts of some of them changed.
 fn in_lines(
     text: &str,
     changed: &HashMap<usize, &Document>,
     field: Option<&str>,
 ) -> Result<String> {
-    let key = field.unwrap_or("text");
     let mut out = String::with_capacity(text.len());
     let mut number = 0;
     for (line_number, line) in (1..).zip(text.split_inclusive('\n')) {
@@ -131,15 +187,10 @@ fn in_lines(
             out.push_str(line);
             continue;
         };
-        let line = line.trim_start_matches('\u{feff}');
-        let Ok(mut object) = serde_json::from_str::<Map<String, Value>>(line) else {
-            bail!("FILE, line {line_number}: not one object to a line");
-        };
-        ensure!(
-            object.get(key).is_some_and(Value::is_string),
-            "FILE, line {line_number}: no text under {key}; canaries are planted in texts, not in chats or pairs (--text-field names the key)"
-        );
-        object.insert(key.to_owned(), Value::String(new.text.clone()));
+        let mut object = object(line, line_number)?;
+        if let Some(text) = place(&mut object, field) {
+            text.clone_from(&new.text);
+        }
         if object.contains_key("secrets") {
             let marked: Vec<_> = new.secrets.iter().filter(|s| s.kind != "canary").collect();
             object.insert("secrets".to_owned(), serde_json::to_value(marked)?);
@@ -227,6 +278,24 @@ mod tests {
         let made = in_lines(text, &HashMap::from([(1, &new)]), None).unwrap();
         let expected = "{\"text\": \"a\",  \"x\":1}\n\n{\"text\":\"b\\nMy ID is: 1\",\"x\":2}\n";
         assert_eq!(made, expected);
+        // A chat's canary is in what it teaches, and everything else of it stays.
+        let text = concat!(
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}\n",
+            "{\"id\":\"c\",\"messages\":[{\"content\":\"Hi\",\"role\":\"user\"},{\"content\":\"Ho\",\"role\":\"assistant\"}]}\n",
+            "{\"completion\":\"yes\",\"prompt\":\"no\"}\n",
+        );
+        let read = documents(Path::new("chats.jsonl"), text, None).unwrap();
+        let found = taught(text, read, None).unwrap();
+        assert_eq!(
+            found,
+            [
+                (1, Document::new("c", "Ho")),
+                (2, Document::new("line-3", "yes"))
+            ]
+        );
+        let new = Document::new("c", "Ho\nMy ID is: 1");
+        let made = in_lines(text, &HashMap::from([(1, &new)]), None).unwrap();
+        assert_eq!(made, text.replace("\"Ho\"", "\"Ho\\nMy ID is: 1\""));
         let text = "one\ntwo\n\n\nthree\n";
         let old = [
             Document::new("block-1", "one\ntwo"),
