@@ -177,6 +177,7 @@ fn selective(
         precision: Precision::Single,
         dropout,
         learning_rates: LearningRates::CONSTANT,
+        average: None,
         initial_seed: 0,
         seed: Some(1),
     };

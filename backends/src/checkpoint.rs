@@ -7,7 +7,7 @@ use crate::hugging_face::{self, load_adapted, load_hugging_face};
 use crate::manifest::{Digests, Initial, Manifest, Phase, hexadecimal};
 use crate::model::{LstmConfig, Model, TransformerConfig};
 use crate::owner::Authentication;
-use crate::run::Trained;
+use crate::run::Ran;
 use crate::trainer::{Parameter, check_shapes};
 use crate::weights::{Named, from_bytes, notes, read, to_bytes, weights_digest};
 use reticent_accounting::training::TrainingPlan;
@@ -193,12 +193,12 @@ fn not_covered(plan: &TrainingPlan, vocabulary: Origin) -> Vec<String> {
 }
 
 impl Manifest {
-    /// The manifest of a finished run on a prepared corpus.
+    /// The manifest of what has run on a prepared corpus.
     ///
     /// # Errors
     /// [`Error::Unsuitable`] for a plan that says otherwise than the corpus.
-    pub fn of(prepared: &Prepared, trained: &Trained, initial: Initial) -> Result<Self> {
-        let plan = trained.plan.published();
+    pub fn of(prepared: &Prepared, ran: &Ran, initial: Initial) -> Result<Self> {
+        let plan = ran.plan.published();
         let recipe = plan.run.recipe();
         let recipe = recipe.ok_or_else(|| Error::Unsuitable("a plan without a recipe".into()))?;
         let vocabulary = prepared.tokenizer.origin();
@@ -210,12 +210,12 @@ impl Manifest {
             vocabulary,
             stages: prepared.facts.stages.clone(),
             neighbours: Neighbours::AddRemove,
-            phases: trained.phases.clone(),
+            phases: ran.phases.clone(),
             mechanism: plan.mechanism(),
-            estimates: trained.estimates.clone(),
+            estimates: ran.estimates.clone(),
             seeded: plan.seeded,
-            dropout: trained.dropout,
-            course: Some(trained.course),
+            dropout: ran.dropout,
+            course: Some(ran.course),
             initial,
             weights: String::new(),
             digests: None,

@@ -70,7 +70,7 @@ pub use random::{
 pub use recipe::{PrivateOptions, Schedule, TrainOptions};
 pub use replay::{Replay, replay};
 pub use reticent_accounting::training::Recipe;
-pub use run::{Surroundings, TrainProgress, Trained, train, train_on};
+pub use run::{AtEpoch, Epoch, Ran, Surroundings, TrainProgress, Trained, train, train_on};
 pub use scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
 pub use segments::{Segment, SelectiveBatch, SelectiveRecords};
 pub use state::erase_finished;

@@ -31,6 +31,15 @@ pub enum OptimizerSpec {
         /// λ, in [0, 1].
         weight_decay: f64,
     },
+    /// Adam on noised gradients: the noise's variance is taken off the second moment before its root. The step is
+    /// lr·m̂/√max(v̂ − Φ, γ), Φ = (σC/B)² that of a coordinate of the noised mean. Source: Tang, Shpilevskiy & Lécuyer 2024
+    /// (DP-AdamBC).
+    AdamBc {
+        /// Step size.
+        learning_rate: f64,
+        /// γ, the least second moment that is divided by.
+        floor: f64,
+    },
 }
 
 impl OptimizerSpec {
@@ -49,6 +58,19 @@ impl OptimizerSpec {
                 learning_rate,
                 weight_decay,
             } => (learning_rate, 0.0, weight_decay),
+            Self::AdamBc {
+                learning_rate,
+                floor,
+            } => {
+                if !(floor > 0.0 && floor.is_finite()) {
+                    return Err(Error::OutOfRange {
+                        what: "least second moment",
+                        range: "(0, inf)",
+                        value: floor,
+                    });
+                }
+                (learning_rate, 0.0, 0.0)
+            }
         };
         if !(0.0..=1.0).contains(&decay) {
             return Err(Error::OutOfRange {
@@ -79,6 +101,32 @@ impl OptimizerSpec {
 pub trait Update: Send {
     /// Changes the weights in place; gradients come in the same order and shapes.
     fn update(&mut self, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]);
+    /// The standard deviation of the noise in each value of the gradient that comes next.
+    fn noised(&mut self, _deviation: f64) {}
+}
+
+/// What a snapshot stores beside the weights: a number of steps, and values like those of the weights.
+pub(crate) trait Moments {
+    /// Steps taken, first and second moments.
+    fn state(&self) -> (u64, &[Vec<f32>], &[Vec<f32>]);
+    /// Restores what [`Self::state`] gave.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where a length does not fit.
+    fn restore(&mut self, steps: u64, first: Vec<Vec<f32>>, second: Vec<Vec<f32>>) -> Result<()>;
+}
+
+/// Whether values fit into the place of others.
+fn same_lengths(have: &[Vec<f32>], new: &[Vec<f32>]) -> Result<()> {
+    let lengths = |x: &[Vec<f32>]| x.iter().map(Vec::len).collect::<Vec<_>>();
+    if lengths(have) == lengths(new) {
+        return Ok(());
+    }
+    Err(Error::Shape {
+        name: "optimiser state".into(),
+        expected: lengths(have),
+        actual: lengths(new),
+    })
 }
 
 /// An optimiser with its state, which a snapshot stores.
@@ -89,6 +137,8 @@ pub struct Optimizer {
     first: Vec<Vec<f32>>,
     second: Vec<Vec<f32>>,
     scale: f64,
+    /// Φ of the gradient that comes next.
+    noise_variance: f64,
 }
 
 const BETA1: f64 = 0.9;
@@ -100,47 +150,39 @@ impl Optimizer {
     #[must_use]
     pub fn new(spec: OptimizerSpec, lengths: &[usize]) -> Self {
         let zeros = || lengths.iter().map(|n| vec![0.0; *n]).collect::<Vec<_>>();
-        let second = match spec {
-            OptimizerSpec::Adam { .. } | OptimizerSpec::AdamW { .. } => zeros(),
-            OptimizerSpec::Sgd { .. } => Vec::new(),
+        let (first, second) = match spec {
+            OptimizerSpec::Adam { .. }
+            | OptimizerSpec::AdamW { .. }
+            | OptimizerSpec::AdamBc { .. } => (zeros(), zeros()),
+            OptimizerSpec::Sgd { momentum, .. } if momentum > 0.0 => (zeros(), Vec::new()),
+            OptimizerSpec::Sgd { .. } => (Vec::new(), Vec::new()),
         };
         Self {
             spec,
             steps: 0,
-            first: zeros(),
+            first,
             second,
             scale: 1.0,
+            noise_variance: 0.0,
         }
+    }
+    /// One that no step uses: it holds no state.
+    pub(crate) fn idle(spec: OptimizerSpec) -> Self {
+        Self::new(spec, &[])
     }
     /// Scales the learning rate (a schedule fixed beforehand).
     pub fn set_scale(&mut self, scale: f64) {
         self.scale = scale;
     }
-    /// Steps taken, first and second moments: what a snapshot stores.
-    #[must_use]
-    pub fn state(&self) -> (u64, &[Vec<f32>], &[Vec<f32>]) {
+}
+
+impl Moments for Optimizer {
+    fn state(&self) -> (u64, &[Vec<f32>], &[Vec<f32>]) {
         (self.steps, &self.first, &self.second)
     }
-    /// Restores what [`Self::state`] gave.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] where a length does not fit.
-    pub fn restore(
-        &mut self,
-        steps: u64,
-        first: Vec<Vec<f32>>,
-        second: Vec<Vec<f32>>,
-    ) -> Result<()> {
-        let lengths = |x: &[Vec<f32>]| x.iter().map(Vec::len).collect::<Vec<_>>();
-        for (have, new) in [(&self.first, &first), (&self.second, &second)] {
-            if lengths(have) != lengths(new) {
-                return Err(Error::Shape {
-                    name: "optimiser state".into(),
-                    expected: lengths(have),
-                    actual: lengths(new),
-                });
-            }
-        }
+    fn restore(&mut self, steps: u64, first: Vec<Vec<f32>>, second: Vec<Vec<f32>>) -> Result<()> {
+        same_lengths(&self.first, &first)?;
+        same_lengths(&self.second, &second)?;
         self.steps = steps;
         self.first = first;
         self.second = second;
@@ -157,6 +199,13 @@ impl Update for Optimizer {
                 momentum,
             } => {
                 let (rate, momentum) = ((learning_rate * self.scale) as f32, momentum as f32);
+                if self.first.is_empty() {
+                    for (w, g) in weights.iter_mut().zip(gradients) {
+                        let values = w.par_iter_mut().zip(g).with_min_len(BLOCK);
+                        values.for_each(|(w, g)| *w -= rate * g);
+                    }
+                    return;
+                }
                 for ((w, v), g) in weights.iter_mut().zip(&mut self.first).zip(gradients) {
                     let values = w.par_iter_mut().zip(v).zip(g);
                     values.with_min_len(BLOCK).for_each(|((w, v), g)| {
@@ -166,13 +215,20 @@ impl Update for Optimizer {
                 }
             }
             OptimizerSpec::Adam { learning_rate } => {
-                self.adam(learning_rate, 0.0, weights, gradients)
+                self.adam(learning_rate, 0.0, weights, gradients);
             }
             OptimizerSpec::AdamW {
                 learning_rate,
                 weight_decay,
             } => self.adam(learning_rate, weight_decay, weights, gradients),
+            OptimizerSpec::AdamBc {
+                learning_rate,
+                floor,
+            } => self.adam_bc(learning_rate, floor, weights, gradients),
         }
+    }
+    fn noised(&mut self, deviation: f64) {
+        self.noise_variance = deviation * deviation;
     }
 }
 
@@ -202,12 +258,86 @@ impl Optimizer {
     }
 }
 
+impl Optimizer {
+    fn adam_bc(&mut self, rate: f64, floor: f64, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]) {
+        let t = self.steps.min(1 << 30) as i32;
+        let first_correction = 1.0 - BETA1.powi(t);
+        let second_correction = 1.0 - BETA2.powi(t);
+        let rate = rate * self.scale / first_correction;
+        let noise = self.noise_variance;
+        let (b1, b2) = (BETA1 as f32, BETA2 as f32);
+        let moments = self.first.iter_mut().zip(&mut self.second);
+        for ((w, (m, v)), g) in weights.iter_mut().zip(moments).zip(gradients) {
+            let moments = m.par_chunks_mut(BLOCK).zip(v.par_chunks_mut(BLOCK));
+            let blocks = w.par_chunks_mut(BLOCK).zip(moments);
+            blocks
+                .zip(g.par_chunks(BLOCK))
+                .for_each(|((w, (m, v)), g)| {
+                    for ((w, (m, v)), g) in w.iter_mut().zip(m.iter_mut().zip(v)).zip(g) {
+                        *m = b1 * *m + (1.0 - b1) * g;
+                        *v = b2 * *v + (1.0 - b2) * g * g;
+                        // v̂ − Φ cancels: in f64
+                        let second = (f64::from(*v) / second_correction - noise).max(floor);
+                        *w -= (rate * f64::from(*m) / second.sqrt()) as f32;
+                    }
+                });
+        }
+    }
+}
+
+/// An exponential moving average of the weights a run goes through: post-processing of what was released, so that it
+/// costs nothing. After step t, from 1, the average keeps min(decay, t/(t + 9)) of itself, so that the starting weights
+/// are soon forgotten.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Average {
+    decay: f64,
+    steps: u64,
+    weights: Vec<Vec<f32>>,
+}
+
+impl Average {
+    pub(crate) fn new(decay: f64, weights: &[Vec<f32>]) -> Self {
+        Self {
+            decay,
+            steps: 0,
+            weights: weights.to_vec(),
+        }
+    }
+    /// Takes the weights after a step.
+    pub(crate) fn take(&mut self, weights: &[Vec<f32>]) {
+        self.steps += 1;
+        let t = self.steps as f64;
+        let take = (1.0 - self.decay.min(t / (t + 9.0))) as f32;
+        for (average, new) in self.weights.iter_mut().zip(weights) {
+            let values = average.par_iter_mut().zip(new).with_min_len(BLOCK);
+            values.for_each(|(average, new)| *average += take * (new - *average));
+        }
+    }
+    /// The average.
+    pub(crate) fn weights(&self) -> &[Vec<f32>] {
+        &self.weights
+    }
+}
+
+impl Moments for Average {
+    fn state(&self) -> (u64, &[Vec<f32>], &[Vec<f32>]) {
+        (self.steps, &self.weights, &[])
+    }
+    fn restore(&mut self, steps: u64, first: Vec<Vec<f32>>, second: Vec<Vec<f32>>) -> Result<()> {
+        same_lengths(&self.weights, &first)?;
+        same_lengths(&[], &second)?;
+        self.steps = steps;
+        self.weights = first;
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// The update rules written down in f64, weight by weight.
-    fn by_hand(spec: OptimizerSpec, gradients: &[f64], start: f64) -> f64 {
+    fn by_hand(spec: OptimizerSpec, gradients: &[f64], start: f64, noise: f64) -> f64 {
         let (mut w, mut m, mut v) = (start, 0.0, 0.0);
         for (t, g) in (1..).zip(gradients) {
             match spec {
@@ -228,6 +358,15 @@ mod tests {
                     let (m, v) = (m / (1.0 - BETA1.powi(t)), v / (1.0 - BETA2.powi(t)));
                     w -= learning_rate * m / (v.sqrt() + EPSILON);
                 }
+                OptimizerSpec::AdamBc {
+                    learning_rate,
+                    floor,
+                } => {
+                    m = BETA1 * m + (1.0 - BETA1) * g;
+                    v = BETA2 * v + (1.0 - BETA2) * g * g;
+                    let (m, v) = (m / (1.0 - BETA1.powi(t)), v / (1.0 - BETA2.powi(t)));
+                    w -= learning_rate * m / (v - noise * noise).max(floor).sqrt();
+                }
             }
         }
         w
@@ -241,6 +380,14 @@ mod tests {
                 learning_rate: 0.1,
                 momentum: 0.9,
             },
+            OptimizerSpec::Sgd {
+                learning_rate: 0.1,
+                momentum: 0.0,
+            },
+            OptimizerSpec::AdamBc {
+                learning_rate: 0.1,
+                floor: 1e-3,
+            },
             OptimizerSpec::Adam { learning_rate: 0.1 },
             OptimizerSpec::AdamW {
                 learning_rate: 0.1,
@@ -250,9 +397,10 @@ mod tests {
             let mut optimizer = Optimizer::new(spec.validated().unwrap(), &[1]);
             let mut weights = vec![vec![2.0f32]];
             for g in gradients {
+                optimizer.noised(0.5);
                 optimizer.update(&mut weights, &[vec![g as f32]]);
             }
-            let expected = by_hand(spec, &gradients, 2.0);
+            let expected = by_hand(spec, &gradients, 2.0, 0.5);
             let error = (f64::from(weights[0][0]) - expected).abs();
             assert!(error < 1e-5, "{spec:?}: {error}");
         }
@@ -261,5 +409,28 @@ mod tests {
             weight_decay: 1.5,
         };
         assert!(bad.validated().unwrap_err().to_string().contains("1.5"));
+    }
+
+    /// The starting weights fade at once, and a long run's average is that of the last 1/(1 − decay) steps.
+    #[test]
+    fn an_average_follows_the_weights() {
+        let mut average = Average::new(0.9, &[vec![100.0]]);
+        average.take(&[vec![1.0]]);
+        assert!((average.weights()[0][0] - 10.9).abs() < 1e-5); // kept 1/10
+        let mut by_hand = 10.9;
+        for t in 2..200u32 {
+            let (w, t) = (f64::from(t % 7), f64::from(t));
+            let keep = 0.9f64.min(t / (t + 9.0));
+            by_hand = keep * by_hand + (1.0 - keep) * w;
+            average.take(&[vec![w as f32]]);
+        }
+        assert!((f64::from(average.weights()[0][0]) - by_hand).abs() < 1e-4);
+        let (steps, kept, none) = average.state();
+        let mut restored = Average::new(0.9, &[vec![0.0]]);
+        restored
+            .restore(steps, kept.to_vec(), none.to_vec())
+            .unwrap();
+        assert_eq!(restored, average);
+        assert!(restored.restore(1, Vec::new(), Vec::new()).is_err());
     }
 }

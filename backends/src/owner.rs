@@ -176,6 +176,14 @@ impl Owner {
         )
     }
 
+    /// Keeps the log of the run, which no guarantee covers.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn keep_log(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        write_whole(&self.folder.join(name), bytes)
+    }
+
     /// Writes down, under this key, which secrets the run was certified for: nobody without the key can test a
     /// guess of their names by it.
     ///

@@ -118,7 +118,7 @@ fn recorded(
     let mut run = Run::new(trainer, options, schedule, None, &recorder)?;
     run.hold_out(corpus)?;
     let stop = AtomicBool::new(false);
-    run.finish(&Surroundings::in_memory(&stop), &mut |_| {})?;
+    run.finish(corpus, &Surroundings::in_memory(&stop), &mut |_| {})?;
     let kept = std::mem::take(&mut *open(&reel));
     Ok(Recorded {
         reel: kept,

@@ -12,7 +12,7 @@ use crate::files::{parent_of, private_folder, sibling, sync_beside, write_whole}
 use crate::ledger::{BEGIN_AGAIN, Ledger, unauthenticated_counts};
 use crate::lock::FolderLock;
 use crate::material::Corpus;
-use crate::optimizer::Optimizer;
+use crate::optimizer::Moments;
 use crate::owner::state_folder;
 use crate::random::RunKey;
 use crate::recipe::{Schedule, TrainOptions};
@@ -99,7 +99,7 @@ impl State {
         &self,
         (position, held_out): (u64, &str),
         trainer: &dyn Trainer,
-        optimizers: &[&Optimizer],
+        optimizers: &[&dyn Moments],
     ) -> Result<()> {
         let weights = trainer.parameters().iter().zip(trainer.weights());
         let mut tensors: Vec<Stored<'_>> = weights
@@ -138,7 +138,7 @@ impl State {
     pub(crate) fn restore(
         &self,
         trainer: &mut dyn Trainer,
-        optimizers: &mut [&mut Optimizer],
+        optimizers: &mut [&mut dyn Moments],
     ) -> Result<Option<(u64, String)>> {
         let counted = format!(
             "the ledger counts {} private steps",
@@ -174,6 +174,9 @@ impl State {
         erase(&self.folder)
     }
 }
+
+/// The number of the averaged weights behind both optimisers.
+const AVERAGE: usize = 2;
 
 fn moment_name(optimizer: usize, moment: &str, tensor: usize) -> String {
     format!("optimizer{optimizer}.{moment}.{tensor}")
@@ -341,16 +344,29 @@ fn belongs_to(folder: &Path, checkpoint: &Path) -> bool {
     let Ok(done) = Checkpoint::load(checkpoint) else {
         return false;
     };
-    let last = || -> Result<Option<String>> {
+    let last = || -> Result<Option<[String; 2]>> {
         let (key, ledger, _) = authenticated(folder, None)?;
         let Some(snapshot) = Snapshot::open(&folder.join(SNAPSHOT), &key, "")? else {
             return Ok(None);
         };
         ledger.reaches(&snapshot.moment.ledger)?;
-        let names = done.model.parameters().into_iter().map(|p| p.name);
-        Ok(Some(weights_digest(&snapshot.tensors(names)?)))
+        let names: Vec<String> = done
+            .model
+            .parameters()
+            .into_iter()
+            .map(|p| p.name)
+            .collect();
+        let averaged = (0..names.len()).map(|i| moment_name(AVERAGE, "first", i));
+        // A run that averages ends with the average of its weights.
+        let averaged = snapshot.tensors(averaged).unwrap_or_default();
+        let weights = snapshot.tensors(names.into_iter())?;
+        Ok(Some(
+            [weights, averaged].map(|values| weights_digest(&values)),
+        ))
     };
-    last().is_ok_and(|digest| digest.is_some_and(|d| d == weights_digest(&done.weights)))
+    last().is_ok_and(|digests| {
+        digests.is_some_and(|digests| digests.contains(&weights_digest(&done.weights)))
+    })
 }
 
 #[cfg(all(test, feature = "cpu"))]

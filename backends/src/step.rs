@@ -186,6 +186,7 @@ impl<'a> Step<'a> {
                 what: "the noised gradient".into(),
             });
         }
+        update.noised(std / divisor);
         self.trainer.apply(Privatized { gradients }, update)?;
         Ok(self.added)
     }

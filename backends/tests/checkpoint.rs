@@ -56,6 +56,7 @@ fn finished(prepared: &Prepared) -> (LstmConfig, Trained) {
         precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::CONSTANT,
+        average: None,
         initial_seed: 0,
         seed: Some(0),
     };
@@ -75,7 +76,7 @@ fn finished(prepared: &Prepared) -> (LstmConfig, Trained) {
 fn save(folder: &Path) -> Prepared {
     let prepared = prepared();
     let (config, trained) = finished(&prepared);
-    let mut manifest = Manifest::of(&prepared, &trained, Initial::Random { seed: 0 }).unwrap();
+    let mut manifest = Manifest::of(&prepared, &trained.ran, Initial::Random { seed: 0 }).unwrap();
     let seal = Owner::open_or_create(folder)
         .unwrap()
         .keep(prepared.plan.as_ref().unwrap(), 2, 0)
@@ -261,26 +262,26 @@ fn what_ran_before_composes() {
         weights: weights.clone(),
         declared_public: false,
     };
-    trained.plan.seeded = false;
+    trained.ran.plan.seeded = false;
     let ran = trained.mechanism();
     assert!(matches!(ran, Mechanism::NonPrivate { .. }));
-    let fresh = Manifest::of(&prepared, &trained, pretrained.clone()).unwrap();
+    let fresh = Manifest::of(&prepared, &trained.ran, pretrained.clone()).unwrap();
     assert_eq!((&fresh.mechanism, fresh.seeded), (&ran, false));
     // where it began is said by the plan and by the manifest, and compared
-    assert!(Manifest::of(&prepared, &trained, continued(&before, false)).is_err());
+    assert!(Manifest::of(&prepared, &trained.ran, continued(&before, false)).is_err());
     for seeded in [false, true] {
-        trained.plan.seeded = seeded;
-        trained.plan.continues = Some(Stated::given(
+        trained.ran.plan.seeded = seeded;
+        trained.ran.plan.continues = Some(Stated::given(
             CompletedRun {
                 recipe: Some(Recipe::Dpsgd),
                 ..CompletedRun::of(before.clone())
             },
             "test",
         ));
-        assert!(Manifest::of(&prepared, &trained, pretrained.clone()).is_err());
+        assert!(Manifest::of(&prepared, &trained.ran, pretrained.clone()).is_err());
         let better = Mechanism::Sequence { parts: vec![] };
-        assert!(Manifest::of(&prepared, &trained, continued(&better, seeded)).is_err());
-        let manifest = Manifest::of(&prepared, &trained, continued(&before, seeded)).unwrap();
+        assert!(Manifest::of(&prepared, &trained.ran, continued(&better, seeded)).is_err());
+        let manifest = Manifest::of(&prepared, &trained.ran, continued(&before, seeded)).unwrap();
         match (seeded, &manifest.mechanism) {
             (false, Mechanism::Sequence { parts }) => {
                 assert_eq!(*parts, [before.clone(), ran.clone()]);

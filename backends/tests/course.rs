@@ -106,30 +106,31 @@ fn a_run_stops_early_and_counts_what_it_had_planned() {
     let text = held_out();
     for recipe in [Recipe::Dpsgd, Recipe::Crt] {
         let mut stopped = run(&stopping(recipe, true), &text, &surroundings);
-        let epochs = stopped.held_out.len();
+        let epochs = stopped.ran.held_out.len();
         assert!((3..10).contains(&epochs), "{recipe}: {epochs}");
         let best = stopped
+            .ran
             .held_out
             .iter()
             .copied()
             .fold(f64::INFINITY, f64::min);
-        assert!((stopped.held_out[epochs - 3] - best).abs() < 1e-12);
+        assert!((stopped.ran.held_out[epochs - 3] - best).abs() < 1e-12);
         let last = loss(&mut stopped, &text);
-        assert!((last - stopped.held_out[epochs - 1]).abs() < 1e-9);
+        assert!((last - stopped.ran.held_out[epochs - 1]).abs() < 1e-9);
         // as a run that never stops, though fewer steps were taken
         let mut without = stopping(recipe, true);
         without.plan.stopping = None;
         let whole = run(&without, &text, &surroundings);
-        assert_eq!(whole.held_out.len(), 10);
-        assert_eq!(whole.held_out[..epochs], stopped.held_out);
+        assert_eq!(whole.ran.held_out.len(), 10);
+        assert_eq!(whole.ran.held_out[..epochs], stopped.ran.held_out);
         assert_eq!(whole.mechanism(), stopped.mechanism(), "{recipe}");
         let said = Phase::Stopped {
             epochs: epochs as u64,
             patience: 2,
             public: true,
         };
-        let (last, before) = stopped.phases.split_last().unwrap();
-        assert_eq!((last, before), (&said, &whole.phases[..]));
+        let (last, before) = stopped.ran.phases.split_last().unwrap();
+        assert_eq!((last, before), (&said, &whole.ran.phases[..]));
     }
 }
 
@@ -139,7 +140,7 @@ fn stopping_by_text_that_is_not_public_promises_nothing() {
     let surroundings = Surroundings::in_memory(&stop);
     let stopped = run(&stopping(Recipe::Dpsgd, false), &held_out(), &surroundings);
     let bare = |m: &Mechanism| matches!(m, Mechanism::NonPrivate { .. });
-    assert!(match &unseeded(&stopped.plan) {
+    assert!(match &unseeded(&stopped.ran.plan) {
         Mechanism::Sequence { parts } => parts.iter().any(bare),
         other => bare(other),
     });
@@ -182,7 +183,7 @@ fn a_resumed_run_stops_where_an_uninterrupted_one_does() {
             Err(other) => panic!("{other}"),
         }
     };
-    assert_eq!(resumed.held_out, whole.held_out);
+    assert_eq!(resumed.ran.held_out, whole.ran.held_out);
     assert_eq!(weights(&resumed), weights(&whole));
-    assert_eq!(resumed.plan, whole.plan);
+    assert_eq!(resumed.ran.plan, whole.ran.plan);
 }

@@ -76,7 +76,7 @@ fn subject(name: &str, (model, options): (Model, TrainOptions), prepared: &Prepa
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
     let initial = Initial::Random { seed: 1 };
-    let manifest = Manifest::of(prepared, &whole, initial).unwrap();
+    let manifest = Manifest::of(prepared, &whole.ran, initial).unwrap();
     let trained = whole.trainer.weights();
     Checkpoint::save(&out, &model, trained, &prepared.tokenizer, manifest).unwrap();
     let owner = Owner::open_or_create(&out).unwrap();
@@ -92,7 +92,7 @@ fn subject(name: &str, (model, options): (Model, TrainOptions), prepared: &Prepa
         state,
         checkpoint,
         bits: weights(&whole),
-        phases: whole.phases,
+        phases: whole.ran.phases,
         manifest: loaded.manifest,
     }
 }
@@ -247,7 +247,7 @@ fn resumed(subject: &Subject, files: &Files, what: &str) -> Outcome {
     match train((&subject.model, &subject.options), Some(&state), u64::MAX) {
         Err(error) => outcome_of(&error, home.path(), what),
         Ok(run) => {
-            assert_eq!(run.phases, subject.phases, "{what}");
+            assert_eq!(run.ran.phases, subject.phases, "{what}");
             assert_eq!(weights(&run), subject.bits, "{what}");
             Outcome::Same
         }

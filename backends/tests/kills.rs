@@ -67,6 +67,7 @@ fn die(death: Death, state: &Path) {
         state: Some(state.to_path_buf()),
         snapshot_every: Duration::from_micros(death.store),
         stop: &stop,
+        at_epoch: None,
     };
     let mut killer = None;
     with_corpus(|corpus| {
@@ -142,7 +143,7 @@ fn killed_runs_resume_with_an_exact_ledger() {
         with_corpus(|corpus| recipes().iter().map(|o| trained(o, corpus)).collect());
     let expected: Vec<_> = whole
         .iter()
-        .map(|w| (w.phases.clone(), w.plan.clone(), weights(w)))
+        .map(|w| (w.ran.phases.clone(), w.ran.plan.clone(), weights(w)))
         .collect();
     let (next, spent, stored) = (
         AtomicUsize::new(0),
@@ -161,8 +162,8 @@ fn killed_runs_resume_with_an_exact_ledger() {
                     stored.fetch_add(usize::from(snapshot), Ordering::Relaxed);
                     let mut run = with_corpus(|corpus| resumed(death.recipe, &state, corpus));
                     let (phases, plan, bits) = &expected[death.recipe];
-                    assert_eq!(&run.phases, phases, "{}", death.told());
-                    assert_eq!(&run.plan, plan, "{}", death.told());
+                    assert_eq!(&run.ran.phases, phases, "{}", death.told());
+                    assert_eq!(&run.ran.plan, plan, "{}", death.told());
                     assert_eq!(&weights(&run), bits, "{}", death.told());
                     run.erase_state().unwrap();
                     let left = std::fs::read_dir(folder.path()).unwrap().count();

@@ -83,11 +83,11 @@ fn a_run_takes_exactly_the_steps_of_its_plan() {
     for (asked, ordinary, noisy, parts) in cases {
         let what = format!("{:?}", asked.plan.run);
         let whole = run(&asked, None, u64::MAX).unwrap();
-        assert_eq!(counted(&whole.phases), noisy, "{what}");
-        assert_eq!(whole.plan, asked.plan, "{what}");
-        assert_eq!(times(&unseeded(&whole.plan)), parts, "{what}");
+        assert_eq!(counted(&whole.ran.phases), noisy, "{what}");
+        assert_eq!(whole.ran.plan, asked.plan, "{what}");
+        assert_eq!(times(&unseeded(&whole.ran.plan)), parts, "{what}");
         let initial = Initial::Random { seed: 1 };
-        let manifest = Manifest::of(&prepared, &whole, initial).unwrap();
+        let manifest = Manifest::of(&prepared, &whole.ran, initial).unwrap();
         assert_eq!(manifest.mechanism, asked.plan.mechanism(), "{what}");
         let again = Manifest::from_json(&manifest.to_json().unwrap()).unwrap();
         assert_eq!(again.planned().unwrap().run, asked.plan.run, "{what}");
@@ -101,8 +101,8 @@ fn a_run_takes_exactly_the_steps_of_its_plan() {
             assert!(matches!(end, Err(Error::Interrupted { .. })), "{what}");
         }
         let resumed = run(&asked, Some(&state), u64::MAX).unwrap();
-        assert_eq!(resumed.phases, whole.phases, "{what}");
-        assert_eq!(resumed.plan, whole.plan, "{what}");
+        assert_eq!(resumed.ran.phases, whole.ran.phases, "{what}");
+        assert_eq!(resumed.ran.plan, whole.ran.plan, "{what}");
         assert_eq!(weights(&resumed), weights(&whole), "{what}");
         let ledger = std::fs::read_to_string(state.join("ledger.jsonl")).unwrap();
         let lines = ledger.lines().count() as u64 - 1;
@@ -203,11 +203,11 @@ fn a_plan_that_counts_too_little_of_selective_training_is_refused() {
     let prepared = prepare(&simulate(2, 1).unwrap(), &PrepareOptions::default()).unwrap();
     for asked in [planned(6, 4), careful] {
         let whole = run(&asked, None, u64::MAX).unwrap();
-        let manifest = Manifest::of(&prepared, &whole, Initial::Random { seed: 1 }).unwrap();
+        let manifest = Manifest::of(&prepared, &whole.ran, Initial::Random { seed: 1 }).unwrap();
         assert_eq!(manifest.mechanism, asked.plan.mechanism());
     }
     let whole = run(&planned(6, 4), None, u64::MAX).unwrap();
-    assert_eq!(times(&unseeded(&whole.plan)), [2, 12]);
+    assert_eq!(times(&unseeded(&whole.ran.plan)), [2, 12]);
 }
 
 /// `protect`: secrets that are drawn more often than the plan says are refused.

@@ -45,7 +45,7 @@ fn checkpoint(recipe: Recipe, seed: Option<u64>) -> (tempfile::TempDir, PathBuf)
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
     let initial = Initial::Random { seed: 1 };
-    let manifest = Manifest::of(&prepared, &run, initial).unwrap();
+    let manifest = Manifest::of(&prepared, &run.ran, initial).unwrap();
     let weights = run.trainer.weights();
     Checkpoint::save(&out, &model, weights, &prepared.tokenizer, manifest).unwrap();
     (home, out)

@@ -63,7 +63,7 @@ fn selective_training_releases_gradients_and_states_in_full() {
     let set = set(0, 10, 0);
     let spans = sensitive(&set);
     let run = trained(&options_on(Recipe::Sdp, &set), &corpus(&set, &spans));
-    let mechanism = unseeded(&run.plan);
+    let mechanism = unseeded(&run.ran.plan);
     let [
         Phase::Selective {
             steps,
@@ -71,9 +71,9 @@ fn selective_training_releases_gradients_and_states_in_full() {
             states,
             ..
         },
-    ] = run.phases[..]
+    ] = run.ran.phases[..]
     else {
-        panic!("{:?}", run.phases)
+        panic!("{:?}", run.ran.phases)
     };
     // ten records by three: four parts an epoch, two epochs; one span with ordinary text behind it
     assert_eq!((steps, passes, states), (8, 2, 2));
@@ -108,7 +108,7 @@ fn selective_training_with_a_missed_secret_promises_nothing() {
     if let Run::Sdp { selective } = &mut asked.plan.run {
         selective.every_content_caught = given(false);
     }
-    let mechanism = unseeded(&trained(&asked, &corpus(&set, &missed)).plan);
+    let mechanism = unseeded(&trained(&asked, &corpus(&set, &missed)).ran.plan);
     assert!(matches!(mechanism, Mechanism::NonPrivate { .. }));
     assert!(epsilon(&mechanism).is_infinite());
 }
@@ -121,13 +121,19 @@ fn direct_fine_tuning_costs_its_second_phase_or_everything() {
         trained(&jft(direct(alike, false), &set), &corpus(&set, &spans))
     };
     let alike = both(RedactedAlike::YES);
-    assert!(matches!(alike.phases[0], Phase::Redacted { steps: 9, .. }));
+    assert!(matches!(
+        alike.ran.phases[0],
+        Phase::Redacted { steps: 9, .. }
+    ));
     // 1/q = 3.3, rounded up, twice
-    assert!(matches!(alike.phases[1], Phase::Private { steps: 8, .. }));
-    let mechanism = unseeded(&alike.plan);
+    assert!(matches!(
+        alike.ran.phases[1],
+        Phase::Private { steps: 8, .. }
+    ));
+    let mechanism = unseeded(&alike.ran.plan);
     assert_eq!(steps_of(&mechanism), 8);
-    assert!(epsilon(&mechanism).is_finite() && alike.estimates.is_empty());
-    assert!(epsilon(&unseeded(&both(MISSED).plan)).is_infinite());
+    assert!(epsilon(&mechanism).is_finite() && alike.ran.estimates.is_empty());
+    assert!(epsilon(&unseeded(&both(MISSED).ran.plan)).is_infinite());
 }
 
 #[test]
@@ -169,7 +175,7 @@ fn screening_uses_its_records_alone() {
     };
     let screened = trained(&asked(vec![7, 2, 5]), &corpus(&set, &spans));
     assert!(matches!(
-        screened.phases[0],
+        screened.ran.phases[0],
         Phase::Redacted {
             steps: 3,
             screened: true,
@@ -192,7 +198,7 @@ fn light_noise_is_accounted_in_full_and_estimated_beside_it() {
         token_miss: Some(miss),
     };
     let run = trained(&jft(light, &set), &corpus(&set, &spans));
-    let mechanism = unseeded(&run.plan);
+    let mechanism = unseeded(&run.ran.plan);
     let Mechanism::Sequence { parts } = &mechanism else {
         panic!("{mechanism:?}")
     };
@@ -210,8 +216,8 @@ fn light_noise_is_accounted_in_full_and_estimated_beside_it() {
         assert!((rate(part) - expected).abs() < 1e-15, "{part:?}");
     }
     assert!(epsilon(&mechanism).is_finite());
-    assert_eq!(run.estimates.len(), 2);
-    for (estimate, miss) in run.estimates.iter().zip([0.01, 0.2]) {
+    assert_eq!(run.ran.estimates.len(), 2);
+    for (estimate, miss) in run.ran.estimates.iter().zip([0.01, 0.2]) {
         let Mechanism::Sequence { parts } = estimate else {
             panic!("{estimate:?}")
         };
@@ -236,7 +242,7 @@ fn light_noise_is_accounted_in_full_and_estimated_beside_it() {
     };
     let run = trained(&jft(conservative, &set), &corpus(&set, &spans));
     let share = MissRate::new(spans.share(&set).get()).unwrap();
-    assert!(matches!(run.phases[0], Phase::LightNoise { miss, .. } if miss == (share, share)));
+    assert!(matches!(run.ran.phases[0], Phase::LightNoise { miss, .. } if miss == (share, share)));
 }
 
 #[test]
@@ -248,7 +254,7 @@ fn protection_is_accounted_by_the_rates_of_secrets() {
         ..Corpus::plain(&set)
     };
     let run = trained(&options_on(Recipe::Protect, &set), &corpus);
-    let mechanism = unseeded(&run.plan);
+    let mechanism = unseeded(&run.ran.plan);
     let [
         Phase::Weighted {
             steps,
@@ -256,9 +262,9 @@ fn protection_is_accounted_by_the_rates_of_secrets() {
             ref secret_rates,
             ..
         },
-    ] = run.phases[..]
+    ] = run.ran.phases[..]
     else {
-        panic!("{:?}", run.phases)
+        panic!("{:?}", run.ran.phases)
     };
     assert_eq!(steps, 2 * 4); // 12 points by 3
     assert!((largest_rate - 0.3).abs() < 1e-15);
@@ -341,7 +347,7 @@ fn selective_training_without_sensitive_tokens_is_ordinary_training() {
     let run = |spans| trained(&asked, &corpus(&set, spans));
     // every prediction of the second reads or predicts a sensitive token: no state is released
     for (spans, states) in [(&none, 0), (&all, 0)] {
-        let phases = run(spans).phases;
+        let phases = run(spans).ran.phases;
         assert!(matches!(phases[0], Phase::Selective { states: s, .. } if s == states));
     }
     assert_ne!(weights(&run(&none)), weights(&run(&all)));
@@ -406,16 +412,16 @@ fn a_plan_counts_the_steps_that_training_takes() {
     assert_eq!(schedule.planned_private_steps(), 40);
     assert_eq!(Steps::per_epoch(rate), Steps::new(4));
     let run = trained(&asked, &Corpus::plain(&set));
-    let mechanism = unseeded(&run.plan);
+    let mechanism = unseeded(&run.ran.plan);
     assert_eq!(steps_of(&mechanism), 40);
     assert_eq!(mechanism, unseeded(&asked.plan));
     let Phase::Private {
         steps,
         expected_batch,
         ..
-    } = run.phases[0]
+    } = run.ran.phases[0]
     else {
-        panic!("{:?}", run.phases)
+        panic!("{:?}", run.ran.phases)
     };
     assert_eq!(steps, 40);
     assert!((expected_batch - 7.0).abs() < 1e-12);

@@ -67,6 +67,7 @@ fn options(recipe: Recipe, seed: Option<u64>) -> TrainOptions {
             hidden: 0.2,
         },
         learning_rates: LearningRates::default(),
+        average: None,
         initial_seed: 3,
         seed,
     }
@@ -87,6 +88,7 @@ fn run(options: &TrainOptions, state: Option<&Path>, stop_at: u64) -> Result<Tra
         state: state.map(Path::to_path_buf),
         snapshot_every: Duration::from_millis(5),
         stop: &stop,
+        at_epoch: None,
     };
     train(model(), options, &corpus(), &surroundings, &mut |p| {
         stop.store(p.step >= stop_at, Ordering::Relaxed)
@@ -106,7 +108,7 @@ fn bits(trained: &Trained) -> Vec<u32> {
 fn counted(trained: &Trained) -> u64 {
     let plan = TrainingPlan {
         seeded: false,
-        ..trained.plan.clone()
+        ..trained.ran.plan.clone()
     };
     match plan.mechanism() {
         Mechanism::Repeat { times, .. } => times.get(),
@@ -130,8 +132,8 @@ fn an_interrupted_run_ends_in_the_same_weights_and_counts_each_step_once() {
         }
         let mut resumed = run(&options, Some(&state), u64::MAX).unwrap();
         assert_eq!(bits(&resumed), bits(&whole), "{recipe}");
-        assert_eq!(resumed.plan, whole.plan);
-        assert!(resumed.plan.seeded && counted(&resumed) > 20);
+        assert_eq!(resumed.ran.plan, whole.ran.plan);
+        assert!(resumed.ran.plan.seeded && counted(&resumed) > 20);
         resumed.erase_state().unwrap();
         assert!(!state.exists());
     }
@@ -172,6 +174,7 @@ fn sigkill_then_resume_gives_the_same_bits() {
             state: Some(state.into()),
             snapshot_every: Duration::from_millis(20),
             stop: &stop,
+            at_epoch: None,
         };
         let slow = &mut |_| std::thread::sleep(Duration::from_millis(4));
         train(model(), &options, &corpus(), &surroundings, slow).unwrap();
@@ -220,6 +223,7 @@ fn other_starting_weights_are_refused() {
             state: Some(folder.path().join("state")),
             snapshot_every: Duration::ZERO,
             stop: &stop,
+            at_epoch: None,
         };
         let model = lstm(&config, config.starting_weights(weights), Device::Cpu).unwrap();
         let options = options(Recipe::Crt, Some(1));

@@ -206,8 +206,8 @@ fn lost_ledger_lines_are_never_budget_gained() {
         std::fs::remove_file(state.join("snapshot")).unwrap();
         std::fs::write(&ledger, format!("{}\n{}\n", lines[0], lines[1])).unwrap();
         let again = run(&asked, &state, u64::MAX).unwrap();
-        assert_eq!(again.phases, whole.phases, "{recipe}");
-        assert_eq!(again.plan, whole.plan);
+        assert_eq!(again.ran.phases, whole.ran.phases, "{recipe}");
+        assert_eq!(again.ran.plan, whole.ran.plan);
         assert_eq!(weights(&again), weights(&whole));
     }
 }
@@ -218,8 +218,8 @@ fn a_plan_that_was_begun_is_counted_whole() {
     let (_home, state) = home();
     let asked = options(Recipe::Sdp);
     let run = run(&asked, &state, u64::MAX).unwrap();
-    let [Phase::Selective { steps, passes, .. }] = run.phases[..] else {
-        panic!("{:?}", run.phases)
+    let [Phase::Selective { steps, passes, .. }] = run.ran.phases[..] else {
+        panic!("{:?}", run.ran.phases)
     };
     assert_eq!((steps, passes), (8, 2));
     let lines = std::fs::read_to_string(state.join("ledger.jsonl")).unwrap();

@@ -78,6 +78,7 @@ fn options(recipe: Recipe, private_rate: f64) -> TrainOptions {
         precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::CONSTANT,
+        average: None,
         initial_seed: 1,
         seed: Some(7),
     }
@@ -100,7 +101,7 @@ fn trained(recipe: Recipe, private_rate: f64, shift: u32) -> Trained {
 fn unseeded(trained: &Trained) -> Mechanism {
     let plan = TrainingPlan {
         seeded: false,
-        ..trained.plan.clone()
+        ..trained.ran.plan.clone()
     };
     plan.mechanism()
 }

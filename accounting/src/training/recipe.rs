@@ -475,6 +475,38 @@ impl Run {
         steps.value = steps.value.max(taken);
     }
 
+    /// Leaves out what comes after so many epochs of the last phase: what a checkpoint releases that was to be taken
+    /// there, as the plan says beforehand.
+    pub fn cut(&mut self, epochs: u64) {
+        let shorter = |steps: &mut Stated<Steps>, each: u64| {
+            let taken = Steps::new(epochs.saturating_mul(each));
+            steps.value = steps.value.min(taken);
+        };
+        match self {
+            Self::Sgd { epochs: all, steps } => {
+                all.value = all.value.min(epochs);
+                *steps = None;
+            }
+            Self::Crt {
+                epochs: all,
+                private,
+                ..
+            } => {
+                *all = (*all).min(epochs);
+                if let Some(private) = private {
+                    shorter(&mut private.steps, private.steps_per_epoch);
+                }
+            }
+            Self::Dpsgd { private }
+            | Self::Jft {
+                second: private, ..
+            } => shorter(&mut private.steps, private.steps_per_epoch),
+            Self::Sdp { selective } => shorter(&mut selective.steps, selective.steps_per_epoch),
+            Self::Protect { weighted } => shorter(&mut weighted.steps, weighted.steps_per_epoch),
+            Self::Mechanism { .. } => {}
+        }
+    }
+
     /// What our trainer can't run.
     ///
     /// # Errors

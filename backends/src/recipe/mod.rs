@@ -55,6 +55,10 @@ pub struct TrainOptions {
     /// What training passes drop.
     #[serde(default, skip_serializing_if = "Dropout::is_none")]
     pub dropout: Dropout,
+    /// Share that a moving average of the weights keeps of itself at each step of the last phase, in [0, 1); the average
+    /// is what the run ends with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average: Option<f64>,
     /// How the learning rates rise and fall, over each phase's epochs.
     pub learning_rates: LearningRates,
     /// Seed of the starting weights, which depend on nothing else.
@@ -94,6 +98,20 @@ impl TrainOptions {
         let recipe = self.recipe()?;
         positive("batch size", self.batch_size, 1 << 24, "[1, 16777216]")?;
         self.optimizer.validated()?;
+        if matches!(self.optimizer, OptimizerSpec::AdamBc { .. }) {
+            return Err(Error::Unsuitable(
+                "ordinary steps have no noise to take off Adam's second moment".into(),
+            ));
+        }
+        if let Some(share) = self.average
+            && !(0.0..1.0).contains(&share)
+        {
+            return Err(Error::OutOfRange {
+                what: "average of weights",
+                range: "[0, 1)",
+                value: share,
+            });
+        }
         self.dropout.validated()?;
         match &self.private {
             None if recipe.is_private() => {

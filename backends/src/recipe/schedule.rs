@@ -88,6 +88,11 @@ impl Stage {
         }
     }
 
+    /// Whether one step moves weights by both optimisers.
+    pub(crate) const fn uses_both(&self) -> bool {
+        matches!(self.work, Work::Selective { .. })
+    }
+
     pub(crate) const fn is_private(&self) -> bool {
         !matches!(self.work, Work::Public { .. })
     }
@@ -324,6 +329,19 @@ impl Schedule {
             let steps = round.epochs * self.stages[stage].steps;
             steps.saturating_sub(if last { round.cut } else { 0 })
         })
+    }
+
+    /// Epochs and steps of a stage where the last phase ended after so many epochs; none: all of them.
+    pub(crate) fn length_after(&self, stage: usize, epochs: Option<u64>) -> (u64, u64) {
+        let whole = (self.epochs_of(stage), self.steps_of(stage));
+        let of_last = |round: &&Round| round.stages.contains(&stage);
+        match (epochs, self.rounds.last().filter(of_last)) {
+            (Some(epochs), Some(_)) => {
+                let steps = epochs * self.stages[stage].steps;
+                (whole.0.min(epochs), whole.1.min(steps))
+            }
+            _ => whole,
+        }
     }
 
     /// The stage and epoch of a step of the whole run.

@@ -8,23 +8,23 @@ use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::manifest::{Course, Phase};
 use crate::material::Corpus;
-use crate::optimizer::{Optimizer, OptimizerSpec};
+use crate::optimizer::{Average, Moments, Optimizer, OptimizerSpec};
 use crate::random::{ChaChaNoise, NoNoise, Noise, RunKey};
 use crate::recipe::{Schedule, StepPosition, TrainOptions, estimates};
 use crate::state::{RunIdentity, State};
-use crate::trainer::{Precision, Trainer};
+use crate::trainer::{Added, Precision, Trainer};
 use rayon::prelude::*;
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{Mechanism, Steps};
 use reticent_corpus::{TokenId, TrainingSet};
-use side::Side;
+use side::{Seen, Side};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
 /// Where a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrainProgress {
     /// Steps finished, both sides.
     pub step: u64,
@@ -34,10 +34,31 @@ pub struct TrainProgress {
     pub epoch: u64,
     /// Whether the last step was private.
     pub private: bool,
+    /// Mean loss of the batch of an ordinary step, nats per token.
+    pub loss: Option<f64>,
+    /// What a private step added up: how large its batch was, and how much of it was clipped. No guarantee covers it.
+    pub added: Option<Added>,
 }
 
-/// What surrounds a run.
+/// The end of an epoch of the last phase.
 #[derive(Debug)]
+pub struct Epoch<'a> {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Steps finished, both sides.
+    pub step: u64,
+    /// Whether the run ends with it.
+    pub last: bool,
+    /// The weights after it; their average where the run ends with one.
+    pub weights: &'a [Vec<f32>],
+    /// What had run by then.
+    pub ran: Ran,
+}
+
+/// What a caller does at the end of each epoch.
+pub type AtEpoch<'a> = dyn Fn(Epoch<'_>) -> std::io::Result<()> + 'a;
+
+/// What surrounds a run.
 pub struct Surroundings<'a> {
     /// Where key, ledger and snapshots lie; without it nothing can be resumed.
     pub state: Option<PathBuf>,
@@ -45,6 +66,18 @@ pub struct Surroundings<'a> {
     pub snapshot_every: Duration,
     /// Set by whoever wants the run to stop.
     pub stop: &'a AtomicBool,
+    /// Called at the end of each epoch of the last phase, before a snapshot is taken: after a crash in between it is
+    /// called again, with the same weights.
+    pub at_epoch: Option<&'a AtEpoch<'a>>,
+}
+
+impl std::fmt::Debug for Surroundings<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings")
+            .field("state", &self.state)
+            .field("snapshot_every", &self.snapshot_every)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> Surroundings<'a> {
@@ -55,6 +88,7 @@ impl<'a> Surroundings<'a> {
             state: None,
             snapshot_every: Duration::MAX,
             stop,
+            at_epoch: None,
         }
     }
     /// A run that can be resumed from this folder.
@@ -64,6 +98,7 @@ impl<'a> Surroundings<'a> {
             state: Some(state),
             snapshot_every: Duration::from_secs(10),
             stop,
+            at_epoch: None,
         }
     }
 }
@@ -72,6 +107,14 @@ impl<'a> Surroundings<'a> {
 pub struct Trained {
     /// The model.
     pub trainer: Box<dyn Trainer>,
+    /// What ran.
+    pub ran: Ran,
+    state: Option<State>,
+}
+
+/// What has run, for the manifest.
+#[derive(Debug, Clone)]
+pub struct Ran {
     /// The plan as it ran: steps that were taken beyond the planned ones count.
     pub plan: TrainingPlan,
     /// What ran, phase by phase.
@@ -85,14 +128,13 @@ pub struct Trained {
     /// Mean loss (nats per token) of the held-out text after each epoch of the last phase. No
     /// guarantee covers it, and no checkpoint keeps it.
     pub held_out: Vec<f64>,
-    state: Option<State>,
 }
 
 impl Trained {
     /// What was released, for the accountant.
     #[must_use]
     pub fn mechanism(&self) -> Mechanism {
-        self.plan.mechanism()
+        self.ran.plan.mechanism()
     }
 
     /// Erases key, ledger and snapshots. Call it when the checkpoint is on disk.
@@ -167,7 +209,7 @@ pub fn train_on(
         false => Box::new(ChaChaNoise::new(key.clone())),
     })?;
     run.hold_out(corpus)?;
-    run.finish(surroundings, progress)?;
+    run.finish(corpus, surroundings, progress)?;
     run.into_trained(corpus)
 }
 
@@ -196,6 +238,7 @@ pub(crate) struct Run {
     memory: Ledger,
     /// The ordinary one, and that of noised gradients.
     optimizers: [Optimizer; 2],
+    average: Option<Average>,
     /// By stage.
     sides: Vec<Side>,
     position: u64,
@@ -223,11 +266,26 @@ impl Run {
             .map(crate::trainer::Parameter::len)
             .collect();
         let spec: OptimizerSpec = options.private.map_or(options.optimizer, |p| p.optimizer);
-        let mut public = Optimizer::new(options.optimizer, &lengths);
-        let mut private = Optimizer::new(spec, &lengths);
-        let mut optimizers = [&mut public, &mut private];
+        // A snapshot holds no state that no step uses.
+        let used = |number: usize| {
+            let mut stages = schedule.stages.iter();
+            stages.any(|stage| stage.optimizer == number || stage.uses_both())
+        };
+        let optimizer = |number, spec| match used(number) {
+            true => Optimizer::new(spec, &lengths),
+            false => Optimizer::idle(spec),
+        };
+        let mut public = optimizer(0, options.optimizer);
+        let mut private = optimizer(1, spec);
+        let mut average = options
+            .average
+            .map(|share| Average::new(share, trainer.weights()));
         let restored = match &state {
-            Some(state) => state.restore(trainer.as_mut(), &mut optimizers)?,
+            Some(state) => {
+                let mut kept: Vec<&mut dyn Moments> = vec![&mut public, &mut private];
+                kept.extend(average.as_mut().map(|a| a as &mut dyn Moments));
+                state.restore(trainer.as_mut(), &mut kept)?
+            }
             None => None,
         };
         let (position, watch) = match restored {
@@ -247,6 +305,7 @@ impl Run {
             state,
             key,
             optimizers: [public, private],
+            average,
             sides,
             position,
             held_out: Vec::new(),
@@ -267,11 +326,13 @@ impl Run {
 
     pub(crate) fn finish(
         &mut self,
+        corpus: &Corpus<'_>,
         surroundings: &Surroundings<'_>,
         progress: &mut dyn FnMut(TrainProgress),
     ) -> Result<()> {
         let total = self.schedule.total();
         let mut stored = Instant::now();
+        let mut every = surroundings.snapshot_every;
         while let Some(place) = self.schedule.place(self.position) {
             if surroundings.stop.load(Ordering::Relaxed) {
                 self.store()?;
@@ -279,21 +340,52 @@ impl Run {
                     steps: self.position,
                 });
             }
-            self.step(place)?;
+            let seen = self.step(place)?;
             self.alive()?;
+            if let Some(average) = &mut self.average
+                && place.round + 1 == self.schedule.rounds.len()
+            {
+                average.take(self.trainer.weights());
+            }
             self.position += 1;
-            if self.ends_an_epoch(place) && self.stops()? {
+            let ended = self.ends_an_epoch(place);
+            let step = self.position;
+            if ended && self.stops()? {
                 self.position = total;
+            }
+            if let (true, Some(at_epoch)) = (ended, surroundings.at_epoch) {
+                let weights = match &self.average {
+                    Some(average) => average.weights(),
+                    None => self.trainer.weights(),
+                };
+                at_epoch(Epoch {
+                    number: place.epoch + 1,
+                    step,
+                    last: self.position == total,
+                    weights,
+                    ran: self.ran(corpus, Some(place.epoch + 1))?,
+                })
+                .map_err(|source| Error::Io {
+                    path: surroundings.state.clone().unwrap_or_default(),
+                    source,
+                })?;
             }
             progress(TrainProgress {
                 step: self.position,
                 total,
                 epoch: place.epoch + 1,
                 private: self.schedule.stages[place.stage].is_private(),
+                loss: seen.loss,
+                added: seen.added,
             });
-            if stored.elapsed() >= surroundings.snapshot_every {
+            if stored.elapsed() >= every {
+                let began = Instant::now();
                 self.store()?;
                 stored = Instant::now();
+                // A twentieth of the time at most goes into snapshots, unless every step is to have one.
+                if !every.is_zero() {
+                    every = surroundings.snapshot_every.max(20 * (stored - began));
+                }
             }
         }
         self.store()
@@ -301,11 +393,13 @@ impl Run {
 
     fn store(&self) -> Result<()> {
         let [public, private] = &self.optimizers;
+        let mut kept: Vec<&dyn Moments> = vec![public, private];
+        kept.extend(self.average.as_ref().map(|a| a as &dyn Moments));
         match &self.state {
             Some(state) => state.save(
                 (self.position, &self.watch.note()?),
                 self.trainer.as_ref(),
-                &[public, private],
+                &kept,
             ),
             None => Ok(()),
         }
@@ -329,7 +423,7 @@ impl Run {
             .after_epoch(self.trainer.as_mut(), &self.held_out, patience)
     }
 
-    fn step(&mut self, place: StepPosition) -> Result<()> {
+    fn step(&mut self, place: StepPosition) -> Result<Seen> {
         let rates = self.options.learning_rates;
         let scale = rates.scale(self.position, place.epoch, place.epochs);
         self.optimizers.iter_mut().for_each(|o| o.set_scale(scale));
@@ -374,18 +468,16 @@ impl Run {
         }
     }
 
-    fn into_trained(mut self, corpus: &Corpus<'_>) -> Result<Trained> {
-        self.trainer.leave_out(None)?;
-        self.trainer.drop_out(None)?;
-        self.trainer.compute_in(Precision::Single)?;
+    /// What has run after so many epochs of the last phase; none: all of them, as planned.
+    fn ran(&self, corpus: &Corpus<'_>, epochs: Option<u64>) -> Result<Ran> {
         let ledger = self.state.as_ref().map_or(&self.memory, |s| &s.ledger);
         let mut phases = Vec::new();
         let mut plan = self.options.plan.clone();
+        if let Some(epochs) = epochs {
+            plan.run.cut(epochs);
+        }
         for (number, (stage, side)) in self.schedule.stages.iter().zip(&self.sides).enumerate() {
-            let length = (
-                self.schedule.epochs_of(number),
-                self.schedule.steps_of(number),
-            );
+            let length = self.schedule.length_after(number, epochs);
             let phase = side.phase(stage, length, &self.options, corpus, ledger)?;
             if let Some(steps) = phase.as_ref().and_then(Phase::private_steps) {
                 plan.run.count(stage.optimizer == 0, Steps::new(steps));
@@ -400,7 +492,7 @@ impl Run {
             });
         }
         let last = self.schedule.rounds.last();
-        Ok(Trained {
+        Ok(Ran {
             estimates: estimates(&plan, &phases)?,
             phases,
             plan,
@@ -409,7 +501,20 @@ impl Run {
                 epochs: last.map_or(0, |round| round.epochs),
                 learning_rates: self.options.learning_rates,
             },
-            held_out: self.watch.losses,
+            held_out: self.watch.losses.clone(),
+        })
+    }
+
+    fn into_trained(mut self, corpus: &Corpus<'_>) -> Result<Trained> {
+        self.trainer.leave_out(None)?;
+        self.trainer.drop_out(None)?;
+        self.trainer.compute_in(Precision::Single)?;
+        if let Some(average) = &self.average {
+            self.trainer.set_weights(average.weights().to_vec())?;
+        }
+        let ran = self.ran(corpus, None)?;
+        Ok(Trained {
+            ran,
             trainer: self.trainer,
             state: self.state,
         })

@@ -10,10 +10,17 @@ use crate::optimizer::Optimizer;
 use crate::random::{Noise, PoissonSampler, RunKey, Sampler, shuffled};
 use crate::recipe::{Constants, Stage, StepPosition, TrainOptions, Work};
 use crate::step::{PrivateStep, StateRelease, Step};
-use crate::trainer::Trainer;
+use crate::trainer::{Added, Trainer};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run};
 use reticent_accounting::{MissRate, NoiseMultiplier, SamplingRate};
+
+/// What a step showed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Seen {
+    pub(super) loss: Option<f64>,
+    pub(super) added: Option<Added>,
+}
 
 /// What a stage draws from.
 pub(super) struct Side {
@@ -97,7 +104,7 @@ impl Side {
         trainer: &mut dyn Trainer,
         optimizers: &mut [Optimizer; 2],
         ledger: &mut Ledger,
-    ) -> Result<()> {
+    ) -> Result<Seen> {
         let index = stage.first_index + place.epoch * stage.steps + place.offset;
         match &stage.work {
             Work::Public {
@@ -115,15 +122,22 @@ impl Side {
                         what: "the loss of an ordinary batch".into(),
                     });
                 }
-                trainer.apply_public(gradient, &mut optimizers[stage.optimizer])
+                trainer.apply_public(gradient, &mut optimizers[stage.optimizer])?;
+                Ok(Seen {
+                    loss: Some(loss),
+                    added: None,
+                })
             }
             Work::Private { records, .. } => {
                 let batch = self.sampler_mut()?.batch(index);
                 let mut step = Step::begin(trainer, self.constants()?, index)?;
                 step.add(&records.batch(&batch))?;
                 let update = &mut optimizers[stage.optimizer];
-                step.finish(self.noise.as_mut(), &mut Local, update, ledger)?;
-                Ok(())
+                let added = step.finish(self.noise.as_mut(), &mut Local, update, ledger)?;
+                Ok(Seen {
+                    loss: None,
+                    added: Some(added),
+                })
             }
             Work::Selective {
                 records,
@@ -135,8 +149,12 @@ impl Side {
                 let mut step = Step::begin(trainer, self.constants()?, index)?;
                 let ordinary = step.add_selective(&batch, &states, self.noise.as_mut())?;
                 let [public, private] = optimizers;
-                step.finish(self.noise.as_mut(), &mut Local, private, ledger)?;
-                trainer.apply_public(ordinary, public)
+                let added = step.finish(self.noise.as_mut(), &mut Local, private, ledger)?;
+                trainer.apply_public(ordinary, public)?;
+                Ok(Seen {
+                    loss: None,
+                    added: Some(added),
+                })
             }
         }
     }

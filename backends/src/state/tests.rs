@@ -22,6 +22,7 @@ fn run(options: &TrainOptions, state: &Path) -> Result<Trained> {
         state: Some(state.to_path_buf()),
         snapshot_every: Duration::ZERO,
         stop: &stop,
+        at_epoch: None,
     };
     let corpus = Corpus::plain(&set);
     train_on(
@@ -57,7 +58,7 @@ fn a_full_disk_at_any_write_is_survived() {
             assert!(error.to_string().contains("out.state"), "{error}");
             failures += 1;
             let mut again = run(&asked, &state).unwrap();
-            assert_eq!(again.phases, whole.phases, "{recipe}, {writes}");
+            assert_eq!(again.ran.phases, whole.ran.phases, "{recipe}, {writes}");
             assert_eq!(weights(&again), weights(&whole), "{recipe}, {writes}");
             again.erase_state().unwrap();
             let left = std::fs::read_dir(home.path()).unwrap().count();
@@ -79,7 +80,7 @@ fn a_full_disk_leaves_no_half_of_a_checkpoint() {
     let set = set(4, 8, 1);
     let run = trained(&options(Recipe::Crt), &Corpus::plain(&set));
     let initial = Initial::Random { seed: 1 };
-    let manifest = Manifest::of(&prepared, &run, initial).unwrap();
+    let manifest = Manifest::of(&prepared, &run.ran, initial).unwrap();
     let weights = model.starting_weights(1);
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
@@ -129,7 +130,7 @@ fn a_finished_state_that_was_not_erased_is_recognised() {
     assert!(!erase_finished(&out).unwrap());
     let run = train(&state, 1);
     let initial = Initial::Random { seed: 1 };
-    let manifest = Manifest::of(&prepared, &run, initial).unwrap();
+    let manifest = Manifest::of(&prepared, &run.ran, initial).unwrap();
     assert!(
         erase_finished(&out).is_err(),
         "the run still holds its state"

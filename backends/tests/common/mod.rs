@@ -144,6 +144,7 @@ pub(crate) fn run_until(
         state: state.map(Path::to_path_buf),
         snapshot_every: Duration::ZERO,
         stop: &stop,
+        at_epoch: None,
     };
     with_corpus(|corpus| {
         train_on(trainer, asked, corpus, &surroundings, &mut |at| {
@@ -266,6 +267,7 @@ pub(crate) fn options_on(recipe: Recipe, set: &TrainingSet) -> TrainOptions {
         precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::default(),
+        average: None,
         initial_seed: 1,
         seed: None,
     };

@@ -44,6 +44,7 @@ fn short(prepared: &Prepared, seed: Option<u64>, state: Option<&Path>) -> Traine
         state: state.map(Path::to_path_buf),
         snapshot_every: Duration::ZERO,
         stop: &stop,
+        at_epoch: None,
     };
     let mut options = options(Recipe::Dpsgd);
     let set = &prepared.training;
@@ -64,7 +65,7 @@ fn short(prepared: &Prepared, seed: Option<u64>, state: Option<&Path>) -> Traine
 }
 
 fn manifest(prepared: &Prepared, trained: &Trained) -> Manifest {
-    Manifest::of(prepared, trained, Initial::Random { seed: 1 }).unwrap()
+    Manifest::of(prepared, &trained.ran, Initial::Random { seed: 1 }).unwrap()
 }
 
 /// Faults 12, 19 and 21: what no guarantee covers is said in the manifest, and for which
@@ -99,9 +100,9 @@ fn a_vocabulary_that_leaks_costs_everything() {
     assert!(!infinite(&manifest(&prepared, &trained).mechanism));
     prepared.tokenizer = Tokenizer::from_json(WORDS, Origin::Leaks).unwrap();
     // a plan that says otherwise than the corpus makes no manifest
-    let error = Manifest::of(&prepared, &trained, Initial::Random { seed: 1 }).unwrap_err();
+    let error = Manifest::of(&prepared, &trained.ran, Initial::Random { seed: 1 }).unwrap_err();
     assert!(error.to_string().contains("vocabulary"), "{error}");
-    trained.plan.vocabulary_leaks = true;
+    trained.ran.plan.vocabulary_leaks = true;
     let made = manifest(&prepared, &trained);
     assert!(infinite(&made.mechanism), "{:?}", made.mechanism);
     assert!(made.not_covered.join("").contains("vocabulary"));
@@ -189,6 +190,7 @@ fn other_records_never_meet_the_old_noise() {
             state: Some(folder.path().join("state")),
             snapshot_every: Duration::ZERO,
             stop: &stop,
+            at_epoch: None,
         };
         let options = seeded(options(Recipe::Dpsgd), None);
         let corpus = Corpus::plain(set);
@@ -216,8 +218,8 @@ fn only_a_secret_key_makes_a_run_private() {
         let options = seeded(options(Recipe::Dpsgd), seed);
         trained(&options, &Corpus::plain(&set))
     };
-    assert!(run(Some(0)).plan.seeded);
+    assert!(run(Some(0)).ran.plan.seeded);
     let (one, other) = (run(None), run(None));
-    assert!(!one.plan.seeded && !other.plan.seeded);
+    assert!(!one.ran.plan.seeded && !other.ran.plan.seeded);
     assert_ne!(weights(&one), weights(&other));
 }

@@ -156,6 +156,7 @@ fn options_of(bug: Bug, prepared: &Prepared, seed: u64) -> Result<TrainOptions> 
         precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::default(),
+        average: None,
         initial_seed: seed,
         seed: Some(seed),
     })

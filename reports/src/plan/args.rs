@@ -134,6 +134,10 @@ pub struct RecipeArgs {
     /// jft: noise of the first phase, with light noise.
     #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]
     pub first_sigma: Option<NoiseMultiplier>,
+    /// jft: the ε to find the noise of the first phase for, with light noise, as if it ran alone, instead of
+    /// --first-sigma; at --delta and for the replacement of one record.
+    #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true, conflicts_with = "first_sigma")]
+    pub first_epsilon: Option<Epsilon>,
     /// jft: both ends of the share of tokens that the policy misses, with light noise.
     #[arg(long, value_name = "LOW,HIGH", value_delimiter = ',', value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
     pub token_miss: Vec<MissRate>,

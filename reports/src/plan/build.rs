@@ -100,6 +100,9 @@ impl Builder<'_> {
             secrets: Secrets::default(),
         };
         plan.secrets = self.secrets()?;
+        if let Some(epsilon) = request.of_recipe.first_epsilon {
+            calibrate_first(&mut plan, epsilon, request)?;
+        }
         if let Some(epsilon) = request.noise.epsilon {
             calibrate(&mut plan, epsilon, request)?;
         }
@@ -344,11 +347,20 @@ impl Builder<'_> {
 
     fn light_noise(&self, second: &NoisySteps, kind: FirstPhaseKind) -> Result<FirstPhase> {
         let (request, of_recipe) = (self.request, &self.request.of_recipe);
-        let Some(sigma) = of_recipe.first_sigma else {
-            bail!(
-                "{}: light noise needs it, in (0, inf)",
-                self.name("first_sigma")
-            );
+        let noise = match (of_recipe.first_sigma, of_recipe.first_epsilon) {
+            (Some(sigma), None) => self.given(sigma, "first_sigma"),
+            // A placeholder that the calibration replaces.
+            (None, Some(_)) => self.given(NoiseMultiplier::new(1.0)?, "first_epsilon"),
+            (None, None) => bail!(
+                "{}: light noise needs it, in (0, inf), or {}",
+                self.name("first_sigma"),
+                self.name("first_epsilon")
+            ),
+            (Some(_), Some(_)) => bail!(
+                "{}: is found for {}, give one of them",
+                self.name("first_sigma"),
+                self.name("first_epsilon")
+            ),
         };
         let token_miss = match (kind, of_recipe.token_miss.as_slice()) {
             (FirstPhaseKind::LightNoise, &[low, high]) => Some((low, high)),
@@ -360,7 +372,7 @@ impl Builder<'_> {
             _ => None,
         };
         let mut steps = NoisySteps {
-            noise_multiplier: self.given(sigma, "first_sigma"),
+            noise_multiplier: noise,
             ..second.clone()
         };
         if let Some(rate) = request.first_rate {
@@ -453,7 +465,7 @@ impl Builder<'_> {
 
     /// The earlier run of ours, where the run goes on from its checkpoint.
     fn continues(&self) -> Result<Option<Stated<CompletedRun>>> {
-        let Some(model) = &self.request.model else {
+        let Some(model) = self.request.folder() else {
             ensure!(
                 !self.request.declared_public,
                 "{}: belongs to a folder as {}",
@@ -638,13 +650,35 @@ fn calibrate(plan: &mut TrainingPlan, epsilon: Epsilon, request: &PlanRequest) -
             request.name("epsilon")
         );
     }
-    let sigma = plan
-        .calibrated(epsilon, *plan.delta)
-        .with_context(|| request.name("epsilon"))?;
-    // With no more digits than are printed; more noise keeps the promise too.
-    let sigma = rounded_up(sigma.get(), 8).parse().unwrap_or(sigma.get());
+    let sigma = calibrated(plan, epsilon).with_context(|| request.name("epsilon"))?;
     if let Some(noisy) = plan.run.noisy_mut() {
-        noisy.noise_multiplier.value = NoiseMultiplier::new(sigma)?;
+        noisy.noise_multiplier.value = sigma;
     }
     Ok(())
+}
+
+/// Puts the noise in the first phase of `jft` with which it alone keeps ε.
+fn calibrate_first(plan: &mut TrainingPlan, epsilon: Epsilon, request: &PlanRequest) -> Result<()> {
+    let Run::Jft {
+        first: FirstPhase::LightNoise { steps, .. },
+        ..
+    } = &mut plan.run
+    else {
+        return Ok(());
+    };
+    let private = steps.clone();
+    let alone = TrainingPlan {
+        delta: plan.delta.clone(),
+        ..TrainingPlan::new(Run::Dpsgd { private }, plan.unit.value.clone())
+    };
+    let sigma = calibrated(&alone, epsilon).with_context(|| request.name("first_epsilon"))?;
+    steps.noise_multiplier.value = sigma;
+    Ok(())
+}
+
+fn calibrated(plan: &TrainingPlan, epsilon: Epsilon) -> Result<NoiseMultiplier> {
+    let sigma = plan.calibrated(epsilon, *plan.delta)?;
+    // With no more digits than are printed; more noise keeps the promise too.
+    let sigma = rounded_up(sigma.get(), 8).parse().unwrap_or(sigma.get());
+    Ok(NoiseMultiplier::new(sigma)?)
 }

@@ -16,6 +16,10 @@
 //! epochs = 20                  # or steps = 4000
 //! sampler = "poisson"
 //!
+//! [optimizer]                  # how weights move: no promise depends on it
+//! learning_rate = 20           # of ordinary steps, and optimizer = "sgd", ordinary_batch_size = 256
+//! private_learning_rate = 0.1  # of noisy ones, and clip = 1
+//!
 //! [secrets]
 //! records = 3                  # records that one secret is trained on in, at most
 //! records_before = 20          # the same before deduplication
@@ -35,6 +39,7 @@
 //! # or, with noise: sigma, sample_rate, steps or epochs, and miss = [0.003, 0.012] for the paper's estimate
 //! ```
 
+use super::Optimization;
 use super::args::{
     Assumption, FirstPhaseKind, NoiseArgs, RecipeArgs, RedactionArgs, Sampler, Schedule, Sigma,
     Whose,
@@ -72,6 +77,9 @@ pub struct TrainingFile {
     /// How.
     #[serde(default)]
     pub training: Training,
+    /// How weights move.
+    #[serde(default)]
+    pub optimizer: Optimization,
     /// What is to be kept secret.
     #[serde(default)]
     pub secrets: Secrets,
@@ -163,6 +171,8 @@ pub struct FirstPhase {
     pub screened: Option<PathBuf>,
     /// σ of a noised first phase.
     pub sigma: Option<NoiseMultiplier>,
+    /// The ε to find that σ for, as if the phase ran alone.
+    pub epsilon: Option<Epsilon>,
     /// Its sampling rate; that of the second phase where it is absent.
     pub sample_rate: Option<SamplingRate>,
     /// Its steps.
@@ -215,10 +225,11 @@ impl TrainingFile {
         let (training, secrets) = (self.training, self.secrets);
         let first_given = self.first_phase.is_some();
         let first = self.first_phase.unwrap_or_default();
-        let kind = first.kind.or(match (first.sigma, first.miss) {
-            (Some(_), Some(_)) => Some(FirstPhaseKind::LightNoise),
-            (Some(_), None) => Some(FirstPhaseKind::ConservativeLightNoise),
-            (None, _) => None,
+        let noised = first.sigma.is_some() || first.epsilon.is_some();
+        let kind = first.kind.or(match (noised, first.miss) {
+            (true, Some(_)) => Some(FirstPhaseKind::LightNoise),
+            (true, None) => Some(FirstPhaseKind::ConservativeLightNoise),
+            (false, _) => None,
         });
         let holds = |condition: Option<bool>| condition.unwrap_or(false);
         let conditions = [
@@ -261,6 +272,7 @@ impl TrainingFile {
                 first_phase: kind,
                 first_epochs: first.epochs,
                 first_sigma: first.sigma,
+                first_epsilon: first.epsilon,
                 token_miss: first
                     .miss
                     .map_or_else(Vec::new, |(low, high)| vec![low, high]),
@@ -275,6 +287,8 @@ impl TrainingFile {
                 patience: training.patience,
                 seed: training.seed,
             },
+            optimization_of_file: self.optimizer.given(),
+            optimization: self.optimizer,
             first_rate: first.sample_rate,
             first_steps: first.steps,
             first_alike,

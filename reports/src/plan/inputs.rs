@@ -56,7 +56,7 @@ pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> 
         .given("max_batch", schedule.max_batch)?
         .given("selected", schedule.selected)?
         .given("epoch_steps", schedule.epoch_steps)?;
-    if let (Some(model), Some(_)) = (&request.model, unauthenticated(plan)) {
+    if let (Some(model), Some(_)) = (request.folder(), unauthenticated(plan)) {
         inputs = inputs.given("not_authenticated", [model.join("manifest.json")])?;
     }
     inputs = of_run(inputs, plan)?;

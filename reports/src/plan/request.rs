@@ -1,10 +1,11 @@
 //! What somebody asked for, before anything is filled in.
 
+use super::Optimization;
 use super::args::{NoiseArgs, RecipeArgs, RedactionArgs, Schedule};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::Recipe;
 use reticent_accounting::{Delta, GroupSize, Probability, SamplingRate, Tolerance, UnitName};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where a request comes from: how messages name its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,6 +61,10 @@ pub struct PlanRequest {
     pub schedule: Schedule,
     /// What single recipes need.
     pub of_recipe: RecipeArgs,
+    /// How weights move.
+    pub optimization: Optimization,
+    /// Its options that stand in the file.
+    pub optimization_of_file: Vec<&'static str>,
     /// Of the first phase of `jft`, in files: q and T of its own, and what is known of the policy.
     pub first_rate: Option<SamplingRate>,
     /// T of the first phase.
@@ -100,16 +105,29 @@ impl PlanRequest {
                     | "everything_private" => "secrets",
                     "first_phase" => return "first_phase".to_owned(),
                     "first_sigma" => return "first_phase.sigma".to_owned(),
+                    "first_epsilon" => return "first_phase.epsilon".to_owned(),
                     "first_rate" => return "first_phase.sample_rate".to_owned(),
                     "first_steps" => return "first_phase.steps".to_owned(),
                     "first_epochs" => return "first_phase.epochs".to_owned(),
                     "token_miss" => return "first_phase.miss".to_owned(),
                     "screened" => return "first_phase.screened".to_owned(),
+                    key if self.optimization_of_file.contains(&key) => "optimizer",
+                    key if self.optimization.given().contains(&key) => {
+                        return format!("--{}", key.replace('_', "-"));
+                    }
                     _ => "training",
                 };
                 format!("{section}.{key}")
             }
         }
+    }
+
+    /// The folder to go on from; a fresh model, `lstm` or `gpt2`, has none.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        let model = self.model.as_deref()?;
+        let fresh = !model.is_dir() && ["lstm", "gpt2"].iter().any(|name| model == Path::new(name));
+        (!fresh).then_some(model)
     }
 
     /// The recipe.

@@ -543,6 +543,7 @@ mod trained {
             precision: Precision::Single,
             dropout: Dropout::NONE,
             learning_rates: LearningRates::CONSTANT,
+            average: None,
             initial_seed: 1,
             seed: request.of_recipe.seed,
         };
@@ -550,7 +551,7 @@ mod trained {
         let stop = AtomicBool::new(false);
         let surroundings = Surroundings::in_memory(&stop);
         let trained = train_on(model, &options, &corpus, &surroundings, &mut |_| {}).unwrap();
-        Manifest::of(prepared, &trained, Initial::Random { seed: 1 }).unwrap()
+        Manifest::of(prepared, &trained.ran, Initial::Random { seed: 1 }).unwrap()
     }
 
     /// Seed 15, 320 plans on four corpora of some forty records; every sixth is run.

@@ -38,6 +38,7 @@ pub fn by_recipe(request: &PlanRequest) -> Vec<Use> {
         ("first_phase", more.first_phase.is_some(), &[Jft]),
         ("first_epochs", more.first_epochs.is_some(), &[Jft]),
         ("first_sigma", more.first_sigma.is_some(), &[Jft]),
+        ("first_epsilon", more.first_epsilon.is_some(), &[Jft]),
         ("token_miss", !more.token_miss.is_empty(), &[Jft]),
         ("screened", more.screened.is_some(), &[Jft]),
         ("state_sigma", more.state_sigma.is_some(), &[Sdp]),
@@ -116,7 +117,8 @@ fn by_first_phase(request: &PlanRequest) -> Result<()> {
     let phase = more.first_phase.unwrap_or_default();
     let screening = more.assume.contains(&Assumption::Screening);
     let noised: &[FirstPhaseKind] = &[LightNoise, ConservativeLightNoise];
-    let users: [(&str, &str, bool, &[FirstPhaseKind]); 4] = [
+    let users: [(&str, &str, bool, &[FirstPhaseKind]); 5] = [
+        ("first_epsilon", "", more.first_epsilon.is_some(), noised),
         ("first_sigma", "", more.first_sigma.is_some(), noised),
         ("token_miss", "", !more.token_miss.is_empty(), &[LightNoise]),
         ("screened", "", more.screened.is_some(), &[Screened]),

@@ -8,7 +8,6 @@ mod course;
 pub(super) mod measured;
 pub(super) mod preparing;
 mod reading;
-mod recipe;
 mod values;
 
 pub use super::convert::args::{Convert, Layout};
@@ -34,11 +33,10 @@ pub use super::train::args::{Start, Train};
 #[cfg(feature = "audit")]
 pub(in crate::audit) use audited::adapted;
 pub use audited::{Audited, Source};
-pub use course::{Course, DecayArg};
+pub use course::Course;
 pub use measured::Measured;
 pub use preparing::Preparing;
 pub use reading::Reading;
-pub use recipe::{ClippingArg, OptimizerArg, PrivateArgs};
 pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, PrecisionArg, TokenizerArg};
 
 use crate::contract::{Completions, Format, ManualPage};

@@ -339,6 +339,7 @@ fn options(recipe: Recipe, prepared: &Prepared, facts: &PreparedFacts) -> Result
         precision: Precision::Single,
         dropout: Dropout::NONE,
         learning_rates: LearningRates::default(),
+        average: None,
         initial_seed: INITIAL_SEED,
         seed: None,
     })
@@ -372,28 +373,38 @@ fn arm(
         model: &model,
         initial: &initial,
     };
-    let mut trained = match job.train(weights, args.device.into(), &surroundings, &what) {
+    let mut trained = match job.train(
+        weights,
+        args.device.into(),
+        &surroundings,
+        &what,
+        &mut |_| {},
+    ) {
         Ok(trained) => trained,
         Err(Error::Interrupted { .. }) => return Err(Interrupted::default().into()),
         Err(error @ Error::Device { .. }) => return Err(error).context("--device"),
         Err(error) => return Err(error.into()),
     };
     let seconds = begun.elapsed().as_secs_f64();
-    job.save(&folder.join(spec.folder), &trained)?;
+    job.save(
+        &folder.join(spec.folder),
+        &trained.ran,
+        trained.trainer.weights(),
+    )?;
     let measured = measure(trained.trainer.as_mut(), &reference.held_out, interrupt)?;
     let perplexity = measured.perplexity;
     let plan = own
         .plan
         .as_ref()
         .context("--canaries: no canary was planted")?;
-    let canaries = trained.plan.secrets.canaries.as_ref();
+    let canaries = trained.ran.plan.secrets.canaries.as_ref();
     let canaries = canaries.map(|stated| stated.value);
     let canaries = canaries.context("--canaries: no canary was planted")?;
     let mut attack = Attack::new(plan, &own.tokenizer, spec.name, canaries)?;
     // Without its noise the plan would promise nothing: the claim is that of the same plan with it.
     attack.against(TrainingPlan {
         noiseless: false,
-        ..trained.plan.clone()
+        ..trained.ran.plan.clone()
     });
     attack.tests = TESTS;
     let (exposure, held_against) = attack.run(trained.trainer.as_mut(), interrupt)?;
@@ -403,10 +414,10 @@ fn arm(
     };
     if promised.is_empty() {
         promised = guarantees(
-            &trained.plan.mechanism_of_canaries(),
+            &trained.ran.plan.mechanism_of_canaries(),
             plan.unit,
             u32::try_from(canaries.records).unwrap_or(u32::MAX),
-            *trained.plan.delta,
+            *trained.ran.plan.delta,
         )?;
     }
     Ok(Arm {
@@ -425,7 +436,7 @@ fn arm(
 }
 
 fn private_phase(trained: &Trained) -> Option<PrivatePhase> {
-    trained.phases.iter().find_map(|phase| match phase {
+    trained.ran.phases.iter().find_map(|phase| match phase {
         Phase::Private {
             steps,
             noise_multiplier,

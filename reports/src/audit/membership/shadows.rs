@@ -61,9 +61,14 @@ impl ShadowTraining {
             _ => format!("sgd, {} records a step", self.batch_size.unwrap_or(1)),
         };
         let (optimizer, rate) = match self.optimizer {
-            OptimizerSpec::Sgd { learning_rate, .. } => ("momentum", learning_rate),
+            OptimizerSpec::Sgd {
+                learning_rate,
+                momentum,
+            } if momentum > 0.0 => ("momentum", learning_rate),
+            OptimizerSpec::Sgd { learning_rate, .. } => ("gradient descent", learning_rate),
             OptimizerSpec::Adam { learning_rate } => ("Adam", learning_rate),
             OptimizerSpec::AdamW { learning_rate, .. } => ("AdamW", learning_rate),
+            OptimizerSpec::AdamBc { learning_rate, .. } => ("DP-AdamBC", learning_rate),
         };
         let decay = match self.learning_rates.decay {
             Decay::Constant => "constant",

@@ -1,12 +1,11 @@
 //! Arguments of `audit train`.
 
 use crate::audit::args::Course;
-use crate::audit::args::PrivateArgs;
 use crate::audit::args::{DeviceArg, ModelArg, PrecisionArg};
 use crate::audit::train::uses;
-use crate::contract::{positive, positive_number, quantity};
+use crate::contract::quantity;
 use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, recipe};
-use crate::plan::{PlanRequest, TrainingFile};
+use crate::plan::{Optimization, PlanRequest, TrainingFile};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use reticent_accounting::Delta;
@@ -60,32 +59,12 @@ pub struct Train {
     /// What single recipes need.
     #[command(flatten)]
     pub of_recipe: RecipeArgs,
-    /// sgd, crt, jft: records of an ordinary step [default: 8].
-    #[arg(long, value_name = "B", value_parser = positive)]
-    pub ordinary_batch_size: Option<u64>,
-    /// sgd, crt, sdp, jft: step size of ordinary steps (Adam) [default: 0.004]; --decay says how it
-    /// falls.
-    #[arg(long, value_name = "RATE", value_parser = positive_number, allow_negative_numbers = true)]
-    pub learning_rate: Option<f64>,
-    /// How noisy steps clip and move weights.
+    /// How weights move.
     #[command(flatten)]
-    pub private: PrivateArgs,
-    /// Share of values that training passes drop: of embedded tokens, of attention's
-    /// probabilities, of what each block gives. Absent, a folder's own rates hold (config.json, or
-    /// the manifest of a checkpoint of ours), and a fresh model drops nothing.
-    #[arg(long, value_name = "RATE", value_parser = dropped_share, allow_negative_numbers = true)]
-    pub dropout: Option<f64>,
+    pub optimization: Optimization,
     /// The course of the run.
     #[command(flatten)]
     pub course: Course,
-}
-
-/// A rate of dropout.
-fn dropped_share(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(rate) if (0.0..1.0).contains(&rate) => Ok(rate),
-        _ => Err(format!("must be a number in [0, 1), got {text:?}")),
-    }
 }
 
 /// The model a run starts from.
@@ -99,27 +78,27 @@ pub struct Start {
     /// of ours whose manifest.json is lost, and written into the new manifest.
     #[arg(long)]
     pub declared_public: bool,
-    /// Layers of a fresh gpt2 [default: 4].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256))]
-    pub layers: Option<u64>,
-    /// Width of a fresh gpt2, a multiple of its heads [default: 256].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=16384))]
-    pub width: Option<u64>,
-    /// Attention heads of a fresh gpt2 [default: 8].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
-    pub heads: Option<u64>,
-    /// Longest text of a fresh gpt2, in tokens [default: 512]; at least the longest record.
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(2..=1 << 20))]
-    pub context: Option<u64>,
 }
 
 impl Train {
+    /// The model that the plan file or the flag names.
+    #[must_use]
+    pub fn model_of(&self, request: &PlanRequest) -> ModelArg {
+        match &request.model {
+            Some(model) => model
+                .to_string_lossy()
+                .parse()
+                .unwrap_or_else(|_| ModelArg::Folder(model.clone())),
+            None => self.start.model.clone(),
+        }
+    }
+
     /// What these arguments ask for, or the plan file they name.
     ///
     /// # Errors
     /// A plan file that can't be read, or an option that changes nothing in this run.
     pub fn request(&self) -> Result<PlanRequest> {
-        let request = match &self.plan {
+        let mut request = match &self.plan {
             Some(path) => TrainingFile::read(path).context("--plan")?.request(),
             None => PlanRequest {
                 recipe: self.recipe,
@@ -136,6 +115,7 @@ impl Train {
                 ..PlanRequest::default()
             },
         };
+        request.optimization.merge(&self.optimization)?;
         uses::all_used(self, &request)?;
         Ok(request)
     }
@@ -164,21 +144,11 @@ impl Train {
                 of_recipe.public_passes.unwrap_or(1),
                 1_000,
             ),
-            (
-                "--ordinary-batch-size".to_owned(),
-                self.ordinary_batch_size.unwrap_or(1),
-                1 << 24,
-            ),
         ] {
             if value > most {
                 bail!("{flag}: must lie in [1, {most}], got {value}");
             }
         }
-        match self.private.weight_decay {
-            Some(share) if share > 1.0 => {
-                bail!("--weight-decay: must lie in (0, 1], got {share}")
-            }
-            _ => Ok(()),
-        }
+        request.optimization.check(|key| request.name(key))
     }
 }

@@ -2,7 +2,8 @@
 
 pub mod args;
 #[cfg(feature = "audit")]
-pub(super) mod material;
+pub(super) mod log;
+mod material;
 #[cfg(feature = "audit")]
 pub(super) mod model;
 #[cfg(feature = "audit")]

@@ -1,12 +1,13 @@
 //! The model a run starts from.
 
-use crate::audit::args::{ModelArg, Start};
+use crate::audit::args::ModelArg;
 use crate::audit::loaded_model::same_tokenizer;
+use crate::plan::PlanRequest;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{CompletedRun, Recipe, TrainingPlan};
 use reticent_backends::{
-    Dropout, Family, Initial, LstmConfig, Manifest, Model, Pretrained, TransformerConfig,
-    weights_digest,
+    Dropout, Family, Initial, LstmConfig, Manifest, Model, Pretrained, TrainOptions,
+    TransformerConfig, weights_digest,
 };
 use reticent_corpus::{Origin, Prepared};
 use std::path::Path;
@@ -40,21 +41,23 @@ impl Beginning {
 
     /// What the arguments name, with room for every token of the prepared corpus.
     pub(in crate::audit) fn args(
-        args: &Start,
-        plan: &TrainingPlan,
+        model: &ModelArg,
+        request: &PlanRequest,
+        options: &TrainOptions,
         prepared: &Prepared,
-        seed: u64,
     ) -> Result<Self> {
-        let begun = match &args.model {
+        let (plan, seed) = (&options.plan, options.initial_seed);
+        let begun = match model {
             ModelArg::Lstm => Self::paper(prepared, seed),
-            ModelArg::Gpt2 => Self::drawn(gpt2(args, prepared)?, seed),
-            ModelArg::Folder(folder) => Self::loaded(folder, args.declared_public, plan, prepared)?,
+            ModelArg::Gpt2 => Self::drawn(gpt2(request, prepared)?, seed),
+            ModelArg::Folder(folder) => {
+                Self::loaded(folder, request.declared_public, plan, prepared)?
+            }
         };
         begun.fits(prepared)?;
         ensure!(
             plan.run.recipe() != Some(Recipe::Sdp) || matches!(begun.model, Model::Lstm(_)),
-            "--model: the recipe sdp releases the states of a recurrent model; it must be lstm, got {}",
-            args.model
+            "--model: the recipe sdp releases the states of a recurrent model; it must be lstm, got {model}"
         );
         Ok(begun)
     }
@@ -108,7 +111,8 @@ impl Beginning {
     }
 }
 
-fn gpt2(args: &Start, prepared: &Prepared) -> Result<Model> {
+fn gpt2(request: &PlanRequest, prepared: &Prepared) -> Result<Model> {
+    let args = &request.optimization;
     let [layers, width, heads, context] = [
         args.layers.unwrap_or(4),
         args.width.unwrap_or(256),
@@ -117,7 +121,8 @@ fn gpt2(args: &Start, prepared: &Prepared) -> Result<Model> {
     ];
     ensure!(
         width.is_multiple_of(heads),
-        "--width: must be a multiple of --heads ({heads}), got {width}"
+        "{}: must be a multiple of the heads ({heads}), got {width}",
+        request.name("width")
     );
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let config = TransformerConfig::new(

@@ -1,11 +1,13 @@
 //! The options of a run, from its arguments.
 
-use crate::audit::args::{ClippingArg, Course, DecayArg, OptimizerArg, PrivateArgs, Train};
+use crate::audit::args::Train;
 use crate::audit::train::material::screened;
 use crate::audit::train::run::{INITIAL_SEED, MOMENTUM};
 use crate::audit::train::uses::by_recipe;
 use crate::contract::Inputs;
-use crate::plan::PlanRequest;
+use crate::plan::{
+    ClippingArg, DecayArg, Optimization, OptimizerArg, PlanRequest, PrivateOptimizerArg,
+};
 use anyhow::{Context, Result};
 use reticent_accounting::training::{FirstPhase, Recipe, Run, TrainingPlan};
 use reticent_backends::{
@@ -19,6 +21,7 @@ const LEARNING_RATE: f64 = 4e-3;
 const PRIVATE_LEARNING_RATE: f64 = 0.06;
 const CLIPPING_NORM: f64 = 1.0;
 const WEIGHT_DECAY: f64 = 0.01;
+const SECOND_MOMENT_FLOOR: f64 = 5e-8;
 
 /// The options of the backends crate for a plan.
 pub(in crate::audit) fn options(
@@ -27,7 +30,7 @@ pub(in crate::audit) fn options(
     plan: TrainingPlan,
     prepared: &Prepared,
 ) -> Result<TrainOptions> {
-    let recipe = request.recipe();
+    let (recipe, given) = (request.recipe(), &request.optimization);
     let norm = request.of_recipe.state_norm.unwrap_or(1.0);
     let screened = match (&plan.run, &request.of_recipe.screened) {
         (
@@ -41,21 +44,20 @@ pub(in crate::audit) fn options(
     };
     Ok(TrainOptions {
         plan,
-        batch_size: train.ordinary_batch_size.unwrap_or(BATCH_SIZE),
-        optimizer: OptimizerSpec::Adam {
-            learning_rate: train.learning_rate.unwrap_or(LEARNING_RATE),
-        },
+        batch_size: given.ordinary_batch_size.unwrap_or(BATCH_SIZE),
+        optimizer: ordinary_optimizer(given),
         private: recipe.is_private().then(|| PrivateOptions {
-            clipping_norm: train.private.clip.unwrap_or(CLIPPING_NORM),
-            clipping: clipping(train.private.clipping.unwrap_or_default()),
-            optimizer: private_optimizer(&train.private),
+            clipping_norm: given.clip.unwrap_or(CLIPPING_NORM),
+            clipping: clipping(given.clipping.unwrap_or_default()),
+            optimizer: private_optimizer(given),
         }),
         state_norm: (recipe == Recipe::Sdp).then_some(norm),
         screened,
         precision: train.precision.into(),
         dropout: Dropout::NONE,
-        learning_rates: learning_rates(&train.course),
-        initial_seed: INITIAL_SEED,
+        average: given.average,
+        learning_rates: learning_rates(given),
+        initial_seed: given.initial_seed.unwrap_or(INITIAL_SEED),
         seed: request.of_recipe.seed,
     })
 }
@@ -63,46 +65,48 @@ pub(in crate::audit) fn options(
 /// Every setting of the run, and which of them the user left to us.
 pub(in crate::audit) fn inputs(
     train: &Train,
+    request: &PlanRequest,
     of_plan: Inputs,
     options: &TrainOptions,
 ) -> serde_json::Result<Inputs> {
+    let given = &request.optimization;
     let mut inputs = of_plan
         .given_path("plan", train.plan.as_deref())?
         .given("options", options)?;
     let used = |key: &str| {
         let recipe = options.plan.run.recipe();
-        let users = by_recipe(train);
+        let users = by_recipe(given);
         let users = users.iter().find(|(known, ..)| *known == key);
         users.is_some_and(|(_, _, users)| recipe.is_some_and(|recipe| users.contains(&recipe)))
     };
     if used("ordinary_batch_size") {
-        let given = train.ordinary_batch_size;
-        inputs = inputs.or_assumed("ordinary_batch_size", given, BATCH_SIZE)?;
+        let size = given.ordinary_batch_size;
+        inputs = inputs.or_assumed("ordinary_batch_size", size, BATCH_SIZE)?;
     }
-    for (key, given, default) in [
-        ("learning_rate", train.learning_rate, LEARNING_RATE),
-        ("clip", train.private.clip, CLIPPING_NORM),
+    for (key, value, default) in [
+        ("learning_rate", given.learning_rate, LEARNING_RATE),
+        ("clip", given.clip, CLIPPING_NORM),
         (
             "private_learning_rate",
-            train.private.private_learning_rate,
+            given.private_learning_rate,
             PRIVATE_LEARNING_RATE,
         ),
     ] {
         if used(key) {
-            inputs = inputs.or_assumed(key, given, default)?;
+            inputs = inputs.or_assumed(key, value, default)?;
         }
     }
     Ok(inputs)
 }
 
-const fn learning_rates(args: &Course) -> LearningRates {
+fn learning_rates(given: &Optimization) -> LearningRates {
     LearningRates {
-        decay: match args.decay {
+        decay: match given.decay.unwrap_or_default() {
             DecayArg::Constant => Decay::Constant,
             DecayArg::Linear => Decay::Linear,
             DecayArg::Cosine => Decay::Cosine,
         },
-        warmup: args.warmup,
+        warmup: given.warmup.unwrap_or(0),
     }
 }
 
@@ -114,17 +118,36 @@ const fn clipping(args: ClippingArg) -> Clipping {
     }
 }
 
-fn private_optimizer(given: &PrivateArgs) -> OptimizerSpec {
-    let learning_rate = given.private_learning_rate.unwrap_or(PRIVATE_LEARNING_RATE);
-    match given.private_optimizer.unwrap_or_default() {
+fn ordinary_optimizer(given: &Optimization) -> OptimizerSpec {
+    let learning_rate = given.learning_rate.unwrap_or(LEARNING_RATE);
+    match given.optimizer.unwrap_or_default() {
         OptimizerArg::Sgd => OptimizerSpec::Sgd {
             learning_rate,
-            momentum: MOMENTUM,
+            momentum: given.momentum.unwrap_or(0.0),
         },
         OptimizerArg::Adam => OptimizerSpec::Adam { learning_rate },
         OptimizerArg::Adamw => OptimizerSpec::AdamW {
             learning_rate,
             weight_decay: given.weight_decay.unwrap_or(WEIGHT_DECAY),
+        },
+    }
+}
+
+fn private_optimizer(given: &Optimization) -> OptimizerSpec {
+    let learning_rate = given.private_learning_rate.unwrap_or(PRIVATE_LEARNING_RATE);
+    match given.private_optimizer.unwrap_or_default() {
+        PrivateOptimizerArg::Sgd => OptimizerSpec::Sgd {
+            learning_rate,
+            momentum: given.private_momentum.unwrap_or(MOMENTUM),
+        },
+        PrivateOptimizerArg::Adam => OptimizerSpec::Adam { learning_rate },
+        PrivateOptimizerArg::Adamw => OptimizerSpec::AdamW {
+            learning_rate,
+            weight_decay: given.weight_decay.unwrap_or(WEIGHT_DECAY),
+        },
+        PrivateOptimizerArg::AdamBc => OptimizerSpec::AdamBc {
+            learning_rate,
+            floor: given.second_moment_floor.unwrap_or(SECOND_MOMENT_FLOOR),
         },
     }
 }

@@ -4,7 +4,8 @@ use crate::account::plan_page::promises::in_order;
 use crate::account::plan_page::{PlannedRun, first_promise};
 use crate::account::secrets::SecretPosteriors;
 use crate::account::words::{neighbours, promise};
-use crate::audit::args::{ModelArg, Start, Train};
+use crate::audit::args::Train;
+use crate::audit::train::log::{Line, Log};
 use crate::audit::train::material::Material;
 use crate::audit::train::model::{Beginning, dropout_of};
 use crate::audit::train::options::{inputs, options};
@@ -13,23 +14,26 @@ use crate::contract::{
 };
 use crate::number::{grouped, nearest, rounded_up, shortest};
 use crate::page::{Output, Page, Section};
-use crate::plan::{PreparedFacts, build, inputs as plan_inputs, redaction, unauthenticated};
+use crate::plan::{
+    PlanRequest, PreparedFacts, build, inputs as plan_inputs, redaction, unauthenticated,
+};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Recipe, Run};
 use reticent_accounting::{Guarantee, Mechanism, Tolerance};
 use reticent_backends::{
-    Checkpoint, Corpus, Device, Dropout, Error, FolderLock, Initial, Manifest, Model, Owner,
-    Schedule, Surroundings, TrainOptions, Trained, erase_finished, free_for, open, state_folder,
-    train_on,
+    Checkpoint, Corpus, Device, Dropout, Epoch, Error, FolderLock, Initial, Manifest, Model, Owner,
+    Ran, Schedule, Surroundings, TrainOptions, TrainProgress, Trained, erase_finished, free_for,
+    open, state_folder, train_on, weights_digest,
 };
 use reticent_corpus::Prepared;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::path::Path;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 
-/// Momentum of private steps.
+/// Momentum of private steps by gradient descent.
 pub(in crate::audit) const MOMENTUM: f64 = 0.9;
-/// Seed of the starting weights; they depend on nothing else.
+/// Seed of the starting weights where none is given; they depend on nothing else.
 pub(in crate::audit) const INITIAL_SEED: u64 = 0;
 
 /// What is trained, on what, and how.
@@ -49,36 +53,37 @@ impl Job<'_> {
         device: Device,
         surroundings: &Surroundings<'_>,
         what: &str,
+        seen: &mut dyn FnMut(&TrainProgress),
     ) -> std::result::Result<Trained, Error> {
         let model = open(self.model, weights, device)?;
         let total = Schedule::of(self.options, &self.corpus)?.total();
         let progress = Progress::of(total, what, "steps");
         train_on(model, self.options, &self.corpus, surroundings, &mut |at| {
-            progress.at(at.step)
+            progress.at(at.step);
+            seen(&at);
         })
     }
 
     /// Writes checkpoint and owner's folder.
-    pub(in crate::audit) fn save(&self, folder: &Path, trained: &Trained) -> Result<()> {
+    pub(in crate::audit) fn save(
+        &self,
+        folder: &Path,
+        ran: &Ran,
+        weights: &[Vec<f32>],
+    ) -> Result<()> {
         let prepared = self.prepared;
-        let mut manifest = Manifest::of(prepared, trained, self.initial.clone())?;
-        if let (Some(plan), Some(canaries)) = (&prepared.plan, &trained.plan.secrets.canaries) {
+        let mut manifest = Manifest::of(prepared, ran, self.initial.clone())?;
+        if let (Some(plan), Some(canaries)) = (&prepared.plan, &ran.plan.secrets.canaries) {
             let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
             // Only CRT trains a public side.
-            let open = match trained.plan.run {
+            let open = match ran.plan.run {
                 Run::Crt { .. } => small(canaries.on_public_side),
                 _ => 0,
             };
             let owner = Owner::open_or_create(folder)?;
             manifest.canaries = Some(owner.keep(plan, small(canaries.records), open)?);
         }
-        Checkpoint::save(
-            folder,
-            self.model,
-            trained.trainer.weights(),
-            &prepared.tokenizer,
-            manifest,
-        )?;
+        Checkpoint::save(folder, self.model, weights, &prepared.tokenizer, manifest)?;
         Owner::open_or_create(folder)?.authenticate(folder)?;
         Ok(())
     }
@@ -93,8 +98,8 @@ struct Dropped {
 }
 
 impl Dropped {
-    fn of(rates: Dropout, args: &Train) -> Option<Self> {
-        let asked_by = if args.dropout.is_some() {
+    fn of(rates: Dropout, request: &PlanRequest) -> Option<Self> {
+        let asked_by = if request.optimization.dropout.is_some() {
             "--dropout"
         } else {
             "the model's folder"
@@ -119,12 +124,13 @@ impl Dropped {
 }
 
 /// A warm-up longer than the run would never reach the learning rates that were asked for.
-fn warmup_fits(options: &TrainOptions, corpus: &Corpus<'_>) -> Result<()> {
+fn warmup_fits(request: &PlanRequest, options: &TrainOptions, corpus: &Corpus<'_>) -> Result<()> {
     let total = Schedule::of(options, corpus)?.total();
     let warmup = options.learning_rates.warmup;
     ensure!(
         warmup <= total,
-        "--warmup: must lie in [0, {total}], the steps of this run, got {warmup}"
+        "{}: must lie in [0, {total}], the steps of this run, got {warmup}",
+        request.name("warmup")
     );
     Ok(())
 }
@@ -190,30 +196,17 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let prepared = Prepared::load(folder).context("PREPARED")?;
     let material = Material::of(train, &request, &plan, (&prepared, &facts))?;
     let mut options = options(train, &request, plan, &prepared)?;
-    let start = Start {
-        model: request.model.clone().map_or_else(
-            || train.start.model.clone(),
-            |folder| {
-                folder
-                    .to_string_lossy()
-                    .parse()
-                    .unwrap_or(ModelArg::Folder(folder))
-            },
-        ),
-        declared_public: request.declared_public,
-        ..train.start.clone()
-    };
     let Beginning {
         model,
         weights,
         initial,
         dropout,
-    } = Beginning::args(&start, &options.plan, &prepared, INITIAL_SEED)?;
-    options.dropout = match train.dropout {
+    } = Beginning::args(&train.model_of(&request), &request, &options, &prepared)?;
+    options.dropout = match request.optimization.dropout {
         Some(rate) => dropout_of(&model, rate)?,
         None => dropout,
     };
-    warmup_fits(&options, &material.corpus(&prepared))?;
+    warmup_fits(&request, &options, &material.corpus(&prepared))?;
     let job = Job {
         prepared: &prepared,
         corpus: material.corpus(&prepared),
@@ -221,9 +214,34 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         model: &model,
         initial: &initial,
     };
-    let surroundings = Surroundings::resumable(state_folder(&train.out), interrupt.flag());
+    let state = state_folder(&train.out);
+    let keep = Keep {
+        out: &train.out,
+        every: request.optimization.keep_every,
+        job: &job,
+        log: RefCell::new(Log::new(&state)),
+        tolerance,
+    };
+    keep.free(&state).context("--keep-every")?;
+    let at_epoch = |epoch: Epoch<'_>| keep.at_epoch(&epoch);
+    let surroundings = Surroundings {
+        at_epoch: Some(&at_epoch),
+        ..Surroundings::resumable(state, interrupt.flag())
+    };
     let what = format!("training {}", request.recipe());
-    let mut trained = match job.train(weights, train.device.into(), &surroundings, &what) {
+    let mut unwritten = None;
+    let mut seen = |at: &TrainProgress| {
+        let written = keep.log.borrow_mut().write(&Line::of_step(at));
+        unwritten = unwritten.take().or(written.err());
+    };
+    let trained = job.train(
+        weights,
+        train.device.into(),
+        &surroundings,
+        &what,
+        &mut seen,
+    );
+    let mut trained = match trained {
         Ok(trained) => trained,
         Err(Error::Interrupted { .. }) => {
             let resume = Some("the same arguments".to_owned());
@@ -236,35 +254,92 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         }
         Err(error) => return Err(error.into()),
     };
-    job.save(&train.out, &trained).context("--out")?;
+    if let Some(error) = unwritten {
+        return Err(error).context("--out: the log of the run");
+    }
+    job.save(&train.out, &trained.ran, trained.trainer.weights())
+        .context("--out")?;
+    let owner = Owner::open_or_create(&train.out).context("--out")?;
+    keep.log.into_inner().keep(&owner).context("--out")?;
     if let Some(secrets) = &material.assignment {
-        let owner = Owner::open_or_create(&train.out).context("--out")?;
         owner.keep_secrets(secrets).context("--out")?;
     }
     trained.erase_state()?;
     let shown = Body {
         out: train.out.display().to_string(),
         recipe: request.recipe(),
-        guarantees: trained.plan.guarantees(tolerance)?,
+        guarantees: trained.ran.plan.guarantees(tolerance)?,
         mechanism: trained.mechanism(),
-        secrets: SecretPosteriors::of(&trained.plan, &trained.mechanism())?,
-        because: trained.plan.unprotected(),
-        estimates: trained.estimates,
-        seeded: trained.plan.seeded,
-        caveat: unauthenticated(&trained.plan),
-        held_out_perplexity: trained.held_out.iter().map(|loss| loss.exp()).collect(),
-        dropout: Dropped::of(trained.dropout, train),
+        secrets: SecretPosteriors::of(&trained.ran.plan, &trained.mechanism())?,
+        because: trained.ran.plan.unprotected(),
+        estimates: trained.ran.estimates,
+        seeded: trained.ran.plan.seeded,
+        caveat: unauthenticated(&trained.ran.plan),
+        held_out_perplexity: trained.ran.held_out.iter().map(|loss| loss.exp()).collect(),
+        dropout: Dropped::of(trained.ran.dropout, &request),
     };
     let run = PlannedRun {
-        plan: trained.plan.clone(),
+        plan: trained.ran.plan.clone(),
         tolerance,
-        inputs: inputs(train, of_plan, &options)?,
+        inputs: inputs(train, &request, of_plan, &options)?,
     };
     output.answer(
         &Envelope::new("training", run.inputs.clone(), &shown),
         &page(&shown, &run)?,
     )?;
     Ok(Exit::Finished)
+}
+
+/// What is written while a run is under way: its log, and the checkpoints of epochs.
+struct Keep<'a> {
+    out: &'a Path,
+    every: Option<u64>,
+    job: &'a Job<'a>,
+    log: RefCell<Log>,
+    tolerance: Tolerance,
+}
+
+impl Keep<'_> {
+    /// Where the checkpoint of an epoch lies.
+    fn place(&self, epoch: u64) -> PathBuf {
+        let mut name = self.out.file_name().unwrap_or_default().to_owned();
+        name.push(format!("-epoch-{epoch}"));
+        self.out.with_file_name(name)
+    }
+
+    /// Whether nothing lies where a new run writes.
+    fn free(&self, state: &Path) -> Result<()> {
+        if let Some(every) = self.every
+            && !state.exists()
+        {
+            free_for(&self.place(every))?;
+        }
+        Ok(())
+    }
+
+    fn at_epoch(&self, epoch: &Epoch<'_>) -> std::io::Result<()> {
+        let failed = |error: anyhow::Error| std::io::Error::other(format!("{error:#}"));
+        let line = Line::of_epoch(epoch, self.tolerance).map_err(failed)?;
+        self.log.borrow_mut().write(&line)?;
+        // The last one is --out itself.
+        let due = self
+            .every
+            .is_some_and(|every| epoch.number.is_multiple_of(every));
+        if !due || epoch.last {
+            return Ok(());
+        }
+        let place = self.place(epoch.number);
+        // A run that goes on comes by again, with the same weights.
+        if let Ok(written) = Checkpoint::load(&place)
+            && weights_digest(&written.weights) == weights_digest(epoch.weights)
+        {
+            return Ok(());
+        }
+        let saved = self.job.save(&place, &epoch.ran, epoch.weights);
+        saved
+            .with_context(|| place.display().to_string())
+            .map_err(failed)
+    }
 }
 
 /// The first promise in a sentence, then all guarantees.

@@ -1,39 +1,46 @@
 //! Which options of `audit train` a run uses beside those of its plan. One that would change nothing
 //! is refused: whoever gives it believes that it does.
 
-use crate::audit::args::{ModelArg, OptimizerArg, Train};
+use crate::audit::args::{ModelArg, Train};
 use crate::plan::args::FirstPhaseKind;
-use crate::plan::{NOISED, PlanRequest, Use, recipes, value_name};
-use anyhow::{Result, bail};
-use reticent_accounting::training::Recipe::{Crt, Jft, Sdp, Sgd};
+use crate::plan::{
+    NOISED, Optimization, OptimizerArg, PlanRequest, PrivateOptimizerArg, Use, recipes, value_name,
+};
+use anyhow::{Result, bail, ensure};
+use reticent_accounting::training::Recipe::{self, Crt, Jft, Sdp, Sgd};
+
+/// Recipes with steps that move weights without noise.
+const ORDINARY: &[Recipe] = &[Sgd, Crt, Sdp, Jft];
 
 /// All of them.
-pub(in crate::audit) fn by_recipe(train: &Train) -> Vec<Use> {
-    let private = &train.private;
+pub(in crate::audit) fn by_recipe(given: &Optimization) -> Vec<Use> {
     vec![
         (
             "ordinary_batch_size",
-            train.ordinary_batch_size.is_some(),
+            given.ordinary_batch_size.is_some(),
             &[Sgd, Crt, Jft],
         ),
-        (
-            "learning_rate",
-            train.learning_rate.is_some(),
-            &[Sgd, Crt, Sdp, Jft],
-        ),
-        ("clip", private.clip.is_some(), NOISED),
-        ("clipping", private.clipping.is_some(), NOISED),
+        ("optimizer", given.optimizer.is_some(), ORDINARY),
+        ("learning_rate", given.learning_rate.is_some(), ORDINARY),
+        ("momentum", given.momentum.is_some(), ORDINARY),
+        ("clip", given.clip.is_some(), NOISED),
+        ("clipping", given.clipping.is_some(), NOISED),
         (
             "private_learning_rate",
-            private.private_learning_rate.is_some(),
+            given.private_learning_rate.is_some(),
             NOISED,
         ),
         (
             "private_optimizer",
-            private.private_optimizer.is_some(),
+            given.private_optimizer.is_some(),
             NOISED,
         ),
-        ("weight_decay", private.weight_decay.is_some(), NOISED),
+        ("private_momentum", given.private_momentum.is_some(), NOISED),
+        (
+            "second_moment_floor",
+            given.second_moment_floor.is_some(),
+            NOISED,
+        ),
     ]
 }
 
@@ -45,55 +52,103 @@ pub(super) fn all_used(train: &Train, request: &PlanRequest) -> Result<()> {
     // before anything is read
     crate::plan::all_used(request)?;
     let recipe = request.recipe();
-    for (key, given, users) in by_recipe(train) {
+    for (key, given, users) in by_recipe(&request.optimization) {
         if given && !users.contains(&recipe) {
             bail!(
-                "--{}: belongs to {}, got {recipe}",
-                key.replace('_', "-"),
+                "{}: belongs to {}, got {recipe}",
+                request.name(key),
                 recipes(users)
             );
         }
     }
-    by_model(train)?;
-    by_optimizer(train)?;
-    by_first_phase(train, request)?;
+    by_model(train, request)?;
+    by_optimizer(request)?;
+    by_first_phase(request)?;
     by_held_out(train, request)
 }
 
-/// Sizes are those of a fresh transformer; a folder has its own.
-fn by_model(train: &Train) -> Result<()> {
-    let start = &train.start;
-    for (flag, given) in [
-        ("--layers", start.layers.is_some()),
-        ("--width", start.width.is_some()),
-        ("--heads", start.heads.is_some()),
-        ("--context", start.context.is_some()),
+/// Sizes are those of a fresh transformer; a folder has its own, and its weights.
+fn by_model(train: &Train, request: &PlanRequest) -> Result<()> {
+    let (start, given) = (train.model_of(request), &request.optimization);
+    for (key, given) in [
+        ("layers", given.layers.is_some()),
+        ("width", given.width.is_some()),
+        ("heads", given.heads.is_some()),
+        ("context", given.context.is_some()),
     ] {
-        if given && start.model != ModelArg::Gpt2 {
-            bail!("{flag}: belongs to --model gpt2, got {}", start.model);
+        if given && start != ModelArg::Gpt2 {
+            bail!(
+                "{}: belongs to --model gpt2, got {start}",
+                request.name(key)
+            );
         }
     }
-    Ok(())
-}
-
-fn by_optimizer(train: &Train) -> Result<()> {
-    let optimizer = train.private.private_optimizer.unwrap_or_default();
-    if train.private.weight_decay.is_some() && optimizer != OptimizerArg::Adamw {
+    if given.initial_seed.is_some() && matches!(start, ModelArg::Folder(_)) {
         bail!(
-            "--weight-decay: belongs to --private-optimizer adamw, got {}",
-            value_name(optimizer)
+            "{}: belongs to a fresh model, got {start}",
+            request.name("initial_seed")
         );
     }
     Ok(())
 }
 
+fn by_optimizer(request: &PlanRequest) -> Result<()> {
+    let given = &request.optimization;
+    let ordinary = given.optimizer.unwrap_or_default();
+    let private = given.private_optimizer.unwrap_or_default();
+    let runs = (
+        ORDINARY.contains(&request.recipe()),
+        request.recipe().is_private(),
+    );
+    let belongs = |key: &str, given: bool, used: bool, to: &str| {
+        if given && !used {
+            let (ordinary, private) = (value_name(ordinary), value_name(private));
+            bail!(
+                "{}: belongs to {to}, got {ordinary} for ordinary and {private} for private steps",
+                request.name(key)
+            );
+        }
+        Ok(())
+    };
+    let sgd = ordinary == OptimizerArg::Sgd;
+    belongs("momentum", given.momentum.is_some(), sgd, "--optimizer sgd")?;
+    belongs(
+        "private_momentum",
+        given.private_momentum.is_some(),
+        private == PrivateOptimizerArg::Sgd,
+        "--private-optimizer sgd",
+    )?;
+    belongs(
+        "second_moment_floor",
+        given.second_moment_floor.is_some(),
+        private == PrivateOptimizerArg::AdamBc,
+        "--private-optimizer adam-bc",
+    )?;
+    let decays = (runs.0 && ordinary == OptimizerArg::Adamw)
+        || (runs.1 && private == PrivateOptimizerArg::Adamw);
+    belongs(
+        "weight_decay",
+        given.weight_decay.is_some(),
+        decays,
+        "--optimizer adamw or --private-optimizer adamw",
+    )?;
+    ensure!(
+        !sgd || given.learning_rate.is_some(),
+        "{}: is needed with --optimizer sgd, in (0, inf); the LSTM of CRT takes 20",
+        request.name("learning_rate")
+    );
+    Ok(())
+}
+
 /// A noised first phase has no ordinary steps.
-fn by_first_phase(train: &Train, request: &PlanRequest) -> Result<()> {
+fn by_first_phase(request: &PlanRequest) -> Result<()> {
     let phase = request.of_recipe.first_phase.unwrap_or_default();
     let ordinary = matches!(phase, FirstPhaseKind::Direct | FirstPhaseKind::Screened);
-    if request.recipe() == Jft && train.ordinary_batch_size.is_some() && !ordinary {
+    let given = request.optimization.ordinary_batch_size.is_some();
+    if request.recipe() == Jft && given && !ordinary {
         bail!(
-            "--ordinary-batch-size: belongs to --first-phase direct or screened of the recipe jft, got {}",
+            "{}: belongs to --first-phase direct or screened of the recipe jft, got {}",
+            request.name("ordinary_batch_size"),
             value_name(phase)
         );
     }
@@ -120,7 +175,7 @@ mod tests {
     use crate::audit::args::{Audit, Command};
     use crate::plan;
     use clap::{CommandFactory, Parser};
-    use reticent_accounting::training::Recipe::{self, Dpsgd, Protect};
+    use reticent_accounting::training::Recipe::{Dpsgd, Protect};
 
     /// What each recipe cannot do without.
     const RECIPES: [(Recipe, &[&str]); 6] = [
@@ -133,7 +188,7 @@ mod tests {
     ];
 
     /// A value of every option that not every recipe uses, with what else it needs.
-    const VALUES: [(&str, &str); 25] = [
+    const VALUES: [(&str, &str); 29] = [
         ("--batch-size", "4"),
         ("--ordinary-batch-size", "4"),
         ("--sampler", "poisson"),
@@ -148,9 +203,16 @@ mod tests {
         ("--clipping", "flat"),
         ("--private-learning-rate", "0.1"),
         ("--private-optimizer", "adam"),
-        ("--weight-decay", "0.1 --private-optimizer adamw"),
+        ("--private-momentum", "0.5"),
+        ("--second-moment-floor", "1e-6 --private-optimizer adam-bc"),
+        ("--optimizer", "adam"),
+        ("--momentum", "0.5 --optimizer sgd --learning-rate 1"),
         ("--first-phase", "direct"),
         ("--first-epochs", "1"),
+        (
+            "--first-epsilon",
+            "1 --first-phase conservative-light-noise",
+        ),
         ("--first-sigma", "1 --first-phase conservative-light-noise"),
         (
             "--token-miss",
@@ -165,7 +227,7 @@ mod tests {
     ];
 
     /// Options that every recipe uses, or that are judged with the noise (the last three).
-    const ALWAYS: [&str; 29] = [
+    const ALWAYS: [&str; 33] = [
         "config",
         "out",
         "plan",
@@ -180,6 +242,10 @@ mod tests {
         "device",
         "precision",
         "epochs",
+        "average",
+        "initial-seed",
+        "keep-every",
+        "weight-decay",
         "dropout",
         "decay",
         "warmup",
@@ -212,7 +278,7 @@ mod tests {
     fn listed() -> Vec<(String, &'static [Recipe])> {
         let train = unused();
         let request = train.request().unwrap();
-        let all = by_recipe(&train)
+        let all = by_recipe(&train.optimization)
             .into_iter()
             .chain(plan::by_recipe(&request));
         all.map(|(key, _, users)| (format!("--{}", key.replace('_', "-")), users))
@@ -280,6 +346,22 @@ mod tests {
                 ["--weight-decay", "adamw", "sgd"],
             ),
             (
+                "--recipe sgd --weight-decay 0.1",
+                ["--weight-decay", "--optimizer adamw", "got adam"],
+            ),
+            (
+                "--recipe sgd --optimizer sgd",
+                ["--learning-rate", "is needed", "--optimizer sgd"],
+            ),
+            (
+                "--recipe sgd --momentum 0.5",
+                ["--momentum", "--optimizer sgd", "got adam"],
+            ),
+            (
+                "--recipe sgd --initial-seed 3 --model ./f",
+                ["--initial-seed", "fresh", "./f"],
+            ),
+            (
                 "--recipe jft --sigma 1 --screened f",
                 ["--screened", "screened", "got direct"],
             ),
@@ -320,6 +402,8 @@ mod tests {
         }
         for line in [
             "--recipe sgd --model gpt2 --layers 2 --width 8 --heads 2 --context 9",
+            "--recipe sgd --optimizer adamw --weight-decay 0.1 --initial-seed 3 --average 0.99",
+            "--recipe crt --sigma 1 --private-optimizer adamw --weight-decay 0.1",
             "--recipe jft --sigma 1 --ordinary-batch-size 4 --assume caught",
             "--recipe jft --sigma 1 --first-phase screened --screened f --assume screening",
         ] {

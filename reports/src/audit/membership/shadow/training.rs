@@ -122,6 +122,7 @@ impl Training {
             precision: Precision::Single,
             dropout: dropped(model.dropout, reference.unwrap_or(model).weights()),
             learning_rates: rates,
+            average: None,
             initial_seed: INITIAL_SEED,
             seed: Some(seed),
         };
@@ -303,6 +304,10 @@ const fn at_rate(optimizer: OptimizerSpec, args: Option<f64>) -> OptimizerSpec {
         OptimizerSpec::AdamW { weight_decay, .. } => OptimizerSpec::AdamW {
             learning_rate,
             weight_decay,
+        },
+        OptimizerSpec::AdamBc { floor, .. } => OptimizerSpec::AdamBc {
+            learning_rate,
+            floor,
         },
     }
 }

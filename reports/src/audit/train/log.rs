@@ -1,0 +1,213 @@
+//! The course of a training run, as JSON Lines: one line a step, one at the end of each epoch of the last phase.
+//!
+//! How much was clipped and what an ordinary batch lost are functions of the text that no guarantee covers. So the log
+//! grows in the state folder and ends in the owner's.
+
+use anyhow::{Context, Result};
+use reticent_accounting::training::TrainingPlan;
+use reticent_accounting::{Delta, Neighbours, Tolerance};
+use reticent_backends::{Epoch, Owner, TrainProgress};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+/// The name of the log in either folder.
+pub(super) const LOG: &str = "training.jsonl";
+
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, deny_unknown_fields)]
+pub(crate) enum Line {
+    /// A step.
+    Step {
+        /// Its number, from 1, both sides.
+        step: u64,
+        /// The epoch it belongs to, from 1.
+        epoch: u64,
+        /// Mean loss of an ordinary batch, nats per token.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        loss: Option<f64>,
+        /// Records of a private batch.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        examples: Option<u64>,
+        /// Those whose gradient was longer than the clipping norm.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        clipped: Option<u64>,
+    },
+    /// The end of an epoch of the last phase.
+    Epoch {
+        /// Steps finished.
+        step: u64,
+        /// The epoch that ended, from 1.
+        ended: u64,
+        /// What the weights after it promise a record; nothing of a run without a promise.
+        promises: Vec<Promised>,
+        /// Perplexity of the held-out text.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        held_out_perplexity: Option<f64>,
+    },
+}
+
+/// What is promised of a record after an epoch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Promised {
+    /// Who is compared with whom.
+    neighbours: Neighbours,
+    /// δ.
+    delta: Delta,
+    /// The upper bound on ε.
+    epsilon: f64,
+}
+
+impl Line {
+    pub(super) fn of_step(at: &TrainProgress) -> Self {
+        Self::Step {
+            step: at.step,
+            epoch: at.epoch,
+            loss: at.loss,
+            examples: at.added.map(|added| added.examples as u64),
+            clipped: at.added.map(|added| added.clipped as u64),
+        }
+    }
+
+    /// The end of an epoch, with what its weights promise.
+    ///
+    /// # Errors
+    /// A plan that can't be accounted.
+    pub(super) fn of_epoch(epoch: &Epoch<'_>, tolerance: Tolerance) -> Result<Self> {
+        let held_out = epoch.ran.held_out.get(epoch.number as usize - 1);
+        Ok(Self::Epoch {
+            step: epoch.step,
+            ended: epoch.number,
+            promises: promises(&epoch.ran.plan, tolerance)?,
+            held_out_perplexity: held_out.map(|loss| loss.exp()),
+        })
+    }
+
+    const fn step(&self) -> u64 {
+        match self {
+            Self::Step { step, .. } | Self::Epoch { step, .. } => *step,
+        }
+    }
+}
+
+fn promises(plan: &TrainingPlan, tolerance: Tolerance) -> Result<Vec<Promised>> {
+    use reticent_accounting::training::Subject;
+    let rows = plan.guarantees_about(Subject::Record, tolerance)?;
+    let finite = rows.iter().filter_map(|row| {
+        let epsilon = row.epsilon?.upper?.get().get();
+        epsilon.is_finite().then_some(Promised {
+            neighbours: row.neighbours,
+            delta: row.delta?,
+            epsilon,
+        })
+    });
+    let mut found: Vec<Promised> = finite.collect();
+    found.dedup();
+    Ok(found)
+}
+
+/// The log of a run under way.
+pub(super) struct Log {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Log {
+    /// A log in this folder, which may be there from before an interruption.
+    pub(super) fn new(folder: &Path) -> Self {
+        Self {
+            path: folder.join(LOG),
+            file: None,
+        }
+    }
+
+    /// Appends a line. The first one decides where an interrupted run goes on: lines of that step and later are those of
+    /// steps that are taken again.
+    ///
+    /// # Errors
+    /// A file that can't be read or written.
+    pub(super) fn write(&mut self, line: &Line) -> std::io::Result<()> {
+        if self.file.is_none() {
+            self.file = Some(self.open(line.step())?);
+        }
+        let mut text = serde_json::to_string(line)?;
+        text.push('\n');
+        match &mut self.file {
+            Some(file) => file.write_all(text.as_bytes()),
+            None => Ok(()),
+        }
+    }
+
+    fn open(&self, from: u64) -> std::io::Result<File> {
+        let mut kept = Vec::new();
+        if let Ok(file) = File::open(&self.path) {
+            for line in BufReader::new(file).lines() {
+                let line = line?;
+                match serde_json::from_str::<Line>(&line) {
+                    Ok(earlier) if earlier.step() < from => kept.push(line),
+                    // A line half written by a process that was killed ends what counts.
+                    _ => break,
+                }
+            }
+        }
+        let mut file = File::create(&self.path)?;
+        for line in kept {
+            writeln!(file, "{line}")?;
+        }
+        Ok(file)
+    }
+
+    /// Moves the log to its owner.
+    ///
+    /// # Errors
+    /// A file that can't be read or written.
+    pub(super) fn keep(self, owner: &Owner) -> Result<()> {
+        let Self { path, file } = self;
+        drop(file);
+        if path.exists() {
+            let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+            owner.keep_log(LOG, &bytes)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(step: u64) -> Line {
+        Line::Step {
+            step,
+            epoch: 1,
+            loss: Some(step as f64),
+            examples: None,
+            clipped: None,
+        }
+    }
+
+    #[test]
+    fn a_run_that_goes_on_writes_every_step_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = Log::new(folder.path());
+        (1..=5).for_each(|n| log.write(&step(n)).unwrap());
+        drop(log);
+        // Killed while it wrote the sixth; the last snapshot is that of the third.
+        let path = folder.path().join(LOG);
+        let torn = std::fs::read_to_string(&path).unwrap() + "{\"step\":6,\"ep";
+        std::fs::write(&path, torn).unwrap();
+        let mut log = Log::new(folder.path());
+        (4..=7).for_each(|n| log.write(&step(n)).unwrap());
+        drop(log);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<Line> = text
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect();
+        assert_eq!(lines, (1..=7).map(step).collect::<Vec<_>>());
+    }
+}

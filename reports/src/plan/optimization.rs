@@ -1,0 +1,271 @@
+//! How weights move: options that no promise depends on, under the same names as flags of `audit train` and in
+//! `[optimizer]` of a plan file.
+
+use crate::contract::{positive, positive_number};
+use anyhow::{Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// How the clipping norm is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClippingArg {
+    /// One norm over all parameters.
+    #[default]
+    Flat,
+    /// Each layer by itself, to an equal share.
+    PerLayer,
+    /// Every gradient scaled to nearly the norm: no threshold to tune.
+    Automatic,
+}
+
+/// How ordinary steps move weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptimizerArg {
+    /// Gradient descent.
+    Sgd,
+    /// Adam.
+    #[default]
+    Adam,
+    /// Adam with decoupled weight decay.
+    Adamw,
+}
+
+/// How private steps move weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrivateOptimizerArg {
+    /// Gradient descent.
+    #[default]
+    Sgd,
+    /// Adam.
+    Adam,
+    /// Adam with decoupled weight decay.
+    Adamw,
+    /// Adam with the noise's variance taken off its second moment (DP-AdamBC).
+    AdamBc,
+}
+
+/// How learning rates fall over the epochs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DecayArg {
+    /// They stay.
+    Constant,
+    /// Epoch e of E, from 0, takes 1 − e/E of them.
+    #[default]
+    Linear,
+    /// Epoch e of E, from 0, takes (1 + cos(π e/E))/2 of them.
+    Cosine,
+}
+
+/// How weights move.
+#[derive(Debug, Clone, PartialEq, Default, Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Optimization {
+    /// sgd, crt, jft: records of an ordinary step [default: 8].
+    #[arg(long, value_name = "B", value_parser = positive)]
+    pub ordinary_batch_size: Option<u64>,
+    /// sgd, crt, sdp, jft: how ordinary steps move the weights [default: adam].
+    #[arg(long, value_enum)]
+    pub optimizer: Option<OptimizerArg>,
+    /// sgd, crt, sdp, jft: step size of ordinary steps [default: 0.004, with --optimizer adam or adamw]; --decay
+    /// says how it falls.
+    #[arg(long, value_name = "RATE", value_parser = positive_number, allow_negative_numbers = true)]
+    pub learning_rate: Option<f64>,
+    /// Momentum of --optimizer sgd [default: 0].
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true)]
+    pub momentum: Option<f64>,
+    /// All but sgd: norm to which each record's gradient is clipped [default: 1].
+    #[arg(long, value_name = "C", value_parser = positive_number, allow_negative_numbers = true)]
+    pub clip: Option<f64>,
+    /// All but sgd: how the clipping norm is kept [default: flat].
+    #[arg(long, value_enum)]
+    pub clipping: Option<ClippingArg>,
+    /// All but sgd: how private steps move the weights [default: sgd].
+    #[arg(long, value_enum)]
+    pub private_optimizer: Option<PrivateOptimizerArg>,
+    /// All but sgd: step size of private steps [default: 0.06]; it falls in the same way.
+    #[arg(long, value_name = "RATE", value_parser = positive_number, allow_negative_numbers = true)]
+    pub private_learning_rate: Option<f64>,
+    /// Momentum of --private-optimizer sgd [default: 0.9].
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true)]
+    pub private_momentum: Option<f64>,
+    /// Decoupled weight decay of every optimiser that is adamw [default: 0.01].
+    #[arg(long, value_name = "SHARE", value_parser = positive_number, allow_negative_numbers = true)]
+    pub weight_decay: Option<f64>,
+    /// Least second moment of --private-optimizer adam-bc once the noise's variance is taken off [default: 5e-8].
+    #[arg(long, value_name = "V", value_parser = positive_number, allow_negative_numbers = true)]
+    pub second_moment_floor: Option<f64>,
+    /// End with a moving average of the weights of the last phase, which keeps this share of itself at each step; it
+    /// is post-processing, and costs nothing.
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true)]
+    pub average: Option<f64>,
+    /// Share of values that training passes drop: of embedded tokens, of attention's
+    /// probabilities, of what each block gives. Absent, a folder's own rates hold (config.json, or
+    /// the manifest of a checkpoint of ours), and a fresh model drops nothing.
+    #[arg(long, value_name = "RATE", value_parser = share, allow_negative_numbers = true)]
+    pub dropout: Option<f64>,
+    /// How the learning rates fall over the epochs [default: linear].
+    #[arg(long, value_enum, value_name = "SHAPE")]
+    pub decay: Option<DecayArg>,
+    /// Steps over which the learning rates rise first [default: 0].
+    #[arg(long, value_name = "STEPS")]
+    pub warmup: Option<u64>,
+    /// Write a checkpoint after every so many epochs of the last phase too, as OUT-epoch-N beside --out, each with the
+    /// promise of what had run by then.
+    #[arg(long, value_name = "EPOCHS", value_parser = positive)]
+    pub keep_every: Option<u64>,
+    /// Seed of the weights of a fresh model, which depend on nothing else [default: 0].
+    #[arg(long, value_name = "N")]
+    pub initial_seed: Option<u64>,
+    /// Layers of a fresh gpt2 [default: 4].
+    #[arg(long)]
+    pub layers: Option<u64>,
+    /// Width of a fresh gpt2, a multiple of its heads [default: 256].
+    #[arg(long)]
+    pub width: Option<u64>,
+    /// Attention heads of a fresh gpt2 [default: 8].
+    #[arg(long)]
+    pub heads: Option<u64>,
+    /// Longest text of a fresh gpt2, in tokens [default: 512]; at least the longest record.
+    #[arg(long, value_name = "TOKENS")]
+    pub context: Option<u64>,
+}
+
+/// A share in [0, 1).
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
+        _ => Err(format!("must be a number in [0, 1), got {text:?}")),
+    }
+}
+
+/// Every option, by its key: what a merge and a check go through.
+macro_rules! each {
+    ($this:expr, $other:expr, $merge:ident) => {
+        $merge!(
+            $this,
+            $other,
+            ordinary_batch_size,
+            optimizer,
+            learning_rate,
+            momentum,
+            clip,
+            clipping,
+            private_optimizer,
+            private_learning_rate,
+            private_momentum,
+            weight_decay,
+            second_moment_floor,
+            average,
+            dropout,
+            decay,
+            warmup,
+            keep_every,
+            initial_seed,
+            layers,
+            width,
+            heads,
+            context
+        )
+    };
+}
+
+macro_rules! merge {
+    ($this:expr, $other:expr, $($key:ident),*) => {
+        $(if $other.$key.is_some() {
+            ensure!(
+                $this.$key.is_none(),
+                "--{}: stands in the plan file as optimizer.{}, give one of them",
+                stringify!($key).replace('_', "-"),
+                stringify!($key)
+            );
+            $this.$key = $other.$key;
+        })*
+    };
+}
+
+macro_rules! keys {
+    ($this:expr, $other:expr, $($key:ident),*) => {
+        vec![$(($this.$key.is_some(), stringify!($key))),*]
+    };
+}
+
+impl Optimization {
+    /// Takes options of the command line up.
+    ///
+    /// # Errors
+    /// One that was given already.
+    pub fn merge(&mut self, flags: &Self) -> Result<()> {
+        each!(self, flags, merge);
+        Ok(())
+    }
+
+    /// The options that were given.
+    #[must_use]
+    pub fn given(&self) -> Vec<&'static str> {
+        let keys = each!(self, self, keys);
+        keys.into_iter()
+            .filter_map(|(given, key)| given.then_some(key))
+            .collect()
+    }
+
+    /// Whether every number can be run at all; `name` says what a key is called where it was given.
+    ///
+    /// # Errors
+    /// The first number out of its range.
+    pub fn check(&self, name: impl Fn(&str) -> String) -> Result<()> {
+        for (key, value) in [
+            ("learning_rate", self.learning_rate),
+            ("clip", self.clip),
+            ("private_learning_rate", self.private_learning_rate),
+            ("second_moment_floor", self.second_moment_floor),
+        ] {
+            match value {
+                Some(value) if !(value > 0.0 && value.is_finite()) => {
+                    bail!("{}: must be a number in (0, inf), got {value}", name(key))
+                }
+                _ => {}
+            }
+        }
+        for (key, value) in [
+            ("momentum", self.momentum),
+            ("private_momentum", self.private_momentum),
+            ("average", self.average),
+            ("dropout", self.dropout),
+        ] {
+            match value {
+                Some(value) if !(0.0..1.0).contains(&value) => {
+                    bail!("{}: must be a number in [0, 1), got {value}", name(key))
+                }
+                _ => {}
+            }
+        }
+        match self.weight_decay {
+            Some(share) if !(share > 0.0 && share <= 1.0) => {
+                bail!("{}: must lie in (0, 1], got {share}", name("weight_decay"))
+            }
+            _ => {}
+        }
+        for (key, value, least, most) in [
+            ("ordinary_batch_size", self.ordinary_batch_size, 1, 1 << 24),
+            ("warmup", self.warmup, 0, 1 << 32),
+            ("keep_every", self.keep_every, 1, 1_000_000),
+            ("layers", self.layers, 1, 256),
+            ("width", self.width, 1, 16_384),
+            ("heads", self.heads, 1, 1024),
+            ("context", self.context, 2, 1 << 20),
+        ] {
+            match value {
+                Some(value) if !(least..=most).contains(&value) => {
+                    bail!("{}: must lie in [{least}, {most}], got {value}", name(key))
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
