@@ -65,7 +65,8 @@ pub use model::{
 pub use optimizer::{Optimizer, OptimizerSpec, Update};
 pub use owner::{Authentication, Owner, owner_folder, state_folder};
 pub use random::{
-    ChaChaNoise, Noise, PoissonSampler, Rates, RunKey, Sampler, keyed_digest, shuffled,
+    BinsSampler, ChaChaNoise, Noise, PoissonSampler, Rates, RunKey, Sampler, TruncatedSampler,
+    keyed_digest, shuffled,
 };
 pub use recipe::{PrivateOptions, Schedule, TrainOptions};
 pub use replay::{Replay, replay};

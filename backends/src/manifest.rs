@@ -8,7 +8,7 @@ use crate::optimizer::OptimizerSpec;
 use crate::recipe::run_of;
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{CompletedRun, Recipe, Stated, Stopping, TrainingPlan};
-use reticent_accounting::{Mechanism, MissRate, Neighbours, SamplingRate, UnitName};
+use reticent_accounting::{Mechanism, MissRate, Neighbours, Sampling, SamplingRate, UnitName};
 use reticent_corpus::{Origin, StageStability, Unit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,9 @@ pub enum Phase {
         noise_multiplier: f64,
         /// q.
         sampling_rate: f64,
+        /// How batches were drawn.
+        #[serde(default = "poisson", skip_serializing_if = "is_poisson")]
+        sampling: Sampling,
         /// The fixed expected batch size that divides the noised sum.
         expected_batch: f64,
         /// C.
@@ -88,6 +91,9 @@ pub enum Phase {
         noise_multiplier: f64,
         /// q.
         sampling_rate: f64,
+        /// How batches were drawn.
+        #[serde(default = "poisson", skip_serializing_if = "is_poisson")]
+        sampling: Sampling,
         /// The fixed expected batch size that divides the noised sum.
         expected_batch: f64,
         /// C.
@@ -154,6 +160,14 @@ pub enum Phase {
         /// How noised gradients moved weights.
         optimizer: OptimizerSpec,
     },
+}
+
+const fn poisson() -> Sampling {
+    Sampling::Poisson
+}
+
+fn is_poisson(sampling: &Sampling) -> bool {
+    *sampling == Sampling::Poisson
 }
 
 impl Phase {

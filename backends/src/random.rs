@@ -10,7 +10,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
-use reticent_accounting::SamplingRate;
+use reticent_accounting::{Sampling, SamplingRate};
 use sha2::Sha256;
 
 /// The secret from which a run's randomness follows.
@@ -299,6 +299,111 @@ impl Sampler for PoissonSampler {
             .map(|record| record as u32)
             .collect()
     }
+}
+
+/// Poisson sampling whose larger batches are cut down, each time to a uniform subset.
+#[derive(Debug, Clone)]
+pub struct TruncatedSampler {
+    poisson: PoissonSampler,
+    most: usize,
+}
+
+impl TruncatedSampler {
+    /// At most so many records of a Poisson batch.
+    #[must_use]
+    pub const fn new(poisson: PoissonSampler, most: usize) -> Self {
+        Self { poisson, most }
+    }
+}
+
+impl Sampler for TruncatedSampler {
+    fn rates(&self) -> &Rates {
+        self.poisson.rates()
+    }
+    fn batch(&mut self, step: u64) -> Vec<u32> {
+        use rand::seq::SliceRandom;
+        let mut batch = self.poisson.batch(step);
+        if batch.len() > self.most {
+            batch.shuffle(&mut self.poisson.key.stream("truncated", step));
+            batch.truncate(self.most);
+            batch.sort_unstable();
+        }
+        batch
+    }
+}
+
+/// Balls in bins: every record once an epoch, in a step drawn for it alone.
+#[derive(Debug, Clone)]
+pub struct BinsSampler {
+    key: RunKey,
+    rates: Rates,
+    /// The step with which the first epoch begins.
+    first: u64,
+    /// Steps of an epoch.
+    steps: u64,
+    /// The epoch at hand, and the step of each record within it.
+    bins: Option<(u64, Vec<u64>)>,
+}
+
+impl BinsSampler {
+    /// Epochs of so many steps, at least one, from this step on.
+    #[must_use]
+    pub const fn new(key: RunKey, rates: Rates, (first, steps): (u64, u64)) -> Self {
+        Self {
+            key,
+            rates,
+            first,
+            steps: if steps == 0 { 1 } else { steps },
+            bins: None,
+        }
+    }
+}
+
+impl Sampler for BinsSampler {
+    fn rates(&self) -> &Rates {
+        &self.rates
+    }
+    fn batch(&mut self, step: u64) -> Vec<u32> {
+        use rand::RngExt;
+        let step = step.saturating_sub(self.first);
+        let (epoch, step) = (step / self.steps, step % self.steps);
+        if self.bins.as_ref().is_none_or(|(at, _)| *at != epoch) {
+            let mut rng = self.key.stream("bins", self.first + epoch * self.steps);
+            let draws = (0..self.rates.len()).map(|_| rng.random_range(0..self.steps));
+            self.bins = Some((epoch, draws.collect()));
+        }
+        let bins = self.bins.iter().flat_map(|(_, bins)| bins);
+        (0..)
+            .zip(bins)
+            .filter_map(|(record, bin)| (*bin == step).then_some(record))
+            .collect()
+    }
+}
+
+/// The sampler of a private stage whose epochs begin at a step and have so many.
+///
+/// # Errors
+/// [`Error::Unsuitable`] for a sampler that the trainer has not.
+pub(crate) fn sampler(
+    key: &RunKey,
+    rates: &Rates,
+    sampling: Sampling,
+    epochs: (u64, u64),
+) -> Result<Box<dyn Sampler>> {
+    let poisson = PoissonSampler::with(key.clone(), rates.clone());
+    Ok(match sampling {
+        Sampling::Poisson => Box::new(poisson),
+        Sampling::TruncatedPoisson { max_batch, .. } => {
+            let most = usize::try_from(max_batch).unwrap_or(usize::MAX);
+            Box::new(TruncatedSampler::new(poisson, most))
+        }
+        Sampling::BallsInBins => Box::new(BinsSampler::new(key.clone(), rates.clone(), epochs)),
+        other => {
+            return Err(Error::Unsuitable(format!(
+                "the trainer draws no batches by {other:?}"
+            )));
+        }
+    })
 }
 
 /// A permutation of 0..n for one public epoch.

@@ -500,7 +500,7 @@ fn a_plan_is_accounted_for_before_the_first_step() {
     refused(
         at,
         "train raw --recipe dpsgd --sigma 1 --sampler shuffled --out s",
-        &["--sampler", "Poisson"],
+        &["--sampler", "poisson"],
     );
     assert!(!at.join("s").exists() && !at.join("s.state").exists());
 }

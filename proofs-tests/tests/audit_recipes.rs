@@ -74,6 +74,185 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
     );
 }
 
+/// An epoch's checkpoint promises what had run by then, which is less than the last one does; the log says the same.
+#[test]
+fn checkpoints_of_epochs_promise_what_had_run_by_then() {
+    let home = corpora();
+    let at = home.path();
+    let line = "train redacted/ --recipe dpsgd --sigma 1 --epochs 4 --sample-rate 0.25";
+    ok(at, &format!("{line} --keep-every 2 --out kept"));
+    assert!(!at.join("kept-epoch-1").exists() && !at.join("kept-epoch-4").exists());
+    let [half, whole] = ["kept-epoch-2", "kept"].map(|folder| {
+        let steps = manifest(at, folder)["phases"][0]["steps"].as_u64().unwrap();
+        let said = account(
+            at,
+            &format!("compose {folder}/manifest.json --delta 1e-5 --format json"),
+        );
+        (steps, epsilon(&serde_json::from_str(&said).unwrap()))
+    });
+    assert_eq!((half.0, whole.0), (8, 16));
+    let planned = |steps| {
+        let line = format!("--sigma 1 --sample-rate 0.25 --steps {steps} --delta 1e-5");
+        let neighbours = "--neighbours add-remove --format json";
+        epsilon(&serde_json::from_str(&account(at, &format!("{line} {neighbours}"))).unwrap())
+    };
+    for ((steps, found), name) in [(half, "half"), (whole, "whole")] {
+        assert!(
+            (found - planned(steps)).abs() < 1e-3 * found,
+            "{name}: {found}"
+        );
+    }
+    // The log: every step, every epoch, with what its weights promise.
+    let log = std::fs::read_to_string(at.join("kept.owner/training.jsonl")).unwrap();
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let steps: Vec<&Value> = lines.iter().filter(|l| l["ended"].is_null()).collect();
+    assert_eq!(steps.len(), 16);
+    assert!(
+        steps
+            .iter()
+            .all(|l| l["examples"].is_u64() && l["clipped"].is_u64())
+    );
+    let ends: Vec<f64> = lines
+        .iter()
+        .filter(|l| l["ended"].is_u64())
+        .map(|l| l["promises"][0]["epsilon"].as_f64().unwrap())
+        .collect();
+    assert_eq!(ends.len(), 4);
+    assert!(ends.windows(2).all(|pair| pair[0] < pair[1]), "{ends:?}");
+    refused(
+        at,
+        &format!("{line} --keep-every 2 --out kept-again").replace("kept-again", "kept"),
+        &["--out", "kept"],
+    );
+    // A first run's epochs are in the way of a second one's.
+    std::fs::rename(at.join("kept"), at.join("elsewhere")).unwrap();
+    refused(
+        at,
+        &format!("{line} --keep-every 2 --out kept"),
+        &["--keep-every", "kept-epoch-2"],
+    );
+}
+
+/// The settings that the papers print, from the files that ship.
+#[test]
+fn the_plans_of_the_papers_run() {
+    let home = corpora();
+    let at = home.path();
+    let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plans");
+    let mut run = 0;
+    for entry in std::fs::read_dir(plans).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        // Rates of the paper's batches in a corpus of a few hundred records, and fewer epochs.
+        let corpus = match name.as_str() {
+            "crt-lstm-sdp" | "jft-gpt2" | "jft-light-noise" => "raw/",
+            _ => "redacted/",
+        };
+        let small = text
+            .replace("prepared/", corpus)
+            .replace("epochs = 100", "epochs = 2")
+            .replace("epochs = 50", "epochs = 2")
+            .replace("batch_size = 1024", "batch_size = 16")
+            .replace("batch_size = 256", "batch_size = 16")
+            .replace("keep_every = 10", "keep_every = 1");
+        std::fs::write(at.join("plan.toml"), &small).unwrap();
+        match name.as_str() {
+            // Its weights come from `account protect`: tests of secrets run it.
+            "hush-protect" => {
+                refused(at, "train --plan plan.toml --out x", &["weights.json"]);
+                continue;
+            }
+            _ if text.contains("layers") => {
+                // What the paper's size would compute for an hour, at a small one.
+                let tiny = small
+                    .replace("layers = 6", "layers = 1")
+                    .replace("layers = 12", "layers = 1")
+                    .replace("width = 768", "width = 24")
+                    .replace("epochs = 10", "epochs = 2");
+                std::fs::write(at.join("plan.toml"), tiny).unwrap();
+            }
+            _ => {}
+        }
+        let said = said(at, &format!("train --plan plan.toml --out {name}"));
+        assert!(said.contains(&format!("{name}: trained by")), "{said}");
+        run += 1;
+    }
+    assert_eq!(run, 7);
+    let spec = &manifest(at, "crt-lstm-sgd")["phases"][0];
+    assert_eq!(spec["optimizer"]["type"], "sgd");
+    assert_eq!(spec["optimizer"]["learning_rate"], 20.0);
+    assert!(at.join("crt-lstm-crt-epoch-1").is_dir());
+    // What a plan file says, a flag does not say again; what it leaves open, a flag may.
+    let plan = "schema = 1\nrecipe = \"sgd\"\n[data]\nprepared = \"redacted/\"\n[optimizer]\nlearning_rate = 0.1\n";
+    std::fs::write(at.join("plan.toml"), plan).unwrap();
+    refused(
+        at,
+        "train --plan plan.toml --learning-rate 0.2 --out y",
+        &["--learning-rate", "optimizer.learning_rate"],
+    );
+    let line = "train --plan plan.toml --initial-seed 3 --average 0.9 --epochs 1 --out y";
+    refused(at, line, &["--epochs", "--plan"]);
+    ok(at, &line.replace("--epochs 1 ", ""));
+    assert_eq!(manifest(at, "y")["initial"]["seed"], 3);
+    std::fs::write(at.join("plan.toml"), plan.replace("0.1", "-1")).unwrap();
+    refused(
+        at,
+        "train --plan plan.toml --out z",
+        &["optimizer.learning_rate", "(0, inf)", "-1"],
+    );
+}
+
+/// Batches as they were accounted: cut down, or balls in bins.
+#[test]
+fn batches_are_drawn_by_the_sampler_that_was_accounted() {
+    let home = corpora();
+    let at = home.path();
+    let line = "train redacted/ --recipe dpsgd --sigma 1 --epochs 2";
+    ok(
+        at,
+        &format!("{line} --batch-size 8 --sampler truncated-poisson --max-batch 9 --out cut"),
+    );
+    ok(
+        at,
+        &format!("{line} --epoch-steps 6 --sampler balls-in-bins --out bins"),
+    );
+    for (folder, sampling) in [("cut", "truncated-poisson"), ("bins", "balls-in-bins")] {
+        let phase = &manifest(at, folder)["phases"][0];
+        assert!(phase["sampling"].to_string().contains(sampling), "{phase}");
+        let log =
+            std::fs::read_to_string(at.join(format!("{folder}.owner/training.jsonl"))).unwrap();
+        let lines: Vec<Value> = log
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect();
+        let sizes: Vec<u64> = lines
+            .iter()
+            .filter_map(|l| l["examples"].as_u64())
+            .collect();
+        match folder {
+            "cut" => assert!(
+                sizes.iter().all(|size| *size <= 9) && sizes.contains(&9),
+                "{sizes:?}"
+            ),
+            // Each record once an epoch: both epochs have the same number.
+            _ => {
+                assert_eq!(sizes.len(), 12);
+                let sums: Vec<u64> = sizes.chunks(6).map(|epoch| epoch.iter().sum()).collect();
+                assert_eq!(sums[0], sums[1], "{sizes:?}");
+            }
+        }
+    }
+    refused(
+        at,
+        &format!("{line} --epoch-steps 6 --sampler shuffled --out x"),
+        &["--sampler", "poisson", "balls-in-bins"],
+    );
+}
+
 #[test]
 fn dropout_is_said_kept_and_taken_up_again() {
     let home = corpora();

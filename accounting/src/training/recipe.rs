@@ -510,7 +510,7 @@ impl Run {
     /// What our trainer can't run.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for batches that are not Poisson's, or a run that is known by its
+    /// [`Error::Unsupported`] for batches of another sampler than Poisson's, truncated or not, and balls-in-bins, or a run that is known by its
     /// mechanism alone.
     pub fn trainable(&self) -> Result<()> {
         let unsupported = |what: String, why: &str| {
@@ -534,10 +534,15 @@ impl Run {
             _ => {}
         }
         for steps in noisy {
-            if *steps.sampling != Sampling::Poisson {
+            let drawn = matches!(
+                *steps.sampling,
+                Sampling::Poisson | Sampling::TruncatedPoisson { .. } | Sampling::BallsInBins
+            );
+            if !drawn {
                 return unsupported(
-                    "training on batches that are not Poisson's".into(),
-                    "the trainer draws Poisson batches; account for the plan, or leave the sampler out",
+                    "training on batches of this sampler".into(),
+                    "the trainer draws batches by poisson, truncated-poisson and balls-in-bins; account for the \
+                     plan, or leave the sampler out",
                 );
             }
         }

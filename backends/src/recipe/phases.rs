@@ -12,11 +12,11 @@ use reticent_accounting::{Mechanism, NoiseMultiplier, Sampling, SamplingRate, St
 /// Where values come from that were read off phases.
 const PHASES: &str = "phases";
 
-fn noisy(steps: u64, sigma: f64, rate: f64) -> Result<NoisySteps> {
+fn noisy(steps: u64, sigma: f64, rate: f64, sampling: Sampling) -> Result<NoisySteps> {
     let sampling_rate = SamplingRate::new(rate)?;
     Ok(NoisySteps {
         noise_multiplier: Stated::given(NoiseMultiplier::new(sigma)?, PHASES),
-        sampling: Stated::given(Sampling::Poisson, PHASES),
+        sampling: Stated::given(sampling, PHASES),
         sampling_rate: Stated::given(sampling_rate, PHASES),
         steps_per_epoch: Steps::per_epoch(sampling_rate).get(),
         steps: Stated::given(Steps::new(steps), PHASES),
@@ -30,8 +30,9 @@ fn private(phases: &[Phase]) -> Result<Option<NoisySteps>> {
             steps,
             noise_multiplier,
             sampling_rate,
+            sampling,
             ..
-        } => Some(noisy(*steps, *noise_multiplier, *sampling_rate)),
+        } => Some(noisy(*steps, *noise_multiplier, *sampling_rate, *sampling)),
         _ => None,
     });
     found.transpose()
@@ -50,12 +51,15 @@ fn first_phase(phases: &[Phase]) -> Result<Option<FirstPhase>> {
             steps,
             noise_multiplier,
             sampling_rate,
+            sampling,
             miss,
             ..
         } => Some(
-            noisy(*steps, *noise_multiplier, *sampling_rate).map(|steps| FirstPhase::LightNoise {
-                steps,
-                token_miss: Some(*miss),
+            noisy(*steps, *noise_multiplier, *sampling_rate, *sampling).map(|steps| {
+                FirstPhase::LightNoise {
+                    steps,
+                    token_miss: Some(*miss),
+                }
             }),
         ),
         _ => None,
@@ -174,6 +178,7 @@ pub(crate) fn estimates(plan: &TrainingPlan, phases: &[Phase]) -> Result<Vec<Mec
             steps,
             noise_multiplier,
             sampling_rate,
+            sampling: Sampling::Poisson,
             miss,
             ..
         } => Some((*steps, *noise_multiplier, *sampling_rate, *miss)),

@@ -9,10 +9,10 @@ use crate::segments::{SelectiveRecords, selective};
 use crate::trainer::{
     PrivateRecords, PublicRecords, all_private, redacted, redacted_private, split, unprotected,
 };
-use reticent_accounting::SamplingRate;
 use reticent_accounting::training::{
     FirstPhase, NoisySteps, Run, SelectiveSteps, Sizes, TrainingPlan, WeightedSteps,
 };
+use reticent_accounting::{Sampling, SamplingRate};
 use reticent_corpus::{TokenId, TrainingSet};
 use std::ops::Range;
 
@@ -25,10 +25,11 @@ pub(crate) enum Work {
         passes: u64,
         batch_size: u64,
     },
-    /// Private steps on Poisson batches.
+    /// Private steps on random batches.
     Private {
         records: PrivateRecords,
         rates: Rates,
+        sampling: Sampling,
         constants: Constants,
     },
     /// Selective steps, each record once an epoch.
@@ -107,12 +108,18 @@ impl Stage {
         Self::new(work, steps, 0)
     }
 
-    /// Noisy steps on Poisson batches of these records.
+    /// Noisy steps on random batches of these records.
     fn noisy(steps: &NoisySteps, records: PrivateRecords, options: &PrivateOptions) -> Self {
         let rate = *steps.sampling_rate;
         let batch = rate.get() * records.size() as f64;
+        // Records without loss fill a batch that is cut down, as they do where it is accounted.
+        let drawn = match *steps.sampling {
+            Sampling::TruncatedPoisson { .. } => records.size() as usize,
+            _ => records.len(),
+        };
         let work = Work::Private {
-            rates: Rates::uniform(rate, records.len()),
+            rates: Rates::uniform(rate, drawn),
+            sampling: *steps.sampling,
             constants: Constants::of(options, steps.noise_multiplier.get(), batch),
             records,
         };
@@ -411,6 +418,14 @@ fn noisy(options: &TrainOptions, steps: &NoisySteps, records: PrivateRecords) ->
             "the plan has noisy steps, the training set no private record".into(),
         ));
     }
+    if let Sampling::TruncatedPoisson { records: n, .. } = *steps.sampling
+        && n != records.size()
+    {
+        return Err(Error::Unsuitable(format!(
+            "the plan cuts batches of {n} records, the training set has {}",
+            records.size()
+        )));
+    }
     Ok(Stage::noisy(steps, records, constants(options)?))
 }
 
@@ -477,6 +492,7 @@ fn protected(options: &TrainOptions, plan: &WeightedSteps, corpus: &Corpus<'_>) 
     }
     let work = Work::Private {
         rates: Rates::each(given.rates().to_vec())?,
+        sampling: Sampling::Poisson,
         constants: Constants::of(private, plan.noise_multiplier.get(), *plan.batch),
         records,
     };

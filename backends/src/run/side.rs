@@ -7,7 +7,7 @@ use crate::ledger::Ledger;
 use crate::manifest::Phase;
 use crate::material::Corpus;
 use crate::optimizer::Optimizer;
-use crate::random::{Noise, PoissonSampler, RunKey, Sampler, shuffled};
+use crate::random::{Noise, RunKey, Sampler, sampler, shuffled};
 use crate::recipe::{Constants, Stage, StepPosition, TrainOptions, Work};
 use crate::step::{PrivateStep, StateRelease, Step};
 use crate::trainer::{Added, Trainer};
@@ -27,7 +27,7 @@ pub(super) struct Side {
     number: u64,
     key: RunKey,
     noise: Box<dyn Noise>,
-    sampler: Option<PoissonSampler>,
+    sampler: Option<Box<dyn Sampler>>,
     constants: Option<PrivateStep>,
     states: Option<StateRelease>,
     /// The pass whose order is at hand.
@@ -63,10 +63,12 @@ impl Side {
             Work::Public { .. } => {}
             Work::Private {
                 rates,
+                sampling,
                 constants: c,
                 ..
             } => {
-                side.sampler = Some(PoissonSampler::with(key.clone(), rates.clone()));
+                let epochs = (stage.first_index, stage.steps);
+                side.sampler = Some(sampler(key, rates, *sampling, epochs)?);
                 side.constants = Some(constants(c)?);
             }
             Work::Selective { constants: c, .. } => {
@@ -159,12 +161,11 @@ impl Side {
         }
     }
 
-    fn sampler_mut(&mut self) -> Result<&mut PoissonSampler> {
-        self.sampler.as_mut().ok_or_else(no_private_side)
+    fn sampler_mut(&mut self) -> Result<&mut (dyn Sampler + 'static)> {
+        self.sampler.as_deref_mut().ok_or_else(no_private_side)
     }
     fn sampler(&self) -> Result<&dyn Sampler> {
-        let sampler = self.sampler.as_ref().ok_or_else(no_private_side)?;
-        Ok(sampler)
+        self.sampler.as_deref().ok_or_else(no_private_side)
     }
     fn constants(&self) -> Result<PrivateStep> {
         self.constants.ok_or_else(no_private_side)
@@ -267,6 +268,10 @@ impl Side {
     ) -> Result<Phase> {
         let (rates, c) = (self.sampler()?.rates(), self.constants()?);
         let largest = rates.largest().map_or(0.0, SamplingRate::get);
+        let sampling = match stage.work {
+            Work::Private { sampling, .. } => sampling,
+            _ => return Err(no_private_side()),
+        };
         if let Run::Protect { weighted } = &options.plan.run {
             return Ok(Phase::Weighted {
                 steps,
@@ -292,6 +297,7 @@ impl Side {
                 steps,
                 noise_multiplier: c.added(options),
                 sampling_rate: largest,
+                sampling,
                 expected_batch: c.expected_batch,
                 clipping_norm: c.clip.norm(),
                 clipping: c.clip.kind(),
@@ -303,6 +309,7 @@ impl Side {
                 steps,
                 noise_multiplier: c.added(options),
                 sampling_rate: largest,
+                sampling,
                 expected_batch: c.expected_batch,
                 clipping_norm: c.clip.norm(),
                 clipping: c.clip.kind(),

@@ -3,8 +3,9 @@
 use crate::common::{CLIPPINGS, model, set};
 use reticent_accounting::{NoiseMultiplier, SamplingRate};
 use reticent_backends::{
-    ChaChaNoise, Clip, Clipping, Collective, Dropout, Ledger, Local, Masks, Noise, PoissonSampler,
-    PrivateStep, Rates, RunKey, Sampler, Step, Threads, Update, all_private,
+    BinsSampler, ChaChaNoise, Clip, Clipping, Collective, Dropout, Ledger, Local, Masks, Noise,
+    PoissonSampler, PrivateStep, Rates, RunKey, Sampler, Step, Threads, TruncatedSampler, Update,
+    all_private,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 
@@ -258,4 +259,50 @@ fn workers_release_what_one_would_under_every_clipping() {
             }
         }
     }
+}
+
+/// Fault 8: a batch is cut only where the plan says so, to a uniform subset. Seed 9, 4000 steps of 20 records at q = 0.4,
+/// at most 6: every record is in as many batches as any other, to six standard errors; no batch is larger, and one that
+/// fits is Poisson's own.
+#[test]
+fn a_cut_batch_is_a_uniform_subset_of_poissons() {
+    let rate = SamplingRate::new(0.4).unwrap();
+    let mut whole = PoissonSampler::new(RunKey::from_seed(9), rate, 20);
+    let mut cut = TruncatedSampler::new(whole.clone(), 6);
+    let (mut counts, mut total) = (vec![0f64; 20], 0.0);
+    for step in 0..4000 {
+        let (all, batch) = (whole.batch(step), cut.batch(step));
+        assert_eq!(batch.len(), all.len().min(6));
+        assert!(batch.is_sorted() && batch.iter().all(|record| all.contains(record)));
+        assert_eq!(cut.batch(step), batch);
+        batch.iter().for_each(|i| counts[*i as usize] += 1.0);
+        total += batch.len() as f64;
+    }
+    let share = total / 4000.0 / 20.0;
+    let error = (share * (1.0 - share) * 4000.0).sqrt();
+    let off = counts.iter().map(|count| (count - share * 4000.0).abs());
+    assert!(off.fold(0.0, f64::max) <= 6.0 * error, "{counts:?}");
+}
+
+/// Balls in bins. Seed 10, 2000 epochs of 5 steps, 8 records, beginning at step 3: each record is in exactly one step of
+/// an epoch, in each of them equally often, and two of them meet in one of five epochs, to six standard errors.
+#[test]
+fn every_record_falls_into_one_step_of_an_epoch() {
+    let rates = Rates::uniform(SamplingRate::new(0.2).unwrap(), 8);
+    let mut sampler = BinsSampler::new(RunKey::from_seed(10), rates, (3, 5));
+    let (mut counts, mut together) = ([[0f64; 5]; 8], 0.0);
+    for epoch in 0..2000 {
+        let batches: Vec<Vec<u32>> = (0..5).map(|t| sampler.batch(3 + 5 * epoch + t)).collect();
+        let mut drawn = batches.concat();
+        drawn.sort_unstable();
+        assert_eq!(drawn, (0..8).collect::<Vec<_>>());
+        for (t, batch) in batches.iter().enumerate() {
+            batch.iter().for_each(|i| counts[*i as usize][t] += 1.0);
+            together += f64::from(u8::from(batch.contains(&0) && batch.contains(&1)));
+        }
+    }
+    let error = (0.2f64 * 0.8 * 2000.0).sqrt();
+    let off = counts.iter().flatten().map(|count| (count - 400.0).abs());
+    assert!(off.fold(0.0, f64::max) <= 6.0 * error, "{counts:?}");
+    assert!((together - 400.0).abs() <= 6.0 * error, "{together}");
 }

@@ -38,6 +38,13 @@ impl<'a> Draw<'a> {
                 ),
             ));
         }
+        if options.caught > spec.canaries() {
+            return Err(range(
+                "the number of canaries that the policy catches",
+                options.caught,
+                format!("at most {}, the number of canaries", spec.canaries()),
+            ));
+        }
         let mut places = Choices::new(options.seed, Purpose::CanaryPlaces);
         let gaps = (0..spec.canaries() as usize).map(|number| {
             let copies = dose(&options.doses, spec.copies(), number);
@@ -69,6 +76,7 @@ impl<'a> Draw<'a> {
         let options = self.options;
         let (spec, template) = (options.spec, &options.template);
         let contexts = self.contexts();
+        let caught = caught(options);
         let mut carriers = Choices::new(options.seed, Purpose::CanaryCarriers);
         let canaries = secrets(options)
             .into_iter()
@@ -94,6 +102,7 @@ impl<'a> Draw<'a> {
                         .collect::<Result<_>>()?,
                     context,
                     after: after.into_iter().next().unwrap_or_default(),
+                    caught: caught.contains(&(number as u64)),
                     secret,
                 })
             })
@@ -141,6 +150,16 @@ impl<'a> Draw<'a> {
         })?;
         Ok((document.id.clone(), line))
     }
+}
+
+/// The canaries that the policy catches: a set of that size, uniform over all, whatever their secrets are.
+fn caught(options: &CanaryOptions) -> HashSet<u64> {
+    let mut choices = Choices::new(options.seed, Purpose::CanaryCaught);
+    let mut drawn = HashSet::new();
+    while drawn.len() < options.caught as usize {
+        drawn.insert(choices.below(options.spec.canaries().into()));
+    }
+    drawn
 }
 
 fn secrets(options: &CanaryOptions) -> Vec<String> {

@@ -48,6 +48,9 @@ pub struct CanaryOptions {
     /// uniformly and independently, so that two canaries may share one.
     #[serde(default = "yes")]
     pub distinct: bool,
+    /// How many of the canaries the redaction policy catches: drawn with them, and masked in every copy.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub caught: u32,
     /// Seed of secrets, places and carriers.
     #[serde(default)]
     pub seed: u64,
@@ -67,6 +70,11 @@ pub enum SeedOrigin {
     System,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 fn yes() -> bool {
     true
 }
@@ -82,6 +90,7 @@ impl CanaryOptions {
             carriers: Carriers::default(),
             own_contexts: false,
             distinct: true,
+            caught: 0,
             seed: 0,
             seed_origin: SeedOrigin::Given,
         }
@@ -127,6 +136,9 @@ pub struct Canary {
     pub context: String,
     /// What follows the secret in copy 0.
     pub after: String,
+    /// Whether the redaction policy catches it: its secret is masked in every copy.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub caught: bool,
     /// The copies.
     pub insertions: Vec<Insertion>,
 }

@@ -15,6 +15,8 @@ pub enum CopyFate {
     Deduplicated,
     /// The redaction policy masked at least a part of the secret.
     Masked,
+    /// The redaction policy masked it, as the plan says.
+    Caught,
     /// The record was cut off before the end of the secret.
     Truncated,
     /// No unit holds it whole.
@@ -73,10 +75,11 @@ impl Preflight {
         Self { copies: reports }
     }
 
-    /// Whether every copy is kept.
+    /// Whether every copy is kept, but for those the plan says are caught.
     #[must_use]
     pub fn passes(&self) -> bool {
-        self.copies.iter().all(|c| c.fate == CopyFate::Kept)
+        let as_planned = [CopyFate::Kept, CopyFate::Caught];
+        self.copies.iter().all(|c| as_planned.contains(&c.fate))
     }
 
     /// Records that hold a given canary's secret: the group size of its guarantee, before the
@@ -117,6 +120,7 @@ impl std::fmt::Display for Preflight {
         let reasons = [
             (CopyFate::Deduplicated, "removed by deduplication"),
             (CopyFate::Masked, "masked by the redaction policy"),
+            (CopyFate::Caught, "caught, as planned"),
             (CopyFate::Truncated, "cut off with their record's end"),
             (CopyFate::Lost, "cut apart by a unit's boundary"),
         ];

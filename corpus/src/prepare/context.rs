@@ -84,6 +84,12 @@ struct Settling<'a> {
 }
 
 impl PreparationContext {
+    /// Whether the policy catches a canary.
+    pub(super) fn catches(&self, canary: usize) -> bool {
+        let canaries = self.plan.as_ref().map(|plan| &plan.canaries);
+        canaries.is_some_and(|canaries| canaries.get(canary).is_some_and(|c| c.caught))
+    }
+
     /// Holds documents out, plants canaries, settles what the policy misses. None when `watch`
     /// said no, and the errors of files that were left out.
     pub(super) fn new(

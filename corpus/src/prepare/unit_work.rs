@@ -104,6 +104,11 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let settled = self.settled;
         let mask = settled.tokenizer.mask();
         work.hide(cut);
+        // Before the policy is asked: what it catches of a canary is settled with the plan.
+        let caught = copies.iter().zip(spans);
+        let caught = caught.filter(|(place, _)| settled.catches(place.canary));
+        let caught: Vec<Range<usize>> = caught.map(|(_, span)| (*span).clone()).collect();
+        work.hide(&caught);
         let before = work.clone();
         let made = settled.shape(&mut work);
         let policy: &dyn Policy = &settled.policy;
@@ -125,6 +130,9 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let record = settled.record(made);
         let length = record.as_ref().map_or(0, |record| record.tokens.len());
         let fates = copies.iter().zip(spans).map(|(place, span)| {
+            if settled.catches(place.canary) {
+                return Err(CopyFate::Caught);
+            }
             if length == 0 {
                 return Err(CopyFate::Masked);
             }

@@ -142,6 +142,50 @@ fn canaries_can_be_missed_by_both_policies() {
     }
 }
 
+/// A recall of the canaries is a number of them, whose every copy is masked; which ones has nothing to do with what they
+/// are, and the others are planted as without it.
+#[test]
+fn a_policy_catches_as_many_canaries_as_the_plan_says() {
+    let documents = simulate(50, 0).unwrap();
+    let of = |caught, seed| {
+        let mut options = canaries("5x4", Carriers::Vary, CanarySight::MissedByPolicy);
+        let planted = options.canaries.as_mut().unwrap();
+        (planted.caught, planted.seed) = (caught, seed);
+        prepare(&documents, &options)
+    };
+    let without = of(0, 0).unwrap().plan.unwrap();
+    let mut chosen = std::collections::HashSet::new();
+    for seed in 0..12 {
+        let prepared = of(2, seed).unwrap();
+        let preflight = prepared.facts.canaries.as_ref().unwrap();
+        assert!(preflight.passes());
+        assert_eq!(
+            preflight.to_string(),
+            "12 of 20 copies survive; 8 caught, as planned"
+        );
+        let mut plan = prepared.plan.unwrap();
+        let texts: Vec<String> = prepared
+            .training
+            .records
+            .iter()
+            .map(|r| prepared.tokenizer.decode(&r.tokens))
+            .collect();
+        for (number, canary) in (0..).zip(&mut plan.canaries) {
+            let trained = texts.iter().filter(|t| t.contains(&canary.secret)).count();
+            assert_eq!(trained, if canary.caught { 0 } else { 4 });
+            assert_eq!(preflight.survivors(number), trained as u64);
+            chosen.extend(canary.caught.then_some(number));
+            canary.caught = false;
+        }
+        if seed == 0 {
+            assert_eq!(plan, without);
+        }
+    }
+    // 12 draws of two out of five leave one out with a chance of 5 (3/5)^12 = 1 %; the seeds are fixed.
+    assert_eq!(chosen.len(), 5);
+    assert!(of(6, 0).unwrap_err().to_string().contains("at most 5"));
+}
+
 /// Marked secrets, sentences and false alarms: canaries are left alone in each.
 #[test]
 fn canaries_survive_every_policy_that_is_told_to_miss_them() {

@@ -115,6 +115,10 @@ pub struct Preparing {
     /// What the policies see of the canaries: ordinary, missed-by-policy or missed-by-both.
     #[arg(long, value_name = "SIGHT", default_value = "missed-by-policy", value_parser = sight, requires = "canaries")]
     pub canary_sight: CanarySight,
+    /// The share of the canaries that the policy catches, in [0, 1], to the nearest whole number of them: which ones is
+    /// drawn with them, stated in the plan, and they are masked in every copy. Exposure over it is an experiment.
+    #[arg(long, value_name = "R", default_value = "0", value_parser = quantity::<Probability>, requires = "canaries", allow_negative_numbers = true)]
+    pub canary_recall: Probability,
     /// The tokenizer: characters, bytes, or a tokenizer.json.
     #[arg(long, default_value = "characters")]
     pub tokenizer: TokenizerArg,
@@ -153,7 +157,14 @@ impl Preparing {
         let canaries = self
             .canaries
             .map(|spec| self.shape.options(spec, self.seed));
-        let canaries = canaries.transpose()?;
+        let recall = self.canary_recall.get();
+        if recall > 0.0 && self.no_redaction {
+            bail!("--canary-recall: nothing is masked with --no-redaction, got {recall}");
+        }
+        let canaries = canaries.transpose()?.map(|options| CanaryOptions {
+            caught: (recall * f64::from(options.spec.canaries())).round() as u32,
+            ..options
+        });
         let options = PrepareOptions {
             unit: self.unit,
             tokenizer: self.tokenizer()?,

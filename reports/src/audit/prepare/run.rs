@@ -247,6 +247,7 @@ fn lost(preflight: &reticent_corpus::Preflight) -> String {
     let fates = [
         (CopyFate::Deduplicated, "removed as duplicates"),
         (CopyFate::Masked, "masked by the policy"),
+        (CopyFate::Caught, "caught by the policy, as planned"),
         (CopyFate::Truncated, "truncated"),
         (CopyFate::Lost, "in no unit"),
     ];
