@@ -1,6 +1,6 @@
 //! One private step: clip and add, then reduce, noise, divide, apply and write down, once.
 
-use crate::clip::Clip;
+use crate::clip::{Clip, SquaredNorms};
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
@@ -15,6 +15,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Tokens per microbatch: bounds memory, changes nothing else.
 const MICROBATCH: usize = 16_384;
+
+/// A norm that no gradient of single precision reaches.
+const UNCLIPPED: f64 = 1e60;
 
 /// Values per parallel block of a division.
 const BLOCK: usize = 1 << 14;
@@ -104,17 +107,56 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// Adds the clipped gradients of a batch, in microbatches.
+    /// Adds the clipped gradients of a batch, in microbatches. A record longer than the model's context is several
+    /// windows, whose gradients are added up before they are clipped as one.
     ///
     /// # Errors
     /// A failing engine.
     pub fn add(&mut self, batch: &PrivateBatch<'_>) -> Result<()> {
-        for part in batch.microbatches(MICROBATCH) {
+        let (fitting, long) = batch.by_context(self.trainer.context());
+        for windows in long {
+            self.add_long(&windows)?;
+        }
+        for part in fitting.microbatches(MICROBATCH) {
             let added = self.trainer.add(&part, &self.constants.clip)?;
             self.added.examples += added.examples;
             self.added.clipped += added.clipped;
             self.added.rejected += added.rejected;
         }
+        Ok(())
+    }
+
+    /// Adds the clipped gradient of one record, given by its windows.
+    fn add_long(&mut self, windows: &PrivateBatch<'_>) -> Result<()> {
+        let sums = self.trainer.accumulator().iter_mut();
+        let sums: Vec<Vec<f32>> = sums.map(std::mem::take).collect();
+        self.trainer.begin();
+        let as_it_is = Clip::new(UNCLIPPED, 0.0)?;
+        let mut rejected = false;
+        for part in windows.microbatches(MICROBATCH) {
+            rejected |= self.trainer.add(&part, &as_it_is)?.rejected > 0;
+        }
+        let groups = self.trainer.groups().to_vec();
+        let mut squared = vec![0f64; groups.iter().max().map_or(1, |last| last + 1)];
+        let whole = self.trainer.accumulator();
+        for (values, group) in whole.iter().zip(&groups) {
+            let values = values.iter().map(|x| f64::from(*x).powi(2));
+            squared[*group] += values.sum::<f64>();
+        }
+        let norms = SquaredNorms::new(squared.len(), squared)?;
+        let finite = norms.finite(0) && !rejected;
+        let factors = self.constants.clip.factors(&norms);
+        for ((sum, values), group) in sums.into_iter().zip(whole).zip(groups) {
+            let of_record = std::mem::replace(values, sum);
+            if finite {
+                let factor = factors.of(0, group);
+                let pairs = values.iter_mut().zip(of_record);
+                pairs.for_each(|(sum, x)| *sum += factor * x);
+            }
+        }
+        self.added.examples += 1;
+        self.added.clipped += if finite { factors.clipped() } else { 0 };
+        self.added.rejected += usize::from(!finite);
         Ok(())
     }
 

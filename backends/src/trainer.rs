@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 mod records;
 #[cfg(feature = "cpu")]
-pub(crate) use records::Example;
+pub(crate) use records::{Example, windows};
 pub use records::{
     PrivateBatch, PrivateRecords, PublicBatch, PublicRecords, all_private, split, unprotected,
 };
@@ -119,6 +119,10 @@ pub trait Trainer: PrefixScorer {
     fn groups(&self) -> &[usize];
     /// The margin η that this engine's norms need.
     fn norm_margin(&self) -> f64;
+    /// The longest sequence in tokens, where there is one.
+    fn context(&self) -> Option<usize> {
+        None
+    }
     /// The gradient of the mean negative log-likelihood per token over a public batch, and that mean (nats).
     ///
     /// # Errors

@@ -8,8 +8,8 @@ use common::{
     CLIPPINGS, OPTIMIZERS, direct, for_epochs, jft, light, models, noisy, options, secret_rates,
     seeded, sensitive, set,
 };
-use reticent_accounting::Neighbours;
 use reticent_accounting::training::FirstPhase;
+use reticent_accounting::{Neighbours, Sampling};
 use reticent_backends::{
     Corpus, Dropout, Recipe, Replay, Sensitive, TrainOptions, Trainer, replay,
 };
@@ -164,6 +164,74 @@ fn dropout_keeps_the_sensitivity() {
                 );
             }
         }
+    }
+}
+
+/// A record longer than the context is several windows and one record: replaced or taken away, it moves no release by
+/// more than any other.
+#[test]
+fn windows_of_a_long_record_are_clipped_as_one_record() {
+    let long = |mut set: TrainingSet| {
+        let tokens = &mut set.records[6].tokens;
+        *tokens = (0..50).map(|at| (at * at + 3) % 10).collect();
+        set
+    };
+    let (here, more) = (long(set(4, 8, 1)), long(set(4, 9, 1)));
+    let decoders = models()
+        .into_iter()
+        .filter(|(name, _)| !name.starts_with("lstm"));
+    for (name, make) in decoders {
+        for clipping in CLIPPINGS {
+            let mut options = for_epochs(options(Recipe::Dpsgd), 4);
+            if let Some(private) = &mut options.private {
+                private.clipping = clipping;
+            }
+            let there = replaced(&here, 6, true);
+            let found = compared(make, &options, [&here, &there], Neighbours::Replace);
+            assert!(
+                found.holds() && found.largest > 0.1,
+                "{name}, {clipping:?}: {found:?}"
+            );
+            let mut with = more.clone();
+            // The long record is the one that comes and goes.
+            let record = with.records.remove(6);
+            with.records.push(record);
+            let mut rest = with.clone();
+            rest.records.pop();
+            rest.mask_only += 1;
+            let found = compared(make, &options, [&rest, &with], Neighbours::ZeroOut);
+            assert!(
+                found.holds() && found.largest > 0.5,
+                "{name}, {clipping:?}: {found:?}"
+            );
+        }
+    }
+}
+
+/// Batches that are cut down and balls in bins draw alike on D and on D′.
+#[test]
+fn every_sampler_keeps_the_sensitivity() {
+    let here = set(4, 8, 1);
+    let there = replaced(&here, 6, true);
+    let (_, make) = models()[0];
+    let records = here.records.len() as u64 + here.mask_only;
+    let samplers = [
+        Sampling::TruncatedPoisson {
+            max_batch: 2,
+            records,
+        },
+        Sampling::BallsInBins,
+    ];
+    for sampling in samplers {
+        let mut options = for_epochs(options(Recipe::Dpsgd), 4);
+        if let Some(noisy) = options.plan.run.noisy_mut() {
+            noisy.sampling.value = sampling;
+        }
+        let found = compared(make, &options, [&here, &there], Neighbours::Replace);
+        assert!(
+            found.holds() && found.largest > 1e-4,
+            "{sampling:?}: {found:?}"
+        );
     }
 }
 

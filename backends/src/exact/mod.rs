@@ -252,6 +252,9 @@ impl Trainer for Exact {
     fn norm_margin(&self) -> f64 {
         MARGIN
     }
+    fn context(&self) -> Option<usize> {
+        self.model.context()
+    }
 
     fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {
         for (index, example) in batch.0.iter().enumerate() {

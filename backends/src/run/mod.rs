@@ -12,7 +12,7 @@ use crate::optimizer::{Average, Moments, Optimizer, OptimizerSpec};
 use crate::random::{ChaChaNoise, NoNoise, Noise, RunKey};
 use crate::recipe::{Schedule, StepPosition, TrainOptions, estimates};
 use crate::state::{RunIdentity, State};
-use crate::trainer::{Added, Precision, Trainer};
+use crate::trainer::{Added, Precision, Trainer, windows};
 use rayon::prelude::*;
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{Mechanism, Steps};
@@ -315,7 +315,10 @@ impl Run {
 
     /// Takes the held-out text of a corpus.
     pub(crate) fn hold_out(&mut self, corpus: &Corpus<'_>) -> Result<()> {
-        self.held_out = corpus.held_out.map(<[_]>::to_vec).unwrap_or_default();
+        let context = self.trainer.context();
+        let texts = corpus.held_out.unwrap_or_default().iter();
+        let texts = texts.flat_map(|tokens| windows(tokens, context));
+        self.held_out = texts.map(<[_]>::to_vec).collect();
         if self.options.plan.stopping.is_some() && self.held_out.is_empty() {
             return Err(Error::Unsuitable(
                 "early stopping needs held-out text to watch".into(),

@@ -117,7 +117,8 @@ impl Side {
                 let each = stage.steps / passes;
                 let pass = place.epoch * passes + place.offset / each;
                 let part = self.part(pass, place.offset % each, records.len(), *batch_size);
-                let (gradient, loss) = trainer.public_gradient(&records.batch(&part))?;
+                let batch = records.batch(&part).in_windows(trainer.context());
+                let (gradient, loss) = trainer.public_gradient(&batch)?;
                 if !loss.is_finite() {
                     return Err(Error::Diverged {
                         step: place.offset + place.epoch * stage.steps + 1,

@@ -179,6 +179,25 @@ impl AsRef<[TokenId]> for Example<'_> {
     }
 }
 
+/// The windows in which a model of that context reads a sequence: each token but the first is predicted once, in the
+/// first window that reaches it; a window begins with the last token of the one before.
+pub(crate) fn windows(tokens: &[TokenId], context: Option<usize>) -> Vec<&[TokenId]> {
+    match context {
+        Some(context) if tokens.len() > context && context > 1 => (0..tokens.len() - 1)
+            .step_by(context - 1)
+            .map(|start| &tokens[start..tokens.len().min(start + context)])
+            .collect(),
+        _ => vec![tokens],
+    }
+}
+
+impl<'a> Example<'a> {
+    fn windows(self, context: Option<usize>) -> impl Iterator<Item = Self> + 'a {
+        let parts = windows(self.tokens, context).into_iter();
+        parts.map(move |tokens| Self { tokens, ..self })
+    }
+}
+
 /// The records of these numbers; one that does not exist is ignored.
 fn numbered<'a>(records: &'a [Vec<TokenId>], indices: &[u32]) -> Vec<Example<'a>> {
     let one = |&record: &u32| {
@@ -212,7 +231,32 @@ fn by_place(sequences: Vec<&[TokenId]>) -> Vec<Example<'_>> {
         .collect()
 }
 
+impl PublicBatch<'_> {
+    /// The same with each record that is longer than a context in the windows it is read in.
+    #[must_use]
+    pub fn in_windows(self, context: Option<usize>) -> Self {
+        Self(
+            self.0
+                .into_iter()
+                .flat_map(|e| e.windows(context))
+                .collect(),
+        )
+    }
+}
+
 impl<'a> PrivateBatch<'a> {
+    /// The records that fit into a context, and each of the others as the windows it is read in.
+    pub(crate) fn by_context(&self, context: Option<usize>) -> (Self, Vec<Self>) {
+        let (fitting, long): (Vec<_>, Vec<_>) = self
+            .0
+            .iter()
+            .partition(|e| context.is_none_or(|context| e.tokens.len() <= context));
+        let long = long
+            .into_iter()
+            .map(|example: Example<'a>| Self(example.windows(context).collect()));
+        (Self(fitting), long.collect())
+    }
+
     /// Microbatches of at most `tokens` tokens each (at least one example each).
     pub(crate) fn microbatches(&self, tokens: usize) -> Vec<PrivateBatch<'a>> {
         let mut parts: Vec<PrivateBatch<'a>> = Vec::new();

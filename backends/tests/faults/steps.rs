@@ -1,6 +1,6 @@
 //! Faults of a step: batches, sums, noise, workers.
 
-use crate::common::{CLIPPINGS, model, set};
+use crate::common::{CLIPPINGS, model, models, set};
 use reticent_accounting::{NoiseMultiplier, SamplingRate};
 use reticent_backends::{
     BinsSampler, ChaChaNoise, Clip, Clipping, Collective, Dropout, Ledger, Local, Masks, Noise,
@@ -305,4 +305,67 @@ fn every_record_falls_into_one_step_of_an_epoch() {
     let off = counts.iter().flatten().map(|count| (count - 400.0).abs());
     assert!(off.fold(0.0, f64::max) <= 6.0 * error, "{counts:?}");
     assert!((together - 400.0).abs() <= 6.0 * error, "{together}");
+}
+
+/// A record longer than the context: the gradients of its windows add up before they are clipped, and every token but
+/// the first is predicted once. By the exact engine, window by window.
+#[test]
+fn a_long_record_is_the_clipped_sum_of_its_windows() {
+    let long: Vec<u32> = (0..47).map(|at| (at * at + 3) % 10).collect();
+    let record = |tokens: &[u32]| Record {
+        side: Side::Private,
+        tokens: tokens.to_vec(),
+        sensitive: Vec::new(),
+    };
+    let set_of = |records: Vec<Record>| TrainingSet {
+        unit: Unit::Turn,
+        records,
+        mask_only: 0,
+    };
+    // Windows of 16 that share one token: predictions 1 to 15, 16 to 30, 31 to 45, 46.
+    let windows: Vec<Record> = [0..16, 15..31, 30..46, 45..47]
+        .map(|range| record(&long[range]))
+        .into();
+    let sum_of = |name: &str, records: Vec<Record>, clip: Clip| {
+        let (_, make) = models()
+            .into_iter()
+            .find(|(known, _)| *known == name)
+            .unwrap();
+        let everyone: Vec<u32> = (0..records.len() as u32).collect();
+        let (mut model, records) = (make(), all_private(&set_of(records)));
+        let constants = PrivateStep {
+            clip,
+            expected_batch: 1.0,
+            ..constants(Clipping::Flat)
+        };
+        let mut step = Step::begin(model.as_mut(), constants, 0).unwrap();
+        step.add(&records.batch(&everyone)).unwrap();
+        let (mut kept, mut ledger) = (Kept(Vec::new()), Ledger::in_memory());
+        let added = step.finish(&mut Counting(0), &mut Local, &mut kept, &mut ledger);
+        (kept.0, added.unwrap())
+    };
+    for (fast, slow) in [("gpt2", "gpt2, exact")] {
+        let huge = Clip::new(1e30, 0.0).unwrap();
+        let (whole, _) = sum_of(slow, windows.clone(), huge);
+        let length = norm(whole.iter().map(|x| f64::from(*x)));
+        for bound in [length * 0.3, length * 0.99, length * 1.01] {
+            let clip = Clip::new(bound, 1e-5).unwrap();
+            let (found, added) = sum_of(fast, vec![record(&long)], clip);
+            let factor = (bound / (length * (1.0 + 1e-5))).min(1.0) as f32;
+            let expected: Vec<f32> = whole.iter().map(|x| x * factor).collect();
+            assert!(apart(&found, &expected) < 1e-5 * length, "{fast}, {bound}");
+            assert!(norm(found.iter().map(|x| f64::from(*x))) <= bound);
+            assert_eq!(
+                (added.examples, added.clipped),
+                (1, usize::from(bound < length))
+            );
+            // Beside short records it adds what it adds alone.
+            let short = record(&[1, 2, 3, 4]);
+            let (both, added) = sum_of(fast, vec![record(&long), short.clone()], clip);
+            let (alone, _) = sum_of(fast, vec![short], clip);
+            let sum: Vec<f32> = found.iter().zip(&alone).map(|(a, b)| a + b).collect();
+            assert!(apart(&both, &sum) < 1e-5 * length);
+            assert_eq!(added.examples, 2);
+        }
+    }
 }

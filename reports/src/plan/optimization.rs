@@ -130,7 +130,7 @@ pub struct Optimization {
     /// Attention heads of a fresh gpt2 [default: 8].
     #[arg(long)]
     pub heads: Option<u64>,
-    /// Longest text of a fresh gpt2, in tokens [default: 512]; at least the longest record.
+    /// Longest text of a fresh gpt2, in tokens [default: 512]; a longer record is read in windows.
     #[arg(long, value_name = "TOKENS")]
     pub context: Option<u64>,
 }

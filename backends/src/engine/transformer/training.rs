@@ -22,6 +22,10 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
         self.margin
     }
 
+    fn context(&self) -> Option<usize> {
+        Some(self.config.longest())
+    }
+
     fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {
         let steps = self.steps(&batch.0);
         let parts = self.microbatches(&batch.0);

@@ -54,7 +54,6 @@ impl Beginning {
                 Self::loaded(folder, request.declared_public, plan, prepared)?
             }
         };
-        begun.fits(prepared)?;
         ensure!(
             plan.run.recipe() != Some(Recipe::Sdp) || matches!(begun.model, Model::Lstm(_)),
             "--model: the recipe sdp releases the states of a recurrent model; it must be lstm, got {model}"
@@ -93,21 +92,6 @@ impl Beginning {
             initial,
             dropout,
         })
-    }
-
-    /// No record may be longer than the model can read.
-    fn fits(&self, prepared: &Prepared) -> Result<()> {
-        let Some(context) = self.model.context() else {
-            return Ok(());
-        };
-        let records = prepared.training.records.iter();
-        let longest = records.map(|r| r.tokens.len()).max().unwrap_or(0);
-        ensure!(
-            longest <= context,
-            "--model: it takes at most {context} tokens, and the longest record has {longest}; \
-             prepare with --max-tokens {context}, or give a fresh gpt2 a longer --context"
-        );
-        Ok(())
     }
 }
 

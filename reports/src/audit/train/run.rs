@@ -12,7 +12,7 @@ use crate::audit::train::options::{inputs, options};
 use crate::contract::{
     Align, Envelope, Exit, Interrupt, Interrupted, OutputFolder, Progress, Table,
 };
-use crate::number::{grouped, nearest, rounded_up, shortest};
+use crate::number::{count_of, grouped, nearest, rounded_up, shortest};
 use crate::page::{Output, Page, Section};
 use crate::plan::{
     PlanRequest, PreparedFacts, build, inputs as plan_inputs, redaction, unauthenticated,
@@ -160,6 +160,23 @@ pub(crate) struct Body {
     /// What training passes dropped; absent where that is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     dropout: Option<Dropped>,
+    /// Records longer than the model's context: each is several windows, clipped as one record.
+    #[serde(skip_serializing_if = "is_zero")]
+    in_windows: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Records that are longer than the model reads at once.
+fn in_windows(model: &Model, prepared: &Prepared) -> u64 {
+    let Some(context) = model.context() else {
+        return 0;
+    };
+    let records = prepared.training.records.iter();
+    records.filter(|r| r.tokens.len() > context).count() as u64
 }
 
 pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt) -> Result<Exit> {
@@ -277,6 +294,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         caveat: unauthenticated(&trained.ran.plan),
         held_out_perplexity: trained.ran.held_out.iter().map(|loss| loss.exp()).collect(),
         dropout: Dropped::of(trained.ran.dropout, &request),
+        in_windows: in_windows(&model, &prepared),
     };
     let run = PlannedRun {
         plan: trained.ran.plan.clone(),
@@ -385,6 +403,12 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         notes.push(format!(
             "Perplexity of the held-out text by epoch: {} (no guarantee covers it).",
             all.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    if shown.in_windows > 0 {
+        notes.push(format!(
+            "{} longer than the model's context: trained on in windows, clipped as one record.",
+            count_of(shown.in_windows, "record")
         ));
     }
     notes.extend(shown.dropout.as_ref().map(Dropped::text));
