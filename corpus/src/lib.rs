@@ -71,6 +71,6 @@ pub use tagger::{
     NAME_LABELS, PARTS_OF_SPEECH, ROLE_LABELS, TaggedSentence, TaggerLexicon, TaggerMaterial,
     TaggerModel, TaggerTraining, WordTags, name_labels,
 };
-pub use tokenize::{Encoded, MASK_TEXT, Origin, Tokenizer};
+pub use tokenize::{Encoded, MASK_TEXT, Origin, Tokenizer, train_tokenizer};
 pub use trigram::{Evaluation, NGram, Trigram};
 pub use unit::Unit;

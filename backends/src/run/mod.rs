@@ -356,6 +356,14 @@ impl Run {
             if ended && self.stops()? {
                 self.position = total;
             }
+            progress(TrainProgress {
+                step: self.position,
+                total,
+                epoch: place.epoch + 1,
+                private: self.schedule.stages[place.stage].is_private(),
+                loss: seen.loss,
+                added: seen.added,
+            });
             if let (true, Some(at_epoch)) = (ended, surroundings.at_epoch) {
                 let weights = match &self.average {
                     Some(average) => average.weights(),
@@ -373,14 +381,6 @@ impl Run {
                     source,
                 })?;
             }
-            progress(TrainProgress {
-                step: self.position,
-                total,
-                epoch: place.epoch + 1,
-                private: self.schedule.stages[place.stage].is_private(),
-                loss: seen.loss,
-                added: seen.added,
-            });
             if stored.elapsed() >= every {
                 let began = Instant::now();
                 self.store()?;

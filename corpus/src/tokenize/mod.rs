@@ -2,6 +2,9 @@
 
 mod own;
 mod pretrained;
+mod train;
+
+pub use train::train_tokenizer;
 
 #[cfg(feature = "onnx")]
 pub(crate) use pretrained::checked_ids;

@@ -31,6 +31,7 @@ mod scorer;
 pub mod screen;
 pub mod serve;
 pub mod simulate;
+pub mod tokenizer;
 pub mod train;
 
 pub use run::run;

@@ -5,7 +5,7 @@ use super::args::{Audit, Command};
 use super::{convert, demo, exposure, extract, loaded_model, perplexity, report, train};
 use super::{
     diff, epsilon, figure, incidence, membership, neighbours, plant, policy, prepare, redact,
-    screen, simulate,
+    screen, simulate, tokenizer,
 };
 use crate::contract::{Exit, Interrupt};
 use crate::page::{Output, View};
@@ -24,6 +24,10 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
     match &audit.command {
         Command::Simulate(simulation) => {
             simulate::run(&simulation.what, output, interrupt)?;
+            Ok(Exit::Finished)
+        }
+        Command::Tokenizer(args) => {
+            tokenizer::run(args, output, interrupt)?;
             Ok(Exit::Finished)
         }
         Command::Completions(completions) => {

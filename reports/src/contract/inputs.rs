@@ -180,6 +180,8 @@ pub(super) struct KnownInputs {
     // Corpora.
     /// The corpus.
     data: Option<String>,
+    /// Tokens of a vocabulary.
+    size: Option<u64>,
     /// Dialogues of a made-up corpus.
     dialogues: Option<u64>,
     /// The redaction policy: as it was given, or in full.

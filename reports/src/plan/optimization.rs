@@ -213,6 +213,14 @@ impl Optimization {
             .collect()
     }
 
+    /// Whether an option is one of these.
+    #[must_use]
+    pub fn is_key(key: &str) -> bool {
+        let none = Self::default();
+        let keys = each!(none, none, keys);
+        keys.into_iter().any(|(_, known)| known == key)
+    }
+
     /// Whether every number can be run at all; `name` says what a key is called where it was given.
     ///
     /// # Errors

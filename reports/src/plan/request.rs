@@ -111,9 +111,12 @@ impl PlanRequest {
                     "first_epochs" => return "first_phase.epochs".to_owned(),
                     "token_miss" => return "first_phase.miss".to_owned(),
                     "screened" => return "first_phase.screened".to_owned(),
-                    key if self.optimization_of_file.contains(&key) => "optimizer",
-                    key if self.optimization.given().contains(&key) => {
-                        return format!("--{}", key.replace('_', "-"));
+                    key if Optimization::is_key(key) => {
+                        let given = self.optimization.given().contains(&key);
+                        if given && !self.optimization_of_file.contains(&key) {
+                            return format!("--{}", key.replace('_', "-"));
+                        }
+                        "optimizer"
                     }
                     _ => "training",
                 };

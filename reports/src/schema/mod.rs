@@ -247,7 +247,7 @@ fn of_account() -> Vec<Published> {
 fn of_audit() -> Vec<Published> {
     use crate::audit::{
         convert, demo, diff, epsilon, exposure, extract, figure, incidence, membership, neighbours, perplexity, plant, policy,
-        prepare, redact, report, screen, simulate, train,
+        prepare, redact, report, screen, simulate, tokenizer, train,
     };
     use Published as P;
     /// The first line of a sheet, and each other one.
@@ -272,6 +272,7 @@ fn of_audit() -> Vec<Published> {
             .about("The folder itself has `prepared.json`."),
         P::envelope::<plant::Planted>("planting", "Planted canaries: `audit plant --format json`", "planting")
             .about("The file with canaries and its `canaries.json` lie in the folder."),
+        P::envelope::<tokenizer::Vocabulary>("vocabulary", "A vocabulary from public text: `audit tokenizer --format json`", "vocabulary"),
         P::envelope::<simulate::Simulated>("simulation", "A made-up corpus: `audit simulate --format json`", "simulation")
             .about("The corpus itself is in the file, one document a line (`corpus.schema.json`)."),
         P::envelope::<neighbours::run::Body<'_>>("neighbours", "Which secrets are caught, and k: `audit neighbours --format json`", "neighbours")
@@ -284,6 +285,8 @@ fn of_audit() -> Vec<Published> {
             .about("What ran, beside the weights it made. Nothing in it is an unaccounted function of the private text."),
         P::envelope::<train::run::Body>("training-run", "What a training run released: `audit train --format json`", "training")
             .about("The same stands in the manifest of the checkpoint (`manifest.schema.json`)."),
+        P::written::<train::log::Line>("training-log", "One line of `training.jsonl`, in the owner's folder of a checkpoint")
+            .about("A step, or the end of an epoch with what its weights promise. What it says of the text is covered by no guarantee."),
         P::envelope::<convert::run::Body>("conversion", "A converted model: `audit convert --format json`", "conversion"),
         P::envelope::<exposure::ExposureReport>("exposure", "Exposure of canaries: `audit exposure --format json`", "exposure")
             .about("Ranks of canaries among all candidates, summaries beside their nulls, a lower bound on ε. Exposures in bits, NLL and ε in nats."),

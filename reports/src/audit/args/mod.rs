@@ -29,6 +29,7 @@ pub use super::report::args::Report;
 pub use super::screen::args::Screen;
 pub use super::serve::args::Serve;
 pub use super::simulate::args::{Simulate, Simulation};
+pub use super::tokenizer::args::TokenizerArgs;
 pub use super::train::args::{Start, Train};
 #[cfg(feature = "audit")]
 pub(in crate::audit) use audited::adapted;
@@ -103,6 +104,8 @@ pub enum Command {
     Simulate(Simulate),
     /// Turn text into a training set: deduplicate, redact, split, plant canaries.
     Prepare(Prepare),
+    /// Make a vocabulary from text that is declared public.
+    Tokenizer(TokenizerArgs),
     /// Plant canaries in a file for any trainer, and change nothing else.
     Plant(Plant),
     /// Prepare a corpus and its neighbours: which secrets are caught, and how many records a missed one changes.

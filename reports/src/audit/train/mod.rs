@@ -2,7 +2,7 @@
 
 pub mod args;
 #[cfg(feature = "audit")]
-pub(super) mod log;
+pub(crate) mod log;
 mod material;
 #[cfg(feature = "audit")]
 pub(super) mod model;

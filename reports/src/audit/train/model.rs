@@ -105,8 +105,9 @@ fn gpt2(request: &PlanRequest, prepared: &Prepared) -> Result<Model> {
     ];
     ensure!(
         width.is_multiple_of(heads),
-        "{}: must be a multiple of the heads ({heads}), got {width}",
-        request.name("width")
+        "{}: must be a multiple of {} ({heads}), got {width}",
+        request.name("width"),
+        request.name("heads")
     );
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let config = TransformerConfig::new(

@@ -1,0 +1,85 @@
+//! `audit tokenizer`: a vocabulary from public text.
+
+pub mod args;
+
+use crate::contract::{AtomicFile, Envelope, Inputs, Interrupt};
+use crate::number::{count_of, grouped};
+use crate::page::{Output, Page, Section};
+use anyhow::{Context, Result, ensure};
+use args::TokenizerArgs;
+use reticent_corpus::{Documents, Origin, Tokenizer, train_tokenizer};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::cell::Cell;
+use std::io::Write;
+
+/// What was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Vocabulary {
+    /// The file.
+    out: String,
+    /// Its tokens, those that a preparation adds included.
+    tokens: usize,
+    /// Documents read.
+    documents: u64,
+    /// Bytes of their text.
+    bytes: u64,
+}
+
+/// Trains and writes.
+///
+/// # Errors
+/// Text that is not declared public or can't be read, a place that can't be written, an interruption.
+pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Result<()> {
+    ensure!(
+        args.declared_public,
+        "--declared-public: is needed: a vocabulary publishes the words it was made from, rare ones too"
+    );
+    let mut file = AtomicFile::create_new(&args.out, args.force).context("--out")?;
+    let size = usize::try_from(args.size).context("--size")?;
+    // Read whole before it is counted: the trainer asks from several threads.
+    let (documents, bytes) = (Cell::new(0u64), Cell::new(0u64));
+    let mut texts = Vec::new();
+    for document in Documents::with(&args.data, &args.reading.options(None)).context("DATA")? {
+        interrupt.check()?;
+        let document = document.context("DATA")?;
+        documents.set(documents.get() + 1);
+        bytes.set(bytes.get() + document.text.len() as u64);
+        texts.push(document.text);
+    }
+    let json = train_tokenizer(texts.into_iter(), size).context("DATA")?;
+    interrupt.check()?;
+    let tokens = Tokenizer::from_json(&json, Origin::DeclaredPublic)?.vocabulary_size();
+    file.write_all(json.as_bytes()).context("--out")?;
+    file.finish().context("--out")?;
+    let made = Vocabulary {
+        out: args.out.display().to_string(),
+        tokens,
+        documents: documents.get(),
+        bytes: bytes.get(),
+    };
+    let inputs = Inputs::new()
+        .given("data", args.data.display().to_string())?
+        .given("size", args.size)?
+        .given("declared_public", true)?;
+    let said = format!(
+        "{}: {} from {}.",
+        made.out,
+        count_of(made.tokens as u64, "token"),
+        count_of(made.documents, "document")
+    );
+    let page = Page::new("Vocabulary", said).answer(Section::facts(
+        "",
+        [
+            ("bytes of text", grouped(made.bytes)),
+            (
+                "next",
+                format!(
+                    "audit prepare DATA --tokenizer {} --vocabulary declared-public --out prepared/",
+                    made.out
+                ),
+            ),
+        ],
+    ));
+    output.answer(&Envelope::new("vocabulary", inputs, &made), &page)
+}
