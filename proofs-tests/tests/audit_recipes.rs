@@ -1,7 +1,7 @@
 //! Every recipe and every kind of model through the command, as a user types it.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_proofs_tests::commands::{account, ok, refused, said};
+use reticent_proofs_tests::commands::{account, audit, ok, refused, said};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
@@ -149,6 +149,35 @@ fn checkpoints_of_epochs_promise_what_had_run_by_then() {
         at,
         &format!("{line} --keep-every 2 --out kept"),
         &["--keep-every", "kept-epoch-2"],
+    );
+}
+
+/// A corpus whose policy catches half of the canaries is trained on and audited over its epochs.
+#[test]
+fn canaries_that_are_caught_are_trained_and_audited_as_the_others() {
+    let home = corpora();
+    let at = home.path();
+    let canaries = "--canaries 4x10 --canary-recall 0.5";
+    let shape = ["--canary-format", "PIN: {digits:3}"];
+    let line = format!("prepare data.jsonl --policy gold {canaries} --out half");
+    let mut command = audit(at);
+    command.args(line.split_whitespace()).args(shape);
+    assert!(command.status().unwrap().success());
+    ok(
+        at,
+        "train half --recipe sgd --epochs 6 --keep-every 3 --out model",
+    );
+    let exposure = "exposure --model model --canaries 4x10 --earlier model-epoch-3";
+    let found = json(at, exposure);
+    let earlier = found["earlier"].as_array().unwrap();
+    assert_eq!(
+        (earlier.len(), &earlier[0]["model"]),
+        (1, &Value::from("model-epoch-3"))
+    );
+    refused(
+        at,
+        "prepare data.jsonl --canaries 4x10 --canary-recall 0.5 --no-redaction --out x",
+        &["--canary-recall", "--no-redaction"],
     );
 }
 

@@ -146,6 +146,7 @@ enum Fate {
     Kept,
     Deduplicated,
     Masked,
+    Caught,
     Truncated,
     Lost,
 }
